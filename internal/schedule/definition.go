@@ -1,0 +1,74 @@
+package schedule
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"time"
+)
+
+// Definition is what a user says of a schedule, with every default resolved.
+// It is immutable once stored: a change makes a new revision. The JSON form is
+// what schedule_revisions keeps.
+type Definition struct {
+	ScheduleID string `json:"schedule_id"`
+	WorkflowID string `json:"workflow_id"`
+	Version    int32  `json:"version"`
+	UserID     string `json:"user_id"` // the owner
+
+	// At most one of the three; none means started by hand only.
+	CronExpr   string    `json:"cron_expr,omitempty"`
+	IntervalMS uint32    `json:"interval_ms,omitempty"` // a multiple of 1000
+	OnceAt     time.Time `json:"once_at,omitzero"`      // whole seconds
+
+	Timezone string    `json:"timezone"`          // IANA name; only cron reads it
+	StartAt  time.Time `json:"start_at,omitzero"` // inclusive
+	EndAt    time.Time `json:"end_at,omitzero"`   // inclusive
+	DST      DST       `json:"dst"`
+	JitterMS uint32    `json:"jitter_ms"`
+
+	OverlapPolicy   OverlapPolicy `json:"overlap_policy"`
+	OverlapKey      string        `json:"overlap_key"` // default: the schedule's id
+	MaxQueued       uint32        `json:"max_queued"`
+	CatchupPolicy   CatchupPolicy `json:"catchup_policy"`
+	CatchupWindowMS uint32        `json:"catchup_window_ms"`
+	RunTimeoutMS    uint32        `json:"run_timeout_ms"`
+	Priority        int32         `json:"priority"` // higher first
+
+	Input            json.RawMessage   `json:"input,omitempty"` // raw JSON, as sent
+	ExecutionGrantID string            `json:"execution_grant_id,omitempty"`
+	Labels           map[string]string `json:"labels,omitempty"`
+	ManagedBy        string            `json:"managed_by,omitempty"` // the deployment or file set that owns it
+}
+
+// Equal reports whether two definitions say the same, so that deploying one
+// again writes nothing.
+func (d *Definition) Equal(o *Definition) bool {
+	return d.ScheduleID == o.ScheduleID && d.WorkflowID == o.WorkflowID && d.Version == o.Version && d.UserID == o.UserID &&
+		d.CronExpr == o.CronExpr && d.IntervalMS == o.IntervalMS && d.OnceAt.Equal(o.OnceAt) &&
+		d.Timezone == o.Timezone && d.StartAt.Equal(o.StartAt) && d.EndAt.Equal(o.EndAt) &&
+		d.DST == o.DST && d.JitterMS == o.JitterMS &&
+		d.OverlapPolicy == o.OverlapPolicy && d.OverlapKey == o.OverlapKey && d.MaxQueued == o.MaxQueued &&
+		d.CatchupPolicy == o.CatchupPolicy && d.CatchupWindowMS == o.CatchupWindowMS &&
+		d.RunTimeoutMS == o.RunTimeoutMS && d.Priority == o.Priority &&
+		bytes.Equal(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
+		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
+}
+
+// Jitter, RunTimeout and CatchupWindow are the millisecond fields as durations.
+func (d *Definition) Jitter() time.Duration { return millis(d.JitterMS) }
+
+// RunTimeout is how long a run may show no sign of life.
+func (d *Definition) RunTimeout() time.Duration { return millis(d.RunTimeoutMS) }
+
+// CatchupWindow is how old a missed slot may be and still be caught up.
+func (d *Definition) CatchupWindow() time.Duration { return millis(d.CatchupWindowMS) }
+
+// Interval is the distance of an interval schedule's slots.
+func (d *Definition) Interval() time.Duration { return millis(d.IntervalMS) }
+
+// QualifiedOverlapKey is "user_id/overlap_key": what locks, the in-flight
+// index, the shard hash and rows use, so that owners cannot block each other.
+func (d *Definition) QualifiedOverlapKey() string { return d.UserID + "/" + d.OverlapKey }
+
+func millis(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }

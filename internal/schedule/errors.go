@@ -1,0 +1,92 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The sentinels that interfaces translate; see registrar/api for the gRPC and
+// HTTP codes.
+var (
+	ErrNotFound      = errors.New("not found")                 // also: somebody else's
+	ErrExists        = errors.New("already exists")            // the name is taken by another owner
+	ErrPrecondition  = errors.New("not possible as it stands") // e.g. trigger under skip with a run in flight
+	ErrKeyConflict   = errors.New("same key, other request")
+	ErrRunIDMismatch = errors.New("another run_id is recorded")
+	ErrFenced        = errors.New("not the leader any more") // the epoch has moved on
+	ErrUnavailable   = errors.New("unavailable")
+)
+
+// Violation is one thing wrong with one field.
+type Violation struct {
+	Field   string // as in the API, e.g. "cron_expr"
+	Problem string // which value and what is wrong with it
+	Hint    string // what to write instead; may be empty
+}
+
+// String is the violation as one sentence.
+func (v Violation) String() string {
+	if v.Hint == "" {
+		return v.Field + ": " + v.Problem
+	}
+	return v.Field + ": " + v.Problem + "; " + v.Hint
+}
+
+// InvalidError lists every field that was refused. Nothing was written.
+type InvalidError struct{ Violations []Violation }
+
+func (e *InvalidError) Error() string {
+	parts := make([]string, len(e.Violations))
+	for i, v := range e.Violations {
+		parts[i] = v.String()
+	}
+	return "invalid: " + strings.Join(parts, "; ")
+}
+
+// Invalid is an InvalidError for one field. Value is quoted and cut to a
+// readable length.
+func Invalid(field string, value any, problem, hint string) *InvalidError {
+	return &InvalidError{Violations: []Violation{{Field: field, Problem: Quote(value) + " " + problem, Hint: hint}}}
+}
+
+// Quote shows a refused value safely: control characters escaped, at most 80
+// bytes of it.
+func Quote(value any) string {
+	s := fmt.Sprint(value)
+	const limit = 80
+	if len(s) > limit {
+		return strconv.Quote(s[:limit]) + fmt.Sprintf("… (%d bytes)", len(s))
+	}
+	if _, isString := value.(string); isString {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// Collect gathers violations field by field and ends as one error.
+type Collect struct{ violations []Violation }
+
+// Add records that field's value is refused.
+func (c *Collect) Add(field string, value any, problem, hint string) {
+	c.violations = append(c.violations, Invalid(field, value, problem, hint).Violations...)
+}
+
+// Note records a violation without a value to show.
+func (c *Collect) Note(field, problem, hint string) {
+	c.violations = append(c.violations, Violation{Field: field, Problem: problem, Hint: hint})
+}
+
+// Err is nil, or an *InvalidError with everything added.
+func (c *Collect) Err() error {
+	if len(c.violations) == 0 {
+		return nil
+	}
+	return &InvalidError{Violations: c.violations}
+}
+
+// Explain wraps a sentinel with what a caller can do about it.
+func Explain(sentinel error, format string, args ...any) error {
+	return fmt.Errorf("%w: %s", sentinel, fmt.Sprintf(format, args...))
+}

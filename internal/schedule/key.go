@@ -1,0 +1,77 @@
+package schedule
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"time"
+)
+
+// Key is a run's idempotency key. A slot's is sha256 of
+// "schedule_id:epoch_seconds(run_at)"; other triggers have id spaces of their
+// own so that nothing collides. It prints as 64 lower-case hex digits.
+type Key [sha256.Size]byte
+
+// SlotKey is the key of the slot of a schedule at runAt (whole seconds).
+func SlotKey(scheduleID string, runAt time.Time) Key {
+	// On the planner's hot path: one buffer, no formatting package.
+	var a [160]byte
+	b := append(a[:0], scheduleID...)
+	b = append(b, ':')
+	b = strconv.AppendInt(b, runAt.Unix(), 10)
+	return sha256.Sum256(b)
+}
+
+// ManualKey is the key of a run that was asked for by hand.
+func ManualKey(scheduleID, requestID string) Key {
+	return sha256.Sum256([]byte(scheduleID + "/m/" + requestID))
+}
+
+// BackfillKey is the key of a slot that is run again by a backfill.
+func BackfillKey(scheduleID, requestID string, runAt time.Time) Key {
+	return sha256.Sum256([]byte(scheduleID + "/b/" + requestID + "/" + strconv.FormatInt(runAt.Unix(), 10)))
+}
+
+// RetryKey is the key of a new attempt of the run with key k.
+func RetryKey(k Key, requestID string) Key {
+	return sha256.Sum256([]byte(k.String() + "/r/" + requestID))
+}
+
+// ParseKey reads the 64 hex digits that String writes.
+func ParseKey(s string) (Key, error) {
+	var k Key
+	if len(s) != 2*len(k) {
+		return k, Invalid("idempotency_key", s, fmt.Sprintf("has %d characters", len(s)), "give the 64 hex digits that the API shows")
+	}
+	if _, err := hex.Decode(k[:], []byte(s)); err != nil {
+		return k, Invalid("idempotency_key", s, "is not hexadecimal", "give the 64 hex digits that the API shows")
+	}
+	return k, nil
+}
+
+// String is the key as lower-case hex.
+func (k Key) String() string { return hex.EncodeToString(k[:]) }
+
+// IsZero reports whether k is no key at all.
+func (k Key) IsZero() bool { return k == Key{} }
+
+// Fraction maps the key evenly onto [0, n): ⌊u·n/2^64⌋ with u the key's first
+// eight bytes. Jitter is drawn from it, so that every worker, restart and
+// preview computes the same offset.
+func (k Key) Fraction(n uint64) uint64 {
+	hi, _ := bits.Mul64(binary.BigEndian.Uint64(k[:8]), n)
+	return hi
+}
+
+// Buckets is the fixed number of hash buckets that shards group.
+const Buckets = 1024
+
+// Bucket is the shard bucket of an owner's overlap key. Schedules that share
+// an overlap key share a bucket, so that one leader judges them all.
+func Bucket(qualifiedOverlapKey string) int {
+	h := sha256.Sum256([]byte(qualifiedOverlapKey))
+	return int(binary.BigEndian.Uint16(h[:2])) % Buckets
+}

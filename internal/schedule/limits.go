@@ -1,0 +1,47 @@
+package schedule
+
+import "time"
+
+// Limits on what users may send. Each has boundary tests; docs/semantics.md
+// lists them.
+const (
+	MaxIDLength        = 128
+	MaxInputBytes      = 64 << 10
+	MaxJSONDepth       = 32
+	MaxDAGBytes        = 1 << 20
+	MaxJitter          = time.Hour
+	MaxCatchupWindow   = 30 * 24 * time.Hour
+	MaxRunTimeout      = 30 * 24 * time.Hour
+	MaxQueuedLimit     = 1000
+	MaxLabels          = 64
+	MaxNoteLength      = 1024
+	MaxPriority        = 1000
+	MaxPageSize        = 200
+	DefaultPageSize    = 50
+	DefaultMaxQueued   = 100
+	DefaultCatchupSpan = 24 * time.Hour
+	DefaultRunTimeout  = time.Hour
+)
+
+// MinTime and MaxTime bound every instant that a definition may name.
+var (
+	MinTime = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+	MaxTime = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// ValidID reports whether s is 1–128 of A–Z a–z 0–9 . _ : -
+func ValidID(s string) bool {
+	if len(s) == 0 || len(s) > MaxIDLength {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case c == '.', c == '_', c == ':', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,130 @@
+package schedule
+
+import "time"
+
+// Term is one leadership of one shard. Every plan, claim and settle of a
+// worker names it, and the store refuses with ErrFenced when the leaders row
+// holds another epoch or holder: after epoch e+1 is committed, nothing is
+// written by e.
+type Term struct {
+	Shard  int
+	Holder string // random per process start
+	Epoch  int64
+}
+
+// PlanRequest asks the store for one batch of schedules to plan.
+type PlanRequest struct {
+	Term    Term
+	Now     time.Time
+	Horizon time.Time     // schedules with plan_at at or before it
+	Grace   time.Duration // planned rows that are later than this and Missable come along as Late
+	Limit   int
+}
+
+// PlanCandidate is what the planner sees of one schedule, its row locked.
+type PlanCandidate struct {
+	Schedule Schedule
+	// BacklogDefinition is the definition of Schedule.Backlog.Revision; nil when
+	// there is no backlog or it is of the revision in force.
+	BacklogDefinition *Definition
+	// Late are the Missable rows of this schedule past the grace, oldest first,
+	// with their own revision's policies unread: the one in force decides.
+	Late []Run
+	// Unreadable says why the row could not be decoded; only ScheduleID and
+	// PlanFailures of Schedule are then to be trusted.
+	Unreadable error
+}
+
+// PlanDecision is what the planner makes of one candidate.
+type PlanDecision struct {
+	ScheduleID string
+	Rows       []Run       // to insert as PLANNED; existing keys are respected
+	Judged     []Judgement // of the candidate's Late rows
+	NextRunAt  time.Time
+	PlanAt     time.Time
+	Backlog    Backlog
+	Failures   int
+	EndPause   bool // paused_until has come
+	Events     []Event
+}
+
+// Judgement is the verdict on one late planned row: it still fires, or it ends
+// SKIPPED with the reason.
+type Judgement struct {
+	Key     Key
+	Fire    bool
+	FireAt  time.Time // Fire: when, as catch-up spacing says
+	Reason  Reason    // not Fire
+	Trigger Trigger   // Fire: the trigger it now carries
+}
+
+// PlanResult sums up one plan transaction.
+type PlanResult struct {
+	Candidates int          // schedules looked at; less than Limit = nothing more is due
+	Inserted   int          // rows that were new
+	Rows       []Run        // the rows that were offered, new or not
+	Skipped    []Settlement // late rows that ended
+	Failed     []string     // schedules that could not be planned
+}
+
+// ClaimRequest asks the store to claim due runs.
+type ClaimRequest struct {
+	Term     Term
+	Now      time.Time
+	Limit    int           // free launches; more due rows than that are stamped judged_at
+	Grace    time.Duration // Missable rows later than this are left to the planner
+	Lease    time.Duration // claimed_until = Now + Lease
+	RetryFor time.Duration // timeout_at of a LAUNCHING row = Now + max(RetryFor, run timeout)
+}
+
+// OverlapGroup is all that overlap is judged on for one overlap key, read
+// after its lock was taken.
+type OverlapGroup struct {
+	OverlapKey string
+	InFlight   []Run // LAUNCHING, ENQUEUED, STARTED
+	Waiting    []Run // PLANNED with waiting_since, in order of (fire_at, run_at, key)
+	Due        []Run // PLANNED and due, in claim order
+}
+
+// Verdict is the decision on one PLANNED run of a group, or, with Cancel, on a
+// run in flight.
+type Verdict struct {
+	Key    Key
+	Action VerdictAction
+	Reason Reason // Skip: why; Cancel: what it will end with
+}
+
+// VerdictAction says what to do with a run.
+type VerdictAction int
+
+// The verdicts.
+const (
+	VerdictClaim  VerdictAction = iota + 1 // PLANNED → LAUNCHING
+	VerdictWait                            // PLANNED, waiting_since = now
+	VerdictSkip                            // PLANNED → SKIPPED(reason)
+	VerdictCancel                          // in flight: cancel_requested_at = now, unless set
+)
+
+// ClaimResult is what a claim transaction did.
+type ClaimResult struct {
+	Launches []Launch     // now LAUNCHING and ours to send
+	Skipped  []Settlement // now SKIPPED or CANCELLED
+	Waiting  int          // began to wait
+	Cancels  []Run        // in-flight runs whose cancel was asked for
+	More     bool         // due rows were left behind for want of free launches
+}
+
+// Ended is a run that a sweep brought to its end.
+type Ended struct {
+	Run    Run // as it stands after
+	Before Status
+}
+
+// SweepRequest bounds what a sweep ends.
+type SweepRequest struct {
+	Term       Term
+	Now        time.Time
+	CancelWait time.Duration // a cancel not confirmed within it ends the run anyway
+	RetryFor   time.Duration // LAUNCHING with nothing ever sent ends launch_unavailable after it
+	Limit      int
+}

@@ -1,0 +1,63 @@
+package schedule
+
+// OverlapPolicy says what happens to a due slot while an earlier run of the
+// same overlap key is in flight. It is judged when the slot is claimed.
+type OverlapPolicy string
+
+// The overlap policies.
+const (
+	OverlapAllow   OverlapPolicy = "allow"   // always fire
+	OverlapSkip    OverlapPolicy = "skip"    // SKIPPED(overlap); the default
+	OverlapQueue   OverlapPolicy = "queue"   // wait, in order, at most MaxQueued
+	OverlapReplace OverlapPolicy = "replace" // cancel the run in flight, then fire the newest slot
+)
+
+// OverlapPolicies is the closed set, in the order of the documentation.
+var OverlapPolicies = []OverlapPolicy{OverlapAllow, OverlapSkip, OverlapQueue, OverlapReplace}
+
+// Exclusive reports whether at most one run under this policy may be in flight
+// per overlap key. The stores back it with a partial unique index.
+func (p OverlapPolicy) Exclusive() bool { return p != OverlapAllow }
+
+// CatchupPolicy says what becomes of slots that were missed: first judged
+// later than the misfire grace.
+type CatchupPolicy string
+
+// The catch-up policies.
+const (
+	CatchupNone            CatchupPolicy = "none"             // not fired, but recorded; the default
+	CatchupFireImmediately CatchupPolicy = "fire_immediately" // all of them, oldest first, so many per tick
+	CatchupSpread          CatchupPolicy = "spread"           // all of them, evenly over lookahead windows
+	CatchupLatest          CatchupPolicy = "latest"           // only the newest
+)
+
+// CatchupPolicies is the closed set, in the order of the documentation.
+var CatchupPolicies = []CatchupPolicy{CatchupNone, CatchupFireImmediately, CatchupSpread, CatchupLatest}
+
+// Trigger says what brought a run into being.
+type Trigger string
+
+// The triggers.
+const (
+	TriggerSchedule Trigger = "schedule" // a slot, planned in time
+	TriggerCatchup  Trigger = "catchup"  // a slot that was missed and is made up for
+	TriggerManual   Trigger = "manual"   // an operator or program asked for it
+	TriggerBackfill Trigger = "backfill" // a past range is run again
+	TriggerRetry    Trigger = "retry"    // a new attempt of an ended run
+)
+
+// Triggers is the closed set.
+var Triggers = []Trigger{TriggerSchedule, TriggerCatchup, TriggerManual, TriggerBackfill, TriggerRetry}
+
+// FromSpec reports whether the run is a slot of its schedule's own rule. Only
+// such runs obey pause, and only they can be missed.
+func (t Trigger) FromSpec() bool { return t == TriggerSchedule || t == TriggerCatchup }
+
+// DST names how local times are read across changes of the clock.
+type DST string
+
+// The DST rules; docs/semantics.md has the examples.
+const (
+	DSTVixie   DST = "vixie"   // fixed times run once at a fold and once after a gap; the default
+	DSTLiteral DST = "literal" // gap skipped, fold twice, as Kubernetes and Temporal do
+)

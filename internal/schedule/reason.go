@@ -1,0 +1,38 @@
+package schedule
+
+// Reason says why a run is SKIPPED, FAILED or CANCELLED, or how a SUCCESS is
+// to be read. It is one closed list: the same word stands in row, log, metric,
+// API and docs.
+type Reason string
+
+// The reasons.
+const (
+	ReasonNone              Reason = ""
+	ReasonOverlap           Reason = "overlap"            // SKIPPED: a run of the same overlap key was in flight
+	ReasonMissed            Reason = "missed"             // SKIPPED: first judged later than the misfire grace
+	ReasonQueueFull         Reason = "queue_full"         // SKIPPED: max_queued slots were waiting already
+	ReasonCoalesced         Reason = "coalesced"          // SKIPPED: a newer slot took its place
+	ReasonPaused            Reason = "paused"             // SKIPPED: the schedule was paused
+	ReasonDeleted           Reason = "deleted"            // CANCELLED: the schedule was deleted
+	ReasonGrantExpired      Reason = "grant_expired"      // SKIPPED
+	ReasonGrantRevoked      Reason = "grant_revoked"      // SKIPPED
+	ReasonGrantDenied       Reason = "grant_denied"       // SKIPPED
+	ReasonLaunchRefused     Reason = "launch_refused"     // FAILED: the executor definitely refused it
+	ReasonLaunchUnavailable Reason = "launch_unavailable" // FAILED: no request could be delivered in time
+	ReasonWorkflowNotFound  Reason = "workflow_not_found" // FAILED: the workflow store does not hold this version
+	ReasonWorkflowFailed    Reason = "workflow_failed"    // FAILED: the executor reported a failure
+	ReasonTimeout           Reason = "timeout"            // FAILED: no sign of life within the run timeout
+	ReasonLost              Reason = "lost"               // FAILED: the outcome of the launch never became known
+	ReasonReplaced          Reason = "replaced"           // CANCELLED: a newer slot replaced it
+	ReasonCancelled         Reason = "cancelled"          // CANCELLED: somebody asked for it
+	ReasonKeyConflict       Reason = "key_conflict"       // FAILED: the key was used before for another request
+	ReasonAccepted          Reason = "accepted"           // SUCCESS without feedback: accepted is all that is known
+)
+
+// Reasons is the closed set, without the empty one.
+var Reasons = []Reason{
+	ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonCoalesced, ReasonPaused, ReasonDeleted,
+	ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied,
+	ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
+	ReasonTimeout, ReasonLost, ReasonReplaced, ReasonCancelled, ReasonKeyConflict, ReasonAccepted,
+}

@@ -1,0 +1,129 @@
+package schedule
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Run is one row of schedule_runs: a slot, or a run by hand, retry or backfill.
+type Run struct {
+	Key        Key
+	ScheduleID string
+	Revision   int64 // of the definition that it was planned from
+	UserID     string
+	WorkflowID string
+	Version    int32
+
+	RunAt  time.Time // nominal
+	FireAt time.Time // when it may be launched, never earlier
+
+	Status  Status
+	Reason  Reason
+	Trigger Trigger
+
+	OverlapKey    string        // qualified: user_id/overlap_key
+	OverlapPolicy OverlapPolicy // resolved
+	Exclusive     bool          // at most one such run in flight per overlap key
+	MaxQueued     uint32
+	WaitingSince  time.Time // set while it waits for its overlap key; outside the due index
+	JudgedAt      time.Time // seen in time: can no longer be missed
+
+	Attempt    int32           // place in the retry_of chain, 1 = first
+	RetryOf    Key             // zero = none
+	Deliveries int32           // how often it was sent
+	Input      json.RawMessage // nil: the revision's
+	Priority   int32
+
+	RunID   string // given by the executor
+	TraceID string
+
+	Epoch             int64     // of the leader that claimed it
+	ClaimedAt         time.Time // first claim
+	ClaimedUntil      time.Time // LAUNCHING: not re-sent before
+	CancelRequestedAt time.Time
+	CancelReason      Reason // what it ends with once the cancel is confirmed
+
+	LaunchedAt  time.Time // the executor was called
+	StartedAt   time.Time
+	CompletedAt time.Time
+	TimeoutAt   time.Time // ENQUEUED, STARTED: last sign of life + run timeout; LAUNCHING: its bound
+
+	ErrorCode    string
+	ErrorMessage string
+
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Late is how long after its due instant now is. A slot whose run_at lies
+// ahead is never late, even if jitter put its fire_at before.
+func (r *Run) Late(now time.Time) time.Duration {
+	due := r.FireAt
+	if r.RunAt.After(due) {
+		due = r.RunAt
+	}
+	return now.Sub(due)
+}
+
+// Missable reports whether the run can still be judged missed: a slot that
+// nobody has looked at in time.
+func (r *Run) Missable() bool {
+	return r.Status == StatusPlanned && r.Trigger == TriggerSchedule && r.JudgedAt.IsZero() && r.WaitingSince.IsZero()
+}
+
+// Launch is a claimed run with the definition of its revision: all that is
+// needed to send it.
+type Launch struct {
+	Run        Run
+	Definition *Definition
+}
+
+// EffectiveInput is the run's own input, else the definition's.
+func (l *Launch) EffectiveInput() json.RawMessage {
+	if l.Run.Input != nil {
+		return l.Run.Input
+	}
+	return l.Definition.Input
+}
+
+// Settlement moves one run forward. The store applies it only where the run's
+// status is one of To.Predecessors (or equals To, for heartbeats), and says so.
+type Settlement struct {
+	Key          Key
+	To           Status
+	Reason       Reason
+	RunID        string // "" leaves it
+	TraceID      string
+	ErrorCode    string
+	ErrorMessage string
+	LaunchedAt   time.Time // zero leaves it
+	StartedAt    time.Time
+	CompletedAt  time.Time
+	TimeoutAt    time.Time
+	ClaimedUntil time.Time // To == LAUNCHING: outcome unknown, send again not before
+}
+
+// ExecutionRequest is one row of execution_requests: what the launcher
+// remembers of a key, so that a repeat answers as the first did.
+type ExecutionRequest struct {
+	Key         Key
+	RequestHash [32]byte
+	Done        bool      // IN_PROGRESS or DONE
+	Sent        bool      // a request may have reached the executor
+	LeaseUntil  time.Time // IN_PROGRESS: nobody else may call the executor before
+	Outcome     Outcome
+	CreatedAt   time.Time
+}
+
+// Outcome is a definite answer of an executor, or a refusal of our own.
+type Outcome struct {
+	Status       Status // ENQUEUED (accepted), SUCCESS, FAILED, SKIPPED or CANCELLED
+	Reason       Reason
+	RunID        string
+	TraceID      string
+	ErrorCode    string
+	ErrorMessage string
+}
+
+// OK reports whether the executor took the run and nothing went wrong yet.
+func (o Outcome) OK() bool { return o.Status == StatusEnqueued || o.Status == StatusSuccess }

@@ -1,0 +1,48 @@
+package schedule
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// WorkflowVersion is one immutable version of a workflow's DAG.
+type WorkflowVersion struct {
+	WorkflowID string
+	Version    int32
+	DAG        json.RawMessage // as sent
+	Hash       [32]byte        // sha256 of the canonical form
+	CreatedAt  time.Time
+}
+
+// CanonicalJSON is the form that hashes are taken over: object members sorted
+// by key, no white space, numbers as written.
+func CanonicalJSON(raw []byte) ([]byte, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // numbers stay as they are written
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, fmt.Errorf("read JSON: %w", err)
+	}
+	if dec.More() {
+		return nil, fmt.Errorf("read JSON: more than one value")
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil { // maps are written with sorted keys
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	return bytes.TrimRight(out.Bytes(), "\n"), nil
+}
+
+// CanonicalHash is the sha256 of the canonical form.
+func CanonicalHash(raw []byte) ([32]byte, error) {
+	c, err := CanonicalJSON(raw)
+	if err != nil {
+		return [32]byte{}, err
+	}
+	return sha256.Sum256(c), nil
+}

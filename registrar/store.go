@@ -1,0 +1,48 @@
+package registrar
+
+import (
+	"context"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ScheduleStore keeps schedules, their revisions and their events.
+type ScheduleStore interface {
+	// ChangeSchedules locks the named schedules in sorted order, hands them to
+	// decide (one input per id, in the order of req.ScheduleIDs) and writes the
+	// changes, all in one transaction. An error of decide writes nothing and
+	// comes back as it is. It wakes the worker. decide is pure and may be called
+	// again if the transaction is retried.
+	ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error
+	// GetSchedule is the row, tombstones included; schedule.ErrNotFound.
+	GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error)
+	// ListSchedules is ordered by schedule_id, tombstones excluded.
+	ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error)
+	// ListEvents is newest first; beforeID = 0 begins at the end.
+	ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error)
+	// ListRevisions is newest first; before = 0 begins at the end.
+	ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error)
+}
+
+// RunStore keeps the ledger.
+type RunStore interface {
+	// ChangeRun locks one run (its schedule first), hands it to decide and
+	// writes the change in one transaction; it returns the run as it stands
+	// after (the inserted one where there is one) and whether anything moved.
+	// existing names a key that decide wants to see too (zero = none).
+	// schedule.ErrNotFound for an unknown key. It wakes the worker.
+	ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error)
+	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
+	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
+}
+
+// WorkflowStore keeps workflow versions.
+type WorkflowStore interface {
+	// PutWorkflow stores a version. The same version with the same hash is no
+	// write; with another hash it is schedule.ErrExists.
+	PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) error
+	GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error)
+	// ListWorkflows is newest version first, without the DAGs; before = 0
+	// begins at the newest.
+	ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error)
+}

@@ -1,0 +1,2 @@
+// Package leader decides which worker plans and fires a shard.
+package leader

@@ -1,0 +1,66 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// PlanStore is what the planning loop needs. Each method is one transaction
+// that begins by checking the term's epoch (schedule.ErrFenced).
+type PlanStore interface {
+	// Plan locks a batch of schedules (those that others have locked are passed
+	// over until the next tick), hands them to decide, and writes the decisions:
+	// rows inserted where their key is new, cursor, plan_at, backlog, failures and
+	// pause of the schedules, late rows judged, events. decide is pure and may be
+	// called again with fresh candidates if the transaction is retried.
+	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
+	// Prune deletes up to limit rows each of terminal runs, events, done
+	// execution requests and tombstones (with their revisions) that are older
+	// than before. It returns how many rows went; 0 = nothing is left to delete.
+	Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error)
+}
+
+// FireStore is what the firing loop needs. Methods with a term check its epoch
+// in their transaction (schedule.ErrFenced).
+type FireStore interface {
+	// Claim takes due PLANNED rows, in the order on-time before catch-up and
+	// backfill, then priority (higher first), fire_at, run_at, key; and for every
+	// overlap key on which rows wait and nothing is in flight, its waiting rows.
+	// Rows of exclusive policies are judged by judge, group by group, under the
+	// lock of every schedule with that overlap key, on what is read after the
+	// lock is held; all others are claimed. It never claims more than Limit.
+	Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error)
+	// Reclaim takes LAUNCHING rows that are to be sent again: those of an older
+	// epoch at once, our own once claimed_until has passed. They get the term's
+	// epoch, a new claimed_until and one delivery more. Rows with
+	// cancel_requested_at are left out.
+	Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error)
+	// Settle moves runs forward, each where its status allows; moved[i] says
+	// whether the i-th did. A settlement to LAUNCHING only renews claimed_until.
+	// It also sets schedules.last_run_at where the run was launched.
+	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
+	// Sweep ends what is past its bound: ENQUEUED and STARTED past timeout_at
+	// (FAILED timeout); LAUNCHING claimed RetryFor ago or longer of which nothing
+	// was ever sent, i.e. without an execution request or with sent = false
+	// (FAILED launch_unavailable), or past timeout_at (FAILED lost); in-flight
+	// rows whose cancel was asked for CancelWait ago (CANCELLED with their
+	// cancel_reason, plus a cancel_timed_out event).
+	Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error)
+	// NextFireAt is the earliest fire_at later than now of the PLANNED rows that
+	// do not wait; zero = none.
+	NextFireAt(ctx context.Context, now time.Time) (time.Time, error)
+	// CancelsDue are in-flight runs whose cancel was asked for, oldest first.
+	CancelsDue(ctx context.Context, limit int) ([]schedule.Run, error)
+	// Gauges are counts for the metrics: rows in flight, waiting, and due but
+	// unclaimed.
+	Gauges(ctx context.Context, now time.Time) (Gauges, error)
+}
+
+// Gauges are the ledger's own counts.
+type Gauges struct {
+	InFlight int
+	Waiting  int
+	Due      int
+}
