@@ -1,0 +1,85 @@
+# Everything a contributor or CI runs. `make` alone lists the targets.
+# Needed: Go and make. The rest is a pinned Go module (internal/tools/*), or is
+# found, or installed, by the target that wants it (internal/tools/withservices).
+
+SHELL := /bin/sh
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+PKG ?= ./...
+TOOLS := .build/tools
+# The race detector needs cgo, and so a C compiler with its headers.
+RACE = $(shell echo '\#include <stdlib.h>' | $${CC:-cc} -E - >/dev/null 2>&1 && echo -race)
+
+GOFUMPT := go tool -modfile=internal/tools/format/go.mod gofumpt
+GOLANGCI := go tool -modfile=internal/tools/lint/go.mod golangci-lint
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the static binary bin/carillon
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/carillon ./cmd/carillon
+
+.PHONY: run
+run: build ## Build, then run everything in one process (./bin/carillon dev)
+	./bin/carillon dev
+
+.PHONY: tools
+tools:
+	@go build -o $(TOOLS)/ ./internal/tools/withservices ./internal/tools/testsummary
+
+.PHONY: test
+test: tools ## Run all tests, with the race detector, on real Postgres and Redis (PKG=./... to narrow)
+	@$(if $(RACE),,echo "make test: no working C compiler, so the race detector stays off (Debian: apt-get install gcc libc6-dev)" >&2)
+	@$(TOOLS)/withservices -- $(TOOLS)/testsummary $(RACE) $(PKG)
+
+.PHONY: test-short
+test-short: tools ## Run the tests that need no server, without the race detector
+	@$(TOOLS)/testsummary -short $(PKG)
+
+.PHONY: bench
+bench: tools ## Run the benchmarks (BENCH=regexp to narrow)
+	$(TOOLS)/withservices -- go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(PKG)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz test for FUZZTIME (30s)
+	@FUZZTIME=$(or $(FUZZTIME),30s) sh internal/tools/fuzz.sh $(PKG)
+
+.PHONY: generate
+generate: ## Format and lint the protos; generate Go code and docs/openapi from them
+	@sh internal/tools/proto/generate.sh
+
+.PHONY: generate-check
+generate-check: ## Fail when the generated code is not what the protos make
+	@sh internal/tools/proto/generate.sh --check
+
+.PHONY: breaking
+breaking: ## Fail when the protos break a client of BASE (a commit or tag)
+	@sh internal/tools/proto/breaking.sh $(BASE)
+
+.PHONY: fmt
+fmt: ## Format the Go code
+	$(GOFUMPT) -l -w .
+
+.PHONY: fmt-check
+fmt-check: ## Fail when Go code is not formatted
+	@unformatted=$$($(GOFUMPT) -l .) || exit 1; \
+	if [ -n "$$unformatted" ]; then printf "not formatted:\n%s\nrun 'make fmt'\n" "$$unformatted" >&2; exit 1; fi
+
+.PHONY: vet
+vet: ## Run go vet
+	go vet $(PKG)
+
+.PHONY: lint
+lint: ## Run golangci-lint (the first time builds it: a minute or two)
+	$(GOLANGCI) run
+
+.PHONY: check
+check: fmt-check generate-check vet lint test ## Everything CI checks
+
+.PHONY: clean
+clean: ## Remove what the targets above made
+	rm -rf bin .build proto/third_party
