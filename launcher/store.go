@@ -15,10 +15,10 @@ type Store interface {
 	// cancel_requested_at, and that its schedule is neither deleted nor (for
 	// triggers schedule and catchup) paused at now. A key without a run in the
 	// ledger is only checked against its schedule, if there is one.
-	Begin(ctx context.Context, reqs []BeginRequest, now time.Time) ([]BeginResult, error)
+	Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error)
 	// Finish records definite outcomes: IN_PROGRESS → DONE. A key that is DONE
 	// already keeps its first outcome.
-	Finish(ctx context.Context, done []FinishRequest, now time.Time) error
+	Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error
 	// Release ends the lease of a call whose outcome is unknown, so that the key
 	// may be sent again. sent = false says that in no attempt a request was ever
 	// written to a connection.
@@ -27,54 +27,6 @@ type Store interface {
 	// the reason, so that every later send of it is answered from there.
 	// closed = false when a call has begun or it is DONE already.
 	Close(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error)
-}
-
-// BeginRequest asks to call the executor for a key.
-type BeginRequest struct {
-	Key         schedule.Key
-	RequestHash [32]byte
-	ScheduleID  string
-	Trigger     schedule.Trigger
-	FireAt      time.Time // a refusal is final only from then on
-	Lease       time.Duration
-}
-
-// Permission says what Begin allows.
-type Permission int
-
-// The permissions.
-const (
-	// Granted: the key is ours, call the executor.
-	Granted Permission = iota + 1
-	// GrantedAgain: an earlier call began and its outcome is unknown; ask the
-	// executor by key where it can answer, else send the same key again.
-	GrantedAgain
-	// Recorded: the key is DONE; answer Request.Outcome.
-	Recorded
-	// Busy: another call holds the lease.
-	Busy
-	// Conflict: the key was used for another request.
-	Conflict
-	// Refused: a check failed and no call has begun; the key is now DONE with
-	// Request.Outcome: SKIPPED(paused) or CANCELLED(deleted|cancelled).
-	Refused
-	// Withheld: a check failed but that is not final (fire_at lies ahead, an
-	// earlier call's outcome is unknown, or the run is not LAUNCHING): do not send.
-	Withheld
-)
-
-// BeginResult answers one BeginRequest.
-type BeginResult struct {
-	Permission Permission
-	Sent       bool                      // an earlier attempt may have reached the executor
-	Reason     schedule.Reason           // Refused, Withheld: which check
-	Request    schedule.ExecutionRequest // Recorded, Refused, Busy, Conflict: the row
-}
-
-// FinishRequest records one definite outcome.
-type FinishRequest struct {
-	Key     schedule.Key
-	Outcome schedule.Outcome
 }
 
 // WorkflowStore gives the DAG JSON of a workflow version, as it was sent;

@@ -55,12 +55,5 @@ type FireStore interface {
 	CancelsDue(ctx context.Context, limit int) ([]schedule.Run, error)
 	// Gauges are counts for the metrics: rows in flight, waiting, and due but
 	// unclaimed.
-	Gauges(ctx context.Context, now time.Time) (Gauges, error)
-}
-
-// Gauges are the ledger's own counts.
-type Gauges struct {
-	InFlight int
-	Waiting  int
-	Due      int
+	Gauges(ctx context.Context, now time.Time) (schedule.Gauges, error)
 }

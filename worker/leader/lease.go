@@ -13,7 +13,7 @@ type LeaseStore interface {
 	// Takeover makes holder the leader with epoch+1 if lockHeld or the row has
 	// expired (or there is none yet); ok = false otherwise. Expiry is judged and
 	// set by database time on Postgres and by now on SQLite.
-	Takeover(ctx context.Context, req TakeoverRequest) (term schedule.Term, ok bool, err error)
+	Takeover(ctx context.Context, req schedule.TakeoverRequest) (term schedule.Term, ok bool, err error)
 	// Renew extends the term; schedule.ErrFenced when the row is no longer this
 	// term's or has expired.
 	Renew(ctx context.Context, term schedule.Term, ttl time.Duration, now time.Time) error
@@ -21,13 +21,4 @@ type LeaseStore interface {
 	Resign(ctx context.Context, term schedule.Term, now time.Time) error
 	// Leader is the row as it stands, for people: zero Term when there is none.
 	Leader(ctx context.Context, shard int) (schedule.Term, time.Time, error)
-}
-
-// TakeoverRequest asks for the leadership of a shard.
-type TakeoverRequest struct {
-	Shard    int
-	Holder   string
-	TTL      time.Duration
-	LockHeld bool
-	Now      time.Time
 }

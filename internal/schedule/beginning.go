@@ -1,0 +1,51 @@
+package schedule
+
+import "time"
+
+// BeginRequest asks to call the executor for a key.
+type BeginRequest struct {
+	Key         Key
+	RequestHash [32]byte
+	ScheduleID  string
+	Trigger     Trigger
+	FireAt      time.Time // a refusal is final only from then on
+	Lease       time.Duration
+}
+
+// Permission says what Begin allows.
+type Permission int
+
+// The permissions.
+const (
+	// Granted: the key is ours, call the executor.
+	Granted Permission = iota + 1
+	// GrantedAgain: an earlier call began and its outcome is unknown; ask the
+	// executor by key where it can answer, else send the same key again.
+	GrantedAgain
+	// Recorded: the key is DONE; answer Request.Outcome.
+	Recorded
+	// Busy: another call holds the lease.
+	Busy
+	// Conflict: the key was used for another request.
+	Conflict
+	// Refused: a check failed and no call has begun; the key is now DONE with
+	// Request.Outcome: SKIPPED(paused) or CANCELLED(deleted|cancelled).
+	Refused
+	// Withheld: a check failed but that is not final (fire_at lies ahead, an
+	// earlier call's outcome is unknown, or the run is not LAUNCHING): do not send.
+	Withheld
+)
+
+// BeginResult answers one BeginRequest.
+type BeginResult struct {
+	Permission Permission
+	Sent       bool             // an earlier attempt may have reached the executor
+	Reason     Reason           // Refused, Withheld: which check
+	Request    ExecutionRequest // Recorded, Refused, Busy, Conflict: the row
+}
+
+// FinishRequest records one definite outcome.
+type FinishRequest struct {
+	Key     Key
+	Outcome Outcome
+}
