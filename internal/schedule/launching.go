@@ -1,0 +1,52 @@
+package schedule
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// StartRequest asks the launcher to start one claimed run. The same key with
+// the same request always answers the same outcome.
+type StartRequest struct {
+	Key              Key
+	ScheduleID       string
+	WorkflowID       string
+	Version          int32
+	UserID           string
+	ScheduledFor     time.Time // run_at
+	FireAt           time.Time // the executor is not called before
+	Trigger          Trigger
+	Attempt          int32
+	Epoch            int64
+	ExecutionGrantID string
+	Input            json.RawMessage
+	RunTimeout       time.Duration
+}
+
+// StartRequest is the launch as the launcher is asked for it.
+func (l *Launch) StartRequest() StartRequest {
+	return StartRequest{
+		Key: l.Run.Key, ScheduleID: l.Run.ScheduleID,
+		WorkflowID: l.Definition.WorkflowID, Version: l.Definition.Version, UserID: l.Definition.UserID,
+		ScheduledFor: l.Run.RunAt, FireAt: l.Run.FireAt,
+		Trigger: l.Run.Trigger, Attempt: l.Run.Attempt, Epoch: l.Run.Epoch,
+		ExecutionGrantID: l.Definition.ExecutionGrantID, Input: l.EffectiveInput(),
+		RunTimeout: l.Definition.RunTimeout(),
+	}
+}
+
+// StartReply is a definite answer to a StartRequest. Where the outcome is
+// unknown there is an error instead, and the same key may be sent again.
+type StartReply struct {
+	Outcome    Outcome
+	LaunchedAt time.Time // when the executor was called; zero if it was not
+}
+
+// CancelRequest asks the launcher to cancel a run in flight.
+type CancelRequest struct {
+	Key        Key
+	ScheduleID string
+	WorkflowID string
+	RunID      string // may be empty while the outcome is unknown
+	Reason     Reason // cancelled or replaced
+}

@@ -1,0 +1,61 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Executor runs workflows. Implementations stand under launcher/executor. They
+// hand over the key with every call; the other side must honour it, so that a
+// second delivery has no second effect.
+type Executor interface {
+	// Run hands one run over. The outcome's Status is ENQUEUED (accepted, a
+	// report will follow), SUCCESS or FAILED (finished already). The error is a
+	// *Refusal (definite: it was not and will not be run), one that wraps
+	// ErrNotSent (no byte of the request reached a connection), or anything else:
+	// the outcome is unknown.
+	Run(ctx context.Context, call Call) (schedule.Outcome, error)
+	// Cancel asks for the end of a run. nil: confirmed, it does not run any more;
+	// schedule.ErrNotFound: the executor does not know the key or run;
+	// ErrUnsupported: it cannot cancel; anything else: unknown.
+	Cancel(ctx context.Context, ref schedule.CancelRequest) error
+	// GetByKey asks what became of a key: an outcome as from Run (a finished
+	// run's SUCCESS or FAILED, ENQUEUED while it runs), schedule.ErrNotFound when
+	// the executor never saw it, ErrUnsupported when it cannot say.
+	GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error)
+}
+
+// Call is one run as an executor receives it.
+type Call struct {
+	schedule.StartRequest
+	DAG         json.RawMessage // nil with WORKFLOW_STORE=none
+	ReportURL   string          // where a REST report goes; empty: nowhere to report to
+	ReportToken string
+	Deadline    time.Time // of the call itself, not of the run
+}
+
+// Refusal is an executor's definite no.
+type Refusal struct {
+	Code    string // e.g. "http_403", "invalid_argument", or the executor's own error_code
+	Message string
+}
+
+func (r *Refusal) Error() string { return fmt.Sprintf("refused: %s: %s", r.Code, r.Message) }
+
+// ErrNotSent says that no request was ever written to a connection, so the
+// executor cannot have seen the key in this attempt.
+var ErrNotSent = errors.New("not sent")
+
+// ErrUnsupported says that an executor has no such call.
+var ErrUnsupported = errors.New("not supported by this executor")
+
+// Reporter takes what an executor in this process has to say of its runs; the
+// registrar implements it. Status is STARTED, SUCCESS or FAILED.
+type Reporter interface {
+	ReportOutcome(ctx context.Context, key schedule.Key, status schedule.Status, runID, errorCode, errorMessage string) error
+}
