@@ -23,10 +23,10 @@ type Store interface {
 	// may be sent again. sent = false says that in no attempt a request was ever
 	// written to a connection.
 	Release(ctx context.Context, key schedule.Key, sent bool, now time.Time) error
-	// Close ends a key of which no call has begun, as DONE and cancelled with
+	// CloseKey ends a key of which no call has begun, as DONE and cancelled with
 	// the reason, so that every later send of it is answered from there.
 	// closed = false when a call has begun or it is DONE already.
-	Close(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error)
+	CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error)
 }
 
 // WorkflowStore gives the DAG JSON of a workflow version, as it was sent;
