@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// superuser is the one role of a test Postgres.
+const superuser = "carillon"
+
+// startPostgres makes a new cluster with the programs in folder bin, and
+// starts it.
+func startPostgres(ctx context.Context, bin string) (*server, error) {
+	owner, err := serverAccount("postgres")
+	if err != nil {
+		return nil, err
+	}
+	f, err := newFolder(owner)
+	if err != nil {
+		return nil, err
+	}
+	s, err := startPostgresIn(ctx, f, bin)
+	if err != nil {
+		f.remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+func startPostgresIn(ctx context.Context, f folder, bin string) (*server, error) {
+	password := rand.Text()
+	if err := initPostgres(ctx, f, bin, password); err != nil {
+		return nil, err
+	}
+	return startOnFreePort(ctx, func(port int) (*server, error) {
+		// SIGQUIT: stop at once; nobody will start this cluster again.
+		s, err := spawn(f, syscall.SIGQUIT, filepath.Join(bin, "postgres"), postgresArgs(f, port)...)
+		if err != nil {
+			return nil, err
+		}
+		s.url = fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/postgres?sslmode=disable", superuser, password, port)
+		s.ready = func(ctx context.Context) bool {
+			return exec.CommandContext(ctx, filepath.Join(bin, "pg_isready"),
+				"--quiet", "--host=127.0.0.1", "--port="+strconv.Itoa(port), "--dbname=postgres").Run() == nil
+		}
+		return s, nil
+	})
+}
+
+// initPostgres makes the cluster. It has a password although it listens on
+// loopback only: a superuser without one would let every user of this machine
+// run programs as the server's user.
+func initPostgres(ctx context.Context, f folder, bin, password string) error {
+	secret := filepath.Join(f.path, "password")
+	if err := os.WriteFile(secret, []byte(password), 0o600); err != nil {
+		return err
+	}
+	if err := f.give(secret); err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, filepath.Join(bin, "initdb"),
+		"--pgdata="+clusterIn(f), "--username="+superuser, "--pwfile="+secret,
+		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync")
+	command.Dir = f.path
+	command.SysProcAttr = f.owner.attributes()
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, lastLines(string(output), 20))
+	}
+	return nil
+}
+
+func clusterIn(f folder) string { return filepath.Join(f.path, "cluster") }
+
+func postgresArgs(f folder, port int) []string {
+	args := []string{"-D", clusterIn(f), "-p", strconv.Itoa(port)}
+	for _, setting := range []string{
+		"listen_addresses=127.0.0.1",
+		"unix_socket_directories=",
+		"max_connections=300", // many packages and tests at once
+		// Nothing here outlives the tests, so nothing need survive a crash.
+		"fsync=off",
+		"full_page_writes=off",
+		"wal_level=minimal",
+		"max_wal_senders=0",
+		"max_wal_size=256MB",
+		// Its shared memory goes with the folder, however the server ends.
+		"dynamic_shared_memory_type=mmap",
+		"timezone=UTC",
+		"log_timezone=UTC",
+	} {
+		args = append(args, "-c", setting)
+	}
+	return args
+}
