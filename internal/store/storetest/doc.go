@@ -1,0 +1,89 @@
+// Package storetest is step 3 of a slot's life from the outside: the contract
+// of a store, in prose here and in code in the topic files. Both stores run the
+// same suite ([Run]), so that whatever is built on one works on the other.
+//
+// # What a store is
+//
+// A store keeps schedules and their revisions, the ledger of runs, the
+// launcher's memory of keys, workflow versions, leaders and events. Every
+// method is one whole transaction: it has happened entirely or not at all, and
+// it may be repeated after an error. Whatever the callers believe, these hold:
+//
+//   - Fence. Plan, Prune, Claim, Reclaim, Settle and Sweep name a Term. They
+//     write only while the leaders row of the term's shard has its holder and
+//     epoch, else they answer schedule.ErrFenced. Once a takeover has returned,
+//     nothing is written under an older epoch, not even by a transaction that
+//     was under way. A zero Term is refused too. (fence.go)
+//   - Forward only. A run's status moves along Status.Predecessors and never
+//     back; what ended has ended. (settle.go)
+//   - One in flight. Two runs that are Exclusive and share an overlap key are
+//     never LAUNCHING, ENQUEUED or STARTED together. (overlap.go, race.go)
+//   - One row per key. A key that is there is never written over by a plan, a
+//     trigger or a retry. (plan.go, changes.go, runs.go)
+//   - One caller per key. At most one Begin is Granted, whoever asks how often
+//     and in how many places at once. (requests.go)
+//   - One poisoned row harms itself only. (plan.go)
+//
+// # Transaction by transaction
+//
+// Plan hands over, ordered by plan_at and at most Limit, the schedules that are
+// alive, not paused at now, and due to be looked at (plan_at not after Horizon),
+// and those that have late rows: Missable ones whose lateness is more than
+// Grace. It attaches the late rows, oldest first, and the definition of an older
+// backlog. It writes the decisions and does not touch what is the user's, such
+// as updated_at.
+//
+// Claim takes what is due (fire_at not after Now), on-time rows before catch-up
+// and backfill, then by priority, fire_at, run_at and key, never more than
+// Limit. Rows under policy allow are simply claimed. All others go to judge,
+// one overlap key at a time, with the runs in flight and waiting as they stand
+// after the locks are held; rows that wait for a key which has become free come
+// along without any row being due. A judge that errs cannot break One in flight:
+// the row that lost stays PLANNED. Due rows that are left behind for want of
+// Limit are stamped judged_at and can then no longer be missed; Missable rows
+// that are later than Grace are not touched, they are the planner's. Rows of a
+// deleted schedule end CANCELLED(deleted), slots of a paused one
+// SKIPPED(paused).
+//
+// Reclaim hands out LAUNCHING rows again: those of older epochs at once, those
+// of its own after claimed_until. A row whose cancel was asked for is left out.
+//
+// Settle and ChangeRun move runs forward and say whether anything moved. A
+// STARTED run may be settled to STARTED again: a heartbeat. A settlement to
+// LAUNCHING renews claimed_until and moves nothing else.
+//
+// Sweep ends what is past its bound, and says what it was before.
+//
+// ChangeSchedules locks, asks, writes: many schedules, all or none. Two who
+// create the same schedule do not both see none. What a plan put down for the
+// time to come is only a plan: DropPlannedAfter takes it back without a trace.
+// What is due ends with a reason.
+//
+// Begin, Finish, Release and CloseKey are the memory of a key. A key is DONE
+// once and answers the same for ever. Begin checks pause, deletion and cancel in
+// its own transaction; a refusal is recorded only where no call has begun, and
+// for pause and deletion only from fire_at on. While a call is open it counts as
+// sent, because whoever made it may be dead and cannot say.
+//
+// Takeover gives out epochs that only ever grow, whether a leader resigned, ran
+// out, or was replaced by one that holds the lock.
+//
+// # Values
+//
+// Times are kept to the microsecond (the rest is cut off) and come back in UTC.
+// A zero time, an empty string and a zero key are "none", and come back as such.
+// JSON is kept byte for byte. Text is any valid UTF-8 without NUL. Lists are
+// ordered by bytes, not by a locale.
+//
+// # Functions that a store calls
+//
+// decide and judge are pure: they are called within the transaction, perhaps
+// more than once, and must not call the store.
+//
+// # How the suite is written
+//
+// Every instant is passed in, on Postgres too; only the expiry of a term is
+// judged by the database's own clock there. Nothing sleeps. A test that needs a
+// ledger of its own opens a store of its own; the others share one and keep
+// apart by their ids.
+package storetest

@@ -1,0 +1,78 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/worker"
+	"github.com/carillon/carillon/worker/leader"
+)
+
+// Store is everything that the components need of a store, in one.
+type Store interface {
+	worker.PlanStore
+	worker.FireStore
+	leader.LeaseStore
+	launcher.Store
+	launcher.WorkflowStore
+	registrar.ScheduleStore
+	registrar.RunStore
+	registrar.WorkflowStore
+
+	// Heartbeat notes that a worker process is alive.
+	Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error
+	// Listen calls wake whenever a run was inserted by ChangeSchedules or
+	// ChangeRun, a run in flight ended, or a cancel was asked for; several of
+	// them may come as one call, and some calls may have no cause. It returns
+	// when ctx ends.
+	Listen(ctx context.Context, wake func()) error
+	// Ping says whether the database answers.
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// Poisoner is what a test adapter may offer besides: Poison makes the row of
+// one schedule impossible to decode, by SQL of its own dialect, and leaves its
+// schedule_id, plan_at and plan_failures as they are.
+type Poisoner interface {
+	Poison(ctx context.Context, scheduleID string) error
+}
+
+// Run runs the whole contract. open gives an empty, migrated store and closes
+// it when its test ends; it is called many times, also in parallel.
+func Run(t *testing.T, open func(t testing.TB) Store) {
+	for _, topic := range []struct {
+		name   string
+		checks []check
+		shared bool // the checks keep apart by ids and share one store
+	}{
+		{name: "basics", checks: basics},
+	} {
+		t.Run(topic.name, func(t *testing.T) {
+			t.Parallel()
+			var store Store
+			if topic.shared {
+				store = open(t)
+			}
+			for _, c := range topic.checks {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					own := store
+					if own == nil {
+						own = open(t)
+					}
+					c.run(newRig(t, own))
+				})
+			}
+		})
+	}
+}
+
+// check is one clause of the contract: a sentence and what shows it.
+type check struct {
+	name string
+	run  func(r *rig)
+}
