@@ -16,7 +16,7 @@ type Term struct {
 type PlanRequest struct {
 	Term    Term
 	Now     time.Time
-	Horizon time.Time     // schedules with plan_at at or before it
+	Horizon time.Time     // schedules with plan_at at or before it; plan_at is absolute, so this is Now
 	Grace   time.Duration // planned rows that are later than this and Missable come along as Late
 	Limit   int
 }
@@ -43,9 +43,11 @@ type PlanDecision struct {
 	NextRunAt  time.Time
 	PlanAt     time.Time
 	Backlog    Backlog
-	Failures   int
-	EndPause   bool // paused_until has come
-	Events     []Event
+	// Failures > 0: it could not be planned. Only plan_failures, plan_at and the
+	// events are then written.
+	Failures int
+	EndPause bool // paused_until has come
+	Events   []Event
 }
 
 // Judgement is the verdict on one late planned row: it still fires, or it ends

@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Config bounds what one decision plans.
+type Config struct {
+	Lookahead  time.Duration // how far ahead slots become rows
+	Grace      time.Duration // how late a slot may be judged and still simply fire
+	Tick       time.Duration // spacing of fire_immediately's portions
+	MaxCatchup int           // missed slots per schedule and tick
+}
+
+// maxCount bounds how many missed slots are counted one by one; the recorded
+// range stays exact beyond it.
+const maxCount = 1_000_000
+
+// Decide plans one schedule at now:
+//
+//  1. a pause that has reached its end is ended, and the cursor set behind it;
+//  2. slots from the cursor on that are later than the grace are missed, and
+//     the catch-up policy decides on them, with late rows and backlog;
+//  3. on-time slots up to the horizon become rows;
+//  4. the cursor stands at the first slot not considered.
+//
+// An error leaves the schedule as it is; see Quarantine.
+func Decide(c *schedule.PlanCandidate, now time.Time, cfg Config) (schedule.PlanDecision, error) {
+	if c.Unreadable != nil {
+		return schedule.PlanDecision{}, c.Unreadable
+	}
+	p, err := newPlanner(c, now, cfg)
+	if err != nil {
+		return schedule.PlanDecision{}, err
+	}
+	if p.s.Pause.Active(now) {
+		p.out.PlanAt = p.s.Pause.Until
+		return p.out, nil
+	}
+	p.endPause()
+	p.catchUp(c)
+	p.planAhead()
+	p.lookNext()
+	if p.s.PlanFailures > 0 {
+		p.event(schedule.Event{Kind: schedule.EventPlanRecovered, Count: int64(p.s.PlanFailures)})
+	}
+	return p.out, nil
+}
+
+// planner is the state of one decision.
+type planner struct {
+	s   *schedule.Schedule
+	tt  *Timetable // of the revision in force
+	now time.Time
+	cfg Config
+	out schedule.PlanDecision
+}
+
+func newPlanner(c *schedule.PlanCandidate, now time.Time, cfg Config) (*planner, error) {
+	s := &c.Schedule
+	tt, err := NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
+	if err != nil {
+		return nil, fmt.Errorf("read schedule %s revision %d: %w", s.ScheduleID, s.Revision, err)
+	}
+	return &planner{s: s, tt: tt, now: now, cfg: cfg, out: schedule.PlanDecision{
+		ScheduleID: s.ScheduleID, NextRunAt: s.NextRunAt, Backlog: s.Backlog,
+	}}, nil
+}
+
+func (p *planner) event(e schedule.Event) {
+	e.ScheduleID, e.Time, e.Revision = p.s.ScheduleID, p.now, p.s.Revision
+	p.out.Events = append(p.out.Events, e)
+}
+
+// endPause: slots that fell while it held are not missed, so the cursor moves
+// to the first slot at or after paused_until; those since then are judged by
+// grace and catch-up like any other.
+func (p *planner) endPause() {
+	if !p.s.Pause.Paused {
+		return
+	}
+	p.out.EndPause = true
+	p.out.NextRunAt, _ = p.tt.From(p.s.Pause.Until)
+	p.event(schedule.Event{Kind: schedule.EventPauseEnded, From: p.s.Pause.Until, Actor: p.s.Pause.By, Note: p.s.Pause.Note})
+}
+
+// planAhead turns the slots from the cursor to the horizon into rows. Jitter
+// may bring a slot forward, so the horizon reaches that much further.
+func (p *planner) planAhead() {
+	horizon := p.now.Add(p.cfg.Lookahead + p.s.Jitter())
+	at, ok := p.out.NextRunAt, !p.out.NextRunAt.IsZero()
+	for ; ok && !at.After(horizon); at, ok = p.tt.Next(at) {
+		p.out.Rows = append(p.out.Rows, newRow(&p.s.Definition, p.s.Revision, p.tt.Slot(at), schedule.TriggerSchedule))
+	}
+	if !ok {
+		at = time.Time{}
+		if !p.s.NextRunAt.IsZero() {
+			p.event(schedule.Event{Kind: schedule.EventExhausted})
+		}
+	}
+	p.out.NextRunAt = at
+}
+
+// lookNext says when the planner must come back.
+func (p *planner) lookNext() {
+	if !p.out.NextRunAt.IsZero() {
+		p.out.PlanAt = p.out.NextRunAt.Add(-p.s.Jitter() - p.cfg.Lookahead)
+	}
+	if !p.out.Backlog.Open() {
+		return
+	}
+	portion := latest(p.out.Backlog.At, p.now)
+	if p.out.PlanAt.IsZero() || portion.Before(p.out.PlanAt) {
+		p.out.PlanAt = portion
+	}
+}
+
+// newRow is a slot as a PLANNED run.
+func newRow(d *schedule.Definition, revision int64, slot Slot, trigger schedule.Trigger) schedule.Run {
+	return schedule.Run{
+		Key: slot.Key, ScheduleID: d.ScheduleID, Revision: revision,
+		UserID: d.UserID, WorkflowID: d.WorkflowID, Version: d.Version,
+		RunAt: slot.RunAt, FireAt: slot.FireAt, Status: schedule.StatusPlanned, Trigger: trigger,
+		OverlapKey: d.QualifiedOverlapKey(), OverlapPolicy: d.OverlapPolicy,
+		Exclusive: d.OverlapPolicy.Exclusive(), MaxQueued: d.MaxQueued,
+		Attempt: 1, Priority: d.Priority,
+	}
+}
+
+// NewRow is a run of the schedule's revision in force that is not a slot of
+// its spec: by hand, retry or backfill.
+func NewRow(s *schedule.Schedule, slot Slot, trigger schedule.Trigger, policy schedule.OverlapPolicy) schedule.Run {
+	row := newRow(&s.Definition, s.Revision, slot, trigger)
+	if policy != "" {
+		row.OverlapPolicy, row.Exclusive = policy, policy.Exclusive()
+	}
+	return row
+}
+
+// Quarantine is the decision on a schedule that cannot be planned: it is left
+// as it is and tried again with backoff, so that it harms no other.
+func Quarantine(c *schedule.PlanCandidate, now time.Time, cause error) schedule.PlanDecision {
+	failures := c.Schedule.PlanFailures + 1
+	return schedule.PlanDecision{
+		ScheduleID: c.Schedule.ScheduleID,
+		PlanAt:     now.Add(quarantine(failures)),
+		Failures:   failures,
+		Events: []schedule.Event{{
+			ScheduleID: c.Schedule.ScheduleID, Time: now, Kind: schedule.EventPlanFailed,
+			Count: int64(failures), Note: cause.Error(), Revision: c.Schedule.Revision,
+		}},
+	}
+}
+
+// quarantine is 10 s for the first two failures, then a minute, doubling to an hour.
+func quarantine(failures int) time.Duration {
+	if failures < 3 {
+		return 10 * time.Second
+	}
+	return min(time.Hour, time.Minute<<min(failures-3, 6))
+}

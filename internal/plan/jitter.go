@@ -1,0 +1,52 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Slot is one nominal instant of a schedule with the instant at which it may
+// be launched.
+type Slot struct {
+	Key    schedule.Key
+	RunAt  time.Time
+	FireAt time.Time
+}
+
+// Slot works out when the slot at runAt fires. The offset is drawn from the
+// slot's key, so that it is the same for every worker, restart and preview,
+// and reaches at most half way to the neighbouring slots, so that order is
+// kept. It is then clamped to the window and to when the revision was made.
+func (t *Timetable) Slot(runAt time.Time) Slot {
+	key := schedule.SlotKey(t.scheduleID, runAt)
+	return Slot{Key: key, RunAt: runAt, FireAt: t.fireAt(key, runAt)}
+}
+
+func (t *Timetable) fireAt(key schedule.Key, runAt time.Time) time.Time {
+	if t.jitter == 0 {
+		return runAt
+	}
+	before, after := t.jitter, t.jitter
+	if prev, ok := t.rule.Prev(runAt, 2*t.jitter); ok {
+		before = min(before, runAt.Sub(prev)/2)
+	}
+	if next, ok := t.rule.Next(runAt); ok {
+		after = min(after, next.Sub(runAt)/2)
+	}
+	a, b := before.Milliseconds(), after.Milliseconds()
+	fireAt := runAt.Add(time.Duration(int64(key.Fraction(uint64(a+b+1)))-a) * time.Millisecond)
+	if fireAt.Before(t.floor) {
+		fireAt = t.floor
+	}
+	if !t.end.IsZero() && fireAt.After(t.end) {
+		fireAt = t.end
+	}
+	return fireAt
+}
+
+// missed reports whether a slot judged for the first time at now is past the
+// misfire grace. A slot whose run_at lies ahead never is.
+func (s Slot) missed(now time.Time, grace time.Duration) bool {
+	return now.Sub(latest(s.FireAt, s.RunAt)) > grace
+}

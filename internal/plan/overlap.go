@@ -1,0 +1,151 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// JudgeOverlap decides, under the lock of an overlap key, which of its rows
+// may run now. It never lets two exclusive runs be in flight together:
+//
+//   - nothing in flight: the first that waits is claimed, else the first due;
+//   - allow: always claimed;
+//   - skip: SKIPPED(overlap) while anything is in flight;
+//   - queue: waits behind what is in flight or waits already, at most
+//     max_queued of them; the newest beyond are SKIPPED(queue_full);
+//   - replace: cancels what is in flight and waits; of several only the newest
+//     stays, the others are SKIPPED(coalesced).
+func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
+	j := overlapJudge{busy: len(g.InFlight) > 0, inFlight: g.InFlight, verdicts: make(map[schedule.Key]schedule.Verdict)}
+	j.waiting = append(j.waiting, g.Waiting...)
+	due := j.coalesceReplacements(g.Due)
+	// A replacing row goes first: whatever else this pass might claim would only
+	// be cancelled by it again.
+	if i := slices.IndexFunc(due, replaces); i >= 0 {
+		j.replace(&due[i])
+		due = slices.Delete(due, i, i+1)
+	} else {
+		j.releaseWaiting()
+	}
+	for i := range due {
+		j.judge(&due[i])
+	}
+	return j.inOrder(g)
+}
+
+type overlapJudge struct {
+	busy     bool
+	inFlight []schedule.Run
+	waiting  []schedule.Run
+	verdicts map[schedule.Key]schedule.Verdict
+	cancels  []schedule.Verdict
+}
+
+func (j *overlapJudge) set(key schedule.Key, action schedule.VerdictAction, reason schedule.Reason) {
+	j.verdicts[key] = schedule.Verdict{Key: key, Action: action, Reason: reason}
+}
+
+func (j *overlapJudge) claim(r *schedule.Run) {
+	j.set(r.Key, schedule.VerdictClaim, schedule.ReasonNone)
+	j.busy = true
+}
+
+// releaseWaiting claims the row whose turn has come once nothing is in flight.
+func (j *overlapJudge) releaseWaiting() {
+	if j.busy || len(j.waiting) == 0 {
+		return
+	}
+	if replaces(j.waiting[0]) {
+		j.waiting = j.coalesceReplacements(j.waiting)
+	}
+	j.claim(&j.waiting[0])
+	j.waiting = j.waiting[1:]
+}
+
+// coalesceReplacements skips every replacing row but the newest and returns
+// the rest in order.
+func (j *overlapJudge) coalesceReplacements(rows []schedule.Run) []schedule.Run {
+	newest := -1
+	for i := range rows {
+		if replaces(rows[i]) {
+			newest = i
+		}
+	}
+	kept := make([]schedule.Run, 0, len(rows))
+	for i := range rows {
+		if replaces(rows[i]) && i != newest {
+			j.set(rows[i].Key, schedule.VerdictSkip, schedule.ReasonCoalesced)
+			continue
+		}
+		kept = append(kept, rows[i])
+	}
+	return kept
+}
+
+func (j *overlapJudge) judge(r *schedule.Run) {
+	switch r.OverlapPolicy {
+	case schedule.OverlapSkip:
+		if j.busy {
+			j.set(r.Key, schedule.VerdictSkip, schedule.ReasonOverlap)
+			return
+		}
+		j.claim(r)
+	case schedule.OverlapQueue:
+		j.queue(r)
+	default: // allow; replace went first
+		j.claim(r)
+	}
+}
+
+func (j *overlapJudge) queue(r *schedule.Run) {
+	switch {
+	case !j.busy && len(j.waiting) == 0:
+		j.claim(r)
+	case len(j.waiting) >= int(r.MaxQueued):
+		j.set(r.Key, schedule.VerdictSkip, schedule.ReasonQueueFull)
+	default:
+		j.wait(r)
+	}
+}
+
+func (j *overlapJudge) replace(r *schedule.Run) {
+	for i := range j.waiting {
+		if replaces(j.waiting[i]) {
+			j.set(j.waiting[i].Key, schedule.VerdictSkip, schedule.ReasonCoalesced)
+		}
+	}
+	j.waiting = slices.DeleteFunc(j.waiting, replaces)
+	if !j.busy {
+		j.claim(r)
+		return
+	}
+	for i := range j.inFlight {
+		if j.inFlight[i].CancelRequestedAt.IsZero() {
+			j.cancels = append(j.cancels, schedule.Verdict{
+				Key: j.inFlight[i].Key, Action: schedule.VerdictCancel, Reason: schedule.ReasonReplaced,
+			})
+		}
+	}
+	j.wait(r)
+}
+
+func replaces(r schedule.Run) bool { return r.OverlapPolicy == schedule.OverlapReplace }
+
+func (j *overlapJudge) wait(r *schedule.Run) {
+	j.set(r.Key, schedule.VerdictWait, schedule.ReasonNone)
+	j.waiting = append(j.waiting, *r)
+}
+
+// inOrder lists the verdicts as the rows came: waiting, due, then cancels.
+func (j *overlapJudge) inOrder(g schedule.OverlapGroup) []schedule.Verdict {
+	out := make([]schedule.Verdict, 0, len(j.verdicts)+len(j.cancels))
+	for _, rows := range [][]schedule.Run{g.Waiting, g.Due} {
+		for i := range rows {
+			if v, ok := j.verdicts[rows[i].Key]; ok {
+				out = append(out, v)
+			}
+		}
+	}
+	return append(out, j.cancels...)
+}

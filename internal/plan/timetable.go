@@ -1,0 +1,193 @@
+package plan
+
+import (
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/schedule/cronexpr"
+)
+
+// rule is the timing rule of a spec: a fixed, strictly increasing set of
+// instants, unbounded by start_at and end_at.
+type rule interface {
+	// Next is the least slot later than after.
+	Next(after time.Time) (time.Time, bool)
+	// Prev is the greatest slot earlier than before, at most limit back.
+	Prev(before time.Time, limit time.Duration) (time.Time, bool)
+	// Count is the number of slots in [from, until); it stops at limit.
+	Count(from, until time.Time, limit int) (n int, more bool)
+}
+
+// Timetable is everything that decides the instants of one revision of a
+// schedule.
+type Timetable struct {
+	rule       rule
+	scheduleID string
+	start, end time.Time // inclusive window; zero = open
+	jitter     time.Duration
+	floor      time.Time // no slot fires before: start_at, creation of schedule and revision
+}
+
+// NewTimetable reads a definition. createdAt is the schedule's creation,
+// revisedAt the revision's. The errors are those of cronexpr: a zone that the
+// embedded data no longer has, an expression that it no longer accepts.
+func NewTimetable(d *schedule.Definition, createdAt, revisedAt time.Time) (*Timetable, error) {
+	r, err := newRule(d, createdAt)
+	if err != nil {
+		return nil, err
+	}
+	return &Timetable{
+		rule: r, scheduleID: d.ScheduleID, start: d.StartAt, end: d.EndAt,
+		jitter: d.Jitter(), floor: latest(d.StartAt, createdAt, revisedAt),
+	}, nil
+}
+
+func newRule(d *schedule.Definition, createdAt time.Time) (rule, error) {
+	switch {
+	case d.CronExpr != "":
+		expr, err := cronexpr.Parse(d.CronExpr)
+		if err != nil {
+			return nil, err
+		}
+		loc, err := cronexpr.LoadLocation(d.Timezone)
+		if err != nil {
+			return nil, err
+		}
+		return expr.In(loc, cronexpr.DST(d.DST)), nil
+	case d.IntervalMS > 0:
+		return newInterval(d, createdAt)
+	case !d.OnceAt.IsZero():
+		return once(d.OnceAt), nil
+	}
+	return never{}, nil
+}
+
+// Next is the least slot later than after and inside the window.
+func (t *Timetable) Next(after time.Time) (time.Time, bool) {
+	if !t.start.IsZero() && after.Before(t.start) {
+		after = t.start.Add(-time.Second) // start_at itself is a slot if the rule says so
+	}
+	next, ok := t.rule.Next(after)
+	if !ok || (!t.end.IsZero() && next.After(t.end)) {
+		return time.Time{}, false
+	}
+	return next, true
+}
+
+// From is the least slot at or after at.
+func (t *Timetable) From(at time.Time) (time.Time, bool) {
+	return t.Next(schedule.CeilSecond(at).Add(-time.Second))
+}
+
+// last is the newest slot in [from, until).
+func (t *Timetable) last(from, until time.Time) (time.Time, bool) {
+	if !t.end.IsZero() && until.After(t.end) {
+		until = t.end.Add(time.Second)
+	}
+	from = latest(from, t.start)
+	if !from.Before(until) {
+		return time.Time{}, false
+	}
+	return t.rule.Prev(until, until.Sub(from))
+}
+
+// count is the number of slots in [from, until), stopping at limit.
+func (t *Timetable) count(from, until time.Time, limit int) (int, bool) {
+	if !t.end.IsZero() && until.After(t.end) {
+		until = t.end.Add(time.Second)
+	}
+	from = latest(from, t.start)
+	if !from.Before(until) {
+		return 0, false
+	}
+	return t.rule.Count(from, until, limit)
+}
+
+// interval counts real elapsed time from its anchor.
+type interval struct {
+	anchor time.Time
+	step   time.Duration
+	first  int64 // 0: the anchor is a slot; 1: the first slot is one step later
+}
+
+var errInterval = errors.New("interval_ms is not a multiple of 1000")
+
+func newInterval(d *schedule.Definition, createdAt time.Time) (rule, error) {
+	if d.IntervalMS%1000 != 0 {
+		return nil, errInterval
+	}
+	if !d.StartAt.IsZero() {
+		return interval{anchor: d.StartAt, step: d.Interval()}, nil
+	}
+	return interval{anchor: schedule.CeilSecond(createdAt), step: d.Interval(), first: 1}, nil
+}
+
+func (i interval) Next(after time.Time) (time.Time, bool) {
+	n := i.first
+	if elapsed := after.Sub(i.anchor); elapsed >= 0 {
+		n = max(n, int64(elapsed/i.step)+1)
+	}
+	return i.at(n), true
+}
+
+// Prev ignores the anchor's edge on purpose: an interval's neighbours are one
+// step away on either side, so that its first slot is jittered like the others.
+func (i interval) Prev(before time.Time, limit time.Duration) (time.Time, bool) {
+	n := int64(before.Sub(i.anchor) / i.step)
+	for !i.at(n).Before(before) {
+		n--
+	}
+	prev := i.at(n)
+	return prev, before.Sub(prev) <= limit
+}
+
+func (i interval) Count(from, until time.Time, limit int) (int, bool) {
+	first, _ := i.Next(from.Add(-time.Second))
+	if !first.Before(until) {
+		return 0, false
+	}
+	n := int64((until.Sub(first)-time.Second)/i.step) + 1
+	if n > int64(limit) {
+		return limit, true
+	}
+	return int(n), false
+}
+
+func (i interval) at(n int64) time.Time { return i.anchor.Add(time.Duration(n) * i.step).UTC() }
+
+// once is a single instant.
+type once time.Time
+
+func (o once) Next(after time.Time) (time.Time, bool) {
+	return time.Time(o), time.Time(o).After(after)
+}
+
+func (o once) Prev(before time.Time, limit time.Duration) (time.Time, bool) {
+	at := time.Time(o)
+	return at, at.Before(before) && before.Sub(at) <= limit
+}
+
+func (o once) Count(from, until time.Time, _ int) (int, bool) {
+	if at := time.Time(o); at.Before(from) || !at.Before(until) {
+		return 0, false
+	}
+	return 1, false
+}
+
+// never is the rule of a schedule that is only started by hand.
+type never struct{}
+
+func (never) Next(time.Time) (time.Time, bool)                { return time.Time{}, false }
+func (never) Prev(time.Time, time.Duration) (time.Time, bool) { return time.Time{}, false }
+func (never) Count(_, _ time.Time, _ int) (int, bool)         { return 0, false }
+
+func latest(times ...time.Time) time.Time {
+	var out time.Time
+	for _, t := range times {
+		if t.After(out) {
+			out = t
+		}
+	}
+	return out
+}
