@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"path"
 	"strings"
 )
 
@@ -116,7 +117,7 @@ func (p *testPackage) parent(name string) *test {
 }
 
 // count adds the results of a package that has ended.
-func (r *report) count(path string, p *testPackage, packageFailed bool) {
+func (r *report) count(importPath string, p *testPackage, packageFailed bool) {
 	before := r.failed
 	for _, name := range p.order {
 		switch t := p.tests[name]; {
@@ -128,7 +129,7 @@ func (r *report) count(path string, p *testPackage, packageFailed bool) {
 			r.passed++
 		case t.result == "skip":
 			r.skipped++
-			r.skips.add(p.reason(name), path+" "+name)
+			r.skips.add(p.reason(name), path.Base(importPath)+"."+name)
 		}
 	}
 	if packageFailed && r.failed == before {
