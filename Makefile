@@ -29,7 +29,7 @@ run: build ## Build, then run everything in one process (./bin/carillon dev)
 
 .PHONY: tools
 tools:
-	@go build -o $(TOOLS)/ ./internal/tools/withservices ./internal/tools/testsummary
+	@go build -buildvcs=false -o $(TOOLS)/ ./internal/tools/withservices ./internal/tools/testsummary
 
 .PHONY: test
 test: tools ## Run all tests, with the race detector, on real Postgres and Redis (PKG=./... to narrow)
@@ -74,8 +74,8 @@ vet: ## Run go vet
 	go vet $(PKG)
 
 .PHONY: lint
-lint: ## Run golangci-lint (the first time builds it: a minute or two)
-	$(GOLANGCI) run
+lint: ## Run golangci-lint (the first time builds it: two minutes)
+	$(GOLANGCI) run $(PKG)
 
 .PHONY: check
 check: fmt-check generate-check vet lint test ## Everything CI checks

@@ -95,7 +95,7 @@ func onDatabase(leases *redis.Client, number int, commands func(*redis.Client) e
 	options := *leases.Options()
 	options.DB = number
 	client := redis.NewClient(&options)
-	defer func() { _ = client.Close() }()
+	defer client.Close()
 	return commands(client)
 }
 

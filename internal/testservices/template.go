@@ -114,7 +114,7 @@ func templateName(migrate Migrate) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read this test binary: %w", err)
 	}
-	defer func() { _ = binary.Close() }()
+	defer binary.Close()
 	sum := sha256.New()
 	if _, err := io.Copy(sum, binary); err != nil {
 		return "", fmt.Errorf("read this test binary: %w", err)

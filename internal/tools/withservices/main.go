@@ -40,7 +40,7 @@ func run(args []string) (int, error) {
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		return exitUsage, errors.New("no command given; usage: withservices -- go test ./...")
+		return exitUsage, errors.New("no command given, as in: withservices -- go test .")
 	}
 
 	ctx, release := signal.NotifyContext(context.Background(), forwarded...)

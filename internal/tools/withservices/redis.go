@@ -52,7 +52,7 @@ func redisAnswers(ctx context.Context, address, password string) bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = conn.Close() }()
+	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}

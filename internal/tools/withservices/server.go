@@ -103,7 +103,7 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}
-	defer func() { _ = listener.Close() }()
+	defer listener.Close()
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
@@ -114,7 +114,7 @@ func spawn(f folder, quit syscall.Signal, program string, args ...string) (*serv
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = log.Close() }()
+	defer log.Close()
 
 	command := exec.Command(program, args...)
 	command.Dir, command.Stdout, command.Stderr = f.path, log, log
