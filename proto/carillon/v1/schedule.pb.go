@@ -480,7 +480,7 @@ type UpsertScheduleRequest struct {
 	// Nothing older is caught up. Default 24 hours, at most 30 days.
 	CatchupWindowMs *uint32 `protobuf:"varint,17,opt,name=catchup_window_ms,json=catchupWindowMs,proto3,oneof" json:"catchup_window_ms,omitempty"`
 	// How long a run may show no sign of life. Default one hour
-	// (RUN_TIMEOUT_MS), at most 30 days.
+	// (RUN_TIMEOUT_MS), at least a second, at most 30 days.
 	RunTimeoutMs *uint32 `protobuf:"varint,18,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
 	// Higher goes first among due slots. Default 0.
 	Priority *int32 `protobuf:"varint,19,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
@@ -489,7 +489,8 @@ type UpsertScheduleRequest struct {
 	Input []byte `protobuf:"bytes,20,opt,name=input,proto3" json:"input,omitempty"`
 	// The permission to run, where the launcher asks for one.
 	ExecutionGrantId string `protobuf:"bytes,21,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
-	// At most 64, for lists and filters.
+	// At most 64, for lists and filters; names are ids, values hold up to 128
+	// bytes.
 	Labels map[string]string `protobuf:"bytes,22,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What owns the schedule, e.g. "workflow:nightly" for a deployment.
 	ManagedBy string `protobuf:"bytes,23,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
@@ -2192,7 +2193,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xa5\x0e\n" +
+	"\x05_note\"\xa8\x0e\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -2217,19 +2218,20 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x03dst\x18\f \x01(\tB\x15\xbaH\x12r\x10R\x05vixieR\aliteralH\x04R\x03dst\x88\x01\x01\x12N\n" +
 	"\x0eoverlap_policy\x18\r \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x05R\roverlapPolicy\x88\x01\x01\x12E\n" +
 	"\voverlap_key\x18\x0e \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._:-]{1,128}$H\x06R\n" +
-	"overlapKey\x88\x01\x01\x12,\n" +
+	"overlapKey\x88\x01\x01\x12.\n" +
 	"\n" +
-	"max_queued\x18\x0f \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aH\aR\tmaxQueued\x88\x01\x01\x12Y\n" +
+	"max_queued\x18\x0f \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\xe8\a(\x01H\aR\tmaxQueued\x88\x01\x01\x12Y\n" +
 	"\x0ecatchup_policy\x18\x10 \x01(\tB-\xbaH*r(R\x04noneR\x10fire_immediatelyR\x06spreadR\x06latestH\bR\rcatchupPolicy\x88\x01\x01\x12<\n" +
-	"\x11catchup_window_ms\x18\x11 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\tR\x0fcatchupWindowMs\x88\x01\x01\x126\n" +
-	"\x0erun_timeout_ms\x18\x12 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\n" +
+	"\x11catchup_window_ms\x18\x11 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\tR\x0fcatchupWindowMs\x88\x01\x01\x129\n" +
+	"\x0erun_timeout_ms\x18\x12 \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xfb\xd3\t(\xe8\aH\n" +
 	"R\frunTimeoutMs\x88\x01\x01\x124\n" +
 	"\bpriority\x18\x13 \x01(\x05B\x13\xbaH\x10\x1a\x0e\x18\xe8\a(\x98\xf8\xff\xff\xff\xff\xff\xff\xff\x01H\vR\bpriority\x88\x01\x01\x12\x1f\n" +
 	"\x05input\x18\x14 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x04R\x05input\x12P\n" +
-	"\x12execution_grant_id\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x10executionGrantId\x12v\n" +
-	"\x06labels\x18\x16 \x03(\v2..carillon.v1.UpsertScheduleRequest.LabelsEntryB.\xbaH+\x9a\x01(\x10@\"\x1dr\x1b2\x19^[A-Za-z0-9._:/-]{1,128}$*\x05r\x03(\x80\x02R\x06labels\x12B\n" +
+	"\x12execution_grant_id\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x10executionGrantId\x12u\n" +
+	"\x06labels\x18\x16 \x03(\v2..carillon.v1.UpsertScheduleRequest.LabelsEntryB-\xbaH*\x9a\x01'\x10@\"\x1cr\x1a2\x18^[A-Za-z0-9._:-]{1,128}$*\x05r\x03(\x80\x01R\x06labels\x12A\n" +
 	"\n" +
-	"managed_by\x18\x17 \x01(\tB#\xbaH \xd8\x01\x01r\x1b2\x19^[A-Za-z0-9._:/-]{1,256}$R\tmanagedBy\x12\x1b\n" +
+	"managed_by\x18\x17 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\tmanagedBy\x12\x1b\n" +
 	"\x06paused\x18\x18 \x01(\bH\fR\x06paused\x88\x01\x01\x12A\n" +
 	"\n" +
 	"request_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x1a9\n" +
@@ -2260,15 +2262,15 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"scheduleId\"u\n" +
 	"\x13GetScheduleResponse\x121\n" +
 	"\bschedule\x18\x01 \x01(\v2\x15.carillon.v1.ScheduleR\bschedule\x12+\n" +
-	"\apreview\x18\x02 \x03(\v2\x11.carillon.v1.FireR\apreview\"\x93\x03\n" +
+	"\apreview\x18\x02 \x03(\v2\x11.carillon.v1.FireR\apreview\"\x92\x03\n" +
 	"\x14ListSchedulesRequest\x12;\n" +
 	"\auser_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"workflowId\x12B\n" +
+	"workflowId\x12A\n" +
 	"\n" +
-	"managed_by\x18\x03 \x01(\tB#\xbaH \xd8\x01\x01r\x1b2\x19^[A-Za-z0-9._:/-]{1,256}$R\tmanagedBy\x12;\n" +
+	"managed_by\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\tmanagedBy\x12;\n" +
 	"\x05state\x18\x04 \x01(\tB \xbaH\x1dr\x1bR\x06activeR\x06pausedR\texhaustedH\x00R\x05state\x88\x01\x01\x12\x1e\n" +
-	"\x05label\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x81\x03R\x05label\x12%\n" +
+	"\x05label\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x81\x02R\x05label\x12%\n" +
 	"\tpage_size\x18\x06 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageTokenB\b\n" +

@@ -1,0 +1,57 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar"
+)
+
+// What the servers ask of the registrar; *registrar.Registrar is all four.
+// Every call may return a *schedule.InvalidError or one of schedule's
+// sentinels; statusOf says what clients see of them.
+
+// ScheduleWriter changes schedules.
+type ScheduleWriter interface {
+	Upsert(ctx context.Context, in registrar.UpsertInput) (registrar.UpsertResult, error)
+	Pause(ctx context.Context, in registrar.PauseInput) (registrar.View, error)
+	Resume(ctx context.Context, in registrar.ResumeInput) (registrar.View, error)
+	Delete(ctx context.Context, scheduleID, actor string) error
+	Trigger(ctx context.Context, in registrar.TriggerInput) (schedule.Run, error)
+}
+
+// ScheduleReader answers what is asked of schedules.
+type ScheduleReader interface {
+	// Get adds the next n fires.
+	Get(ctx context.Context, scheduleID string, n int) (registrar.GetResult, error)
+	// List is ordered by schedule_id; the registrar sets f.Now.
+	List(ctx context.Context, f schedule.ScheduleFilter) ([]registrar.View, error)
+	// Preview returns where the next page begins; zero = there is none.
+	Preview(ctx context.Context, in registrar.PreviewInput) (fires []registrar.Fire, next time.Time, err error)
+	// Events is newest first; beforeID = 0 begins at the end.
+	Events(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error)
+	// Revisions is newest first; before = 0 begins at the end.
+	Revisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error)
+}
+
+// Workflows keeps workflow versions.
+type Workflows interface {
+	PutWorkflow(ctx context.Context, workflowID string, version int32, dag json.RawMessage) (*schedule.WorkflowVersion, error)
+	GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error)
+	// ListWorkflows is newest version first; before = 0 begins at the newest.
+	ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error)
+	// DeployWorkflow has one result for each of in.Triggers, in their order.
+	DeployWorkflow(ctx context.Context, in registrar.DeployInput) ([]registrar.UpsertResult, error)
+}
+
+// Runs is the ledger.
+type Runs interface {
+	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
+	// ListRuns: the registrar sets f.Now.
+	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
+	Report(ctx context.Context, in registrar.ReportInput) (run schedule.Run, moved bool, err error)
+	CancelRun(ctx context.Context, in registrar.CancelInput) (schedule.Run, error)
+	RetryRun(ctx context.Context, in registrar.RetryInput) (schedule.Run, error)
+}

@@ -1,0 +1,109 @@
+package registrar
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// UpsertResult is what an upsert did.
+type UpsertResult struct {
+	Schedule  *schedule.Schedule
+	NextRunAt time.Time // next slot after now; zero when paused or exhausted
+	Created   bool
+	Changed   bool // a new revision was made
+}
+
+// View is a schedule as it is shown, with what follows from it at this moment.
+type View struct {
+	Schedule  *schedule.Schedule
+	NextRunAt time.Time // next slot after now; zero when paused or exhausted
+	Paused    bool      // now
+}
+
+// Fire is one moment at which a schedule fires.
+type Fire struct {
+	RunAt  time.Time
+	FireAt time.Time // RunAt with its jitter
+	Local  string    // RunAt in the schedule's zone, with its offset
+	Note   string    // what daylight saving does to it; mostly empty
+}
+
+// GetResult is a schedule with its next fires.
+type GetResult struct {
+	View
+	Preview []Fire
+}
+
+// PauseInput asks for a pause.
+type PauseInput struct {
+	ScheduleID string
+	Note       string
+	Until      time.Time // zero: until resumed
+	Actor      string
+}
+
+// ResumeInput ends a pause.
+type ResumeInput struct {
+	ScheduleID string
+	Note       string
+	Actor      string
+}
+
+// TriggerInput asks for one run by hand.
+type TriggerInput struct {
+	ScheduleID    string
+	RequestID     string                 // empty: generated
+	Input         json.RawMessage        // nil: the schedule's
+	OverlapPolicy schedule.OverlapPolicy // empty: the schedule's
+	Actor         string
+}
+
+// PreviewInput asks for fires: of the rule in Spec, which need not be saved
+// and may lack owner and workflow (its jitter is drawn from ScheduleID); of
+// the saved schedule ScheduleID where Spec is nil.
+type PreviewInput struct {
+	ScheduleID string
+	Spec       *UpsertInput
+	From       time.Time // run_at not before; zero: after now
+	To         time.Time // run_at before; zero: no end
+	Count      int
+}
+
+// DeployInput is a workflow version with the schedules that its DAG asks for,
+// stored all or nothing. Ids, owner and managed_by of Triggers are filled in;
+// violations of the i-th are named Fields[i] + field.
+type DeployInput struct {
+	WorkflowID string
+	Version    int32
+	UserID     string
+	DAG        json.RawMessage
+	Triggers   []UpsertInput
+	Fields     []string // e.g. "dag.triggers[2].", one for each of Triggers
+	Actor      string
+}
+
+// ReportInput is what an executor says of a run.
+type ReportInput struct {
+	Key          schedule.Key
+	Status       schedule.Status // STARTED, SUCCESS or FAILED
+	RunID        string
+	ErrorCode    string
+	ErrorMessage string
+	Token        string // as sent; empty: none
+}
+
+// CancelInput asks for the end of a run.
+type CancelInput struct {
+	Key   schedule.Key
+	Note  string
+	Actor string
+}
+
+// RetryInput asks for a new attempt of an ended run.
+type RetryInput struct {
+	Key       schedule.Key
+	RequestID string // empty: generated
+	Actor     string
+}
