@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -23,12 +24,17 @@ func main() {
 }
 
 func run(args []string, out io.Writer) (int, error) {
-	// go test sees the same signals and ends; its last words are worth
-	// printing, so stay until its output ends.
-	signal.Ignore(os.Interrupt, syscall.SIGHUP)
+	// Before go test starts, so that no signal can come in between.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
 	began := time.Now()
 	command := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	command.Stderr = os.Stderr
+	// go test does not hand signals on to the tests: in a group of their own
+	// they can all be reached.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	events, err := command.StdoutPipe()
 	if err != nil {
 		return 1, fmt.Errorf("read from go test: %w", err)
@@ -37,11 +43,35 @@ func run(args []string, out io.Writer) (int, error) {
 		return 1, fmt.Errorf("start go test: %w", err)
 	}
 
+	stop := interruptOn(signals, command.Process.Pid)
+	defer stop()
 	r := newReport(out)
 	readErr := readEvents(events, r)
 	waitErr := command.Wait()
 	r.close(time.Since(began))
 	return exitCode(waitErr, readErr)
+}
+
+// interruptOn interrupts the process group at each signal, until stop is
+// called. What go test and the tests then say is still read and printed.
+func interruptOn(signals <-chan os.Signal, group int) (stop func()) {
+	stopped := make(chan struct{})
+	var forwarder sync.WaitGroup
+	forwarder.Go(func() {
+		for {
+			select {
+			case <-signals:
+				// It fails only when all have just ended: nothing to do.
+				_ = syscall.Kill(-group, syscall.SIGINT)
+			case <-stopped:
+				return
+			}
+		}
+	})
+	return func() {
+		close(stopped)
+		forwarder.Wait()
+	}
 }
 
 // readEvents gives each line of go test -json to the report. What is no event

@@ -40,7 +40,7 @@ func run(args []string) (int, error) {
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		return exitUsage, errors.New("no command given, as in: withservices -- go test .")
+		return exitUsage, errors.New("no command given (withservices -- COMMAND ARGUMENTS)")
 	}
 
 	ctx, release := signal.NotifyContext(context.Background(), forwarded...)
