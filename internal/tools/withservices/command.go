@@ -31,6 +31,9 @@ func runCommand(setup context.Context, args, extraEnv []string) (int, error) {
 	command := exec.Command(args[0], args[1:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.Env = append(os.Environ(), extraEnv...)
+	// Without us, and soon without servers, there is nothing left to run for.
+	command.SysProcAttr = &syscall.SysProcAttr{}
+	dieWithParent(command.SysProcAttr, syscall.SIGTERM)
 	if err := command.Start(); err != nil {
 		return exitFailure, fmt.Errorf("start the command: %w", err)
 	}
