@@ -7,6 +7,20 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
+// UpsertInput is a definition as a user sends it. Zero fields are unset and
+// take the default; numbers for which zero says something else are pointers.
+type UpsertInput struct {
+	Definition      schedule.Definition
+	JitterMS        *uint32
+	MaxQueued       *uint32
+	CatchupWindowMS *uint32
+	RunTimeoutMS    *uint32
+	Priority        *int32
+	Paused          *bool // nil keeps what an operator decided
+	RequestID       string
+	Actor           string
+}
+
 // UpsertResult is what an upsert did.
 type UpsertResult struct {
 	Schedule  *schedule.Schedule

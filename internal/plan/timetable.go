@@ -104,6 +104,12 @@ func (t *Timetable) count(from, until time.Time, limit int) (int, bool) {
 	return t.rule.Count(from, until, limit)
 }
 
+// Count is the number of slots in [from, until), exact up to a million; more
+// says that it stopped there.
+func (t *Timetable) Count(from, until time.Time) (n int, more bool) {
+	return t.count(from, until, maxCount)
+}
+
 // interval counts real elapsed time from its anchor.
 type interval struct {
 	anchor time.Time

@@ -90,3 +90,6 @@ func (c *Collect) Err() error {
 func Explain(sentinel error, format string, args ...any) error {
 	return fmt.Errorf("%w: %s", sentinel, fmt.Sprintf(format, args...))
 }
+
+// ErrUnauthenticated says that a token was shown and is not the right one.
+var ErrUnauthenticated = errors.New("not authenticated")

@@ -1,0 +1,119 @@
+package registrar
+
+import (
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// changing is one schedule on its way from what it was to what it will be.
+type changing struct {
+	was    *schedule.Schedule
+	row    *schedule.Schedule
+	change schedule.Change
+	actor  string
+	now    time.Time
+}
+
+// begin copies the row. A pause whose end has come but which the planner has
+// not ended yet is ended here first, as the planner would: its cursor is the
+// first slot at or after paused_until.
+func begin(current *schedule.Schedule, actor string, now time.Time) *changing {
+	row := *current
+	c := &changing{was: current, row: &row, actor: actor, now: now, change: schedule.Change{
+		ScheduleID: current.ScheduleID, Row: &row, ChangedBy: actor, Now: now, DropPlannedAfter: now,
+	}}
+	if row.Pause.Paused && !row.Pause.Active(now) {
+		if tt, err := c.timetable(); err == nil {
+			row.NextRunAt, _ = tt.From(row.Pause.Until)
+		}
+		e := newEvent(&row, schedule.EventPauseEnded, row.Pause.By, now)
+		e.From = row.Pause.Until
+		c.change.Events = append(c.change.Events, e)
+		row.Pause = schedule.Pause{}
+	}
+	return c
+}
+
+func (c *changing) timetable() (*plan.Timetable, error) {
+	return plan.NewTimetable(&c.row.Definition, c.row.CreatedAt, c.row.RevisedAt)
+}
+
+func (c *changing) event(kind schedule.EventKind, note string) {
+	e := newEvent(c.row, kind, c.actor, c.now)
+	e.Note = note
+	c.change.Events = append(c.change.Events, e)
+}
+
+// due is the half-open range of slots that are due and not planned yet.
+func (c *changing) due() (from, until time.Time, ok bool) {
+	from = c.row.NextRunAt
+	if c.row.Pause.Paused || from.IsZero() || from.After(c.now) {
+		return from, until, false
+	}
+	return from, c.now.Truncate(time.Second).Add(time.Second), true
+}
+
+// moveDueToBacklog keeps what is due but unplanned under the revision in force
+// until now, so that an edit neither loses nor refires it. A range that an
+// earlier edit left behind ends here, with an event.
+func (c *changing) moveDueToBacklog() {
+	if b := c.row.Backlog; b.Open() && b.Revision != c.row.Revision {
+		c.closeRange(schedule.ReasonMissed, b.From, b.Until, "a second edit came before the range of an older revision was worked off")
+		c.row.Backlog = schedule.Backlog{}
+	}
+	from, until, ok := c.due()
+	if !ok {
+		return
+	}
+	if c.row.Backlog.Open() {
+		c.row.Backlog.Until = until
+		return
+	}
+	c.row.Backlog = schedule.Backlog{From: from, Until: until, Revision: c.row.Revision}
+	e := newEvent(c.row, schedule.EventBacklogOpened, c.actor, c.now)
+	e.From, e.To = from, until.Add(-time.Second)
+	c.change.Events = append(c.change.Events, e)
+}
+
+// closeRange records slots that will have no rows, in one event.
+func (c *changing) closeRange(reason schedule.Reason, from, until time.Time, note string) {
+	e := newEvent(c.row, schedule.EventBacklogClosed, c.actor, c.now)
+	e.From, e.To, e.Reason, e.Note = from, until.Add(-time.Second), reason, note
+	if tt, err := c.timetable(); err == nil {
+		count, _ := tt.Count(from, until)
+		e.Count = int64(count)
+	}
+	if e.Count > 0 {
+		c.change.Events = append(c.change.Events, e)
+	}
+}
+
+// endDue is what pause and deletion share: one event for what is due but
+// unplanned and any open backlog, and an end for the planned rows that remain.
+func (c *changing) endDue(to schedule.Status, reason schedule.Reason, note string) {
+	from, until, ok := c.due()
+	if b := c.row.Backlog; b.Open() {
+		from = b.From
+		if !ok {
+			until = b.Until
+		}
+		ok = true
+	}
+	if ok {
+		c.closeRange(reason, from, until, note)
+	}
+	c.row.Backlog = schedule.Backlog{}
+	c.change.EndDue.To, c.change.EndDue.Reason = to, reason
+}
+
+// pause stops a schedule that runs.
+func (c *changing) pause(p schedule.Pause) {
+	c.endDue(schedule.StatusSkipped, schedule.ReasonPaused, "due but not planned when the schedule was paused")
+	c.row.Pause = p
+	c.event(schedule.EventPaused, p.Note)
+}
+
+// restart sets cursor and plan_at anew.
+func (c *changing) restart() error { return start(c.row, c.now) }

@@ -1,0 +1,177 @@
+package registrar
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/schedule/cronexpr"
+)
+
+// Get answers a living schedule with its next n fire times.
+func (r *Registrar) Get(ctx context.Context, scheduleID string, n int) (GetResult, error) {
+	s, err := r.living(ctx, scheduleID)
+	if err != nil {
+		return GetResult{}, err
+	}
+	now := r.now()
+	fires, err := fires(s, from(s, now), time.Time{}, n)
+	if err != nil {
+		return GetResult{}, err
+	}
+	return GetResult{View: view(s, now), Preview: fires}, nil
+}
+
+func view(s *schedule.Schedule, now time.Time) View {
+	return View{Schedule: s, NextRunAt: nextRunAt(s, now), Paused: s.Pause.Active(now)}
+}
+
+// from is where a preview of what will really fire begins: now, or the end of
+// a pause; never for one without an end.
+func from(s *schedule.Schedule, now time.Time) time.Time {
+	switch {
+	case !s.Pause.Active(now):
+		return now
+	case s.Pause.Until.IsZero():
+		return schedule.MaxTime
+	}
+	return schedule.CeilSecond(s.Pause.Until).Add(-time.Second)
+}
+
+func (r *Registrar) living(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+	s, err := r.schedules.GetSchedule(ctx, scheduleID)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Alive() {
+		return nil, notFound(scheduleID)
+	}
+	return s, nil
+}
+
+// List answers living schedules in the order of their ids.
+func (r *Registrar) List(ctx context.Context, f schedule.ScheduleFilter) ([]View, error) {
+	now := r.now()
+	f.Now = now
+	rows, err := r.schedules.ListSchedules(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]View, len(rows))
+	for i := range rows {
+		out[i] = view(&rows[i], now)
+	}
+	return out, nil
+}
+
+// Events answers a schedule's log, newest first, also after its deletion.
+func (r *Registrar) Events(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
+	if _, err := r.schedules.GetSchedule(ctx, scheduleID); err != nil {
+		return nil, err
+	}
+	return r.schedules.ListEvents(ctx, scheduleID, beforeID, limit)
+}
+
+// Revisions answers a schedule's definitions, newest first, also after its
+// deletion.
+func (r *Registrar) Revisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
+	if _, err := r.schedules.GetSchedule(ctx, scheduleID); err != nil {
+		return nil, err
+	}
+	return r.schedules.ListRevisions(ctx, scheduleID, before, limit)
+}
+
+// MaxPreview bounds one page of a preview.
+const MaxPreview = 10_000
+
+// Preview lists slots exactly as the worker will fire them. next is where the
+// following page begins; zero = nothing more in the window.
+func (r *Registrar) Preview(ctx context.Context, in PreviewInput) (page []Fire, next time.Time, err error) {
+	now := r.now()
+	after, until := now, time.Time{}
+	if !in.From.IsZero() {
+		after = schedule.CeilSecond(in.From).Add(-time.Second)
+	}
+	if !in.To.IsZero() {
+		until = in.To.Add(-time.Nanosecond)
+	}
+	if in.Count < 1 || in.Count > MaxPreview {
+		return nil, next, schedule.Invalid("count", in.Count, "is not within 1 to 10000", "ask for pages")
+	}
+	s, err := r.previewed(ctx, in, now)
+	if err != nil {
+		return nil, next, err
+	}
+	page, err = fires(s, after, until, in.Count)
+	if err == nil && len(page) == in.Count {
+		next = page[len(page)-1].RunAt.Add(time.Second)
+	}
+	return page, next, err
+}
+
+// previewed is the saved schedule, or an unsaved definition as if it were
+// created now.
+func (r *Registrar) previewed(ctx context.Context, in PreviewInput, now time.Time) (*schedule.Schedule, error) {
+	if in.Spec == nil {
+		return r.living(ctx, in.ScheduleID)
+	}
+	unsaved := *in.Spec
+	unsaved.Definition.ScheduleID = orDefault(unsaved.Definition.ScheduleID, "preview")
+	unsaved.Definition.WorkflowID = orDefault(unsaved.Definition.WorkflowID, "preview")
+	unsaved.Definition.UserID = orDefault(unsaved.Definition.UserID, "preview")
+	unsaved.Definition.Version = max(unsaved.Definition.Version, 1)
+	d := r.resolve(unsaved)
+	if err := r.validate(&d); err != nil {
+		return nil, err
+	}
+	// Created long ago, so that a window in the past is not clamped; an interval
+	// without start_at has no other anchor than now.
+	s := &schedule.Schedule{Definition: d, CreatedAt: schedule.MinTime}
+	if d.IntervalMS > 0 {
+		s.CreatedAt = now
+	}
+	return s, nil
+}
+
+func fires(s *schedule.Schedule, after, until time.Time, n int) ([]Fire, error) {
+	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
+	if err != nil {
+		return nil, schedule.Invalid("cron_expr", s.CronExpr, "cannot be read: "+err.Error(), "")
+	}
+	loc, err := cronexpr.LoadLocation(s.Timezone)
+	if err != nil {
+		return nil, schedule.Invalid("timezone", s.Timezone, err.Error(), "")
+	}
+	slots := tt.Preview(after, until, n)
+	out := make([]Fire, len(slots))
+	for i, slot := range slots {
+		local := slot.RunAt.In(loc)
+		out[i] = Fire{RunAt: slot.RunAt, FireAt: slot.FireAt, Local: local.Format("2006-01-02T15:04:05-07:00 MST"), Note: clockNote(local)}
+	}
+	return out, nil
+}
+
+// clockNote names a change of the clock within three hours before the slot.
+func clockNote(local time.Time) string {
+	_, offset := local.Zone()
+	_, before := local.Add(-3 * time.Hour).Zone()
+	switch {
+	case offset > before:
+		return "the clock went forward shortly before"
+	case offset < before:
+		return "the clock went back shortly before"
+	}
+	return ""
+}
+
+// GetRun answers one run.
+func (r *Registrar) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
+	return r.runs.GetRun(ctx, key)
+}
+
+// ListRuns answers runs, newest run_at first.
+func (r *Registrar) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
+	f.Now = r.now()
+	return r.runs.ListRuns(ctx, f)
+}

@@ -1,0 +1,61 @@
+package registrar
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Config is what an operator decides for all schedules.
+type Config struct {
+	DefaultOverlap  schedule.OverlapPolicy
+	DefaultCatchup  schedule.CatchupPolicy
+	DefaultJitterMS uint32
+	// CanCancel says that the executor takes cancels; without it overlap_policy
+	// replace is refused at upsert.
+	CanCancel bool
+	// ReportSecret signs report tokens; nil accepts reports without looking.
+	ReportSecret []byte
+}
+
+// Options are a Registrar's parts.
+type Options struct {
+	Schedules ScheduleStore
+	Runs      RunStore
+	Workflows WorkflowStore
+	Now       func() time.Time // default time.Now
+	Logger    *slog.Logger     // default slog.Default
+	Config    Config
+}
+
+// Registrar registers, changes, answers and takes reports.
+type Registrar struct {
+	schedules ScheduleStore
+	runs      RunStore
+	workflows WorkflowStore
+	now       func() time.Time
+	log       *slog.Logger
+	cfg       Config
+}
+
+// New makes a Registrar of its parts.
+func New(o Options) *Registrar {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Config.DefaultOverlap == "" {
+		o.Config.DefaultOverlap = schedule.OverlapSkip
+	}
+	if o.Config.DefaultCatchup == "" {
+		o.Config.DefaultCatchup = schedule.CatchupNone
+	}
+	return &Registrar{
+		schedules: o.Schedules, runs: o.Runs, workflows: o.Workflows,
+		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
+		log: o.Logger.With("component", "registrar"), cfg: o.Config,
+	}
+}

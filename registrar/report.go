@@ -1,0 +1,146 @@
+package registrar
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+const (
+	maxErrorCode    = 128
+	maxErrorMessage = 4096
+)
+
+// Report moves a run forward. Repeated, late and out-of-order reports are
+// safe: one that moves nothing answers the run as it stands and leaves an
+// event. Another run_id than the recorded one is ErrRunIDMismatch.
+func (r *Registrar) Report(ctx context.Context, in ReportInput) (schedule.Run, bool, error) {
+	if err := r.checkReport(&in); err != nil {
+		return schedule.Run{}, false, err
+	}
+	run, moved, err := r.runs.ChangeRun(ctx, in.Key, schedule.Key{}, func(found schedule.RunInput) (schedule.RunChange, error) {
+		return report(found, in, r.now())
+	})
+	if err != nil {
+		return schedule.Run{}, false, err
+	}
+	if moved {
+		r.log.InfoContext(ctx, "run reported", "schedule_id", run.ScheduleID, "key", run.Key.String(), "run_at", run.RunAt,
+			"status", string(run.Status), "reason", string(run.Reason))
+	}
+	return run, moved, nil
+}
+
+// ReportOutcome is Report for executors inside this process.
+func (r *Registrar) ReportOutcome(ctx context.Context, key schedule.Key, status schedule.Status, runID, errorCode, errorMessage string) error {
+	in := ReportInput{Key: key, Status: status, RunID: runID, ErrorCode: errorCode, ErrorMessage: errorMessage}
+	_, _, err := r.Report(ctx, in)
+	return err
+}
+
+func (r *Registrar) checkReport(in *ReportInput) error {
+	if in.Token != "" && r.cfg.ReportSecret != nil && !schedule.CheckReportToken(r.cfg.ReportSecret, in.Key, in.Token) {
+		return schedule.Explain(schedule.ErrUnauthenticated, "the report token is not this run's")
+	}
+	var c schedule.Collect
+	checkWord(&c, "status", in.Status, []schedule.Status{schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed})
+	if len(in.RunID) > schedule.MaxIDLength {
+		c.Add("run_id", in.RunID, fmt.Sprintf("is over %d bytes", schedule.MaxIDLength), "")
+	}
+	in.ErrorCode = cut(in.ErrorCode, maxErrorCode)
+	in.ErrorMessage = cut(in.ErrorMessage, maxErrorMessage)
+	return c.Err()
+}
+
+// report is the pure part. Outcomes:
+//
+//   - the run has ended, or was never launched, or stands further on already:
+//     nothing moves, an event says so;
+//   - another run_id is recorded: refused;
+//   - STARTED: forward, or a heartbeat, and the timeout counts from now;
+//   - SUCCESS, FAILED: the end; a run that was to be replaced ends
+//     CANCELLED(replaced), one that was to be cancelled and failed, CANCELLED.
+func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.RunChange, error) {
+	run := &found.Run
+	if run.RunID != "" && in.RunID != "" && run.RunID != in.RunID {
+		return schedule.RunChange{}, schedule.Explain(schedule.ErrRunIDMismatch,
+			"run_id %s was reported, %s is recorded", schedule.Quote(in.RunID), schedule.Quote(run.RunID))
+	}
+	if !run.Status.InFlight() {
+		return schedule.RunChange{Now: now, Events: []schedule.Event{ignored(run, in, now)}}, nil
+	}
+	settle := &schedule.Settlement{Key: run.Key, To: in.Status, RunID: in.RunID}
+	if in.Status == schedule.StatusStarted {
+		if run.StartedAt.IsZero() {
+			settle.StartedAt = now
+		}
+		settle.TimeoutAt = now.Add(found.Definition.RunTimeout())
+		return schedule.RunChange{Now: now, Settle: settle}, nil
+	}
+	settle.CompletedAt = now
+	settle.ErrorCode, settle.ErrorMessage = in.ErrorCode, in.ErrorMessage
+	if in.Status == schedule.StatusFailed {
+		settle.Reason = schedule.ReasonWorkflowFailed
+	}
+	asked := !run.CancelRequestedAt.IsZero()
+	if asked && (run.CancelReason == schedule.ReasonReplaced || in.Status == schedule.StatusFailed) {
+		settle.To, settle.Reason = schedule.StatusCancelled, run.CancelReason
+		if settle.ErrorMessage == "" {
+			settle.ErrorMessage = "reported " + string(in.Status) + " after its cancel was asked for"
+		}
+	}
+	return schedule.RunChange{Now: now, Settle: settle}, nil
+}
+
+func ignored(run *schedule.Run, in ReportInput, now time.Time) schedule.Event {
+	return schedule.Event{
+		ScheduleID: run.ScheduleID, Time: now, Kind: schedule.EventReportIgnored, From: run.RunAt, To: run.RunAt, Count: 1,
+		Reason: run.Reason, Revision: run.Revision,
+		Note: fmt.Sprintf("%s was reported while the run is %s (key %s)", in.Status, run.Status, run.Key),
+	}
+}
+
+func cut(s string, limit int) string {
+	if len(s) > limit {
+		return s[:limit]
+	}
+	return s
+}
+
+// CancelRun ends a planned run at once, and asks for the cancel of one in
+// flight: the worker carries it to the executor, and the run ends CANCELLED
+// when that confirms it or CANCEL_WAIT_MS is over. A cancelled run stays as it
+// is; one that has ended otherwise is ErrPrecondition.
+func (r *Registrar) CancelRun(ctx context.Context, in CancelInput) (schedule.Run, error) {
+	run, moved, err := r.runs.ChangeRun(ctx, in.Key, schedule.Key{}, func(found schedule.RunInput) (schedule.RunChange, error) {
+		return cancel(found, in, r.now())
+	})
+	if err != nil {
+		return schedule.Run{}, err
+	}
+	if moved {
+		r.log.InfoContext(ctx, "run cancel asked for", "schedule_id", run.ScheduleID, "key", run.Key.String(), "status", string(run.Status))
+	}
+	return run, nil
+}
+
+func cancel(found schedule.RunInput, in CancelInput, now time.Time) (schedule.RunChange, error) {
+	run := &found.Run
+	change := schedule.RunChange{Now: now, Events: []schedule.Event{{
+		ScheduleID: run.ScheduleID, Time: now, Kind: schedule.EventCancelAsked, From: run.RunAt, To: run.RunAt, Count: 1,
+		Reason: schedule.ReasonCancelled, Actor: in.Actor, Note: in.Note, Revision: run.Revision,
+	}}}
+	switch {
+	case run.Status == schedule.StatusPlanned:
+		change.Settle = &schedule.Settlement{Key: run.Key, To: schedule.StatusCancelled, Reason: schedule.ReasonCancelled, CompletedAt: now}
+	case run.Status.InFlight():
+		change.AskCancel = schedule.ReasonCancelled
+	case run.Status == schedule.StatusCancelled:
+		return schedule.RunChange{Now: now}, nil
+	default:
+		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "the run has ended already: it is %s", run.Status)
+	}
+	return change, nil
+}

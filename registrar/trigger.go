@@ -1,0 +1,134 @@
+package registrar
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Trigger starts a run now, also of a paused or exhausted schedule. Under skip
+// with a run in flight it answers ErrPrecondition and writes nothing.
+func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run, error) {
+	if err := r.checkTrigger(&in); err != nil {
+		return schedule.Run{}, err
+	}
+	key := schedule.ManualKey(in.ScheduleID, in.RequestID)
+	if run, err := r.runs.GetRun(ctx, key); err == nil {
+		return *run, nil // asked before
+	}
+	req := schedule.ChangeRequest{ScheduleIDs: []string{in.ScheduleID}, CountInFlight: true}
+	err := r.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+		s := found[0].Schedule
+		if s == nil || !s.Alive() {
+			return nil, notFound(in.ScheduleID)
+		}
+		row := plan.NewRow(s, plan.Slot{Key: key}, schedule.TriggerManual, in.OverlapPolicy)
+		if err := refuseOverlap(row, found[0].InFlight); err != nil {
+			return nil, err
+		}
+		now := r.now()
+		row.RunAt = now.Truncate(time.Millisecond)
+		row.FireAt, row.Input = row.RunAt, in.Input
+		e := newEvent(s, schedule.EventTriggered, in.Actor, now)
+		e.From, e.To, e.Count = row.RunAt, row.RunAt, 1
+		e.Note = "request_id " + in.RequestID
+		return []schedule.Change{{ScheduleID: s.ScheduleID, Runs: []schedule.Run{row}, Events: []schedule.Event{e}, Now: now}}, nil
+	})
+	if err != nil {
+		return schedule.Run{}, err
+	}
+	run, err := r.runs.GetRun(ctx, key)
+	if err != nil {
+		return schedule.Run{}, err
+	}
+	r.log.InfoContext(ctx, "run asked for", "schedule_id", in.ScheduleID, "key", key.String(), "trigger", string(schedule.TriggerManual))
+	return *run, nil
+}
+
+func (r *Registrar) checkTrigger(in *TriggerInput) error {
+	var c schedule.Collect
+	in.RequestID = orDefault(in.RequestID, rand.Text())
+	checkID(&c, "schedule_id", in.ScheduleID)
+	checkID(&c, "request_id", in.RequestID)
+	checkInput(&c, in.Input)
+	r.checkOwnPolicy(&c, in.OverlapPolicy)
+	return c.Err()
+}
+
+func (r *Registrar) checkOwnPolicy(c *schedule.Collect, p schedule.OverlapPolicy) {
+	if p == "" {
+		return
+	}
+	checkWord(c, "overlap_policy", p, schedule.OverlapPolicies)
+	if p == schedule.OverlapReplace && !r.cfg.CanCancel {
+		c.Add("overlap_policy", p, "needs an executor that can cancel", "use allow or queue")
+	}
+}
+
+// refuseOverlap answers at once what the claim would say a moment later.
+func refuseOverlap(row schedule.Run, inFlight int) error {
+	if row.OverlapPolicy != schedule.OverlapSkip || inFlight == 0 {
+		return nil
+	}
+	return schedule.Explain(schedule.ErrPrecondition,
+		"overlap_policy is skip and a run of overlap key %q is in flight; wait for it, cancel it, or ask with overlap_policy allow or queue", row.OverlapKey)
+}
+
+// retryable are the ends after which a new attempt makes sense.
+var retryable = []schedule.Status{schedule.StatusFailed, schedule.StatusSkipped, schedule.StatusCancelled}
+
+// RetryRun runs a failed, skipped or cancelled run again as a new attempt, with
+// the definition and input that it had.
+func (r *Registrar) RetryRun(ctx context.Context, in RetryInput) (schedule.Run, error) {
+	in.RequestID = orDefault(in.RequestID, rand.Text())
+	if !schedule.ValidID(in.RequestID) {
+		return schedule.Run{}, schedule.Invalid("request_id", in.RequestID, "is not a valid id", idHint)
+	}
+	key := schedule.RetryKey(in.Key, in.RequestID)
+	run, _, err := r.runs.ChangeRun(ctx, in.Key, key, func(found schedule.RunInput) (schedule.RunChange, error) {
+		if found.Existing != nil {
+			return schedule.RunChange{}, nil // asked before; read below
+		}
+		return retry(found, key, in, r.now())
+	})
+	if err != nil {
+		return schedule.Run{}, err
+	}
+	if run.Key != key {
+		again, err := r.runs.GetRun(ctx, key)
+		if err != nil {
+			return schedule.Run{}, err
+		}
+		return *again, nil
+	}
+	r.log.InfoContext(ctx, "run asked for", "schedule_id", run.ScheduleID, "key", key.String(), "trigger", string(schedule.TriggerRetry))
+	return run, nil
+}
+
+func retry(found schedule.RunInput, key schedule.Key, in RetryInput, now time.Time) (schedule.RunChange, error) {
+	old := found.Run
+	if !slices.Contains(retryable, old.Status) {
+		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition,
+			"the run is %s; only FAILED, SKIPPED and CANCELLED runs can be retried", old.Status)
+	}
+	if found.Schedule == nil || !found.Schedule.Alive() {
+		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "schedule %q is deleted", old.ScheduleID)
+	}
+	row := schedule.Run{
+		Key: key, ScheduleID: old.ScheduleID, Revision: old.Revision, UserID: old.UserID,
+		WorkflowID: old.WorkflowID, Version: old.Version, RunAt: old.RunAt, FireAt: now,
+		Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
+		OverlapKey: old.OverlapKey, OverlapPolicy: old.OverlapPolicy, Exclusive: old.Exclusive, MaxQueued: old.MaxQueued,
+		Attempt: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority,
+	}
+	if err := refuseOverlap(row, found.InFlight); err != nil {
+		return schedule.RunChange{}, err
+	}
+	e := newEvent(found.Schedule, schedule.EventRetried, in.Actor, now)
+	e.From, e.To, e.Count, e.Note = old.RunAt, old.RunAt, 1, "request_id "+in.RequestID
+	return schedule.RunChange{Insert: &row, Events: []schedule.Event{e}, Now: now}, nil
+}

@@ -1,0 +1,213 @@
+package registrar
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Upsert registers a schedule or replaces its whole definition. Sending the
+// same again writes nothing; a change makes a new revision, fires nothing by
+// itself and plans no slot before now. A pause is kept unless the call says
+// otherwise. The owner of an existing schedule cannot be changed.
+func (r *Registrar) Upsert(ctx context.Context, in UpsertInput) (UpsertResult, error) {
+	results, err := r.upsertAll(ctx, upserts{inputs: []UpsertInput{in}})
+	if err != nil {
+		return UpsertResult{}, err
+	}
+	return results[0], nil
+}
+
+// upserts is a set of upserts that is done as a whole or not at all.
+type upserts struct {
+	inputs   []UpsertInput
+	fields   []string // what to put before the field names of the i-th input; may be nil
+	workflow *schedule.WorkflowVersion
+	gone     []string // schedules to delete
+}
+
+func (r *Registrar) upsertAll(ctx context.Context, all upserts) ([]UpsertResult, error) {
+	inputs := all.inputs
+	definitions := make([]schedule.Definition, len(inputs))
+	req := schedule.ChangeRequest{Workflow: all.workflow}
+	for i, in := range inputs {
+		in.Definition.ScheduleID = orDefault(in.Definition.ScheduleID, deriveID(in.Definition.UserID, in.RequestID))
+		definitions[i] = r.resolve(in)
+		if err := r.validate(&definitions[i]); err != nil {
+			return nil, all.prefixed(i, err)
+		}
+		req.ScheduleIDs = append(req.ScheduleIDs, definitions[i].ScheduleID)
+	}
+	req.ScheduleIDs = append(req.ScheduleIDs, all.gone...)
+
+	results := make([]UpsertResult, len(inputs))
+	err := r.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+		now := r.now()
+		var changes []schedule.Change
+		for i := range inputs {
+			change, result, err := upsert(found[i].Schedule, definitions[i], inputs[i], now)
+			if err != nil {
+				return nil, all.prefixed(i, err)
+			}
+			results[i] = result
+			if result.Changed {
+				changes = append(changes, change)
+			}
+		}
+		for _, in := range found[len(inputs):] {
+			if in.Schedule != nil && in.Schedule.Alive() {
+				changes = append(changes, remove(in.Schedule, actorOf(inputs), now))
+			}
+		}
+		return changes, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.logUpserts(ctx, results)
+	return results, nil
+}
+
+// prefixed names the fields of the i-th input as its caller knows them.
+func (u *upserts) prefixed(i int, err error) error {
+	var invalid *schedule.InvalidError
+	if u.fields == nil || !errors.As(err, &invalid) {
+		return err
+	}
+	out := &schedule.InvalidError{}
+	for _, v := range invalid.Violations {
+		v.Field = u.fields[i] + v.Field
+		out.Violations = append(out.Violations, v)
+	}
+	return out
+}
+
+func (r *Registrar) logUpserts(ctx context.Context, results []UpsertResult) {
+	for i := range results {
+		if s := results[i].Schedule; results[i].Changed {
+			r.log.InfoContext(ctx, "schedule registered", "schedule_id", s.ScheduleID, "revision", s.Revision,
+				"created", results[i].Created, "next_run_at", results[i].NextRunAt)
+		}
+	}
+}
+
+// upsert is the pure part: what one input makes of what is there.
+func upsert(current *schedule.Schedule, d schedule.Definition, in UpsertInput, now time.Time) (schedule.Change, UpsertResult, error) {
+	if current != nil && current.UserID != d.UserID {
+		return schedule.Change{}, UpsertResult{}, schedule.Explain(schedule.ErrExists,
+			"schedule_id %q belongs to another owner; choose another id", d.ScheduleID)
+	}
+	if current == nil || !current.Alive() {
+		return create(current, d, in, now)
+	}
+	return edit(current, d, in, now)
+}
+
+func create(tombstone *schedule.Schedule, d schedule.Definition, in UpsertInput, now time.Time) (schedule.Change, UpsertResult, error) {
+	if !d.OnceAt.IsZero() && d.OnceAt.Before(now) {
+		return schedule.Change{}, UpsertResult{}, schedule.Invalid("once_at", d.OnceAt.Format(time.RFC3339),
+			"is in the past", "it is "+now.Format(time.RFC3339)+" now")
+	}
+	s := &schedule.Schedule{Definition: d, Revision: 1, RevisedAt: now, CreatedAt: now, UpdatedAt: now}
+	if tombstone != nil {
+		s.Revision = tombstone.Revision + 1
+		s.LastRunAt = tombstone.LastRunAt
+	}
+	if value(in.Paused, false) {
+		s.Pause = schedule.Pause{Paused: true, By: in.Actor}
+	}
+	if err := start(s, now); err != nil {
+		return schedule.Change{}, UpsertResult{}, err
+	}
+	change := schedule.Change{
+		ScheduleID: d.ScheduleID, Row: s, NewRevision: true, ChangedBy: in.Actor, Now: now,
+		DropPlannedAfter: now,
+		Events:           []schedule.Event{newEvent(s, schedule.EventCreated, in.Actor, now)},
+	}
+	return change, UpsertResult{Schedule: s, NextRunAt: nextRunAt(s, now), Created: true, Changed: true}, nil
+}
+
+func edit(current *schedule.Schedule, d schedule.Definition, in UpsertInput, now time.Time) (schedule.Change, UpsertResult, error) {
+	paused := value(in.Paused, current.Pause.Active(now))
+	if current.Equal(&d) && paused == current.Pause.Active(now) {
+		return schedule.Change{}, UpsertResult{Schedule: current, NextRunAt: nextRunAt(current, now)}, nil
+	}
+	c := begin(current, in.Actor, now)
+	if !current.Equal(&d) {
+		c.moveDueToBacklog()
+		c.row.Definition = d
+		c.row.Revision++
+		c.row.RevisedAt = now
+		c.change.NewRevision = true
+		c.event(schedule.EventChanged, "")
+	}
+	switch {
+	case paused && !c.row.Pause.Paused:
+		c.pause(schedule.Pause{Paused: true, By: in.Actor})
+	case !paused && c.row.Pause.Paused:
+		c.row.Pause = schedule.Pause{}
+		c.event(schedule.EventResumed, "")
+	}
+	if err := c.restart(); err != nil {
+		return schedule.Change{}, UpsertResult{}, err
+	}
+	c.row.UpdatedAt = now
+	return c.change, UpsertResult{Schedule: c.row, NextRunAt: nextRunAt(c.row, now), Changed: true}, nil
+}
+
+// deriveID names a schedule that came without a name: the same request again
+// finds the same schedule.
+func deriveID(userID, requestID string) string {
+	if requestID == "" {
+		requestID = rand.Text()
+	}
+	sum := sha256.Sum256([]byte(userID + "/" + requestID))
+	return "s-" + hex.EncodeToString(sum[:12])
+}
+
+func actorOf(inputs []UpsertInput) string {
+	if len(inputs) == 0 {
+		return ""
+	}
+	return inputs[0].Actor
+}
+
+// start sets the cursor of a schedule that is new, edited or resumed: the
+// first slot after now. The planner looks at once and says when next.
+func start(s *schedule.Schedule, now time.Time) error {
+	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
+	if err != nil {
+		return schedule.Invalid("cron_expr", s.CronExpr, "cannot be read: "+err.Error(), "")
+	}
+	s.NextRunAt, _ = tt.Next(now)
+	s.PlanAt = now
+	s.PlanFailures = 0
+	if s.Pause.Paused {
+		s.PlanAt = s.Pause.Until
+	}
+	return nil
+}
+
+// nextRunAt is what answers show: the next slot after now, zero when paused or
+// exhausted. The stored cursor runs ahead of it by the lookahead.
+func nextRunAt(s *schedule.Schedule, now time.Time) time.Time {
+	if !s.Alive() || s.Pause.Active(now) {
+		return time.Time{}
+	}
+	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
+	if err != nil {
+		return time.Time{}
+	}
+	next, _ := tt.Next(now)
+	return next
+}
+
+func newEvent(s *schedule.Schedule, kind schedule.EventKind, actor string, now time.Time) schedule.Event {
+	return schedule.Event{ScheduleID: s.ScheduleID, Time: now, Kind: kind, Actor: actor, Revision: s.Revision}
+}
