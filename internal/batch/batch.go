@@ -1,0 +1,96 @@
+// Package batch gathers concurrent calls into one: while one batch is being
+// written the next gathers. It gives single calls the latency of a single
+// call, and a thousand at once the cost of two.
+package batch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Batcher turns calls of Do into calls of flush with many inputs. It owns no
+// goroutine: a caller flushes for those that came while another was flushing.
+type Batcher[In, Out any] struct {
+	limit int
+	flush func(ctx context.Context, ins []In) ([]Out, error)
+
+	mu       sync.Mutex
+	pending  []*call[In, Out]
+	flushing bool
+}
+
+type call[In, Out any] struct {
+	in   In
+	out  Out
+	err  error
+	done chan struct{} // closed when out and err are set
+	lead chan struct{} // closed when this caller is to flush the next batch
+}
+
+// New makes a Batcher of at most limit inputs a flush. flush answers one
+// output for each input, in order, or an error for all of them. Its context
+// carries the values of one of the callers' but not its cancellation: the
+// others must not fail with it, so flush sets a deadline of its own.
+func New[In, Out any](limit int, flush func(ctx context.Context, ins []In) ([]Out, error)) *Batcher[In, Out] {
+	return &Batcher[In, Out]{limit: limit, flush: flush}
+}
+
+// Do hands in one input and returns its output. It does not end early with
+// ctx: what has been handed in is written, and the caller is to know of it.
+func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (Out, error) {
+	c := &call[In, Out]{in: in, done: make(chan struct{}), lead: make(chan struct{})}
+	b.mu.Lock()
+	b.pending = append(b.pending, c)
+	if b.flushing {
+		b.mu.Unlock()
+		select {
+		case <-c.done:
+			return c.out, c.err
+		case <-c.lead:
+		}
+	} else {
+		b.flushing = true
+		b.mu.Unlock()
+	}
+	b.flushNext(context.WithoutCancel(ctx))
+	return c.out, c.err
+}
+
+// flushNext flushes the oldest of what is pending, the caller's own input
+// among it, and names who flushes the rest.
+func (b *Batcher[In, Out]) flushNext(ctx context.Context) {
+	b.mu.Lock()
+	n := min(len(b.pending), b.limit)
+	calls := b.pending[:n:n]
+	b.pending = b.pending[n:]
+	b.mu.Unlock()
+
+	b.run(ctx, calls)
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.pending) > 0 {
+		close(b.pending[0].lead)
+		return
+	}
+	b.flushing = false
+	b.pending = nil
+}
+
+func (b *Batcher[In, Out]) run(ctx context.Context, calls []*call[In, Out]) {
+	ins := make([]In, len(calls))
+	for i, c := range calls {
+		ins[i] = c.in
+	}
+	outs, err := b.flush(ctx, ins)
+	if err == nil && len(outs) != len(ins) {
+		err = fmt.Errorf("flush of %d inputs gave %d outputs", len(ins), len(outs))
+	}
+	for i, c := range calls {
+		if c.err = err; err == nil {
+			c.out = outs[i]
+		}
+		close(c.done)
+	}
+}

@@ -1,0 +1,43 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Cancel asks for the end of a run. confirmed = true: it does not run, or not
+// any more. If no call of the key has begun, the key is closed, so that every
+// later send of it is answered from there. While a call is open or its outcome
+// unknown, an executor that does not know the key confirms nothing: the call
+// may still be on its way.
+func (l *Launcher) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
+	closed, recorded, err := l.store.CloseKey(ctx, req.Key, req.Reason, l.now())
+	if err != nil {
+		return false, fmt.Errorf("close key %s: %w", req.Key, err)
+	}
+	if closed {
+		return true, nil
+	}
+	if recorded.Done && recorded.Outcome.Status.Terminal() {
+		// It never ran, or has ended: what is recorded will settle the run.
+		return recorded.Outcome.Status == schedule.StatusCancelled, nil
+	}
+	if req.RunID == "" {
+		req.RunID = recorded.Outcome.RunID
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	switch err := l.executor.Cancel(ctx, req); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, schedule.ErrNotFound):
+		return recorded.Done, nil
+	case errors.Is(err, ErrUnsupported):
+		return false, nil
+	default:
+		return false, fmt.Errorf("cancel key %s at the executor: %w", req.Key, err)
+	}
+}

@@ -1,0 +1,105 @@
+package launcher
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/carillon/carillon/internal/batch"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Config is what an operator decides for the launcher.
+type Config struct {
+	CallTimeout  time.Duration // of one call of the executor; default 10 s
+	Feedback     bool          // the executor reports; false: accepted is SUCCESS(accepted)
+	PublicURL    string        // where reports go; "" sends no report_url
+	ReportSecret []byte        // signs report tokens
+}
+
+// leaseMargin is how much longer than a call its lease lasts: nobody else may
+// send a key while a call of it can still be open.
+const leaseMargin = 5 * time.Second
+
+// checkLife is how long a check of pause, deletion, cancel and grant is good.
+const checkLife = time.Second
+
+// storeTimeout bounds one call of the store.
+const storeTimeout = 5 * time.Second
+
+// maxBatch is how many keys one store transaction carries.
+const maxBatch = 1000
+
+// Options are a Launcher's parts.
+type Options struct {
+	Store     Store
+	Workflows WorkflowStore
+	Executor  Executor
+	Now       func() time.Time // default time.Now
+	Logger    *slog.Logger     // default slog.Default
+	Metrics   *Metrics         // default: counted nowhere
+	Config    Config
+}
+
+// Launcher starts runs, each once in effect.
+type Launcher struct {
+	store     Store
+	workflows WorkflowStore
+	executor  Executor
+	now       func() time.Time
+	log       *slog.Logger
+	metrics   *Metrics
+	cfg       Config
+	begins    *batch.Batcher[schedule.BeginRequest, begun]
+	finishes  *batch.Batcher[schedule.FinishRequest, struct{}]
+}
+
+// begun is what Begin answered, and when it was asked.
+type begun struct {
+	schedule.BeginResult
+	checkedAt time.Time
+}
+
+// New makes a Launcher of its parts.
+func New(o Options) *Launcher {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+	if o.Config.CallTimeout <= 0 {
+		o.Config.CallTimeout = 10 * time.Second
+	}
+	l := &Launcher{
+		store: o.Store, workflows: o.Workflows, executor: o.Executor, now: o.Now,
+		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, cfg: o.Config,
+	}
+	l.begins = batch.New(maxBatch, l.beginAll)
+	l.finishes = batch.New(maxBatch, l.finishAll)
+	return l
+}
+
+func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) ([]begun, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	now := l.now()
+	results, err := l.store.Begin(ctx, reqs, now)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]begun, len(results))
+	for i := range results {
+		out[i] = begun{results[i], now}
+	}
+	return out, nil
+}
+
+func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]struct{}, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return make([]struct{}, len(done)), l.store.Finish(ctx, done, l.now())
+}
