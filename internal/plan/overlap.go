@@ -9,17 +9,19 @@ import (
 // JudgeOverlap decides, under the lock of an overlap key, which of its rows
 // may run now. It never lets two exclusive runs be in flight together:
 //
-//   - nothing in flight: the first that waits is claimed, else the first due;
+//   - nothing in flight: a replacing row is claimed, else the first that waits,
+//     else the first due;
 //   - allow: always claimed;
 //   - skip: SKIPPED(overlap) while anything is in flight;
 //   - queue: waits behind what is in flight or waits already, at most
 //     max_queued of them; the newest beyond are SKIPPED(queue_full);
-//   - replace: cancels what is in flight and waits; of several only the newest
-//     stays, the others are SKIPPED(coalesced).
+//   - replace: cancels what is in flight and waits; of several, waiting or due,
+//     only the newest slot stays, the others are SKIPPED(coalesced).
 func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 	j := overlapJudge{busy: len(g.InFlight) > 0, inFlight: g.InFlight, verdicts: make(map[schedule.Key]schedule.Verdict)}
-	j.waiting = append(j.waiting, g.Waiting...)
-	due := j.coalesceReplacements(g.Due)
+	newest := newestReplacing(g.Waiting, g.Due)
+	j.waiting = j.coalesce(g.Waiting, newest)
+	due := j.coalesce(g.Due, newest)
 	// A replacing row goes first: whatever else this pass might claim would only
 	// be cancelled by it again.
 	if i := slices.IndexFunc(due, replaces); i >= 0 {
@@ -56,25 +58,33 @@ func (j *overlapJudge) releaseWaiting() {
 	if j.busy || len(j.waiting) == 0 {
 		return
 	}
-	if replaces(j.waiting[0]) {
-		j.waiting = j.coalesceReplacements(j.waiting)
-	}
-	j.claim(&j.waiting[0])
-	j.waiting = j.waiting[1:]
+	turn := max(0, slices.IndexFunc(j.waiting, replaces))
+	j.claim(&j.waiting[turn])
+	j.waiting = slices.Delete(j.waiting, turn, turn+1)
 }
 
-// coalesceReplacements skips every replacing row but the newest and returns
-// the rest in order.
-func (j *overlapJudge) coalesceReplacements(rows []schedule.Run) []schedule.Run {
-	newest := -1
-	for i := range rows {
-		if replaces(rows[i]) {
-			newest = i
+func replaces(r schedule.Run) bool { return r.OverlapPolicy == schedule.OverlapReplace }
+
+// newestReplacing is the replacing row of the newest slot; zero = none. Rows
+// come in the order of their claims, in which a slot that is caught up stands
+// behind a newer one, so only run_at can tell.
+func newestReplacing(waiting, due []schedule.Run) schedule.Key {
+	var newest schedule.Run
+	for _, rows := range [][]schedule.Run{waiting, due} {
+		for i := range rows {
+			if replaces(rows[i]) && !rows[i].RunAt.Before(newest.RunAt) {
+				newest = rows[i]
+			}
 		}
 	}
+	return newest.Key
+}
+
+// coalesce skips every replacing row but the newest, and returns the rest.
+func (j *overlapJudge) coalesce(rows []schedule.Run, newest schedule.Key) []schedule.Run {
 	kept := make([]schedule.Run, 0, len(rows))
 	for i := range rows {
-		if replaces(rows[i]) && i != newest {
+		if replaces(rows[i]) && rows[i].Key != newest {
 			j.set(rows[i].Key, schedule.VerdictSkip, schedule.ReasonCoalesced)
 			continue
 		}
@@ -85,15 +95,15 @@ func (j *overlapJudge) coalesceReplacements(rows []schedule.Run) []schedule.Run 
 
 func (j *overlapJudge) judge(r *schedule.Run) {
 	switch r.OverlapPolicy {
-	case schedule.OverlapSkip:
+	case schedule.OverlapAllow:
+		j.claim(r)
+	case schedule.OverlapQueue:
+		j.queue(r)
+	default: // skip; replace went first
 		if j.busy {
 			j.set(r.Key, schedule.VerdictSkip, schedule.ReasonOverlap)
 			return
 		}
-		j.claim(r)
-	case schedule.OverlapQueue:
-		j.queue(r)
-	default: // allow; replace went first
 		j.claim(r)
 	}
 }
@@ -109,13 +119,8 @@ func (j *overlapJudge) queue(r *schedule.Run) {
 	}
 }
 
+// replace asks for the end of everything in flight, and waits for it.
 func (j *overlapJudge) replace(r *schedule.Run) {
-	for i := range j.waiting {
-		if replaces(j.waiting[i]) {
-			j.set(j.waiting[i].Key, schedule.VerdictSkip, schedule.ReasonCoalesced)
-		}
-	}
-	j.waiting = slices.DeleteFunc(j.waiting, replaces)
 	if !j.busy {
 		j.claim(r)
 		return
@@ -129,8 +134,6 @@ func (j *overlapJudge) replace(r *schedule.Run) {
 	}
 	j.wait(r)
 }
-
-func replaces(r schedule.Run) bool { return r.OverlapPolicy == schedule.OverlapReplace }
 
 func (j *overlapJudge) wait(r *schedule.Run) {
 	j.set(r.Key, schedule.VerdictWait, schedule.ReasonNone)

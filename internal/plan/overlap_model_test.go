@@ -1,0 +1,201 @@
+package plan_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// drawGroup draws rows of mixed policies whose claim order is not the order of
+// their slots.
+func drawGroup(t *rapid.T) schedule.OverlapGroup {
+	names := rapid.Permutation([]string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}).Draw(t, "names")
+	maxQueued := rapid.Uint32Range(1, 4).Draw(t, "max_queued")
+	draw := func(label string, most int, policies []schedule.OverlapPolicy) []schedule.Run {
+		var rows []schedule.Run
+		for range rapid.IntRange(0, most).Draw(t, label) {
+			policy := rapid.SampledFrom(policies).Draw(t, "policy")
+			rows = append(rows, overlapRow(names[0], policy, maxQueued))
+			names = names[1:]
+		}
+		return rows
+	}
+	g := schedule.OverlapGroup{OverlapKey: "u/k"}
+	g.InFlight = draw("in flight", 2, schedule.OverlapPolicies)
+	for i := range g.InFlight {
+		if rapid.Bool().Draw(t, "cancelled") {
+			g.InFlight[i].CancelRequestedAt = g.InFlight[i].RunAt
+		}
+	}
+	g.Waiting = draw("waiting", 3, []schedule.OverlapPolicy{schedule.OverlapQueue, schedule.OverlapReplace})
+	g.Due = draw("due", 4, schedule.OverlapPolicies)
+	return g
+}
+
+// overlapModel says in closed form what becomes of each row: who is the newest
+// replacing row, who gets the key if it is free, and how many wait before.
+type overlapModel struct {
+	schedule.OverlapGroup
+	newest string // the replacing row that stays
+	winner string // the row that a free key goes to
+}
+
+func newOverlapModel(g schedule.OverlapGroup) overlapModel {
+	m := overlapModel{OverlapGroup: g}
+	for _, r := range append(append([]schedule.Run{}, g.Waiting...), g.Due...) {
+		if r.OverlapPolicy == schedule.OverlapReplace && r.ScheduleID > m.newest {
+			m.newest = r.ScheduleID
+		}
+	}
+	switch {
+	case len(g.InFlight) > 0:
+	case m.newest != "":
+		m.winner = m.newest
+	case len(g.Waiting) > 0:
+		m.winner = g.Waiting[0].ScheduleID
+	case len(g.Due) > 0:
+		m.winner = g.Due[0].ScheduleID
+	}
+	return m
+}
+
+// waitingBefore counts the rows that wait when the i-th due row is judged.
+func (m overlapModel) waitingBefore(i int) int {
+	n := 0
+	for _, r := range m.Waiting {
+		if m.stays(r) && r.ScheduleID != m.winner {
+			n++
+		}
+	}
+	for j, r := range m.Due {
+		first := r.OverlapPolicy == schedule.OverlapReplace // judged before all others
+		if (first || j < i && r.OverlapPolicy == schedule.OverlapQueue) && j != i && m.stays(r) && m.due(j) == "wait" {
+			n++
+		}
+	}
+	return n
+}
+
+func (m overlapModel) stays(r schedule.Run) bool {
+	return r.OverlapPolicy != schedule.OverlapReplace || r.ScheduleID == m.newest
+}
+
+func (m overlapModel) due(i int) string {
+	r := m.Due[i]
+	switch {
+	case !m.stays(r):
+		return "skip coalesced"
+	case r.OverlapPolicy == schedule.OverlapAllow, r.ScheduleID == m.winner:
+		return "claim"
+	case r.OverlapPolicy == schedule.OverlapSkip:
+		return "skip overlap"
+	case r.OverlapPolicy == schedule.OverlapQueue && m.waitingBefore(i) >= int(r.MaxQueued):
+		return "skip queue_full"
+	}
+	return "wait"
+}
+
+func (m overlapModel) text() string {
+	out := ""
+	add := func(r schedule.Run, verdict string) {
+		if out != "" {
+			out += ", "
+		}
+		out += r.ScheduleID + " " + verdict
+	}
+	for _, r := range m.Waiting {
+		if !m.stays(r) {
+			add(r, "skip coalesced")
+		} else if r.ScheduleID == m.winner {
+			add(r, "claim")
+		}
+	}
+	replaced := false
+	for i, r := range m.Due {
+		add(r, m.due(i))
+		replaced = replaced || r.OverlapPolicy == schedule.OverlapReplace && r.ScheduleID == m.newest
+	}
+	for _, r := range m.InFlight {
+		if replaced && r.CancelRequestedAt.IsZero() {
+			add(r, "cancel replaced")
+		}
+	}
+	return out
+}
+
+func TestOverlapAgreesWithTheModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGroup(t)
+		if got, want := verdictText(g, plan.JudgeOverlap(g)), newOverlapModel(g).text(); got != want {
+			t.Fatalf("got  %s\nwant %s\nof %s", got, want, groupText(g))
+		}
+	})
+}
+
+// TestOverlapKeepsItsPromises needs no model: it says what must never happen.
+func TestOverlapKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGroup(t)
+		verdicts := make(map[schedule.Key]schedule.Verdict)
+		for _, v := range plan.JudgeOverlap(g) {
+			if _, twice := verdicts[v.Key]; twice {
+				t.Fatalf("two verdicts on one row of %s", groupText(g))
+			}
+			verdicts[v.Key] = v
+		}
+		if broken := brokenPromise(g, verdicts); broken != "" {
+			t.Fatalf("%s\nof %s", broken, groupText(g))
+		}
+	})
+}
+
+func brokenPromise(g schedule.OverlapGroup, verdicts map[schedule.Key]schedule.Verdict) string {
+	claims, exclusive, queueEnds := 0, 0, false
+	for i, r := range append(append([]schedule.Run{}, g.Waiting...), g.Due...) {
+		v, judged := verdicts[r.Key]
+		switch {
+		case !judged && i >= len(g.Waiting):
+			return "a due row without a verdict: " + r.ScheduleID
+		case v.Action == schedule.VerdictCancel:
+			return "a cancel of what is not in flight: " + r.ScheduleID
+		case v.Action == schedule.VerdictClaim:
+			claims++
+			if r.Exclusive {
+				exclusive++
+			}
+		case v.Reason == schedule.ReasonOverlap && r.OverlapPolicy != schedule.OverlapSkip:
+			return "only policy skip skips for overlap: " + r.ScheduleID
+		}
+		if r.OverlapPolicy != schedule.OverlapQueue {
+			continue
+		}
+		if queueEnds && v.Reason != schedule.ReasonQueueFull {
+			return "overtook a row that found the queue full: " + r.ScheduleID
+		}
+		queueEnds = queueEnds || v.Reason == schedule.ReasonQueueFull
+	}
+	switch rows := len(g.Waiting) + len(g.Due); {
+	case exclusive > 1, exclusive == 1 && len(g.InFlight) > 0:
+		return fmt.Sprintf("%d exclusive claims beside %d in flight", exclusive, len(g.InFlight))
+	case rows > 0 && claims == 0 && len(g.InFlight) == 0:
+		return "the key is free and nobody got it"
+	}
+	return ""
+}
+
+func groupText(g schedule.OverlapGroup) string {
+	text := ""
+	for i, rows := range [][]schedule.Run{g.InFlight, g.Waiting, g.Due} {
+		text += []string{"in flight:", " waiting:", " due:"}[i]
+		for _, r := range rows {
+			text += fmt.Sprintf(" %s:%s", r.ScheduleID, r.OverlapPolicy)
+		}
+	}
+	return text
+}
