@@ -147,7 +147,7 @@ func (t *Timeline) shownBefore(p period, reading int64) (until int64, shown bool
 	for q := p; q.start > p.start-foldReach; {
 		q = t.zone.before(q)
 		back := q.offset - p.offset // how much earlier q showed the same reading
-		if 0 < back && back <= foldReach && q.start+q.offset <= reading && reading < q.end+q.offset {
+		if back <= foldReach && q.start+q.offset <= reading && reading < q.end+q.offset {
 			return q.end + q.offset, true
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // time.LoadLocation is of no use here, because it prefers the host's files and
 // two replicas with different hosts would disagree. To update, copy a newer
 // archive, set tzdataVersion to the DATA of lib/time/update.bash beside it, and
-// set the checksum in the test; docs/decisions.md says when.
+// add the checksum to the test.
 //
 //go:embed zoneinfo.zip
 var zoneArchive []byte
