@@ -50,6 +50,15 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		shared bool // the checks keep apart by ids and share one store
 	}{
 		{name: "basics", checks: basics},
+		{name: "roundtrip", checks: roundtrips},
+		{name: "plan", checks: plans},
+		{name: "claim", checks: claims},
+		{name: "reclaim", checks: reclaims},
+		{name: "overlap", checks: overlaps},
+		{name: "settle", checks: settles},
+		{name: "sweep", checks: sweeps},
+		{name: "requests", checks: requests, shared: true},
+		{name: "request checks", checks: requestChecks},
 	} {
 		t.Run(topic.name, func(t *testing.T) {
 			t.Parallel()

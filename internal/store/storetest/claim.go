@@ -1,0 +1,219 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+var claims = []check{
+	{"due is what has a fire_at that is not after now", claimDue},
+	{"rows go in order: on time first, then priority, fire_at, run_at, key", claimOrder},
+	{"a claimed row carries the marks of its claim", claimMarks},
+	{"a LAUNCHING row is bounded by the larger of retry time and run timeout", claimBound},
+	{"never more than Limit are claimed, and More says that some are left", claimLimit},
+	{"the limit holds for judged rows too", claimLimitJudged},
+	{"what is left for want of Limit is stamped and can no longer be missed", claimStampsTheRest},
+	{"without free launches a claim only stamps", claimWithoutLaunches},
+	{"missable rows later than the grace are the planner's", claimLeavesLateRows},
+	{"rows of a deleted schedule end CANCELLED(deleted)", claimDeleted},
+	{"slots of a paused schedule end SKIPPED(paused), other rows run", claimPaused},
+	{"a pause that has run out holds nothing back", claimAfterPause},
+	{"only PLANNED rows are claimed", claimOnlyPlanned},
+	{"with nothing due nothing happens", claimNothing},
+	{"NextFireAt is the earliest fire_at ahead that does not wait", nextFireAt},
+	{"Gauges counts what is in flight, waiting and due", gauges},
+	{"CancelsDue lists runs in flight whose cancel was asked for, oldest first", cancelsDue},
+}
+
+func claimDue(r *rig) {
+	r.lead()
+	s := r.create("due")
+	before, exactly, after := r.slot(s, r.at(-time.Second)), r.slot(s, r.now), r.slot(s, r.at(time.Second), func(run *schedule.Run) {
+		run.FireAt = r.at(time.Microsecond)
+	})
+	drawn := r.slot(s, r.at(10*time.Second), func(run *schedule.Run) { run.FireAt = r.at(-time.Microsecond) }) // jitter
+	r.add(after, exactly, drawn, before)
+	result := r.claim()
+	equal(r, "launched", launched(result), []schedule.Key{before.Key, drawn.Key, exactly.Key})
+	r.hold(!result.More, "nothing due is left")
+	r.now = r.at(time.Microsecond)
+	equal(r, "launched a microsecond later", launched(r.claim()), []schedule.Key{after.Key})
+}
+
+func claimOrder(r *rig) {
+	r.lead()
+	s := r.create("order")
+	n := 0
+	row := func(trigger schedule.Trigger, priority int32, fire, nominal time.Duration) schedule.Run {
+		n++
+		return r.manual(s, fmt.Sprint("row-", n), r.at(nominal), func(run *schedule.Run) {
+			run.Trigger, run.Priority, run.FireAt = trigger, priority, r.at(fire)
+		})
+	}
+	s2, s1 := -2*time.Second, -time.Second
+	twins := []schedule.Run{row(schedule.TriggerSchedule, 0, s1, s1), row(schedule.TriggerSchedule, 0, s1, s1), row(schedule.TriggerManual, 0, s1, s1)}
+	slices.SortFunc(twins, byInstant)
+	want := []schedule.Run{
+		row(schedule.TriggerSchedule, 1000, s1, s1),
+		row(schedule.TriggerRetry, 1, s1, s1),
+		row(schedule.TriggerManual, 0, s2, s1),
+		row(schedule.TriggerSchedule, 0, s1, s2),
+		twins[0], twins[1], twins[2],
+		row(schedule.TriggerSchedule, -1, s2, s2),
+		row(schedule.TriggerBackfill, 1000, s1, s1),
+		row(schedule.TriggerCatchup, 5, s2, s2),
+		row(schedule.TriggerBackfill, 5, s2, s1),
+		row(schedule.TriggerCatchup, 0, s2, s2),
+	}
+	stored := slices.Clone(want)
+	slices.SortFunc(stored, byInstant) // any other order than the one expected
+	r.add(stored...)
+	var got []schedule.Key
+	for range want {
+		got = append(got, launched(r.claim(func(req *schedule.ClaimRequest) { req.Limit = 1 }))...)
+	}
+	names := map[schedule.Key]string{}
+	for i, run := range want {
+		names[run.Key] = fmt.Sprintf("%d %s priority %d", i, run.Trigger, run.Priority)
+	}
+	for i, key := range got {
+		r.hold(key == want[i].Key, "place %d is %q, got %q", i, names[want[i].Key], names[key])
+	}
+	r.hold(len(got) == len(want), "all are claimed, got %d", len(got))
+}
+
+func claimMarks(r *rig) {
+	r.lead()
+	s := r.create("marked")
+	want := r.slot(s, r.at(-time.Second), func(run *schedule.Run) { run.CreatedAt, run.UpdatedAt = r.at(-time.Hour), r.at(-time.Hour) })
+	r.change(schedule.Change{ScheduleID: s.ScheduleID, Runs: []schedule.Run{want}, Now: r.at(-time.Hour)})
+	r.claim()
+
+	want.Status, want.Epoch, want.Deliveries = schedule.StatusLaunching, r.term.Epoch, 1
+	want.ClaimedAt, want.ClaimedUntil, want.TimeoutAt, want.UpdatedAt = r.now, r.at(lease), r.at(time.Hour), r.now
+	got := r.ledger(want.Key)
+	want.JudgedAt = got.JudgedAt // a claim may stamp it or not
+	equal(r, "runs", got, want)
+	r.hold(r.row(s).LastRunAt.IsZero(), "a claim is no launch yet")
+}
+
+func claimBound(r *rig) {
+	r.lead()
+	short := r.create("short", func(s *schedule.Schedule) { s.RunTimeoutMS = 1000 })
+	long := r.create("long", func(s *schedule.Schedule) { s.RunTimeoutMS = 7_200_000 })
+	byShort, byLong := r.slot(short, r.now), r.slot(long, r.now)
+	r.add(byShort, byLong)
+	r.revise(long, func(s *schedule.Schedule) { s.RunTimeoutMS = 1000 }) // its revision counts, not the one in force
+	r.claim()
+	r.hold(r.ledger(byShort.Key).TimeoutAt.Equal(r.at(retryFor)), "a short run is bounded by RetryFor, got %s", r.ledger(byShort.Key).TimeoutAt)
+	r.hold(r.ledger(byLong.Key).TimeoutAt.Equal(r.at(2*time.Hour)), "a long one by its run timeout, got %s", r.ledger(byLong.Key).TimeoutAt)
+}
+
+func claimLimit(r *rig) {
+	r.lead()
+	s := r.create("many")
+	var rows []schedule.Run
+	for i := range 5 {
+		rows = append(rows, r.slot(s, r.at(-time.Duration(5-i)*time.Second)))
+	}
+	r.add(rows...)
+	limit := func(req *schedule.ClaimRequest) { req.Limit = 2 }
+	for _, want := range []struct {
+		keys []schedule.Key
+		more bool
+	}{{keysOf(rows[:2]), true}, {keysOf(rows[2:4]), true}, {keysOf(rows[4:]), false}, {nil, false}} {
+		got := r.claim(limit)
+		equal(r, "launched", launched(got), want.keys)
+		r.hold(got.More == want.more, "More is %v after %d launches, got %v", want.more, len(want.keys), got.More)
+	}
+}
+
+func claimLimitJudged(r *rig) {
+	r.lead()
+	for i := range 5 {
+		s := r.create(fmt.Sprint("skip-", i), withPolicy(schedule.OverlapSkip))
+		r.add(r.slot(s, r.at(-time.Duration(i)*time.Second)))
+	}
+	total := 0
+	for range 5 {
+		got := len(r.claim(func(req *schedule.ClaimRequest) { req.Limit = 2 }).Launches)
+		r.hold(got <= 2, "at most two are claimed, got %d", got)
+		total += got
+	}
+	r.hold(total == 5, "all are claimed in the end, got %d", total)
+}
+
+func claimStampsTheRest(r *rig) {
+	r.lead()
+	s := r.create("many")
+	exclusive := r.create("exclusive", withPolicy(schedule.OverlapSkip))
+	first := r.slot(s, r.at(-30*time.Second))
+	rest := []schedule.Run{r.slot(s, r.at(-20*time.Second)), r.slot(exclusive, r.at(-10*time.Second))}
+	early := r.slot(s, r.at(-15*time.Second), func(run *schedule.Run) { run.JudgedAt = r.at(-5 * time.Second) })
+	future := r.slot(s, r.at(time.Second))
+	late := r.slot(s, r.at(-2*grace))
+	waiting := r.slot(r.create("queue", withPolicy(schedule.OverlapQueue)), r.at(-40*time.Second), func(run *schedule.Run) { run.WaitingSince = r.at(-time.Second) })
+	r.add(first, rest[0], rest[1], early, future, late, waiting)
+	result := r.claim(func(req *schedule.ClaimRequest) { req.Limit = 0 })
+	r.hold(len(result.Launches) == 0 && result.More, "nothing is free, got %d launches, More %v", len(result.Launches), result.More)
+
+	stamp := func(key schedule.Key) time.Time { return r.ledger(key).JudgedAt }
+	for _, run := range append(rest, first) {
+		r.hold(stamp(run.Key).Equal(r.now), "a due row that is left is stamped now, got %s", stamp(run.Key))
+	}
+	r.hold(stamp(early.Key).Equal(early.JudgedAt), "a stamp is not renewed, got %s", stamp(early.Key))
+	r.hold(stamp(future.Key).IsZero(), "what is not due is not stamped")
+	r.hold(stamp(late.Key).IsZero(), "what is past the grace is not stamped: it is missed")
+	r.hold(stamp(waiting.Key).IsZero(), "what waits is not stamped")
+
+	r.now = r.at(time.Hour) // far past the grace
+	seen := r.look()
+	var lateKeys []schedule.Key
+	for _, c := range seen {
+		lateKeys = append(lateKeys, keysOf(c.Late)...)
+	}
+	equal(r, "late rows an hour later", lateKeys, keysOf([]schedule.Run{late, future}))
+	r.hold(slices.Contains(launched(r.claim()), rest[0].Key), "a stamped row is claimed, however late")
+}
+
+func claimWithoutLaunches(r *rig) {
+	r.lead()
+	s := r.create("full", withPolicy(schedule.OverlapSkip))
+	first, second := r.slot(s, r.at(-2*time.Second)), r.slot(s, r.at(-time.Second))
+	r.add(first, second)
+	result := r.claim(func(req *schedule.ClaimRequest) { req.Limit = 0 })
+	r.hold(len(result.Launches) == 0 && result.More, "no launch, but More, got %+v", result)
+	for _, run := range []schedule.Run{first, second} {
+		got := r.ledger(run.Key)
+		r.hold(got.Status == schedule.StatusPlanned, "rows stay PLANNED, got %s(%s)", got.Status, got.Reason)
+	}
+}
+
+func claimLeavesLateRows(r *rig) {
+	r.lead()
+	s := r.create("late")
+	boundary := r.slot(s, r.at(-grace))
+	late := r.slot(s, r.at(-grace-time.Microsecond))
+	judged := r.slot(s, r.at(-2*grace), func(run *schedule.Run) { run.JudgedAt = r.at(-grace) })
+	caughtUp := r.slot(s, r.at(-3*grace), func(run *schedule.Run) { run.Trigger = schedule.TriggerCatchup })
+	byHand := r.manual(s, "m", r.at(-4*grace))
+	drawn := r.slot(s, r.at(-time.Second), func(run *schedule.Run) { run.FireAt = r.at(-2 * grace) }) // late counts from run_at here
+	r.add(boundary, late, judged, caughtUp, byHand, drawn)
+
+	result := r.claim()
+	got := launched(result)
+	for name, run := range map[string]schedule.Run{"on the boundary": boundary, "judged": judged, "caught up": caughtUp, "by hand": byHand, "drawn early": drawn} {
+		r.hold(slices.Contains(got, run.Key), "the row %s is claimed", name)
+	}
+	r.hold(len(got) == 5, "the late one is not, got %d", len(got))
+	r.hold(!result.More, "what is the planner's is not More")
+	equal(r, "late rows", r.ledger(late.Key), late)
+}
+
+// withPolicy sets a schedule's overlap policy.
+func withPolicy(p schedule.OverlapPolicy) func(*schedule.Schedule) {
+	return func(s *schedule.Schedule) { s.OverlapPolicy = p }
+}

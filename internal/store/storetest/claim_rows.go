@@ -1,0 +1,145 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ended tells how a claim ended a run: the settlement that it reports, and the
+// same in the ledger.
+func (r *rig) ended(result schedule.ClaimResult, key schedule.Key, to schedule.Status, reason schedule.Reason) {
+	r.Helper()
+	i := slices.IndexFunc(result.Skipped, func(s schedule.Settlement) bool { return s.Key == key })
+	r.hold(i >= 0, "the claim reports that the row ended")
+	got := result.Skipped[i]
+	r.hold(got.To == to && got.Reason == reason, "it is reported as %s(%s), got %s(%s)", to, reason, got.To, got.Reason)
+	run := r.ledger(key)
+	r.hold(run.Status == to && run.Reason == reason, "it is %s(%s), got %s(%s)", to, reason, run.Status, run.Reason)
+	r.hold(run.WaitingSince.IsZero(), "it does not wait any more")
+}
+
+func claimDeleted(r *rig) {
+	r.lead()
+	for _, policy := range []schedule.OverlapPolicy{schedule.OverlapAllow, schedule.OverlapSkip} {
+		s := r.create("deleted-"+string(policy), withPolicy(policy))
+		slot, byHand := r.slot(s, r.now), r.manual(s, "m", r.at(-time.Second))
+		r.add(slot, byHand)
+		r.rewrite(s, func(s *schedule.Schedule) { s.DeletedAt = r.now })
+		result := r.claim()
+		r.hold(len(result.Launches) == 0, "nothing of a deleted schedule is launched")
+		r.ended(result, slot.Key, schedule.StatusCancelled, schedule.ReasonDeleted)
+		r.ended(result, byHand.Key, schedule.StatusCancelled, schedule.ReasonDeleted)
+	}
+}
+
+func claimPaused(r *rig) {
+	r.lead()
+	for _, policy := range []schedule.OverlapPolicy{schedule.OverlapAllow, schedule.OverlapQueue} {
+		s := r.create("paused-"+string(policy), withPolicy(policy))
+		slot := r.slot(s, r.at(-time.Second))
+		caughtUp := r.slot(s, r.at(-2*time.Second), func(run *schedule.Run) { run.Trigger = schedule.TriggerCatchup })
+		byHand := r.manual(s, "m", r.now)
+		r.add(slot, caughtUp, byHand)
+		r.rewrite(s, func(s *schedule.Schedule) { s.Pause = schedule.Pause{Paused: true, Until: r.at(time.Microsecond)} })
+		result := r.claim()
+		equal(r, "launched", launched(result), []schedule.Key{byHand.Key})
+		r.ended(result, slot.Key, schedule.StatusSkipped, schedule.ReasonPaused)
+		r.ended(result, caughtUp.Key, schedule.StatusSkipped, schedule.ReasonPaused)
+	}
+}
+
+func claimAfterPause(r *rig) {
+	r.lead()
+	s := r.create("resumed")
+	slot := r.slot(s, r.now)
+	r.add(slot)
+	r.rewrite(s, func(s *schedule.Schedule) { s.Pause = schedule.Pause{Paused: true, Until: r.now} })
+	equal(r, "launched", launched(r.claim()), []schedule.Key{slot.Key})
+}
+
+func claimOnlyPlanned(r *rig) {
+	r.lead()
+	s := r.create("moved")
+	var rows []schedule.Run
+	for i, status := range schedule.Statuses[1:] {
+		rows = append(rows, r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), status))
+	}
+	result := r.claim()
+	r.hold(len(result.Launches) == 0 && len(result.Skipped) == 0 && !result.More, "nothing is left to claim, got %+v", result)
+	for _, run := range rows {
+		equal(r, string(run.Status)+" rows", r.ledger(run.Key), run)
+	}
+}
+
+func claimNothing(r *rig) {
+	r.lead()
+	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
+		r.Errorf("judge is asked about %q, of which nothing is due", g.OverlapKey)
+		return nil
+	})
+	equal(r, "result", result, schedule.ClaimResult{})
+	again, err := r.Reclaim(r.ctx, r.claimRequest())
+	r.ok(err, "reclaim")
+	r.hold(len(again) == 0, "nothing is to be sent again, got %d", len(again))
+}
+
+func nextFireAt(r *rig) {
+	r.lead()
+	next := func() time.Time {
+		at, err := r.NextFireAt(r.ctx, r.now)
+		r.ok(err, "next fire_at")
+		return at
+	}
+	r.hold(next().IsZero(), "with no rows there is none, got %s", next())
+	s := r.create("next", withPolicy(schedule.OverlapQueue))
+	waiting := r.slot(s, r.at(time.Second), func(run *schedule.Run) { run.WaitingSince = r.now })
+	r.add(r.slot(s, r.at(-time.Second)), r.slot(s, r.now), waiting, r.slot(s, r.at(3*time.Second)),
+		r.slot(s, r.at(5*time.Second), func(run *schedule.Run) { run.FireAt = r.at(2 * time.Second) }))
+	r.hold(next().Equal(r.at(2*time.Second)), "it is the earliest ahead, got %s", next())
+	r.hold(next().Location() == time.UTC, "it is in UTC")
+	r.now = r.at(2 * time.Second)
+	r.hold(next().Equal(r.at(time.Second)), "it is later than now, got %s", next())
+	r.now = r.at(time.Second)
+	r.hold(next().IsZero(), "beyond the last there is none, got %s", next())
+}
+
+func gauges(r *rig) {
+	r.lead()
+	count := func() schedule.Gauges {
+		g, err := r.Gauges(r.ctx, r.now)
+		r.ok(err, "count")
+		return g
+	}
+	equal(r, "gauges of an empty ledger", count(), schedule.Gauges{})
+	s := r.create("counted")
+	for i, status := range []schedule.Status{schedule.StatusLaunching, schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusSkipped} {
+		r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), status)
+	}
+	r.add(r.slot(s, r.at(time.Hour)), r.slot(s, r.at(-10*time.Second)), r.manual(s, "m", r.now),
+		r.slot(s, r.at(-20*time.Second), func(run *schedule.Run) { run.WaitingSince = r.now }))
+	equal(r, "gauges", count(), schedule.Gauges{InFlight: 3, Waiting: 1, Due: 2})
+}
+
+func cancelsDue(r *rig) {
+	r.lead()
+	s := r.create("cancelled")
+	var rows []schedule.Run
+	for i, status := range []schedule.Status{schedule.StatusStarted, schedule.StatusLaunching, schedule.StatusEnqueued, schedule.StatusStarted} {
+		rows = append(rows, r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), status))
+	}
+	due := func(limit int) []schedule.Key {
+		runs, err := r.CancelsDue(r.ctx, limit)
+		r.ok(err, "list cancels due")
+		return keysOf(runs)
+	}
+	equal(r, "cancels before any was asked for", due(10), nil)
+	for i, at := range []int{3, 1, 2} { // the fourth is not asked for
+		r.askCancel(rows[i].Key, schedule.ReasonCancelled, r.at(time.Duration(at)*time.Second))
+	}
+	equal(r, "cancels", due(10), []schedule.Key{rows[1].Key, rows[2].Key, rows[0].Key})
+	equal(r, "the oldest two", due(2), []schedule.Key{rows[1].Key, rows[2].Key})
+	r.settle(schedule.Settlement{Key: rows[1].Key, To: schedule.StatusCancelled, Reason: schedule.ReasonCancelled})
+	equal(r, "cancels once one has ended", due(10), []schedule.Key{rows[2].Key, rows[0].Key})
+}

@@ -1,0 +1,120 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+var reclaims = []check{
+	{"our own rows are sent again once claimed_until has passed", reclaimOwn},
+	{"rows of an older epoch are sent again at once, with their fire_at", reclaimOlder},
+	{"a settlement to LAUNCHING puts the next send off", reclaimAfterRenewal},
+	{"rows whose cancel was asked for are left out", reclaimNotCancelled},
+	{"only LAUNCHING rows are sent again", reclaimOnlyLaunching},
+	{"at most Limit rows are handed out, each once", reclaimLimit},
+}
+
+func (r *rig) reclaim(edits ...func(*schedule.ClaimRequest)) []schedule.Launch {
+	r.Helper()
+	req := r.claimRequest()
+	for _, edit := range edits {
+		edit(&req)
+	}
+	launches, err := r.Reclaim(r.ctx, req)
+	r.ok(err, "reclaim")
+	return launches
+}
+
+func keysOfLaunches(launches []schedule.Launch) []schedule.Key {
+	return launched(schedule.ClaimResult{Launches: launches})
+}
+
+func reclaimOwn(r *rig) {
+	r.lead()
+	s := r.create("own")
+	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	claimed := r.now
+	equal(r, "sent again at once", keysOfLaunches(r.reclaim()), nil)
+	r.now = claimed.Add(lease - time.Microsecond)
+	equal(r, "sent again before claimed_until", keysOfLaunches(r.reclaim()), nil)
+	r.now = claimed.Add(lease + time.Microsecond)
+	equal(r, "sent again after claimed_until", keysOfLaunches(r.reclaim()), []schedule.Key{run.Key})
+	equal(r, "sent again twice", keysOfLaunches(r.reclaim()), nil)
+
+	want := run
+	want.Deliveries, want.ClaimedUntil, want.UpdatedAt = 2, r.at(lease), r.now
+	equal(r, "runs", r.ledger(run.Key), want)
+}
+
+func reclaimOlder(r *rig) {
+	r.lead()
+	s := r.create("older")
+	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	r.lead()
+	r.now = r.at(time.Second)
+	launches := r.reclaim()
+	equal(r, "handed over", keysOfLaunches(launches), []schedule.Key{run.Key})
+	want := run
+	want.Epoch, want.Deliveries, want.ClaimedUntil, want.UpdatedAt = r.term.Epoch, 2, r.at(lease), r.now
+	equal(r, "runs", r.ledger(run.Key), want)
+	equal(r, "launches", launches[0].Run, want)
+	equal(r, "handed over again", keysOfLaunches(r.reclaim()), nil)
+}
+
+func reclaimAfterRenewal(r *rig) {
+	r.lead()
+	s := r.create("renewed")
+	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	until := r.at(2 * lease)
+	r.hold(r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusLaunching, ClaimedUntil: until})[0], "claimed_until is renewed")
+	r.now = r.at(lease + time.Second)
+	equal(r, "sent again after the first claimed_until", keysOfLaunches(r.reclaim()), nil)
+	r.now = until.Add(time.Microsecond)
+	equal(r, "sent again after the second", keysOfLaunches(r.reclaim()), []schedule.Key{run.Key})
+}
+
+func reclaimNotCancelled(r *rig) {
+	r.lead()
+	s := r.create("cancelled")
+	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	r.askCancel(run.Key, schedule.ReasonCancelled, r.now)
+	r.now = r.at(2 * lease)
+	equal(r, "sent again by its own epoch", keysOfLaunches(r.reclaim()), nil)
+	r.lead()
+	equal(r, "sent again by a newer epoch", keysOfLaunches(r.reclaim()), nil)
+}
+
+func reclaimOnlyLaunching(r *rig) {
+	r.lead()
+	s := r.create("moved")
+	for i, status := range schedule.Statuses[2:] {
+		r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), status)
+	}
+	r.add(r.slot(s, r.at(-time.Minute)))
+	r.lead()
+	r.now = r.at(2 * lease)
+	equal(r, "sent again", keysOfLaunches(r.reclaim()), nil)
+}
+
+func reclaimLimit(r *rig) {
+	r.lead()
+	s := r.create("many")
+	var want []schedule.Key
+	for i := range 5 {
+		want = append(want, r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), schedule.StatusLaunching).Key)
+	}
+	r.lead()
+	var got []schedule.Key
+	for range 3 {
+		launches := r.reclaim(func(req *schedule.ClaimRequest) { req.Limit = 2 })
+		r.hold(len(launches) <= 2, "at most two are handed out, got %d", len(launches))
+		got = append(got, keysOfLaunches(launches)...)
+	}
+	slices.SortFunc(got, compareKeys)
+	slices.SortFunc(want, compareKeys)
+	equal(r, "handed out in three calls", got, want)
+}
+
+func compareKeys(a, b schedule.Key) int { return slices.Compare(a[:], b[:]) }

@@ -1,0 +1,189 @@
+package storetest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+var requests = []check{
+	{"a new key is granted", beginNew},
+	{"a key is busy while its lease runs, and granted again after", beginLease},
+	{"a key whose lease was released may be sent again at once", beginAfterRelease},
+	{"a key that is done answers what was recorded first, for ever", beginRecorded},
+	{"a key that was used for another request is a conflict", beginConflict},
+	{"every permission in one batch, in the order asked; twice one key is busy", beginBatch},
+	{"a thousand keys begin in one call", beginThousand},
+	{"every field of an outcome is kept", finishKeepsOutcome},
+	{"many keys are finished in one call", finishMany},
+	{"closing a key that nobody began records the cancel", closeUnused},
+	{"closing a key that was begun, or is done, changes nothing", closeUsed},
+	{"of a hundred who begin one key at once exactly one is granted", beginRace},
+	{"of one who begins and one who closes exactly one gets the key", closeRace},
+}
+
+// beginRequest asks for the key of a run, as the launcher does.
+func (r *rig) beginRequest(run schedule.Run, edits ...func(*schedule.BeginRequest)) schedule.BeginRequest {
+	req := schedule.BeginRequest{
+		Key: run.Key, RequestHash: sha256.Sum256(run.Key[:]), ScheduleID: run.ScheduleID, Trigger: run.Trigger, FireAt: run.FireAt, Lease: lease,
+	}
+	for _, edit := range edits {
+		edit(&req)
+	}
+	return req
+}
+
+// strange is the request for a key that is in no ledger, of no schedule.
+func (r *rig) strange(name string) schedule.BeginRequest {
+	return r.beginRequest(schedule.Run{
+		Key: schedule.ManualKey(r.id(name), "1"), ScheduleID: r.id(name), Trigger: schedule.TriggerManual, FireAt: r.now,
+	})
+}
+
+func (r *rig) begin(reqs ...schedule.BeginRequest) []schedule.BeginResult {
+	r.Helper()
+	results, err := r.Begin(r.ctx, reqs, r.now)
+	r.ok(err, "begin")
+	r.hold(len(results) == len(reqs), "one answer per request, got %d for %d", len(results), len(reqs))
+	return results
+}
+
+// permits fails unless a Begin of req answers so.
+func (r *rig) permits(req schedule.BeginRequest, want schedule.Permission) schedule.BeginResult {
+	r.Helper()
+	got := r.begin(req)[0]
+	r.hold(got.Permission == want, "the answer is %s, got %s (%+v)", word(want), word(got.Permission), got)
+	return got
+}
+
+func (r *rig) granted(req schedule.BeginRequest) {
+	r.Helper()
+	got := r.permits(req, schedule.Granted)
+	r.hold(!got.Sent, "nothing was sent before")
+}
+
+func (r *rig) finish(key schedule.Key, outcome schedule.Outcome) {
+	r.Helper()
+	r.ok(r.Finish(r.ctx, []schedule.FinishRequest{{Key: key, Outcome: outcome}}, r.now), "finish")
+}
+
+// word is a permission as a reader calls it.
+func word(p schedule.Permission) string {
+	words := map[schedule.Permission]string{
+		schedule.Granted: "granted", schedule.GrantedAgain: "granted again", schedule.Recorded: "recorded", schedule.Busy: "busy",
+		schedule.Conflict: "conflict", schedule.Refused: "refused", schedule.Withheld: "withheld",
+	}
+	if w, known := words[p]; known {
+		return w
+	}
+	return fmt.Sprintf("permission %d", p)
+}
+
+var accepted = schedule.Outcome{Status: schedule.StatusEnqueued, RunID: "run-1"}
+
+func beginNew(r *rig) {
+	r.granted(r.strange("new"))
+}
+
+func beginLease(r *rig) {
+	req := r.strange("leased")
+	r.granted(req)
+	until := r.at(lease)
+	busy := r.permits(req, schedule.Busy)
+	r.hold(busy.Request.Key == req.Key && busy.Request.LeaseUntil.Equal(until) && !busy.Request.Done && busy.Request.RequestHash == req.RequestHash,
+		"a busy answer shows the row, got %+v", busy.Request)
+	r.now = until.Add(-time.Microsecond)
+	r.permits(req, schedule.Busy)
+	r.now = until.Add(time.Microsecond)
+	again := r.permits(req, schedule.GrantedAgain)
+	r.hold(again.Sent, "whoever held the lease may have sent it before he died")
+	r.permits(req, schedule.Busy)
+}
+
+func beginAfterRelease(r *rig) {
+	sent, unsent := r.strange("sent"), r.strange("unsent")
+	r.granted(sent)
+	r.granted(unsent)
+	r.ok(r.Release(r.ctx, sent.Key, true, r.now), "release")
+	r.ok(r.Release(r.ctx, unsent.Key, false, r.now), "release")
+	again := r.permits(sent, schedule.GrantedAgain)
+	r.hold(again.Sent, "it may have reached the executor")
+	r.permits(sent, schedule.Busy)
+
+	fresh := r.begin(unsent)[0]
+	r.hold(fresh.Permission == schedule.Granted || fresh.Permission == schedule.GrantedAgain, "it may be sent, got %s", word(fresh.Permission))
+	r.hold(!fresh.Sent, "nothing of it was ever sent")
+	r.permits(unsent, schedule.Busy)
+}
+
+func beginRecorded(r *rig) {
+	req := r.strange("done")
+	r.granted(req)
+	r.finish(req.Key, accepted)
+	r.finish(req.Key, schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: "later"})
+	r.ok(r.Release(r.ctx, req.Key, true, r.now), "release a key that is done")
+	for range 3 {
+		got := r.permits(req, schedule.Recorded)
+		r.hold(got.Request.Done, "the row is done")
+		equal(r, "outcomes", got.Request.Outcome, accepted)
+		r.now = r.at(24 * time.Hour)
+	}
+}
+
+func beginConflict(r *rig) {
+	req := r.strange("used")
+	r.granted(req)
+	other := req
+	other.RequestHash[31] ^= 1
+	r.permits(other, schedule.Conflict)
+	r.now = r.at(2 * lease)
+	r.permits(other, schedule.Conflict)
+	r.permits(req, schedule.GrantedAgain)
+	r.finish(req.Key, accepted)
+	got := r.permits(other, schedule.Conflict)
+	r.hold(got.Request.Key == req.Key, "a conflict shows the row, got %+v", got.Request)
+	r.permits(req, schedule.Recorded)
+}
+
+func beginBatch(r *rig) {
+	paused := r.create("paused", func(s *schedule.Schedule) { s.Pause.Paused = true })
+	done, used, old, busy := r.strange("done"), r.strange("used"), r.strange("old"), r.strange("busy")
+	r.begin(done, used)
+	r.finish(done.Key, accepted)
+	used.RequestHash[0] ^= 1
+	r.now = r.at(-2 * lease)
+	r.begin(old)
+	r.now = noon
+	r.begin(busy)
+	ahead := r.slot(paused, r.at(time.Second))
+	reqs := []schedule.BeginRequest{
+		r.beginRequest(r.slot(paused, r.now)), done, r.strange("new"), used, busy, r.strange("twice"), old, r.beginRequest(ahead), r.strange("twice"), r.strange("last"),
+	}
+	var got []string
+	for _, result := range r.begin(reqs...) {
+		got = append(got, word(result.Permission))
+	}
+	equal(r, "answers", got, []string{
+		"refused", "recorded", "granted", "conflict", "busy", "granted", "granted again", "withheld", "busy", "granted",
+	})
+	equal(r, "answers to nothing", r.begin(), nil)
+}
+
+func beginThousand(r *rig) {
+	var reqs []schedule.BeginRequest
+	var finishes []schedule.FinishRequest
+	for i := range 1000 {
+		req := r.strange(fmt.Sprint("n", i))
+		reqs = append(reqs, req)
+		finishes = append(finishes, schedule.FinishRequest{Key: req.Key, Outcome: schedule.Outcome{Status: schedule.StatusEnqueued, RunID: req.ScheduleID}})
+	}
+	for i, got := range r.begin(reqs...) {
+		r.hold(got.Permission == schedule.Granted, "all are granted, the %d. is %s", i, word(got.Permission))
+	}
+	r.ok(r.Finish(r.ctx, finishes, r.now), "finish a thousand")
+	for i, got := range r.begin(reqs...) {
+		r.hold(got.Permission == schedule.Recorded && got.Request.Outcome.RunID == reqs[i].ScheduleID, "each has its own outcome, the %d. is %+v", i, got)
+	}
+}

@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+func finishKeepsOutcome(r *rig) {
+	full := schedule.Outcome{
+		Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, RunID: "run-ü", TraceID: "trace", ErrorCode: "E1", ErrorMessage: awkward,
+	}
+	r.everyFieldSet(reflect.ValueOf(full), "Outcome")
+	outcomes := []schedule.Outcome{full}
+	for _, status := range []schedule.Status{schedule.StatusEnqueued, schedule.StatusSuccess, schedule.StatusFailed, schedule.StatusSkipped, schedule.StatusCancelled} {
+		outcomes = append(outcomes, schedule.Outcome{Status: status})
+	}
+	for i, outcome := range outcomes {
+		req := r.strange(fmt.Sprint("outcome-", i))
+		r.granted(req)
+		r.finish(req.Key, outcome)
+		got := r.permits(req, schedule.Recorded).Request
+		equal(r, "outcomes", got.Outcome, outcome)
+		r.hold(got.RequestHash == req.RequestHash && got.Key == req.Key, "the row is the key's, got %+v", got)
+		r.hold(got.CreatedAt.Equal(r.now), "it was made now, got %s", got.CreatedAt)
+		r.inUTC("ExecutionRequest", got)
+	}
+}
+
+func finishMany(r *rig) {
+	r.ok(r.Finish(r.ctx, nil, r.now), "finish nothing")
+	var done []schedule.FinishRequest
+	var reqs []schedule.BeginRequest
+	for i := range 7 {
+		req := r.strange(fmt.Sprint("many-", i))
+		reqs = append(reqs, req)
+		done = append(done, schedule.FinishRequest{Key: req.Key, Outcome: schedule.Outcome{Status: schedule.StatusSuccess, RunID: fmt.Sprint(i)}})
+	}
+	open := r.strange("open")
+	r.begin(append(reqs, open)...)
+	r.finish(reqs[3].Key, accepted)
+	r.ok(r.Finish(r.ctx, done, r.now), "finish many, one of them again")
+	for i, req := range reqs {
+		want := done[i].Outcome
+		if i == 3 {
+			want = accepted
+		}
+		equal(r, "outcomes", r.permits(req, schedule.Recorded).Request.Outcome, want)
+	}
+	r.permits(open, schedule.Busy)
+}
+
+func (r *rig) closeKey(key schedule.Key) (bool, schedule.ExecutionRequest) {
+	r.Helper()
+	closed, recorded, err := r.CloseKey(r.ctx, key, schedule.ReasonCancelled, r.now)
+	r.ok(err, "close a key")
+	return closed, recorded
+}
+
+func closeUnused(r *rig) {
+	req := r.strange("unused")
+	want := schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonCancelled}
+	closed, recorded := r.closeKey(req.Key)
+	r.hold(closed, "nobody began it: it is closed")
+	r.hold(recorded.Done && recorded.Key == req.Key, "the row is shown, got %+v", recorded)
+	equal(r, "outcomes", recorded.Outcome, want)
+	// Whatever the request is, its key answers from there.
+	equal(r, "outcomes of a later send", r.permits(req, schedule.Recorded).Request.Outcome, want)
+	again, recorded := r.closeKey(req.Key)
+	r.hold(!again, "it is closed once")
+	equal(r, "outcomes after closing twice", recorded.Outcome, want)
+}
+
+func closeUsed(r *rig) {
+	begun, done := r.strange("begun"), r.strange("done")
+	r.begin(begun, done)
+	r.finish(done.Key, accepted)
+	closed, recorded := r.closeKey(begun.Key)
+	r.hold(!closed && !recorded.Done && recorded.Key == begun.Key && recorded.LeaseUntil.Equal(r.at(lease)), "an open call is not closed, got %+v", recorded)
+	closed, recorded = r.closeKey(done.Key)
+	r.hold(!closed && recorded.Done, "a key that is done is not closed, got %+v", recorded)
+	equal(r, "outcomes", recorded.Outcome, accepted)
+
+	r.ok(r.Release(r.ctx, begun.Key, true, r.now), "release")
+	closed, _ = r.closeKey(begun.Key)
+	r.hold(!closed, "a call of unknown outcome has begun and is not closed")
+	r.permits(begun, schedule.GrantedAgain)
+}
+
+// beginRace has a hundred begin one key at once.
+func beginRace(r *rig) {
+	req := r.strange("contended")
+	const callers = 100
+	answers := make([]schedule.Permission, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			got, err := r.Begin(r.ctx, []schedule.BeginRequest{req}, r.now)
+			if err != nil {
+				r.Errorf("begin: %v", err)
+				return
+			}
+			answers[i] = got[0].Permission
+		})
+	}
+	wg.Wait()
+	count := map[string]int{}
+	for _, p := range answers {
+		count[word(p)]++
+	}
+	equal(r, "answers", count, map[string]int{"granted": 1, "busy": callers - 1})
+}
+
+// closeRace has one begin a key while another closes it, many times.
+func closeRace(r *rig) {
+	for i := range 20 {
+		req := r.strange(fmt.Sprint("raced-", i))
+		var granted, closed bool
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			got, err := r.Begin(r.ctx, []schedule.BeginRequest{req}, r.now)
+			if err != nil {
+				r.Errorf("begin: %v", err)
+				return
+			}
+			granted = got[0].Permission == schedule.Granted
+		})
+		wg.Go(func() {
+			var err error
+			if closed, _, err = r.CloseKey(r.ctx, req.Key, schedule.ReasonCancelled, r.now); err != nil {
+				r.Errorf("close: %v", err)
+			}
+		})
+		wg.Wait()
+		r.hold(granted != closed, "exactly one gets the key, granted %v, closed %v", granted, closed)
+	}
+}

@@ -1,0 +1,197 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+var settles = []check{
+	{"a run moves where its status may become the next, and nowhere else", settleTransitions},
+	{"a settlement writes what it says and leaves the rest", settleWritesFields},
+	{"a heartbeat moves the timeout of a STARTED run", settleHeartbeat},
+	{"a settlement to LAUNCHING renews claimed_until and nothing else", settleRenews},
+	{"completed_at is now unless it is given", settleCompletedAt},
+	{"a run that leaves PLANNED waits no more", settleWaiting},
+	{"a run whose cancel was asked for still ends as it is reported", settleAfterCancel},
+	{"many are settled in one call, each with an answer of its own", settleMany},
+	{"last_run_at is the newest slot that was launched", settleLastRunAt},
+}
+
+// settleTransitions tries every status from every status.
+func settleTransitions(r *rig) {
+	r.lead()
+	s := r.create("moves")
+	n := 0
+	for _, from := range schedule.Statuses {
+		for _, to := range schedule.Statuses {
+			n++
+			run := r.manual(s, fmt.Sprint(n), r.now)
+			if from == schedule.StatusPlanned {
+				run.FireAt = r.at(time.Hour) // so that no later claim takes it
+			}
+			before := r.bring(run, from)
+			settlement := schedule.Settlement{Key: run.Key, To: to, RunID: "moved", ClaimedUntil: r.at(time.Hour)}
+			if to.Terminal() {
+				settlement.Reason = schedule.ReasonAccepted
+			}
+			may := from.CanBecome(to) && to != schedule.StatusLaunching // only a claim makes LAUNCHING
+			switch {
+			case from == to && (to == schedule.StatusStarted || to == schedule.StatusLaunching): // a heartbeat, a renewal
+				r.hold(r.settle(settlement)[0], "%s is settled to itself", from)
+				r.hold(r.ledger(run.Key).Status == to, "it stays %s", to)
+				continue
+			case from == to && to == schedule.StatusEnqueued: // accepted twice: either answer will do
+				r.settle(settlement)
+				r.hold(r.ledger(run.Key).Status == to, "it stays %s", to)
+				continue
+			}
+			moved := r.settle(settlement)[0]
+			r.hold(moved == may, "%s → %s moves: %v, got %v", from, to, may, moved)
+			if may {
+				r.hold(r.ledger(run.Key).Status == to, "%s became %s", from, to)
+			} else {
+				equal(r, fmt.Sprintf("rows after %s → %s", from, to), r.ledger(run.Key), before)
+			}
+		}
+	}
+}
+
+func settleWritesFields(r *rig) {
+	r.lead()
+	s := r.create("fields")
+	want := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	r.now = r.at(time.Second)
+	r.settle(schedule.Settlement{
+		Key: want.Key, To: schedule.StatusEnqueued, RunID: "run-1", TraceID: "trace-1", LaunchedAt: r.at(-time.Millisecond), TimeoutAt: r.at(time.Minute),
+	})
+	want.Status, want.RunID, want.TraceID, want.UpdatedAt = schedule.StatusEnqueued, "run-1", "trace-1", r.now
+	want.LaunchedAt, want.TimeoutAt, want.ClaimedUntil = r.at(-time.Millisecond), r.at(time.Minute), time.Time{}
+	equal(r, "accepted runs", r.ledger(want.Key), want)
+
+	r.now = r.at(time.Second)
+	r.settle(schedule.Settlement{Key: want.Key, To: schedule.StatusStarted, StartedAt: r.now})
+	want.Status, want.StartedAt, want.UpdatedAt = schedule.StatusStarted, r.now, r.now
+	equal(r, "started runs keep what the settlement does not name", r.ledger(want.Key), want)
+
+	r.now = r.at(time.Second)
+	r.settle(schedule.Settlement{
+		Key: want.Key, To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "E7", ErrorMessage: awkward, CompletedAt: r.at(-time.Microsecond),
+	})
+	want.Status, want.Reason, want.ErrorCode, want.ErrorMessage = schedule.StatusFailed, schedule.ReasonWorkflowFailed, "E7", awkward
+	want.CompletedAt, want.UpdatedAt = r.at(-time.Microsecond), r.now
+	equal(r, "failed runs", r.ledger(want.Key), want)
+}
+
+func settleHeartbeat(r *rig) {
+	r.lead()
+	s := r.create("alive")
+	want := r.bring(r.slot(s, r.now), schedule.StatusStarted, func(st *schedule.Settlement) {
+		st.RunID, st.StartedAt, st.TimeoutAt = "run-1", r.now, r.at(time.Minute)
+	})
+	for range 3 {
+		r.now = r.at(30 * time.Second)
+		r.hold(r.settle(schedule.Settlement{Key: want.Key, To: schedule.StatusStarted, TimeoutAt: r.at(time.Minute)})[0], "a heartbeat moves")
+		want.TimeoutAt, want.UpdatedAt = r.at(time.Minute), r.now
+		equal(r, "runs", r.ledger(want.Key), want)
+	}
+}
+
+func settleRenews(r *rig) {
+	r.lead()
+	s := r.create("renewed")
+	want := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	r.now = r.at(time.Second)
+	r.hold(r.settle(schedule.Settlement{Key: want.Key, To: schedule.StatusLaunching, ClaimedUntil: r.at(time.Hour)})[0], "a renewal moves")
+	got := r.ledger(want.Key)
+	want.ClaimedUntil, want.UpdatedAt = r.at(time.Hour), got.UpdatedAt
+	equal(r, "runs", got, want)
+}
+
+func settleCompletedAt(r *rig) {
+	r.lead()
+	s := r.create("ends")
+	for i, to := range []schedule.Status{schedule.StatusSuccess, schedule.StatusFailed, schedule.StatusSkipped, schedule.StatusCancelled} {
+		run := r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), to)
+		r.hold(run.CompletedAt.Equal(r.now), "%s: completed_at is now, got %v", to, run.CompletedAt)
+	}
+	run := r.bring(r.slot(s, r.at(-10*time.Second)), schedule.StatusEnqueued)
+	r.hold(run.CompletedAt.IsZero(), "ENQUEUED has not ended, got %v", run.CompletedAt)
+}
+
+func settleWaiting(r *rig) {
+	r.lead()
+	s := r.create("waits", withPolicy(schedule.OverlapQueue))
+	for i, to := range []schedule.Status{schedule.StatusSkipped, schedule.StatusFailed, schedule.StatusCancelled} {
+		run := r.slot(s, r.at(-time.Duration(i)*time.Second), func(run *schedule.Run) { run.WaitingSince = r.at(-time.Minute) })
+		r.add(run)
+		r.hold(r.settle(schedule.Settlement{Key: run.Key, To: to, Reason: schedule.ReasonGrantRevoked})[0], "a row that waits becomes %s", to)
+		r.hold(r.ledger(run.Key).WaitingSince.IsZero(), "it waits no more")
+	}
+}
+
+func settleAfterCancel(r *rig) {
+	r.lead()
+	s := r.create("cancelled")
+	for i, to := range []schedule.Status{schedule.StatusSuccess, schedule.StatusFailed} {
+		run := r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), schedule.StatusStarted)
+		r.askCancel(run.Key, schedule.ReasonCancelled, r.now)
+		r.hold(r.settle(schedule.Settlement{Key: run.Key, To: to, Reason: schedule.ReasonNone})[0], "STARTED becomes %s", to)
+		got := r.ledger(run.Key)
+		r.hold(got.Status == to && got.Reason == schedule.ReasonNone, "it is as it was reported, got %s(%s)", got.Status, got.Reason)
+	}
+}
+
+func settleMany(r *rig) {
+	r.lead()
+	equal(r, "answers to nothing", r.settle(), nil)
+	s := r.create("many")
+	var settlements []schedule.Settlement
+	var want []bool
+	for i := range 40 {
+		status := []schedule.Status{schedule.StatusLaunching, schedule.StatusEnqueued, schedule.StatusSuccess}[i%3]
+		run := r.bring(r.slot(s, r.at(-time.Duration(i)*time.Millisecond*1000)), status)
+		settlements = append(settlements, schedule.Settlement{Key: run.Key, To: schedule.StatusEnqueued, RunID: fmt.Sprint("run-", i)})
+		if status == schedule.StatusEnqueued {
+			settlements[i].To = schedule.StatusFailed
+		}
+		want = append(want, status != schedule.StatusSuccess)
+	}
+	settlements = append(settlements, schedule.Settlement{Key: schedule.ManualKey("nobody", "knows"), To: schedule.StatusSuccess})
+	want = append(want, false)
+	slices.Reverse(settlements) // no order that a store may lean on
+	slices.Reverse(want)
+	equal(r, "answers", r.settle(settlements...), want)
+	for i, settlement := range settlements {
+		if want[i] {
+			got := r.ledger(settlement.Key)
+			r.hold(got.Status == settlement.To && got.RunID == settlement.RunID, "each has its own run_id, got %s %q", got.Status, got.RunID)
+		}
+	}
+}
+
+func settleLastRunAt(r *rig) {
+	r.lead()
+	s := r.create("last")
+	other := r.create("other")
+	slot := func(seconds int) schedule.Run { return r.due(s, seconds) }
+	launchedAs := func(run schedule.Run, to schedule.Status) {
+		r.bring(run, to, func(st *schedule.Settlement) { st.LaunchedAt = r.now })
+	}
+	last := func() time.Time { return r.row(s).LastRunAt }
+
+	r.bring(slot(50), schedule.StatusSkipped)
+	r.hold(last().IsZero(), "a slot that was skipped is no launch, got %s", last())
+	launchedAs(slot(30), schedule.StatusEnqueued)
+	r.hold(last().Equal(r.at(-30*time.Second)), "it is the run_at that was launched, got %s", last())
+	launchedAs(slot(40), schedule.StatusSuccess)
+	r.hold(last().Equal(r.at(-30*time.Second)), "it never goes back, got %s", last())
+	launchedAs(slot(20), schedule.StatusFailed)
+	r.hold(last().Equal(r.at(-20*time.Second)), "it goes on, got %s", last())
+	equal(r, "other schedules", r.row(other), other)
+	want := s
+	want.LastRunAt = r.at(-20 * time.Second)
+	equal(r, "schedules", r.row(s), want)
+}

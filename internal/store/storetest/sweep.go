@@ -1,0 +1,151 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+const cancelWait = 30 * time.Second
+
+var sweeps = []check{
+	{"runs without a sign of life past timeout_at end FAILED(timeout)", sweepTimeout},
+	{"a launch that could never be delivered ends FAILED(launch_unavailable)", sweepUnavailable},
+	{"a launch whose outcome never became known ends FAILED(lost) at its bound", sweepLost},
+	{"a cancel that nobody confirmed ends the run anyway, and an event says so", sweepCancels},
+	{"what has not been in flight, or has ended, is not touched", sweepOnlyInFlight},
+	{"at most Limit runs are ended in one call", sweepLimit},
+}
+
+func (r *rig) sweep(edits ...func(*schedule.SweepRequest)) []schedule.Ended {
+	r.Helper()
+	req := schedule.SweepRequest{Term: r.term, Now: r.now, CancelWait: cancelWait, RetryFor: retryFor, Limit: 1000}
+	for _, edit := range edits {
+		edit(&req)
+	}
+	ended, err := r.Sweep(r.ctx, req)
+	r.ok(err, "sweep")
+	return ended
+}
+
+// swept fails unless exactly run was ended, so, and the ledger agrees.
+func (r *rig) swept(ended []schedule.Ended, run schedule.Run, status schedule.Status, reason schedule.Reason) {
+	r.Helper()
+	r.hold(len(ended) == 1, "one run is ended, got %d", len(ended))
+	r.hold(ended[0].Before == run.Status, "it was %s before, got %s", run.Status, ended[0].Before)
+	got := r.ledger(run.Key)
+	equal(r, "runs as the sweep reports them", bodily(ended[0].Run), bodily(got))
+	r.hold(got.Status == status && got.Reason == reason, "it is %s(%s), got %s(%s)", status, reason, got.Status, got.Reason)
+	r.hold(got.CompletedAt.Equal(r.now), "it ended now, got %v", got.CompletedAt)
+	r.hold(len(r.sweep()) == 0, "it is ended once")
+}
+
+func sweepTimeout(r *rig) {
+	r.lead()
+	s := r.create("silent")
+	for i, status := range []schedule.Status{schedule.StatusEnqueued, schedule.StatusStarted} {
+		run := r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), status, func(st *schedule.Settlement) { st.TimeoutAt = r.at(time.Minute) })
+		r.now = r.at(time.Minute - time.Second)
+		equal(r, "ended in time", r.sweep(), nil)
+		r.now = r.at(2 * time.Second)
+		r.swept(r.sweep(), run, schedule.StatusFailed, schedule.ReasonTimeout)
+	}
+}
+
+func sweepUnavailable(r *rig) {
+	r.lead()
+	s := r.create("unreachable")
+	never := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	claimed := r.now
+	r.now = claimed.Add(retryFor - time.Second)
+	equal(r, "ended before the retry time is over", r.sweep(), nil)
+	r.now = claimed.Add(retryFor + time.Second)
+	r.swept(r.sweep(), never, schedule.StatusFailed, schedule.ReasonLaunchUnavailable)
+
+	unsent := r.bring(r.slot(s, r.now.Truncate(time.Second)), schedule.StatusLaunching)
+	r.granted(r.beginRequest(unsent))
+	r.ok(r.Release(r.ctx, unsent.Key, false, r.now), "release")
+	r.now = r.at(retryFor + time.Second)
+	r.swept(r.sweep(), unsent, schedule.StatusFailed, schedule.ReasonLaunchUnavailable)
+}
+
+// sweepLost has a launch that may have reached the executor: after the retry
+// time it is not ended, because the executor may still report.
+func sweepLost(r *rig) {
+	r.lead()
+	s := r.create("lost", func(s *schedule.Schedule) { s.RunTimeoutMS = 7_200_000 })
+	for name, release := range map[string]bool{"sent, outcome unknown": true, "its sender died with the call open": false} {
+		run := r.bring(r.manual(s, name, r.now), schedule.StatusLaunching)
+		r.granted(r.beginRequest(run))
+		if release {
+			r.ok(r.Release(r.ctx, run.Key, true, r.now), "release")
+		}
+		r.now = r.at(retryFor + time.Minute)
+		equal(r, name+": ended after the retry time", r.sweep(), nil)
+		r.now = r.at(2 * time.Hour)
+		r.swept(r.sweep(), run, schedule.StatusFailed, schedule.ReasonLost)
+	}
+}
+
+func sweepCancels(r *rig) {
+	r.lead()
+	s := r.create("stuck")
+	for i, status := range schedule.InFlight {
+		run := r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), status, func(st *schedule.Settlement) { st.TimeoutAt = r.at(time.Hour) })
+		r.askCancel(run.Key, schedule.ReasonReplaced, r.now)
+		asked := r.now
+		r.now = asked.Add(cancelWait - time.Second)
+		equal(r, "ended while the cancel may still be confirmed", r.sweep(), nil)
+		r.now = asked.Add(cancelWait + time.Second)
+		r.swept(r.sweep(), run, schedule.StatusCancelled, schedule.ReasonReplaced)
+
+		events := r.eventsOf(s)
+		r.hold(len(events) == i+1, "one event per cancel, got %d after %d", len(events), i+1)
+		last := events[i]
+		r.hold(last.Kind == schedule.EventCancelTimedOut && last.Time.Equal(r.now), "it is cancel_timed_out, now, got %s at %s", last.Kind, last.Time)
+	}
+}
+
+func sweepOnlyInFlight(r *rig) {
+	r.lead()
+	s := r.create("calm")
+	var rows []schedule.Run
+	for i, status := range schedule.Statuses {
+		if status.InFlight() {
+			continue
+		}
+		run := r.slot(s, r.at(-time.Duration(i)*time.Second))
+		if status == schedule.StatusPlanned {
+			run.FireAt = r.at(time.Hour)
+		}
+		rows = append(rows, r.bring(run, status))
+	}
+	r.now = r.at(1000 * time.Hour)
+	equal(r, "ended", r.sweep(), nil)
+	for _, run := range rows {
+		equal(r, string(run.Status)+" rows", r.ledger(run.Key), run)
+	}
+}
+
+func sweepLimit(r *rig) {
+	r.lead()
+	s := r.create("many")
+	var want []schedule.Key
+	for i := range 5 {
+		run := r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), schedule.StatusStarted, func(st *schedule.Settlement) { st.TimeoutAt = r.at(time.Minute) })
+		want = append(want, run.Key)
+	}
+	r.now = r.at(time.Hour)
+	var got []schedule.Key
+	for range 4 {
+		ended := r.sweep(func(req *schedule.SweepRequest) { req.Limit = 2 })
+		r.hold(len(ended) <= 2, "at most two are ended, got %d", len(ended))
+		for _, e := range ended {
+			got = append(got, e.Run.Key)
+		}
+	}
+	slices.SortFunc(got, compareKeys)
+	slices.SortFunc(want, compareKeys)
+	equal(r, "ended in four calls", got, want)
+}
