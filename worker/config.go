@@ -1,0 +1,49 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+)
+
+// Config is what an operator decides for the worker. Zero fields take the
+// documented defaults.
+type Config struct {
+	Tick         time.Duration // TICK_MS
+	Lookahead    time.Duration // LOOKAHEAD_MS
+	Grace        time.Duration // MISFIRE_GRACE_MS
+	MaxCatchup   int           // MAX_CATCHUP_PER_TICK
+	ClaimLease   time.Duration // CLAIM_LEASE_MS
+	RetryFor     time.Duration // LAUNCH_RETRY_FOR_MS
+	CancelWait   time.Duration // CANCEL_WAIT_MS
+	Retention    time.Duration // RETENTION_DAYS
+	MaxLaunches  int           // MAX_LAUNCHES: calls of the launcher open at once
+	DrainTimeout time.Duration // how long a stop waits for open calls
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, to time.Duration) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	set(&c.Tick, time.Second)
+	set(&c.Lookahead, time.Minute)
+	set(&c.Grace, time.Minute)
+	set(&c.ClaimLease, 30*time.Second)
+	set(&c.RetryFor, 10*time.Minute)
+	set(&c.CancelWait, 30*time.Second)
+	set(&c.Retention, 90*24*time.Hour)
+	set(&c.DrainTimeout, 10*time.Second)
+	if c.MaxCatchup == 0 {
+		c.MaxCatchup = 100
+	}
+	if c.MaxLaunches == 0 {
+		c.MaxLaunches = 1000
+	}
+	return c
+}
+
+func (c Config) plan() plan.Config {
+	return plan.Config{Lookahead: c.Lookahead, Grace: c.Grace, Tick: c.Tick, MaxCatchup: c.MaxCatchup}
+}

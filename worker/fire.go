@@ -1,0 +1,143 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// maxBatch is how many runs one claim or settle transaction carries.
+const maxBatch = 1000
+
+// longestSleep bounds a wait for the next instant: a timer sees neither the
+// clock being set nor the machine sleeping.
+const longestSleep = time.Second
+
+// fireLoop claims what is due at the instant at which it is due: a timer
+// stands at the next fire_at, and a wake-up comes when a run has ended or
+// something was asked for.
+func (t *term) fireLoop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-t.wake:
+		}
+		t.claim(ctx)
+		t.reclaim(ctx)
+		t.sendCancels(ctx)
+		timer.Reset(t.untilNext(ctx))
+	}
+}
+
+// untilNext is how long the loop may sleep.
+func (t *term) untilNext(ctx context.Context) time.Duration {
+	storeCtx, cancel := t.storeContext()
+	defer cancel()
+	now := t.now()
+	next, err := t.Fires.NextFireAt(storeCtx, now)
+	if err != nil {
+		t.failed(ctx, "next", err)
+		return longestSleep
+	}
+	if next.IsZero() {
+		return longestSleep
+	}
+	return min(longestSleep, max(0, next.Sub(t.now())))
+}
+
+// claim claims and launches until nothing more is due or no launch is free.
+func (t *term) claim(ctx context.Context) {
+	for ctx.Err() == nil {
+		n := t.reserve(maxBatch)
+		if n == 0 {
+			t.claimNone(ctx)
+			return
+		}
+		result, err := t.claimOnce(n)
+		if err != nil {
+			t.release(n)
+			t.failed(ctx, "claim", err)
+			return
+		}
+		t.release(n - len(result.Launches))
+		for i := range result.Skipped {
+			t.skipped(&result.Skipped[i])
+		}
+		t.launchAll(result.Launches)
+		if !result.More {
+			return
+		}
+	}
+}
+
+func (t *term) claimOnce(limit int) (schedule.ClaimResult, error) {
+	began := time.Now()
+	ctx, cancel := t.storeContext()
+	defer cancel()
+	result, err := t.Fires.Claim(ctx, t.claimRequest(limit), plan.JudgeOverlap)
+	t.Metrics.step("claim", began, err)
+	return result, err
+}
+
+// claimNone lets the store stamp what is due as seen in time, though no launch
+// is free: it can then no longer be missed.
+func (t *term) claimNone(ctx context.Context) {
+	if _, err := t.claimOnce(0); err != nil {
+		t.failed(ctx, "claim", err)
+	}
+}
+
+func (t *term) claimRequest(limit int) schedule.ClaimRequest {
+	return schedule.ClaimRequest{
+		Term: t.Term, Now: t.now(), Limit: limit,
+		Grace: t.cfg.Grace, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,
+	}
+}
+
+// reclaim sends again what nobody has an answer for: runs of an older term at
+// once, our own once their lease or backoff is over.
+func (t *term) reclaim(ctx context.Context) {
+	n := t.reserve(maxBatch)
+	if n == 0 {
+		return
+	}
+	storeCtx, cancel := t.storeContext()
+	launches, err := t.Fires.Reclaim(storeCtx, t.claimRequest(n))
+	cancel()
+	if err != nil {
+		t.release(n)
+		t.failed(ctx, "reclaim", err)
+		return
+	}
+	t.release(n - len(launches))
+	t.launchAll(launches)
+}
+
+// reserve takes up to limit free launches.
+func (t *term) reserve(limit int) int {
+	for n := range limit {
+		select {
+		case <-t.free:
+		default:
+			return n
+		}
+	}
+	return limit
+}
+
+func (t *term) release(n int) {
+	for range n {
+		t.free <- struct{}{}
+	}
+}
+
+func (t *term) skipped(s *schedule.Settlement) {
+	t.Metrics.ended(s.To, s.Reason, false)
+	t.log.Info("run skipped", "key", s.Key.String(), "status", string(s.To), "reason", string(s.Reason))
+}

@@ -1,0 +1,100 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// launchAll hands claimed runs to the launcher, each in a goroutine that holds
+// one reserved launch; drain waits for them by taking every token back. A
+// hanging executor can use up the launches, but never stops a tick.
+func (t *term) launchAll(launches []schedule.Launch) {
+	for i := range launches {
+		go func() {
+			defer t.release(1)
+			t.launch(&launches[i])
+		}()
+	}
+}
+
+// launch sends one run and settles what comes back.
+func (t *term) launch(l *schedule.Launch) {
+	t.log.Debug("run launched", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(), "deliveries", l.Run.Deliveries)
+	if l.Run.Deliveries > 1 {
+		t.Metrics.redelivered.Inc()
+	} else {
+		t.Metrics.emitted.WithLabelValues(string(l.Run.Trigger)).Inc()
+	}
+	reply, err := t.Launcher.Start(t.trusted, l.StartRequest())
+	if err != nil {
+		t.unknown(l, err)
+		return
+	}
+	if !reply.LaunchedAt.IsZero() {
+		t.Metrics.launched(&l.Run, reply.LaunchedAt)
+	}
+	t.settle(l, settlement(l, reply, t.now()))
+}
+
+// settlement is what a definite answer makes of a run.
+func settlement(l *schedule.Launch, reply schedule.StartReply, now time.Time) schedule.Settlement {
+	o := reply.Outcome
+	s := schedule.Settlement{
+		Key: l.Run.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
+		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: reply.LaunchedAt,
+	}
+	if o.Status.Terminal() {
+		s.CompletedAt = now
+		return s
+	}
+	s.TimeoutAt = now.Add(l.Definition.RunTimeout()) // counts from acceptance
+	return s
+}
+
+// unknown leaves the run LAUNCHING: the same key is sent again after a backoff
+// that doubles from one second to thirty.
+func (t *term) unknown(l *schedule.Launch, cause error) {
+	if t.trusted.Err() != nil {
+		return // the next leader sends it again
+	}
+	backoff := min(30*time.Second, time.Second<<min(max(l.Run.Deliveries-1, 0), 5))
+	t.log.Warn("launch outcome unknown", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(),
+		"deliveries", l.Run.Deliveries, "again_in", backoff, "err", cause)
+	t.settle(l, schedule.Settlement{Key: l.Run.Key, To: schedule.StatusLaunching, ClaimedUntil: t.now().Add(backoff)})
+}
+
+// settle writes one settlement, together with those of other launches.
+func (t *term) settle(l *schedule.Launch, s schedule.Settlement) {
+	moved, err := t.settles.Do(t.trusted, s)
+	if err != nil {
+		if t.trusted.Err() == nil {
+			t.log.Error("run not settled, its lease will send it again", "key", s.Key.String(), "to", string(s.To), "err", err)
+		}
+		return
+	}
+	if !moved || s.To == schedule.StatusLaunching {
+		return // a report was faster, or it is to be sent again
+	}
+	t.Metrics.ended(s.To, s.Reason, s.LaunchedAt.IsZero())
+	t.log.Info("run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
+		"status", string(s.To), "reason", string(s.Reason), "run_id", s.RunID)
+	if s.To.Terminal() && l.Run.Exclusive {
+		t.Wake() // its overlap key is free
+	}
+}
+
+// settleAll writes a batch of settlements in one fenced transaction.
+func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if t.trusted.Err() != nil {
+		return nil, errors.Join(schedule.ErrFenced, context.Cause(t.trusted))
+	}
+	moved, err := t.Fires.Settle(ctx, t.Term, t.now(), settlements)
+	t.Metrics.step("settle", began, err)
+	return moved, err
+}

@@ -1,0 +1,122 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Metrics are the worker's figures. None has a label per schedule; the label
+// values of reason are schedule.Reason's.
+type Metrics struct {
+	due            prometheus.Gauge
+	emitted        *prometheus.CounterVec
+	skippedOverlap prometheus.Counter
+	skipped        *prometheus.CounterVec
+	failedLaunch   prometheus.Counter
+	failed         *prometheus.CounterVec
+	cancelled      *prometheus.CounterVec
+	missed         prometheus.Counter
+	redelivered    prometheus.Counter
+	drift          prometheus.Histogram
+	lateness       prometheus.Histogram
+	steps          *prometheus.HistogramVec
+	stepErrors     *prometheus.CounterVec
+	planFailures   prometheus.Counter
+	leader         prometheus.Gauge
+	epoch          prometheus.Gauge
+	takeovers      prometheus.Counter
+	inFlight       prometheus.Gauge
+	waiting        prometheus.Gauge
+	overdue        prometheus.Gauge
+}
+
+// NewMetrics registers the figures with r; nil registers them nowhere.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	p := promauto.With(r)
+	counter := func(name, help string) prometheus.Counter {
+		return p.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	counters := func(name, help, label string) *prometheus.CounterVec {
+		return p.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return p.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	seconds := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+	return &Metrics{
+		due:            gauge("carillon_schedules_due", "Schedules that the last tick looked at."),
+		emitted:        counters("carillon_runs_emitted_total", "Runs handed to the launcher for the first time, by trigger.", "trigger"),
+		skippedOverlap: counter("carillon_runs_skipped_overlap_total", "Slots skipped because a run of their overlap key was in flight."),
+		skipped:        counters("carillon_runs_skipped_total", "Runs that ended SKIPPED, by reason.", "reason"),
+		failedLaunch:   counter("carillon_runs_failed_launch_total", "Runs that failed before an executor took them."),
+		failed:         counters("carillon_runs_failed_total", "Runs that this worker saw end FAILED, by reason.", "reason"),
+		cancelled:      counters("carillon_runs_cancelled_total", "Runs that this worker saw end CANCELLED, by reason.", "reason"),
+		missed:         counter("carillon_slots_missed_total", "Slots that were missed and will not fire."),
+		redelivered:    counter("carillon_runs_redelivered_total", "Runs sent again under the same key."),
+		drift:          p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_scheduling_drift_seconds", Help: "|actual launch − run_at|.", Buckets: seconds}),
+		lateness:       p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_launch_lateness_seconds", Help: "Actual launch − fire_at.", Buckets: seconds}),
+		steps:          p.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_worker_step_seconds", Help: "How long a pass of plan, claim, settle or sweep took.", Buckets: seconds}, []string{"step"}),
+		stepErrors:     counters("carillon_worker_step_errors_total", "Passes that failed, by step.", "step"),
+		planFailures:   counter("carillon_plan_failures_total", "Schedules that could not be planned."),
+		leader:         gauge("carillon_leader", "1 while this process leads."),
+		epoch:          gauge("carillon_leader_epoch", "The epoch of this process' last term."),
+		takeovers:      counter("carillon_leader_takeovers_total", "Terms that this process won."),
+		inFlight:       gauge("carillon_runs_in_flight", "Runs LAUNCHING, ENQUEUED or STARTED."),
+		waiting:        gauge("carillon_runs_waiting", "Slots that wait for their overlap key."),
+		overdue:        gauge("carillon_runs_overdue", "Runs that are due and not claimed yet."),
+	}
+}
+
+// LeadershipChanged is for leader.Options.OnChange.
+func (m *Metrics) LeadershipChanged(term schedule.Term, leading bool) {
+	if !leading {
+		m.leader.Set(0)
+		return
+	}
+	m.leader.Set(1)
+	m.epoch.Set(float64(term.Epoch))
+	m.takeovers.Inc()
+}
+
+func (m *Metrics) step(name string, began time.Time, err error) {
+	m.steps.WithLabelValues(name).Observe(time.Since(began).Seconds())
+	if err != nil {
+		m.stepErrors.WithLabelValues(name).Inc()
+	}
+}
+
+// ended counts a run's end where this worker saw it.
+func (m *Metrics) ended(status schedule.Status, reason schedule.Reason, neverTaken bool) {
+	switch status {
+	case schedule.StatusSkipped:
+		m.skipped.WithLabelValues(string(reason)).Inc()
+		switch reason {
+		case schedule.ReasonOverlap:
+			m.skippedOverlap.Inc()
+		case schedule.ReasonMissed, schedule.ReasonCoalesced:
+			m.missed.Inc()
+		}
+	case schedule.StatusFailed:
+		m.failed.WithLabelValues(string(reason)).Inc()
+		if neverTaken {
+			m.failedLaunch.Inc()
+		}
+	case schedule.StatusCancelled:
+		m.cancelled.WithLabelValues(string(reason)).Inc()
+	}
+}
+
+func (m *Metrics) launched(run *schedule.Run, at time.Time) {
+	m.drift.Observe(at.Sub(run.RunAt).Abs().Seconds())
+	m.lateness.Observe(at.Sub(run.FireAt).Seconds())
+}
+
+func (m *Metrics) gauges(g schedule.Gauges) {
+	m.inFlight.Set(float64(g.InFlight))
+	m.waiting.Set(float64(g.Waiting))
+	m.overdue.Set(float64(g.Due))
+}

@@ -1,0 +1,181 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// planBatch is how many schedules one plan transaction takes.
+const planBatch = 1000
+
+// sweepBatch is how many runs one sweep transaction ends.
+const sweepBatch = 1000
+
+// The pace of pruning: a chunk at a time, so that it disturbs no launch.
+const (
+	pruneBatch = 1000
+	pruneEvery = 10 * time.Minute
+)
+
+// planLoop ticks: plans what falls due inside the lookahead, sweeps what is
+// past its bound, prunes what is older than retention.
+func (t *term) planLoop(ctx context.Context) {
+	ticker := time.NewTicker(t.cfg.Tick)
+	defer ticker.Stop()
+	lastPrune := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		t.tick(ctx)
+		if time.Since(lastPrune) >= pruneEvery {
+			lastPrune = time.Now()
+			t.prune(ctx)
+		}
+	}
+}
+
+// tick is one pass of everything that does not wait for an exact instant.
+func (t *term) tick(ctx context.Context) {
+	t.plan(ctx)
+	t.sweep(ctx)
+	t.gauge()
+	t.Wake() // whatever a lost wake-up left behind
+}
+
+// plan plans batch after batch until nothing more is due.
+func (t *term) plan(ctx context.Context) {
+	began := time.Now()
+	due := 0
+	for ctx.Err() == nil {
+		result, err := t.planOnce()
+		t.Metrics.step("plan", began, err)
+		if err != nil {
+			t.failed(ctx, "plan", err)
+			return
+		}
+		due += result.Candidates
+		t.planned(result)
+		if result.Candidates < planBatch {
+			break
+		}
+	}
+	t.Metrics.due.Set(float64(due))
+}
+
+func (t *term) planOnce() (schedule.PlanResult, error) {
+	ctx, cancel := t.storeContext()
+	defer cancel()
+	now := t.now()
+	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: planBatch}
+	return t.Plans.Plan(ctx, req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
+		decisions := make([]schedule.PlanDecision, len(candidates))
+		for i := range candidates {
+			decisions[i] = t.decide(&candidates[i], now)
+		}
+		return decisions
+	})
+}
+
+// decide isolates a schedule that cannot be planned: an error or a panic of
+// one must not stop the tick of all.
+func (t *term) decide(c *schedule.PlanCandidate, now time.Time) (d schedule.PlanDecision) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.log.Error("planner panicked", "schedule_id", c.Schedule.ScheduleID, "panic", p, "stack", string(debug.Stack()))
+			d = plan.Quarantine(c, now, fmt.Errorf("the planner panicked: %v", p))
+		}
+	}()
+	d, err := plan.Decide(c, now, t.cfg.plan())
+	if err != nil {
+		t.log.Warn("schedule not planned", "schedule_id", c.Schedule.ScheduleID, "failures", c.Schedule.PlanFailures+1, "err", err)
+		return plan.Quarantine(c, now, err)
+	}
+	for i := range d.Events {
+		t.log.Info("schedule event", "schedule_id", d.ScheduleID, "kind", string(d.Events[i].Kind), "reason", string(d.Events[i].Reason),
+			"count", d.Events[i].Count, "from", d.Events[i].From, "to", d.Events[i].To)
+	}
+	return d
+}
+
+func (t *term) planned(result schedule.PlanResult) {
+	t.Metrics.planFailures.Add(float64(len(result.Failed)))
+	for i := range result.Skipped {
+		t.skipped(&result.Skipped[i])
+	}
+	if result.Inserted > 0 {
+		t.Wake() // the next instant may have come nearer
+	}
+}
+
+// sweep ends what is past its bound.
+func (t *term) sweep(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		storeCtx, cancel := t.storeContext()
+		ended, err := t.Fires.Sweep(storeCtx, schedule.SweepRequest{
+			Term: t.Term, Now: t.now(), CancelWait: t.cfg.CancelWait, RetryFor: t.cfg.RetryFor, Limit: sweepBatch,
+		})
+		cancel()
+		t.Metrics.step("sweep", began, err)
+		if err != nil {
+			t.failed(ctx, "sweep", err)
+			return
+		}
+		for i := range ended {
+			run := &ended[i].Run
+			t.Metrics.ended(run.Status, run.Reason, ended[i].Before == schedule.StatusLaunching)
+			t.log.Warn("run ended by its bound", "schedule_id", run.ScheduleID, "run_at", run.RunAt, "key", run.Key.String(),
+				"before", string(ended[i].Before), "status", string(run.Status), "reason", string(run.Reason))
+		}
+		if len(ended) < sweepBatch {
+			return
+		}
+	}
+}
+
+func (t *term) gauge() {
+	ctx, cancel := t.storeContext()
+	defer cancel()
+	if g, err := t.Fires.Gauges(ctx, t.now()); err == nil {
+		t.Metrics.gauges(g)
+	}
+}
+
+// prune deletes what retention no longer keeps, chunk by chunk, and stops for
+// this time when a chunk fails.
+func (t *term) prune(ctx context.Context) {
+	before := t.now().Add(-t.cfg.Retention)
+	total := 0
+	for ctx.Err() == nil {
+		storeCtx, cancel := t.storeContext()
+		n, err := t.Plans.Prune(storeCtx, t.Term, before, pruneBatch)
+		cancel()
+		if err != nil {
+			t.failed(ctx, "prune", err)
+			return
+		}
+		if total += n; n == 0 {
+			break
+		}
+	}
+	if total > 0 {
+		t.log.Info("rows pruned", "rows", total, "before", before)
+	}
+}
+
+// failed reports a pass that failed. The next tick tries again; if the reason
+// is a lost term, the elector ends this one.
+func (t *term) failed(ctx context.Context, step string, err error) {
+	if ctx.Err() != nil || t.trusted.Err() != nil {
+		return
+	}
+	t.log.Warn("pass failed", "step", step, "err", err)
+}
