@@ -107,7 +107,7 @@ type PutWorkflowVersionRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	Version    int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Raw JSON, an object of at most 1048576 bytes and 128 levels, kept as it is
+	// Raw JSON, an object of at most 1048576 bytes and 32 levels, kept as it is
 	// sent; on REST the JSON itself.
 	Dag []byte `protobuf:"bytes,3,opt,name=dag,proto3" json:"dag,omitempty"`
 	// Taken for uniformity; the call is safe to repeat without it.

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"encoding/hex"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar"
+)
+
+// What the registrar says, in proto. A zero time is null.
+
+func timestamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// fromTimestamp is the other way; a null time is zero.
+func fromTimestamp(t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.AsTime()
+}
+
+// count32 holds counters to the 32 bits that JSON numbers keep.
+func count32(n int64) uint32 {
+	return uint32(min(max(n, 0), math.MaxUint32))
+}
+
+func scheduleOf(v registrar.View) *carillonv1.Schedule {
+	s := v.Schedule
+	out := definitionOf(&s.Definition)
+	out.Revision, out.RevisedAt = count32(s.Revision), timestamp(s.RevisedAt)
+	if out.Paused = v.Paused; v.Paused {
+		out.PauseNote, out.PausedBy, out.PausedUntil = s.Pause.Note, s.Pause.By, timestamp(s.Pause.Until)
+	}
+	out.NextRunAt, out.LastRunAt = timestamp(v.NextRunAt), timestamp(s.LastRunAt)
+	out.BacklogFrom, out.BacklogUntil = timestamp(s.Backlog.From), timestamp(s.Backlog.Until)
+	out.PlanFailures = count32(int64(s.PlanFailures))
+	out.CreatedAt, out.UpdatedAt = timestamp(s.CreatedAt), timestamp(s.UpdatedAt)
+	return out
+}
+
+func definitionOf(d *schedule.Definition) *carillonv1.Schedule {
+	return &carillonv1.Schedule{
+		ScheduleId: d.ScheduleID, WorkflowId: d.WorkflowID, Version: d.Version, UserId: d.UserID,
+		CronExpr: d.CronExpr, IntervalMs: d.IntervalMS, OnceAt: timestamp(d.OnceAt),
+		Timezone: d.Timezone, StartAt: timestamp(d.StartAt), EndAt: timestamp(d.EndAt),
+		JitterMs: d.JitterMS, Dst: string(d.DST),
+		OverlapPolicy: string(d.OverlapPolicy), OverlapKey: d.OverlapKey, MaxQueued: d.MaxQueued,
+		CatchupPolicy: string(d.CatchupPolicy), CatchupWindowMs: d.CatchupWindowMS,
+		RunTimeoutMs: d.RunTimeoutMS, Priority: d.Priority,
+		Input: d.Input, ExecutionGrantId: d.ExecutionGrantID, Labels: d.Labels, ManagedBy: d.ManagedBy,
+	}
+}
+
+func firesOf(fires []registrar.Fire) []*carillonv1.Fire {
+	out := make([]*carillonv1.Fire, len(fires))
+	for i, f := range fires {
+		out[i] = &carillonv1.Fire{RunAt: timestamp(f.RunAt), FireAt: timestamp(f.FireAt), Local: f.Local}
+		if f.Note != "" {
+			out[i].Note = &f.Note
+		}
+	}
+	return out
+}
+
+func eventOf(e *schedule.Event) *carillonv1.ScheduleEvent {
+	return &carillonv1.ScheduleEvent{
+		Time: timestamp(e.Time), Kind: string(e.Kind), From: timestamp(e.From), To: timestamp(e.To),
+		Count: count32(e.Count), Reason: string(e.Reason), Actor: e.Actor, Note: e.Note, Revision: count32(e.Revision),
+	}
+}
+
+func revisionOf(r *schedule.Revision) *carillonv1.ScheduleRevision {
+	return &carillonv1.ScheduleRevision{
+		Revision: count32(r.Revision), Definition: definitionOf(&r.Definition),
+		ChangedBy: r.ChangedBy, CreatedAt: timestamp(r.CreatedAt),
+	}
+}
+
+func runOf(r *schedule.Run) *carillonv1.Run {
+	out := &carillonv1.Run{
+		IdempotencyKey: r.Key.String(), ScheduleId: r.ScheduleID, Revision: count32(r.Revision),
+		UserId: r.UserID, WorkflowId: r.WorkflowID, Version: r.Version,
+		RunAt: timestamp(r.RunAt), FireAt: timestamp(r.FireAt),
+		Status: string(r.Status), Reason: string(r.Reason), Trigger: string(r.Trigger), OverlapPolicy: string(r.OverlapPolicy),
+		Attempt: r.Attempt, Deliveries: r.Deliveries, Priority: r.Priority,
+		RunId: r.RunID, TraceId: r.TraceID, Epoch: count32(r.Epoch),
+		WaitingSince: timestamp(r.WaitingSince), CancelRequestedAt: timestamp(r.CancelRequestedAt),
+		LaunchedAt: timestamp(r.LaunchedAt), StartedAt: timestamp(r.StartedAt),
+		CompletedAt: timestamp(r.CompletedAt), TimeoutAt: timestamp(r.TimeoutAt),
+		ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
+		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt),
+	}
+	if !r.RetryOf.IsZero() {
+		out.RetryOf = r.RetryOf.String()
+	}
+	return out
+}
+
+func workflowOf(w *schedule.WorkflowVersion) *carillonv1.WorkflowVersion {
+	return &carillonv1.WorkflowVersion{
+		WorkflowId: w.WorkflowID, Version: w.Version, Dag: w.DAG,
+		Sha256: hex.EncodeToString(w.Hash[:]), CreatedAt: timestamp(w.CreatedAt),
+	}
+}
+
+// clean makes any text storable: without NUL, at most limit bytes, cut between
+// characters.
+func clean(s string, limit int) string {
+	s = strings.ReplaceAll(s, "\x00", "�")
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}

@@ -1,0 +1,55 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar"
+)
+
+// upsertOf is an upsert as the registrar takes it. A field that is not set
+// stays zero or nil; the registrar knows the defaults.
+func upsertOf(req *carillonv1.UpsertScheduleRequest, actor string) registrar.UpsertInput {
+	return registrar.UpsertInput{
+		Definition: schedule.Definition{
+			ScheduleID: req.GetScheduleId(), WorkflowID: req.GetWorkflowId(), Version: req.GetVersion(), UserID: req.GetUserId(),
+			CronExpr: req.GetCronExpr(), IntervalMS: req.GetIntervalMs(), OnceAt: fromTimestamp(req.GetOnceAt()),
+			Timezone: req.GetTimezone(), StartAt: fromTimestamp(req.GetStartAt()), EndAt: fromTimestamp(req.GetEndAt()),
+			DST:           schedule.DST(req.GetDst()),
+			OverlapPolicy: schedule.OverlapPolicy(req.GetOverlapPolicy()), OverlapKey: req.GetOverlapKey(),
+			CatchupPolicy: schedule.CatchupPolicy(req.GetCatchupPolicy()),
+			Input:         rawOf(req.GetInput()), ExecutionGrantID: req.GetExecutionGrantId(),
+			Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
+		},
+		JitterMS: req.JitterMs, MaxQueued: req.MaxQueued, CatchupWindowMS: req.CatchupWindowMs,
+		RunTimeoutMS: req.RunTimeoutMs, Priority: req.Priority,
+		Paused: req.Paused, RequestID: req.GetRequestId(), Actor: actor,
+	}
+}
+
+// specOf is the unsaved rule of a preview, or nil where there is none.
+func specOf(req *carillonv1.PreviewScheduleRequest) *registrar.UpsertInput {
+	if req.CronExpr == nil && req.IntervalMs == nil && req.OnceAt == nil {
+		return nil
+	}
+	return &registrar.UpsertInput{
+		Definition: schedule.Definition{
+			ScheduleID: req.GetScheduleId(),
+			CronExpr:   req.GetCronExpr(), IntervalMS: req.GetIntervalMs(), OnceAt: fromTimestamp(req.GetOnceAt()),
+			Timezone: req.GetTimezone(), StartAt: fromTimestamp(req.GetStartAt()), EndAt: fromTimestamp(req.GetEndAt()),
+			DST: schedule.DST(req.GetDst()),
+		},
+		JitterMS: req.JitterMs,
+	}
+}
+
+// rawOf is a raw member; none and the JSON value null are the same on REST,
+// and so here.
+func rawOf(raw []byte) json.RawMessage {
+	if len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null" {
+		return nil
+	}
+	return raw
+}

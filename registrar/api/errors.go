@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// The ErrorInfo that tells apart what shares a gRPC code.
+const (
+	errorDomain = "carillon"
+	// ReasonKeyConflict marks the ALREADY_EXISTS that REST answers as 422: the
+	// idempotency key was used before for another request.
+	ReasonKeyConflict = "KEY_CONFLICT"
+	// ReasonRunIDMismatch marks the FAILED_PRECONDITION of a report that names
+	// another run_id than the recorded one.
+	ReasonRunIDMismatch = "RUN_ID_MISMATCH"
+)
+
+// codeOf maps every sentinel; the first that fits counts.
+var codeOf = []struct {
+	err    error
+	code   codes.Code
+	reason string // ErrorInfo; empty = the code says it all
+}{
+	{schedule.ErrNotFound, codes.NotFound, ""},
+	{schedule.ErrExists, codes.AlreadyExists, ""},
+	{schedule.ErrKeyConflict, codes.AlreadyExists, ReasonKeyConflict},
+	{schedule.ErrPrecondition, codes.FailedPrecondition, ""},
+	{schedule.ErrRunIDMismatch, codes.FailedPrecondition, ReasonRunIDMismatch},
+	{schedule.ErrUnauthenticated, codes.Unauthenticated, ""},
+	{schedule.ErrFenced, codes.Unavailable, ""},
+	{schedule.ErrUnavailable, codes.Unavailable, ""},
+	{context.Canceled, codes.Canceled, ""},
+	{context.DeadlineExceeded, codes.DeadlineExceeded, ""},
+}
+
+// statusOf is what a client sees of an error. What is not foreseen becomes
+// INTERNAL without its text, which may name what only the log should.
+func statusOf(err error) *status.Status {
+	var invalid *schedule.InvalidError
+	if errors.As(err, &invalid) {
+		return refusal(invalid)
+	}
+	for _, known := range codeOf {
+		if errors.Is(err, known.err) {
+			st := status.New(known.code, err.Error())
+			if known.reason == "" {
+				return st
+			}
+			return detailed(st, &errdetails.ErrorInfo{Reason: known.reason, Domain: errorDomain})
+		}
+	}
+	if st, ok := status.FromError(err); ok {
+		return st
+	}
+	return status.New(codes.Internal, "internal error; the log of the server has the cause")
+}
+
+// refusal is INVALID_ARGUMENT with one field violation for each field.
+func refusal(invalid *schedule.InvalidError) *status.Status {
+	bad := &errdetails.BadRequest{}
+	for _, v := range invalid.Violations {
+		description := v.Problem
+		if v.Hint != "" {
+			description += "; " + v.Hint
+		}
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: v.Field, Description: description})
+	}
+	return detailed(status.New(codes.InvalidArgument, invalid.Error()), bad)
+}
+
+func detailed(st *status.Status, detail protoadapt.MessageV1) *status.Status {
+	with, err := st.WithDetails(detail)
+	if err != nil {
+		return st // the message still says it
+	}
+	return with
+}
+
+// answerErrors turns what the servers return into statuses, and logs what
+// nobody foresaw.
+func answerErrors(log *slog.Logger) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+	answer := func(ctx context.Context, method string, err error) error {
+		if err == nil {
+			return nil
+		}
+		st := statusOf(err)
+		if st.Code() == codes.Internal || st.Code() == codes.Unknown {
+			log.ErrorContext(ctx, "call failed", "method", method, "err", err)
+		}
+		return st.Err()
+	}
+	unary := func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		resp, err := next(ctx, req)
+		return resp, answer(ctx, info.FullMethod, err)
+	}
+	stream := func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return answer(ss.Context(), info.FullMethod, next(srv, ss))
+	}
+	return unary, stream
+}

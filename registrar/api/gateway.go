@@ -1,0 +1,104 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// Limits of a REST body. What fits in one is still measured field by field.
+const (
+	maxBody    = 256 << 10
+	maxDAGBody = maxRequestBytes
+)
+
+// GatewayOptions say what else the gateway offers beside the registrar's calls.
+type GatewayOptions struct {
+	Launcher bool // POST /run-launcher/start
+}
+
+// NewGateway is the REST side: each call becomes one gRPC call over conn,
+// which Loopback makes.
+func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOptions) (http.Handler, error) {
+	mux := runtime.NewServeMux(
+		// Whatever the Content-Type: curl -d says it sends a form.
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
+		runtime.WithErrorHandler(answerError),
+		runtime.WithDisablePathLengthFallback(), // and a POST is never taken for a GET
+		runtime.WithDisableHTTPMethodOverride(),
+	)
+	checked := checkedConn{conn}
+	err := errors.Join(
+		carillonv1.RegisterScheduleServiceHandlerClient(ctx, mux, carillonv1.NewScheduleServiceClient(checked)),
+		carillonv1.RegisterWorkflowServiceHandlerClient(ctx, mux, carillonv1.NewWorkflowServiceClient(checked)),
+		carillonv1.RegisterRunServiceHandlerClient(ctx, mux, carillonv1.NewRunServiceClient(checked)),
+	)
+	if o.Launcher {
+		err = errors.Join(err, carillonv1.RegisterRunLauncherHandlerClient(ctx, mux, carillonv1.NewRunLauncherClient(checked)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limit := int64(maxBody)
+		if strings.HasPrefix(r.URL.Path, "/v1/workflows/") {
+			limit = maxDAGBody
+		}
+		sent := &sent{ReadCloser: http.MaxBytesReader(w, r.Body, limit), method: r.Method, query: r.URL.Query()}
+		r = r.WithContext(context.WithValue(r.Context(), sentKey{}, sent))
+		r.Body = sent
+		mux.ServeHTTP(w, r)
+	}), nil
+}
+
+// Loopback is a connection inside the process: serve the listener with the
+// gRPC server beside its other listeners, and close conn at the end.
+func Loopback() (*bufconn.Listener, *grpc.ClientConn, error) {
+	const window = 256 << 10
+	lis := bufconn.Listen(window)
+	conn, err := grpc.NewClient("passthrough:///loopback",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // it never leaves the process
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)),
+	)
+	return lis, conn, err
+}
+
+// answerError answers with a google.rpc.Status and its HTTP code.
+func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	if s, ok := r.Context().Value(sentKey{}).(*sent); ok && s.refused != nil {
+		err = statusOf(s.refused).Err() // the gateway kept no more of it than its text
+	}
+	var routing *runtime.HTTPStatusError
+	if !errors.As(err, &routing) {
+		if code, ours := httpStatus(status.Convert(err)); ours {
+			err = &runtime.HTTPStatusError{HTTPStatus: code, Err: err}
+		}
+	}
+	runtime.DefaultHTTPErrorHandler(ctx, mux, m, w, r, err)
+}
+
+// httpStatus is where REST differs from the gateway's own mapping.
+func httpStatus(st *status.Status) (code int, ours bool) {
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() == ReasonKeyConflict {
+			return http.StatusUnprocessableEntity, true
+		}
+	}
+	if st.Code() == codes.FailedPrecondition {
+		return http.StatusConflict, true
+	}
+	return 0, false
+}

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// A page token is where the next page begins: the sort key of the last row of
+// the page before, behind a letter for the list it belongs to. It carries no
+// right to see anything, since every page is asked for with its filter again,
+// so it needs no signature; but what does not parse to the last character is
+// refused rather than guessed at.
+
+// kind is the list that a token belongs to.
+type kind string
+
+const (
+	schedulesPage kind = "s"
+	runsPage      kind = "r"
+	eventsPage    kind = "e"
+	revisionsPage kind = "v"
+	workflowsPage kind = "w"
+	previewPage   kind = "p"
+)
+
+func (k kind) token(key string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(string(k) + key))
+}
+
+func (k kind) number(n int64) string { return k.token(strconv.FormatInt(n, 10)) }
+
+// key is what token was made of; "" without a token.
+func (k kind) key(token string) (string, error) {
+	if token == "" {
+		return "", nil
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	key, ours := strings.CutPrefix(string(raw), string(k))
+	if err != nil || !ours || key == "" {
+		return "", forged(token)
+	}
+	return key, nil
+}
+
+// positive is the number that token was made of; 0 without a token.
+func (k kind) positive(token string, most int64) (int64, error) {
+	key, err := k.key(token)
+	if err != nil || key == "" {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(key, 10, 64)
+	if err != nil || n < 1 || n > most || k.number(n) != token {
+		return 0, forged(token)
+	}
+	return n, nil
+}
+
+func forged(token string) error {
+	return schedule.Invalid("page_token", token, "was not given by this list", "take next_page_token of the page before as it is")
+}
+
+// runPlace is where a run stands in the list.
+func runPlace(r *schedule.Run) string {
+	return runsPage.token(strconv.FormatInt(r.RunAt.UnixMicro(), 10) + "." + r.Key.String())
+}
+
+func runAfter(token string) (at time.Time, key schedule.Key, err error) {
+	place, err := runsPage.key(token)
+	if err != nil || place == "" {
+		return at, key, err
+	}
+	micros, hex, _ := strings.Cut(place, ".")
+	unix, err := strconv.ParseInt(micros, 10, 64)
+	if err != nil || unix < 0 || unix >= schedule.MaxTime.UnixMicro() {
+		return at, key, forged(token)
+	}
+	if key, err = schedule.ParseKey(hex); err != nil {
+		return at, key, forged(token)
+	}
+	return time.UnixMicro(unix).UTC(), key, nil
+}
+
+// pageSize is how many rows are asked for.
+func pageSize(asked uint32) int {
+	if asked == 0 {
+		return schedule.DefaultPageSize
+	}
+	return int(asked)
+}
+
+// maxPageBytes cuts pages of large rows short: clients of gRPC take 4 MiB by
+// default.
+const maxPageBytes = 2 << 20
+
+// page is the part of rows that one answer holds, and whether there is more.
+// rows were asked for with one more than size.
+func page[T any](rows []T, size int, bytes func(*T) int) (shown []T, more bool) {
+	total := 0
+	for i := range rows {
+		if total += bytes(&rows[i]); i == size || i > 0 && total > maxPageBytes {
+			return rows[:i], true
+		}
+	}
+	return rows, false
+}
+
+// small rows never fill a page by their bytes.
+func small[T any](*T) int { return 0 }

@@ -1,0 +1,189 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/carillon/carillon/internal/rawjson"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// sentKey finds what a client sent in its request's context.
+type sentKey struct{}
+
+// sent is a REST request as the client wrote it. The gateway passes on no more
+// of a body's error than its text, silently lets the path overwrite the body,
+// and ignores unknown query parameters; so it is kept here and compared.
+type sent struct {
+	io.ReadCloser // the body
+	method        string
+	query         url.Values
+	refused       error                                   // why the body was refused
+	named         map[protoreflect.FieldDescriptor]string // what the body set, as text
+}
+
+// marshaler is the gateway's JSON: rawjson, whatever the content type.
+type marshaler struct{}
+
+func (marshaler) ContentType(any) string { return "application/json" }
+
+func (marshaler) StreamContentType(any) string { return "application/x-ndjson" }
+
+func (marshaler) Marshal(v any) ([]byte, error) {
+	switch x := v.(type) {
+	case proto.Message:
+		return rawjson.Marshal(x)
+	case map[string]any: // a message of a stream: {"result": …}
+		return marshalMembers(x)
+	case map[string]proto.Message: // the end of a stream: {"error": …}
+		return marshalMembers(x)
+	}
+	return json.Marshal(v)
+}
+
+func marshalMembers[T any](members map[string]T) ([]byte, error) {
+	var out bytes.Buffer
+	for i, name := range slices.Sorted(maps.Keys(members)) {
+		value, err := marshaler{}.Marshal(members[name])
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&out, "%c%q:", "{,"[min(i, 1)], name)
+		out.Write(value)
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+func (marshaler) Unmarshal(text []byte, v any) error {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return fmt.Errorf("cannot read JSON into %T", v)
+	}
+	return rawjson.Unmarshal(text, m)
+}
+
+func (m marshaler) NewEncoder(w io.Writer) runtime.Encoder {
+	return runtime.EncoderFunc(func(v any) error {
+		text, err := m.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append(text, '\n'))
+		return err
+	})
+}
+
+// NewDecoder takes the whole of r as one object; io.EOF where it is empty.
+func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		text, err := io.ReadAll(r)
+		var large *http.MaxBytesError
+		switch {
+		case errors.As(err, &large):
+			err = &schedule.InvalidError{Violations: []schedule.Violation{{
+				Field: "body", Problem: fmt.Sprintf("has more than %d bytes", large.Limit),
+			}}}
+		case err != nil:
+			return err
+		case len(bytes.TrimSpace(text)) == 0:
+			return io.EOF
+		default:
+			err = m.Unmarshal(text, v)
+		}
+		if s, ok := r.(*sent); ok {
+			s.refused = err
+			if msg, ok := v.(proto.Message); ok && err == nil {
+				s.remember(msg.ProtoReflect())
+			}
+		}
+		return err
+	})
+}
+
+// remember keeps the ids and numbers that a path might overwrite.
+func (s *sent) remember(m protoreflect.Message) {
+	s.named = make(map[protoreflect.FieldDescriptor]string)
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if inPaths(fd) {
+			s.named[fd] = v.String()
+		}
+		return true
+	})
+}
+
+func inPaths(fd protoreflect.FieldDescriptor) bool {
+	return !fd.IsList() && (fd.Kind() == protoreflect.StringKind || fd.Kind() == protoreflect.Int32Kind)
+}
+
+// checkedConn refuses a call in which path, query and body contradict each
+// other, or whose query names what the call does not know.
+type checkedConn struct{ grpc.ClientConnInterface }
+
+func (c checkedConn) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
+	if err := contradiction(ctx, req); err != nil {
+		return err
+	}
+	return c.ClientConnInterface.Invoke(ctx, method, req, resp, opts...)
+}
+
+func (c checkedConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
+	return checkedStream{stream, ctx}, err
+}
+
+type checkedStream struct {
+	grpc.ClientStream
+	ctx context.Context //nolint:containedctx // a stream is its context
+}
+
+func (s checkedStream) SendMsg(req any) error {
+	if err := contradiction(s.ctx, req); err != nil {
+		return err
+	}
+	return s.ClientStream.SendMsg(req)
+}
+
+func contradiction(ctx context.Context, req any) error {
+	s, ok := ctx.Value(sentKey{}).(*sent)
+	msg, isMessage := req.(proto.Message)
+	if !ok || !isMessage {
+		return nil
+	}
+	var c schedule.Collect
+	m := msg.ProtoReflect()
+	for fd, value := range s.named {
+		if now := m.Get(fd).String(); now != value {
+			c.Add(string(fd.Name()), value, "in the body is not "+schedule.Quote(now)+" of the path", "leave it out of the body")
+		}
+	}
+	hasBody := s.method == http.MethodPost || s.method == http.MethodPut
+	for name, values := range s.query {
+		fd := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+		switch {
+		case fd == nil:
+			c.Note(name, "is not a parameter of this call", "")
+		case hasBody:
+			c.Note(name, "stands in the query", "this call takes it in the body")
+		case inPaths(fd) && m.Get(fd).String() != values[len(values)-1]:
+			c.Add(name, values[len(values)-1], "in the query is not "+schedule.Quote(m.Get(fd).String())+" of the path", "leave it out of the query")
+		}
+	}
+	if err := c.Err(); err != nil {
+		return statusOf(err).Err()
+	}
+	return nil
+}

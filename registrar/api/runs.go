@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar"
+)
+
+type runServer struct {
+	carillonv1.UnimplementedRunServiceServer
+	runs  Runs
+	actor func(context.Context) string
+	now   func() time.Time
+}
+
+func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (*carillonv1.GetRunResponse, error) {
+	key, err := schedule.ParseKey(req.GetIdempotencyKey())
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.runs.GetRun(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.GetRunResponse{Run: runOf(run)}, nil
+}
+
+// runFilter is what ListRuns and WatchRuns have in common.
+type runFilter interface {
+	GetScheduleId() string
+	GetUserId() string
+	GetWorkflowId() string
+	GetStatus() []string
+	GetReason() string
+	GetTrigger() string
+	GetFrom() *timestamppb.Timestamp
+	GetTo() *timestamppb.Timestamp
+}
+
+func filterOf(req runFilter) schedule.RunFilter {
+	f := schedule.RunFilter{
+		ScheduleID: req.GetScheduleId(), UserID: req.GetUserId(), WorkflowID: req.GetWorkflowId(),
+		Reason: schedule.Reason(req.GetReason()), Trigger: schedule.Trigger(req.GetTrigger()),
+		From: fromTimestamp(req.GetFrom()), To: fromTimestamp(req.GetTo()),
+	}
+	for _, status := range req.GetStatus() {
+		f.Statuses = append(f.Statuses, schedule.Status(status))
+	}
+	return f
+}
+
+func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsRequest) (*carillonv1.ListRunsResponse, error) {
+	f := filterOf(req)
+	size := pageSize(req.GetPageSize())
+	f.Limit = size + 1
+	var err error
+	if f.AfterRunAt, f.AfterKey, err = runAfter(req.GetPageToken()); err != nil {
+		return nil, err
+	}
+	rows, err := s.runs.ListRuns(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	shown, more := page(rows, size, small)
+	resp := &carillonv1.ListRunsResponse{}
+	for i := range shown {
+		resp.Runs = append(resp.Runs, runOf(&shown[i]))
+	}
+	if more {
+		resp.NextPageToken = runPlace(&shown[len(shown)-1])
+	}
+	return resp, nil
+}
+
+// Reported text is cut rather than refused: losing the end of a message is
+// better than losing the end of a run.
+const (
+	maxErrorCode    = 128
+	maxErrorMessage = 4096
+)
+
+func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequest) (*carillonv1.ReportRunResponse, error) {
+	key, err := schedule.ParseKey(req.GetIdempotencyKey())
+	if err != nil {
+		return nil, err
+	}
+	run, moved, err := s.runs.Report(ctx, registrar.ReportInput{
+		Key: key, Status: schedule.Status(req.GetStatus()), RunID: req.GetRunId(),
+		ErrorCode: clean(req.GetErrorCode(), maxErrorCode), ErrorMessage: clean(req.GetErrorMessage(), maxErrorMessage),
+		Token: bearer(ctx),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.ReportRunResponse{Run: runOf(&run), Moved: moved}, nil
+}
+
+// bearer is the token of the call's Authorization, or empty.
+func bearer(ctx context.Context) string {
+	md, _ := metadata.FromIncomingContext(ctx)
+	for _, value := range md.Get("authorization") {
+		if scheme, token, ok := strings.Cut(value, " "); ok && strings.EqualFold(scheme, "bearer") {
+			return strings.TrimSpace(token)
+		}
+	}
+	return ""
+}
+
+func (s *runServer) CancelRun(ctx context.Context, req *carillonv1.CancelRunRequest) (*carillonv1.CancelRunResponse, error) {
+	key, err := schedule.ParseKey(req.GetIdempotencyKey())
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.runs.CancelRun(ctx, registrar.CancelInput{Key: key, Note: req.GetNote(), Actor: s.actor(ctx)})
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.CancelRunResponse{Run: runOf(&run)}, nil
+}
+
+func (s *runServer) RetryRun(ctx context.Context, req *carillonv1.RetryRunRequest) (*carillonv1.RetryRunResponse, error) {
+	key, err := schedule.ParseKey(req.GetIdempotencyKey())
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.runs.RetryRun(ctx, registrar.RetryInput{Key: key, RequestID: req.GetRequestId(), Actor: s.actor(ctx)})
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.RetryRunResponse{Run: runOf(&run)}, nil
+}

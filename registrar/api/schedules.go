@@ -1,0 +1,206 @@
+package api
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar"
+)
+
+// previewed is how many fires GetSchedule shows.
+const previewed = 5
+
+type scheduleServer struct {
+	carillonv1.UnimplementedScheduleServiceServer
+	write ScheduleWriter
+	read  ScheduleReader
+	actor func(context.Context) string
+}
+
+func (s *scheduleServer) UpsertSchedule(ctx context.Context, req *carillonv1.UpsertScheduleRequest) (*carillonv1.UpsertScheduleResponse, error) {
+	done, err := s.write.Upsert(ctx, upsertOf(req, s.actor(ctx)))
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.UpsertScheduleResponse{ScheduleId: done.Schedule.ScheduleID, NextRunAt: timestamp(done.NextRunAt)}, nil
+}
+
+func (s *scheduleServer) GetSchedule(ctx context.Context, req *carillonv1.GetScheduleRequest) (*carillonv1.GetScheduleResponse, error) {
+	found, err := s.read.Get(ctx, req.GetScheduleId(), previewed)
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.GetScheduleResponse{Schedule: scheduleOf(found.View), Preview: firesOf(found.Preview)}, nil
+}
+
+func (s *scheduleServer) ListSchedules(ctx context.Context, req *carillonv1.ListSchedulesRequest) (*carillonv1.ListSchedulesResponse, error) {
+	after, err := schedulesPage.key(req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	if after != "" && !schedule.ValidID(after) {
+		return nil, forged(req.GetPageToken())
+	}
+	size := pageSize(req.GetPageSize())
+	label, value, _ := strings.Cut(req.GetLabel(), "=")
+	rows, err := s.read.List(ctx, schedule.ScheduleFilter{
+		UserID: req.GetUserId(), WorkflowID: req.GetWorkflowId(), ManagedBy: req.GetManagedBy(),
+		State: schedule.ScheduleState(req.GetState()), LabelKey: label, LabelValue: value,
+		After: after, Limit: size + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	shown, more := page(rows, size, func(v *registrar.View) int { return len(v.Schedule.Input) })
+	resp := &carillonv1.ListSchedulesResponse{}
+	for _, v := range shown {
+		resp.Schedules = append(resp.Schedules, scheduleOf(v))
+	}
+	if more {
+		resp.NextPageToken = schedulesPage.token(shown[len(shown)-1].Schedule.ScheduleID)
+	}
+	return resp, nil
+}
+
+func (s *scheduleServer) PauseSchedule(ctx context.Context, req *carillonv1.PauseScheduleRequest) (*carillonv1.PauseScheduleResponse, error) {
+	v, err := s.write.Pause(ctx, registrar.PauseInput{
+		ScheduleID: req.GetScheduleId(), Note: req.GetNote(), Until: fromTimestamp(req.GetUntil()), Actor: s.actor(ctx),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.PauseScheduleResponse{Schedule: scheduleOf(v)}, nil
+}
+
+func (s *scheduleServer) ResumeSchedule(ctx context.Context, req *carillonv1.ResumeScheduleRequest) (*carillonv1.ResumeScheduleResponse, error) {
+	v, err := s.write.Resume(ctx, registrar.ResumeInput{ScheduleID: req.GetScheduleId(), Note: req.GetNote(), Actor: s.actor(ctx)})
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.ResumeScheduleResponse{Schedule: scheduleOf(v)}, nil
+}
+
+func (s *scheduleServer) SetPaused(ctx context.Context, req *carillonv1.SetPausedRequest) (*carillonv1.SetPausedResponse, error) {
+	var err error
+	if req.GetPaused() {
+		_, err = s.write.Pause(ctx, registrar.PauseInput{ScheduleID: req.GetScheduleId(), Actor: s.actor(ctx)})
+	} else {
+		_, err = s.write.Resume(ctx, registrar.ResumeInput{ScheduleID: req.GetScheduleId(), Actor: s.actor(ctx)})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.SetPausedResponse{}, nil
+}
+
+func (s *scheduleServer) DeleteSchedule(ctx context.Context, req *carillonv1.DeleteScheduleRequest) (*carillonv1.DeleteScheduleResponse, error) {
+	if err := s.write.Delete(ctx, req.GetScheduleId(), s.actor(ctx)); err != nil {
+		return nil, err
+	}
+	return &carillonv1.DeleteScheduleResponse{}, nil
+}
+
+func (s *scheduleServer) TriggerSchedule(ctx context.Context, req *carillonv1.TriggerScheduleRequest) (*carillonv1.TriggerScheduleResponse, error) {
+	run, err := s.write.Trigger(ctx, registrar.TriggerInput{
+		ScheduleID: req.GetScheduleId(), RequestID: req.GetRequestId(), Input: rawOf(req.GetInput()),
+		OverlapPolicy: schedule.OverlapPolicy(req.GetOverlapPolicy()), Actor: s.actor(ctx),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.TriggerScheduleResponse{Run: runOf(&run)}, nil
+}
+
+func (s *scheduleServer) PreviewSchedule(ctx context.Context, req *carillonv1.PreviewScheduleRequest) (*carillonv1.PreviewScheduleResponse, error) {
+	in := registrar.PreviewInput{
+		ScheduleID: req.GetScheduleId(), Spec: specOf(req),
+		From: fromTimestamp(req.GetFrom()), To: fromTimestamp(req.GetTo()), Count: pageSize(req.GetPageSize()),
+	}
+	if err := checkPreview(req, in); err != nil {
+		return nil, err
+	}
+	begin, err := previewPage.positive(req.GetPageToken(), schedule.MaxTime.Unix())
+	if err != nil {
+		return nil, err
+	}
+	if begin > 0 {
+		in.From = time.Unix(begin, 0).UTC()
+	}
+	fires, next, err := s.read.Preview(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	resp := &carillonv1.PreviewScheduleResponse{Fires: firesOf(fires)}
+	if !next.IsZero() {
+		resp.NextPageToken = previewPage.number(next.Unix())
+	}
+	return resp, nil
+}
+
+// checkPreview refuses what names neither a schedule nor a rule, or changes a
+// saved schedule by halves.
+func checkPreview(req *carillonv1.PreviewScheduleRequest, in registrar.PreviewInput) error {
+	if in.Spec != nil {
+		return nil
+	}
+	var c schedule.Collect
+	if in.ScheduleID == "" {
+		c.Note("schedule_id", "is required", "or give one of cron_expr, interval_ms and once_at")
+	}
+	const alone = "has no meaning for a saved schedule"
+	for field, given := range map[string]bool{
+		"timezone": req.Timezone != nil, "start_at": req.StartAt != nil, "end_at": req.EndAt != nil,
+		"jitter_ms": req.JitterMs != nil, "dst": req.Dst != nil,
+	} {
+		if given {
+			c.Note(field, alone, "give a whole rule with cron_expr, interval_ms or once_at, or schedule_id alone")
+		}
+	}
+	return c.Err()
+}
+
+func (s *scheduleServer) ListScheduleEvents(ctx context.Context, req *carillonv1.ListScheduleEventsRequest) (*carillonv1.ListScheduleEventsResponse, error) {
+	before, err := eventsPage.positive(req.GetPageToken(), math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	size := pageSize(req.GetPageSize())
+	rows, err := s.read.Events(ctx, req.GetScheduleId(), before, size+1)
+	if err != nil {
+		return nil, err
+	}
+	shown, more := page(rows, size, small)
+	resp := &carillonv1.ListScheduleEventsResponse{}
+	for i := range shown {
+		resp.Events = append(resp.Events, eventOf(&shown[i]))
+	}
+	if more {
+		resp.NextPageToken = eventsPage.number(shown[len(shown)-1].ID)
+	}
+	return resp, nil
+}
+
+func (s *scheduleServer) ListRevisions(ctx context.Context, req *carillonv1.ListRevisionsRequest) (*carillonv1.ListRevisionsResponse, error) {
+	before, err := revisionsPage.positive(req.GetPageToken(), math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	size := pageSize(req.GetPageSize())
+	rows, err := s.read.Revisions(ctx, req.GetScheduleId(), before, size+1)
+	if err != nil {
+		return nil, err
+	}
+	shown, more := page(rows, size, func(r *schedule.Revision) int { return len(r.Definition.Input) })
+	resp := &carillonv1.ListRevisionsResponse{}
+	for i := range shown {
+		resp.Revisions = append(resp.Revisions, revisionOf(&shown[i]))
+	}
+	if more {
+		resp.NextPageToken = revisionsPage.number(shown[len(shown)-1].Revision)
+	}
+	return resp, nil
+}

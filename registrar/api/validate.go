@@ -1,0 +1,184 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/rawjson"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// validateRequests refuses every request that breaks a rule written in the
+// protos, before anything sees it.
+func validateRequests() (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+	unary := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if m, ok := req.(proto.Message); ok {
+			if err := validate(m, ""); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, req)
+	}
+	stream := func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return next(srv, validatedStream{ss})
+	}
+	return unary, stream
+}
+
+type validatedStream struct{ grpc.ServerStream }
+
+func (s validatedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if m, ok := m.(proto.Message); ok {
+		return validate(m, "")
+	}
+	return nil
+}
+
+// validate is nil or an *schedule.InvalidError that names every field that
+// breaks a rule, each behind prefix.
+func validate(m proto.Message, prefix string) error {
+	var c schedule.Collect
+	checkValues(&c, m.ProtoReflect(), prefix)
+	if err := c.Err(); err != nil {
+		return err // rules cannot be computed on times that are none
+	}
+	err := protovalidate.Validate(m)
+	var broken *protovalidate.ValidationError
+	if err != nil && !errors.As(err, &broken) {
+		return fmt.Errorf("validate %s: %w", m.ProtoReflect().Descriptor().Name(), err)
+	}
+	if err == nil {
+		return nil
+	}
+	seen := make(map[string]bool)
+	for _, v := range broken.Violations {
+		// The first broken rule of a field says enough.
+		if field := prefix + protovalidate.FieldPathString(v.Proto.GetField()); !seen[field] {
+			seen[field] = true
+			problem, hint := described(v)
+			c.Note(field, problem, hint)
+		}
+	}
+	return c.Err()
+}
+
+// described says which value broke which rule, and what to write instead.
+func described(v *protovalidate.Violation) (problem, hint string) {
+	rule := v.Proto.GetRuleId()
+	switch {
+	case rule == "required" && v.FieldDescriptor.Kind() != protoreflect.StringKind:
+		return "is required", ""
+	case rule == "required" || rule == "string.pattern":
+		return quoted(v) + " is not a valid id", idHint(v.FieldDescriptor)
+	case rule == "string.max_bytes" || rule == "bytes.max_len":
+		return fmt.Sprintf("has %d bytes, more than %d", length(v.FieldValue), v.RuleValue.Uint()), ""
+	case strings.HasPrefix(rule, "timestamp."):
+		return quoted(v) + " is outside 1970 to 2099", ""
+	case rule == "string.min_len":
+		return "is empty", "leave it out for the default"
+	}
+	return quoted(v) + " " + strings.TrimPrefix(v.Proto.GetMessage(), "value "), ""
+}
+
+func idHint(fd protoreflect.FieldDescriptor) string {
+	if fd != nil && fd.Name() == "idempotency_key" {
+		return "give the 64 hex digits that the API shows"
+	}
+	return "use 1 to 128 of A–Z a–z 0–9 . _ : -"
+}
+
+func length(v protoreflect.Value) int {
+	switch x := v.Interface().(type) {
+	case string:
+		return len(x)
+	case []byte:
+		return len(x)
+	}
+	return 0
+}
+
+func quoted(v *protovalidate.Violation) string {
+	switch x := v.FieldValue.Interface().(type) {
+	case protoreflect.Message:
+		if t, ok := x.Interface().(*timestamppb.Timestamp); ok {
+			return t.AsTime().Format(time.RFC3339Nano)
+		}
+		return "this"
+	case protoreflect.Map:
+		return fmt.Sprintf("%d entries:", x.Len())
+	case protoreflect.List:
+		return fmt.Sprintf("%d values:", x.Len())
+	case nil:
+		return `""`
+	default:
+		return schedule.Quote(x)
+	}
+}
+
+// checkValues refuses what no rule in a proto can say: text that Postgres
+// cannot store, times that are none, raw members that are not JSON.
+func checkValues(c *schedule.Collect, m protoreflect.Message, prefix string) {
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		field := prefix + string(fd.Name())
+		switch {
+		case fd.IsMap():
+			v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+				at := field + "[" + schedule.Quote(k.String()) + "]"
+				checkValue(c, fd.MapKey(), k.Value(), at)
+				checkValue(c, fd.MapValue(), v, at)
+				return true
+			})
+		case fd.IsList():
+			for i := range v.List().Len() {
+				checkValue(c, fd, v.List().Get(i), fmt.Sprintf("%s[%d]", field, i))
+			}
+		default:
+			checkValue(c, fd, v, field)
+		}
+		return true
+	})
+}
+
+func checkValue(c *schedule.Collect, fd protoreflect.FieldDescriptor, v protoreflect.Value, field string) {
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		// An error_message is cleaned instead: the report matters more.
+		if strings.ContainsRune(v.String(), 0) && fd.Name() != "error_message" {
+			c.Add(field, v.String(), "holds the NUL character", "leave it out")
+		}
+	case protoreflect.BytesKind:
+		checkRaw(c, fd, v.Bytes(), field)
+	case protoreflect.MessageKind:
+		t, isTime := v.Message().Interface().(*timestamppb.Timestamp)
+		if !isTime {
+			checkValues(c, v.Message(), field+".")
+		} else if err := t.CheckValid(); err != nil {
+			c.Note(field, "is not a time: "+err.Error(), "")
+		}
+	}
+}
+
+func checkRaw(c *schedule.Collect, fd protoreflect.FieldDescriptor, raw []byte, field string) {
+	limit := schedule.MaxInputBytes
+	if fd.Name() == "dag" {
+		limit = schedule.MaxDAGBytes
+	}
+	if len(raw) == 0 || len(raw) > limit {
+		return // none, or the proto's own rule refuses it
+	}
+	if problem := rawjson.Problem(raw, schedule.MaxJSONDepth); problem != "" {
+		c.Note(field, problem, "")
+	}
+}

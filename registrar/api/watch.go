@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const (
+	// watchEvery is how often the feed is read.
+	watchEvery = 250 * time.Millisecond
+	// watchOverlap is read again each time: a transaction that stamped
+	// updated_at earlier may commit after one that stamped it later.
+	watchOverlap = 2 * time.Second
+)
+
+func (s *runServer) WatchRuns(req *carillonv1.WatchRunsRequest, stream grpc.ServerStreamingServer[carillonv1.WatchRunsResponse]) error {
+	// At once, so that the client knows from when on it misses nothing.
+	if err := stream.SendHeader(metadata.MD{}); err != nil {
+		return err
+	}
+	ctx := stream.Context()
+	w := watch{runs: s.runs, filter: filterOf(req), since: s.now(), sent: make(map[schedule.Key]time.Time)}
+	every := time.NewTicker(watchEvery)
+	defer every.Stop()
+	for {
+		changed, err := w.changed(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range changed {
+			if err := stream.Send(&carillonv1.WatchRunsResponse{Run: runOf(&changed[i])}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-every.C:
+		}
+	}
+}
+
+// watch remembers what a stream has sent.
+type watch struct {
+	runs   Runs
+	filter schedule.RunFilter
+	since  time.Time                  // the call: earlier changes are not sent
+	newest time.Time                  // the latest updated_at seen
+	sent   map[schedule.Key]time.Time // updated_at as it was sent, within the overlap
+}
+
+// changed are the runs that changed since the last time, in the feed's order.
+func (w *watch) changed(ctx context.Context) ([]schedule.Run, error) {
+	f := w.filter
+	f.Limit = schedule.MaxPageSize
+	f.UpdatedAfter, f.UpdatedKey = w.since, schedule.Key{}
+	if from := w.newest.Add(-watchOverlap); from.After(w.since) {
+		f.UpdatedAfter = from
+	}
+	var out []schedule.Run
+	for {
+		rows, err := w.runs.ListRuns(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			r := &rows[i]
+			if r.UpdatedAt.After(w.newest) {
+				w.newest = r.UpdatedAt
+			}
+			if !w.sent[r.Key].Equal(r.UpdatedAt) {
+				w.sent[r.Key] = r.UpdatedAt
+				out = append(out, *r)
+			}
+		}
+		if len(rows) < f.Limit {
+			break
+		}
+		last := &rows[len(rows)-1]
+		f.UpdatedAfter, f.UpdatedKey = last.UpdatedAt, last.Key
+	}
+	for key, at := range w.sent {
+		if at.Before(w.newest.Add(-watchOverlap)) {
+			delete(w.sent, key)
+		}
+	}
+	return out, nil
+}
