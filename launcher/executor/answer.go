@@ -1,0 +1,47 @@
+package executor
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits on what an executor may say of a run. A row, a log line and a page
+// of the console must be able to hold it.
+const (
+	MaxRunID     = 128
+	MaxErrorCode = 128
+	MaxMessage   = 1024
+)
+
+// Text makes what an executor said safe to store and show: valid UTF-8, white
+// space and control characters (a NUL would be refused by Postgres) become
+// single spaces, and at most limit bytes are kept.
+func Text(s string, limit int) string {
+	const scan = 8 // bytes looked at per byte kept: a megabyte of spaces costs nothing
+	if len(s) > scan*limit {
+		s = s[:scan*limit]
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
+	if len(s) <= limit {
+		return s
+	}
+	const ellipsis = "…"
+	cut := limit - len(ellipsis)
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + ellipsis
+}
+
+// ValidRunID reports whether a run_id can be stored and compared as it is. It
+// is never cut: a shortened id would not be equal to the one in a report.
+func ValidRunID(s string) bool {
+	if len(s) > MaxRunID || !utf8.ValidString(s) {
+		return false
+	}
+	return !strings.ContainsFunc(s, unicode.IsControl)
+}

@@ -1,0 +1,19 @@
+// Package httpexecutor is step 5 of a slot's life for executors that speak
+// HTTP: one POST hands a run over, one DELETE cancels it.
+//
+// What an answer means is decided in one place (outcome.go):
+//
+//	200 {"run_id", "status": "SUCCESS" | "FAILED", …}   finished already
+//	202 {"run_id"}                                      accepted, a report will follow
+//	4xx, but not 408, 409, 425, 429                     refused for good
+//	anything else, or no answer                         unknown: the same key is sent again
+//
+// "Anything else" includes every 3xx: redirects are not followed (they would
+// carry the token and the input to a place that nobody configured), and one
+// may come from a proxy that is there for a minute only, so it is no refusal.
+// It includes a 200 that does not say how the run ended.
+//
+// An error wraps launcher.ErrNotSent only if no connection was ever given to
+// the request. From the moment it has one, bytes may have left, and the
+// outcome counts as unknown.
+package httpexecutor

@@ -1,0 +1,190 @@
+package httpexecutor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/executor"
+)
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 64 << 10
+
+// Executor hands runs to an HTTP service. It is safe for concurrent use.
+type Executor struct {
+	cfg    Config
+	client *http.Client
+}
+
+var _ launcher.Executor = (*Executor)(nil)
+
+// New makes an executor of a valid configuration; it opens no connection yet.
+func New(cfg Config) (*Executor, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Dialect == DialectGraph {
+		cfg.URL = cfg.graphURL()
+	}
+	// HTTP/1.1 alone: there, a request without a connection has provably sent
+	// nothing, which is what ErrNotSent promises.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	transport := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: cfg.Timeout, KeepAlive: 30 * time.Second}).DialContext,
+		Protocols:              protocols,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    256, // launches come in bursts at full minutes
+		IdleConnTimeout:        90 * time.Second,
+		TLSHandshakeTimeout:    cfg.Timeout,
+		MaxResponseHeaderBytes: maxAnswer,
+	}
+	client := &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return &Executor{cfg: cfg, client: client}, nil
+}
+
+// CanCancel reports whether EXECUTOR_CANCEL_URL is set.
+func (e *Executor) CanCancel() bool { return e.cfg.CancelURL != "" }
+
+// Close closes idle connections.
+func (e *Executor) Close() { e.client.CloseIdleConnections() }
+
+// Run hands one run over; see launcher.Executor.
+func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+	if climbs(e.cfg.URL, workflowID, call.WorkflowID) {
+		return schedule.Outcome{}, &launcher.Refusal{
+			Code:    "workflow_id_unsafe",
+			Message: "workflow_id " + call.WorkflowID + " cannot stand in the path of EXECUTOR_URL; name the workflow otherwise",
+		}
+	}
+	build, read := e.cfg.carillonRequest, readCarillon
+	if e.cfg.Dialect == DialectGraph {
+		build, read = e.cfg.graphRequest, readGraph
+	}
+	req, err := build(call)
+	if err != nil {
+		return schedule.Outcome{}, &launcher.Refusal{Code: "request_invalid", Message: executor.Text(err.Error(), executor.MaxMessage)}
+	}
+	if !call.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
+		defer cancel()
+	}
+	answer, err := e.send(ctx, http.MethodPost, call.Key, req)
+	if err != nil {
+		return schedule.Outcome{}, fmt.Errorf("call the executor: %w", err)
+	}
+	outcome, err := answer.outcome(read)
+	if err != nil {
+		return schedule.Outcome{}, err
+	}
+	if outcome.TraceID == "" {
+		outcome.TraceID = executor.TraceID(call.Key)
+	}
+	return outcome, nil
+}
+
+// Cancel sends DELETE to EXECUTOR_CANCEL_URL; see launcher.Executor.
+func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
+	if !e.CanCancel() {
+		return fmt.Errorf("cancel: %w: EXECUTOR_CANCEL_URL is not set", launcher.ErrUnsupported)
+	}
+	if ref.RunID == "" && strings.Contains(e.cfg.CancelURL, runID) {
+		// An address without its run would name another resource, and a 404
+		// from there would confirm what nobody has checked.
+		return fmt.Errorf("cancel: %w: EXECUTOR_CANCEL_URL needs the run_id, which is not known yet", launcher.ErrNotSent)
+	}
+	if climbs(e.cfg.CancelURL, runID, ref.RunID) {
+		return fmt.Errorf("cancel: %w: run_id %q cannot stand in the path of EXECUTOR_CANCEL_URL", launcher.ErrNotSent, ref.RunID)
+	}
+	answer, err := e.send(ctx, http.MethodDelete, ref.Key, request{
+		url:    expand(e.cfg.CancelURL, map[string]string{idempotencyKey: ref.Key.String(), runID: ref.RunID}),
+		header: map[string]string{"Idempotency-Key": ref.Key.String()},
+	})
+	if err != nil {
+		return fmt.Errorf("cancel: %w", err)
+	}
+	switch {
+	case answer.status >= 200 && answer.status < 300:
+		return nil
+	case answer.status == http.StatusNotFound, answer.status == http.StatusGone:
+		return fmt.Errorf("cancel: %w: the executor answered %d", schedule.ErrNotFound, answer.status)
+	}
+	return fmt.Errorf("cancel: unknown outcome: %s", answer.describe())
+}
+
+// GetByKey is not part of the HTTP contract: the same key is sent again
+// instead.
+func (e *Executor) GetByKey(context.Context, schedule.Key) (schedule.Outcome, error) {
+	return schedule.Outcome{}, fmt.Errorf("ask by key: %w", launcher.ErrUnsupported)
+}
+
+// send makes one call and reads its answer whole. The error wraps ErrNotSent
+// where no byte can have left.
+func (e *Executor) send(ctx context.Context, method string, key schedule.Key, r request) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+	defer cancel()
+	// Before a connection is given to the request nothing of it is written;
+	// from then on a write may be under way even after an error has returned.
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+	req, err := http.NewRequestWithContext(ctx, method, r.url, bytes.NewReader(r.body))
+	if err != nil {
+		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, bare(err))
+	}
+	req.Header.Set("User-Agent", "carillon")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("traceparent", executor.TraceParent(key))
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if e.cfg.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+e.cfg.Token)
+	}
+	for name, value := range r.header {
+		req.Header.Set(name, value)
+	}
+	resp, err := e.client.Do(req)
+	if err != nil && !connected.Load() {
+		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, bare(err))
+	}
+	if err != nil {
+		return answer{}, fmt.Errorf("unknown outcome: %w", bare(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return answer{}, fmt.Errorf("unknown outcome: read the executor's answer (%d): %w", resp.StatusCode, err)
+	}
+	return answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
+}
+
+// bare drops the URL that net/http puts before an error: its query may hold
+// what should not be logged.
+func bare(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}

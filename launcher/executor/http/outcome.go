@@ -1,0 +1,197 @@
+package httpexecutor
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/executor"
+)
+
+// answer is what came back: status line, header and the first 64 KiB.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// said is an executor's JSON, in either dialect, as far as it concerns us.
+type said struct {
+	RunID        string `json:"run_id"`
+	Status       string `json:"status"`
+	TraceID      string `json:"trace_id"`
+	ErrorCode    string `json:"error_code"`
+	ErrorMessage string `json:"error_message"`
+}
+
+// reader reads a body in a dialect.
+type reader func(body []byte) (said, error)
+
+// outcome decides what the answer means; see the package comment.
+func (a answer) outcome(read reader) (schedule.Outcome, error) {
+	switch {
+	case a.status == http.StatusOK:
+		return a.finished(read)
+	case a.status == http.StatusAccepted:
+		return a.accepted(read)
+	case a.refuses():
+		return schedule.Outcome{}, a.refusal()
+	}
+	return schedule.Outcome{}, unknown("%s", a.describe())
+}
+
+func (a answer) finished(read reader) (schedule.Outcome, error) {
+	s, err := a.read(read)
+	if err != nil {
+		return schedule.Outcome{}, err
+	}
+	o := schedule.Outcome{RunID: s.RunID, TraceID: s.TraceID}
+	switch s.Status {
+	case string(schedule.StatusSuccess):
+		o.Status = schedule.StatusSuccess
+	case string(schedule.StatusFailed):
+		o.Status, o.Reason = schedule.StatusFailed, schedule.ReasonWorkflowFailed
+		o.ErrorCode = executor.Text(s.ErrorCode, executor.MaxErrorCode)
+		o.ErrorMessage = executor.Text(s.ErrorMessage, executor.MaxMessage)
+	default:
+		return schedule.Outcome{}, unknown("the executor answered 200 with status %s; it is SUCCESS or FAILED, or 202 if it goes on",
+			schedule.Quote(s.Status))
+	}
+	return o, nil
+}
+
+// accepted takes the status line at its word: an executor that answers 202
+// with an empty body, or without a run_id, has accepted the run all the same.
+func (a answer) accepted(read reader) (schedule.Outcome, error) {
+	if len(strings.TrimSpace(string(a.body))) == 0 {
+		return schedule.Outcome{Status: schedule.StatusEnqueued}, nil
+	}
+	s, err := a.read(read)
+	if err != nil {
+		return schedule.Outcome{}, err
+	}
+	return schedule.Outcome{Status: schedule.StatusEnqueued, RunID: s.RunID, TraceID: s.TraceID}, nil
+}
+
+// refuses reports whether the status is a definite no. The four exceptions
+// say "not now" (408, 425, 429) or "this key is being worked on" (409).
+func (a answer) refuses() bool {
+	switch a.status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return a.status >= 400 && a.status < 500
+}
+
+func (a answer) refusal() *launcher.Refusal {
+	return &launcher.Refusal{Code: fmt.Sprintf("http_%d", a.status), Message: a.words()}
+}
+
+// read parses the body, and refuses what could not be stored.
+func (a answer) read(read reader) (said, error) {
+	if len(a.body) > maxAnswer {
+		return said{}, unknown("the executor answered %d with more than %d bytes", a.status, maxAnswer)
+	}
+	s, err := read(a.body)
+	if err != nil {
+		return said{}, unknown("the executor answered %d with something else than the JSON object of the contract: %v: %s",
+			a.status, err, schedule.Quote(string(a.body)))
+	}
+	if !executor.ValidRunID(s.RunID) {
+		return said{}, unknown("the executor answered %d with run_id %s, which cannot be stored (at most %d bytes, no control characters)",
+			a.status, schedule.Quote(s.RunID), executor.MaxRunID)
+	}
+	if !executor.ValidRunID(s.TraceID) {
+		s.TraceID = "" // not worth a run: ours stands in its place
+	}
+	return s, nil
+}
+
+// words is the reason that an answer gives: its error_message or message
+// member, else what its body begins with.
+func (a answer) words() string {
+	var members struct {
+		ErrorMessage string `json:"error_message"`
+		Message      string `json:"message"`
+	}
+	text := string(a.body)
+	if json.Unmarshal(a.body, &members) == nil {
+		switch {
+		case members.ErrorMessage != "":
+			text = members.ErrorMessage
+		case members.Message != "":
+			text = members.Message
+		}
+	}
+	if text = executor.Text(text, executor.MaxMessage); text == "" {
+		return "the executor answered " + statusLine(a.status)
+	}
+	return text
+}
+
+// describe is the answer in one line, for an outcome that stays unknown.
+func (a answer) describe() string {
+	line := "the executor answered " + statusLine(a.status)
+	if a.status >= 300 && a.status < 400 {
+		return line + " to " + redirectTarget(a.header) + "; redirects are not followed: set the URL to where the executor is"
+	}
+	if text := executor.Text(string(a.body), 200); text != "" {
+		return line + ": " + text
+	}
+	return line
+}
+
+// redirectTarget names only the host: a Location may carry secrets.
+func redirectTarget(h http.Header) string {
+	u, err := url.Parse(h.Get("Location"))
+	if err != nil || u.Host == "" {
+		return "another path"
+	}
+	return executor.Text(u.Host, 100)
+}
+
+func statusLine(status int) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
+}
+
+func unknown(format string, args ...any) error {
+	return fmt.Errorf("unknown outcome: "+format, args...)
+}
+
+func readCarillon(body []byte) (said, error) {
+	var s *said
+	if err := json.Unmarshal(body, &s); err != nil {
+		return said{}, err
+	}
+	if s == nil {
+		return said{}, fmt.Errorf("it is null")
+	}
+	return *s, nil
+}
+
+// readGraph reads {"ok", "runId", "traceId", "errorCode"}: that API answers
+// when the graph has ended.
+func readGraph(body []byte) (said, error) {
+	var g struct {
+		OK        *bool  `json:"ok"`
+		RunID     string `json:"runId"`
+		TraceID   string `json:"traceId"`
+		ErrorCode string `json:"errorCode"`
+	}
+	if err := json.Unmarshal(body, &g); err != nil {
+		return said{}, err
+	}
+	s := said{RunID: g.RunID, TraceID: g.TraceID, ErrorCode: g.ErrorCode}
+	switch {
+	case g.OK == nil: // unknown at 200; at 202 nothing is missing
+	case *g.OK:
+		s.Status = string(schedule.StatusSuccess)
+	default:
+		s.Status = string(schedule.StatusFailed)
+	}
+	return s, nil
+}

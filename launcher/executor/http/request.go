@@ -1,0 +1,113 @@
+package httpexecutor
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+)
+
+// request is one POST, before it has a context.
+type request struct {
+	url    string
+	header map[string]string
+	body   []byte
+}
+
+// runBody is the JSON that an executor receives. Input and DAG stand in it as
+// they were sent: no member is reordered, no number rewritten.
+type runBody struct {
+	IdempotencyKey   string          `json:"idempotency_key"`
+	ScheduleID       string          `json:"schedule_id"`
+	WorkflowID       string          `json:"workflow_id"`
+	Version          int32           `json:"version"`
+	UserID           string          `json:"user_id"`
+	ScheduledFor     string          `json:"scheduled_for"`
+	Trigger          string          `json:"trigger"`
+	Attempt          int32           `json:"attempt"`
+	Epoch            int64           `json:"epoch"`
+	ExecutionGrantID string          `json:"execution_grant_id"`
+	Input            json.RawMessage `json:"input"` // null when there is none
+	DAG              json.RawMessage `json:"dag,omitempty"`
+	ReportURL        string          `json:"report_url,omitempty"`
+	ReportToken      string          `json:"report_token,omitempty"`
+}
+
+// carillonRequest is the call in our own contract.
+func (c Config) carillonRequest(call launcher.Call) (request, error) {
+	body, err := encode(runBody{
+		IdempotencyKey: call.Key.String(), ScheduleID: call.ScheduleID,
+		WorkflowID: call.WorkflowID, Version: call.Version, UserID: call.UserID,
+		ScheduledFor: call.ScheduledFor.UTC().Format(time.RFC3339), Trigger: string(call.Trigger),
+		Attempt: call.Attempt, Epoch: call.Epoch, ExecutionGrantID: call.ExecutionGrantID,
+		Input: call.Input, DAG: call.DAG, ReportURL: call.ReportURL, ReportToken: call.ReportToken,
+	})
+	if err != nil {
+		return request{}, err
+	}
+	return request{
+		url:    expand(c.URL, workflowValues(call)),
+		header: map[string]string{"Idempotency-Key": call.Key.String()},
+		body:   body,
+	}, nil
+}
+
+// graphBody is what the internal graph run API takes.
+type graphBody struct {
+	ExecutionGrantID string          `json:"executionGrantId"`
+	Input            json.RawMessage `json:"input"`
+}
+
+// graphRequest is the call as the internal graph run API wants it.
+func (c Config) graphRequest(call launcher.Call) (request, error) {
+	body, err := encode(graphBody{ExecutionGrantID: call.ExecutionGrantID, Input: call.Input})
+	if err != nil {
+		return request{}, err
+	}
+	return request{
+		url: expand(c.URL, workflowValues(call)),
+		header: map[string]string{
+			"Idempotency-Key": graphKey(call.StartRequest),
+			"X-Carillon-Key":  call.Key.String(),
+		},
+		body: body,
+	}, nil
+}
+
+// graphURL is EXECUTOR_URL with the API's path behind it, unless it says
+// itself where the workflow id belongs.
+func (c Config) graphURL() string {
+	if strings.Contains(c.URL, workflowID) {
+		return c.URL
+	}
+	return strings.TrimRight(c.URL, "/") + "/api/internal/graphs/" + workflowID + "/runs"
+}
+
+// graphKey is the pair that API knows a slot by. Runs that are not the slot's
+// own (by hand, retries, repeats by backfill) would be answered with the
+// slot's recorded outcome under that pair, so they go by their key.
+func graphKey(req schedule.StartRequest) string {
+	if req.Key != schedule.SlotKey(req.ScheduleID, req.ScheduledFor) {
+		return req.Key.String()
+	}
+	return req.ScheduleID + ":" + req.ScheduledFor.UTC().Format(time.RFC3339)
+}
+
+func workflowValues(call launcher.Call) map[string]string {
+	return map[string]string{workflowID: call.WorkflowID, version: strconv.Itoa(int(call.Version))}
+}
+
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // "<" in an input stays "<"
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("write the call as JSON: %w", err)
+	}
+	return b.Bytes(), nil
+}

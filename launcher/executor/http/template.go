@@ -1,0 +1,36 @@
+package httpexecutor
+
+import (
+	"net/url"
+	"strings"
+)
+
+// The placeholders.
+const (
+	workflowID     = "{workflow_id}"
+	version        = "{version}"
+	idempotencyKey = "{idempotency_key}"
+	runID          = "{run_id}"
+)
+
+// expand replaces placeholders: escaped as one path segment before the first
+// "?", as a query value after it.
+func expand(template string, values map[string]string) string {
+	path, query, hasQuery := strings.Cut(template, "?")
+	for placeholder, value := range values {
+		path = strings.ReplaceAll(path, placeholder, url.PathEscape(value))
+		query = strings.ReplaceAll(query, placeholder, url.QueryEscape(value))
+	}
+	if !hasQuery {
+		return path
+	}
+	return path + "?" + query
+}
+
+// climbs reports whether value would be read as a step in a path: escaping
+// leaves dots as they are, so a workflow called ".." would name another
+// resource than its own.
+func climbs(template, placeholder, value string) bool {
+	path, _, _ := strings.Cut(template, "?")
+	return (value == "." || value == "..") && strings.Contains(path, placeholder)
+}
