@@ -1,0 +1,351 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Claim takes what is due, judged under the write lock on what is read after
+// it is held.
+func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
+	var out schedule.ClaimResult
+	asked := false
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		c := claiming{t: t, req: req}
+		err := c.claim(ctx, s, judge)
+		out, asked = c.out, len(c.out.Cancels) > 0
+		return err
+	})
+	if err != nil {
+		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
+	}
+	if asked {
+		s.wakes.call()
+	}
+	return out, nil
+}
+
+// claiming is one claim transaction.
+type claiming struct {
+	t    tx
+	req  schedule.ClaimRequest
+	out  schedule.ClaimResult
+	take []schedule.Run // to become LAUNCHING
+}
+
+func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
+	if err := fence(ctx, c.t, c.req.Term); err != nil {
+		return err
+	}
+	turns, err := c.turns(ctx)
+	if err != nil || len(turns) == 0 && !c.out.More {
+		return err
+	}
+	groups, err := c.read(ctx, turns)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if err := c.judge(ctx, g, judge); err != nil {
+			return err
+		}
+	}
+	if err := c.launch(ctx, s); err != nil {
+		return err
+	}
+	if !c.out.More {
+		return nil
+	}
+	// Who was seen in time and left behind can no longer be missed.
+	if _, err := c.t.exec(ctx, sqlClaimStamp, c.req.Now.UnixMicro(), c.late()); err != nil {
+		return fmt.Errorf("stamp what is left: %w", err)
+	}
+	return nil
+}
+
+// late is the instant before which a Missable row is the planner's.
+func (c *claiming) late() int64 { return c.req.Now.Add(-c.req.Grace).UnixMicro() }
+
+// turn is a row whose turn has come: it is due, or it waits longest for an
+// overlap key that is free.
+type turn struct {
+	key           schedule.Key
+	overlapKey    string
+	exclusive     bool
+	afterOthers   bool // catch-up and backfill go after what is on time
+	priority      int64
+	fireAt, runAt int64
+}
+
+// turns are the first Limit rows in the order of claims.
+func (c *claiming) turns(ctx context.Context) ([]turn, error) {
+	limit := max(c.req.Limit, 0)
+	due, err := c.readTurns(ctx, sqlClaimDue, c.req.Now.UnixMicro(), c.late(), limit+1)
+	if err != nil {
+		return nil, fmt.Errorf("read what is due: %w", err)
+	}
+	ready, err := c.readTurns(ctx, sqlClaimReady, limit+1)
+	if err != nil {
+		return nil, fmt.Errorf("read what waits: %w", err)
+	}
+	turns := append(due, ready...)
+	slices.SortFunc(turns, func(a, b turn) int {
+		return cmp.Or(compareBool(a.afterOthers, b.afterOthers), cmp.Compare(b.priority, a.priority),
+			cmp.Compare(a.fireAt, b.fireAt), cmp.Compare(a.runAt, b.runAt), slices.Compare(a.key[:], b.key[:]))
+	})
+	if len(turns) > limit {
+		c.out.More = true
+		turns = turns[:limit]
+	}
+	return turns, nil
+}
+
+func (c *claiming) readTurns(ctx context.Context, statement string, args ...any) ([]turn, error) {
+	var turns []turn
+	err := c.t.query(ctx, statement, func(scan scan) error {
+		var t turn
+		err := scan((*key)(&t.key), &t.overlapKey, &t.exclusive, &t.afterOthers, &t.priority, &t.fireAt, &t.runAt)
+		turns = append(turns, t)
+		return err
+	}, args...)
+	return turns, err
+}
+
+// inOrder compares runs in the order of claims.
+func inOrder(a, b schedule.Run) int {
+	return cmp.Or(compareBool(afterOthers(a.Trigger), afterOthers(b.Trigger)), cmp.Compare(b.Priority, a.Priority),
+		a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), slices.Compare(a.Key[:], b.Key[:]))
+}
+
+func afterOthers(t schedule.Trigger) bool {
+	return t == schedule.TriggerCatchup || t == schedule.TriggerBackfill
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// read reads the rows whose turn has come, and all that overlap is judged on.
+// Rows under policy allow need no judgement; rows of a deleted or paused
+// schedule end here (the change that deleted or paused it has ended them
+// already; this is the second lock on the door).
+func (c *claiming) read(ctx context.Context, turns []turn) ([]*schedule.OverlapGroup, error) {
+	keys := make([]schedule.Key, len(turns))
+	groups := make(map[string]*schedule.OverlapGroup)
+	var order []*schedule.OverlapGroup
+	var overlapKeys []string
+	for i, turn := range turns {
+		keys[i] = turn.key
+		if turn.exclusive && groups[turn.overlapKey] == nil {
+			g := &schedule.OverlapGroup{OverlapKey: turn.overlapKey}
+			groups[turn.overlapKey] = g
+			order = append(order, g)
+			overlapKeys = append(overlapKeys, turn.overlapKey)
+		}
+	}
+	now := c.req.Now.UnixMicro()
+	due, err := c.readStanding(ctx, sqlClaimRuns, keyList(keys), now)
+	if err != nil {
+		return nil, fmt.Errorf("read due runs: %w", err)
+	}
+	slices.SortFunc(due, inOrder)
+	for i := range due {
+		switch r := &due[i]; {
+		case r.Exclusive && !r.WaitingSince.IsZero(): // comes with its group
+		case r.Exclusive:
+			groups[r.OverlapKey].Due = append(groups[r.OverlapKey].Due, *r)
+		default:
+			c.take = append(c.take, *r)
+		}
+	}
+	if len(order) == 0 {
+		return nil, nil
+	}
+	waiting, err := c.readStanding(ctx, sqlClaimWaiting, list(overlapKeys), now)
+	if err != nil {
+		return nil, fmt.Errorf("read waiting runs: %w", err)
+	}
+	for i := range waiting {
+		g := groups[waiting[i].OverlapKey]
+		g.Waiting = append(g.Waiting, waiting[i])
+	}
+	inFlight, err := readRuns(ctx, c.t, sqlClaimInFlight, list(overlapKeys))
+	if err != nil {
+		return nil, fmt.Errorf("read runs in flight: %w", err)
+	}
+	for i := range inFlight {
+		g := groups[inFlight[i].OverlapKey]
+		g.InFlight = append(g.InFlight, inFlight[i])
+	}
+	return order, nil
+}
+
+// readStanding reads runs and ends those whose schedule does not stand.
+func (c *claiming) readStanding(ctx context.Context, statement string, args ...any) ([]schedule.Run, error) {
+	var row runRow
+	var gone, paused flag
+	columns := append(row.columns(), &gone, &paused)
+	var runs, ended []schedule.Run
+	err := c.t.query(ctx, statement, func(scan scan) error {
+		if err := scan(columns...); err != nil {
+			return err
+		}
+		r := row.run()
+		switch {
+		case bool(gone):
+			r.Status, r.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
+			ended = append(ended, r)
+		case bool(paused) && r.Trigger.FromSpec():
+			r.Status, r.Reason = schedule.StatusSkipped, schedule.ReasonPaused
+			ended = append(ended, r)
+		default:
+			runs = append(runs, r)
+		}
+		return nil
+	}, args...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ended {
+		end := schedule.Settlement{Key: ended[i].Key, To: ended[i].Status, Reason: ended[i].Reason}
+		if err := c.end(ctx, end); err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+// end ends a PLANNED row.
+func (c *claiming) end(ctx context.Context, e schedule.Settlement) error {
+	e.CompletedAt = c.req.Now
+	n, err := c.t.exec(ctx, sqlClaimEnd, string(e.To), word(e.Reason), word(e.ErrorCode), word(e.ErrorMessage),
+		c.req.Now.UnixMicro(), keyArg(e.Key))
+	if err != nil {
+		return fmt.Errorf("end run %s: %w", e.Key, err)
+	}
+	if n == 1 {
+		c.out.Skipped = append(c.out.Skipped, e)
+	}
+	return nil
+}
+
+// judge carries out the verdicts on one overlap key, but for the claims: those
+// go through launch in the order of claims.
+func (c *claiming) judge(ctx context.Context, g *schedule.OverlapGroup, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
+	if len(g.Waiting) == 0 && len(g.Due) == 0 {
+		return nil // they all ended with their schedule
+	}
+	planned := make(map[schedule.Key]*schedule.Run, len(g.Waiting)+len(g.Due))
+	for _, runs := range [][]schedule.Run{g.Waiting, g.Due} {
+		for i := range runs {
+			planned[runs[i].Key] = &runs[i]
+		}
+	}
+	for _, v := range judge(*g) {
+		if v.Action == schedule.VerdictCancel {
+			if err := c.cancel(ctx, g, v); err != nil {
+				return err
+			}
+			continue
+		}
+		r := planned[v.Key]
+		if r == nil {
+			return fmt.Errorf("a verdict on run %s, which is not one of overlap key %s", v.Key, g.OverlapKey)
+		}
+		switch v.Action {
+		case schedule.VerdictClaim:
+			c.take = append(c.take, *r)
+		case schedule.VerdictWait:
+			n, err := c.t.exec(ctx, sqlClaimWait, c.req.Now.UnixMicro(), keyArg(v.Key))
+			if err != nil {
+				return fmt.Errorf("let run %s wait: %w", v.Key, err)
+			}
+			c.out.Waiting += int(n)
+		case schedule.VerdictSkip:
+			if err := c.end(ctx, schedule.Settlement{Key: v.Key, To: schedule.StatusSkipped, Reason: v.Reason}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cancel asks for the cancel of a run in flight, unless that was done before.
+func (c *claiming) cancel(ctx context.Context, g *schedule.OverlapGroup, v schedule.Verdict) error {
+	i := slices.IndexFunc(g.InFlight, func(r schedule.Run) bool { return r.Key == v.Key })
+	if i < 0 {
+		return fmt.Errorf("a cancel of run %s, which is not in flight under overlap key %s", v.Key, g.OverlapKey)
+	}
+	n, err := c.t.exec(ctx, sqlAskCancel, c.req.Now.UnixMicro(), word(v.Reason), keyArg(v.Key))
+	if err != nil {
+		return fmt.Errorf("ask for the cancel of run %s: %w", v.Key, err)
+	}
+	if n == 1 {
+		r := g.InFlight[i]
+		r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = c.req.Now, v.Reason, c.req.Now
+		c.out.Cancels = append(c.out.Cancels, r)
+	}
+	return nil
+}
+
+// launch makes what was taken LAUNCHING, in the order of claims.
+func (c *claiming) launch(ctx context.Context, s *Store) error {
+	slices.SortFunc(c.take, inOrder)
+	ids := make([]revisionID, len(c.take))
+	for i := range c.take {
+		ids[i] = revisionID{c.take[i].ScheduleID, c.take[i].Revision}
+	}
+	definitions, err := s.definitions.read(ctx, c.t, ids)
+	if err != nil {
+		return err
+	}
+	for i := range c.take {
+		if len(c.out.Launches) >= c.req.Limit {
+			c.out.More = true
+			return nil
+		}
+		if definitions[ids[i]] == nil {
+			// Left PLANNED it would be first in line for ever, before all others.
+			err = c.end(ctx, schedule.Settlement{
+				Key: c.take[i].Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: "definition_unreadable",
+				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", ids[i].scheduleID, ids[i].revision),
+			})
+		} else {
+			err = c.launchOne(ctx, schedule.Launch{Run: c.take[i], Definition: definitions[ids[i]]})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *claiming) launchOne(ctx context.Context, l schedule.Launch) error {
+	r, now := &l.Run, c.req.Now
+	r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
+	r.Deliveries++
+	r.ClaimedUntil = now.Add(c.req.Lease)
+	r.TimeoutAt = now.Add(max(c.req.RetryFor, l.Definition.RunTimeout()))
+	n, err := c.t.exec(ctx, sqlClaim, r.Epoch, now.UnixMicro(), r.ClaimedUntil.UnixMicro(), r.TimeoutAt.UnixMicro(), keyArg(r.Key))
+	if isUnique(err) {
+		return nil // one_in_flight: whatever the judge believed, this one has lost, and stays PLANNED
+	}
+	if err != nil {
+		return fmt.Errorf("claim run %s: %w", r.Key, err)
+	}
+	if n == 1 {
+		c.out.Launches = append(c.out.Launches, l)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// clock is the host's, kept from running backwards. A step back within hold
+// makes now stand still until the host has caught up, so that nothing is judged
+// twice; a larger one is believed, and said. What was last seen outlives the
+// process in workers.seen_at.
+type clock struct {
+	host    func() time.Time
+	hold    time.Duration
+	stepped func(from, to time.Time)
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+func newClock(opts Options, log *slog.Logger) *clock {
+	c := &clock{host: opts.HostClock, hold: opts.HoldBack}
+	if c.host == nil {
+		c.host = time.Now
+	}
+	if c.hold <= 0 {
+		c.hold = time.Minute
+	}
+	c.stepped = func(from, to time.Time) {
+		log.Warn("clock stepped back", "from", from, "to", to, "hold_back", c.hold)
+		if opts.OnClockStep != nil {
+			opts.OnClockStep(from, to)
+		}
+	}
+	return c
+}
+
+// Now is the host's clock in UTC, to the microsecond as the file keeps it.
+func (s *Store) Now() time.Time {
+	now, from := s.clock.read()
+	if !from.IsZero() {
+		s.clock.stepped(from, now)
+	}
+	return now
+}
+
+// read returns now, and where a step back that was accepted began.
+func (c *clock) read() (now, steppedFrom time.Time) {
+	// Truncate drops the monotonic reading as well: with it, a wall clock that
+	// was set back would look as if it had gone on.
+	now = c.host().UTC().Round(0).Truncate(time.Microsecond)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if back := c.last.Sub(now); back > 0 {
+		if back <= c.hold {
+			return c.last, time.Time{}
+		}
+		steppedFrom = c.last
+	}
+	c.last = now
+	return now, steppedFrom
+}
+
+// MeasureClock is for stores whose clock is another machine's; here there is
+// no skew.
+func (s *Store) MeasureClock(context.Context) (skew time.Duration, err error) { return 0, nil }
+
+// Heartbeat notes that a worker is alive, and with it what the clock says, so
+// that a step back is noticed across a restart.
+func (s *Store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
+	now := s.Now()
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		// After an accepted step back, what others saw lies ahead; left there, it
+		// would be taken for a step back again at the next start.
+		if _, err := t.exec(ctx, sqlHeartbeatLower, micros(now)); err != nil {
+			return err
+		}
+		_, err := t.exec(ctx, sqlHeartbeat, workerID, micros(startedAt), micros(now))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note heartbeat: %w", err)
+	}
+	return nil
+}
+
+// recallClock reads what this file's workers last saw. A file that is not yet
+// migrated has seen nothing.
+func (s *Store) recallClock(ctx context.Context) error {
+	var tables int64
+	if err := s.readers.query(ctx, sqlHasWorkers, func(scan scan) error { return scan(&tables) }); err != nil {
+		return fmt.Errorf("look for tables: %w", err)
+	}
+	if tables == 0 {
+		return nil
+	}
+	var seen instant
+	if err := s.readers.query(ctx, sqlLastSeen, func(scan scan) error { return scan(&seen) }); err != nil {
+		return fmt.Errorf("read when a worker was last seen: %w", err)
+	}
+	s.clock.mu.Lock()
+	defer s.clock.mu.Unlock()
+	s.clock.last = seen.Time
+	return nil
+}

@@ -1,0 +1,158 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// instant, text, number, flag, key and raw scan a column; NULL is their zero
+// value. micros, word, keyArg and rawArg write one; "none" is NULL.
+type (
+	instant struct{ time.Time }
+	text    string
+	number  int64
+	flag    bool
+	key     schedule.Key
+	raw     json.RawMessage
+)
+
+var errColumn = errors.New("column of another type")
+
+func (i *instant) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		i.Time = time.Time{}
+	case int64:
+		i.Time = time.UnixMicro(v).UTC()
+	default:
+		return errColumn
+	}
+	return nil
+}
+
+func (t *text) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*t = ""
+	case string:
+		*t = text(v)
+	default:
+		return errColumn
+	}
+	return nil
+}
+
+func (n *number) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*n = 0
+	case int64:
+		*n = number(v)
+	default:
+		return errColumn
+	}
+	return nil
+}
+
+func (f *flag) Scan(v any) error {
+	var n number
+	err := n.Scan(v)
+	*f = n != 0
+	return err
+}
+
+func (k *key) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*k = key{}
+	case []byte:
+		if len(v) != len(k) {
+			return fmt.Errorf("a key of %d bytes, want %d", len(v), len(k))
+		}
+		copy(k[:], v)
+	default:
+		return errColumn
+	}
+	return nil
+}
+
+func (r *raw) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*r = nil
+	case string:
+		*r = raw(v)
+	default:
+		return errColumn
+	}
+	return nil
+}
+
+func micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+func word[T ~string](s T) any {
+	if s == "" {
+		return nil
+	}
+	return string(s)
+}
+
+func count[T ~int32 | ~uint32 | ~int64 | ~int](n T) any {
+	if n == 0 {
+		return nil
+	}
+	return int64(n)
+}
+
+func keyArg(k schedule.Key) any {
+	if k.IsZero() {
+		return nil
+	}
+	return k[:]
+}
+
+func rawArg(j json.RawMessage) any {
+	if len(j) == 0 {
+		return nil
+	}
+	return string(j)
+}
+
+// list is a JSON array to bind as one argument and open with json_each.
+func list[T ~string](words []T) string {
+	if words == nil {
+		return "[]"
+	}
+	out, err := json.Marshal(words)
+	if err != nil { // strings always marshal
+		panic(err)
+	}
+	return string(out)
+}
+
+// keyList is list for keys, in hex: JSON has no bytes. unhex reads them back.
+func keyList(keys []schedule.Key) string {
+	out := make([]byte, 0, len(keys)*67+2)
+	out = append(out, '[')
+	for i, k := range keys {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, '"')
+		out = append(out, k.String()...)
+		out = append(out, '"')
+	}
+	return string(append(out, ']'))
+}
+
+// ceilMicros rounds up: a bound between two microseconds leaves out the lower.
+func ceilMicros(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro() }

@@ -1,0 +1,60 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/carillon/carillon/internal/store/sqlite"
+	"github.com/carillon/carillon/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Store {
+		path := filepath.Join(t.TempDir(), "carillon.db")
+		return poisoner{open(t, path, sqlite.Options{}), path}
+	})
+}
+
+// open opens a migrated store that is closed when its test ends.
+func open(t testing.TB, path string, opts sqlite.Options) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), "sqlite:"+path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// poisoner can also break a row, as a bug or a hand at the file might.
+type poisoner struct {
+	*sqlite.Store
+	path string
+}
+
+func (p poisoner) Poison(ctx context.Context, scheduleID string) error {
+	db, err := sql.Open("sqlite", p.path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err = db.ExecContext(ctx, `UPDATE schedules SET labels = '{"broken":' WHERE schedule_id = ?`, scheduleID); err != nil {
+		return fmt.Errorf("poison %s: %w", scheduleID, err)
+	}
+	return nil
+}

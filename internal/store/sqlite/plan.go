@@ -1,0 +1,208 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Plan hands the schedules that are due to be planned to decide and writes its
+// decisions: rows and cursor are durable together or not at all.
+func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
+	var out schedule.PlanResult
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		out = schedule.PlanResult{}
+		if err := fence(ctx, t, req.Term); err != nil {
+			return err
+		}
+		candidates, err := s.candidates(ctx, t, req)
+		if err != nil || len(candidates) == 0 {
+			return err
+		}
+		out.Candidates = len(candidates)
+		handed := make(map[string]bool, len(candidates))
+		for i := range candidates {
+			handed[candidates[i].Schedule.ScheduleID] = true
+		}
+		for _, d := range decide(candidates) {
+			if !handed[d.ScheduleID] {
+				return fmt.Errorf("a decision on schedule %q, which was not handed out", d.ScheduleID)
+			}
+			if err := writeDecision(ctx, t, &d, req.Now, &out); err != nil {
+				return fmt.Errorf("schedule %s: %w", d.ScheduleID, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
+	}
+	return out, nil
+}
+
+// candidates are the schedules that are due to be planned, then those that
+// only have late rows, all with their late rows and the definition of an older
+// backlog.
+func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) ([]schedule.PlanCandidate, error) {
+	late := req.Now.Add(-req.Grace).UnixMicro()
+	rows, err := readSchedules(ctx, t, sqlPlanDue, req.Horizon.UnixMicro(), req.Now.UnixMicro(), req.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("read schedules that are due: %w", err)
+	}
+	if len(rows) < req.Limit {
+		more, err := readSchedules(ctx, t, sqlPlanLate, req.Horizon.UnixMicro(), req.Now.UnixMicro(), late, req.Limit-len(rows))
+		if err != nil {
+			return nil, fmt.Errorf("read schedules with late runs: %w", err)
+		}
+		rows = append(rows, more...)
+	}
+	candidates := make([]schedule.PlanCandidate, len(rows))
+	at := make(map[string]*schedule.PlanCandidate, len(rows))
+	ids := make([]string, len(rows))
+	for i := range rows {
+		candidates[i] = schedule.PlanCandidate{Schedule: rows[i].Schedule, Unreadable: rows[i].problem}
+		ids[i] = rows[i].ScheduleID
+		at[ids[i]] = &candidates[i]
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	runs, err := readRuns(ctx, t, sqlPlanLateRuns, late, list(ids))
+	if err != nil {
+		return nil, fmt.Errorf("read late runs: %w", err)
+	}
+	for i := range runs {
+		c := at[runs[i].ScheduleID]
+		c.Late = append(c.Late, runs[i])
+	}
+	return candidates, s.attachBacklogs(ctx, t, candidates)
+}
+
+// attachBacklogs adds the definitions of backlogs of an older revision.
+func (s *Store) attachBacklogs(ctx context.Context, t tx, candidates []schedule.PlanCandidate) error {
+	var wanted []revisionID
+	for i := range candidates {
+		if id, ok := backlogRevision(&candidates[i].Schedule); ok {
+			wanted = append(wanted, id)
+		}
+	}
+	definitions, err := s.definitions.read(ctx, t, wanted)
+	if err != nil {
+		return err
+	}
+	for i := range candidates {
+		c := &candidates[i]
+		id, ok := backlogRevision(&c.Schedule)
+		if !ok {
+			continue
+		}
+		if c.BacklogDefinition = definitions[id]; c.BacklogDefinition == nil {
+			c.Unreadable = errors.Join(c.Unreadable, fmt.Errorf("read backlog: the definition of revision %d is missing or unreadable", id.revision))
+		}
+	}
+	return nil
+}
+
+func backlogRevision(s *schedule.Schedule) (id revisionID, older bool) {
+	return revisionID{s.ScheduleID, s.Backlog.Revision}, s.Backlog.Open() && s.Backlog.Revision != s.Revision
+}
+
+func writeDecision(ctx context.Context, t tx, d *schedule.PlanDecision, now time.Time, out *schedule.PlanResult) error {
+	if d.Failures > 0 {
+		out.Failed = append(out.Failed, d.ScheduleID)
+		if _, err := t.exec(ctx, sqlPlanFailed, micros(d.PlanAt), d.Failures, d.ScheduleID); err != nil {
+			return fmt.Errorf("put in quarantine: %w", err)
+		}
+		return insertEvents(ctx, t, d.Events, d.ScheduleID, now)
+	}
+	_, err := t.exec(ctx, sqlPlanSchedule, micros(d.NextRunAt), micros(d.PlanAt), micros(d.Backlog.From), micros(d.Backlog.Until),
+		count(d.Backlog.Revision), micros(d.Backlog.At), d.ScheduleID)
+	if err != nil {
+		return fmt.Errorf("move cursor: %w", err)
+	}
+	if d.EndPause {
+		if _, err := t.exec(ctx, sqlPlanEndPause, d.ScheduleID); err != nil {
+			return fmt.Errorf("end pause: %w", err)
+		}
+	}
+	inserted, err := insertRuns(ctx, t, d.Rows, now)
+	if err != nil {
+		return err
+	}
+	out.Inserted += inserted
+	out.Rows = append(out.Rows, d.Rows...)
+	for i := range d.Judged {
+		if err := writeJudgement(ctx, t, d.ScheduleID, &d.Judged[i], now, out); err != nil {
+			return err
+		}
+	}
+	return insertEvents(ctx, t, d.Events, d.ScheduleID, now)
+}
+
+func writeJudgement(ctx context.Context, t tx, scheduleID string, j *schedule.Judgement, now time.Time, out *schedule.PlanResult) error {
+	var n int64
+	var err error
+	if j.Fire {
+		_, err = t.exec(ctx, sqlJudgeFire, micros(j.FireAt), word(j.Trigger), now.UnixMicro(), keyArg(j.Key), scheduleID)
+	} else {
+		n, err = t.exec(ctx, sqlJudgeSkip, word(j.Reason), now.UnixMicro(), keyArg(j.Key), scheduleID)
+	}
+	if err != nil {
+		return fmt.Errorf("judge late run %s: %w", j.Key, err)
+	}
+	if n > 0 {
+		out.Skipped = append(out.Skipped, schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: now})
+	}
+	return nil
+}
+
+// Prune deletes what is older than before, up to limit rows of each kind.
+func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error) {
+	pruned := 0
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		pruned = 0
+		if err := fence(ctx, t, term); err != nil {
+			return err
+		}
+		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests} {
+			n, err := t.exec(ctx, statement, before.UnixMicro(), limit)
+			if err != nil {
+				return err
+			}
+			pruned += int(n)
+		}
+		n, err := s.pruneTombstones(ctx, t, before, limit)
+		pruned += n
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune: %w", err)
+	}
+	return pruned, nil
+}
+
+func (s *Store) pruneTombstones(ctx context.Context, t tx, before time.Time, limit int) (pruned int, err error) {
+	var ids []string
+	err = t.query(ctx, sqlPruneTombstones, func(scan scan) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	}, before.UnixMicro(), limit)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	// The id may come to life again with revision 1 of another definition.
+	s.definitions.forget()
+	for _, statement := range []string{sqlPruneRevisions, sqlPruneSchedules} {
+		n, err := t.exec(ctx, statement, list(ids))
+		if err != nil {
+			return 0, err
+		}
+		pruned += int(n)
+	}
+	return pruned, nil
+}

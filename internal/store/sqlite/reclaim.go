@@ -1,0 +1,81 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Reclaim takes LAUNCHING rows that are to be sent again: of other epochs at
+// once, of this one after claimed_until.
+func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error) {
+	var launches []schedule.Launch
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		launches = nil
+		if err := fence(ctx, t, req.Term); err != nil {
+			return err
+		}
+		runs, err := readRuns(ctx, t, sqlReclaimable, req.Term.Epoch, req.Now.UnixMicro(), max(req.Limit, 0))
+		if err != nil {
+			return err
+		}
+		ids := make([]revisionID, len(runs))
+		for i := range runs {
+			ids[i] = revisionID{runs[i].ScheduleID, runs[i].Revision}
+		}
+		definitions, err := s.definitions.read(ctx, t, ids)
+		if err != nil {
+			return err
+		}
+		for i := range runs {
+			r, definition := runs[i], definitions[ids[i]]
+			r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, req.Now.Add(req.Lease), req.Now
+			r.Deliveries++
+			_, err := t.exec(ctx, sqlReclaim, r.Epoch, r.ClaimedUntil.UnixMicro(), r.UpdatedAt.UnixMicro(), keyArg(r.Key))
+			if err != nil {
+				return fmt.Errorf("run %s: %w", r.Key, err)
+			}
+			if definition == nil { // was readable when it was claimed; its timeout ends it
+				s.log.Error("definition unreadable", "schedule_id", r.ScheduleID, "revision", r.Revision, "key", r.Key)
+				continue
+			}
+			launches = append(launches, schedule.Launch{Run: r, Definition: definition})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reclaim runs: %w", err)
+	}
+	return launches, nil
+}
+
+// NextFireAt is the earliest fire_at later than now of what does not wait.
+func (s *Store) NextFireAt(ctx context.Context, now time.Time) (time.Time, error) {
+	var at instant
+	err := s.readers.query(ctx, sqlNextFireAt, func(scan scan) error { return scan(&at) }, now.UnixMicro())
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read next fire_at: %w", err)
+	}
+	return at.Time, nil
+}
+
+// CancelsDue are runs in flight whose cancel was asked for, oldest first.
+func (s *Store) CancelsDue(ctx context.Context, limit int) ([]schedule.Run, error) {
+	runs, err := readRuns(ctx, s.readers, sqlCancelsDue, limitOf(limit))
+	if err != nil {
+		return nil, fmt.Errorf("read cancels: %w", err)
+	}
+	return runs, nil
+}
+
+// Gauges counts what is in flight, what waits, and what is due but unclaimed.
+func (s *Store) Gauges(ctx context.Context, now time.Time) (schedule.Gauges, error) {
+	var g schedule.Gauges
+	err := s.readers.query(ctx, sqlGauges, func(scan scan) error { return scan(&g.InFlight, &g.Waiting, &g.Due) }, now.UnixMicro())
+	if err != nil {
+		return schedule.Gauges{}, fmt.Errorf("count runs: %w", err)
+	}
+	return g, nil
+}

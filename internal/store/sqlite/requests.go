@@ -1,0 +1,211 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Begin records keys before the executor is called and says for each what may
+// be done.
+func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
+	var results []schedule.BeginResult
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		results = make([]schedule.BeginResult, len(reqs))
+		b, err := readBeginning(ctx, t, reqs)
+		if err != nil {
+			return err
+		}
+		for i := range reqs {
+			results[i] = b.permit(&reqs[i], now)
+			if err := b.record(ctx, t, &reqs[i], &results[i], now); err != nil {
+				return fmt.Errorf("key %s: %w", reqs[i].Key, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("begin calls: %w", err)
+	}
+	return results, nil
+}
+
+// beginning is what stands when calls are about to begin.
+type beginning struct {
+	requests  map[schedule.Key]schedule.ExecutionRequest
+	runs      map[schedule.Key]schedule.Run // only what the checks need
+	schedules map[string]schedule.Schedule  // likewise
+}
+
+func readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRequest) (*beginning, error) {
+	keys := make([]schedule.Key, len(reqs))
+	var ids []string
+	b := &beginning{runs: make(map[schedule.Key]schedule.Run), schedules: make(map[string]schedule.Schedule)}
+	for i := range reqs {
+		keys[i] = reqs[i].Key
+		ids = append(ids, reqs[i].ScheduleID)
+	}
+	var err error
+	if b.requests, err = readRequests(ctx, t, keys); err != nil {
+		return nil, fmt.Errorf("read requests: %w", err)
+	}
+	var row runRow
+	err = t.query(ctx, sqlBeginRuns, func(scan scan) error {
+		err := scan(&row.key, &row.scheduleID, &row.status, &row.reason, &row.trigger, &row.cancel, &row.cancelReason)
+		b.runs[schedule.Key(row.key)] = row.run()
+		return err
+	}, keyList(keys))
+	if err != nil {
+		return nil, fmt.Errorf("read runs: %w", err)
+	}
+	var id string
+	var deleted, until instant
+	var paused flag
+	err = t.query(ctx, sqlBeginSchedules, func(scan scan) error {
+		err := scan(&id, &deleted, &paused, &until)
+		b.schedules[id] = schedule.Schedule{DeletedAt: deleted.Time, Pause: schedule.Pause{Paused: bool(paused), Until: until.Time}}
+		return err
+	}, list(ids))
+	if err != nil {
+		return nil, fmt.Errorf("read schedules: %w", err)
+	}
+	return b, nil
+}
+
+// permit decides on one call:
+//
+//   - the key is DONE, was used for another request, or is being sent: say so;
+//   - a check fails: refused for good where no call has begun and fire_at has
+//     come (a cancel does not wait for it), else withheld;
+//   - all is well: granted, for the first time or again.
+func (b *beginning) permit(q *schedule.BeginRequest, now time.Time) schedule.BeginResult {
+	there, known := b.requests[q.Key]
+	if known {
+		closedUnsent := there.RequestHash == [32]byte{} // CloseKey knows no request
+		switch {
+		case !closedUnsent && there.RequestHash != q.RequestHash:
+			return schedule.BeginResult{Permission: schedule.Conflict, Sent: there.Sent, Request: there}
+		case there.Done:
+			return schedule.BeginResult{Permission: schedule.Recorded, Sent: there.Sent, Request: there}
+		case now.Before(there.LeaseUntil):
+			return schedule.BeginResult{Permission: schedule.Busy, Sent: there.Sent, Request: there}
+		}
+	}
+	refusal, final, ok := b.check(q, now)
+	switch {
+	case ok && known:
+		return schedule.BeginResult{Permission: schedule.GrantedAgain, Sent: there.Sent}
+	case ok:
+		return schedule.BeginResult{Permission: schedule.Granted}
+	case final && !there.Sent:
+		return schedule.BeginResult{Permission: schedule.Refused, Reason: refusal.Reason, Request: schedule.ExecutionRequest{
+			Key: q.Key, RequestHash: q.RequestHash, Done: true, Outcome: refusal, CreatedAt: either(there.CreatedAt, now),
+		}}
+	}
+	return schedule.BeginResult{Permission: schedule.Withheld, Sent: there.Sent, Reason: refusal.Reason}
+}
+
+// check is the last look before the executor: run, then schedule.
+func (b *beginning) check(q *schedule.BeginRequest, now time.Time) (refusal schedule.Outcome, final, ok bool) {
+	run, hasRun := b.runs[q.Key]
+	trigger := q.Trigger
+	if hasRun {
+		trigger = run.Trigger
+		switch {
+		case run.Status != schedule.StatusLaunching:
+			return schedule.Outcome{Reason: run.Reason}, false, false
+		case !run.CancelRequestedAt.IsZero():
+			return schedule.Outcome{Status: schedule.StatusCancelled, Reason: run.CancelReason}, true, false
+		}
+	}
+	s, hasSchedule := b.schedules[q.ScheduleID]
+	due := !now.Before(q.FireAt)
+	switch {
+	case !hasSchedule:
+	case !s.Alive():
+		return schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due, false
+	case trigger.FromSpec() && s.Pause.Active(now):
+		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due, false
+	}
+	return schedule.Outcome{}, false, true
+}
+
+// record writes what was permitted, for a second request with the key as well.
+func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, result *schedule.BeginResult, now time.Time) (err error) {
+	lease := now.Add(q.Lease)
+	switch result.Permission {
+	case schedule.Granted:
+		_, err = t.exec(ctx, sqlBeginInsert, keyArg(q.Key), q.RequestHash[:], lease.UnixMicro(), now.UnixMicro())
+		b.requests[q.Key] = schedule.ExecutionRequest{Key: q.Key, RequestHash: q.RequestHash, Sent: true, LeaseUntil: lease, CreatedAt: now}
+	case schedule.GrantedAgain:
+		_, err = t.exec(ctx, sqlBeginAgain, lease.UnixMicro(), now.UnixMicro(), keyArg(q.Key))
+		there := b.requests[q.Key]
+		there.Sent, there.LeaseUntil = true, lease
+		b.requests[q.Key] = there
+	case schedule.Refused:
+		o := result.Request.Outcome
+		_, err = t.exec(ctx, sqlRefuse, keyArg(q.Key), q.RequestHash[:], string(o.Status), word(o.Reason), now.UnixMicro())
+		b.requests[q.Key] = result.Request
+	}
+	return err
+}
+
+// Finish records definite outcomes; the first one stands.
+func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error {
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		for i := range done {
+			o := &done[i].Outcome
+			_, err := t.exec(ctx, sqlFinish, o.OK(), word(o.Status), word(o.Reason), word(o.RunID), word(o.TraceID),
+				word(o.ErrorCode), word(o.ErrorMessage), now.UnixMicro(), keyArg(done[i].Key))
+			if err != nil {
+				return fmt.Errorf("key %s: %w", done[i].Key, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("finish calls: %w", err)
+	}
+	return nil
+}
+
+// Release ends the lease of a call whose outcome is unknown.
+func (s *Store) Release(ctx context.Context, key schedule.Key, sent bool, now time.Time) error {
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		_, err := t.exec(ctx, sqlRelease, sent, now.UnixMicro(), keyArg(key))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release key %s: %w", key, err)
+	}
+	return nil
+}
+
+// CloseKey ends a key of which no call has begun, as DONE and cancelled.
+func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		closed = false
+		requests, err := readRequests(ctx, t, []schedule.Key{key})
+		if err != nil {
+			return err
+		}
+		there, known := requests[key]
+		if known && (there.Done || there.Sent || now.Before(there.LeaseUntil)) {
+			recorded = there
+			return nil
+		}
+		closed = true
+		recorded = schedule.ExecutionRequest{
+			Key: key, RequestHash: there.RequestHash, Done: true, CreatedAt: either(there.CreatedAt, now),
+			Outcome: schedule.Outcome{Status: schedule.StatusCancelled, Reason: reason},
+		}
+		_, err = t.exec(ctx, sqlRefuse, keyArg(key), recorded.RequestHash[:], string(schedule.StatusCancelled), word(reason), now.UnixMicro())
+		return err
+	})
+	if err != nil {
+		return false, schedule.ExecutionRequest{}, fmt.Errorf("close key %s: %w", key, err)
+	}
+	return closed, recorded, nil
+}

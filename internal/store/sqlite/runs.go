@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ChangeRun reads one run and all that a change of it depends on, hands it to
+// decide and writes what it says, in one transaction. An error of decide
+// writes nothing and comes back as it is.
+func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
+	var after schedule.Run
+	var refused error
+	moved := false
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		refused, moved = nil, false
+		in, err := s.runInput(ctx, t, key, existing)
+		if err != nil {
+			return err
+		}
+		change, err := decide(in)
+		if err != nil {
+			refused = err
+			return err
+		}
+		after, moved, err = writeRunChange(ctx, t, &in.Run, &change)
+		return err
+	})
+	if refused != nil {
+		return schedule.Run{}, false, refused
+	}
+	if err != nil {
+		return schedule.Run{}, false, fmt.Errorf("change run %s: %w", key, err)
+	}
+	if moved {
+		s.wakes.call()
+	}
+	return after, moved, nil
+}
+
+func (s *Store) runInput(ctx context.Context, t tx, key, existing schedule.Key) (in schedule.RunInput, err error) {
+	run, err := getRun(ctx, t, key)
+	if err != nil {
+		return in, err
+	}
+	in.Run = *run
+	rows, err := readSchedules(ctx, t, sqlGetSchedule, run.ScheduleID)
+	if err != nil {
+		return in, fmt.Errorf("read schedule %s: %w", run.ScheduleID, err)
+	}
+	if len(rows) == 1 {
+		in.Schedule = &rows[0].Schedule
+	}
+	id := revisionID{run.ScheduleID, run.Revision}
+	definitions, err := s.definitions.read(ctx, t, []revisionID{id})
+	if err != nil {
+		return in, err
+	}
+	in.Definition = definitions[id]
+	if in.InFlight, err = countInFlight(ctx, t, run.OverlapKey); err != nil {
+		return in, err
+	}
+	if !existing.IsZero() {
+		in.Existing, err = lookUpRun(ctx, t, existing)
+	}
+	return in, err
+}
+
+// writeRunChange returns the run as it stands after (the inserted one where
+// there is one), and whether anything moved.
+func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.RunChange) (after schedule.Run, moved bool, err error) {
+	if c.Settle != nil {
+		e := *c.Settle
+		e.Key = run.Key
+		if moved, err = settle(ctx, t, &e, c.Now); err != nil {
+			return after, false, err
+		}
+		if moved && countsAsRun(&e) {
+			if err := noteLastRuns(ctx, t, []schedule.Key{run.Key}); err != nil {
+				return after, false, err
+			}
+		}
+	}
+	if c.AskCancel != "" {
+		n, err := t.exec(ctx, sqlAskCancel, c.Now.UnixMicro(), word(c.AskCancel), keyArg(run.Key))
+		if err != nil {
+			return after, false, fmt.Errorf("ask for cancel: %w", err)
+		}
+		moved = moved || n == 1
+	}
+	key := run.Key
+	if c.Insert != nil {
+		n, err := insertRuns(ctx, t, []schedule.Run{*c.Insert}, c.Now)
+		if err != nil {
+			return after, false, err
+		}
+		moved = moved || n == 1
+		key = c.Insert.Key
+	}
+	if err := insertEvents(ctx, t, c.Events, run.ScheduleID, c.Now); err != nil {
+		return after, false, err
+	}
+	stands, err := getRun(ctx, t, key)
+	if err != nil {
+		return after, false, err
+	}
+	return *stands, moved, nil
+}
+
+// GetRun is one row of the ledger; schedule.ErrNotFound.
+func (s *Store) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
+	run, err := getRun(ctx, s.readers, key)
+	if err != nil {
+		return nil, fmt.Errorf("get run %s: %w", key, err)
+	}
+	return run, nil
+}
+
+func getRun(ctx context.Context, q querier, key schedule.Key) (*schedule.Run, error) {
+	run, err := lookUpRun(ctx, q, key)
+	if err == nil && run == nil {
+		err = schedule.ErrNotFound
+	}
+	return run, err
+}
+
+// lookUpRun is nil where there is no such row.
+func lookUpRun(ctx context.Context, q querier, key schedule.Key) (*schedule.Run, error) {
+	runs, err := readRuns(ctx, q, sqlGetRun, keyArg(key))
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	return &runs[0], nil
+}
+
+// ListRuns is newest run_at first, or the feed of what was updated last.
+func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
+	statement, args := s.runsQuery(f)
+	runs, err := readRuns(ctx, s.readers, statement, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	return runs, nil
+}
+
+// runsQuery puts the conditions of the filters that are set one after the
+// other, so that SQLite sees only those and finds its index.
+func (s *Store) runsQuery(f schedule.RunFilter) (statement string, args []any) {
+	var q conditions
+	q.add(f.ScheduleID != "", sqlRunsSchedule, f.ScheduleID)
+	q.add(f.UserID != "", sqlRunsUser, f.UserID)
+	q.add(f.WorkflowID != "", sqlRunsWorkflow, f.WorkflowID)
+	q.add(len(f.Statuses) > 0, sqlRunsStatuses, list(f.Statuses))
+	q.add(f.Reason != "", sqlRunsReason, string(f.Reason))
+	q.add(f.Trigger != "", sqlRunsTrigger, string(f.Trigger))
+	q.add(!f.From.IsZero(), sqlRunsFrom, ceilMicros(f.From))
+	q.add(!f.To.IsZero(), sqlRunsTo, ceilMicros(f.To))
+	q.add(!slices.Contains(f.Statuses, schedule.StatusPlanned), sqlRunsNotAhead, either(f.Now, s.Now()).UnixMicro())
+	order := sqlRunsOrder
+	if f.UpdatedAfter.IsZero() {
+		q.add(!f.AfterRunAt.IsZero(), sqlRunsBefore, f.AfterRunAt.UnixMicro(), f.AfterKey[:])
+	} else {
+		q.add(true, sqlRunsUpdatedAfter, f.UpdatedAfter.UnixMicro(), f.UpdatedKey[:])
+		order = sqlRunsUpdatedOrder
+	}
+	return sqlListRuns + q.where.String() + order, append(q.args, limitOf(f.Limit))
+}

@@ -1,0 +1,252 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ChangeSchedules reads the named schedules, tombstones included, hands them to
+// decide and writes what it says, in one transaction. An error of decide writes
+// nothing and comes back as it is.
+func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+	var refused error
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		refused = nil
+		if req.Workflow != nil {
+			if err := putWorkflow(ctx, t, req.Workflow, s.Now()); err != nil {
+				return err
+			}
+		}
+		inputs, err := changeInputs(ctx, t, req)
+		if err != nil {
+			return err
+		}
+		changes, err := decide(inputs)
+		if err != nil {
+			refused = err
+			return err
+		}
+		for i := range changes {
+			c := &changes[i]
+			if !slices.Contains(req.ScheduleIDs, c.ScheduleID) {
+				return fmt.Errorf("a change of schedule %q, which was not asked for", c.ScheduleID)
+			}
+			if err := writeChange(ctx, t, c); err != nil {
+				return fmt.Errorf("schedule %s: %w", c.ScheduleID, err)
+			}
+		}
+		return nil
+	})
+	if refused != nil {
+		return refused
+	}
+	if err != nil {
+		return fmt.Errorf("change schedules: %w", err)
+	}
+	s.wakes.call()
+	return nil
+}
+
+// changeInputs are one per id, in the order of the ids. A row that cannot be
+// read whole comes as far as it can be: changing or deleting it is the way out.
+func changeInputs(ctx context.Context, t tx, req schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
+	rows, err := readSchedules(ctx, t, sqlSchedules, list(req.ScheduleIDs))
+	if err != nil {
+		return nil, fmt.Errorf("read schedules: %w", err)
+	}
+	inputs := make([]schedule.ChangeInput, len(req.ScheduleIDs))
+	for i, id := range req.ScheduleIDs {
+		at := slices.IndexFunc(rows, func(f found) bool { return f.ScheduleID == id })
+		if at < 0 {
+			continue
+		}
+		row := rows[at].Schedule
+		inputs[i].Schedule = &row
+		if !req.CountInFlight {
+			continue
+		}
+		if inputs[i].InFlight, err = countInFlight(ctx, t, row.QualifiedOverlapKey()); err != nil {
+			return nil, err
+		}
+	}
+	return inputs, nil
+}
+
+func countInFlight(ctx context.Context, t tx, overlapKey string) (n int, err error) {
+	err = t.query(ctx, sqlCountInFlight, func(scan scan) error { return scan(&n) }, overlapKey)
+	if err != nil {
+		return 0, fmt.Errorf("count runs in flight of %s: %w", overlapKey, err)
+	}
+	return n, nil
+}
+
+func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
+	if c.Row != nil {
+		if err := writeSchedule(ctx, t, c); err != nil {
+			return err
+		}
+	}
+	if !c.DropPlannedAfter.IsZero() {
+		if _, err := t.exec(ctx, sqlDropPlanned, c.ScheduleID, c.DropPlannedAfter.UnixMicro()); err != nil {
+			return fmt.Errorf("drop planned runs: %w", err)
+		}
+	}
+	if c.EndDue.To != "" {
+		_, err := t.exec(ctx, sqlEndDue, string(c.EndDue.To), word(c.EndDue.Reason), c.Now.UnixMicro(), c.ScheduleID, c.EndRest)
+		if err != nil {
+			return fmt.Errorf("end due runs: %w", err)
+		}
+	}
+	if _, err := insertRuns(ctx, t, c.Runs, c.Now); err != nil {
+		return err
+	}
+	return insertEvents(ctx, t, c.Events, c.ScheduleID, c.Now)
+}
+
+func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
+	args, err := scheduleArgs(c.Row, c.Now)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(ctx, sqlUpsertSchedule, args...); err != nil {
+		return fmt.Errorf("write row: %w", err)
+	}
+	if !c.NewRevision {
+		return nil
+	}
+	definition, err := json.Marshal(&c.Row.Definition)
+	if err != nil {
+		return fmt.Errorf("write definition: %w", err)
+	}
+	_, err = t.exec(ctx, sqlInsertRevision, c.Row.ScheduleID, c.Row.Revision, string(definition), c.Row.WorkflowID,
+		int64(c.Row.Version), c.Row.UserID, word(c.ChangedBy), either(c.Row.RevisedAt, c.Now).UnixMicro())
+	if err != nil {
+		return fmt.Errorf("write revision %d: %w", c.Row.Revision, err)
+	}
+	return nil
+}
+
+// GetSchedule is the row, tombstones included.
+func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+	rows, err := readSchedules(ctx, s.readers, sqlGetSchedule, scheduleID)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("get schedule %s: %w", scheduleID, err)
+	case len(rows) == 0:
+		return nil, fmt.Errorf("get schedule %s: %w", scheduleID, schedule.ErrNotFound)
+	case rows[0].problem != nil:
+		return nil, fmt.Errorf("get schedule %s: %w", scheduleID, rows[0].problem)
+	}
+	return &rows[0].Schedule, nil
+}
+
+// ListSchedules is ordered by schedule_id, tombstones excluded. A row that
+// cannot be read is left out and logged: it must not hide the others.
+func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
+	statement, args := s.schedulesQuery(f)
+	rows, err := readSchedules(ctx, s.readers, statement, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list schedules: %w", err)
+	}
+	list := make([]schedule.Schedule, 0, len(rows))
+	for i := range rows {
+		if rows[i].problem != nil {
+			s.log.Error("schedule unreadable", "schedule_id", rows[i].ScheduleID, "err", rows[i].problem)
+			continue
+		}
+		list = append(list, rows[i].Schedule)
+	}
+	return list, nil
+}
+
+// schedulesQuery puts the conditions of the filters that are set one after the
+// other, so that SQLite sees only those and finds its index.
+func (s *Store) schedulesQuery(f schedule.ScheduleFilter) (statement string, args []any) {
+	q := conditions{args: []any{f.After}}
+	q.add(f.UserID != "", sqlWhereUser, f.UserID)
+	q.add(f.WorkflowID != "", sqlWhereWorkflow, f.WorkflowID)
+	q.add(f.ManagedBy != "", sqlWhereManagedBy, f.ManagedBy)
+	q.add(f.LabelKey != "" && f.LabelValue == "", sqlWhereLabel, f.LabelKey)
+	q.add(f.LabelKey != "" && f.LabelValue != "", sqlWhereLabelValue, f.LabelKey, f.LabelValue)
+	now := either(f.Now, s.Now()).UnixMicro()
+	q.add(f.State == schedule.StatePaused, sqlWherePaused, now)
+	q.add(f.State == schedule.StateExhausted, sqlWhereExhausted, now)
+	q.add(f.State == schedule.StateActive, sqlWhereActive, now)
+	return sqlListSchedules + q.where.String() + sqlListSchedulesOrder, append(q.args, limitOf(f.Limit))
+}
+
+// conditions are those of a list's filters, with their arguments.
+type conditions struct {
+	where strings.Builder
+	args  []any
+}
+
+func (c *conditions) add(set bool, condition string, args ...any) {
+	if set {
+		c.where.WriteString(condition)
+		c.args = append(c.args, args...)
+	}
+}
+
+// limitOf is a page's size; none asked for is the default.
+func limitOf(limit int) int {
+	if limit <= 0 {
+		return schedule.DefaultPageSize
+	}
+	return limit
+}
+
+// orLast is a page's lower end, or past the last.
+func orLast(before int64) int64 {
+	if before <= 0 {
+		return math.MaxInt64
+	}
+	return before
+}
+
+// ListEvents is newest first; beforeID = 0 begins at the end.
+func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
+	var row eventRow
+	columns := row.columns()
+	var events []schedule.Event
+	err := s.readers.query(ctx, sqlListEvents, func(scan scan) error {
+		if err := scan(columns...); err != nil {
+			return err
+		}
+		events = append(events, row.event())
+		return nil
+	}, scheduleID, orLast(beforeID), limitOf(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list events of %s: %w", scheduleID, err)
+	}
+	return events, nil
+}
+
+// ListRevisions is newest first; before = 0 begins at the end.
+func (s *Store) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
+	var id, definition, by text
+	var number number
+	var created instant
+	var revisions []schedule.Revision
+	err := s.readers.query(ctx, sqlListRevisions, func(scan scan) error {
+		if err := scan(&id, &number, &definition, &by, &created); err != nil {
+			return err
+		}
+		r := schedule.Revision{ScheduleID: string(id), Revision: int64(number), ChangedBy: string(by), CreatedAt: created.Time}
+		if err := json.Unmarshal([]byte(definition), &r.Definition); err != nil {
+			return fmt.Errorf("read definition of revision %d: %w", number, err)
+		}
+		revisions = append(revisions, r)
+		return nil
+	}, scheduleID, orLast(before), limitOf(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list revisions of %s: %w", scheduleID, err)
+	}
+	return revisions, nil
+}

@@ -1,0 +1,167 @@
+// Package sqlite is step 3 of a slot's life, the commit, on one file and one
+// machine: SQLite in pure Go. It says the same as its twin on Postgres, file by
+// file; package storetest has the contract of both.
+//
+// One connection writes, and whoever wants to write waits for its turn, so a
+// transaction never sees another's half: what Postgres needs row locks for is
+// here so by construction. Readers have a pool of their own and, by the
+// write-ahead log, neither wait nor are waited for. A commit is on the disk
+// before it returns (synchronous=FULL).
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/schema"
+)
+
+// Options tune a store; the zero value is ready to use.
+type Options struct {
+	Logger   *slog.Logger  // default: slog.Default
+	MaxConns int           // readers; default 4
+	HoldBack time.Duration // the host clock may step back so far and now only stands still; default 1 minute
+
+	// OnClockStep hears of a step back that is larger than HoldBack and was
+	// accepted. It is called from within Now and must return soon.
+	OnClockStep func(from, to time.Time)
+	// HostClock is the clock of this machine; default time.Now.
+	HostClock func() time.Time
+}
+
+// Store is the whole of the ledger in one SQLite file.
+type Store struct {
+	log         *slog.Logger
+	clock       *clock
+	writer      *writer
+	readers     *readers
+	definitions *definitions
+	wakes       wakes
+
+	close    sync.Once
+	closed   chan struct{}
+	closeErr error
+}
+
+// Open opens the file that dsn names (sqlite:PATH or sqlite://PATH) and makes
+// it, and its folder, if there is none. It neither migrates nor checks the
+// schema.
+func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
+	path, err := prepareFile(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite store: %w", err)
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.MaxConns <= 0 {
+		opts.MaxConns = 4
+	}
+	w, err := openWriter(path)
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite store %s: %w", path, err)
+	}
+	r, err := openReaders(path, opts.MaxConns)
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite store %s: %w", path, joinClose(err, w.close))
+	}
+	s := &Store{
+		log: opts.Logger.With("component", "store"), writer: w, readers: r,
+		definitions: newDefinitions(), closed: make(chan struct{}),
+	}
+	s.clock = newClock(opts, s.log)
+	if err := s.recallClock(ctx); err != nil {
+		return nil, fmt.Errorf("open SQLite store %s: %w", path, joinClose(err, s.Close))
+	}
+	return s, nil
+}
+
+// Close waits for the transaction that is under way and closes the file.
+func (s *Store) Close() error {
+	s.close.Do(func() {
+		close(s.closed)
+		s.closeErr = joinClose(s.readers.db.Close(), s.writer.close)
+	})
+	return s.closeErr
+}
+
+// Migrate brings the file to this binary's schema and returns how many
+// migrations ran.
+func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
+	err = s.writer.lend(ctx, func(db *sql.DB) error {
+		applied, err = schema.Migrate(ctx, db, schema.SQLite)
+		return err
+	})
+	return applied, err
+}
+
+// CheckSchema answers schema.ErrUnknownSchema, in words, unless the file is at
+// this binary's schema.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	return s.writer.lend(ctx, func(db *sql.DB) error { return schema.Check(ctx, db, schema.SQLite) })
+}
+
+// Ping reads from the file.
+func (s *Store) Ping(ctx context.Context) error {
+	var tables int64
+	err := s.readers.query(ctx, sqlPing, func(scan scan) error { return scan(&tables) })
+	if err != nil {
+		return fmt.Errorf("ping: %w", err)
+	}
+	return nil
+}
+
+// Listen calls wake after each commit that may give the worker something to
+// do: a run was inserted by ChangeSchedules or ChangeRun, a run in flight
+// ended, or a cancel was asked for. wake must return soon. Listen returns when
+// ctx ends or the store is closed.
+func (s *Store) Listen(ctx context.Context, wake func()) error {
+	defer s.wakes.add(wake)()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.closed:
+		return schedule.Explain(schedule.ErrUnavailable, "the store was closed")
+	}
+}
+
+// wakes are the functions that Listen registered. Only writers of this process
+// wake it: a second process on the same file is seen at the next tick.
+type wakes struct {
+	mu    sync.Mutex
+	next  int
+	calls map[int]func()
+}
+
+func (w *wakes) add(wake func()) (remove func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calls == nil {
+		w.calls = make(map[int]func())
+	}
+	id := w.next
+	w.next++
+	w.calls[id] = wake
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.calls, id)
+	}
+}
+
+func (w *wakes) call() {
+	w.mu.Lock()
+	calls := make([]func(), 0, len(w.calls))
+	for _, wake := range w.calls {
+		calls = append(calls, wake)
+	}
+	w.mu.Unlock()
+	for _, wake := range calls {
+		wake()
+	}
+}

@@ -1,0 +1,288 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"modernc.org/sqlite"
+	sqlitelib "modernc.org/sqlite/lib"
+)
+
+// scan reads the columns of one row.
+type scan func(columns ...any) error
+
+// querier is a transaction, or the readers.
+type querier interface {
+	query(ctx context.Context, statement string, each func(scan) error, args ...any) error
+}
+
+// writer is the one connection that writes. Its statements are prepared once:
+// a transaction of 1,000 rows is then mostly SQLite's own work.
+type writer struct {
+	db    *sql.DB
+	turn  chan struct{} // filled by the one whose turn it is
+	conn  *sql.Conn     // nil: to be opened by the next transaction
+	stmts map[string]*sql.Stmt
+}
+
+func openWriter(path string) (*writer, error) {
+	// Checkpoints copy the log back in the commit that fills it; 4,000 pages
+	// (16 MB) make that rare enough to be lost among the fsyncs.
+	db, err := sql.Open("sqlite", driverDSN(path, "journal_mode(WAL)", "wal_autocheckpoint(4000)", "cache_size(-65536)"))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	w := &writer{db: db, turn: make(chan struct{}, 1)}
+	// The first connection makes the file a database with a log, before readers come.
+	if err := db.Ping(); err != nil {
+		return nil, joinClose(err, db.Close)
+	}
+	return w, nil
+}
+
+func (w *writer) take(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case w.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *writer) give() { <-w.turn }
+
+// tx is a transaction under way. Its statements are not interrupted one by one
+// (that costs a goroutine each, and they are short); it ends between them.
+type tx struct {
+	w     *writer
+	ended func() error // of the caller's context
+}
+
+// transact runs body in one transaction that begins by taking the write lock.
+func (w *writer) transact(ctx context.Context, body func(context.Context, tx) error) error {
+	if err := w.take(ctx); err != nil {
+		return err
+	}
+	defer w.give()
+	t := tx{w: w, ended: ctx.Err}
+	steady := context.WithoutCancel(ctx)
+	if _, err := t.exec(ctx, sqlBegin); err != nil { // may wait for another process
+		if ctx.Err() != nil {
+			w.rollback(steady) // it may have begun before the interrupt came
+		}
+		return err
+	}
+	committed := false
+	defer func() { // also when body panics
+		if !committed {
+			w.rollback(steady)
+		}
+	}()
+	if err := body(steady, t); err != nil {
+		return err
+	}
+	if _, err := t.exec(steady, sqlCommit); err != nil {
+		return err
+	}
+	committed = true
+	return nil
+}
+
+func (t tx) exec(ctx context.Context, statement string, args ...any) (rows int64, err error) {
+	if err := t.ended(); err != nil {
+		return 0, err
+	}
+	stmt, err := t.w.stmt(ctx, statement)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (t tx) query(ctx context.Context, statement string, each func(scan) error, args ...any) error {
+	if err := t.ended(); err != nil {
+		return err
+	}
+	stmt, err := t.w.stmt(ctx, statement)
+	if err != nil {
+		return err
+	}
+	return run(ctx, stmt, each, args)
+}
+
+func (w *writer) stmt(ctx context.Context, statement string) (*sql.Stmt, error) {
+	if stmt := w.stmts[statement]; stmt != nil {
+		return stmt, nil
+	}
+	if w.conn == nil {
+		conn, err := w.db.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		w.conn, w.stmts = conn, make(map[string]*sql.Stmt)
+	}
+	stmt, err := w.conn.PrepareContext(ctx, statement)
+	if err != nil {
+		return nil, err
+	}
+	w.stmts[statement] = stmt
+	return stmt, nil
+}
+
+// rollback leaves the connection without a transaction. Where that is in
+// doubt, the next transaction gets a new connection.
+func (w *writer) rollback(ctx context.Context) {
+	if stmt, err := w.stmt(ctx, sqlRollback); err == nil {
+		if _, err = stmt.ExecContext(ctx); err == nil {
+			return
+		}
+	}
+	if w.conn != nil {
+		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it for good
+	}
+	_ = w.putBack()
+}
+
+// putBack gives the connection back to its pool of one.
+func (w *writer) putBack() error {
+	if w.conn == nil {
+		return nil
+	}
+	var errs []error
+	for _, stmt := range w.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	errs = append(errs, w.conn.Close())
+	w.conn, w.stmts = nil, nil
+	return errors.Join(errs...)
+}
+
+// lend hands the connection out for what is done once in a file's life.
+func (w *writer) lend(ctx context.Context, use func(*sql.DB) error) error {
+	if err := w.take(ctx); err != nil {
+		return err
+	}
+	defer w.give()
+	if err := w.putBack(); err != nil {
+		return err
+	}
+	return use(w.db)
+}
+
+func (w *writer) close() error {
+	w.turn <- struct{}{} // after the transaction that is under way
+	defer w.give()
+	return joinClose(w.putBack(), w.db.Close)
+}
+
+// write runs body in one transaction, and again where another process held the
+// file's lock for too long. What body collects it must begin anew.
+func (s *Store) write(ctx context.Context, body func(context.Context, tx) error) error {
+	const tries = 4
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := s.writer.transact(ctx, body)
+		if err != nil && !isBusy(err) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(retryDelays()), backoff.WithMaxTries(tries))
+	return err
+}
+
+func retryDelays() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff() // with jitter
+	b.InitialInterval, b.MaxInterval = 20*time.Millisecond, 500*time.Millisecond
+	return b
+}
+
+func isBusy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && (e.Code()&0xff == sqlitelib.SQLITE_BUSY || e.Code()&0xff == sqlitelib.SQLITE_LOCKED)
+}
+
+func isUnique(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code() == sqlitelib.SQLITE_CONSTRAINT_UNIQUE
+}
+
+// readers are the connections that only read.
+type readers struct {
+	db *sql.DB
+
+	mu    sync.Mutex
+	stmts map[string]*sql.Stmt
+}
+
+func openReaders(path string, conns int) (*readers, error) {
+	db, err := sql.Open("sqlite", driverDSN(path, "query_only(1)"))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return &readers{db: db, stmts: make(map[string]*sql.Stmt)}, nil
+}
+
+func (r *readers) query(ctx context.Context, statement string, each func(scan) error, args ...any) error {
+	stmt, err := r.stmt(ctx, statement)
+	if err != nil {
+		return err
+	}
+	return run(ctx, stmt, each, args)
+}
+
+func (r *readers) stmt(ctx context.Context, statement string) (*sql.Stmt, error) {
+	r.mu.Lock()
+	stmt := r.stmts[statement]
+	r.mu.Unlock()
+	if stmt != nil {
+		return stmt, nil
+	}
+	stmt, err := r.db.PrepareContext(ctx, statement)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if earlier := r.stmts[statement]; earlier != nil {
+		return earlier, stmt.Close()
+	}
+	r.stmts[statement] = stmt
+	return stmt, nil
+}
+
+func run(ctx context.Context, stmt *sql.Stmt, each func(scan) error, args []any) error {
+	rows, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// joinClose closes what is no longer wanted because of err, and says both.
+func joinClose(err error, closeIt func() error) error {
+	if closeErr := closeIt(); closeErr != nil {
+		return errors.Join(err, fmt.Errorf("close: %w", closeErr))
+	}
+	return err
+}
