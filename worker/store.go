@@ -16,6 +16,9 @@ type PlanStore interface {
 	// pause of the schedules, late rows judged, events. decide is pure and may be
 	// called again with fresh candidates if the transaction is retried.
 	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
+	// Heartbeat notes that this worker process is alive; workerID is random per
+	// process start.
+	Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error
 	// Prune deletes up to limit rows each of terminal runs, events, done
 	// execution requests and tombstones (with their revisions) that are older
 	// than before. It returns how many rows went; 0 = nothing is left to delete.

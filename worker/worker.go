@@ -27,6 +27,7 @@ type Waker interface {
 
 // Options are a Worker's parts.
 type Options struct {
+	ID       string // random per process start
 	Plans    PlanStore
 	Fires    FireStore
 	Launcher Launcher
@@ -44,6 +45,8 @@ type Worker struct {
 	cfg  Config
 	log  *slog.Logger
 	wake chan struct{} // holds at most one wake-up
+
+	startedAt time.Time
 }
 
 // storeTimeout bounds one call of the store.
@@ -62,7 +65,7 @@ func New(o Options) *Worker {
 	}
 	return &Worker{
 		Options: o, cfg: o.Config.withDefaults(), log: o.Logger.With("component", "worker"),
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), startedAt: o.Now(),
 	}
 }
 
@@ -73,11 +76,30 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.Waker != nil {
 		g.Go(func() error { return w.Waker.Listen(ctx, w.Wake) })
 	}
+	g.Go(func() error { w.beat(ctx); return nil })
 	g.Go(func() error { return w.Elector.Run(ctx, w.lead) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// beat says each tick that this process is alive, leading or not.
+func (w *Worker) beat(ctx context.Context) {
+	ticker := time.NewTicker(w.cfg.Tick)
+	defer ticker.Stop()
+	for {
+		storeCtx, cancel := context.WithTimeout(ctx, storeTimeout)
+		if err := w.Plans.Heartbeat(storeCtx, w.ID, w.startedAt); err != nil && ctx.Err() == nil {
+			w.log.Warn("heartbeat not written", "err", err)
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // Wake makes the firing loop look at once. It never blocks.

@@ -1,0 +1,255 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/carillon/carillon/launcher"
+	launcherapi "github.com/carillon/carillon/launcher/api"
+	"github.com/carillon/carillon/registrar"
+	registrarapi "github.com/carillon/carillon/registrar/api"
+	"github.com/carillon/carillon/worker"
+)
+
+// Options are what a command adds to the configuration.
+type Options struct {
+	Logger *slog.Logger
+	// Migrate brings the database to this binary's schema first; otherwise an
+	// unknown schema is refused.
+	Migrate bool
+	// Reflection offers gRPC reflection, for people with grpcurl.
+	Reflection bool
+	// Prepare runs once everything stands, before anything is served.
+	Prepare func(ctx context.Context, r *registrar.Registrar) error
+}
+
+// App is one process with its roles.
+type App struct {
+	cfg      Config
+	log      *slog.Logger
+	store    Store
+	registry *prometheus.Registry
+	executor *executorRole // nil without the launcher role
+	launch   *launcher.Launcher
+	worker   *worker.Worker // nil without the worker role
+	client   closer         // of LAUNCHER_ADDR
+	grpc     *grpc.Server
+	http     *http.Server
+	loopback net.Listener
+	conn     *grpc.ClientConn
+	httpLis  net.Listener
+	grpcLis  net.Listener
+}
+
+type closer interface{ Close() error }
+
+// drainHTTP is how long open requests may take at the end.
+const drainHTTP = 5 * time.Second
+
+// New builds a process: the database is open and its schema checked, the
+// listeners are bound, nothing runs yet. Close frees it all.
+func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
+	a := &App{cfg: cfg, log: o.Logger, registry: prometheus.NewRegistry()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if a.store, err = OpenStore(ctx, cfg, o.Logger); err != nil {
+		return nil, err
+	}
+	if err := a.checkSchema(ctx, o.Migrate); err != nil {
+		return nil, err
+	}
+	if err := a.listen(); err != nil {
+		return nil, err
+	}
+	secret, err := reportSecret(cfg)
+	if err != nil {
+		return nil, err
+	}
+	reg := a.newRegistrar(secret)
+	if err := a.buildLauncher(reg, secret); err != nil {
+		return nil, err
+	}
+	if err := a.buildWorker(); err != nil {
+		return nil, err
+	}
+	if err := a.buildServers(ctx, reg, o.Reflection); err != nil {
+		return nil, err
+	}
+	if o.Prepare != nil {
+		if err := o.Prepare(ctx, reg); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+func (a *App) checkSchema(ctx context.Context, migrate bool) error {
+	if !migrate {
+		return a.store.CheckSchema(ctx)
+	}
+	applied, err := a.store.Migrate(ctx)
+	if err == nil && applied > 0 {
+		a.log.Info("schema migrated", "migrations", applied)
+	}
+	return err
+}
+
+func (a *App) listen() (err error) {
+	if a.httpLis, err = net.Listen("tcp", a.cfg.HTTPAddr); err != nil {
+		return fmt.Errorf("HTTP_ADDR: %w; is another carillon running?", err)
+	}
+	if a.grpcLis, err = net.Listen("tcp", a.cfg.GRPCAddr); err != nil {
+		return fmt.Errorf("GRPC_ADDR: %w; is another carillon running?", err)
+	}
+	return nil
+}
+
+// HTTPAddr is the bound address of REST, metrics and health.
+func (a *App) HTTPAddr() string { return a.httpLis.Addr().String() }
+
+// GRPCAddr is the bound address of gRPC.
+func (a *App) GRPCAddr() string { return a.grpcLis.Addr().String() }
+
+func (a *App) publicURL() string {
+	if a.cfg.PublicURL != "" {
+		return a.cfg.PublicURL
+	}
+	return "http://" + a.HTTPAddr()
+}
+
+func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withReflection bool) error {
+	a.grpc = grpc.NewServer(registrarapi.ServerOptions(a.log)...)
+	if a.cfg.Has("registrar") {
+		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Runs: reg, Now: a.store.Now})
+	}
+	if a.launch != nil {
+		launcherapi.Register(a.grpc, a.launch)
+	}
+	serving := health.NewServer()
+	healthv1.RegisterHealthServer(a.grpc, serving)
+	if withReflection {
+		reflection.Register(a.grpc)
+	}
+	var err error
+	if a.loopback, a.conn, err = registrarapi.Loopback(); err != nil {
+		return fmt.Errorf("open loopback: %w", err)
+	}
+	gateway, err := registrarapi.NewGateway(ctx, a.conn, registrarapi.GatewayOptions{Launcher: a.launch != nil})
+	if err != nil {
+		return fmt.Errorf("build REST gateway: %w", err)
+	}
+	a.http = newHTTPServer(newMux(gateway, a.registry, []check{{"database", a.store.Ping}}))
+	return nil
+}
+
+// Run serves until ctx ends. Then the worker drains first, while executors can
+// still report, and the listeners close after it.
+func (a *App) Run(ctx context.Context) error {
+	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	servers, serveCtx := errgroup.WithContext(serveCtx)
+	servers.Go(func() error { return a.serveHTTP(serveCtx) })
+	servers.Go(func() error { return a.serveGRPC(serveCtx) })
+	servers.Go(func() error { return a.watchClock(serveCtx) })
+	if a.executor != nil && a.executor.serve != nil {
+		servers.Go(func() error { return a.executor.serve(serveCtx) })
+	}
+	a.log.Info("carillon is up", "http", a.HTTPAddr(), "grpc", a.GRPCAddr(), "roles", a.cfg.Roles, "executor", a.cfg.Executor)
+
+	workers, workCtx := errgroup.WithContext(ctx)
+	if a.worker != nil {
+		workers.Go(func() error { return a.worker.Run(workCtx) })
+	}
+	workers.Go(func() error { // a server that fails ends the worker too
+		select {
+		case <-serveCtx.Done():
+			return context.Cause(serveCtx)
+		case <-workCtx.Done():
+			return nil
+		}
+	})
+	err := workers.Wait()
+	stopServing()
+	if serveErr := servers.Wait(); serveErr != nil && !errors.Is(serveErr, context.Canceled) {
+		err = errors.Join(err, serveErr)
+	}
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	a.log.Info("carillon has ended")
+	return err
+}
+
+func (a *App) serveHTTP(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainHTTP)
+		defer cancel()
+		if err := a.http.Shutdown(drain); err != nil {
+			_ = a.http.Close()
+		}
+	})
+	defer stop()
+	if err := a.http.Serve(a.httpLis); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP: %w", err)
+	}
+	return nil
+}
+
+func (a *App) serveGRPC(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(drainHTTP, a.grpc.Stop) // streams may have no end of their own
+		a.grpc.GracefulStop()
+	})()
+	var g errgroup.Group
+	for _, lis := range []net.Listener{a.grpcLis, a.loopback} {
+		g.Go(func() error {
+			if err := a.grpc.Serve(lis); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+				return fmt.Errorf("serve gRPC: %w", err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// Close frees what New took.
+func (a *App) Close() error {
+	var errs []error
+	for _, lis := range []net.Listener{a.httpLis, a.grpcLis} {
+		if lis != nil {
+			if err := lis.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if a.conn != nil {
+		errs = append(errs, a.conn.Close())
+	}
+	if a.client != nil {
+		errs = append(errs, a.client.Close())
+	}
+	if a.executor != nil && a.executor.close != nil {
+		a.executor.close()
+	}
+	if a.store != nil {
+		errs = append(errs, a.store.Close())
+	}
+	return errors.Join(errs...)
+}

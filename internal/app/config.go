@@ -1,0 +1,285 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/providers/posflag"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// Config is everything that an operator decides. The tags are the one table
+// behind defaults, environment, flags, bounds and docs/configuration.md: an
+// environment variable is the koanf name in upper case, a flag the same with
+// dashes.
+type Config struct {
+	TickMS               int    `koanf:"tick_ms" default:"1000" min:"50" max:"10000" help:"how often the leader plans"`
+	LookaheadMS          int    `koanf:"lookahead_ms" default:"60000" min:"1000" max:"600000" help:"how far ahead slots become durable rows"`
+	MaxCatchupPerTick    int    `koanf:"max_catchup_per_tick" default:"100" min:"1" max:"1000" help:"missed slots that one schedule makes up for in one tick"`
+	DefaultOverlapPolicy string `koanf:"default_overlap_policy" default:"skip" oneof:"allow skip queue replace" help:"for schedules that name none"`
+	DefaultCatchupPolicy string `koanf:"default_catchup_policy" default:"none" oneof:"none fire_immediately spread latest" help:"for schedules that name none"`
+	DefaultJitterMS      int    `koanf:"default_jitter_ms" default:"0" min:"0" max:"3600000" help:"for schedules that name none"`
+
+	HTTPAddr    string `koanf:"http_addr" default:"127.0.0.1:8080" help:"REST, metrics and health"`
+	GRPCAddr    string `koanf:"grpc_addr" default:"127.0.0.1:9090" help:"gRPC"`
+	PublicURL   string `koanf:"public_url" help:"where executors reach HTTP_ADDR (default: http://HTTP_ADDR)"`
+	DataDir     string `koanf:"data_dir" default:"./.carillon" help:"SQLite and what the local executor keeps"`
+	DatabaseURL string `koanf:"database_url" secret:"true" help:"postgres://… or sqlite:PATH (default: sqlite in DATA_DIR)"`
+
+	WorkflowStore string `koanf:"workflow_store" default:"db" oneof:"db dir none" help:"where the launcher loads DAGs from; none sends none"`
+	WorkflowDir   string `koanf:"workflow_dir" default:"./workflows" help:"WORKFLOW_STORE=dir: WORKFLOW_DIR/WORKFLOW_ID/VERSION.json"`
+
+	Roles        string `koanf:"roles" default:"registrar,worker,launcher" help:"what this process does"`
+	LauncherAddr string `koanf:"launcher_addr" help:"gRPC address of the launcher, for a worker without that role"`
+	LeaderLock   string `koanf:"leader_lock" oneof:"postgres solo" help:"default: postgres on Postgres, solo on SQLite"`
+	LeaderTTLMS  int    `koanf:"leader_ttl_ms" default:"10000" min:"2000" max:"60000" help:"after how long a hung leader is replaced"`
+
+	Executor           string `koanf:"executor" default:"http" oneof:"http grpc local" help:"what runs workflows"`
+	ExecutorURL        string `koanf:"executor_url" help:"http: URL with {workflow_id} and {version}; grpc: host:port"`
+	ExecutorToken      string `koanf:"executor_token" secret:"true" help:"bearer token for the executor"`
+	ExecutorCancelURL  string `koanf:"executor_cancel_url" help:"http: DELETE URL with {idempotency_key} and {run_id}; without it runs cannot be cancelled at the executor"`
+	ExecutorFeedback   string `koanf:"executor_feedback" default:"reports" oneof:"reports none" help:"none: accepted is SUCCESS"`
+	ExecutorTimeoutMS  int    `koanf:"executor_timeout_ms" default:"10000" min:"100" max:"60000" help:"of one call of the executor"`
+	AllowLocalExecutor bool   `koanf:"allow_local_executor" default:"false" help:"EXECUTOR=local outside dev: it runs commands on this machine"`
+	ReportSecret       string `koanf:"report_secret" secret:"true" help:"signs report tokens; the same in every process (default: a random one kept in DATA_DIR)"`
+
+	MisfireGraceMS   int `koanf:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still simply fire"`
+	ClaimLeaseMS     int `koanf:"claim_lease_ms" default:"30000" min:"1000" max:"600000" help:"after how long a launch without an answer is sent again"`
+	LaunchRetryForMS int `koanf:"launch_retry_for_ms" default:"600000" min:"1000" max:"86400000" help:"how long an unreachable executor is tried"`
+	CancelWaitMS     int `koanf:"cancel_wait_ms" default:"30000" min:"1000" max:"600000" help:"after how long a cancel that nobody confirmed ends the run"`
+	RetentionDays    int `koanf:"retention_days" default:"90" min:"30" max:"3650" help:"how long ended runs, events and keys are kept"`
+	MaxLaunches      int `koanf:"max_launches" default:"1000" min:"1" max:"100000" help:"launcher calls open at once"`
+
+	LogLevel  string `koanf:"log_level" default:"info" oneof:"debug info warn error" help:"least level that is logged"`
+	LogFormat string `koanf:"log_format" default:"json" oneof:"json text" help:"how logs are written, to stderr"`
+}
+
+// Setting is one row of the configuration table.
+type Setting struct {
+	Name    string // TICK_MS
+	Flag    string // tick-ms
+	Default string
+	Help    string
+	Bounds  string // "50 to 10000", "one of …"
+	Secret  bool
+}
+
+// Settings is the configuration table.
+func Settings() []Setting {
+	var out []Setting
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		key := f.Tag.Get("koanf")
+		s := Setting{
+			Name: strings.ToUpper(key), Flag: strings.ReplaceAll(key, "_", "-"),
+			Default: f.Tag.Get("default"), Help: f.Tag.Get("help"), Secret: f.Tag.Get("secret") == "true",
+		}
+		if lowest := f.Tag.Get("min"); lowest != "" {
+			s.Bounds = lowest + " to " + f.Tag.Get("max")
+		} else if words := f.Tag.Get("oneof"); words != "" {
+			s.Bounds = "one of " + strings.ReplaceAll(words, " ", ", ")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Flags adds a flag for every setting that is no secret: secrets come from
+// the environment or a file, where a process list does not show them.
+func Flags(fs *pflag.FlagSet) {
+	for _, s := range Settings() {
+		if s.Secret {
+			continue
+		}
+		help := s.Help
+		if s.Bounds != "" {
+			help += " (" + s.Bounds + ")"
+		}
+		if s.Default == "true" || s.Default == "false" {
+			fs.Bool(s.Flag, s.Default == "true", help)
+			continue
+		}
+		fs.String(s.Flag, s.Default, help)
+	}
+	fs.String("config", "", "YAML file with settings, named as in the environment but in lower case")
+}
+
+// Load reads the settings: defaults, then overrides (of a command such as
+// dev), then the YAML file, then the environment, then flags that were given.
+func Load(fs *pflag.FlagSet, overrides map[string]any) (Config, error) {
+	k := koanf.New(".")
+	known := make(map[string]bool)
+	defaults := make(map[string]any)
+	for _, s := range Settings() {
+		key := strings.ToLower(s.Name)
+		known[key] = true
+		defaults[key] = s.Default
+	}
+	steps := []func() error{
+		func() error { return k.Load(confmap.Provider(defaults, "."), nil) },
+		func() error { return k.Load(confmap.Provider(overrides, "."), nil) },
+		func() error { return loadFile(k, fs, known) },
+		func() error { return k.Load(env.Provider(".", env.Opt{TransformFunc: keepKnown(known)}), nil) },
+		func() error { return k.Load(posflag.ProviderWithFlag(fs, ".", k, givenFlag(known)), nil) },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return Config{}, err
+		}
+	}
+	var cfg Config
+	if err := cfg.fill(k); err != nil {
+		return Config{}, err
+	}
+	return cfg, cfg.Validate()
+}
+
+func loadFile(k *koanf.Koanf, fs *pflag.FlagSet, known map[string]bool) error {
+	path, err := fs.GetString("config")
+	if err != nil || path == "" {
+		return nil
+	}
+	settings := koanf.New(".")
+	if err := settings.Load(file.Provider(path), yaml.Parser()); err != nil {
+		return fmt.Errorf("read settings from %s: %w", path, err)
+	}
+	for _, key := range settings.Keys() {
+		if !known[key] {
+			return fmt.Errorf("%s: %q is not a setting", path, key)
+		}
+	}
+	return k.Merge(settings)
+}
+
+func keepKnown(known map[string]bool) func(k, v string) (string, any) {
+	return func(name, value string) (string, any) {
+		if key := strings.ToLower(name); known[key] && name == strings.ToUpper(name) {
+			return key, value
+		}
+		return "", nil
+	}
+}
+
+func givenFlag(known map[string]bool) func(f *pflag.Flag) (string, any) {
+	return func(f *pflag.Flag) (string, any) {
+		key := strings.ReplaceAll(f.Name, "-", "_")
+		if !f.Changed || !known[key] {
+			return "", nil
+		}
+		return key, f.Value.String()
+	}
+}
+
+// fill sets the fields by their kind and lists every value that does not fit.
+func (c *Config) fill(k *koanf.Koanf) error {
+	var problems []error
+	v := reflect.ValueOf(c).Elem()
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		key := f.Tag.Get("koanf")
+		text := strings.TrimSpace(k.String(key))
+		field := v.FieldByIndex(f.Index)
+		switch f.Type.Kind() {
+		case reflect.String:
+			field.SetString(text)
+		case reflect.Int:
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s: %q is not a whole number", strings.ToUpper(key), text))
+				continue
+			}
+			field.SetInt(int64(n))
+		case reflect.Bool:
+			b, err := strconv.ParseBool(text)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s: %q is neither true nor false", strings.ToUpper(key), text))
+				continue
+			}
+			field.SetBool(b)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Validate lists everything that is wrong, with the value and its bounds.
+func (c *Config) Validate() error {
+	problems := c.bounds()
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	for _, role := range c.roles() {
+		if !slices.Contains([]string{"registrar", "worker", "launcher"}, role) {
+			problem("ROLES: %q is not one of registrar, worker, launcher", role)
+		}
+	}
+	if c.Has("worker") && !c.Has("launcher") && c.LauncherAddr == "" {
+		problem("LAUNCHER_ADDR: is needed for a worker without the launcher role")
+	}
+	if c.Has("launcher") && c.Executor != "local" && c.ExecutorURL == "" {
+		problem("EXECUTOR_URL: is needed for EXECUTOR=%s; `carillon dev` runs workflows on this machine", c.Executor)
+	}
+	if c.DatabaseURL != "" && !c.OnPostgres() && !strings.HasPrefix(c.DatabaseURL, "sqlite:") {
+		problem("DATABASE_URL: begins with neither postgres:// nor sqlite:")
+	}
+	for name, addr := range map[string]string{"HTTP_ADDR": c.HTTPAddr, "GRPC_ADDR": c.GRPCAddr} {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			problem("%s: %q is not host:port", name, addr)
+		}
+	}
+	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
+		problem("PUBLIC_URL: %q is not an http or https URL", c.PublicURL)
+	}
+	if c.LeaderLock == "postgres" && !c.OnPostgres() {
+		problem("LEADER_LOCK: postgres needs a Postgres DATABASE_URL")
+	}
+	if c.LeaderLock == "solo" && c.OnPostgres() {
+		problem("LEADER_LOCK: solo is for SQLite")
+	}
+	return errors.Join(problems...)
+}
+
+func (c *Config) bounds() []error {
+	var problems []error
+	v := reflect.ValueOf(c).Elem()
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		name := strings.ToUpper(f.Tag.Get("koanf"))
+		field := v.FieldByIndex(f.Index)
+		if lowest := f.Tag.Get("min"); lowest != "" {
+			low, _ := strconv.ParseInt(lowest, 10, 64)
+			high, _ := strconv.ParseInt(f.Tag.Get("max"), 10, 64)
+			if n := field.Int(); n < low || n > high {
+				problems = append(problems, fmt.Errorf("%s: %d is not within %d to %d", name, n, low, high))
+			}
+		}
+		if words := strings.Fields(f.Tag.Get("oneof")); len(words) > 0 && field.String() != "" && !slices.Contains(words, field.String()) {
+			problems = append(problems, fmt.Errorf("%s: %q is not one of %s", name, field.String(), strings.Join(words, ", ")))
+		}
+	}
+	return problems
+}
+
+func (c *Config) roles() []string {
+	var roles []string
+	for role := range strings.SplitSeq(c.Roles, ",") {
+		roles = append(roles, strings.TrimSpace(role))
+	}
+	return roles
+}
+
+// Has reports whether this process plays a role.
+func (c *Config) Has(role string) bool { return slices.Contains(c.roles(), role) }
+
+// OnPostgres reports which store DATABASE_URL names.
+func (c *Config) OnPostgres() bool {
+	return strings.HasPrefix(c.DatabaseURL, "postgres://") || strings.HasPrefix(c.DatabaseURL, "postgresql://")
+}
+
+func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,171 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/postgres"
+	"github.com/carillon/carillon/launcher"
+	launcherclient "github.com/carillon/carillon/launcher/client"
+	"github.com/carillon/carillon/launcher/workflow"
+	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/worker"
+	"github.com/carillon/carillon/worker/leader"
+	"github.com/carillon/carillon/worker/leader/pglock"
+	"github.com/carillon/carillon/worker/leader/solo"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// newRegistrar is built in every process: executors report to a launcher too.
+func (a *App) newRegistrar(secret []byte) *registrar.Registrar {
+	return registrar.New(registrar.Options{
+		Schedules: a.store, Runs: a.store, Workflows: a.store, Now: a.store.Now, Logger: a.log,
+		Config: registrar.Config{
+			DefaultOverlap:  schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
+			DefaultCatchup:  schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
+			DefaultJitterMS: uint32(a.cfg.DefaultJitterMS),
+			CanCancel:       a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
+			ReportSecret:    secret,
+		},
+	})
+}
+
+func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte) (err error) {
+	if !a.cfg.Has("launcher") {
+		return nil
+	}
+	if a.executor, err = newExecutor(a.cfg, reg, a.log); err != nil {
+		return err
+	}
+	a.launch = launcher.New(launcher.Options{
+		Store: a.store, Workflows: a.workflows(), Executor: a.executor, Now: a.store.Now, Logger: a.log,
+		Metrics: launcher.NewMetrics(a.registry),
+		Config: launcher.Config{
+			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",
+			PublicURL: a.publicURL(), ReportSecret: secret,
+		},
+	})
+	return nil
+}
+
+// dagCache is how many bytes of DAGs a launcher keeps in memory.
+const dagCache = 64 << 20
+
+func (a *App) workflows() launcher.WorkflowStore {
+	switch a.cfg.WorkflowStore {
+	case "none":
+		return workflow.None{}
+	case "dir":
+		return workflow.NewCached(workflow.NewDir(a.cfg.WorkflowDir), dagCache)
+	}
+	return workflow.NewCached(a.store, dagCache)
+}
+
+func (a *App) buildWorker() error {
+	if !a.cfg.Has("worker") {
+		return nil
+	}
+	launch, err := a.launcherForWorker()
+	if err != nil {
+		return err
+	}
+	metrics := worker.NewMetrics(a.registry)
+	elector := leader.New(leader.Options{
+		Lease: a.store, Lock: a.lock(), TTL: ms(a.cfg.LeaderTTLMS), Now: a.store.Now, Logger: a.log,
+		OnChange: metrics.LeadershipChanged,
+	})
+	a.worker = worker.New(worker.Options{
+		ID: elector.Holder(), Plans: a.store, Fires: a.store, Launcher: launch, Elector: elector, Waker: a.store,
+		Now: a.store.Now, Logger: a.log, Metrics: metrics,
+		Config: worker.Config{
+			Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
+			MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
+			CancelWait: ms(a.cfg.CancelWaitMS), Retention: time.Duration(a.cfg.RetentionDays) * 24 * time.Hour,
+			MaxLaunches: a.cfg.MaxLaunches,
+		},
+	})
+	return nil
+}
+
+func (a *App) launcherForWorker() (worker.Launcher, error) {
+	if a.launch != nil {
+		return a.launch, nil
+	}
+	client, err := launcherclient.New(a.cfg.LauncherAddr)
+	if err != nil {
+		return nil, fmt.Errorf("LAUNCHER_ADDR: %w", err)
+	}
+	a.client = client
+	return client, nil
+}
+
+func (a *App) lock() leader.Lock {
+	if a.cfg.OnPostgres() {
+		return pglock.New(a.cfg.DatabaseURL, 0)
+	}
+	return solo.New(a.cfg.sqlitePath() + ".lock")
+}
+
+// clockEvery is how often the offset to the database's clock is measured.
+const clockEvery = 10 * time.Second
+
+// skewWarning is how far the host's clock may be off before somebody should look.
+const skewWarning = 500 * time.Millisecond
+
+// watchClock measures how far this machine's clock is from the database's.
+func (a *App) watchClock(ctx context.Context) error {
+	pg, ok := a.store.(*postgres.Store)
+	if !ok {
+		return nil // SQLite: there is only one clock
+	}
+	skewSeconds := promauto.With(a.registry).NewGauge(prometheus.GaugeOpts{
+		Name: "carillon_clock_skew_seconds", Help: "Database clock − this machine's clock.",
+	})
+	ticker := time.NewTicker(clockEvery)
+	defer ticker.Stop()
+	for {
+		if skew, err := pg.MeasureClock(ctx); err == nil {
+			skewSeconds.Set(skew.Seconds())
+			if skew.Abs() > skewWarning {
+				a.log.Warn("clock is off", "skew", skew, "limit", skewWarning)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// reportSecret is what signs report tokens: the configured one, else a random
+// one that is kept in DATA_DIR, so that it outlives this process.
+func reportSecret(cfg Config) ([]byte, error) {
+	if cfg.ReportSecret != "" {
+		return []byte(cfg.ReportSecret), nil
+	}
+	path := filepath.Join(cfg.DataDir, "report.secret")
+	secret, err := os.ReadFile(path)
+	if err == nil && len(secret) > 0 {
+		return secret, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read report secret: %w", err)
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make DATA_DIR: %w", err)
+	}
+	secret = []byte(rand.Text())
+	if err := os.WriteFile(path, secret, 0o600); err != nil {
+		return nil, fmt.Errorf("keep report secret: %w", err)
+	}
+	return secret, nil
+}

@@ -1,0 +1,74 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/store/postgres"
+	"github.com/carillon/carillon/internal/store/sqlite"
+	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/worker"
+	"github.com/carillon/carillon/worker/leader"
+)
+
+// Store is all that the roles need of one database.
+type Store interface {
+	worker.PlanStore
+	worker.FireStore
+	worker.Waker
+	leader.LeaseStore
+	launcher.Store
+	launcher.WorkflowStore
+	registrar.ScheduleStore
+	registrar.RunStore
+	registrar.WorkflowStore
+
+	Migrate(ctx context.Context) (applied int, err error)
+	CheckSchema(ctx context.Context) error
+	Ping(ctx context.Context) error
+	Now() time.Time
+	Close() error
+}
+
+// OpenStore opens the database that the configuration names.
+func OpenStore(ctx context.Context, cfg Config, log *slog.Logger) (Store, error) {
+	if cfg.OnPostgres() {
+		s, err := postgres.Open(ctx, cfg.DatabaseURL, postgres.Options{Logger: log})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := sqlite.Open(ctx, "sqlite:"+cfg.sqlitePath(), sqlite.Options{Logger: log, HoldBack: ms(cfg.LookaheadMS)})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// sqlitePath is the file that SQLite keeps, for the store and its lock.
+func (c *Config) sqlitePath() string {
+	if c.DatabaseURL == "" {
+		return filepath.Join(c.DataDir, "carillon.db")
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(c.DatabaseURL, "sqlite:"), "//")
+}
+
+// Migrate brings the database to this binary's schema.
+func Migrate(ctx context.Context, cfg Config, log *slog.Logger) (applied int, err error) {
+	store, err := OpenStore(ctx, cfg, log)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if closeErr := store.Close(); err == nil && closeErr != nil {
+			err = fmt.Errorf("close store: %w", closeErr)
+		}
+	}()
+	return store.Migrate(ctx)
+}
