@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -15,16 +16,22 @@ type revisionID struct {
 	revision   int64
 }
 
-// maxDefinitions bounds what is kept decoded: about 20 MB. The one to go is
-// taken at random, since schedules come round in turn and the least recently
-// used would be the next.
-const maxDefinitions = 20_000
+// What is kept decoded: about so many bytes, for so long. Age matters because
+// an id that was pruned may begin again at revision 1.
+const (
+	definitionBytes = 32 << 20
+	definitionAge   = time.Hour
+)
 
 // definitions remembers decoded revisions, which are immutable: a claim of
 // 1,000 runs would otherwise read as many definitions, minute after minute.
+// The ones to go are taken at random, since schedules come round in turn and
+// the least recently used would be the next.
 type definitions struct {
 	mu    sync.Mutex
 	known map[revisionID]*schedule.Definition
+	bytes int
+	began time.Time
 }
 
 func newDefinitions() *definitions {
@@ -34,7 +41,12 @@ func newDefinitions() *definitions {
 func (d *definitions) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.clear()
+}
+
+func (d *definitions) clear() {
 	clear(d.known)
+	d.bytes, d.began = 0, time.Now()
 }
 
 // read returns the definitions of the revisions; one that is missing, or not
@@ -43,6 +55,9 @@ func (d *definitions) read(ctx context.Context, q querier, ids []revisionID) (ma
 	out := make(map[revisionID]*schedule.Definition, len(ids))
 	var unknown [][2]any
 	d.mu.Lock()
+	if time.Since(d.began) > definitionAge {
+		d.clear()
+	}
 	for _, id := range ids {
 		if definition := d.known[id]; definition != nil {
 			out[id] = definition
@@ -65,8 +80,7 @@ func (d *definitions) read(ctx context.Context, q querier, ids []revisionID) (ma
 		if err := scan(&scheduleID, &revision, &definition); err != nil {
 			return err
 		}
-		read := new(schedule.Definition)
-		if json.Unmarshal([]byte(definition), read) == nil {
+		if read, err := decodeDefinition(string(definition)); err == nil {
 			out[revisionID{string(scheduleID), int64(revision)}] = read
 		}
 		return nil
@@ -82,15 +96,54 @@ func (d *definitions) remember(read map[revisionID]*schedule.Definition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id, definition := range read {
-		if definition == nil {
+		if definition == nil || d.known[id] != nil {
 			continue
 		}
-		if len(d.known) >= maxDefinitions {
-			for victim := range d.known {
-				delete(d.known, victim)
+		d.known[id] = definition
+		d.bytes += sizeOf(definition)
+		for victim, old := range d.known {
+			if d.bytes <= definitionBytes {
 				break
 			}
+			delete(d.known, victim)
+			d.bytes -= sizeOf(old)
 		}
-		d.known[id] = definition
 	}
+}
+
+func sizeOf(d *schedule.Definition) int {
+	size := 600 + len(d.Input) // the struct, its short strings, the map's slot
+	for name, value := range d.Labels {
+		size += 32 + len(name) + len(value)
+	}
+	return size
+}
+
+// storedDefinition is the JSON of schedule_revisions. Input is in it as a
+// string: as JSON within JSON it would lose white space and be escaped.
+type storedDefinition struct {
+	schedule.Definition
+	Input string `json:"input,omitempty"`
+}
+
+func encodeDefinition(d schedule.Definition) (string, error) {
+	for _, at := range []*time.Time{&d.OnceAt, &d.StartAt, &d.EndAt} {
+		*at = at.UTC().Truncate(time.Microsecond)
+	}
+	out, err := json.Marshal(storedDefinition{Definition: d, Input: string(d.Input)})
+	if err != nil {
+		return "", fmt.Errorf("write definition: %w", err)
+	}
+	return string(out), nil
+}
+
+func decodeDefinition(definition string) (*schedule.Definition, error) {
+	var stored storedDefinition
+	if err := json.Unmarshal([]byte(definition), &stored); err != nil {
+		return nil, fmt.Errorf("read definition: %w", err)
+	}
+	if stored.Input != "" {
+		stored.Definition.Input = json.RawMessage(stored.Input)
+	}
+	return &stored.Definition, nil
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -120,11 +119,11 @@ func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
 	if !c.NewRevision {
 		return nil
 	}
-	definition, err := json.Marshal(&c.Row.Definition)
+	definition, err := encodeDefinition(c.Row.Definition)
 	if err != nil {
-		return fmt.Errorf("write definition: %w", err)
+		return err
 	}
-	_, err = t.exec(ctx, sqlInsertRevision, c.Row.ScheduleID, c.Row.Revision, string(definition), c.Row.WorkflowID,
+	_, err = t.exec(ctx, sqlInsertRevision, c.Row.ScheduleID, c.Row.Revision, definition, c.Row.WorkflowID,
 		int64(c.Row.Version), c.Row.UserID, word(c.ChangedBy), either(c.Row.RevisedAt, c.Now).UnixMicro())
 	if err != nil {
 		return fmt.Errorf("write revision %d: %w", c.Row.Revision, err)
@@ -238,11 +237,13 @@ func (s *Store) ListRevisions(ctx context.Context, scheduleID string, before int
 		if err := scan(&id, &number, &definition, &by, &created); err != nil {
 			return err
 		}
-		r := schedule.Revision{ScheduleID: string(id), Revision: int64(number), ChangedBy: string(by), CreatedAt: created.Time}
-		if err := json.Unmarshal([]byte(definition), &r.Definition); err != nil {
-			return fmt.Errorf("read definition of revision %d: %w", number, err)
+		d, err := decodeDefinition(string(definition))
+		if err != nil {
+			return fmt.Errorf("revision %d: %w", number, err)
 		}
-		revisions = append(revisions, r)
+		revisions = append(revisions, schedule.Revision{
+			ScheduleID: string(id), Revision: int64(number), Definition: *d, ChangedBy: string(by), CreatedAt: created.Time,
+		})
 		return nil
 	}, scheduleID, orLast(before), limitOf(limit))
 	if err != nil {

@@ -59,7 +59,7 @@ func settle(ctx context.Context, t tx, e *schedule.Settlement, now time.Time) (m
 	}
 	statement, ok := settleStatements[e.To]
 	if !ok {
-		return false, fmt.Errorf("run %s cannot be settled to %q", e.Key, e.To)
+		return false, nil // nothing becomes PLANNED
 	}
 	completed := time.Time{}
 	if e.To.Terminal() {
