@@ -110,12 +110,13 @@ const (
    AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?2)
  ORDER BY late.oldest, s.schedule_id LIMIT ?4`
 
-	// By schedule_runs_due: the few rows of all schedules that are late. Later
+	// By schedule_runs_due: the few rows of all schedules that are late. The plus
+	// keeps SQLite from reading the history of every candidate instead. Later
 	// than the grace means that both fire_at and run_at are.
 	sqlPlanLateRuns = `SELECT ` + runColumns + ` FROM ` + runTables + `
  WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?1
    AND r.trigger = 'schedule' AND r.judged_at IS NULL AND r.run_at < ?1
-   AND r.schedule_id IN (SELECT value FROM json_each(?2))
+   AND +r.schedule_id IN (SELECT value FROM json_each(?2))
  ORDER BY r.run_at, r.idempotency_key`
 
 	// 1,000 rows in about 25 ms. One multi-row statement from a JSON array was

@@ -1,0 +1,217 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/sqlite"
+)
+
+// statements are the package's string constants by name, read from its source:
+// none can be forgotten, and none is exported for a test.
+func statements(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := token.NewFileSet()
+	var parsed []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, file)
+	}
+	// Imports stay unresolved; constants do not need them.
+	defs := types.Info{Defs: make(map[*ast.Ident]types.Object)}
+	conf := types.Config{Error: func(error) {}}
+	_, _ = conf.Check("sqlite", files, parsed, &defs)
+	out := make(map[string]string)
+	for _, def := range defs.Defs {
+		c, ok := def.(*types.Const)
+		if ok && c.Parent() == c.Pkg().Scope() && c.Val().Kind() == constant.String {
+			out[c.Name()] = constant.StringVal(c.Val())
+		}
+	}
+	return out
+}
+
+var (
+	isStatement = regexp.MustCompile(`^(SELECT|INSERT|UPDATE|DELETE|WITH) `)
+	isFilter    = regexp.MustCompile(`^ (AND|ORDER BY) `)
+)
+
+func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	all := statements(t)
+	prepared := 0
+	for name, statement := range all {
+		switch {
+		case isFilter.MatchString(statement) && strings.HasPrefix(name, "sqlRuns"):
+			statement = all["sqlListRuns"] + statement
+		case isFilter.MatchString(statement):
+			statement = all["sqlListSchedules"] + statement
+		case !isStatement.MatchString(statement):
+			continue
+		}
+		prepared++
+		stmt, err := db.PrepareContext(t.Context(), statement)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err := stmt.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if prepared < 70 {
+		t.Errorf("%d statements were found, want at least 70", prepared)
+	}
+}
+
+// whole are the statements that may read a whole table, and why.
+var whole = map[string]string{
+	"sqlHeartbeatLower":  "one row per worker",
+	"sqlLastSeen":        "one row per worker",
+	"sqlPing":            "the schema",
+	"sqlHasWorkers":      "the schema",
+	"sqlPruneTombstones": "now and then, by the leader only",
+	"sqlSweepTimedOut":   "its index covers what is in flight",
+	"sqlGauges":          "partial indexes",
+	"sqlListRuns":        "gets an order, and its index, behind it",
+}
+
+func TestNoStatementReadsAWholeTable(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	scans := regexp.MustCompile(`^SCAN (r|s|q|v|w|f|schedule_runs|schedules|execution_requests|schedule_events|schedule_revisions)\b`)
+	for name, statement := range statements(t) {
+		if !isStatement.MatchString(statement) || whole[name] != "" {
+			continue
+		}
+		for _, step := range explain(t, db, statement) {
+			if scans.MatchString(step) && !strings.Contains(step, "USING INDEX") && !strings.Contains(step, "USING COVERING INDEX") {
+				t.Errorf("%s reads a whole table: %s", name, step)
+			}
+		}
+	}
+}
+
+func explain(t *testing.T, db *sql.DB, statement string) []string {
+	t.Helper()
+	args := make([]any, 0, 50)
+	for range numbered(statement) {
+		args = append(args, nil)
+	}
+	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	defer rows.Close()
+	var steps []string
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
+// numbered is how many arguments a statement takes.
+func numbered(statement string) int {
+	highest := 0
+	for _, m := range regexp.MustCompile(`\?(\d*)`).FindAllStringSubmatch(statement, -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil { // a bare one is the next
+			n = highest + 1
+		}
+		highest = max(highest, n)
+	}
+	return highest
+}
+
+func TestEveryUpdateOfARunNamesTheStatusesItMayLeave(t *testing.T) {
+	t.Parallel()
+	for name, statement := range statements(t) {
+		if !strings.HasPrefix(statement, "UPDATE schedule_runs") {
+			continue
+		}
+		_, where, ok := strings.Cut(statement, "WHERE")
+		if !ok || !regexp.MustCompile(`\bstatus (=|IN) `).MatchString(where) {
+			t.Errorf("%s does not say which status it may leave:\n%s", name, statement)
+		}
+	}
+}
+
+func TestSettlementsLeaveTheStatusesThatTheDomainAllows(t *testing.T) {
+	t.Parallel()
+	all := statements(t)
+	in := regexp.MustCompile(`status IN \(([^)]*)\)$`)
+	for _, to := range schedule.Statuses {
+		name := "settle" + string(to[0]) + strings.ToLower(string(to[1:]))
+		if to == schedule.StatusPlanned || to == schedule.StatusLaunching {
+			continue
+		}
+		m := in.FindStringSubmatch(all[name])
+		if m == nil {
+			t.Errorf("there is no statement %s", name)
+			continue
+		}
+		var got []schedule.Status
+		for _, word := range strings.Split(m[1], ",") {
+			got = append(got, schedule.Status(strings.Trim(word, "'")))
+		}
+		want := to.Predecessors()
+		if to == schedule.StatusStarted { // a heartbeat
+			want = append(want, to)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s leaves %v, want %v", name, got, want)
+		}
+	}
+}
+
+// migrated is a plain connection to a migrated file.
+func migrated(t *testing.T) *sql.DB {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "carillon.db")
+	open(t, path, sqlite.Options{})
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
