@@ -1,0 +1,258 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// oneInFlight is the last guard of overlap.
+const oneInFlight = "schedule_runs_one_in_flight"
+
+// stampPortion bounds how many rows left behind one claim stamps.
+const stampPortion = 5000
+
+// Claim takes due runs, at most req.Limit, and lets judge decide on those of
+// exclusive policies; see worker.FireStore. If the database finds that two
+// exclusive runs would be in flight together, whatever judge said, nothing of
+// the batch is written and its overlap keys are claimed one by one.
+func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
+	pass := &claimPass{store: s, req: req, judge: judge}
+	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
+		pass.begin(tx)
+		if err := pass.readCandidates(ctx); err != nil {
+			return err
+		}
+		return pass.claim(ctx, pass.candidates)
+	})
+	if violates(err, oneInFlight) {
+		s.log.WarnContext(ctx, "overlap found by the database", "err", err)
+		err = pass.oneByOne(ctx)
+	}
+	if err != nil {
+		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
+	}
+	slices.SortFunc(pass.result.Launches, func(a, b schedule.Launch) int { return byClaimOrder(a.Run, b.Run) })
+	return pass.result, nil
+}
+
+// candidate is a row that a claim may take, or the first of those that wait.
+type candidate struct {
+	key        schedule.Key
+	ref        revisionRef
+	overlapKey string
+	exclusive  bool
+	halted     string // deleted, paused or ""
+}
+
+// claimPass is one claim under way: what was found, and what is to be written.
+type claimPass struct {
+	store *Store
+	req   schedule.ClaimRequest
+	judge func(schedule.OverlapGroup) []schedule.Verdict
+
+	tx         pgx.Tx
+	candidates []candidate
+	result     schedule.ClaimResult
+
+	claims  []candidate
+	ends    []schedule.Settlement
+	waits   []schedule.Key
+	cancels []schedule.Verdict
+}
+
+func (p *claimPass) begin(tx pgx.Tx) {
+	p.tx, p.candidates, p.result = tx, nil, schedule.ClaimResult{}
+	p.forget()
+}
+
+// forget drops what was to be written.
+func (p *claimPass) forget() { p.claims, p.ends, p.waits, p.cancels = nil, nil, nil, nil }
+
+func (p *claimPass) readCandidates(ctx context.Context) error {
+	if _, err := p.tx.Exec(ctx, sqlClaimGuard, p.req.Term.Shard); err != nil {
+		return fmt.Errorf("wait for the claim before: %w", err)
+	}
+	var (
+		c   candidate
+		raw []byte
+	)
+	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted}, func() error {
+		c.key = schedule.Key(raw)
+		p.candidates = append(p.candidates, c)
+		return nil
+	}, sqlClaimCandidates, p.req.Now, p.req.Now.Add(-p.req.Grace), p.req.Limit+1)
+	if err != nil {
+		return fmt.Errorf("find due runs: %w", err)
+	}
+	if len(p.candidates) > p.req.Limit {
+		p.result.More = true
+		p.candidates = p.candidates[:p.req.Limit]
+	}
+	return nil
+}
+
+// claim judges the candidates and writes what comes of it.
+func (p *claimPass) claim(ctx context.Context, candidates []candidate) error {
+	var exclusive []candidate
+	for _, c := range candidates {
+		switch {
+		case c.halted != "":
+			p.end(c.key, c.halted)
+		case c.exclusive:
+			exclusive = append(exclusive, c)
+		default:
+			p.claims = append(p.claims, c)
+		}
+	}
+	if len(exclusive) > 0 {
+		if err := p.judgeGroups(ctx, exclusive); err != nil {
+			return err
+		}
+	}
+	if err := p.write(ctx); err != nil {
+		return err
+	}
+	return p.stampRest(ctx)
+}
+
+// end is for rows whose schedule is halted.
+func (p *claimPass) end(key schedule.Key, halted string) {
+	e := schedule.Settlement{Key: key, To: schedule.StatusSkipped, Reason: schedule.ReasonPaused, CompletedAt: p.req.Now}
+	if halted == string(schedule.ReasonDeleted) {
+		e.To, e.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
+	}
+	p.ends = append(p.ends, e)
+}
+
+// write writes the verdicts: first what ends or waits, last what is launched.
+func (p *claimPass) write(ctx context.Context) error {
+	definitions, err := p.readable(ctx)
+	if err != nil {
+		return err
+	}
+	skipped, err := endPlannedKeys(ctx, p.tx, p.req.Now, p.ends)
+	if err != nil {
+		return err
+	}
+	p.result.Skipped = append(p.result.Skipped, skipped...)
+	if len(p.waits) > 0 {
+		n, err := affect(ctx, p.tx, sqlClaimWait, p.req.Now, keyBytes(p.waits))
+		if err != nil {
+			return fmt.Errorf("let runs wait: %w", err)
+		}
+		p.result.Waiting += n
+	}
+	if err := p.writeCancels(ctx); err != nil {
+		return err
+	}
+	return p.writeClaims(ctx, definitions)
+}
+
+// readable reads the definitions of what is to be launched. A run whose
+// definition is gone or unreadable can never be launched, and would stand first
+// in every claim: it ends here.
+func (p *claimPass) readable(ctx context.Context) (map[revisionRef]*schedule.Definition, error) {
+	refs := make(map[revisionRef]struct{}, len(p.claims))
+	for _, c := range p.claims {
+		refs[c.ref] = struct{}{}
+	}
+	definitions, err := p.store.definitionsOf(ctx, p.tx, refs)
+	if err != nil {
+		return nil, err
+	}
+	p.claims = slices.DeleteFunc(p.claims, func(c candidate) bool {
+		if definitions[c.ref] != nil {
+			return false
+		}
+		p.refuse(c.key, fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.revision, c.ref.scheduleID))
+		return true
+	})
+	return definitions, nil
+}
+
+// refuse ends a run that can never be launched because of what its row holds.
+func (p *claimPass) refuse(key schedule.Key, why string) {
+	p.ends = append(p.ends, schedule.Settlement{
+		Key: key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, CompletedAt: p.req.Now,
+		ErrorCode: "unreadable", ErrorMessage: why,
+	})
+}
+
+func (p *claimPass) writeCancels(ctx context.Context) error {
+	if len(p.cancels) == 0 {
+		return nil
+	}
+	type verdict = schedule.Verdict
+	cancelled, err := p.runs(ctx, sqlClaimCancel, p.req.Now,
+		column(p.cancels, func(v *verdict) []byte { return v.Key[:] }),
+		column(p.cancels, func(v *verdict) string { return string(v.Reason) }))
+	if err != nil {
+		return fmt.Errorf("ask for cancels: %w", err)
+	}
+	p.result.Cancels = append(p.result.Cancels, cancelled...)
+	return nil
+}
+
+// writeClaims makes runs LAUNCHING and theirs the launches.
+func (p *claimPass) writeClaims(ctx context.Context, definitions map[revisionRef]*schedule.Definition) error {
+	if len(p.claims) == 0 {
+		return nil
+	}
+	now := p.req.Now
+	claimed, err := p.runs(ctx, sqlClaim, p.req.Term.Epoch, now, now.Add(p.req.Lease),
+		column(p.claims, func(c *candidate) []byte { return c.key[:] }),
+		column(p.claims, func(c *candidate) time.Time {
+			return now.Add(max(p.req.RetryFor, definitions[c.ref].RunTimeout()))
+		}))
+	if err != nil {
+		return fmt.Errorf("take runs: %w", err)
+	}
+	for i := range claimed {
+		p.result.Launches = append(p.result.Launches, schedule.Launch{Run: claimed[i], Definition: definitions[refOf(&claimed[i])]})
+	}
+	return nil
+}
+
+// runs runs a statement that returns runColumns.
+func (p *claimPass) runs(ctx context.Context, statement string, args ...any) ([]schedule.Run, error) {
+	return p.store.runsReturned(ctx, p.tx, statement, args...)
+}
+
+// stampRest marks what is left behind as seen in time.
+func (p *claimPass) stampRest(ctx context.Context) error {
+	if !p.result.More {
+		return nil
+	}
+	if _, err := p.tx.Exec(ctx, sqlClaimStamp, p.req.Now, p.req.Now.Add(-p.req.Grace), stampPortion); err != nil {
+		return fmt.Errorf("stamp what is left: %w", err)
+	}
+	return nil
+}
+
+// byClaimOrder is claimOrder of sql_claim.go.
+func byClaimOrder(a, b schedule.Run) int {
+	return cmp.Or(
+		cmp.Compare(lateClass(a.Trigger), lateClass(b.Trigger)),
+		cmp.Compare(b.Priority, a.Priority),
+		byFireAt(a, b))
+}
+
+// byFireAt is the order in which rows wait.
+func byFireAt(a, b schedule.Run) int {
+	return cmp.Or(a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), bytes.Compare(a.Key[:], b.Key[:]))
+}
+
+func lateClass(t schedule.Trigger) int {
+	if t == schedule.TriggerCatchup || t == schedule.TriggerBackfill {
+		return 1
+	}
+	return 0
+}

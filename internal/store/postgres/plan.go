@@ -1,0 +1,311 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Plan locks a batch of schedules, hands them to decide and writes what it
+// says: rows and cursors in one transaction, so that no crash can lose a slot
+// between them. See worker.PlanStore.
+func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
+	var result schedule.PlanResult
+	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
+		result = schedule.PlanResult{}
+		candidates, err := s.planCandidates(ctx, tx, req)
+		if err != nil {
+			return err
+		}
+		result.Candidates = len(candidates)
+		if len(candidates) == 0 {
+			return nil
+		}
+		decisions := decide(candidates)
+		if err := ofCandidates(decisions, candidates); err != nil {
+			return err
+		}
+		return writePlan(ctx, tx, req.Now, decisions, &result)
+	})
+	if err != nil {
+		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
+	}
+	return result, nil
+}
+
+// planCandidates locks what is due to be planned, then owners of late rows.
+func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.PlanRequest) ([]schedule.PlanCandidate, error) {
+	var (
+		row        scheduleRow
+		candidates []schedule.PlanCandidate
+		ids        []string
+		late       = req.Now.Add(-req.Grace)
+	)
+	lock := func(statement string, args ...any) error {
+		return each(ctx, tx, row.targets(), func() error {
+			decoded, err := row.schedule()
+			if err != nil { // only its name is to be trusted
+				decoded = schedule.Schedule{
+					Definition: schedule.Definition{ScheduleID: row.scheduleID}, PlanFailures: int(row.planFailures),
+				}
+			}
+			candidates = append(candidates, schedule.PlanCandidate{Schedule: decoded, Unreadable: err})
+			ids = append(ids, row.scheduleID)
+			return nil
+		}, statement, args...)
+	}
+	if err := lock(sqlPlanDue, req.Horizon, req.Now, req.Limit); err != nil {
+		return nil, fmt.Errorf("lock due schedules: %w", err)
+	}
+	if rest := req.Limit - len(candidates); rest > 0 {
+		if ids == nil {
+			ids = []string{}
+		}
+		if err := lock(sqlPlanLateOwners, late, req.Now, ids, rest); err != nil {
+			return nil, fmt.Errorf("lock schedules with late runs: %w", err)
+		}
+	}
+	if len(candidates) == 0 {
+		return nil, nil
+	}
+	if err := s.attachLate(ctx, tx, candidates, ids, late); err != nil {
+		return nil, err
+	}
+	return candidates, s.attachBacklogs(ctx, tx, candidates)
+}
+
+// attachLate gives every candidate its late rows. A row that cannot be read
+// makes its schedule unreadable, and no other.
+func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate, ids []string, late time.Time) error {
+	byID := make(map[string]*schedule.PlanCandidate, len(candidates))
+	for i := range candidates {
+		byID[candidates[i].Schedule.ScheduleID] = &candidates[i]
+	}
+	var row runRow
+	err := each(ctx, tx, row.targets(), func() error {
+		c := byID[row.scheduleID]
+		run, err := row.run()
+		if err != nil && c.Unreadable == nil {
+			c.Unreadable = err
+		}
+		c.Late = append(c.Late, run)
+		return nil
+	}, sqlPlanLateRuns, late, ids)
+	if err != nil {
+		return fmt.Errorf("read late runs: %w", err)
+	}
+	refs := make(map[revisionRef]struct{})
+	for i := range candidates {
+		for j := range candidates[i].Late {
+			refs[refOf(&candidates[i].Late[j])] = struct{}{}
+		}
+	}
+	definitions, err := s.definitionsOf(ctx, tx, refs)
+	if err != nil {
+		return err
+	}
+	for i := range candidates {
+		for j := range candidates[i].Late {
+			run := &candidates[i].Late[j]
+			identify(run, definitions[refOf(run)])
+		}
+	}
+	return nil
+}
+
+// attachBacklogs gives the definition under which an older backlog fell due.
+func (s *Store) attachBacklogs(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate) error {
+	refs := make(map[revisionRef]struct{})
+	ref := func(c *schedule.PlanCandidate) (revisionRef, bool) {
+		b := c.Schedule.Backlog
+		return revisionRef{c.Schedule.ScheduleID, b.Revision}, b.Open() && b.Revision != c.Schedule.Revision
+	}
+	for i := range candidates {
+		if older, ok := ref(&candidates[i]); ok {
+			refs[older] = struct{}{}
+		}
+	}
+	definitions, err := s.definitionsOf(ctx, tx, refs)
+	if err != nil {
+		return err
+	}
+	for i := range candidates {
+		c := &candidates[i]
+		older, ok := ref(c)
+		if !ok {
+			continue
+		}
+		c.BacklogDefinition = definitions[older]
+		if c.BacklogDefinition == nil && c.Unreadable == nil {
+			c.Unreadable = fmt.Errorf("schedule %s: the backlog's revision %d cannot be read", older.scheduleID, older.revision)
+		}
+	}
+	return nil
+}
+
+// ofCandidates refuses decisions on schedules that are not locked.
+func ofCandidates(decisions []schedule.PlanDecision, candidates []schedule.PlanCandidate) error {
+	locked := make(map[string]bool, len(candidates))
+	for i := range candidates {
+		locked[candidates[i].Schedule.ScheduleID] = true
+	}
+	for i := range decisions {
+		if !locked[decisions[i].ScheduleID] {
+			return fmt.Errorf("a decision on %s, which is no candidate", schedule.Quote(decisions[i].ScheduleID))
+		}
+	}
+	return nil
+}
+
+func writePlan(ctx context.Context, tx pgx.Tx, now time.Time, decisions []schedule.PlanDecision, result *schedule.PlanResult) error {
+	var (
+		planned, failed []schedule.PlanDecision
+		judged          []schedule.Judgement
+		events          []schedule.Event
+	)
+	for i := range decisions {
+		d := &decisions[i]
+		events = append(events, eventsOf(d.ScheduleID, d.Events, now)...)
+		if d.Failures > 0 { // what it says of rows and cursor is not to be trusted
+			failed = append(failed, *d)
+			result.Failed = append(result.Failed, d.ScheduleID)
+			continue
+		}
+		planned = append(planned, *d)
+		result.Rows = append(result.Rows, d.Rows...)
+		judged = append(judged, d.Judged...)
+	}
+	if err := writeCursors(ctx, tx, planned, failed); err != nil {
+		return err
+	}
+	if len(result.Rows) > 0 {
+		inserted, err := affect(ctx, tx, sqlInsertRuns, runArgs(result.Rows, now)...)
+		if err != nil {
+			return fmt.Errorf("insert runs: %w", err)
+		}
+		result.Inserted = inserted
+	}
+	skipped, err := writeJudgements(ctx, tx, now, judged)
+	if err != nil {
+		return err
+	}
+	result.Skipped = skipped
+	return insertEvents(ctx, tx, events)
+}
+
+func writeCursors(ctx context.Context, tx pgx.Tx, planned, failed []schedule.PlanDecision) error {
+	type decision = schedule.PlanDecision
+	id := func(d *decision) string { return d.ScheduleID }
+	planAt := func(d *decision) pgtype.Timestamptz { return noneOrTime(d.PlanAt) }
+	if len(planned) > 0 {
+		_, err := tx.Exec(ctx, sqlPlanSchedules, column(planned, id),
+			column(planned, func(d *decision) pgtype.Timestamptz { return noneOrTime(d.NextRunAt) }),
+			column(planned, planAt),
+			column(planned, func(d *decision) pgtype.Timestamptz { return noneOrTime(d.Backlog.From) }),
+			column(planned, func(d *decision) pgtype.Timestamptz { return noneOrTime(d.Backlog.Until) }),
+			column(planned, func(d *decision) pgtype.Int8 { return noneOrInt(d.Backlog.Revision) }),
+			column(planned, func(d *decision) pgtype.Timestamptz { return noneOrTime(d.Backlog.At) }),
+			column(planned, func(d *decision) bool { return d.EndPause }))
+		if err != nil {
+			return fmt.Errorf("move cursors: %w", err)
+		}
+	}
+	if len(failed) > 0 {
+		_, err := tx.Exec(ctx, sqlPlanFailures, column(failed, id), column(failed, planAt),
+			column(failed, func(d *decision) int64 { return int64(d.Failures) }))
+		if err != nil {
+			return fmt.Errorf("put off what failed: %w", err)
+		}
+	}
+	return nil
+}
+
+// writeJudgements settles late rows and returns those that ended.
+func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []schedule.Judgement) ([]schedule.Settlement, error) {
+	var (
+		firing []schedule.Judgement
+		ending []schedule.Settlement
+	)
+	for _, j := range judged {
+		if j.Fire {
+			firing = append(firing, j)
+		} else {
+			ending = append(ending, schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: now})
+		}
+	}
+	if len(firing) > 0 {
+		type judgement = schedule.Judgement
+		_, err := tx.Exec(ctx, sqlPlanFire, now,
+			column(firing, func(j *judgement) []byte { return j.Key[:] }),
+			column(firing, func(j *judgement) time.Time { return j.FireAt }),
+			column(firing, func(j *judgement) string { return string(j.Trigger) }))
+		if err != nil {
+			return nil, fmt.Errorf("let late runs fire: %w", err)
+		}
+	}
+	return endPlannedKeys(ctx, tx, now, ending)
+}
+
+// endPlannedKeys ends planned rows and returns the settlements that moved one.
+func endPlannedKeys(ctx context.Context, tx pgx.Tx, now time.Time, ending []schedule.Settlement) ([]schedule.Settlement, error) {
+	if len(ending) == 0 {
+		return nil, nil
+	}
+	type settlement = schedule.Settlement
+	ended, err := keysOf(ctx, tx, sqlEndPlanned, now,
+		column(ending, func(e *settlement) []byte { return e.Key[:] }),
+		column(ending, func(e *settlement) string { return string(e.To) }),
+		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.Reason) }),
+		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.ErrorCode) }),
+		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.ErrorMessage) }))
+	if err != nil {
+		return nil, fmt.Errorf("end planned runs: %w", err)
+	}
+	var moved []schedule.Settlement
+	for _, e := range ending {
+		if ended[e.Key] {
+			moved = append(moved, e)
+		}
+	}
+	return moved, nil
+}
+
+// Prune deletes a portion of what is older than before; tombstones only after
+// all of their runs.
+func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error) {
+	gone := 0
+	err := s.fenced(ctx, term, func(tx pgx.Tx) error {
+		gone = 0
+		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests} {
+			n, err := affect(ctx, tx, statement, before, limit)
+			if err != nil {
+				return err
+			}
+			gone += n
+		}
+		var (
+			id  string
+			ids []string
+		)
+		err := each(ctx, tx, []any{&id}, func() error {
+			ids = append(ids, id)
+			return nil
+		}, sqlPruneTombstones, before, limit)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		s.definitions.clear() // such an id may begin again at revision 1
+		revisions, err := affect(ctx, tx, sqlPruneRevisions, ids)
+		gone += len(ids) + revisions
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune: %w", err)
+	}
+	return gone, nil
+}

@@ -1,0 +1,256 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// The states of an execution request.
+const (
+	stateInProgress = "IN_PROGRESS"
+	stateDone       = "DONE"
+)
+
+// Begin records keys before the executor is called and says for each what may
+// be done; see launcher.Store. What it reads it does not lock: the writes say
+// themselves whether another Begin came between, and then all is read again.
+func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	var results []schedule.BeginResult
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		b := beginning{now: now, memory: make(map[schedule.Key]*schedule.ExecutionRequest, len(reqs))}
+		checks, err := b.read(ctx, tx, reqs)
+		if err != nil {
+			return err
+		}
+		results = make([]schedule.BeginResult, len(reqs))
+		for i := range reqs {
+			results[i] = b.decide(&reqs[i], &checks[i])
+		}
+		return b.write(ctx, tx)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("begin: %w", err)
+	}
+	return results, nil
+}
+
+// beginning is one Begin under way. memory is execution_requests as it will be,
+// so that a key named twice meets its first request.
+type beginning struct {
+	now    time.Time
+	memory map[schedule.Key]*schedule.ExecutionRequest
+	fresh  []schedule.ExecutionRequest // rows to insert
+	again  []schedule.ExecutionRequest // leases to take over
+}
+
+// beginCheck is what stands against calling the executor for a key.
+type beginCheck struct {
+	status                         schedule.Status // "": the ledger has no such run
+	reason, cancelReason           pgtype.Text
+	cancelAsked, deleted, standing bool // standing: the schedule is paused
+}
+
+func (b *beginning) read(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest) ([]beginCheck, error) {
+	var (
+		place   int
+		status  pgtype.Text
+		check   beginCheck
+		request requestRow
+		checks  = make([]beginCheck, len(reqs))
+	)
+	targets := append([]any{
+		&place, &status, &check.reason, &check.cancelAsked, &check.cancelReason, &check.deleted, &check.standing,
+	}, request.targets()...)
+	err := each(ctx, tx, targets, func() error {
+		check.status = schedule.Status(status.String)
+		checks[place-1] = check
+		if request.key == nil {
+			return nil
+		}
+		known, err := request.request()
+		b.memory[known.Key] = &known
+		return err
+	}, sqlBeginRead,
+		column(reqs, func(r *schedule.BeginRequest) []byte { return r.Key[:] }),
+		column(reqs, func(r *schedule.BeginRequest) string { return r.ScheduleID }), b.now)
+	if err != nil {
+		return nil, fmt.Errorf("read keys: %w", err)
+	}
+	return checks, nil
+}
+
+// decide answers one request:
+//
+//   - the key is remembered: Conflict, Recorded or Busy, or, once its lease is
+//     over, GrantedAgain if nothing stands against it, else Withheld;
+//   - it is new: Granted if nothing stands against it, else Refused and closed
+//     for ever, or Withheld where that is not final.
+func (b *beginning) decide(req *schedule.BeginRequest, check *beginCheck) schedule.BeginResult {
+	known := b.memory[req.Key]
+	outcome, final := check.against(req, b.now)
+	switch {
+	case known != nil && known.RequestHash != req.RequestHash && known.RequestHash != anyRequest:
+		return schedule.BeginResult{Permission: schedule.Conflict, Sent: known.Sent, Request: *known}
+	case known != nil && known.Done:
+		return schedule.BeginResult{Permission: schedule.Recorded, Sent: known.Sent, Request: *known}
+	case known != nil && known.LeaseUntil.After(b.now):
+		return schedule.BeginResult{Permission: schedule.Busy, Sent: known.Sent, Request: *known}
+	case known != nil && outcome != nil:
+		return schedule.BeginResult{Permission: schedule.Withheld, Sent: known.Sent, Reason: outcome.Reason}
+	case known != nil:
+		sent := known.Sent
+		known.Sent, known.LeaseUntil = true, b.now.Add(req.Lease)
+		b.again = append(b.again, *known)
+		return schedule.BeginResult{Permission: schedule.GrantedAgain, Sent: sent}
+	case outcome != nil && !final:
+		return schedule.BeginResult{Permission: schedule.Withheld, Reason: outcome.Reason}
+	}
+	row := schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, CreatedAt: b.now.UTC().Truncate(time.Microsecond)}
+	result := schedule.BeginResult{Permission: schedule.Granted}
+	if outcome != nil {
+		row.Done, row.Outcome = true, *outcome
+		result = schedule.BeginResult{Permission: schedule.Refused, Reason: outcome.Reason, Request: row}
+	} else {
+		// From here on the executor may have been called, whatever becomes of us.
+		row.Sent, row.LeaseUntil = true, b.now.Add(req.Lease)
+	}
+	b.memory[req.Key] = &row
+	b.fresh = append(b.fresh, row)
+	return result
+}
+
+// anyRequest is the hash of a key that was closed before any request was made.
+var anyRequest [32]byte
+
+// against is what stands against a call, nil if nothing does; final says
+// whether it will for ever.
+func (c *beginCheck) against(req *schedule.BeginRequest, now time.Time) (outcome *schedule.Outcome, final bool) {
+	due := !now.Before(req.FireAt)
+	switch {
+	case c.status == schedule.StatusSkipped || c.status == schedule.StatusCancelled:
+		return &schedule.Outcome{Status: c.status, Reason: schedule.Reason(c.reason.String)}, false
+	case c.status != "" && c.status != schedule.StatusLaunching:
+		return &schedule.Outcome{Status: c.status}, false
+	case c.cancelAsked:
+		return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.Reason(c.cancelReason.String)}, true
+	case c.deleted:
+		return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due
+	case c.standing && req.Trigger.FromSpec():
+		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due
+	}
+	return nil, false
+}
+
+// write records the keys; errAgain when another Begin was faster with one.
+func (b *beginning) write(ctx context.Context, tx pgx.Tx) error {
+	type request = schedule.ExecutionRequest
+	if len(b.fresh) > 0 {
+		slices.SortFunc(b.fresh, func(x, y request) int { return slices.Compare(x.Key[:], y.Key[:]) })
+		n, err := affect(ctx, tx, sqlBeginInsert, b.now,
+			column(b.fresh, func(r *request) []byte { return r.Key[:] }),
+			column(b.fresh, func(r *request) []byte { return r.RequestHash[:] }),
+			column(b.fresh, state),
+			column(b.fresh, func(r *request) bool { return r.Sent }),
+			column(b.fresh, func(r *request) pgtype.Timestamptz { return noneOrTime(r.LeaseUntil) }),
+			column(b.fresh, func(r *request) pgtype.Bool { return pgtype.Bool{Bool: r.Outcome.OK(), Valid: r.Done} }),
+			column(b.fresh, func(r *request) pgtype.Text { return noneOrText(r.Outcome.Status) }),
+			column(b.fresh, func(r *request) pgtype.Text { return noneOrText(r.Outcome.Reason) }))
+		if err == nil && n != len(b.fresh) {
+			err = errAgain
+		}
+		if err != nil {
+			return fmt.Errorf("record keys: %w", err)
+		}
+	}
+	if len(b.again) > 0 {
+		slices.SortFunc(b.again, func(x, y request) int { return slices.Compare(x.Key[:], y.Key[:]) })
+		n, err := affect(ctx, tx, sqlBeginAgain, b.now,
+			column(b.again, func(r *request) []byte { return r.Key[:] }),
+			column(b.again, func(r *request) time.Time { return r.LeaseUntil }))
+		if err == nil && n != len(b.again) {
+			err = errAgain
+		}
+		if err != nil {
+			return fmt.Errorf("take over keys: %w", err)
+		}
+	}
+	return nil
+}
+
+func state(r *schedule.ExecutionRequest) string {
+	if r.Done {
+		return stateDone
+	}
+	return stateInProgress
+}
+
+// Finish records definite outcomes; a key that is DONE keeps its first one.
+func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error {
+	type finish = schedule.FinishRequest
+	seen := make(map[schedule.Key]bool, len(done))
+	var first []finish
+	for _, f := range done {
+		if !seen[f.Key] {
+			seen[f.Key] = true
+			first = append(first, f)
+		}
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	slices.SortFunc(first, func(x, y finish) int { return slices.Compare(x.Key[:], y.Key[:]) })
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sqlFinish, now,
+			column(first, func(f *finish) []byte { return f.Key[:] }),
+			column(first, func(f *finish) bool { return f.Outcome.OK() }),
+			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.Status) }),
+			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.Reason) }),
+			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.RunID) }),
+			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.TraceID) }),
+			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.ErrorCode) }),
+			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.ErrorMessage) }))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	return nil
+}
+
+// Release ends the lease of a call whose outcome is unknown.
+func (s *Store) Release(ctx context.Context, key schedule.Key, sent bool, now time.Time) error {
+	if _, err := s.pool.Exec(ctx, sqlRelease, key[:], sent, now); err != nil {
+		return fmt.Errorf("release %s: %w", key, err)
+	}
+	return nil
+}
+
+// CloseKey ends a key of which no call has begun.
+func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
+	err = s.transact(ctx, func(tx pgx.Tx) error {
+		inserted, err := affect(ctx, tx, sqlCloseKey, key[:], anyRequest[:], noneOrText(reason), now)
+		if err != nil {
+			return err
+		}
+		closed = inserted > 0
+		var row requestRow
+		return each(ctx, tx, row.targets(), func() error {
+			recorded, err = row.request()
+			return err
+		}, sqlGetRequest, key[:])
+	})
+	if err != nil {
+		return false, schedule.ExecutionRequest{}, fmt.Errorf("close %s: %w", key, err)
+	}
+	return closed, recorded, nil
+}

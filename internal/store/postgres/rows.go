@@ -1,0 +1,250 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// decoding turns columns into the domain's values and keeps the first that is
+// beyond them. Rows are scanned into types that hold whatever the column can,
+// because one row that does not fit must not end the whole result.
+type decoding struct{ err error }
+
+func (d *decoding) refuse(column string, value any, why string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("column %s holds %s, %s", column, schedule.Quote(value), why)
+	}
+}
+
+func (d *decoding) time(column string, v pgtype.Timestamptz) time.Time {
+	switch {
+	case !v.Valid:
+		return time.Time{}
+	case v.InfinityModifier != pgtype.Finite:
+		d.refuse(column, v.InfinityModifier.String(), "which is no instant")
+		return time.Time{}
+	}
+	return v.Time.UTC()
+}
+
+func (d *decoding) unsigned(column string, v int64) uint32 {
+	if v < 0 || v > math.MaxUint32 {
+		d.refuse(column, v, "outside 0 to 4294967295")
+		return 0
+	}
+	return uint32(v)
+}
+
+func (d *decoding) key(column string, raw []byte) schedule.Key {
+	var k schedule.Key
+	if len(raw) != 0 && copy(k[:], raw) != len(k) {
+		d.refuse(column, len(raw), "bytes where a key has 32")
+	}
+	return k
+}
+
+func (d *decoding) labels(raw []byte) map[string]string {
+	if raw == nil {
+		return nil
+	}
+	var labels map[string]string
+	if err := json.Unmarshal(raw, &labels); err != nil {
+		d.refuse("labels", string(raw), "which is no object of strings")
+	}
+	return labels
+}
+
+// rawJSON is nil where the column is NULL.
+func rawJSON(v pgtype.Text) json.RawMessage {
+	if !v.Valid {
+		return nil
+	}
+	return json.RawMessage(v.String)
+}
+
+// runRow is a row as runColumns, then identityColumns, list it.
+type runRow struct {
+	key                                           []byte
+	scheduleID, status, trigger                   string
+	overlapKey, overlapPolicy                     string
+	reason, input, runID, traceID, cancelReason   pgtype.Text
+	errorCode, errorMessage                       pgtype.Text
+	revision, maxQueued, epoch                    int64
+	attempt, deliveries, priority                 int32
+	exclusive                                     bool
+	retryOf                                       []byte
+	runAt, fireAt, waitingSince, judgedAt         pgtype.Timestamptz
+	claimedAt, claimedUntil, cancelRequestedAt    pgtype.Timestamptz
+	launchedAt, startedAt, completedAt, timeoutAt pgtype.Timestamptz
+	createdAt, updatedAt                          pgtype.Timestamptz
+	userID, workflowID                            pgtype.Text
+	version                                       pgtype.Int4
+}
+
+func (w *runRow) targets() []any {
+	return []any{
+		&w.key, &w.scheduleID, &w.revision, &w.runAt, &w.fireAt, &w.status, &w.reason, &w.trigger,
+		&w.overlapKey, &w.overlapPolicy, &w.exclusive, &w.maxQueued, &w.waitingSince, &w.judgedAt,
+		&w.attempt, &w.retryOf, &w.deliveries, &w.input, &w.priority, &w.runID, &w.traceID,
+		&w.epoch, &w.claimedAt, &w.claimedUntil, &w.cancelRequestedAt, &w.cancelReason,
+		&w.launchedAt, &w.startedAt, &w.completedAt, &w.timeoutAt, &w.errorCode, &w.errorMessage,
+		&w.createdAt, &w.updatedAt,
+	}
+}
+
+func (w *runRow) identityTargets() []any {
+	return append(w.targets(), &w.userID, &w.workflowID, &w.version)
+}
+
+// run is the row as a run. On an error its key and schedule are still right.
+func (w *runRow) run() (schedule.Run, error) {
+	var d decoding
+	r := schedule.Run{
+		Key: d.key("idempotency_key", w.key), ScheduleID: w.scheduleID, Revision: w.revision,
+		UserID: w.userID.String, WorkflowID: w.workflowID.String, Version: w.version.Int32,
+		RunAt: d.time("run_at", w.runAt), FireAt: d.time("fire_at", w.fireAt),
+		Status: schedule.Status(w.status), Reason: schedule.Reason(w.reason.String), Trigger: schedule.Trigger(w.trigger),
+		OverlapKey: w.overlapKey, OverlapPolicy: schedule.OverlapPolicy(w.overlapPolicy), Exclusive: w.exclusive,
+		MaxQueued: d.unsigned("max_queued", w.maxQueued), WaitingSince: d.time("waiting_since", w.waitingSince),
+		JudgedAt: d.time("judged_at", w.judgedAt), Attempt: w.attempt, RetryOf: d.key("retry_of", w.retryOf),
+		Deliveries: w.deliveries, Input: rawJSON(w.input), Priority: w.priority,
+		RunID: w.runID.String, TraceID: w.traceID.String, Epoch: w.epoch,
+		ClaimedAt: d.time("claimed_at", w.claimedAt), ClaimedUntil: d.time("claimed_until", w.claimedUntil),
+		CancelRequestedAt: d.time("cancel_requested_at", w.cancelRequestedAt), CancelReason: schedule.Reason(w.cancelReason.String),
+		LaunchedAt: d.time("launched_at", w.launchedAt), StartedAt: d.time("started_at", w.startedAt),
+		CompletedAt: d.time("completed_at", w.completedAt), TimeoutAt: d.time("timeout_at", w.timeoutAt),
+		ErrorCode: w.errorCode.String, ErrorMessage: w.errorMessage.String,
+		CreatedAt: d.time("created_at", w.createdAt), UpdatedAt: d.time("updated_at", w.updatedAt),
+	}
+	if d.err != nil {
+		return r, fmt.Errorf("run %s of %s: %w", r.Key, r.ScheduleID, d.err)
+	}
+	return r, nil
+}
+
+// scheduleRow is a row as scheduleColumns list it.
+type scheduleRow struct {
+	scheduleID, workflowID, userID, timezone, dst        string
+	overlapPolicy, overlapKey, catchupPolicy             string
+	version, priority                                    int32
+	cronExpr, input, grantID, managedBy                  pgtype.Text
+	intervalMS, backlogRevision                          pgtype.Int8
+	jitterMS, maxQueued, catchupWindowMS, runTimeoutMS   int64
+	revision, planFailures                               int64
+	labels                                               []byte
+	paused                                               bool
+	pauseNote, pausedBy                                  pgtype.Text
+	onceAt, startAt, endAt, revisedAt, nextRunAt, planAt pgtype.Timestamptz
+	backlogFrom, backlogUntil, backlogAt, pausedUntil    pgtype.Timestamptz
+	lastRunAt, createdAt, updatedAt, deletedAt           pgtype.Timestamptz
+}
+
+func (w *scheduleRow) targets() []any {
+	return []any{
+		&w.scheduleID, &w.workflowID, &w.version, &w.userID, &w.cronExpr, &w.intervalMS, &w.onceAt,
+		&w.timezone, &w.startAt, &w.endAt, &w.dst, &w.jitterMS,
+		&w.overlapPolicy, &w.overlapKey, &w.maxQueued, &w.catchupPolicy, &w.catchupWindowMS, &w.runTimeoutMS, &w.priority,
+		&w.input, &w.grantID, &w.labels, &w.managedBy,
+		&w.revision, &w.revisedAt, &w.nextRunAt, &w.planAt,
+		&w.backlogFrom, &w.backlogUntil, &w.backlogRevision, &w.backlogAt, &w.planFailures,
+		&w.paused, &w.pauseNote, &w.pausedBy, &w.pausedUntil,
+		&w.lastRunAt, &w.createdAt, &w.updatedAt, &w.deletedAt,
+	}
+}
+
+// schedule is the row as a schedule. On an error its id, revision and failures
+// are still right.
+func (w *scheduleRow) schedule() (schedule.Schedule, error) {
+	var d decoding
+	s := schedule.Schedule{
+		Definition: w.definition(&d),
+		Revision:   w.revision, RevisedAt: d.time("revised_at", w.revisedAt),
+		NextRunAt: d.time("next_run_at", w.nextRunAt), PlanAt: d.time("plan_at", w.planAt),
+		Backlog: schedule.Backlog{
+			From: d.time("backlog_from", w.backlogFrom), Until: d.time("backlog_until", w.backlogUntil),
+			Revision: w.backlogRevision.Int64, At: d.time("backlog_at", w.backlogAt),
+		},
+		PlanFailures: int(w.planFailures),
+		Pause: schedule.Pause{
+			Paused: w.paused, Note: w.pauseNote.String, By: w.pausedBy.String, Until: d.time("paused_until", w.pausedUntil),
+		},
+		LastRunAt: d.time("last_run_at", w.lastRunAt),
+		CreatedAt: d.time("created_at", w.createdAt), UpdatedAt: d.time("updated_at", w.updatedAt),
+		DeletedAt: d.time("deleted_at", w.deletedAt),
+	}
+	if d.err != nil {
+		return s, fmt.Errorf("schedule %s: %w", s.ScheduleID, d.err)
+	}
+	return s, nil
+}
+
+func (w *scheduleRow) definition(d *decoding) schedule.Definition {
+	return schedule.Definition{
+		ScheduleID: w.scheduleID, WorkflowID: w.workflowID, Version: w.version, UserID: w.userID,
+		CronExpr: w.cronExpr.String, IntervalMS: d.unsigned("interval_ms", w.intervalMS.Int64), OnceAt: d.time("once_at", w.onceAt),
+		Timezone: w.timezone, StartAt: d.time("start_at", w.startAt), EndAt: d.time("end_at", w.endAt),
+		DST: schedule.DST(w.dst), JitterMS: d.unsigned("jitter_ms", w.jitterMS),
+		OverlapPolicy: schedule.OverlapPolicy(w.overlapPolicy), OverlapKey: w.overlapKey,
+		MaxQueued:     d.unsigned("max_queued", w.maxQueued),
+		CatchupPolicy: schedule.CatchupPolicy(w.catchupPolicy), CatchupWindowMS: d.unsigned("catchup_window_ms", w.catchupWindowMS),
+		RunTimeoutMS: d.unsigned("run_timeout_ms", w.runTimeoutMS), Priority: w.priority,
+		Input: rawJSON(w.input), ExecutionGrantID: w.grantID.String,
+		Labels: d.labels(w.labels), ManagedBy: w.managedBy.String,
+	}
+}
+
+// eventRow is a row of sqlListEvents.
+type eventRow struct {
+	id, count, revision int64
+	scheduleID, kind    string
+	time, from, to      pgtype.Timestamptz
+	reason, actor, note pgtype.Text
+}
+
+func (w *eventRow) targets() []any {
+	return []any{&w.id, &w.scheduleID, &w.time, &w.kind, &w.from, &w.to, &w.count, &w.reason, &w.actor, &w.note, &w.revision}
+}
+
+func (w *eventRow) event() (schedule.Event, error) {
+	var d decoding
+	return schedule.Event{
+		ID: w.id, ScheduleID: w.scheduleID, Time: d.time("time", w.time), Kind: schedule.EventKind(w.kind),
+		From: d.time("from_at", w.from), To: d.time("to_at", w.to), Count: w.count,
+		Reason: schedule.Reason(w.reason.String), Actor: w.actor.String, Note: w.note.String, Revision: w.revision,
+	}, d.err
+}
+
+// requestRow is a row as requestColumns list it; all of it may be NULL.
+type requestRow struct {
+	key, hash                        []byte
+	state, status, reason, runID     pgtype.Text
+	traceID, errorCode, errorMessage pgtype.Text
+	sent                             pgtype.Bool
+	leaseUntil, createdAt            pgtype.Timestamptz
+}
+
+func (w *requestRow) targets() []any {
+	return []any{
+		&w.key, &w.hash, &w.state, &w.sent, &w.leaseUntil,
+		&w.status, &w.reason, &w.runID, &w.traceID, &w.errorCode, &w.errorMessage, &w.createdAt,
+	}
+}
+
+func (w *requestRow) request() (schedule.ExecutionRequest, error) {
+	var d decoding
+	return schedule.ExecutionRequest{
+		Key: d.key("idempotency_key", w.key), RequestHash: d.key("request_hash", w.hash),
+		Done: w.state.String == stateDone, Sent: w.sent.Bool, LeaseUntil: d.time("lease_until", w.leaseUntil),
+		Outcome: schedule.Outcome{
+			Status: schedule.Status(w.status.String), Reason: schedule.Reason(w.reason.String),
+			RunID: w.runID.String, TraceID: w.traceID.String, ErrorCode: w.errorCode.String, ErrorMessage: w.errorMessage.String,
+		},
+		CreatedAt: d.time("created_at", w.createdAt),
+	}, d.err
+}

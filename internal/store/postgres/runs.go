@@ -1,0 +1,150 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ChangeRun locks one run (its schedule first), hands it to decide and writes
+// the change in one transaction; see registrar.RunStore.
+func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
+	var (
+		after   schedule.Run
+		moved   bool
+		refusal error
+	)
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		refusal = nil
+		input, err := s.readRunForChange(ctx, tx, key, existing)
+		if err != nil {
+			return err
+		}
+		change, err := decide(input)
+		if err != nil {
+			refusal = err
+			return err
+		}
+		if moved, err = writeRunChange(ctx, tx, key, &change); err != nil {
+			return err
+		}
+		subject := key
+		if change.Insert != nil {
+			subject = change.Insert.Key
+		}
+		after, err = oneRun(ctx, tx, sqlGetRun, subject[:])
+		return err
+	})
+	if refusal != nil {
+		return schedule.Run{}, false, refusal // as it is
+	}
+	if err != nil {
+		return schedule.Run{}, false, fmt.Errorf("change run %s: %w", key, err)
+	}
+	return after, moved, nil
+}
+
+func (s *Store) readRunForChange(ctx context.Context, tx pgx.Tx, key, existing schedule.Key) (schedule.RunInput, error) {
+	var input schedule.RunInput
+	schedules, err := collectSchedules(ctx, tx, sqlChangeRunSchedule, key[:])
+	if err != nil {
+		return input, fmt.Errorf("lock schedule: %w", err)
+	}
+	if len(schedules) > 0 {
+		input.Schedule = &schedules[0]
+	}
+	if input.Run, err = oneRun(ctx, tx, sqlChangeRunLock, key[:]); err != nil {
+		return input, fmt.Errorf("lock run: %w", err)
+	}
+	ref := refOf(&input.Run)
+	definitions, err := s.definitionsOf(ctx, tx, map[revisionRef]struct{}{ref: {}})
+	if err != nil {
+		return input, err
+	}
+	input.Definition = definitions[ref]
+	err = each(ctx, tx, []any{new(string), &input.InFlight}, func() error { return nil },
+		sqlCountInFlight, []string{input.Run.OverlapKey})
+	if err != nil {
+		return input, fmt.Errorf("count runs in flight: %w", err)
+	}
+	if existing.IsZero() {
+		return input, nil
+	}
+	found, err := collectRuns(ctx, tx, sqlGetRun, existing[:])
+	if err != nil {
+		return input, fmt.Errorf("look up run %s: %w", existing, err)
+	}
+	if len(found) > 0 {
+		input.Existing = &found[0]
+	}
+	return input, nil
+}
+
+func writeRunChange(ctx context.Context, tx pgx.Tx, key schedule.Key, change *schedule.RunChange) (moved bool, err error) {
+	if change.Settle != nil {
+		settlement := *change.Settle
+		settlement.Key = key
+		keys, err := settleRound(ctx, tx, change.Now, []schedule.Settlement{settlement})
+		if err != nil {
+			return false, err
+		}
+		moved = keys[key]
+	}
+	if change.AskCancel != "" {
+		n, err := affect(ctx, tx, sqlAskCancel, key[:], change.Now, string(change.AskCancel))
+		if err != nil {
+			return false, fmt.Errorf("ask for the cancel: %w", err)
+		}
+		moved = moved || n > 0
+	}
+	if change.Insert != nil {
+		n, err := affect(ctx, tx, sqlInsertRuns, runArgs([]schedule.Run{*change.Insert}, change.Now)...)
+		if err != nil {
+			return false, fmt.Errorf("insert run: %w", err)
+		}
+		moved = moved || n > 0
+	}
+	if err := insertEvents(ctx, tx, change.Events); err != nil {
+		return false, err
+	}
+	if !moved {
+		return false, nil
+	}
+	return true, wakeListeners(ctx, tx)
+}
+
+// GetRun is one run; schedule.ErrNotFound.
+func (s *Store) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
+	run, err := oneRun(ctx, s.pool, sqlGetRun, key[:])
+	if err != nil {
+		return nil, fmt.Errorf("get run %s: %w", key, err)
+	}
+	return &run, nil
+}
+
+// ListRuns is newest run_at first, or the feed of what was updated.
+func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
+	statuses := make([]string, len(f.Statuses))
+	for i, status := range f.Statuses {
+		statuses[i] = string(status)
+	}
+	args := []any{
+		f.ScheduleID, f.UserID, f.WorkflowID, statuses, string(f.Reason), string(f.Trigger),
+		noneOrTime(f.From), noneOrTime(f.To), f.Now,
+	}
+	statement := sqlListRuns
+	if f.UpdatedAfter.IsZero() {
+		args = append(args, noneOrTime(f.AfterRunAt), f.AfterKey[:], f.Limit)
+	} else {
+		statement = sqlListRunsUpdated
+		args = append(args, f.UpdatedAfter, f.UpdatedKey[:], f.Limit)
+	}
+	runs, err := collectRuns(ctx, s.pool, statement, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	return runs, nil
+}

@@ -1,0 +1,282 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ChangeSchedules locks the named schedules, hands them to decide and writes
+// the changes, all in one transaction; see registrar.ScheduleStore.
+func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+	var refusal error
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		refusal = nil
+		if req.Workflow != nil {
+			if err := putWorkflow(ctx, tx, req.Workflow); err != nil {
+				return err
+			}
+		}
+		inputs, known, err := readForChange(ctx, tx, req)
+		if err != nil {
+			return err
+		}
+		changes, err := decide(inputs)
+		if err != nil {
+			refusal = err
+			return err
+		}
+		if len(changes) == 0 {
+			return nil
+		}
+		return writeChanges(ctx, tx, changes, known)
+	})
+	if refusal != nil {
+		return refusal // as it is
+	}
+	if err != nil {
+		return fmt.Errorf("change schedules: %w", err)
+	}
+	return nil
+}
+
+// readForChange locks what there is and returns it in the order asked for; known
+// are the ids that have a row.
+func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (inputs []schedule.ChangeInput, known map[string]bool, err error) {
+	ids := slices.Clone(req.ScheduleIDs)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if _, err := tx.Exec(ctx, sqlChangeGuard, ids); err != nil {
+		return nil, nil, fmt.Errorf("guard new ids: %w", err)
+	}
+	rows, err := collectSchedules(ctx, tx, sqlChangeLock, ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("lock schedules: %w", err)
+	}
+	byID := make(map[string]*schedule.Schedule, len(rows))
+	known = make(map[string]bool, len(rows))
+	for i := range rows {
+		byID[rows[i].ScheduleID], known[rows[i].ScheduleID] = &rows[i], true
+	}
+	var inFlight map[string]int
+	if req.CountInFlight {
+		if inFlight, err = countInFlight(ctx, tx, rows); err != nil {
+			return nil, nil, err
+		}
+	}
+	inputs = make([]schedule.ChangeInput, len(req.ScheduleIDs))
+	for i, id := range req.ScheduleIDs {
+		if row := byID[id]; row != nil {
+			inputs[i] = schedule.ChangeInput{Schedule: row, InFlight: inFlight[row.QualifiedOverlapKey()]}
+		}
+	}
+	return inputs, known, nil
+}
+
+// countInFlight counts by overlap key.
+func countInFlight(ctx context.Context, tx pgx.Tx, rows []schedule.Schedule) (map[string]int, error) {
+	var (
+		key   string
+		count int
+	)
+	counts := make(map[string]int, len(rows))
+	err := each(ctx, tx, []any{&key, &count}, func() error {
+		counts[key] = count
+		return nil
+	}, sqlCountInFlight, column(rows, func(s *schedule.Schedule) string { return s.QualifiedOverlapKey() }))
+	if err != nil {
+		return nil, fmt.Errorf("count runs in flight: %w", err)
+	}
+	return counts, nil
+}
+
+// writeChanges writes in the order of the locks: schedules, then runs.
+func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, known map[string]bool) error {
+	if err := writeRows(ctx, tx, changes, known); err != nil {
+		return err
+	}
+	if err := writeRevisions(ctx, tx, changes); err != nil {
+		return err
+	}
+	if err := endPlanned(ctx, tx, changes); err != nil {
+		return err
+	}
+	for now, runs := range runsByInstant(changes) {
+		if _, err := tx.Exec(ctx, sqlInsertRuns, runArgs(runs, now)...); err != nil {
+			return fmt.Errorf("insert runs: %w", err)
+		}
+	}
+	var events []schedule.Event
+	for i := range changes {
+		events = append(events, eventsOf(changes[i].ScheduleID, changes[i].Events, changes[i].Now)...)
+	}
+	if err := insertEvents(ctx, tx, events); err != nil {
+		return err
+	}
+	return wakeListeners(ctx, tx)
+}
+
+func writeRows(ctx context.Context, tx pgx.Tx, changes []schedule.Change, known map[string]bool) error {
+	var fresh, changed []*schedule.Schedule
+	for i := range changes {
+		switch {
+		case changes[i].Row == nil:
+		case known[changes[i].Row.ScheduleID]:
+			changed = append(changed, changes[i].Row)
+		default:
+			fresh = append(fresh, changes[i].Row)
+		}
+	}
+	if len(fresh) > 0 {
+		slices.SortFunc(fresh, func(a, b *schedule.Schedule) int { return strings.Compare(a.ScheduleID, b.ScheduleID) })
+		if _, err := tx.Exec(ctx, sqlInsertSchedules, scheduleArgs(fresh)...); err != nil {
+			if violates(err, "schedules_pkey") {
+				err = errAgain // created since the lock found none: ask decide again
+			}
+			return fmt.Errorf("insert schedules: %w", err)
+		}
+	}
+	if len(changed) > 0 {
+		if _, err := tx.Exec(ctx, sqlUpdateSchedules, scheduleArgs(changed)...); err != nil {
+			return fmt.Errorf("update schedules: %w", err)
+		}
+	}
+	return nil
+}
+
+func writeRevisions(ctx context.Context, tx pgx.Tx, changes []schedule.Change) error {
+	var (
+		revised     []schedule.Change
+		definitions []string
+	)
+	for i := range changes {
+		if !changes[i].NewRevision || changes[i].Row == nil {
+			continue
+		}
+		raw, err := encodeDefinition(&changes[i].Row.Definition)
+		if err != nil {
+			return fmt.Errorf("encode definition of %s: %w", changes[i].ScheduleID, err)
+		}
+		revised, definitions = append(revised, changes[i]), append(definitions, raw)
+	}
+	if len(revised) == 0 {
+		return nil
+	}
+	type change = schedule.Change
+	_, err := tx.Exec(ctx, sqlInsertRevisions,
+		column(revised, func(c *change) string { return c.Row.ScheduleID }),
+		column(revised, func(c *change) int64 { return c.Row.Revision }),
+		definitions,
+		column(revised, func(c *change) string { return c.Row.WorkflowID }),
+		column(revised, func(c *change) int32 { return c.Row.Version }),
+		column(revised, func(c *change) string { return c.Row.UserID }),
+		column(revised, func(c *change) pgtype.Text { return noneOrText(c.ChangedBy) }),
+		column(revised, func(c *change) pgtype.Timestamptz { return pgtype.Timestamptz{Time: c.Now, Valid: true} }))
+	if err != nil {
+		return fmt.Errorf("insert revisions: %w", err)
+	}
+	return nil
+}
+
+// endPlanned takes back what was only a plan, then ends what is due.
+func endPlanned(ctx context.Context, tx pgx.Tx, changes []schedule.Change) error {
+	type change = schedule.Change
+	var dropping, ending []change
+	for i := range changes {
+		if !changes[i].DropPlannedAfter.IsZero() {
+			dropping = append(dropping, changes[i])
+		}
+		if changes[i].EndDue.To != "" {
+			ending = append(ending, changes[i])
+		}
+	}
+	id := func(c *change) string { return c.ScheduleID }
+	if len(dropping) > 0 {
+		after := column(dropping, func(c *change) pgtype.Timestamptz { return noneOrTime(c.DropPlannedAfter) })
+		if _, err := tx.Exec(ctx, sqlDropPlanned, column(dropping, id), after); err != nil {
+			return fmt.Errorf("drop planned runs: %w", err)
+		}
+	}
+	if len(ending) > 0 {
+		_, err := tx.Exec(ctx, sqlEndPlannedOf, column(ending, id),
+			column(ending, func(c *change) string { return string(c.EndDue.To) }),
+			column(ending, func(c *change) pgtype.Text { return noneOrText(c.EndDue.Reason) }),
+			column(ending, func(c *change) bool { return c.EndRest }),
+			column(ending, func(c *change) pgtype.Timestamptz { return pgtype.Timestamptz{Time: c.Now, Valid: true} }))
+		if err != nil {
+			return fmt.Errorf("end planned runs: %w", err)
+		}
+	}
+	return nil
+}
+
+// GetSchedule is one row, tombstones included.
+func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+	rows, err := collectSchedules(ctx, s.pool, sqlGetSchedule, scheduleID)
+	if err != nil {
+		return nil, fmt.Errorf("get schedule: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("schedule %s: %w", schedule.Quote(scheduleID), schedule.ErrNotFound)
+	}
+	return &rows[0], nil
+}
+
+// ListSchedules is ordered by schedule_id, tombstones excluded.
+func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
+	rows, err := collectSchedules(ctx, s.pool, sqlListSchedules,
+		f.After, f.UserID, f.WorkflowID, f.ManagedBy, f.LabelKey, f.LabelValue, string(f.State), f.Now, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list schedules: %w", err)
+	}
+	return rows, nil
+}
+
+// ListEvents is newest first.
+func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
+	var (
+		row    eventRow
+		events []schedule.Event
+	)
+	err := each(ctx, s.pool, row.targets(), func() error {
+		event, err := row.event()
+		events = append(events, event)
+		return err
+	}, sqlListEvents, scheduleID, beforeID, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	return events, nil
+}
+
+// ListRevisions is newest first.
+func (s *Store) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
+	var (
+		id, raw   string
+		number    int64
+		changedBy pgtype.Text
+		createdAt pgtype.Timestamptz
+		revisions []schedule.Revision
+	)
+	err := each(ctx, s.pool, []any{&id, &number, &raw, &changedBy, &createdAt}, func() error {
+		definition, err := decodeDefinition(raw)
+		if err != nil {
+			return fmt.Errorf("revision %d of %s: %w", number, id, err)
+		}
+		revisions = append(revisions, schedule.Revision{
+			ScheduleID: id, Revision: number, Definition: *definition,
+			ChangedBy: changedBy.String, CreatedAt: createdAt.Time.UTC(),
+		})
+		return nil
+	}, sqlListRevisions, scheduleID, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list revisions: %w", err)
+	}
+	return revisions, nil
+}

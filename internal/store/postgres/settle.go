@@ -1,0 +1,203 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Settle moves runs forward, each where its status allows; moved[i] says
+// whether the i-th did. Settlements of one run apply in their order.
+func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
+	var moved []bool
+	err := s.fenced(ctx, term, func(tx pgx.Tx) error {
+		moved = make([]bool, len(settlements))
+		ended := false
+		for _, round := range rounds(settlements) {
+			keys, err := settleRound(ctx, tx, now, round.settlements)
+			if err != nil {
+				return err
+			}
+			for i, st := range round.settlements {
+				moved[round.places[i]] = keys[st.Key]
+				ended = ended || keys[st.Key] && st.To.Terminal()
+			}
+		}
+		if ended {
+			return wakeListeners(ctx, tx)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("settle runs: %w", err)
+	}
+	return moved, nil
+}
+
+// round is settlements of different runs, and their places in the whole.
+type round struct {
+	settlements []schedule.Settlement
+	places      []int
+}
+
+// rounds parts settlements so that no statement names one run twice, each round
+// sorted by key, the order in which rows are locked.
+func rounds(settlements []schedule.Settlement) []round {
+	var all []round
+	seen := make(map[schedule.Key]int, len(settlements))
+	order := make([]int, len(settlements))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return bytes.Compare(settlements[a].Key[:], settlements[b].Key[:])
+	})
+	for _, i := range order {
+		n := seen[settlements[i].Key]
+		seen[settlements[i].Key]++
+		if n == len(all) {
+			all = append(all, round{})
+		}
+		all[n].settlements = append(all[n].settlements, settlements[i])
+		all[n].places = append(all[n].places, i)
+	}
+	return all
+}
+
+// settleRound settles different runs and returns the keys that moved.
+func settleRound(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) (map[schedule.Key]bool, error) {
+	var forward, renewals []schedule.Settlement
+	for _, st := range settlements {
+		if st.To == schedule.StatusLaunching {
+			renewals = append(renewals, st)
+		} else {
+			forward = append(forward, st)
+		}
+	}
+	moved, err := moveForward(ctx, tx, now, forward)
+	if err != nil {
+		return nil, err
+	}
+	if len(renewals) == 0 {
+		return moved, nil
+	}
+	type settlement = schedule.Settlement
+	renewed, err := keysOf(ctx, tx, sqlSettleRenew, now,
+		column(renewals, func(st *settlement) []byte { return st.Key[:] }),
+		column(renewals, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.ClaimedUntil) }))
+	if err != nil {
+		return nil, fmt.Errorf("renew claims: %w", err)
+	}
+	for key := range renewed {
+		moved[key] = true
+	}
+	return moved, nil
+}
+
+func moveForward(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) (map[schedule.Key]bool, error) {
+	if len(settlements) == 0 {
+		return make(map[schedule.Key]bool), nil
+	}
+	type settlement = schedule.Settlement
+	keys := column(settlements, func(st *settlement) []byte { return st.Key[:] })
+	to := column(settlements, func(st *settlement) string { return string(st.To) })
+	if _, err := tx.Exec(ctx, sqlSettleLastRun, keys, to, column(settlements, launched)); err != nil {
+		return nil, fmt.Errorf("note last runs: %w", err)
+	}
+	moved, err := keysOf(ctx, tx, sqlSettle, now, keys, to,
+		column(settlements, func(st *settlement) pgtype.Text { return noneOrText(st.Reason) }),
+		column(settlements, func(st *settlement) pgtype.Text { return noneOrText(st.RunID) }),
+		column(settlements, func(st *settlement) pgtype.Text { return noneOrText(st.TraceID) }),
+		column(settlements, func(st *settlement) pgtype.Text { return noneOrText(st.ErrorCode) }),
+		column(settlements, func(st *settlement) pgtype.Text { return noneOrText(st.ErrorMessage) }),
+		column(settlements, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.LaunchedAt) }),
+		column(settlements, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.StartedAt) }),
+		column(settlements, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.CompletedAt) }),
+		column(settlements, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.TimeoutAt) }),
+		column(settlements, func(st *settlement) bool { return st.To.Terminal() }))
+	if err != nil {
+		return nil, fmt.Errorf("move runs: %w", err)
+	}
+	return moved, nil
+}
+
+// launched says whether the settlement tells that the executor was called.
+func launched(st *schedule.Settlement) bool {
+	switch st.To {
+	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess:
+		return true
+	case schedule.StatusFailed:
+		return !st.LaunchedAt.IsZero()
+	}
+	return false
+}
+
+// Sweep ends what is past its bound; see worker.FireStore.
+func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
+	var ended []schedule.Ended
+	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
+		var err error
+		if ended, err = s.sweep(ctx, tx, req); err != nil || len(ended) == 0 {
+			return err
+		}
+		var events []schedule.Event
+		for i := range ended {
+			if run := &ended[i].Run; run.Status == schedule.StatusCancelled {
+				events = append(events, cancelTimedOut(run, req.Now))
+			}
+		}
+		if err := insertEvents(ctx, tx, events); err != nil {
+			return err
+		}
+		return wakeListeners(ctx, tx)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sweep runs: %w", err)
+	}
+	return ended, nil
+}
+
+func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req schedule.SweepRequest) ([]schedule.Ended, error) {
+	var (
+		row    runRow
+		before string
+		ended  []schedule.Ended
+		runs   []schedule.Run
+	)
+	err := each(ctx, tx, append(row.targets(), &before), func() error {
+		run, err := row.run()
+		if err != nil { // it has ended, whatever else its row holds
+			s.log.ErrorContext(ctx, "run unreadable", "key", run.Key, "schedule_id", run.ScheduleID, "err", err)
+		}
+		runs = append(runs, run)
+		ended = append(ended, schedule.Ended{Run: run, Before: schedule.Status(before)})
+		return nil
+	}, sqlSweep, req.Now, req.Now.Add(-req.CancelWait), req.Now.Add(-req.RetryFor), req.Limit)
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := s.definitionsOf(ctx, tx, refsOf(runs))
+	if err != nil {
+		return nil, err
+	}
+	for i := range ended {
+		identify(&ended[i].Run, definitions[refOf(&ended[i].Run)])
+	}
+	return ended, nil
+}
+
+// cancelTimedOut says that a run ended although nobody confirmed its cancel: it
+// may still be going on beside the next.
+func cancelTimedOut(run *schedule.Run, now time.Time) schedule.Event {
+	return schedule.Event{
+		ScheduleID: run.ScheduleID, Time: now, Kind: schedule.EventCancelTimedOut, From: run.RunAt, To: run.RunAt, Count: 1,
+		Reason: run.Reason, Note: run.Key.String(), Revision: run.Revision,
+	}
+}

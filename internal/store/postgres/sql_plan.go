@@ -1,0 +1,111 @@
+package postgres
+
+// sqlPlanDue walks schedules_plan_at in order and stops at the limit; rows that
+// others have locked do not count against it. An edit holds a schedule FOR
+// UPDATE, so that a plan never writes over it.
+const sqlPlanDue = `
+SELECT` + scheduleColumns + `
+FROM schedules s
+WHERE s.plan_at <= $1 AND s.deleted_at IS NULL
+	AND (NOT s.paused OR s.paused_until <= $2)
+ORDER BY s.plan_at LIMIT $3
+FOR NO KEY UPDATE SKIP LOCKED`
+
+// sqlPlanLateOwners finds schedules with late rows that sqlPlanDue did not
+// give. Late rows are at the very beginning of schedule_runs_due.
+const sqlPlanLateOwners = `
+SELECT` + scheduleColumns + `
+FROM schedules s
+WHERE s.schedule_id IN (SELECT r.schedule_id FROM schedule_runs r WHERE ` + late + `)
+	AND s.schedule_id <> ALL($3::text[])
+	AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= $2)
+ORDER BY s.schedule_id LIMIT $4
+FOR NO KEY UPDATE SKIP LOCKED`
+
+// late is a Missable row that is later than the grace; $1 = now - grace.
+const late = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < $1 AND r.run_at < $1
+	AND r.trigger = 'schedule' AND r.judged_at IS NULL`
+
+const sqlPlanLateRuns = `
+SELECT` + runColumns + `
+FROM schedule_runs r WHERE ` + late + ` AND r.schedule_id = ANY($2::text[])
+ORDER BY r.run_at, r.idempotency_key`
+
+// sqlInsertRuns: 16 arrays, no query per row. Of 1,000 rows a key that is there
+// already is left as it is.
+const sqlInsertRuns = `
+INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, trigger,
+	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
+	attempt, retry_of, input, priority, trace_id, created_at, updated_at)
+SELECT key, schedule_id, revision, run_at, fire_at, 'PLANNED', trigger,
+	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
+	attempt, retry_of, input, priority, trace_id, coalesce(created_at, $1), $1
+FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::timestamptz[], $6::timestamptz[], $7::text[],
+	$8::text[], $9::text[], $10::boolean[], $11::bigint[], $12::timestamptz[], $13::timestamptz[],
+	$14::integer[], $15::bytea[], $16::text[], $17::integer[], $18::text[], $19::timestamptz[])
+	AS u(key, schedule_id, revision, run_at, fire_at, trigger,
+	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
+	attempt, retry_of, input, priority, trace_id, created_at)
+ON CONFLICT (idempotency_key) DO NOTHING`
+
+// sqlPlanSchedules moves the cursors. The rows are locked, and updated_at is the
+// user's: planning leaves it.
+const sqlPlanSchedules = `
+UPDATE schedules s SET next_run_at = u.next_run_at, plan_at = u.plan_at,
+	backlog_from = u.backlog_from, backlog_until = u.backlog_until,
+	backlog_revision = u.backlog_revision, backlog_at = u.backlog_at, plan_failures = 0,
+	paused = s.paused AND NOT u.end_pause,
+	pause_note = CASE WHEN NOT u.end_pause THEN s.pause_note END,
+	paused_by = CASE WHEN NOT u.end_pause THEN s.paused_by END,
+	paused_until = CASE WHEN NOT u.end_pause THEN s.paused_until END
+FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
+	$6::bigint[], $7::timestamptz[], $8::boolean[])
+	AS u(schedule_id, next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, end_pause)
+WHERE s.schedule_id = u.schedule_id AND s.deleted_at IS NULL`
+
+const sqlPlanFailures = `
+UPDATE schedules s SET plan_at = u.plan_at, plan_failures = u.failures
+FROM unnest($1::text[], $2::timestamptz[], $3::integer[]) AS u(schedule_id, plan_at, failures)
+WHERE s.schedule_id = u.schedule_id AND s.deleted_at IS NULL`
+
+// sqlPlanFire lets late rows fire after all. A claim may have judged one since.
+const sqlPlanFire = `
+UPDATE schedule_runs r SET fire_at = u.fire_at, trigger = u.trigger, judged_at = $1, updated_at = $1
+FROM unnest($2::bytea[], $3::timestamptz[], $4::text[]) AS u(key, fire_at, trigger)
+WHERE r.idempotency_key = u.key AND r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.judged_at IS NULL`
+
+// sqlEndPlanned ends planned rows by key.
+const sqlEndPlanned = `
+UPDATE schedule_runs r SET status = u.status, reason = u.reason, error_code = u.error_code, error_message = u.error_message,
+	waiting_since = NULL, completed_at = $1, updated_at = $1
+FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u(key, status, reason, error_code, error_message)
+WHERE r.idempotency_key = u.key AND r.status = 'PLANNED'
+RETURNING r.idempotency_key`
+
+// Prune: each statement deletes one portion, oldest first.
+
+const sqlPruneRuns = `
+DELETE FROM schedule_runs WHERE idempotency_key IN (
+	SELECT idempotency_key FROM schedule_runs
+	WHERE updated_at < $1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
+	ORDER BY updated_at, idempotency_key LIMIT $2)`
+
+const sqlPruneEvents = `
+DELETE FROM schedule_events WHERE event_id IN (
+	SELECT event_id FROM schedule_events WHERE time < $1 ORDER BY time LIMIT $2)`
+
+const sqlPruneRequests = `
+DELETE FROM execution_requests WHERE idempotency_key IN (
+	SELECT idempotency_key FROM execution_requests
+	WHERE created_at < $1 AND state = 'DONE' ORDER BY created_at LIMIT $2)`
+
+// A tombstone stays while a run of it does: its revisions say whose that is.
+const sqlPruneTombstones = `
+DELETE FROM schedules WHERE schedule_id IN (
+	SELECT s.schedule_id FROM schedules s
+	WHERE s.deleted_at < $1 AND NOT EXISTS (SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id)
+	ORDER BY s.schedule_id LIMIT $2 FOR UPDATE SKIP LOCKED)
+RETURNING schedule_id`
+
+const sqlPruneRevisions = `
+DELETE FROM schedule_revisions WHERE schedule_id = ANY($1::text[])`

@@ -1,0 +1,52 @@
+package postgres
+
+const requestColumns = `
+e.idempotency_key, e.request_hash, e.state, e.sent, e.lease_until,
+e.status, e.reason, e.run_id, e.trace_id, e.error_code, e.error_message, e.created_at`
+
+// sqlBeginRead: three lookups by primary key for each of the keys. It locks
+// nothing: whoever pauses or cancels after this snapshot finds the key recorded,
+// and a check is good for one second.
+const sqlBeginRead = `
+SELECT u.place, r.status, r.reason, r.cancel_requested_at IS NOT NULL, r.cancel_reason,
+	s.deleted_at IS NOT NULL, coalesce(s.paused AND (s.paused_until IS NULL OR s.paused_until > $3), false),
+	` + requestColumns + `
+FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY AS u(key, schedule_id, place)
+LEFT JOIN schedule_runs r ON r.idempotency_key = u.key
+LEFT JOIN schedules s ON s.schedule_id = u.schedule_id
+LEFT JOIN execution_requests e ON e.idempotency_key = u.key
+ORDER BY u.place`
+
+const sqlBeginInsert = `
+INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, ok, status, reason, created_at, updated_at)
+SELECT key, request_hash, state, sent, lease_until, ok, status, reason, $1, $1
+FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::boolean[], $6::timestamptz[], $7::boolean[], $8::text[], $9::text[])
+	AS u(key, request_hash, state, sent, lease_until, ok, status, reason)
+ON CONFLICT (idempotency_key) DO NOTHING`
+
+const sqlBeginAgain = `
+UPDATE execution_requests e SET lease_until = u.lease_until, sent = true, updated_at = $1
+FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, lease_until)
+WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND (e.lease_until IS NULL OR e.lease_until <= $1)`
+
+const sqlFinish = `
+UPDATE execution_requests e SET state = 'DONE', lease_until = NULL, ok = u.ok, status = u.status, reason = u.reason,
+	run_id = u.run_id, trace_id = u.trace_id, error_code = u.error_code, error_message = u.error_message, updated_at = $1
+FROM unnest($2::bytea[], $3::boolean[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
+	AS u(key, ok, status, reason, run_id, trace_id, error_code, error_message)
+WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS'`
+
+const sqlRelease = `
+UPDATE execution_requests SET lease_until = NULL, sent = $2, updated_at = $3
+WHERE idempotency_key = $1 AND state = 'IN_PROGRESS'`
+
+// sqlCloseKey: the hash of a request that was never made is all zero; any
+// request is answered from such a row.
+const sqlCloseKey = `
+INSERT INTO execution_requests (idempotency_key, request_hash, state, ok, status, reason, created_at, updated_at)
+VALUES ($1, $2, 'DONE', false, 'CANCELLED', $3, $4, $4)
+ON CONFLICT (idempotency_key) DO NOTHING`
+
+const sqlGetRequest = `
+SELECT` + requestColumns + `
+FROM execution_requests e WHERE e.idempotency_key = $1`

@@ -1,0 +1,148 @@
+package postgres
+
+const scheduleColumns = `
+s.schedule_id, s.workflow_id, s.version, s.user_id, s.cron_expr, s.interval_ms, s.once_at,
+s.timezone, s.start_at, s.end_at, s.dst, s.jitter_ms,
+s.overlap_policy, s.overlap_key, s.max_queued, s.catchup_policy, s.catchup_window_ms, s.run_timeout_ms, s.priority,
+s.input, s.execution_grant_id, s.labels, s.managed_by,
+s.revision, s.revised_at, s.next_run_at, s.plan_at,
+s.backlog_from, s.backlog_until, s.backlog_revision, s.backlog_at, s.plan_failures,
+s.paused, s.pause_note, s.paused_by, s.paused_until,
+s.last_run_at, s.created_at, s.updated_at, s.deleted_at`
+
+// scheduleRows are whole rows as scheduleArgs binds them.
+const scheduleRows = `unnest(
+	$1::text[], $2::text[], $3::integer[], $4::text[], $5::text[], $6::bigint[], $7::timestamptz[],
+	$8::text[], $9::timestamptz[], $10::timestamptz[], $11::text[], $12::bigint[],
+	$13::text[], $14::text[], $15::bigint[], $16::text[], $17::bigint[], $18::bigint[], $19::integer[],
+	$20::text[], $21::text[], $22::text[], $23::text[],
+	$24::bigint[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[],
+	$28::timestamptz[], $29::timestamptz[], $30::bigint[], $31::timestamptz[], $32::integer[],
+	$33::boolean[], $34::text[], $35::text[], $36::timestamptz[],
+	$37::integer[], $38::timestamptz[], $39::timestamptz[], $40::timestamptz[], $41::timestamptz[]
+) AS u(
+	schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
+	timezone, start_at, end_at, dst, jitter_ms,
+	overlap_policy, overlap_key, max_queued, catchup_policy, catchup_window_ms, run_timeout_ms, priority,
+	input, execution_grant_id, labels, managed_by,
+	revision, revised_at, next_run_at, plan_at,
+	backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
+	paused, pause_note, paused_by, paused_until,
+	shard, last_run_at, created_at, updated_at, deleted_at)`
+
+// sqlChangeGuard keeps two creations of one new id apart: there is no row to
+// lock yet. Stripes, because the lock table is small.
+const sqlChangeGuard = `
+SELECT pg_advisory_xact_lock(1128354380, stripe)
+FROM (SELECT DISTINCT hashtext(id) & 255 AS stripe FROM unnest($1::text[]) AS id ORDER BY 1) AS stripes`
+
+const sqlChangeLock = `
+SELECT` + scheduleColumns + `
+FROM schedules s WHERE s.schedule_id = ANY($1::text[])
+ORDER BY s.schedule_id FOR UPDATE`
+
+const sqlCountInFlight = `
+SELECT overlap_key, count(*) FROM schedule_runs
+WHERE overlap_key = ANY($1::text[]) AND status IN ('LAUNCHING','ENQUEUED','STARTED')
+GROUP BY overlap_key`
+
+const sqlInsertSchedules = `
+INSERT INTO schedules (
+	schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
+	timezone, start_at, end_at, dst, jitter_ms,
+	overlap_policy, overlap_key, max_queued, catchup_policy, catchup_window_ms, run_timeout_ms, priority,
+	input, execution_grant_id, labels, managed_by,
+	revision, revised_at, next_run_at, plan_at,
+	backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
+	paused, pause_note, paused_by, paused_until,
+	shard, last_run_at, created_at, updated_at, deleted_at)
+SELECT
+	schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
+	timezone, start_at, end_at, dst, jitter_ms,
+	overlap_policy, overlap_key, max_queued, catchup_policy, catchup_window_ms, run_timeout_ms, priority,
+	input, execution_grant_id, labels::jsonb, managed_by,
+	revision, revised_at, next_run_at, plan_at,
+	backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
+	paused, pause_note, paused_by, paused_until,
+	shard, last_run_at, created_at, updated_at, deleted_at
+FROM ` + scheduleRows
+
+const sqlUpdateSchedules = `
+UPDATE schedules s SET
+	workflow_id = u.workflow_id, version = u.version, user_id = u.user_id,
+	cron_expr = u.cron_expr, interval_ms = u.interval_ms, once_at = u.once_at,
+	timezone = u.timezone, start_at = u.start_at, end_at = u.end_at, dst = u.dst, jitter_ms = u.jitter_ms,
+	overlap_policy = u.overlap_policy, overlap_key = u.overlap_key, max_queued = u.max_queued,
+	catchup_policy = u.catchup_policy, catchup_window_ms = u.catchup_window_ms,
+	run_timeout_ms = u.run_timeout_ms, priority = u.priority,
+	input = u.input, execution_grant_id = u.execution_grant_id, labels = u.labels::jsonb, managed_by = u.managed_by,
+	revision = u.revision, revised_at = u.revised_at, next_run_at = u.next_run_at, plan_at = u.plan_at,
+	backlog_from = u.backlog_from, backlog_until = u.backlog_until, backlog_revision = u.backlog_revision,
+	backlog_at = u.backlog_at, plan_failures = u.plan_failures,
+	paused = u.paused, pause_note = u.pause_note, paused_by = u.paused_by, paused_until = u.paused_until,
+	shard = u.shard, last_run_at = u.last_run_at, created_at = u.created_at, updated_at = u.updated_at,
+	deleted_at = u.deleted_at
+FROM ` + scheduleRows + `
+WHERE s.schedule_id = u.schedule_id`
+
+// A revision is immutable: writing one again changes nothing.
+const sqlInsertRevisions = `
+INSERT INTO schedule_revisions (schedule_id, revision, definition, workflow_id, version, user_id, changed_by, created_at)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::text[], $8::timestamptz[])
+ON CONFLICT (schedule_id, revision) DO NOTHING`
+
+const sqlDropPlanned = `
+DELETE FROM schedule_runs r USING unnest($1::text[], $2::timestamptz[]) AS u(schedule_id, after)
+WHERE r.schedule_id = u.schedule_id AND r.run_at > u.after
+	AND r.status = 'PLANNED' AND r.trigger IN ('schedule','catchup')`
+
+const sqlEndPlannedOf = `
+UPDATE schedule_runs r SET status = u.status, reason = u.reason, waiting_since = NULL,
+	completed_at = u.now, updated_at = u.now
+FROM unnest($1::text[], $2::text[], $3::text[], $4::boolean[], $5::timestamptz[]) AS u(schedule_id, status, reason, rest, now)
+WHERE r.schedule_id = u.schedule_id AND r.status = 'PLANNED' AND (u.rest OR r.trigger IN ('schedule','catchup'))`
+
+const sqlInsertEvents = `
+INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)
+SELECT schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision
+FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::timestamptz[], $5::timestamptz[],
+	$6::bigint[], $7::text[], $8::text[], $9::text[], $10::bigint[])
+	WITH ORDINALITY AS u(schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision, place)
+ORDER BY place`
+
+const sqlGetSchedule = `
+SELECT` + scheduleColumns + `
+FROM schedules s WHERE s.schedule_id = $1`
+
+const sqlListSchedules = `
+SELECT` + scheduleColumns + `
+FROM schedules s
+WHERE s.deleted_at IS NULL AND s.schedule_id > $1
+	AND ($2 = '' OR s.user_id = $2)
+	AND ($3 = '' OR s.workflow_id = $3)
+	AND ($4 = '' OR s.managed_by = $4)
+	AND ($5 = '' OR s.labels ->> $5 = $6)
+	AND CASE $7
+		WHEN 'paused' THEN s.paused AND (s.paused_until IS NULL OR s.paused_until > $8)
+		WHEN 'exhausted' THEN s.next_run_at IS NULL
+		WHEN 'active' THEN s.next_run_at IS NOT NULL AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > $8))
+		ELSE true
+	END
+ORDER BY s.schedule_id LIMIT $9`
+
+const sqlListEvents = `
+SELECT event_id, schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision
+FROM schedule_events
+WHERE schedule_id = $1 AND ($2 = 0 OR event_id < $2)
+ORDER BY event_id DESC LIMIT $3`
+
+const sqlListRevisions = `
+SELECT schedule_id, revision, definition, changed_by, created_at
+FROM schedule_revisions
+WHERE schedule_id = $1 AND ($2 = 0 OR revision < $2)
+ORDER BY revision DESC LIMIT $3`
+
+const sqlDefinitions = `
+SELECT d.schedule_id, d.revision, d.definition
+FROM unnest($1::text[], $2::bigint[]) AS u(schedule_id, revision)
+JOIN schedule_revisions d ON d.schedule_id = u.schedule_id AND d.revision = u.revision`

@@ -1,0 +1,83 @@
+package postgres
+
+// forward are Status.Predecessors as pairs (to, from), and the heartbeat. A
+// test compares them.
+const forward = `
+	('ENQUEUED','LAUNCHING'),
+	('STARTED','LAUNCHING'), ('STARTED','ENQUEUED'), ('STARTED','STARTED'),
+	('SUCCESS','LAUNCHING'), ('SUCCESS','ENQUEUED'), ('SUCCESS','STARTED'),
+	('FAILED','PLANNED'), ('FAILED','LAUNCHING'), ('FAILED','ENQUEUED'), ('FAILED','STARTED'),
+	('SKIPPED','PLANNED'), ('SKIPPED','LAUNCHING'),
+	('CANCELLED','PLANNED'), ('CANCELLED','LAUNCHING'), ('CANCELLED','ENQUEUED'), ('CANCELLED','STARTED')`
+
+// sqlSettleLastRun comes before the runs are moved, as schedules are locked
+// before runs, and so judges with the same guard which ones will move.
+const sqlSettleLastRun = `
+WITH launched AS (
+	SELECT r.schedule_id, max(r.run_at) AS run_at
+	FROM unnest($1::bytea[], $2::text[], $3::boolean[]) AS u(key, status, launched)
+	JOIN schedule_runs r ON r.idempotency_key = u.key
+	WHERE u.launched AND (u.status, r.status) IN (` + forward + `)
+	GROUP BY r.schedule_id
+), locked AS (
+	SELECT s.schedule_id, l.run_at FROM launched l JOIN schedules s ON s.schedule_id = l.schedule_id
+	WHERE s.last_run_at IS NULL OR s.last_run_at < l.run_at
+	ORDER BY s.schedule_id FOR NO KEY UPDATE OF s
+)
+UPDATE schedules s SET last_run_at = greatest(s.last_run_at, l.run_at)
+FROM locked l WHERE s.schedule_id = l.schedule_id`
+
+// sqlSettle moves runs forward. A heartbeat keeps the first started_at.
+const sqlSettle = `
+UPDATE schedule_runs r SET status = u.status,
+	reason = coalesce(u.reason, r.reason), run_id = coalesce(u.run_id, r.run_id), trace_id = coalesce(u.trace_id, r.trace_id),
+	error_code = coalesce(u.error_code, r.error_code), error_message = coalesce(u.error_message, r.error_message),
+	launched_at = coalesce(u.launched_at, r.launched_at),
+	started_at = CASE WHEN r.status = 'STARTED' THEN coalesce(r.started_at, u.started_at) ELSE coalesce(u.started_at, r.started_at) END,
+	completed_at = CASE WHEN u.terminal THEN coalesce(u.completed_at, $1) ELSE r.completed_at END,
+	timeout_at = coalesce(u.timeout_at, r.timeout_at),
+	claimed_until = NULL, waiting_since = NULL, updated_at = $1
+FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+	$9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::boolean[])
+	AS u(key, status, reason, run_id, trace_id, error_code, error_message,
+	launched_at, started_at, completed_at, timeout_at, terminal)
+WHERE r.idempotency_key = u.key AND (u.status, r.status) IN (` + forward + `)
+RETURNING r.idempotency_key`
+
+// sqlSettleRenew is a settlement to LAUNCHING.
+const sqlSettleRenew = `
+UPDATE schedule_runs r SET claimed_until = coalesce(u.claimed_until, r.claimed_until), updated_at = $1
+FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, claimed_until)
+WHERE r.idempotency_key = u.key AND r.status = 'LAUNCHING'
+RETURNING r.idempotency_key`
+
+// sqlSweep ends what is past its bound: by a cancel that nobody confirmed, else
+// by time. "past" finds the keys through three partial indexes; the row as it is
+// once locked decides how it ends.
+const sqlSweep = `
+WITH past AS (
+	(SELECT idempotency_key FROM schedule_runs
+	WHERE status IN ('LAUNCHING','ENQUEUED','STARTED') AND timeout_at <= $1 ORDER BY timeout_at LIMIT $4)
+	UNION
+	(SELECT idempotency_key FROM schedule_runs
+	WHERE status IN ('LAUNCHING','ENQUEUED','STARTED') AND cancel_requested_at <= $2 ORDER BY cancel_requested_at LIMIT $4)
+	UNION
+	(SELECT r.idempotency_key FROM schedule_runs r LEFT JOIN execution_requests e ON e.idempotency_key = r.idempotency_key
+	WHERE r.status = 'LAUNCHING' AND r.claimed_at <= $3 AND NOT coalesce(e.sent, false) LIMIT $4)
+), locked AS (
+	SELECT r.idempotency_key, r.status AS before, CASE
+		WHEN r.cancel_requested_at <= $2 THEN coalesce(r.cancel_reason, 'cancelled')
+		WHEN r.status <> 'LAUNCHING' AND r.timeout_at <= $1 THEN 'timeout'
+		WHEN r.status = 'LAUNCHING' AND r.claimed_at <= $3 AND NOT coalesce(e.sent, false) THEN 'launch_unavailable'
+		WHEN r.status = 'LAUNCHING' AND r.timeout_at <= $1 THEN 'lost'
+		END AS reason, coalesce(r.cancel_requested_at <= $2, false) AS cancelled
+	FROM past JOIN schedule_runs r ON r.idempotency_key = past.idempotency_key
+	LEFT JOIN execution_requests e ON e.idempotency_key = r.idempotency_key
+	WHERE r.status IN ('LAUNCHING','ENQUEUED','STARTED')
+	ORDER BY r.idempotency_key LIMIT $4 FOR UPDATE OF r SKIP LOCKED
+)
+UPDATE schedule_runs r SET status = CASE WHEN l.cancelled THEN 'CANCELLED' ELSE 'FAILED' END, reason = l.reason,
+	completed_at = $1, claimed_until = NULL, updated_at = $1
+FROM locked l
+WHERE r.idempotency_key = l.idempotency_key AND l.reason IS NOT NULL AND r.status IN ('LAUNCHING','ENQUEUED','STARTED')
+RETURNING` + runColumns + `, l.before`

@@ -1,0 +1,155 @@
+// Package postgres is step 3 of a slot's life on Postgres: rows, cursor and
+// verdicts, each method one transaction. Package storetest says what it must
+// keep to; its twin in package sqlite has the same files in the same order.
+//
+// Locks are taken in one order everywhere, so that nothing waits in a circle:
+// leaders, schedules (by id), schedule_runs (by key), execution_requests. What
+// still collides is tried again (transaction.go). The level is READ COMMITTED:
+// whatever is decided on is read by a statement of its own after its locks are
+// held, and every UPDATE of a run names the statuses that it may leave.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/carillon/carillon/schema"
+)
+
+// Options are the choices of Open. The zero value is good.
+type Options struct {
+	Logger   *slog.Logger // nil: nothing is logged
+	MaxConns int          // 0: the DSN's pool_max_conns, else 16
+}
+
+// Store keeps everything in one Postgres database. It is safe for use by many
+// goroutines.
+type Store struct {
+	pool        *pgxpool.Pool
+	log         *slog.Logger
+	definitions definitionCache
+
+	clockMu sync.RWMutex
+	clock   reading
+}
+
+// Open connects. It neither migrates nor checks the schema.
+func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
+	config, err := poolConfig(dsn, opts)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open Postgres pool: %w", err)
+	}
+	s := &Store{pool: pool, log: opts.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.log = s.log.With("component", "store")
+	if _, err := s.MeasureClock(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open Postgres: %w", err)
+	}
+	return s, nil
+}
+
+const (
+	defaultMaxConns = 16
+	connLifetime    = time.Hour
+	connectTimeout  = 5 * time.Second
+)
+
+// limits bound what a stuck statement, lock or client can hold up. jit: its
+// compiling takes longer than any statement here.
+var limits = map[string]string{
+	"statement_timeout":                   "5s",
+	"lock_timeout":                        "2s",
+	"idle_in_transaction_session_timeout": "10s",
+	"jit":                                 "off",
+	"application_name":                    "carillon",
+}
+
+func poolConfig(dsn string, opts Options) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("read Postgres DSN: %w", err)
+	}
+	switch {
+	case opts.MaxConns > 0:
+		config.MaxConns = int32(min(opts.MaxConns, 10_000))
+	case !strings.Contains(dsn, "pool_max_conns"):
+		config.MaxConns = defaultMaxConns
+	}
+	// All connections opened at one start must not end in one second an hour
+	// later. (No lock is held on a pooled connection: the leader's has its own.)
+	config.MaxConnLifetime, config.MaxConnLifetimeJitter = connLifetime, connLifetime/4
+	config.PingTimeout = connectTimeout
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	for name, value := range limits {
+		if _, chosen := config.ConnConfig.RuntimeParams[name]; !chosen {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	return config, nil
+}
+
+// Close ends every connection. It waits for calls under way.
+func (s *Store) Close() error {
+	s.pool.Close()
+	return nil
+}
+
+// Migrate brings the database to this binary's schema, without the limits on
+// statements; it returns how many migrations ran.
+func (s *Store) Migrate(ctx context.Context) (int, error) {
+	db := stdlib.OpenDB(*s.unlimited())
+	defer db.Close()
+	return schema.Migrate(ctx, db, schema.Postgres)
+}
+
+// CheckSchema answers schema.ErrUnknownSchema unless the database is exactly
+// at this binary's schema.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	db := stdlib.OpenDB(*s.unlimited())
+	defer db.Close()
+	return schema.Check(ctx, db, schema.Postgres)
+}
+
+// unlimited is the configuration of a connection outside the pool.
+func (s *Store) unlimited() *pgx.ConnConfig {
+	config := s.pool.Config().ConnConfig.Copy()
+	for name := range limits {
+		if strings.HasSuffix(name, "_timeout") {
+			delete(config.RuntimeParams, name)
+		}
+	}
+	return config
+}
+
+// Ping says whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("ping Postgres: %w", err)
+	}
+	return nil
+}
+
+// Heartbeat notes that a worker process is alive, by the database's clock.
+func (s *Store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
+	if _, err := s.pool.Exec(ctx, sqlHeartbeat, workerID, startedAt); err != nil {
+		return fmt.Errorf("note worker %s: %w", workerID, err)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// The SQLSTATEs that are acted on.
+const (
+	stateUniqueViolation      = "23505"
+	stateSerializationFailure = "40001"
+	stateDeadlock             = "40P01"
+	stateLockTimeout          = "55P03"
+)
+
+// errAgain asks for the transaction to be run again: another one came between.
+var errAgain = errors.New("another transaction came between")
+
+const (
+	tries    = 6
+	firstGap = 4 * time.Millisecond
+	lastGap  = 250 * time.Millisecond
+)
+
+// transact runs fn in a transaction, and again after a deadlock, a lock timeout
+// or errAgain.
+func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	gap := backoff.NewExponentialBackOff()
+	gap.InitialInterval, gap.MaxInterval = firstGap, lastGap
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := pgx.BeginFunc(ctx, s.pool, fn)
+		if err != nil && !transient(err) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(gap), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(0))
+	return err
+}
+
+// fenced is transact for a worker: the first statement proves that term still
+// leads, and keeps it so until the transaction ends.
+func (s *Store) fenced(ctx context.Context, term schedule.Term, fn func(tx pgx.Tx) error) error {
+	if term == (schedule.Term{}) {
+		return fmt.Errorf("no term was given: %w", schedule.ErrFenced)
+	}
+	return s.transact(ctx, func(tx pgx.Tx) error {
+		var found int
+		err := tx.QueryRow(ctx, sqlFence, term.Shard, term.Holder, term.Epoch).Scan(&found)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("shard %d, epoch %d: %w", term.Shard, term.Epoch, schedule.ErrFenced)
+		}
+		if err != nil {
+			return fmt.Errorf("check epoch: %w", err)
+		}
+		return fn(tx)
+	})
+}
+
+func transient(err error) bool {
+	switch stateOf(err) {
+	case stateSerializationFailure, stateDeadlock, stateLockTimeout:
+		return true
+	}
+	return errors.Is(err, errAgain) || pgconn.SafeToRetry(err)
+}
+
+// violates says whether err is a violation of the named unique index.
+func violates(err error, index string) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == stateUniqueViolation && refused.ConstraintName == index
+}
+
+func stateOf(err error) string {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	return ""
+}
+
+// affect runs a statement that changes rows and returns how many.
+func affect(ctx context.Context, tx pgx.Tx, statement string, args ...any) (int, error) {
+	tag, err := tx.Exec(ctx, statement, args...)
+	return int(tag.RowsAffected()), err
+}
+
+// keysOf runs a statement that returns keys.
+func keysOf(ctx context.Context, tx pgx.Tx, statement string, args ...any) (map[schedule.Key]bool, error) {
+	rows, err := tx.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	keys := make(map[schedule.Key]bool)
+	var raw []byte
+	_, err = pgx.ForEachRow(rows, []any{&raw}, func() error {
+		keys[schedule.Key(raw)] = true
+		return nil
+	})
+	return keys, err
+}

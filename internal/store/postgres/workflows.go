@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// PutWorkflow stores a version; the same one again is no write.
+func (s *Store) PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) error {
+	err := s.transact(ctx, func(tx pgx.Tx) error { return putWorkflow(ctx, tx, w) })
+	if err != nil {
+		return fmt.Errorf("put workflow: %w", err)
+	}
+	return nil
+}
+
+func putWorkflow(ctx context.Context, tx pgx.Tx, w *schedule.WorkflowVersion) error {
+	inserted, err := affect(ctx, tx, sqlPutWorkflow, w.WorkflowID, w.Version, string(w.DAG), w.Hash[:], w.CreatedAt)
+	if err != nil {
+		return fmt.Errorf("insert workflow version: %w", err)
+	}
+	if inserted > 0 {
+		return nil
+	}
+	var hash []byte
+	if err := tx.QueryRow(ctx, sqlWorkflowHash, w.WorkflowID, w.Version).Scan(&hash); err != nil {
+		return fmt.Errorf("read workflow version: %w", err)
+	}
+	if string(hash) != string(w.Hash[:]) {
+		return schedule.Explain(schedule.ErrExists,
+			"version %d of workflow %s is stored with another DAG; give the new one a new version", w.Version, w.WorkflowID)
+	}
+	return nil
+}
+
+// GetWorkflow is one version with its DAG; schedule.ErrNotFound.
+func (s *Store) GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
+	found, err := s.workflows(ctx, sqlGetWorkflow, workflowID, version)
+	if err != nil {
+		return nil, fmt.Errorf("get workflow: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, unknownWorkflow(workflowID, version)
+	}
+	return &found[0], nil
+}
+
+// ListWorkflows is newest version first, without the DAGs.
+func (s *Store) ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error) {
+	found, err := s.workflows(ctx, sqlListWorkflows, workflowID, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list workflows: %w", err)
+	}
+	return found, nil
+}
+
+func (s *Store) workflows(ctx context.Context, statement string, args ...any) ([]schedule.WorkflowVersion, error) {
+	var (
+		w         schedule.WorkflowVersion
+		dag       string
+		hash      []byte
+		createdAt pgtype.Timestamptz
+		found     []schedule.WorkflowVersion
+	)
+	err := each(ctx, s.pool, []any{&w.WorkflowID, &w.Version, &dag, &hash, &createdAt}, func() error {
+		w.DAG = nil
+		if dag != "" {
+			w.DAG = []byte(dag)
+		}
+		copy(w.Hash[:], hash)
+		w.CreatedAt = createdAt.Time.UTC()
+		found = append(found, w)
+		return nil
+	}, statement, args...)
+	return found, err
+}
+
+// LoadDAG is the DAG as it was sent; schedule.ErrNotFound.
+func (s *Store) LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error) {
+	var dag string
+	err := s.pool.QueryRow(ctx, sqlLoadDAG, workflowID, version).Scan(&dag)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, unknownWorkflow(workflowID, version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load DAG: %w", err)
+	}
+	return []byte(dag), nil
+}
+
+func unknownWorkflow(workflowID string, version int32) error {
+	return fmt.Errorf("version %d of workflow %s: %w", version, schedule.Quote(workflowID), schedule.ErrNotFound)
+}
