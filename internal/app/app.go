@@ -32,8 +32,6 @@ type Options struct {
 	Migrate bool
 	// Reflection offers gRPC reflection, for people with grpcurl.
 	Reflection bool
-	// Prepare runs once everything stands, before anything is served.
-	Prepare func(ctx context.Context, r *registrar.Registrar) error
 }
 
 // App is one process with its roles.
@@ -92,11 +90,6 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	if err := a.buildServers(ctx, reg, o.Reflection); err != nil {
 		return nil, err
 	}
-	if o.Prepare != nil {
-		if err := o.Prepare(ctx, reg); err != nil {
-			return nil, err
-		}
-	}
 	return a, nil
 }
 
@@ -126,6 +119,10 @@ func (a *App) HTTPAddr() string { return a.httpLis.Addr().String() }
 
 // GRPCAddr is the bound address of gRPC.
 func (a *App) GRPCAddr() string { return a.grpcLis.Addr().String() }
+
+// Conn is a connection to this process' own gRPC services; calls wait until
+// Run serves them if they ask to.
+func (a *App) Conn() grpc.ClientConnInterface { return a.conn }
 
 func (a *App) publicURL() string {
 	if a.cfg.PublicURL != "" {

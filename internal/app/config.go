@@ -246,6 +246,14 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
+// CheckServe refuses what only dev may do.
+func (c *Config) CheckServe() error {
+	if c.Has("launcher") && c.Executor == "local" && !c.AllowLocalExecutor {
+		return errors.New("EXECUTOR: local runs commands on this machine; outside dev say so with ALLOW_LOCAL_EXECUTOR=true")
+	}
+	return nil
+}
+
 func (c *Config) bounds() []error {
 	var problems []error
 	v := reflect.ValueOf(c).Elem()

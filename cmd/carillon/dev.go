@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon/carillon/docs/examples"
+	"github.com/carillon/carillon/internal/app"
+)
+
+// devSettings are what makes one machine enough.
+var devSettings = map[string]any{
+	"executor":             "local",
+	"allow_local_executor": "true",
+	"log_format":           "text",
+}
+
+func newDevCommand() *cobra.Command {
+	var withExamples bool
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Everything in one process: SQLite inside, all roles, workflows run on this machine",
+		Long: "Starts all roles with SQLite in DATA_DIR and the local executor, and deploys the example workflows.\n" +
+			"REST and gRPC are open on loopback. End it with Ctrl-C; what it kept is in DATA_DIR (./.carillon).",
+		Example: "  carillon dev\n  carillon run list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := app.Load(cmd.Flags(), devSettings)
+			if err != nil {
+				return err
+			}
+			log := app.NewLogger(cmd.ErrOrStderr(), cfg)
+			a, err := app.New(cmd.Context(), cfg, app.Options{Logger: log, Migrate: true, Reflection: true})
+			if err != nil {
+				return err
+			}
+			g, ctx := errgroup.WithContext(cmd.Context())
+			g.Go(func() error { return a.Run(ctx) })
+			if withExamples {
+				g.Go(func() error { return deployExamples(ctx, a, cmd.OutOrStdout()) })
+			}
+			return closing(a, g.Wait())
+		},
+	}
+	app.Flags(cmd.Flags())
+	cmd.Flags().BoolVar(&withExamples, "examples", true, "deploy the example workflows")
+	return cmd
+}
+
+// deployExamples deploys the workflows of docs/examples as user dev. Doing it
+// at every start changes nothing.
+func deployExamples(ctx context.Context, a *app.App, out io.Writer) error {
+	deployed, err := examples.Deploy(ctx, a.Conn(), "dev")
+	if err != nil {
+		return fmt.Errorf("deploy the examples: %w", err)
+	}
+	fmt.Fprintf(out, "\nCarillon is up.\n  REST     http://%s/v1/schedules\n  metrics  http://%s/metrics\n  gRPC     %s\n\n", a.HTTPAddr(), a.HTTPAddr(), a.GRPCAddr())
+	fmt.Fprintf(out, "%d example schedules are deployed. In another terminal:\n  carillon schedule list\n  carillon run list\n  carillon run watch\n\n", deployed)
+	return nil
+}
