@@ -135,7 +135,8 @@ func (r *rig) bring(run schedule.Run, to schedule.Status, edits ...func(*schedul
 	if r.term.Epoch == 0 {
 		r.lead()
 	}
-	r.hold(slices.Contains(launched(r.claim()), run.Key), "the run that was added is claimed")
+	patient := func(req *schedule.ClaimRequest) { req.Grace = 1000 * time.Hour }
+	r.hold(slices.Contains(launched(r.claim(patient)), run.Key), "the run that was added is claimed")
 	if to != schedule.StatusLaunching {
 		settlement := schedule.Settlement{Key: run.Key, To: to}
 		for _, edit := range edits {

@@ -31,7 +31,12 @@
 // and those that have late rows: Missable ones whose lateness is more than
 // Grace. It attaches the late rows, oldest first, and the definition of an older
 // backlog. It writes the decisions and does not touch what is the user's, such
-// as updated_at.
+// as updated_at. A decision that counts a failure comes from a planner that may
+// not know the schedule's place: only plan_at, the count and the events are
+// written then.
+//
+// Prune deletes what has ended and is old. A tombstone stays while runs of it
+// are left, because a run is read with its revision.
 //
 // Claim takes what is due (fire_at not after Now), on-time rows before catch-up
 // and backfill, then by priority, fire_at, run_at and key, never more than

@@ -13,6 +13,7 @@ var plans = []check{
 	{"schedules that stand still, are exhausted or deleted do not come", planPassesOver},
 	{"a schedule whose pause has run out comes, and its pause can be ended", planEndsPause},
 	{"a decision is written whole, and nothing of the user's is touched", planWritesDecision},
+	{"a decision that counts a failure puts off the next look and keeps the rest", planQuarantines},
 	{"a schedule runs out of slots", planExhausts},
 	{"a key that is there already is respected", planRespectsKeys},
 	{"candidates without a decision stay as they are", planWithoutDecision},
@@ -142,7 +143,7 @@ func planEndsPause(r *rig) {
 
 func planWritesDecision(r *rig) {
 	r.lead()
-	s := r.create("nightly", planAt(r.at(-time.Minute)), func(s *schedule.Schedule) { s.LastRunAt = r.at(-time.Hour) })
+	s := r.create("nightly", planAt(r.at(-time.Minute)), func(s *schedule.Schedule) { s.LastRunAt, s.PlanFailures = r.at(-time.Hour), 3 })
 	other := r.create("other", planAt(r.now))
 	rows := []schedule.Run{r.slot(s, r.at(10*time.Second)), r.slot(s, r.at(20*time.Second), func(run *schedule.Run) {
 		run.FireAt = r.at(19 * time.Second)
@@ -154,7 +155,7 @@ func planWritesDecision(r *rig) {
 		d := keep(c)
 		if c.Schedule.ScheduleID == s.ScheduleID {
 			d.Rows, d.Events, d.Backlog = rows, []schedule.Event{event}, backlog
-			d.NextRunAt, d.PlanAt, d.Failures = r.at(30*time.Second), r.at(25*time.Second), 2
+			d.NextRunAt, d.PlanAt, d.Failures = r.at(30*time.Second), r.at(25*time.Second), 0
 		}
 		return d
 	})
@@ -164,13 +165,31 @@ func planWritesDecision(r *rig) {
 	equal(r, "rows", r.runsOf(s), rows)
 
 	want := s
-	want.NextRunAt, want.PlanAt, want.Backlog, want.PlanFailures = r.at(30*time.Second), r.at(25*time.Second), backlog, 2
+	want.NextRunAt, want.PlanAt, want.Backlog, want.PlanFailures = r.at(30*time.Second), r.at(25*time.Second), backlog, 0
 	equal(r, "schedules", r.row(s), want)
 	equal(r, "schedules that were kept", r.row(other), other)
 	events := r.eventsOf(s)
 	r.hold(len(events) == 1, "one event is written, got %d", len(events))
 	event.ID = events[0].ID
 	equal(r, "events", events[0], event)
+}
+
+// planQuarantines has a planner that could not read the schedule and knows
+// neither its cursor nor its backlog: both must be there when it is read again.
+func planQuarantines(r *rig) {
+	r.lead()
+	s := r.create("broken", planAt(r.now), func(s *schedule.Schedule) {
+		s.Backlog = schedule.Backlog{From: r.at(-time.Hour), Until: r.now, Revision: 1}
+	})
+	event := schedule.Event{ScheduleID: s.ScheduleID, Time: r.now, Kind: schedule.EventPlanFailed, Note: awkward}
+	result, _ := r.plan(func(c schedule.PlanCandidate) *schedule.PlanDecision {
+		return &schedule.PlanDecision{ScheduleID: s.ScheduleID, Failures: 2, PlanAt: r.at(time.Hour), Events: []schedule.Event{event}}
+	})
+	equal(r, "schedules that could not be planned", result.Failed, []string{s.ScheduleID})
+	want := s
+	want.PlanAt, want.PlanFailures = r.at(time.Hour), 2
+	equal(r, "schedules", r.row(s), want)
+	r.hold(len(r.eventsOf(s)) == 1, "the failure is in its log")
 }
 
 func planExhausts(r *rig) {
@@ -222,7 +241,7 @@ func planWithoutDecision(r *rig) {
 func planShowsSchedule(r *rig) {
 	r.lead()
 	s := r.fullSchedule("full")
-	s.DeletedAt, s.Pause.Until = time.Time{}, r.now
+	s.DeletedAt, s.Pause.Until, s.Backlog.Revision = time.Time{}, r.now, s.Revision
 	r.change(schedule.Change{Row: &s, NewRevision: true})
 	seen := r.look()
 	r.hold(len(seen) == 1, "the schedule comes, got %d", len(seen))

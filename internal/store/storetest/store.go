@@ -59,6 +59,15 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "sweep", checks: sweeps},
 		{name: "requests", checks: requests, shared: true},
 		{name: "request checks", checks: requestChecks},
+		{name: "fence", checks: fences},
+		{name: "leaders", checks: leaders, shared: true},
+		{name: "workflows", checks: workflows, shared: true},
+		{name: "changes", checks: changes},
+		{name: "runs", checks: runChanges},
+		{name: "lists", checks: lists},
+		{name: "prune", checks: prunes},
+		{name: "listen", checks: listens},
+		{name: "races", checks: races},
 	} {
 		t.Run(topic.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+var prunes = []check{
+	{"what has ended and is older goes, all else stays", pruneOld},
+	{"a tombstone goes with its revisions", pruneTombstone},
+	{"a run that stays can still be read when its tombstone is old", pruneKeepsRunsReadable},
+	{"at most limit rows of each kind go at once, until nothing is left", pruneInChunks},
+}
+
+func (r *rig) prune(before time.Time, limit int) int {
+	r.Helper()
+	n, err := r.Prune(r.ctx, r.term, before, limit)
+	r.ok(err, "prune")
+	return n
+}
+
+// pruneAll prunes until nothing is left to delete.
+func (r *rig) pruneAll(before time.Time) int {
+	r.Helper()
+	total := 0
+	for range 100 {
+		n := r.prune(before, 1000)
+		if n == 0 {
+			return total
+		}
+		total += n
+	}
+	r.Fatalf("pruning never ends")
+	return total
+}
+
+func (r *rig) gone(run schedule.Run) {
+	r.Helper()
+	_, err := r.GetRun(r.ctx, run.Key)
+	r.hold(errors.Is(err, schedule.ErrNotFound), "the run is gone, got %v", err)
+}
+
+// event writes one event of s at the rig's now.
+func (r *rig) event(s schedule.Schedule, note string) {
+	r.Helper()
+	r.change(schedule.Change{ScheduleID: s.ScheduleID, Events: []schedule.Event{
+		{ScheduleID: s.ScheduleID, Time: r.now, Kind: schedule.EventChanged, Note: note},
+	}})
+}
+
+func pruneOld(r *rig) {
+	r.lead()
+	s := r.create("kept")
+	s = r.revise(s)
+	var old, stays []schedule.Run
+	live := func(i int, status schedule.Status) schedule.Run {
+		run := r.slot(s, r.at(-time.Duration(i)*time.Second))
+		if status == schedule.StatusPlanned {
+			run.FireAt = r.at(1000 * time.Hour)
+		}
+		return r.bring(run, status)
+	}
+	for i, status := range schedule.Statuses {
+		run := live(i, status)
+		if status.Terminal() {
+			old = append(old, run)
+		} else {
+			stays = append(stays, run)
+		}
+	}
+	doneOld, openOld, doneYoung := r.strange("done-old"), r.strange("open-old"), r.strange("done-young")
+	r.begin(doneOld, openOld)
+	r.finish(doneOld.Key, accepted)
+	r.event(s, "old")
+
+	r.now = r.at(48 * time.Hour)
+	stays = append(stays, live(100, schedule.StatusSuccess), live(101, schedule.StatusFailed))
+	r.begin(doneYoung)
+	r.finish(doneYoung.Key, accepted)
+	r.event(s, "young")
+
+	n := r.pruneAll(r.at(-24 * time.Hour))
+	r.hold(n == len(old)+2, "%d runs, one request and one event went, got %d", len(old), n)
+	for _, run := range old {
+		r.gone(run)
+	}
+	for _, run := range stays {
+		equal(r, "runs that stay", r.ledger(run.Key), run)
+	}
+	events := r.eventsOf(s)
+	r.hold(len(events) == 1 && events[0].Note == "young", "the young event stays, got %+v", events)
+	r.permits(doneOld, schedule.Granted)
+	r.permits(openOld, schedule.GrantedAgain)
+	r.permits(doneYoung, schedule.Recorded)
+	revisions, err := r.ListRevisions(r.ctx, s.ScheduleID, 0, 10)
+	r.ok(err, "list revisions")
+	r.hold(len(revisions) == 2, "revisions of a schedule that is alive stay, got %d", len(revisions))
+}
+
+func pruneTombstone(r *rig) {
+	r.lead()
+	old := r.create("old", func(s *schedule.Schedule) { s.DeletedAt = r.at(-time.Second) })
+	young := r.create("young", func(s *schedule.Schedule) { s.DeletedAt = r.now })
+	alive := r.create("alive")
+	n := r.pruneAll(r.now)
+	r.hold(n > 0, "something went")
+	_, err := r.GetSchedule(r.ctx, old.ScheduleID)
+	r.hold(errors.Is(err, schedule.ErrNotFound), "the old tombstone is gone, got %v", err)
+	revisions, err := r.ListRevisions(r.ctx, old.ScheduleID, 0, 10)
+	r.ok(err, "list revisions")
+	r.hold(len(revisions) == 0, "so are its revisions, got %d", len(revisions))
+	for _, s := range []schedule.Schedule{young, alive} {
+		equal(r, "schedules that stay", r.row(s), s)
+	}
+}
+
+func pruneKeepsRunsReadable(r *rig) {
+	r.lead()
+	s := r.create("deleted")
+	run := r.bring(r.slot(s, r.now), schedule.StatusStarted)
+	r.rewrite(s, func(s *schedule.Schedule) { s.DeletedAt = r.now })
+	r.now = r.at(1000 * time.Hour)
+	r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusStarted})
+	r.pruneAll(r.at(-time.Hour))
+	got := r.ledger(run.Key)
+	r.hold(got.Status == schedule.StatusStarted && got.UserID == s.UserID, "it is as it was, got %s of %q", got.Status, got.UserID)
+	r.hold(r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusSuccess})[0], "it can still end")
+}
+
+func pruneInChunks(r *rig) {
+	r.lead()
+	s := r.create("many")
+	for i := range 5 {
+		r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), schedule.StatusSuccess)
+		r.event(s, fmt.Sprint(i))
+	}
+	r.now = r.at(time.Hour)
+	var went []int
+	for range 4 {
+		went = append(went, r.prune(r.now, 2))
+	}
+	equal(r, "rows that went per call", went, []int{4, 4, 2, 0})
+}
