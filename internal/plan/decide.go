@@ -70,8 +70,12 @@ func newPlanner(c *schedule.PlanCandidate, now time.Time, cfg Config) (*planner,
 	}}, nil
 }
 
+// event adds an event, of the revision in force unless it names another.
 func (p *planner) event(e schedule.Event) {
-	e.ScheduleID, e.Time, e.Revision = p.s.ScheduleID, p.now, p.s.Revision
+	e.ScheduleID, e.Time = p.s.ScheduleID, p.now
+	if e.Revision == 0 {
+		e.Revision = p.s.Revision
+	}
 	p.out.Events = append(p.out.Events, e)
 }
 

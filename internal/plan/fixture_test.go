@@ -67,3 +67,6 @@ func timetable(change func(*schedule.Schedule)) *plan.Timetable {
 	}
 	return tt
 }
+
+// sameRun compares what a plan says of a run.
+func sameRun(a, b schedule.Run) bool { return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b) }

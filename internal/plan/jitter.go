@@ -45,8 +45,20 @@ func (t *Timetable) fireAt(key schedule.Key, runAt time.Time) time.Time {
 	return fireAt
 }
 
-// missed reports whether a slot judged for the first time at now is past the
-// misfire grace. A slot whose run_at lies ahead never is.
-func (s Slot) missed(now time.Time, grace time.Duration) bool {
-	return now.Sub(latest(s.FireAt, s.RunAt)) > grace
+// missed reports whether the slot at runAt, judged for the first time at now,
+// is past the misfire grace. It is late from the later of run_at and fire_at on.
+func (t *Timetable) missed(runAt, now time.Time, grace time.Duration) bool {
+	return now.Sub(runAt) > grace && now.Sub(t.Slot(runAt).FireAt) > grace
+}
+
+// firstOnTime is the first slot at or after from that is not missed. run_at and
+// fire_at both grow from slot to slot, so the missed ones are a prefix, and all
+// that are older than grace and jitter together can be jumped over.
+func (t *Timetable) firstOnTime(from, now time.Time, grace time.Duration) (time.Time, bool) {
+	sure := now.Add(-grace - t.jitter - time.Second)
+	at, ok := t.From(latest(from, sure))
+	for ok && t.missed(at, now, grace) {
+		at, ok = t.Next(at)
+	}
+	return at, ok
 }

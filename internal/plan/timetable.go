@@ -174,11 +174,11 @@ func (o once) Prev(before time.Time, limit time.Duration) (time.Time, bool) {
 	return at, at.Before(before) && before.Sub(at) <= limit
 }
 
-func (o once) Count(from, until time.Time, _ int) (int, bool) {
+func (o once) Count(from, until time.Time, limit int) (int, bool) {
 	if at := time.Time(o); at.Before(from) || !at.Before(until) {
 		return 0, false
 	}
-	return 1, false
+	return min(1, limit), limit < 1
 }
 
 // never is the rule of a schedule that is only started by hand.

@@ -1,0 +1,202 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// recovery applies one revision's catch-up policy to late rows and to a range
+// of slots without rows.
+type recovery struct {
+	*planner
+	d         *schedule.Definition
+	tt        *Timetable // of d
+	revision  int64
+	late      []schedule.Run
+	notBefore time.Time // the portion before this one has its time until then
+	nextAt    time.Time // set: when the next portion is due
+}
+
+// recent takes off both ends of a range what is not to be caught up. The end
+// that is still within the grace (an edit moved it there) is planned like any
+// on-time slot; what is older than the catch-up window is recorded as missed.
+func (r *recovery) recent(s span) span {
+	s = r.fireOnTime(s)
+	oldest := r.oldest()
+	if !s.open() || !s.from.Before(oldest) {
+		return s
+	}
+	cut := earliest(schedule.CeilSecond(oldest), s.until)
+	r.record(schedule.EventMissed, schedule.ReasonMissed, span{s.from, cut}, "older than catchup_window_ms")
+	return span{cut, s.until}
+}
+
+// oldest is the edge of the catch-up window. Under none there is no catching
+// up, and age makes no difference.
+func (r *recovery) oldest() time.Time {
+	if r.d.CatchupPolicy == schedule.CatchupNone {
+		return time.Time{}
+	}
+	return r.now.Add(-r.d.CatchupWindow())
+}
+
+func (r *recovery) fireOnTime(s span) span {
+	if !s.open() {
+		return s
+	}
+	first, ok := r.tt.firstOnTime(s.from, r.now, r.cfg.Grace)
+	if !ok || !first.Before(s.until) {
+		return s
+	}
+	for at := first; ok && at.Before(s.until); at, ok = r.tt.Next(at) {
+		r.out.Rows = append(r.out.Rows, newRow(r.d, r.revision, r.tt.Slot(at), schedule.TriggerSchedule))
+	}
+	return span{s.from, first}
+}
+
+// run decides on late rows and a recent range, and returns what is left of the
+// range for later.
+func (r *recovery) run(missed span) schedule.Backlog {
+	if !missed.open() && len(r.late) == 0 {
+		return schedule.Backlog{}
+	}
+	r.dropAncientRows()
+	left := span{}
+	switch r.d.CatchupPolicy {
+	case schedule.CatchupFireImmediately:
+		// Half a tick early, so that the next tick finds the portion due even if
+		// it comes a little too soon.
+		left = r.inPortions(missed, pace{period: r.cfg.Tick, early: r.cfg.Tick / 2})
+	case schedule.CatchupSpread:
+		left = r.inPortions(missed, pace{period: r.cfg.Lookahead, even: true})
+	case schedule.CatchupLatest:
+		r.latest(missed)
+	default:
+		r.none(missed)
+	}
+	if !left.open() {
+		return schedule.Backlog{}
+	}
+	return schedule.Backlog{From: left.from, Until: left.until, Revision: r.revision, At: r.nextAt}
+}
+
+func (r *recovery) dropAncientRows() {
+	oldest := r.oldest()
+	kept := make([]schedule.Run, 0, len(r.late))
+	for i := range r.late {
+		if r.late[i].RunAt.Before(oldest) {
+			r.skip(&r.late[i], schedule.ReasonMissed)
+			continue
+		}
+		kept = append(kept, r.late[i])
+	}
+	r.late = kept
+}
+
+func (r *recovery) none(missed span) {
+	for i := range r.late {
+		r.skip(&r.late[i], schedule.ReasonMissed)
+	}
+	r.record(schedule.EventMissed, schedule.ReasonMissed, missed, "catchup_policy is none")
+}
+
+// latest fires the newest of everything that is late: a slot of the range, else
+// the last late row, unless a range of an older revision has a newer one.
+func (r *recovery) latest(missed span) {
+	if newest, ok := r.tt.last(missed.from, missed.until); missed.open() && ok {
+		r.record(schedule.EventCoalesced, schedule.ReasonCoalesced, span{missed.from, newest}, "catchup_policy is latest")
+		r.fire(newest, r.now)
+	}
+	for i := range r.late {
+		row := &r.late[i]
+		newer := func(o schedule.Run) bool { return o.Trigger == schedule.TriggerCatchup && o.RunAt.After(row.RunAt) }
+		if i < len(r.late)-1 || slices.ContainsFunc(r.out.Rows, newer) {
+			r.skip(row, schedule.ReasonCoalesced)
+			continue
+		}
+		r.refire(row, r.now)
+	}
+}
+
+// pace says how portions follow each other.
+type pace struct {
+	period time.Duration // from the start of one portion to that of the next
+	even   bool          // spread over the period; else all fire at its start
+	early  time.Duration // how much before its time the next portion may be taken
+}
+
+// inPortions fires late rows, then the oldest of the range, MaxCatchup to a
+// portion. Late rows are all decided now and may fill several portions; the
+// range yields at most one at a time, and only when the one before is over.
+func (r *recovery) inPortions(missed span, p pace) (left span) {
+	limit := max(1, r.cfg.MaxCatchup)
+	room := max(0, limit-len(r.late))
+	if r.notBefore.After(r.now) {
+		room = 0
+	}
+	fromRange, _ := r.tt.count(missed.from, missed.until, room)
+	portion := min(limit, len(r.late)+fromRange)
+	start := latest(r.now, r.notBefore)
+	fireAt := func(i int) time.Time {
+		at := start.Add(time.Duration(i/portion) * p.period)
+		if p.even {
+			at = at.Add(time.Duration(i%portion) * p.period / time.Duration(portion)).Truncate(time.Millisecond)
+		}
+		return at
+	}
+	for i := range r.late {
+		r.refire(&r.late[i], fireAt(i))
+	}
+	at, ok := r.tt.From(missed.from)
+	for i := len(r.late); i < len(r.late)+fromRange; i++ {
+		r.fire(at, fireAt(i))
+		at, ok = r.tt.Next(at)
+	}
+	r.nextAt = start
+	if fired := len(r.late) + fromRange; fired > 0 {
+		portions := (fired + portion - 1) / portion
+		r.nextAt = start.Add(time.Duration(portions)*p.period - p.early)
+	}
+	if !ok {
+		return span{}
+	}
+	return span{at, missed.until}
+}
+
+func (r *recovery) fire(runAt, fireAt time.Time) {
+	slot := Slot{Key: schedule.SlotKey(r.d.ScheduleID, runAt), RunAt: runAt, FireAt: fireAt}
+	r.out.Rows = append(r.out.Rows, newRow(r.d, r.revision, slot, schedule.TriggerCatchup))
+}
+
+func (r *recovery) refire(row *schedule.Run, at time.Time) {
+	r.out.Judged = append(r.out.Judged, schedule.Judgement{Key: row.Key, Fire: true, FireAt: at, Trigger: schedule.TriggerCatchup})
+}
+
+func (r *recovery) skip(row *schedule.Run, reason schedule.Reason) {
+	r.out.Judged = append(r.out.Judged, schedule.Judgement{Key: row.Key, Reason: reason})
+}
+
+// record writes one event for a range of slots that will have no rows.
+func (r *recovery) record(kind schedule.EventKind, reason schedule.Reason, s span, note string) {
+	if !s.open() {
+		return
+	}
+	n, more := r.tt.count(s.from, s.until, maxCount)
+	if n == 0 {
+		return
+	}
+	if more {
+		note += "; counted to the limit, the range holds more"
+	}
+	last, _ := r.tt.last(s.from, s.until)
+	r.event(schedule.Event{Kind: kind, Revision: r.revision, From: s.from, To: last, Count: int64(n), Reason: reason, Note: note})
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
