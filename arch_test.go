@@ -1,0 +1,154 @@
+package carillon_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/carillon/carillon"
+
+// goPackage is what `go list -json` says of a package.
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+	Deps       []string
+}
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,GoFiles,Imports,Deps", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// forbidden says which package may not import, or depend on, what, and why.
+var forbidden = []struct {
+	under  string // packages at or below this path
+	never  []string
+	deep   bool // also through others
+	reason string
+}{
+	{"internal/schedule", []string{module + "/internal/store", module + "/worker", module + "/registrar", module + "/launcher", "database/sql", "net/http"}, true,
+		"the domain knows no component, store or transport"},
+	{"internal/plan", []string{"database/sql", "net/http", "log/slog", "context", "os"}, false,
+		"decisions are pure: no I/O, no clock, no log"},
+	{"internal/store/postgres", []string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"}, false,
+		"stores import only schedule and schema"},
+	{"internal/store/sqlite", []string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"}, false,
+		"stores import only schedule and schema"},
+	{"worker", []string{module + "/registrar", module + "/launcher"}, false, "components meet in internal/app only"},
+	{"registrar", []string{module + "/worker", module + "/launcher"}, false, "components meet in internal/app only"},
+	{"launcher", []string{module + "/worker", module + "/registrar"}, false, "components meet in internal/app only"},
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module+"/")
+		for _, rule := range forbidden {
+			if path != rule.under && !strings.HasPrefix(path, rule.under+"/") {
+				continue
+			}
+			imports := p.Imports
+			if rule.deep {
+				imports = p.Deps
+			}
+			for _, never := range rule.never {
+				if slices.ContainsFunc(imports, func(i string) bool { return i == never || strings.HasPrefix(i, never+"/") }) && !samePackage(p.ImportPath, never) {
+					t.Errorf("%s imports %s: %s", path, never, rule.reason)
+				}
+			}
+		}
+	}
+}
+
+func samePackage(path, never string) bool { return path == never || strings.HasPrefix(path, never+"/") }
+
+// importers are the only packages that may import a library, and why.
+var importers = map[string]struct {
+	allowed []string
+	reason  string
+}{
+	"github.com/adhocore/gronx": {[]string{"internal/schedule/cronexpr"}, "one package knows what gronx may be asked"},
+	"github.com/jackc/pgx/v5":   {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/testservices"}, "one store speaks Postgres, and the leader lock has its own connection"},
+	"modernc.org/sqlite":        {[]string{"internal/store/sqlite"}, "one store speaks SQLite"},
+}
+
+func TestLibrariesHaveTheirOneImporter(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module+"/")
+		for library, rule := range importers {
+			uses := slices.ContainsFunc(p.Imports, func(i string) bool { return i == library || strings.HasPrefix(i, library+"/") })
+			if uses && !slices.ContainsFunc(rule.allowed, func(a string) bool { return path == a || strings.HasPrefix(path, a+"/") }) {
+				t.Errorf("%s imports %s: %s", path, library, rule.reason)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.GoFiles) == 0 || strings.Contains(p.ImportPath, "/proto/") {
+			continue
+		}
+		documented := false
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.PackageClauseOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			documented = documented || file.Doc != nil
+		}
+		if !documented {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}
+
+func TestNoFileGrowsPastOneIdea(t *testing.T) {
+	const limit = 400
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "proto" || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		if lines := set.Position(file.End()).Line; lines > limit {
+			t.Errorf("%s has %d lines, more than %d: split it along the life of a slot", path, lines, limit)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
