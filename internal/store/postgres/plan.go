@@ -140,9 +140,8 @@ func (s *Store) attachBacklogs(ctx context.Context, tx pgx.Tx, candidates []sche
 		if !ok {
 			continue
 		}
-		c.BacklogDefinition = definitions[older]
-		if c.BacklogDefinition == nil && c.Unreadable == nil {
-			c.Unreadable = fmt.Errorf("schedule %s: the backlog's revision %d cannot be read", older.scheduleID, older.revision)
+		if c.BacklogDefinition = definitions[older]; c.BacklogDefinition == nil {
+			s.log.WarnContext(ctx, "revision of a backlog missing", "schedule_id", older.scheduleID, "revision", older.revision)
 		}
 	}
 	return nil

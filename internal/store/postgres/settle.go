@@ -108,8 +108,11 @@ func moveForward(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sc
 	type settlement = schedule.Settlement
 	keys := column(settlements, func(st *settlement) []byte { return st.Key[:] })
 	to := column(settlements, func(st *settlement) string { return string(st.To) })
-	if _, err := tx.Exec(ctx, sqlSettleLastRun, keys, to, column(settlements, launched)); err != nil {
-		return nil, fmt.Errorf("note last runs: %w", err)
+	calls := column(settlements, launched)
+	if slices.Contains(calls, true) {
+		if _, err := tx.Exec(ctx, sqlSettleLastRun, keys, to, calls); err != nil {
+			return nil, fmt.Errorf("note last runs: %w", err)
+		}
 	}
 	moved, err := keysOf(ctx, tx, sqlSettle, now, keys, to,
 		column(settlements, func(st *settlement) pgtype.Text { return noneOrText(st.Reason) }),
@@ -128,12 +131,10 @@ func moveForward(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sc
 	return moved, nil
 }
 
-// launched says whether the settlement tells that the executor was called.
+// launched says whether the settlement tells of the executor's call.
 func launched(st *schedule.Settlement) bool {
 	switch st.To {
-	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess:
-		return true
-	case schedule.StatusFailed:
+	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed:
 		return !st.LaunchedAt.IsZero()
 	}
 	return false

@@ -7,7 +7,7 @@ package postgres
 const sqlClaimGuard = `SELECT pg_advisory_xact_lock(1128352844, $1)`
 
 // claimOrder is on-time before catch-up and backfill, then priority.
-const claimOrder = `trigger IN ('catchup','backfill'), priority DESC, fire_at, run_at, idempotency_key`
+const claimOrder = `r.trigger IN ('catchup','backfill'), r.priority DESC, r.fire_at, r.run_at, r.idempotency_key`
 
 const candidateColumns = `
 r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive, r.trigger, r.priority, r.fire_at, r.run_at`
@@ -55,7 +55,7 @@ WITH RECURSIVE waiting_keys AS (
 	ORDER BY r.fire_at LIMIT $3)
 )
 SELECT r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive, ` + halted + `
-FROM (SELECT * FROM candidates ORDER BY ` + claimOrder + ` LIMIT $3) r
+FROM (SELECT * FROM candidates r ORDER BY ` + claimOrder + ` LIMIT $3) r
 LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 ORDER BY ` + claimOrder
 

@@ -1,0 +1,111 @@
+package postgres_test
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// statements are the string constants of the sql files by name, read from their
+// source: none can be forgotten, and none is exported for a test.
+func statements(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob("sql*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := token.NewFileSet()
+	var parsed []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, file)
+	}
+	pkg, err := new(types.Config).Check("postgres", files, parsed, nil)
+	if err != nil {
+		t.Fatalf("the sql files must stand by themselves: %v", err)
+	}
+	all := make(map[string]string)
+	for _, name := range pkg.Scope().Names() {
+		if c, ok := pkg.Scope().Lookup(name).(*types.Const); ok {
+			all[name] = constant.StringVal(c.Val())
+		}
+	}
+	return all
+}
+
+func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
+	t.Parallel()
+	_, url := fresh(t)
+	conn := connect(t, url)
+	prepared := 0
+	for name, statement := range statements(t) {
+		if !strings.HasPrefix(name, "sql") {
+			continue // a part of others
+		}
+		prepared++
+		if name == "sqlListen" {
+			continue // cannot be prepared
+		}
+		if _, err := conn.Prepare(t.Context(), name, statement); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if prepared < 60 {
+		t.Errorf("%d statements were found, want at least 60", prepared)
+	}
+}
+
+func TestEveryUpdateOfARunNamesTheStatusesItMayLeave(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile(`\bstatus(\) |  ?)(=|IN) ?\(?`)
+	for name, statement := range statements(t) {
+		at := strings.Index(statement, "UPDATE schedule_runs")
+		if at < 0 {
+			continue
+		}
+		_, where, ok := strings.Cut(statement[at:], "WHERE")
+		if !ok || !named.MatchString(where) {
+			t.Errorf("%s does not say which status it may leave:\n%s", name, statement)
+		}
+	}
+}
+
+func TestSettlementsLeaveTheStatusesThatTheDomainAllows(t *testing.T) {
+	t.Parallel()
+	got := make(map[schedule.Status][]schedule.Status)
+	for _, m := range regexp.MustCompile(`\('([A-Z]+)','([A-Z]+)'\)`).FindAllStringSubmatch(statements(t)["forward"], -1) {
+		got[schedule.Status(m[1])] = append(got[schedule.Status(m[1])], schedule.Status(m[2]))
+	}
+	for _, to := range schedule.Statuses {
+		want := to.Predecessors()
+		switch to {
+		case schedule.StatusLaunching: // only a claim makes it; a settlement renews
+			want = nil
+		case schedule.StatusStarted: // a heartbeat
+			want = append(want, to)
+		}
+		if !slices.Equal(got[to], want) {
+			t.Errorf("a settlement to %s leaves %v, want %v", to, got[to], want)
+		}
+	}
+}
