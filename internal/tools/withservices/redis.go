@@ -33,7 +33,9 @@ func startRedis(ctx context.Context, program string) (*server, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.url = fmt.Sprintf("redis://:%s@%s/0", password, address)
+		// "default" is the user that a Redis without users of its own has;
+		// redis-cli refuses a URL that leaves it out.
+		s.url = fmt.Sprintf("redis://default:%s@%s/0", password, address)
 		s.ready = func(ctx context.Context) bool { return redisAnswers(ctx, address, password) }
 		return s, nil
 	})
