@@ -36,7 +36,7 @@ func TestRawMembersComeThroughUnchanged(t *testing.T) {
 			}
 		}
 		list := &carillonv1.ListRevisionsResponse{Revisions: []*carillonv1.ScheduleRevision{
-			{Revision: 1}, {Definition: &carillonv1.Schedule{Input: []byte(raw)}},
+			{Revision: 1}, {Definition: &carillonv1.ScheduleDefinition{Input: []byte(raw)}},
 		}}
 		out, err := rawjson.Marshal(list)
 		if err != nil || !json.Valid(out) {

@@ -37,21 +37,30 @@ func count32(n int64) uint32 {
 }
 
 func scheduleOf(v registrar.View) *carillonv1.Schedule {
-	s := v.Schedule
-	out := definitionOf(&s.Definition)
-	out.Revision, out.RevisedAt = count32(s.Revision), timestamp(s.RevisedAt)
-	if out.Paused = v.Paused; v.Paused {
+	s, d := v.Schedule, definitionOf(&v.Schedule.Definition)
+	out := &carillonv1.Schedule{
+		ScheduleId: d.ScheduleId, WorkflowId: d.WorkflowId, Version: d.Version, UserId: d.UserId,
+		CronExpr: d.CronExpr, IntervalMs: d.IntervalMs, OnceAt: d.OnceAt,
+		Timezone: d.Timezone, StartAt: d.StartAt, EndAt: d.EndAt, JitterMs: d.JitterMs, Dst: d.Dst,
+		OverlapPolicy: d.OverlapPolicy, OverlapKey: d.OverlapKey, MaxQueued: d.MaxQueued,
+		CatchupPolicy: d.CatchupPolicy, CatchupWindowMs: d.CatchupWindowMs,
+		RunTimeoutMs: d.RunTimeoutMs, Priority: d.Priority,
+		Input: d.Input, ExecutionGrantId: d.ExecutionGrantId, Labels: d.Labels, ManagedBy: d.ManagedBy,
+
+		Revision: count32(s.Revision), RevisedAt: timestamp(s.RevisedAt), Paused: v.Paused,
+		NextRunAt: timestamp(v.NextRunAt), LastRunAt: timestamp(s.LastRunAt),
+		BacklogFrom: timestamp(s.Backlog.From), BacklogUntil: timestamp(s.Backlog.Until),
+		PlanFailures: count32(int64(s.PlanFailures)),
+		CreatedAt:    timestamp(s.CreatedAt), UpdatedAt: timestamp(s.UpdatedAt),
+	}
+	if v.Paused {
 		out.PauseNote, out.PausedBy, out.PausedUntil = s.Pause.Note, s.Pause.By, timestamp(s.Pause.Until)
 	}
-	out.NextRunAt, out.LastRunAt = timestamp(v.NextRunAt), timestamp(s.LastRunAt)
-	out.BacklogFrom, out.BacklogUntil = timestamp(s.Backlog.From), timestamp(s.Backlog.Until)
-	out.PlanFailures = count32(int64(s.PlanFailures))
-	out.CreatedAt, out.UpdatedAt = timestamp(s.CreatedAt), timestamp(s.UpdatedAt)
 	return out
 }
 
-func definitionOf(d *schedule.Definition) *carillonv1.Schedule {
-	return &carillonv1.Schedule{
+func definitionOf(d *schedule.Definition) *carillonv1.ScheduleDefinition {
+	return &carillonv1.ScheduleDefinition{
 		ScheduleId: d.ScheduleID, WorkflowId: d.WorkflowID, Version: d.Version, UserId: d.UserID,
 		CronExpr: d.CronExpr, IntervalMs: d.IntervalMS, OnceAt: timestamp(d.OnceAt),
 		Timezone: d.Timezone, StartAt: timestamp(d.StartAt), EndAt: timestamp(d.EndAt),

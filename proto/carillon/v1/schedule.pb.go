@@ -1947,12 +1947,237 @@ func (x *ListScheduleEventsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// ScheduleDefinition is what a user said of a schedule, with every default
+// resolved.
+type ScheduleDefinition struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	WorkflowId string                 `protobuf:"bytes,2,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	Version    int32                  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The owner.
+	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// At most one of cron_expr, interval_ms and once_at is set; none means that
+	// the schedule is started by hand only.
+	CronExpr        string                 `protobuf:"bytes,5,opt,name=cron_expr,json=cronExpr,proto3" json:"cron_expr,omitempty"`
+	IntervalMs      uint32                 `protobuf:"varint,6,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
+	OnceAt          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=once_at,json=onceAt,proto3" json:"once_at,omitempty"`
+	Timezone        string                 `protobuf:"bytes,8,opt,name=timezone,proto3" json:"timezone,omitempty"`
+	StartAt         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_at,json=startAt,proto3" json:"start_at,omitempty"`
+	EndAt           *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_at,json=endAt,proto3" json:"end_at,omitempty"`
+	JitterMs        uint32                 `protobuf:"varint,11,opt,name=jitter_ms,json=jitterMs,proto3" json:"jitter_ms,omitempty"`
+	Dst             string                 `protobuf:"bytes,12,opt,name=dst,proto3" json:"dst,omitempty"`
+	OverlapPolicy   string                 `protobuf:"bytes,13,opt,name=overlap_policy,json=overlapPolicy,proto3" json:"overlap_policy,omitempty"`
+	OverlapKey      string                 `protobuf:"bytes,14,opt,name=overlap_key,json=overlapKey,proto3" json:"overlap_key,omitempty"`
+	MaxQueued       uint32                 `protobuf:"varint,15,opt,name=max_queued,json=maxQueued,proto3" json:"max_queued,omitempty"`
+	CatchupPolicy   string                 `protobuf:"bytes,16,opt,name=catchup_policy,json=catchupPolicy,proto3" json:"catchup_policy,omitempty"`
+	CatchupWindowMs uint32                 `protobuf:"varint,17,opt,name=catchup_window_ms,json=catchupWindowMs,proto3" json:"catchup_window_ms,omitempty"`
+	RunTimeoutMs    uint32                 `protobuf:"varint,18,opt,name=run_timeout_ms,json=runTimeoutMs,proto3" json:"run_timeout_ms,omitempty"`
+	Priority        int32                  `protobuf:"varint,19,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Raw JSON, as it was sent; on REST the JSON itself.
+	Input            []byte            `protobuf:"bytes,20,opt,name=input,proto3" json:"input,omitempty"`
+	ExecutionGrantId string            `protobuf:"bytes,21,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
+	Labels           map[string]string `protobuf:"bytes,22,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	ManagedBy        string            `protobuf:"bytes,23,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ScheduleDefinition) Reset() {
+	*x = ScheduleDefinition{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleDefinition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleDefinition) ProtoMessage() {}
+
+func (x *ScheduleDefinition) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleDefinition.ProtoReflect.Descriptor instead.
+func (*ScheduleDefinition) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ScheduleDefinition) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ScheduleDefinition) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetCronExpr() string {
+	if x != nil {
+		return x.CronExpr
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetIntervalMs() uint32 {
+	if x != nil {
+		return x.IntervalMs
+	}
+	return 0
+}
+
+func (x *ScheduleDefinition) GetOnceAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OnceAt
+	}
+	return nil
+}
+
+func (x *ScheduleDefinition) GetTimezone() string {
+	if x != nil {
+		return x.Timezone
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetStartAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartAt
+	}
+	return nil
+}
+
+func (x *ScheduleDefinition) GetEndAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndAt
+	}
+	return nil
+}
+
+func (x *ScheduleDefinition) GetJitterMs() uint32 {
+	if x != nil {
+		return x.JitterMs
+	}
+	return 0
+}
+
+func (x *ScheduleDefinition) GetDst() string {
+	if x != nil {
+		return x.Dst
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetOverlapPolicy() string {
+	if x != nil {
+		return x.OverlapPolicy
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetOverlapKey() string {
+	if x != nil {
+		return x.OverlapKey
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetMaxQueued() uint32 {
+	if x != nil {
+		return x.MaxQueued
+	}
+	return 0
+}
+
+func (x *ScheduleDefinition) GetCatchupPolicy() string {
+	if x != nil {
+		return x.CatchupPolicy
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetCatchupWindowMs() uint32 {
+	if x != nil {
+		return x.CatchupWindowMs
+	}
+	return 0
+}
+
+func (x *ScheduleDefinition) GetRunTimeoutMs() uint32 {
+	if x != nil {
+		return x.RunTimeoutMs
+	}
+	return 0
+}
+
+func (x *ScheduleDefinition) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *ScheduleDefinition) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *ScheduleDefinition) GetExecutionGrantId() string {
+	if x != nil {
+		return x.ExecutionGrantId
+	}
+	return ""
+}
+
+func (x *ScheduleDefinition) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ScheduleDefinition) GetManagedBy() string {
+	if x != nil {
+		return x.ManagedBy
+	}
+	return ""
+}
+
 // ScheduleRevision is a definition as it stood, with who made it and when.
 type ScheduleRevision struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Revision uint32                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The definition alone: what says where the schedule stands is not set.
-	Definition    *Schedule              `protobuf:"bytes,2,opt,name=definition,proto3" json:"definition,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      uint32                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Definition    *ScheduleDefinition    `protobuf:"bytes,2,opt,name=definition,proto3" json:"definition,omitempty"`
 	ChangedBy     string                 `protobuf:"bytes,3,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1961,7 +2186,7 @@ type ScheduleRevision struct {
 
 func (x *ScheduleRevision) Reset() {
 	*x = ScheduleRevision{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1973,7 +2198,7 @@ func (x *ScheduleRevision) String() string {
 func (*ScheduleRevision) ProtoMessage() {}
 
 func (x *ScheduleRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1986,7 +2211,7 @@ func (x *ScheduleRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleRevision.ProtoReflect.Descriptor instead.
 func (*ScheduleRevision) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ScheduleRevision) GetRevision() uint32 {
@@ -1996,7 +2221,7 @@ func (x *ScheduleRevision) GetRevision() uint32 {
 	return 0
 }
 
-func (x *ScheduleRevision) GetDefinition() *Schedule {
+func (x *ScheduleRevision) GetDefinition() *ScheduleDefinition {
 	if x != nil {
 		return x.Definition
 	}
@@ -2031,7 +2256,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2268,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2281,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListRevisionsRequest) GetScheduleId() string {
@@ -2090,7 +2315,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2102,7 +2327,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2115,7 +2340,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*ScheduleRevision {
@@ -2373,11 +2598,45 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
 	"\x1aListScheduleEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.carillon.v1.ScheduleEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbf\x01\n" +
-	"\x10ScheduleRevision\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\rR\brevision\x125\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfa\a\n" +
+	"\x12ScheduleDefinition\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12\x1f\n" +
+	"\vworkflow_id\x18\x02 \x01(\tR\n" +
+	"workflowId\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x05R\aversion\x12\x17\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\x12\x1b\n" +
+	"\tcron_expr\x18\x05 \x01(\tR\bcronExpr\x12\x1f\n" +
+	"\vinterval_ms\x18\x06 \x01(\rR\n" +
+	"intervalMs\x123\n" +
+	"\aonce_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x06onceAt\x12\x1a\n" +
+	"\btimezone\x18\b \x01(\tR\btimezone\x125\n" +
+	"\bstart_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\x121\n" +
+	"\x06end_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x05endAt\x12\x1b\n" +
+	"\tjitter_ms\x18\v \x01(\rR\bjitterMs\x12'\n" +
+	"\x03dst\x18\f \x01(\tB\x15\xbaH\x12r\x10R\x05vixieR\aliteralR\x03dst\x12I\n" +
+	"\x0eoverlap_policy\x18\r \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceR\roverlapPolicy\x12\x1f\n" +
+	"\voverlap_key\x18\x0e \x01(\tR\n" +
+	"overlapKey\x12\x1d\n" +
 	"\n" +
-	"definition\x18\x02 \x01(\v2\x15.carillon.v1.ScheduleR\n" +
+	"max_queued\x18\x0f \x01(\rR\tmaxQueued\x12T\n" +
+	"\x0ecatchup_policy\x18\x10 \x01(\tB-\xbaH*r(R\x04noneR\x10fire_immediatelyR\x06spreadR\x06latestR\rcatchupPolicy\x12*\n" +
+	"\x11catchup_window_ms\x18\x11 \x01(\rR\x0fcatchupWindowMs\x12$\n" +
+	"\x0erun_timeout_ms\x18\x12 \x01(\rR\frunTimeoutMs\x12\x1a\n" +
+	"\bpriority\x18\x13 \x01(\x05R\bpriority\x12\x14\n" +
+	"\x05input\x18\x14 \x01(\fR\x05input\x12,\n" +
+	"\x12execution_grant_id\x18\x15 \x01(\tR\x10executionGrantId\x12C\n" +
+	"\x06labels\x18\x16 \x03(\v2+.carillon.v1.ScheduleDefinition.LabelsEntryR\x06labels\x12\x1d\n" +
+	"\n" +
+	"managed_by\x18\x17 \x01(\tR\tmanagedBy\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +
+	"\x10ScheduleRevision\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\rR\brevision\x12?\n" +
+	"\n" +
+	"definition\x18\x02 \x01(\v2\x1f.carillon.v1.ScheduleDefinitionR\n" +
 	"definition\x12\x1d\n" +
 	"\n" +
 	"changed_by\x18\x03 \x01(\tR\tchangedBy\x129\n" +
@@ -2418,7 +2677,7 @@ func file_carillon_v1_schedule_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_schedule_proto_rawDescData
 }
 
-var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*Schedule)(nil),                   // 0: carillon.v1.Schedule
 	(*Fire)(nil),                       // 1: carillon.v1.Fire
@@ -2443,81 +2702,87 @@ var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*ScheduleEvent)(nil),              // 20: carillon.v1.ScheduleEvent
 	(*ListScheduleEventsRequest)(nil),  // 21: carillon.v1.ListScheduleEventsRequest
 	(*ListScheduleEventsResponse)(nil), // 22: carillon.v1.ListScheduleEventsResponse
-	(*ScheduleRevision)(nil),           // 23: carillon.v1.ScheduleRevision
-	(*ListRevisionsRequest)(nil),       // 24: carillon.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),      // 25: carillon.v1.ListRevisionsResponse
-	nil,                                // 26: carillon.v1.Schedule.LabelsEntry
-	nil,                                // 27: carillon.v1.UpsertScheduleRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil),      // 28: google.protobuf.Timestamp
-	(*Run)(nil),                        // 29: carillon.v1.Run
+	(*ScheduleDefinition)(nil),         // 23: carillon.v1.ScheduleDefinition
+	(*ScheduleRevision)(nil),           // 24: carillon.v1.ScheduleRevision
+	(*ListRevisionsRequest)(nil),       // 25: carillon.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),      // 26: carillon.v1.ListRevisionsResponse
+	nil,                                // 27: carillon.v1.Schedule.LabelsEntry
+	nil,                                // 28: carillon.v1.UpsertScheduleRequest.LabelsEntry
+	nil,                                // 29: carillon.v1.ScheduleDefinition.LabelsEntry
+	(*timestamppb.Timestamp)(nil),      // 30: google.protobuf.Timestamp
+	(*Run)(nil),                        // 31: carillon.v1.Run
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
-	28, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
-	28, // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
-	28, // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
-	26, // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
-	28, // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
-	28, // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
-	28, // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
-	28, // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
-	28, // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
-	28, // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
-	28, // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	28, // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
-	28, // 12: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
-	28, // 13: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
-	28, // 14: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	28, // 15: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	28, // 16: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	27, // 17: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
-	28, // 18: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
+	30, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
+	30, // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
+	30, // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
+	27, // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
+	30, // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
+	30, // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
+	30, // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
+	30, // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
+	30, // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
+	30, // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
+	30, // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	30, // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
+	30, // 12: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
+	30, // 13: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
+	30, // 14: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	30, // 15: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	30, // 16: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	28, // 17: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
+	30, // 18: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
 	0,  // 19: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
 	1,  // 20: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
 	0,  // 21: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
-	28, // 22: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
+	30, // 22: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
 	0,  // 23: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
 	0,  // 24: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	28, // 25: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	28, // 26: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	28, // 27: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	28, // 28: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	28, // 29: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
+	30, // 25: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	30, // 26: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	30, // 27: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	30, // 28: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	30, // 29: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
 	1,  // 30: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
-	29, // 31: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
-	28, // 32: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
-	28, // 33: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
-	28, // 34: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
+	31, // 31: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
+	30, // 32: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
+	30, // 33: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
+	30, // 34: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
 	20, // 35: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
-	0,  // 36: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.Schedule
-	28, // 37: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
-	23, // 38: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
-	2,  // 39: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
-	4,  // 40: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
-	6,  // 41: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
-	8,  // 42: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
-	10, // 43: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
-	12, // 44: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
-	14, // 45: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
-	18, // 46: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
-	16, // 47: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	21, // 48: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	24, // 49: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	3,  // 50: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	5,  // 51: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	7,  // 52: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	9,  // 53: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	11, // 54: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	13, // 55: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	15, // 56: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	19, // 57: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	17, // 58: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	22, // 59: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	25, // 60: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	50, // [50:61] is the sub-list for method output_type
-	39, // [39:50] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	30, // 36: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
+	30, // 37: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
+	30, // 38: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
+	29, // 39: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
+	23, // 40: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
+	30, // 41: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
+	24, // 42: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
+	2,  // 43: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
+	4,  // 44: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
+	6,  // 45: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
+	8,  // 46: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
+	10, // 47: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
+	12, // 48: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
+	14, // 49: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
+	18, // 50: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
+	16, // 51: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	21, // 52: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	25, // 53: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	3,  // 54: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	5,  // 55: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	7,  // 56: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	9,  // 57: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	11, // 58: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	13, // 59: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	15, // 60: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	19, // 61: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	17, // 62: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	22, // 63: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	26, // 64: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	54, // [54:65] is the sub-list for method output_type
+	43, // [43:54] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_schedule_proto_init() }
@@ -2538,7 +2803,7 @@ func file_carillon_v1_schedule_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_schedule_proto_rawDesc), len(file_carillon_v1_schedule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
