@@ -72,6 +72,7 @@ func (p *planner) closeOlder(b schedule.Backlog, d *schedule.Definition, why str
 	if tt, problem := p.olderTimetable(d); problem == "" {
 		n, _ := tt.Count(b.From, b.Until)
 		e.Count = int64(n)
+		e.From, _ = tt.From(b.From)
 		e.To, _ = tt.last(b.From, b.Until)
 	}
 	p.event(e)

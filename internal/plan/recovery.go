@@ -190,8 +190,9 @@ func (r *recovery) record(kind schedule.EventKind, reason schedule.Reason, s spa
 	if more {
 		note += "; counted to the limit, the range holds more"
 	}
+	first, _ := r.tt.From(s.from)
 	last, _ := r.tt.last(s.from, s.until)
-	r.event(schedule.Event{Kind: kind, Revision: r.revision, From: s.from, To: last, Count: int64(n), Reason: reason, Note: note})
+	r.event(schedule.Event{Kind: kind, Revision: r.revision, From: first, To: last, Count: int64(n), Reason: reason, Note: note})
 }
 
 func earliest(a, b time.Time) time.Time {
