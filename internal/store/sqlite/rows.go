@@ -16,9 +16,8 @@ const runColumns = `r.idempotency_key, r.schedule_id, r.revision, v.user_id, v.w
  r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
  r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.created_at, r.updated_at`
 
-// runTables: owner and workflow are read off the revision, not copied per run.
-const runTables = ` schedule_runs r
- LEFT JOIN schedule_revisions v ON v.schedule_id = r.schedule_id AND v.revision = r.revision `
+// ofRevision: owner and workflow are read off the revision, not copied per run.
+const ofRevision = ` LEFT JOIN schedule_revisions v ON v.schedule_id = r.schedule_id AND v.revision = r.revision`
 
 type runRow struct {
 	key, retryOf                                                 key

@@ -147,10 +147,19 @@ func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.
 }
 
 // runsQuery puts the conditions of the filters that are set one after the
-// other, so that SQLite sees only those and finds its index.
+// other, so that SQLite sees only those, behind the index that has the order.
 func (s *Store) runsQuery(f schedule.RunFilter) (statement string, args []any) {
 	var q conditions
-	q.add(f.ScheduleID != "", sqlRunsSchedule, f.ScheduleID)
+	base, order := sqlListRuns, sqlRunsOrder
+	switch {
+	case !f.UpdatedAfter.IsZero():
+		base, order = sqlListRunsUpdated, sqlRunsUpdatedOrder
+		q.args = append(q.args, f.UpdatedAfter.UnixMicro(), f.UpdatedKey[:])
+		q.add(f.ScheduleID != "", sqlRunsSchedule, f.ScheduleID)
+	case f.ScheduleID != "":
+		base = sqlListRunsSchedule
+		q.args = append(q.args, f.ScheduleID)
+	}
 	q.add(f.UserID != "", sqlRunsUser, f.UserID)
 	q.add(f.WorkflowID != "", sqlRunsWorkflow, f.WorkflowID)
 	q.add(len(f.Statuses) > 0, sqlRunsStatuses, list(f.Statuses))
@@ -159,12 +168,6 @@ func (s *Store) runsQuery(f schedule.RunFilter) (statement string, args []any) {
 	q.add(!f.From.IsZero(), sqlRunsFrom, ceilMicros(f.From))
 	q.add(!f.To.IsZero(), sqlRunsTo, ceilMicros(f.To))
 	q.add(!slices.Contains(f.Statuses, schedule.StatusPlanned), sqlRunsNotAhead, either(f.Now, s.Now()).UnixMicro())
-	order := sqlRunsOrder
-	if f.UpdatedAfter.IsZero() {
-		q.add(!f.AfterRunAt.IsZero(), sqlRunsBefore, f.AfterRunAt.UnixMicro(), f.AfterKey[:])
-	} else {
-		q.add(true, sqlRunsUpdatedAfter, f.UpdatedAfter.UnixMicro(), f.UpdatedKey[:])
-		order = sqlRunsUpdatedOrder
-	}
-	return sqlListRuns + q.where.String() + order, append(q.args, limitOf(f.Limit))
+	q.add(f.UpdatedAfter.IsZero() && !f.AfterRunAt.IsZero(), sqlRunsBefore, f.AfterRunAt.UnixMicro(), f.AfterKey[:])
+	return base + q.where.String() + order, append(q.args, limitOf(f.Limit))
 }

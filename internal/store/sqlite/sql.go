@@ -3,6 +3,13 @@ package sqlite
 // One constant per statement, named after the method that runs it. Arguments
 // are numbered where a statement uses one twice, and bound in order elsewhere.
 // Lists come as one JSON array (json_each), keys in it as hex (unhex).
+//
+// Hot statements say INDEXED BY: SQLite knows nothing of how the rows are
+// spread, and would rather read a history than the few rows that are due.
+
+// inFlight is how the schema says it in its partial indexes, word by word:
+// SQLite uses one only for a condition that it can recognise.
+const inFlight = `(status = 'LAUNCHING' OR status = 'ENQUEUED' OR status = 'STARTED')`
 
 const (
 	sqlBegin    = `BEGIN IMMEDIATE`
@@ -60,12 +67,12 @@ const (
 	sqlSchedules   = `SELECT ` + scheduleColumns + ` FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
 	sqlGetSchedule = `SELECT ` + scheduleColumns + ` FROM schedules s WHERE s.schedule_id = ?`
 
-	sqlCountInFlight = `SELECT count(*) FROM schedule_runs
- WHERE overlap_key = ? AND status IN ('LAUNCHING','ENQUEUED','STARTED')`
+	sqlCountInFlight = `SELECT count(*) FROM schedule_runs INDEXED BY schedule_runs_in_flight
+ WHERE overlap_key = ? AND ` + inFlight
 
-	sqlDropPlanned = `DELETE FROM schedule_runs
+	sqlDropPlanned = `DELETE FROM schedule_runs INDEXED BY schedule_runs_planned
  WHERE schedule_id = ? AND run_at > ? AND status = 'PLANNED' AND trigger IN ('schedule','catchup')`
-	sqlEndDue = `UPDATE schedule_runs SET status = ?1, reason = ?2, waiting_since = NULL, completed_at = ?3, updated_at = ?3
+	sqlEndDue = `UPDATE schedule_runs INDEXED BY schedule_runs_planned SET status = ?1, reason = ?2, waiting_since = NULL, completed_at = ?3, updated_at = ?3
  WHERE schedule_id = ?4 AND status = 'PLANNED' AND (?5 OR trigger IN ('schedule','catchup'))`
 
 	sqlInsertEvent = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)
@@ -101,7 +108,7 @@ const (
 	// Schedules that are not due to be planned, but have rows that nobody judged
 	// in time. One that is in quarantine waits for its own turn.
 	sqlPlanLate = `SELECT ` + scheduleColumns + ` FROM (
-  SELECT r.schedule_id, min(r.run_at) AS oldest FROM schedule_runs r
+  SELECT r.schedule_id, min(r.run_at) AS oldest FROM schedule_runs r INDEXED BY schedule_runs_due
    WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?3
      AND r.trigger = 'schedule' AND r.judged_at IS NULL AND r.run_at < ?3
    GROUP BY r.schedule_id) late
@@ -110,13 +117,12 @@ const (
    AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?2)
  ORDER BY late.oldest, s.schedule_id LIMIT ?4`
 
-	// By schedule_runs_due: the few rows of all schedules that are late. The plus
-	// keeps SQLite from reading the history of every candidate instead. Later
+	// By schedule_runs_due: the few rows of all schedules that are late. Later
 	// than the grace means that both fire_at and run_at are.
-	sqlPlanLateRuns = `SELECT ` + runColumns + ` FROM ` + runTables + `
+	sqlPlanLateRuns = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due` + ofRevision + `
  WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?1
    AND r.trigger = 'schedule' AND r.judged_at IS NULL AND r.run_at < ?1
-   AND +r.schedule_id IN (SELECT value FROM json_each(?2))
+   AND r.schedule_id IN (SELECT value FROM json_each(?2))
  ORDER BY r.run_at, r.idempotency_key`
 
 	// 1,000 rows in about 25 ms. One multi-row statement from a JSON array was
@@ -148,7 +154,7 @@ const (
  WHERE time < ? ORDER BY time LIMIT ?)`
 	sqlPruneRequests = `DELETE FROM execution_requests WHERE rowid IN (SELECT q.rowid FROM execution_requests q
  WHERE q.created_at < ? AND q.state = 'DONE' AND NOT EXISTS (SELECT 1 FROM schedule_runs r
-  WHERE r.idempotency_key = q.idempotency_key AND r.status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED'))
+  WHERE r.idempotency_key = q.idempotency_key AND (status = 'PLANNED' OR ` + inFlight + `))
  ORDER BY q.created_at LIMIT ?)`
 	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ?
  AND NOT EXISTS (SELECT 1 FROM schedule_runs r WHERE r.schedule_id = s.schedule_id) ORDER BY s.schedule_id LIMIT ?`

@@ -9,7 +9,7 @@ const (
 
 	// By schedule_runs_due. Missable rows that are later than the grace (?2) are
 	// the planner's.
-	sqlClaimDue = `SELECT ` + turnColumns + ` FROM schedule_runs r
+	sqlClaimDue = `SELECT ` + turnColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due
  WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= ?1
    AND NOT (r.trigger = 'schedule' AND r.judged_at IS NULL AND r.fire_at < ?2 AND r.run_at < ?2)
  ORDER BY ` + claimOrder + ` LIMIT ?3`
@@ -27,7 +27,7 @@ const (
    WHERE w.status = 'PLANNED' AND w.waiting_since IS NOT NULL AND w.overlap_key = waiting.overlap_key
    ORDER BY w.fire_at, w.run_at, w.idempotency_key LIMIT 1)
  WHERE NOT EXISTS (SELECT 1 FROM schedule_runs f
-  WHERE f.overlap_key = waiting.overlap_key AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))
+  WHERE f.overlap_key = waiting.overlap_key AND ` + inFlight + `)
  ORDER BY ` + claimOrder + ` LIMIT ?`
 
 	// Where a schedule is gone for good, its rows are too: nobody may fire them.
@@ -35,14 +35,14 @@ const (
  COALESCE(s.paused AND (s.paused_until IS NULL OR s.paused_until > ?2), 0)`
 
 	sqlClaimRuns = `SELECT ` + runColumns + standing + `
- FROM json_each(?1) j CROSS JOIN ` + runTables + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+ FROM json_each(?1) j CROSS JOIN schedule_runs r` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
  WHERE r.idempotency_key = unhex(j.value)`
 	sqlClaimWaiting = `SELECT ` + runColumns + standing + `
- FROM json_each(?1) j CROSS JOIN ` + runTables + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+ FROM json_each(?1) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_waiting` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
  WHERE r.overlap_key = j.value AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL
  ORDER BY r.fire_at, r.run_at, r.idempotency_key`
-	sqlClaimInFlight = `SELECT ` + runColumns + ` FROM json_each(?) j CROSS JOIN ` + runTables + `
- WHERE r.overlap_key = j.value AND r.status IN ('LAUNCHING','ENQUEUED','STARTED')
+	sqlClaimInFlight = `SELECT ` + runColumns + ` FROM json_each(?) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_in_flight` + ofRevision + `
+ WHERE r.overlap_key = j.value AND ` + inFlight + `
  ORDER BY r.fire_at, r.run_at, r.idempotency_key`
 
 	sqlClaim = `UPDATE schedule_runs SET status = 'LAUNCHING', waiting_since = NULL, deliveries = deliveries + 1, epoch = ?1,
@@ -54,22 +54,22 @@ const (
 
 	// updated_at stays: nothing that anybody watches has changed, and its index
 	// would double the cost of stamping a herd.
-	sqlClaimStamp = `UPDATE schedule_runs SET judged_at = ?1
+	sqlClaimStamp = `UPDATE schedule_runs INDEXED BY schedule_runs_due SET judged_at = ?1
  WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= ?1 AND judged_at IS NULL
    AND NOT (trigger = 'schedule' AND fire_at < ?2 AND run_at < ?2)`
 
-	sqlReclaimable = `SELECT ` + runColumns + ` FROM ` + runTables + `
+	sqlReclaimable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
  WHERE r.status = 'LAUNCHING' AND r.cancel_requested_at IS NULL AND (r.epoch <> ?1 OR r.claimed_until IS NULL OR r.claimed_until <= ?2)
  ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT ?3`
 	sqlReclaim = `UPDATE schedule_runs SET epoch = ?1, claimed_until = ?2, deliveries = deliveries + 1, updated_at = ?3
  WHERE idempotency_key = ?4 AND status = 'LAUNCHING'`
 
-	sqlNextFireAt = `SELECT min(fire_at) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at > ?`
-	sqlCancelsDue = `SELECT ` + runColumns + ` FROM ` + runTables + `
- WHERE r.cancel_requested_at IS NOT NULL AND r.status IN ('LAUNCHING','ENQUEUED','STARTED')
+	sqlNextFireAt = `SELECT min(fire_at) FROM schedule_runs INDEXED BY schedule_runs_due WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at > ?`
+	sqlCancelsDue = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
+ WHERE r.cancel_requested_at IS NOT NULL AND ` + inFlight + `
  ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?`
 	sqlGauges = `SELECT
- (SELECT count(*) FROM schedule_runs WHERE status IN ('LAUNCHING','ENQUEUED','STARTED')),
+ (SELECT count(*) FROM schedule_runs WHERE ` + inFlight + `),
  (SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NOT NULL),
  (SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= ?)`
 )
@@ -88,12 +88,12 @@ const (
  timeout_at = COALESCE(?11, timeout_at), completed_at = COALESCE(?2, completed_at)
  WHERE idempotency_key = ?1 AND `
 
-	settleEnqueued  = `UPDATE schedule_runs SET status = 'ENQUEUED',` + settleSet + `status IN ('LAUNCHING')`
-	settleStarted   = `UPDATE schedule_runs SET status = 'STARTED',` + settleSet + `status IN ('LAUNCHING','ENQUEUED','STARTED')`
-	settleSuccess   = `UPDATE schedule_runs SET status = 'SUCCESS',` + settleSet + `status IN ('LAUNCHING','ENQUEUED','STARTED')`
-	settleFailed    = `UPDATE schedule_runs SET status = 'FAILED',` + settleSet + `status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')`
-	settleSkipped   = `UPDATE schedule_runs SET status = 'SKIPPED',` + settleSet + `status IN ('PLANNED','LAUNCHING')`
-	settleCancelled = `UPDATE schedule_runs SET status = 'CANCELLED',` + settleSet + `status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')`
+	settleEnqueued  = `UPDATE schedule_runs SET status = 'ENQUEUED',` + settleSet + `status = 'LAUNCHING'`
+	settleStarted   = `UPDATE schedule_runs SET status = 'STARTED',` + settleSet + inFlight
+	settleSuccess   = `UPDATE schedule_runs SET status = 'SUCCESS',` + settleSet + inFlight
+	settleFailed    = `UPDATE schedule_runs SET status = 'FAILED',` + settleSet + `(status = 'PLANNED' OR ` + inFlight + `)`
+	settleSkipped   = `UPDATE schedule_runs SET status = 'SKIPPED',` + settleSet + `(status = 'PLANNED' OR status = 'LAUNCHING')`
+	settleCancelled = `UPDATE schedule_runs SET status = 'CANCELLED',` + settleSet + `(status = 'PLANNED' OR ` + inFlight + `)`
 	// A cancel that was asked for says why, unless the settlement does.
 	sqlSettleCancelReason = `UPDATE schedule_runs SET reason = COALESCE(reason, cancel_reason)
  WHERE idempotency_key = ? AND status = 'CANCELLED'`
@@ -107,32 +107,36 @@ const (
 
 // Sweep.
 const (
-	sqlSweepCancelled = `SELECT ` + runColumns + ` FROM ` + runTables + `
- WHERE r.cancel_requested_at <= ? AND r.status IN ('LAUNCHING','ENQUEUED','STARTED')
+	sqlSweepCancelled = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
+ WHERE r.cancel_requested_at <= ? AND ` + inFlight + `
  ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?`
 	// What was recorded as DONE has an outcome: the next delivery will learn it.
-	sqlSweepUnavailable = `SELECT ` + runColumns + ` FROM ` + runTables + `
+	sqlSweepUnavailable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
  WHERE r.status = 'LAUNCHING' AND r.claimed_at <= ? AND NOT EXISTS (SELECT 1 FROM execution_requests q
   WHERE q.idempotency_key = r.idempotency_key AND (q.sent OR q.state = 'DONE'))
  ORDER BY r.claimed_at, r.idempotency_key LIMIT ?`
-	sqlSweepTimedOut = `SELECT ` + runColumns + ` FROM ` + runTables + `
- WHERE r.timeout_at <= ? AND r.status IN ('LAUNCHING','ENQUEUED','STARTED')
+	sqlSweepTimedOut = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_timeout` + ofRevision + `
+ WHERE r.timeout_at <= ? AND ` + inFlight + `
  ORDER BY r.timeout_at, r.idempotency_key LIMIT ?`
 	sqlSweep = `UPDATE schedule_runs SET status = ?1, reason = ?2, claimed_until = NULL, completed_at = ?3, updated_at = ?3
- WHERE idempotency_key = ?4 AND status IN ('LAUNCHING','ENQUEUED','STARTED')`
+ WHERE idempotency_key = ?4 AND ` + inFlight
 )
 
 // Runs.
 const (
-	sqlGetRun    = `SELECT ` + runColumns + ` FROM ` + runTables + ` WHERE r.idempotency_key = ?`
+	sqlGetRun    = `SELECT ` + runColumns + ` FROM schedule_runs r` + ofRevision + ` WHERE r.idempotency_key = ?`
 	sqlAskCancel = `UPDATE schedule_runs SET cancel_requested_at = ?1, cancel_reason = ?2, updated_at = ?1
- WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')`
+ WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND (status = 'PLANNED' OR ` + inFlight + `)`
 
-	// ListRuns puts its filters and an order behind it.
-	sqlListRuns         = `SELECT ` + runColumns + ` FROM ` + runTables + ` WHERE 1`
+	// ListRuns puts its filters and an order behind one of these, each with the
+	// index that has its rows in that order. IS keeps the revision outside of it.
+	sqlListRuns         = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_run_at` + ofRevision + ` WHERE 1`
+	sqlListRunsSchedule = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_history` + ofRevision + ` WHERE r.schedule_id = ?`
+	sqlListRunsUpdated  = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_updated` + ofRevision + `
+ WHERE (r.updated_at, r.idempotency_key) > (?, ?)`
 	sqlRunsSchedule     = ` AND r.schedule_id = ?`
-	sqlRunsUser         = ` AND v.user_id = ?`
-	sqlRunsWorkflow     = ` AND v.workflow_id = ?`
+	sqlRunsUser         = ` AND v.user_id IS ?`
+	sqlRunsWorkflow     = ` AND v.workflow_id IS ?`
 	sqlRunsStatuses     = ` AND r.status IN (SELECT value FROM json_each(?))`
 	sqlRunsReason       = ` AND r.reason = ?`
 	sqlRunsTrigger      = ` AND r.trigger = ?`
@@ -140,7 +144,6 @@ const (
 	sqlRunsTo           = ` AND r.run_at < ?`
 	sqlRunsNotAhead     = ` AND NOT (r.status = 'PLANNED' AND r.run_at > ?)`
 	sqlRunsBefore       = ` AND (r.run_at, r.idempotency_key) < (?, ?)`
-	sqlRunsUpdatedAfter = ` AND (r.updated_at, r.idempotency_key) > (?, ?)`
 	sqlRunsOrder        = ` ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT ?`
 	sqlRunsUpdatedOrder = ` ORDER BY r.updated_at, r.idempotency_key LIMIT ?`
 )
