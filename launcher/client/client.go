@@ -1,0 +1,102 @@
+// Package client reaches a launcher in another process: a worker without the
+// launcher role calls LAUNCHER_ADDR through it.
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// Client is the launcher at an address.
+type Client struct {
+	conn *grpc.ClientConn
+	rpc  carillonv1.RunLauncherClient
+}
+
+// callTimeout bounds one call: the executor's longest, and the way.
+const callTimeout = 75 * time.Second
+
+// New makes the Client of addr (host:port, or any gRPC target). It connects
+// with the first call.
+func New(addr string) (*Client, error) {
+	conn, err := grpc.NewClient(addr,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// A launcher that vanished without a word must not hold launches for ever.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("launcher address %q: %w", addr, err)
+	}
+	return &Client{conn: conn, rpc: carillonv1.NewRunLauncherClient(conn)}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Start starts a run over there. Every error leaves the outcome unknown.
+func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	resp, err := c.rpc.Start(ctx, requestOf(req))
+	switch status.Code(err) {
+	case codes.OK:
+		return replyOf(resp), nil
+	case codes.AlreadyExists:
+		return failed(schedule.ReasonKeyConflict, "key_conflict", err), nil
+	case codes.InvalidArgument, codes.Unimplemented:
+		// It will not become valid by being sent again.
+		return failed(schedule.ReasonLaunchRefused, "invalid_argument", err), nil
+	}
+	return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", err)
+}
+
+// Cancel asks for the end of a run over there.
+func (c *Client) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	reason := string(req.Reason)
+	resp, err := c.rpc.Cancel(ctx, &carillonv1.RunLauncherCancelRequest{
+		IdempotencyKey: req.Key.String(), ScheduleId: req.ScheduleID, WorkflowId: req.WorkflowID, RunId: req.RunID, Reason: &reason,
+	})
+	if err != nil {
+		return false, fmt.Errorf("call the launcher: %w", err)
+	}
+	return resp.GetConfirmed(), nil
+}
+
+func requestOf(req schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
+	trigger, timeout := string(req.Trigger), uint32(req.RunTimeout.Milliseconds())
+	return &carillonv1.RunLauncherStartRequest{
+		IdempotencyKey: req.Key.String(), ScheduleId: req.ScheduleID, WorkflowId: req.WorkflowID, Version: req.Version, UserId: req.UserID,
+		ScheduledFor: timestamppb.New(req.ScheduledFor), Trigger: &trigger, Attempt: &req.Attempt, Epoch: uint32(req.Epoch),
+		ExecutionGrantId: req.ExecutionGrantID, Input: req.Input, FireAt: timestamppb.New(req.FireAt), RunTimeoutMs: &timeout,
+	}
+}
+
+func replyOf(resp *carillonv1.RunLauncherStartResponse) schedule.StartReply {
+	reply := schedule.StartReply{Outcome: schedule.Outcome{
+		Status: schedule.Status(resp.GetStatus()), Reason: schedule.Reason(resp.GetReason()), RunID: resp.GetRunId(),
+		TraceID: resp.GetTraceId(), ErrorCode: resp.GetErrorCode(), ErrorMessage: resp.GetErrorMessage(),
+	}}
+	if resp.LaunchedAt != nil {
+		reply.LaunchedAt = resp.GetLaunchedAt().AsTime()
+	}
+	return reply
+}
+
+func failed(reason schedule.Reason, code string, err error) schedule.StartReply {
+	return schedule.StartReply{Outcome: schedule.Outcome{
+		Status: schedule.StatusFailed, Reason: reason, ErrorCode: code, ErrorMessage: status.Convert(err).Message(),
+	}}
+}
