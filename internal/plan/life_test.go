@@ -48,6 +48,9 @@ func (w *world) step() {
 		var until time.Time
 		if rapid.Bool().Draw(w.T, "ends") {
 			until = w.now.Add(time.Duration(rapid.IntRange(1, 200_000).Draw(w.T, "until")) * time.Millisecond)
+			if rapid.Bool().Draw(w.T, "on the second") {
+				until = schedule.CeilSecond(until)
+			}
 		}
 		w.pause(until)
 	case "resume":

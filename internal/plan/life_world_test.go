@@ -181,7 +181,11 @@ func (w *world) claim(free int) {
 // plan decides if the planner has to look, checks the decision and writes it.
 func (w *world) plan() {
 	late := w.late()
-	if w.s.Pause.Active(w.now) || len(late) == 0 && (w.s.PlanAt.IsZero() || w.s.PlanAt.After(w.now)) {
+	if w.s.Pause.Active(w.now) {
+		return
+	}
+	if len(late) == 0 && (w.s.PlanAt.IsZero() || w.s.PlanAt.After(w.now)) {
+		w.checkOnTimeSlotsAreThere() // else it should have been told to look
 		return
 	}
 	c := &schedule.PlanCandidate{Schedule: w.s, Late: late}

@@ -1,0 +1,72 @@
+package plan_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// TestPlanningInStepsIsPlanningAtOnce: plan(a..b) + plan(b..c) = plan(a..c), as
+// long as the steps are short enough that nothing is missed.
+func TestPlanningInStepsIsPlanningAtOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		from := clock("12:00:00").Add(time.Duration(rapid.IntRange(0, 1_000_000).Draw(t, "from")) * time.Millisecond)
+		r := drawRevision(t, from)
+		s := schedule.Schedule{Definition: r.definition, Revision: 1, RevisedAt: from, CreatedAt: from, NextRunAt: from}
+		cfg := plan.Config{Lookahead: 10 * time.Second, Grace: 5 * time.Second, Tick: time.Second, MaxCatchup: 1}
+		longest := int((cfg.Lookahead + cfg.Grace).Milliseconds())
+
+		now, stepwise := from, schedule.PlanDecision{NextRunAt: from}
+		for range rapid.IntRange(1, 6).Draw(t, "steps") {
+			step := decide(t, s, stepwise.NextRunAt, now, cfg)
+			stepwise.Rows = append(stepwise.Rows, step.Rows...)
+			stepwise.NextRunAt = step.NextRunAt
+			now = now.Add(time.Duration(rapid.IntRange(0, longest).Draw(t, "ms")) * time.Millisecond)
+		}
+		last := decide(t, s, stepwise.NextRunAt, now, cfg)
+		stepwise.Rows = append(stepwise.Rows, last.Rows...)
+
+		whole := cfg
+		whole.Lookahead += now.Sub(from)
+		atOnce := decide(t, s, from, from, whole)
+		if !slices.EqualFunc(stepwise.Rows, atOnce.Rows, sameRun) || !last.NextRunAt.Equal(atOnce.NextRunAt) {
+			t.Fatalf("in steps %d rows up to %s\nat once %d rows up to %s", len(stepwise.Rows), clockText(last.NextRunAt), len(atOnce.Rows), clockText(atOnce.NextRunAt))
+		}
+		if !last.PlanAt.Equal(atOnce.PlanAt.Add(now.Sub(from))) && !atOnce.PlanAt.IsZero() {
+			t.Fatalf("looks again at %s", clockText(last.PlanAt))
+		}
+	})
+}
+
+// TestTheSamePlanTwice: whoever plans, and whenever it is repeated, the result
+// is the same.
+func TestTheSamePlanTwice(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		now := clock("12:00:00")
+		r := drawRevision(t, now)
+		s := schedule.Schedule{Definition: r.definition, Revision: 1, RevisedAt: now, CreatedAt: now}
+		cursor := now.Add(time.Duration(rapid.IntRange(1, 600).Draw(t, "cursor")) * time.Second)
+		later := now.Add(time.Duration(rapid.IntRange(0, 1200).Draw(t, "now")) * time.Second)
+		cfg := plan.Config{Lookahead: 10 * time.Second, Grace: 5 * time.Second, Tick: time.Second, MaxCatchup: 7}
+		first, second := decide(t, s, cursor, later, cfg), decide(t, s, cursor, later, cfg)
+		if !slices.EqualFunc(first.Rows, second.Rows, sameRun) || !slices.Equal(first.Events, second.Events) || first.Backlog != second.Backlog {
+			t.Fatalf("first  %+v\nsecond %+v", first, second)
+		}
+	})
+}
+
+func decide(t *rapid.T, s schedule.Schedule, cursor, now time.Time, cfg plan.Config) schedule.PlanDecision {
+	s.NextRunAt = cursor
+	d, err := plan.Decide(&schedule.PlanCandidate{Schedule: s}, now, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
