@@ -1,0 +1,89 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher/workflow"
+)
+
+func TestAFolderGivesTheVersionsThatItHolds(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "report", "3.json"), `{"steps": []}`)
+	write(t, filepath.Join(dir, "big", "1.json"), strings.Repeat("x", schedule.MaxDAGBytes+1))
+	write(t, filepath.Join(filepath.Dir(dir), "secret", "1.json"), `{}`)
+	if err := os.Symlink(filepath.Join(filepath.Dir(dir), "secret"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		id       string
+		version  int32
+		want     string
+		notFound bool
+	}{
+		{name: "a version that is there", id: "report", version: 3, want: `{"steps": []}`},
+		{name: "another version", id: "report", version: 4, notFound: true},
+		{name: "another workflow", id: "other", version: 3, notFound: true},
+		{name: "the folder above", id: "..", version: 1, notFound: true},
+		{name: "a path", id: "../secret", version: 1, notFound: true},
+		{name: "a link that leads out", id: "link", version: 1},
+		{name: "a file over the limit", id: "big", version: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dag, err := workflow.NewDir(dir).LoadDAG(t.Context(), c.id, c.version)
+			if string(dag) != c.want || (err == nil) != (c.want != "") || errors.Is(err, schedule.ErrNotFound) != c.notFound {
+				t.Errorf("got %q, %v", dag, err)
+			}
+		})
+	}
+}
+
+func TestACacheAsksOnceAndForgetsTheOldestFirst(t *testing.T) {
+	store := &counting{}
+	cached := workflow.NewCached(store, 25) // two of ten bytes, not three
+	load := func(id string) {
+		if dag, err := cached.LoadDAG(t.Context(), id, 1); err != nil || len(dag) != 10 {
+			t.Fatalf("%q, %v", dag, err)
+		}
+	}
+	for _, id := range []string{"a", "b", "a", "c", "a", "b"} {
+		load(id)
+	}
+	if got := strings.Join(store.asked, ""); got != "abcb" {
+		t.Errorf("the store was asked for %s; want a, b, c and, forgotten meanwhile, b", got)
+	}
+	for range 2 {
+		if _, err := cached.LoadDAG(t.Context(), "missing", 1); !errors.Is(err, schedule.ErrNotFound) {
+			t.Error(err)
+		}
+	}
+	if got := strings.Join(store.asked, ""); got != "abcbmissingmissing" {
+		t.Errorf("what was not found must be asked for again; asked %s", got)
+	}
+}
+
+type counting struct{ asked []string }
+
+func (c *counting) LoadDAG(_ context.Context, id string, _ int32) ([]byte, error) {
+	c.asked = append(c.asked, id)
+	if id == "missing" {
+		return nil, schedule.ErrNotFound
+	}
+	return []byte("0123456789"), nil
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
