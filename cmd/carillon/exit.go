@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// The exit codes. 3 is kept for a dry run that would change something.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNotFound = 4
+)
+
+// usageError is a command line that cannot be understood.
+type usageError struct {
+	err     error
+	command string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usage(cmd *cobra.Command, format string, args ...any) error {
+	var known *usageError
+	if err := fmt.Errorf(format, args...); !errors.As(err, &known) {
+		return &usageError{err: err, command: cmd.CommandPath()}
+	}
+	return known
+}
+
+// report writes what went wrong, for people, and returns the exit code.
+func (c *cli) report(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintln(c.errs, "carillon: "+explained(err))
+	var mistaken *usageError
+	if errors.As(err, &mistaken) {
+		fmt.Fprintf(c.errs, "see: %s --help\n", mistaken.command)
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var mistaken *usageError
+	var refused *callError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &mistaken):
+		return exitUsage
+	case errors.As(err, &refused) && refused.code == codes.NotFound, errors.Is(err, schedule.ErrNotFound):
+		return exitNotFound
+	}
+	return exitFailed
+}
+
+// explained is the error as one sentence, with each refused field on a line of
+// its own below.
+func explained(err error) string {
+	var invalid *schedule.InvalidError
+	if errors.As(err, &invalid) && len(invalid.Violations) > 0 {
+		before := strings.TrimSuffix(err.Error(), invalid.Error()) // what wrapped it, if anything
+		var out strings.Builder
+		out.WriteString(legible(before) + "these fields are refused:")
+		for _, v := range invalid.Violations {
+			out.WriteString("\n  " + legible(v.String()))
+		}
+		return out.String()
+	}
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return legible(err.Error())
+}

@@ -1,0 +1,49 @@
+// Command carillon is the whole of Carillon in one binary. serve and dev play
+// the roles of steps 1 to 6 of a slot's life; every other command is a client
+// that asks a running server over gRPC, or answers by itself (preview).
+//
+// A command is one thin file: flags in, one call, a table or JSON out. What a
+// value means is the server's to judge, so that the command line, REST and gRPC
+// refuse the same things with the same words.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/mattn/go-isatty"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	c := &cli{
+		in: os.Stdin, out: os.Stdout, errs: os.Stderr,
+		now: time.Now, env: os.Getenv,
+		color: isatty.IsTerminal(os.Stdout.Fd()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+	}
+	os.Exit(c.run(ctx, os.Args[1:]))
+}
+
+// cli is what the commands take from their surroundings; tests bring their own.
+type cli struct {
+	in        io.Reader
+	out, errs io.Writer
+	now       func() time.Time
+	env       func(string) string
+	color     bool // out is a terminal that wants colours
+}
+
+// run executes one command line and returns the exit code.
+func (c *cli) run(ctx context.Context, args []string) int {
+	root := newRootCommand(c)
+	root.SetArgs(args)
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.errs)
+	return c.report(root.ExecuteContext(ctx))
+}

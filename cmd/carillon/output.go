@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon/carillon/internal/rawjson"
+)
+
+// output is the form in which a command answers.
+type output string
+
+const (
+	outputTable output = "table"
+	outputJSON  output = "json"
+	outputYAML  output = "yaml"
+)
+
+var outputs = []output{outputTable, outputJSON, outputYAML}
+
+// Set, String and Type make it a flag.
+func (o *output) Set(s string) error {
+	for _, known := range outputs {
+		if s == string(known) {
+			*o = known
+			return nil
+		}
+	}
+	return fmt.Errorf("write table, json or yaml")
+}
+
+func (o *output) String() string { return string(*o) }
+
+// Type is the word for the value in help texts.
+func (o *output) Type() string { return "FORMAT" }
+
+// show answers with m as REST would write it, or with what people shows.
+func (c *client) show(m proto.Message, people func(p *page)) error {
+	if c.output == outputTable {
+		p := c.page()
+		people(p)
+		return p.print(c.out)
+	}
+	text, err := rawjson.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return c.document(text)
+}
+
+// document writes one JSON text in the form asked for.
+func (c *client) document(text []byte) error {
+	var out bytes.Buffer
+	if c.output == outputYAML {
+		converted, err := yamlFromJSON(text)
+		if err != nil {
+			return fmt.Errorf("write YAML: %w", err)
+		}
+		out.Write(converted)
+	} else {
+		if err := json.Indent(&out, text, "", "  "); err != nil {
+			return fmt.Errorf("write JSON: %w", err)
+		}
+		out.WriteByte('\n')
+	}
+	_, err := c.out.Write(out.Bytes())
+	return err
+}
+
+// page gathers what people read. Everything on it was made legible first.
+type page struct {
+	text  bytes.Buffer
+	now   time.Time
+	color bool
+}
+
+func (c *client) page() *page { return &page{now: c.now(), color: c.color} }
+
+func (p *page) print(to io.Writer) error {
+	_, err := to.Write(p.text.Bytes())
+	return err
+}
+
+func (p *page) line(format string, args ...any) {
+	p.text.WriteString(legible(fmt.Sprintf(format, args...)) + "\n")
+}

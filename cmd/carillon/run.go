@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newRunCommand(c *cli) *cobra.Command {
+	cmd := newGroup("run", "Look at runs, follow them, report, cancel and retry them")
+	cmd.Aliases = []string{"runs"}
+	cmd.Long = "Runs are named by their idempotency key; its first digits are enough where they name one run\n" +
+		"among the newest (8 digits or more)."
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(
+		newRunListCommand(o), newRunGetCommand(o), newRunWatchCommand(o),
+		newRunReportCommand(o), newRunCancelCommand(o), newRunRetryCommand(o),
+	)
+	return cmd
+}
+
+func runs(l *link) carillonv1.RunServiceClient { return carillonv1.NewRunServiceClient(l.conn) }
+
+// keyShown is how many digits of a key tables show: enough to name a run.
+const keyShown = 12
+
+func short(key string) string { return key[:min(len(key), keyShown)] }
+
+// outcome is a status with its reason: SKIPPED (overlap).
+func outcome(r *carillonv1.Run) string {
+	if r.GetReason() == "" {
+		return r.GetStatus()
+	}
+	return r.GetStatus() + " (" + r.GetReason() + ")"
+}
+
+func newRunGetCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "get KEY",
+		Short:   "A run: what it is, what became of it and why",
+		Example: "  carillon run get 5f0c5a3d9b1e",
+		Args:    exactly("KEY"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			key, err := wholeKey(ctx, l, args[0])
+			if err != nil {
+				return err
+			}
+			resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: key})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.run(resp.GetRun()) })
+		}),
+	}
+}
+
+// run writes everything about one run.
+func (p *page) run(r *carillonv1.Run) {
+	var deliveries, attempt string
+	if r.GetDeliveries() > 0 {
+		deliveries = fmt.Sprint(r.GetDeliveries())
+	}
+	if r.GetAttempt() > 1 {
+		attempt = fmt.Sprint(r.GetAttempt())
+	}
+	failed := r.GetErrorCode()
+	if r.GetErrorMessage() != "" {
+		failed += ": " + r.GetErrorMessage()
+	}
+	p.fields(
+		[2]string{"key", r.GetIdempotencyKey()},
+		[2]string{"status", outcome(r)},
+		[2]string{"error", failed},
+		[2]string{"schedule", fmt.Sprintf("%s revision %d", r.GetScheduleId(), r.GetRevision())},
+		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
+		[2]string{"owner", r.GetUserId()},
+		[2]string{"trigger", r.GetTrigger()},
+		[2]string{"attempt", attempt},
+		[2]string{"retry of", r.GetRetryOf()},
+		[2]string{"overlap", r.GetOverlapPolicy()},
+		[2]string{"run at", p.when(r.GetRunAt())},
+		[2]string{"fires at", p.when(r.GetFireAt())},
+		[2]string{"waiting since", p.when(r.GetWaitingSince())},
+		[2]string{"launched", p.when(r.GetLaunchedAt())},
+		[2]string{"deliveries", deliveries},
+		[2]string{"started", p.when(r.GetStartedAt())},
+		[2]string{"cancel asked", p.when(r.GetCancelRequestedAt())},
+		[2]string{"completed", p.when(r.GetCompletedAt())},
+		[2]string{"times out", p.when(r.GetTimeoutAt())},
+		[2]string{"run id", r.GetRunId()},
+		[2]string{"trace id", r.GetTraceId()},
+		[2]string{"updated", p.when(r.GetUpdatedAt())},
+	)
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newRunCancelCommand(o *client) *cobra.Command {
+	req := &carillonv1.CancelRunRequest{}
+	cmd := &cobra.Command{
+		Use:     "cancel KEY",
+		Short:   "End a run: at once before it is sent, else when the executor confirms",
+		Example: "  carillon run cancel 5f0c5a3d9b1e --note 'wrong input'",
+		Args:    exactly("KEY"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
+			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
+				return err
+			}
+			resp, err := call(ctx, l, runs(l).CancelRun, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				r := resp.GetRun()
+				if r.GetCompletedAt() == nil && r.GetCancelRequestedAt() != nil {
+					p.line("run %s is %s; the executor is asked to end it", short(r.GetIdempotencyKey()), outcome(r))
+					return
+				}
+				p.line("run %s is %s", short(r.GetIdempotencyKey()), outcome(r))
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the log of events")
+	return cmd
+}
+
+func newRunRetryCommand(o *client) *cobra.Command {
+	var wait bool
+	req := &carillonv1.RetryRunRequest{}
+	cmd := &cobra.Command{
+		Use:     "retry KEY",
+		Short:   "Make a new attempt of a run that has ended",
+		Example: "  carillon run retry 5f0c5a3d9b1e --wait",
+		Args:    exactly("KEY"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
+			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
+				return err
+			}
+			resp, err := call(ctx, l, runs(l).RetryRun, req)
+			if err != nil {
+				return err
+			}
+			var ended error
+			if wait {
+				if resp.Run, err = await(ctx, l, resp.GetRun()); err != nil {
+					return err
+				}
+				ended = failure(resp.GetRun())
+			}
+			if err := o.show(resp, func(p *page) { p.run(resp.GetRun()) }); err != nil {
+				return err
+			}
+			return ended
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` of the attempt to ask for: the same one gives the same run")
+	f.BoolVar(&wait, "wait", false, "wait until the new attempt has ended")
+	return cmd
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newRunListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	filter := &carillonv1.ListRunsRequest{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Runs, newest first",
+		Long:  "Runs, newest first. Runs that are only planned and lie ahead come with --status PLANNED alone.",
+		Example: "  carillon run list --schedule nightly --since 7d\n" +
+			"  carillon run list --status FAILED,SKIPPED --since 2026-03-08T00:00:00Z -o json",
+		Args: cobra.NoArgs,
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			filter.Status = upper(filter.Status)
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Run, string, error) {
+				filter.PageSize, filter.PageToken = size, token
+				resp, err := call(ctx, l, runs(l).ListRuns, filter)
+				return resp.GetRuns(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListRunsResponse{Runs: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, r := range found {
+					rows[i] = []string{
+						p.when(r.GetRunAt()), r.GetScheduleId(), outcome(r), r.GetTrigger(), late(r), lasted(r), short(r.GetIdempotencyKey()),
+					}
+				}
+				p.list([]string{"run at", "schedule", "status", "trigger", "late", "lasted", "key"}, rows, next)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
+	f.StringVar(&filter.WorkflowId, "workflow", "", "only of this workflow `ID`")
+	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
+	f.StringSliceVar(&filter.Status, "status", nil, "only with one of these `STATUSES`, with commas between")
+	f.Func("reason", "only with this `REASON`", optional(&filter.Reason))
+	f.Func("trigger", "only with this `TRIGGER`", optional(&filter.Trigger))
+	f.Func("since", "run at not before: a `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
+	f.Func("until", "run at before: a `TIME` (RFC 3339), or a duration back", o.fromNow(&filter.To, -1))
+	limitFlag(cmd, &limit)
+	words(cmd, "status", schedule.Statuses)
+	words(cmd, "reason", schedule.Reasons)
+	words(cmd, "trigger", schedule.Triggers)
+	return cmd
+}
+
+func upper(status []string) []string {
+	for i, s := range status {
+		status[i] = strings.ToUpper(strings.TrimSpace(s))
+	}
+	return status
+}
+
+// late is how long after fire_at a run was launched.
+func late(r *carillonv1.Run) string {
+	if r.GetLaunchedAt() == nil || r.GetFireAt() == nil {
+		return ""
+	}
+	return brief(r.GetLaunchedAt().AsTime().Sub(r.GetFireAt().AsTime()))
+}
+
+// lasted is the time from launch to end.
+func lasted(r *carillonv1.Run) string {
+	if r.GetLaunchedAt() == nil || r.GetCompletedAt() == nil {
+		return ""
+	}
+	return brief(r.GetCompletedAt().AsTime().Sub(r.GetLaunchedAt().AsTime()))
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/metadata"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newRunReportCommand(o *client) *cobra.Command {
+	var token string
+	req := &carillonv1.ReportRunRequest{}
+	cmd := &cobra.Command{
+		Use:   "report KEY STATUS",
+		Short: "Say what became of a run, as an executor does: STARTED, SUCCESS or FAILED",
+		Long: "Says what became of a run, as an executor does: STARTED (again and again as a sign of life), SUCCESS or\n" +
+			"FAILED. A report that comes twice or too late changes nothing and is no error.",
+		Example: "  carillon run report 5f0c5a3d9b1e SUCCESS --run-id r-17\n" +
+			"  carillon run report 5f0c5a3d9b1e FAILED --error-code EXIT_3 --error-message 'disk full'",
+		Args: exactly("KEY", "STATUS"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
+			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
+				return err
+			}
+			req.Status = strings.ToUpper(args[1])
+			if token == "" {
+				token = o.env("CARILLON_REPORT_TOKEN")
+			}
+			if token != "" {
+				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+			}
+			resp, err := call(ctx, l, runs(l).ReportRun, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				verb := "is now"
+				if !resp.GetMoved() {
+					verb = "was not changed by this report and is"
+				}
+				p.line("run %s %s %s", short(resp.GetRun().GetIdempotencyKey()), verb, outcome(resp.GetRun()))
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.RunId, "run-id", "", "the executor's own `ID` of the run")
+	f.StringVar(&req.ErrorCode, "error-code", "", "what went wrong, for programs")
+	f.StringVar(&req.ErrorMessage, "error-message", "", "what went wrong, for people")
+	f.StringVar(&token, "token", "", "report `TOKEN` that came with the run (CARILLON_REPORT_TOKEN)")
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return []cobra.Completion{"STARTED", "SUCCESS", "FAILED"}, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}

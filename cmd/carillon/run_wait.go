@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const (
+	waitFirst = 100 * time.Millisecond
+	waitMost  = 2 * time.Second
+	// waitSilent is how long the server may be away, as at a deploy.
+	waitSilent = time.Minute
+)
+
+// await asks for a run until it has ended, less and less often.
+func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, error) {
+	answered := time.Now()
+	for pause := waitFirst; !schedule.Status(r.GetStatus()).Terminal(); pause = min(2*pause, waitMost) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+		resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: r.GetIdempotencyKey()})
+		switch {
+		case err == nil:
+			r, answered = resp.GetRun(), time.Now()
+		case !away(err) || time.Since(answered) > waitSilent:
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// away reports whether the server did not answer at all.
+func away(err error) bool {
+	var refused *callError
+	return errors.As(err, &refused) && (refused.code == codes.Unavailable || refused.code == codes.DeadlineExceeded)
+}
+
+// failure is the error of a run that has ended otherwise than in SUCCESS.
+func failure(r *carillonv1.Run) error {
+	if r.GetStatus() == string(schedule.StatusSuccess) {
+		return nil
+	}
+	if said := r.GetErrorMessage(); said != "" {
+		return fmt.Errorf("run %s ended %s: %s", short(r.GetIdempotencyKey()), outcome(r), said)
+	}
+	return fmt.Errorf("run %s ended %s", short(r.GetIdempotencyKey()), outcome(r))
+}

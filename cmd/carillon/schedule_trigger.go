@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newScheduleTriggerCommand(o *client) *cobra.Command {
+	var input string
+	var wait bool
+	req := &carillonv1.TriggerScheduleRequest{}
+	cmd := &cobra.Command{
+		Use:   "trigger ID",
+		Short: "Run a schedule once, now, paused or not",
+		Long: "Runs the schedule once, now, paused or not. With --wait it ends when the run has ended,\n" +
+			"and fails unless that was a SUCCESS.",
+		Example: "  carillon schedule trigger nightly --wait\n  carillon schedule trigger nightly --input '{\"day\": \"2026-03-08\"}' --request-id rerun-17",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.ScheduleId = args[0]
+			if input != "" {
+				raw, err := o.content(input)
+				if err != nil {
+					return err
+				}
+				req.Input = raw
+			}
+			resp, err := call(ctx, l, schedules(l).TriggerSchedule, req)
+			if err != nil {
+				return err
+			}
+			var ended error
+			if wait {
+				if resp.Run, err = await(ctx, l, resp.GetRun()); err != nil {
+					return err
+				}
+				ended = failure(resp.GetRun())
+			}
+			if err := o.show(resp, func(p *page) { p.run(resp.GetRun()) }); err != nil {
+				return err
+			}
+			return ended
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&input, "input", "", "`JSON` in place of the schedule's own input, or @FILE")
+	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", optional(&req.OverlapPolicy))
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` of the run to ask for: the same one gives the same run")
+	f.BoolVar(&wait, "wait", false, "wait until the run has ended")
+	words(cmd, "overlap", schedule.OverlapPolicies)
+	return cmd
+}

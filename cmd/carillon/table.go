@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// plainStyle is columns and nothing else, so that grep, cut and narrow screens
+// get along with it.
+var plainStyle = table.Style{
+	Name:    "plain",
+	Box:     table.BoxStyle{PaddingRight: "  "},
+	Format:  table.FormatOptions{Header: text.FormatUpper},
+	Options: table.OptionsNoBordersAndSeparators,
+}
+
+// table writes rows under a head. A column named status or state is coloured.
+func (p *page) table(head []string, rows [][]string) {
+	t := p.blank()
+	t.AppendHeader(row(head))
+	for _, cells := range rows {
+		t.AppendRow(row(cells))
+	}
+	if p.color {
+		var columns []table.ColumnConfig
+		for i, name := range head {
+			if name == "status" || name == "state" {
+				columns = append(columns, table.ColumnConfig{Number: i + 1, Transformer: coloured})
+			}
+		}
+		t.SetColumnConfigs(columns)
+	}
+	p.text.WriteString(t.Render() + "\n")
+}
+
+// fields writes name and value, a line for each that has a value.
+func (p *page) fields(pairs ...[2]string) {
+	t := p.blank()
+	for _, pair := range pairs {
+		if pair[1] != "" {
+			t.AppendRow(row(pair[:]))
+		}
+	}
+	p.text.WriteString(t.Render() + "\n")
+}
+
+func (p *page) blank() table.Writer {
+	t := table.NewWriter()
+	t.SetStyle(plainStyle)
+	t.SuppressTrailingSpaces()
+	return t
+}
+
+func row(cells []string) table.Row {
+	out := make(table.Row, len(cells))
+	for i, cell := range cells {
+		out[i] = strings.ReplaceAll(legible(cell), "\n", " ")
+	}
+	return out
+}
+
+// legible keeps what others wrote from steering the terminal: control
+// characters are shown, not sent.
+func legible(s string) string {
+	clean := func(r rune) bool { return r == '\n' || unicode.IsPrint(r) }
+	if !strings.ContainsFunc(s, func(r rune) bool { return !clean(r) }) {
+		return s
+	}
+	var out strings.Builder
+	for _, r := range s {
+		if clean(r) {
+			out.WriteRune(r)
+		} else {
+			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return out.String()
+}
+
+// coloured shows a status or state in its colour.
+func coloured(value any) string {
+	word := fmt.Sprint(value)
+	name, _, _ := strings.Cut(word, " ")
+	switch {
+	case name == string(schedule.StatusSuccess), name == "active":
+		return text.FgGreen.Sprint(word)
+	case name == string(schedule.StatusFailed):
+		return text.FgRed.Sprint(word)
+	case name == "paused", schedule.Status(name).Terminal():
+		return text.FgYellow.Sprint(word)
+	case schedule.Status(name).InFlight():
+		return text.FgCyan.Sprint(word)
+	}
+	return word
+}
+
+const day = 24 * time.Hour
+
+var magnitudes = []humanize.RelTimeMagnitude{
+	{D: time.Second, Format: "now", DivBy: time.Second},
+	{D: time.Minute, Format: "%ds", DivBy: time.Second},
+	{D: time.Hour, Format: "%dm", DivBy: time.Minute},
+	{D: 2 * day, Format: "%dh", DivBy: time.Hour},
+	{D: 700 * day, Format: "%dd", DivBy: day},
+	{D: 1 << 62, Format: "%dy", DivBy: 365 * day},
+}
+
+// ago is "in 3m", "2h ago" or "now".
+func (p *page) ago(t time.Time) string {
+	span := humanize.CustomRelTime(p.now, t, "", "", magnitudes)
+	switch {
+	case span == "now":
+		return span
+	case t.After(p.now):
+		return "in " + span
+	}
+	return span + " ago"
+}
+
+// when is an instant with its distance from now; empty without one.
+func (p *page) when(at *timestamppb.Timestamp) string {
+	if at == nil {
+		return ""
+	}
+	return stamp(at.AsTime()) + " (" + p.ago(at.AsTime()) + ")"
+}
+
+// stamp is RFC 3339 in UTC, with milliseconds where there are any.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999Z07:00") }
+
+// span is a duration without its idle units: 1h, not 1h0m0s.
+func span(milliseconds uint32) string {
+	s := (time.Duration(milliseconds) * time.Millisecond).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// pairs is a set of labels as k=v, sorted.
+func pairs(labels map[string]string) string {
+	out := make([]string, 0, len(labels))
+	for name, value := range labels {
+		out = append(out, name+"="+value)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// brief is a measured duration, rounded to what matters.
+func brief(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

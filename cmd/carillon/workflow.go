@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newWorkflowCommand(c *cli) *cobra.Command {
+	cmd := newGroup("workflow", "Store workflow versions, deploy them with their schedules")
+	cmd.Aliases = []string{"workflows"}
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(newWorkflowPutCommand(o), newWorkflowGetCommand(o), newWorkflowListCommand(o), newWorkflowDeployCommand(o))
+	return cmd
+}
+
+func workflows(l *link) carillonv1.WorkflowServiceClient {
+	return carillonv1.NewWorkflowServiceClient(l.conn)
+}
+
+// workflowVersion reads the argument VERSION.
+func workflowVersion(argument string) (int32, error) {
+	n, err := strconv.ParseInt(argument, 10, 32)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("the version %q is not a whole number from 1 up", argument)
+	}
+	return int32(n), nil
+}
+
+func newWorkflowPutCommand(o *client) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:     "put WORKFLOW VERSION -f FILE",
+		Short:   "Store the DAG of a workflow version; a version never changes",
+		Example: "  carillon workflow put report 3 -f report.json",
+		Args:    exactly("WORKFLOW", "VERSION"),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return usage(cmd, "the DAG is missing: give -f FILE, or -f - for standard input")
+			}
+			return checkVersion(cmd, args)
+		},
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			version, err := workflowVersion(args[1])
+			if err != nil {
+				return err
+			}
+			dag, err := o.file(file)
+			if err != nil {
+				return err
+			}
+			resp, err := call(ctx, l, workflows(l).PutWorkflowVersion,
+				&carillonv1.PutWorkflowVersionRequest{WorkflowId: args[0], Version: version, Dag: dag})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				w := resp.GetWorkflowVersion()
+				p.line("%s version %d is stored (sha256 %s)", w.GetWorkflowId(), w.GetVersion(), short(w.GetSha256()))
+			})
+		}),
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "`FILE` with the DAG as JSON; - is standard input")
+	return cmd
+}
+
+// checkVersion makes a mistyped VERSION a usage error.
+func checkVersion(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	if _, err := workflowVersion(args[1]); err != nil {
+		return usage(cmd, "%w", err)
+	}
+	return nil
+}
+
+func newWorkflowGetCommand(o *client) *cobra.Command {
+	var dagOnly bool
+	cmd := &cobra.Command{
+		Use:     "get WORKFLOW [VERSION]",
+		Short:   "A workflow version with its DAG; without VERSION, which versions there are",
+		Example: "  carillon workflow get report\n  carillon workflow get report 3 --dag > report.json",
+		Args:    arguments([]string{"WORKFLOW"}, 1),
+		PreRunE: checkVersion,
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			if len(args) == 1 {
+				return o.versions(ctx, l, args[0], defaultLimit)
+			}
+			version, err := workflowVersion(args[1])
+			if err != nil {
+				return err
+			}
+			resp, err := call(ctx, l, workflows(l).GetWorkflowVersion,
+				&carillonv1.GetWorkflowVersionRequest{WorkflowId: args[0], Version: version})
+			if err != nil {
+				return err
+			}
+			w := resp.GetWorkflowVersion()
+			if dagOnly {
+				_, err := o.out.Write(w.GetDag())
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				p.fields(
+					[2]string{"workflow", w.GetWorkflowId()},
+					[2]string{"version", fmt.Sprint(w.GetVersion())},
+					[2]string{"stored", p.when(w.GetCreatedAt())},
+					[2]string{"sha256", w.GetSha256()},
+				)
+				p.line("\n%s", w.GetDag())
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&dagOnly, "dag", false, "only the DAG, byte for byte as it was stored")
+	return cmd
+}
+
+func newWorkflowListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	cmd := &cobra.Command{
+		Use:     "list WORKFLOW",
+		Short:   "The versions of a workflow, newest first",
+		Example: "  carillon workflow list report",
+		Args:    exactly("WORKFLOW"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			return o.versions(ctx, l, args[0], limit)
+		}),
+	}
+	limitFlag(cmd, &limit)
+	return cmd
+}
+
+func (c *client) versions(ctx context.Context, l *link, workflow string, limit int) error {
+	found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowVersion, string, error) {
+		resp, err := call(ctx, l, workflows(l).ListWorkflowVersions,
+			&carillonv1.ListWorkflowVersionsRequest{WorkflowId: workflow, PageSize: size, PageToken: token})
+		return resp.GetWorkflowVersions(), resp.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
+	}
+	return c.show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *page) {
+		rows := make([][]string, len(found))
+		for i, w := range found {
+			rows[i] = []string{w.GetWorkflowId(), fmt.Sprint(w.GetVersion()), p.when(w.GetCreatedAt()), w.GetSha256()}
+		}
+		p.list([]string{"workflow", "version", "stored", "sha256"}, rows, next)
+	})
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/rawjson"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newWorkflowDeployCommand(o *client) *cobra.Command {
+	var files []string
+	var user string
+	cmd := &cobra.Command{
+		Use:   "deploy -f FILE|DIR... --user USER",
+		Short: "Store workflows and make their schedule_based triggers into schedules",
+		Long: "Reads workflow_id and version from each DAG, stores it and makes its schedule_based triggers into schedules,\n" +
+			"all or nothing for each workflow. Of a folder, every *.json in it. One that is refused does not keep the\n" +
+			"others back. Deploying the same again changes nothing.",
+		Example: "  carillon workflow deploy -f report.json --user ada\n  carillon workflow deploy -f workflows/ --user ada",
+		Args:    cobra.ArbitraryArgs, // what a shell makes of -f *.json
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if files = append(files, args...); len(files) == 0 {
+				return usage(cmd, "there is nothing to deploy: give -f FILE or -f DIR")
+			}
+			if user == "" {
+				return usage(cmd, "--user is missing: the owner of the schedules")
+			}
+			return nil
+		},
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			names, err := dagFiles(files)
+			if err != nil {
+				return err
+			}
+			var done []deployed
+			var failed []error
+			for _, name := range names {
+				d, err := o.deploy(ctx, l, name, user)
+				if err != nil {
+					failed = append(failed, fmt.Errorf("%s: %w", name, err))
+					if len(names) == 1 || away(err) || ctx.Err() != nil {
+						break
+					}
+					continue
+				}
+				done = append(done, d)
+			}
+			if len(done) > 0 || len(failed) == 0 {
+				failed = append(failed, o.deployments(done))
+			}
+			return o.oneByOne(failed)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&files, "file", "f", nil, "`FILE` with the DAG as JSON, or a folder of them; may be repeated; - is standard input")
+	f.StringVar(&user, "user", "", "`ID` of the owner of the schedules")
+	return cmd
+}
+
+// oneByOne reports all errors but the last, which it returns.
+func (c *cli) oneByOne(errs []error) error {
+	var last error
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if last != nil {
+			c.report(last)
+		}
+		last = err
+	}
+	return last
+}
+
+// dagFiles puts the files of a folder in its place.
+func dagFiles(names []string) ([]string, error) {
+	var out []string
+	for _, name := range names {
+		if stat, err := os.Stat(name); name == "-" || err != nil || !stat.IsDir() {
+			out = append(out, name) // what is not there is said when it is read
+			continue
+		}
+		inside, err := os.ReadDir(name) // sorted by name
+		if err != nil {
+			return nil, err
+		}
+		before := len(out)
+		for _, entry := range inside {
+			if !entry.IsDir() && filepath.Ext(entry.Name()) == ".json" {
+				out = append(out, filepath.Join(name, entry.Name()))
+			}
+		}
+		if len(out) == before {
+			return nil, fmt.Errorf("there is no *.json in the folder %s", name)
+		}
+	}
+	return out, nil
+}
+
+// deployed is what one DAG became.
+type deployed struct {
+	workflow string
+	version  int32
+	answer   *carillonv1.DeployWorkflowResponse
+}
+
+func (c *client) deploy(ctx context.Context, l *link, name, user string) (deployed, error) {
+	dag, err := c.file(name)
+	if err != nil {
+		return deployed{}, err
+	}
+	var named struct {
+		WorkflowID *string `json:"workflow_id"`
+		Version    *int32  `json:"version"`
+	}
+	if err := json.Unmarshal(dag, &named); err != nil {
+		return deployed{}, fmt.Errorf("not a JSON object with workflow_id (text) and version (number): %w", err)
+	}
+	if named.WorkflowID == nil || named.Version == nil {
+		return deployed{}, errors.New("the DAG does not name its workflow_id and version")
+	}
+	d := deployed{workflow: *named.WorkflowID, version: *named.Version}
+	d.answer, err = call(ctx, l, workflows(l).DeployWorkflow,
+		&carillonv1.DeployWorkflowRequest{WorkflowId: d.workflow, Version: d.version, UserId: user, Dag: dag})
+	return d, err
+}
+
+// deployments answers with what each DAG became, in one document.
+func (c *client) deployments(done []deployed) error {
+	if c.output != outputTable {
+		var text bytes.Buffer
+		text.WriteString(`{"deployments":[`)
+		for i, d := range done {
+			answer, err := rawjson.Marshal(d.answer)
+			if err != nil {
+				return err
+			}
+			if i > 0 {
+				text.WriteByte(',')
+			}
+			// The answer's own members stand behind those that name it.
+			fmt.Fprintf(&text, `{"workflow_id":%q,"version":%d,%s`, d.workflow, d.version, answer[1:])
+		}
+		text.WriteString(`]}`)
+		return c.document(text.Bytes())
+	}
+	p := c.page()
+	var rows [][]string
+	for _, d := range done {
+		name := fmt.Sprintf("%s@%d", d.workflow, d.version)
+		if len(d.answer.GetSchedules()) == 0 {
+			rows = append(rows, []string{name, "(no schedule)", "", ""})
+		}
+		for _, s := range d.answer.GetSchedules() {
+			rows = append(rows, []string{name, s.GetScheduleId(), effect(s), p.when(s.GetNextRunAt())})
+		}
+	}
+	p.table([]string{"workflow", "schedule", "effect", "next run"}, rows)
+	return p.print(c.out)
+}
+
+func effect(s *carillonv1.DeployedSchedule) string {
+	switch {
+	case s.GetCreated():
+		return "created"
+	case s.GetChanged():
+		return "changed"
+	}
+	return "unchanged"
+}

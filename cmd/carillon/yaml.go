@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxConverted bounds what a file becomes: aliases of aliases grow without end.
+const maxConverted = 2 << 20
+
+// jsonFromYAML writes one YAML document as JSON. It walks the nodes rather
+// than decoding values, so that members keep their order, numbers their digits
+// and dates their text.
+func jsonFromYAML(text []byte) ([]byte, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document, more yaml.Node
+	if err := decoder.Decode(&document); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("the file is empty")
+		}
+		return nil, err
+	}
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more than one document; give one per call")
+	}
+	var c yamlConverter
+	if err := c.node(&document, 0); err != nil {
+		return nil, err
+	}
+	return c.out.Bytes(), nil
+}
+
+type yamlConverter struct{ out bytes.Buffer }
+
+func (c *yamlConverter) node(n *yaml.Node, depth int) error {
+	const deepest = 100
+	if depth > deepest || c.out.Len() > maxConverted {
+		return fmt.Errorf("line %d: more than %d levels or %d bytes", n.Line, deepest, maxConverted)
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return c.node(n.Content[0], depth)
+	case yaml.AliasNode:
+		return c.node(n.Alias, depth+1)
+	case yaml.MappingNode:
+		return c.mapping(n, depth)
+	case yaml.SequenceNode:
+		c.out.WriteByte('[')
+		for i, element := range n.Content {
+			if i > 0 {
+				c.out.WriteByte(',')
+			}
+			if err := c.node(element, depth+1); err != nil {
+				return err
+			}
+		}
+		c.out.WriteByte(']')
+		return nil
+	}
+	return c.scalar(n)
+}
+
+func (c *yamlConverter) mapping(n *yaml.Node, depth int) error {
+	c.out.WriteByte('{')
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i]
+		if name.Kind != yaml.ScalarNode || name.Tag == "!!merge" {
+			return fmt.Errorf("line %d: a name must be plain text; merge keys are not understood", name.Line)
+		}
+		if i > 0 {
+			c.out.WriteByte(',')
+		}
+		c.text(name.Value)
+		c.out.WriteByte(':')
+		if err := c.node(n.Content[i+1], depth+1); err != nil {
+			return err
+		}
+	}
+	c.out.WriteByte('}')
+	return nil
+}
+
+func (c *yamlConverter) scalar(n *yaml.Node) error {
+	switch n.ShortTag() {
+	case "!!null":
+		c.out.WriteString("null")
+	case "!!bool":
+		var value bool
+		if err := n.Decode(&value); err != nil {
+			return err
+		}
+		c.out.WriteString(strconv.FormatBool(value))
+	case "!!int", "!!float":
+		return c.number(n)
+	default:
+		c.text(n.Value)
+	}
+	return nil
+}
+
+// number keeps the digits where they are JSON too; 0x1F and 1_000 are not.
+func (c *yamlConverter) number(n *yaml.Node) error {
+	if json.Valid([]byte(n.Value)) {
+		c.out.WriteString(n.Value)
+		return nil
+	}
+	var value any
+	if err := n.Decode(&value); err != nil {
+		return err
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("line %d: %s is not a number that JSON knows", n.Line, n.Value)
+	}
+	c.out.Write(text)
+	return nil
+}
+
+func (c *yamlConverter) text(s string) {
+	text, _ := json.Marshal(s) // a string always has a JSON form
+	c.out.Write(text)
+}
+
+// yamlFromJSON is the other way. JSON is YAML already; only the style changes.
+func yamlFromJSON(text []byte) ([]byte, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, err
+	}
+	unfold(&document)
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&document); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), encoder.Close()
+}
+
+// unfold takes the braces away, and the quotes of what reads as text without.
+func unfold(n *yaml.Node) {
+	if n.Kind != yaml.ScalarNode && len(n.Content) > 0 {
+		n.Style &^= yaml.FlowStyle
+	}
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		n.Style = 0 // the encoder quotes what would be read as something else
+	}
+	for _, below := range n.Content {
+		unfold(below)
+	}
+}
