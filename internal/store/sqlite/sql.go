@@ -16,6 +16,9 @@ const (
 	sqlCommit   = `COMMIT`
 	sqlRollback = `ROLLBACK`
 
+	sqlWaitShort = `PRAGMA busy_timeout = 50`
+	sqlWaitLong  = `PRAGMA busy_timeout = 5000`
+
 	sqlPing       = `SELECT count(*) FROM sqlite_schema`
 	sqlHasWorkers = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'workers'`
 	sqlLastSeen   = `SELECT max(seen_at) FROM workers`

@@ -12,6 +12,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // scan reads the columns of one row.
@@ -133,7 +135,15 @@ func (w *writer) stmt(ctx context.Context, statement string) (*sql.Stmt, error) 
 		if err != nil {
 			return nil, err
 		}
-		w.conn, w.stmts = conn, make(map[string]*sql.Stmt)
+		w.conn = conn
+		// SQLite's own wait for another process' lock cannot be interrupted:
+		// keep it short and come back, see write.
+		if _, err := conn.ExecContext(ctx, sqlWaitShort); err != nil {
+			return nil, err
+		}
+	}
+	if w.stmts == nil {
+		w.stmts = make(map[string]*sql.Stmt)
 	}
 	stmt, err := w.conn.PrepareContext(ctx, statement)
 	if err != nil {
@@ -151,24 +161,33 @@ func (w *writer) rollback(ctx context.Context) {
 			return
 		}
 	}
+	w.closeStatements()
 	if w.conn != nil {
 		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it for good
+		_ = w.conn.Close()
+		w.conn = nil
 	}
-	_ = w.putBack()
 }
 
 // putBack gives the connection back to its pool of one.
 func (w *writer) putBack() error {
+	w.closeStatements()
 	if w.conn == nil {
 		return nil
 	}
-	var errs []error
+	conn := w.conn
+	w.conn = nil
+	_, err := conn.ExecContext(context.Background(), sqlWaitLong)
+	return joinClose(err, conn.Close)
+}
+
+// closeStatements must come before the end of their connection: the driver
+// follows their pointer into it.
+func (w *writer) closeStatements() {
 	for _, stmt := range w.stmts {
-		errs = append(errs, stmt.Close())
+		_ = stmt.Close() // repeats the error of its last run, which has been told
 	}
-	errs = append(errs, w.conn.Close())
-	w.conn, w.stmts = nil, nil
-	return errors.Join(errs...)
+	w.stmts = nil
 }
 
 // lend hands the connection out for what is done once in a file's life.
@@ -189,19 +208,30 @@ func (w *writer) close() error {
 	return joinClose(w.putBack(), w.db.Close)
 }
 
-// write runs body in one transaction, and again where another process held the
-// file's lock for too long. What body collects it must begin anew.
+// write runs body in one transaction, and again while another process holds
+// the file's lock, for up to five seconds. What body collects it must begin
+// anew.
 func (s *Store) write(ctx context.Context, body func(context.Context, tx) error) error {
-	const tries = 4
-	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := s.writer.transact(ctx, body)
-		if err != nil && !isBusy(err) {
-			err = backoff.Permanent(err)
-		}
-		return struct{}{}, err
-	}, backoff.WithBackOff(retryDelays()), backoff.WithMaxTries(tries))
+	err := s.writer.transact(ctx, body)
+	if isBusy(err) {
+		_, err = backoff.Retry(ctx, func() (struct{}, error) {
+			err := s.writer.transact(ctx, body)
+			if err != nil && !isBusy(err) {
+				err = backoff.Permanent(err)
+			}
+			return struct{}{}, err
+		}, backoff.WithBackOff(retryDelays()), backoff.WithMaxElapsedTime(patience))
+	}
+	switch {
+	case isBusy(err):
+		return fmt.Errorf("%w: another process has held the database's lock for %s: end it, or wait: %w", schedule.ErrUnavailable, patience, err)
+	case hasCode(err, sqlitelib.SQLITE_FULL):
+		return fmt.Errorf("%w: the disk is full, nothing was written: make room: %w", schedule.ErrUnavailable, err)
+	}
 	return err
 }
+
+const patience = 5 * time.Second
 
 func retryDelays() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff() // with jitter
@@ -210,8 +240,12 @@ func retryDelays() *backoff.ExponentialBackOff {
 }
 
 func isBusy(err error) bool {
+	return hasCode(err, sqlitelib.SQLITE_BUSY) || hasCode(err, sqlitelib.SQLITE_LOCKED)
+}
+
+func hasCode(err error, code int) bool {
 	var e *sqlite.Error
-	return errors.As(err, &e) && (e.Code()&0xff == sqlitelib.SQLITE_BUSY || e.Code()&0xff == sqlitelib.SQLITE_LOCKED)
+	return errors.As(err, &e) && e.Code()&0xff == code
 }
 
 func isUnique(err error) bool {
