@@ -124,10 +124,10 @@ func workflowOf(w *schedule.WorkflowVersion) *carillonv1.WorkflowVersion {
 	}
 }
 
-// clean makes any text storable: without NUL, at most limit bytes, cut between
-// characters.
+// clean makes any text fit for storing and sending: UTF-8 without NUL, at most
+// limit bytes, cut between characters.
 func clean(s string, limit int) string {
-	s = strings.ReplaceAll(s, "\x00", "�")
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
 	if len(s) <= limit {
 		return s
 	}

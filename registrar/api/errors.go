@@ -68,15 +68,23 @@ func statusOf(err error) *status.Status {
 // refusal is INVALID_ARGUMENT with one field violation for each field.
 func refusal(invalid *schedule.InvalidError) *status.Status {
 	bad := &errdetails.BadRequest{}
-	for _, v := range invalid.Violations {
+	for _, v := range invalid.Violations[:min(len(invalid.Violations), maxViolations)] {
 		description := v.Problem
 		if v.Hint != "" {
 			description += "; " + v.Hint
 		}
-		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: v.Field, Description: description})
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+			Field: clean(v.Field, maxText), Description: clean(description, maxText),
+		})
 	}
-	return detailed(status.New(codes.InvalidArgument, invalid.Error()), bad)
+	return detailed(status.New(codes.InvalidArgument, clean(invalid.Error(), maxText)), bad)
 }
+
+// An answer never grows with what was sent.
+const (
+	maxViolations = 20
+	maxText       = 1024
+)
 
 func detailed(st *status.Status, detail protoadapt.MessageV1) *status.Status {
 	with, err := st.WithDetails(detail)
@@ -99,12 +107,12 @@ func answerErrors(log *slog.Logger) (grpc.UnaryServerInterceptor, grpc.StreamSer
 		}
 		return st.Err()
 	}
-	unary := func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	unary := func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		resp, err := next(ctx, req)
-		return resp, answer(ctx, info.FullMethod, err)
+		return resp, answer(ctx, call.FullMethod, err)
 	}
-	stream := func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		return answer(ss.Context(), info.FullMethod, next(srv, ss))
+	stream := func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return answer(ss.Context(), call.FullMethod, next(srv, ss))
 	}
 	return unary, stream
 }

@@ -58,7 +58,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 		{"", nil, codes.Internal, http.StatusInternalServerError, "internal error", ""}, // a panic
 	}
 	fail := &failing{}
-	conn, base := serve(t, api.Services{Reader: fail})
+	conn, base, _ := serve(t, api.Services{Reader: fail})
 	tested := make(map[string]bool)
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%s %v", tt.sentinel, tt.err), func(t *testing.T) {

@@ -81,24 +81,29 @@ func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler
 	if s, ok := r.Context().Value(sentKey{}).(*sent); ok && s.refused != nil {
 		err = statusOf(s.refused).Err() // the gateway kept no more of it than its text
 	}
+	code := 0
 	var routing *runtime.HTTPStatusError
-	if !errors.As(err, &routing) {
-		if code, ours := httpStatus(status.Convert(err)); ours {
-			err = &runtime.HTTPStatusError{HTTPStatus: code, Err: err}
-		}
+	if errors.As(err, &routing) {
+		code, err = routing.HTTPStatus, routing.Err
 	}
-	runtime.DefaultHTTPErrorHandler(ctx, mux, m, w, r, err)
+	st := status.Convert(err).Proto()
+	st.Message = clean(st.GetMessage(), maxText) // the gateway's own may quote any bytes of the path
+	err = status.ErrorProto(st)
+	if code == 0 {
+		code = httpStatus(status.Convert(err))
+	}
+	runtime.DefaultHTTPErrorHandler(ctx, mux, m, w, r, &runtime.HTTPStatusError{HTTPStatus: code, Err: err})
 }
 
-// httpStatus is where REST differs from the gateway's own mapping.
-func httpStatus(st *status.Status) (code int, ours bool) {
+// httpStatus is the gateway's own mapping with two exceptions.
+func httpStatus(st *status.Status) int {
 	for _, detail := range st.Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() == ReasonKeyConflict {
-			return http.StatusUnprocessableEntity, true
+			return http.StatusUnprocessableEntity
 		}
 	}
 	if st.Code() == codes.FailedPrecondition {
-		return http.StatusConflict, true
+		return http.StatusConflict
 	}
-	return 0, false
+	return runtime.HTTPStatusFromCode(st.Code())
 }

@@ -72,12 +72,12 @@ func recoverPanics(log *slog.Logger) (grpc.UnaryServerInterceptor, grpc.StreamSe
 			*err = status.Error(codes.Internal, "internal error; the log of the server has the cause")
 		}
 	}
-	unary := func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
-		defer recovered(ctx, info.FullMethod, &err)
+	unary := func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+		defer recovered(ctx, call.FullMethod, &err)
 		return next(ctx, req)
 	}
-	stream := func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-		defer recovered(ss.Context(), info.FullMethod, &err)
+	stream := func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+		defer recovered(ss.Context(), call.FullMethod, &err)
 		return next(srv, ss)
 	}
 	return unary, stream

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -147,7 +148,7 @@ func (c checkedConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, metho
 
 type checkedStream struct {
 	grpc.ClientStream
-	ctx context.Context //nolint:containedctx // a stream is its context
+	ctx context.Context // a stream is its context
 }
 
 func (s checkedStream) SendMsg(req any) error {
@@ -157,6 +158,29 @@ func (s checkedStream) SendMsg(req any) error {
 	return s.ClientStream.SendMsg(req)
 }
 
+// checkUTF8 looks at what path and query may hold; proto could not send it.
+func checkUTF8(c *schedule.Collect, m protoreflect.Message) {
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if fd.Kind() != protoreflect.StringKind || fd.IsMap() {
+			return true
+		}
+		all := []protoreflect.Value{v}
+		if fd.IsList() {
+			all = nil
+			for i := range v.List().Len() {
+				all = append(all, v.List().Get(i))
+			}
+		}
+		for _, one := range all {
+			if !utf8.ValidString(one.String()) {
+				c.Add(string(fd.Name()), one.String(), "is not UTF-8", "")
+			}
+		}
+		return true
+	})
+}
+
+// contradiction is what the client said twice, and not the same.
 func contradiction(ctx context.Context, req any) error {
 	s, ok := ctx.Value(sentKey{}).(*sent)
 	msg, isMessage := req.(proto.Message)
@@ -165,6 +189,7 @@ func contradiction(ctx context.Context, req any) error {
 	}
 	var c schedule.Collect
 	m := msg.ProtoReflect()
+	checkUTF8(&c, m)
 	for fd, value := range s.named {
 		if now := m.Get(fd).String(); now != value {
 			c.Add(string(fd.Name()), value, "in the body is not "+schedule.Quote(now)+" of the path", "leave it out of the body")

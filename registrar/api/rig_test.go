@@ -30,13 +30,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // rig is the whole of the registrar's side: both APIs over a real registrar
 // over a real SQLite file.
 type rig struct {
-	t     *testing.T
+	t     testing.TB
 	store *sqlite.Store
 	conn  *grpc.ClientConn // gRPC, as the gateway uses it
 	base  string           // REST
+
+	gateway http.Handler // what answers at base
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{Logger: quiet})
@@ -48,12 +50,12 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Logger: quiet})
-	conn, base := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Runs: r})
-	return &rig{t: t, store: store, conn: conn, base: base}
+	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Runs: r})
+	return &rig{t: t, store: store, conn: conn, base: base, gateway: gateway}
 }
 
 // serve puts services on a gRPC server and its gateway until the test ends.
-func serve(t *testing.T, s api.Services) (*grpc.ClientConn, string) {
+func serve(t testing.TB, s api.Services) (*grpc.ClientConn, string, http.Handler) {
 	t.Helper()
 	server := grpc.NewServer(api.ServerOptions(slog.New(slog.DiscardHandler))...)
 	api.Register(server, s)
@@ -74,7 +76,7 @@ func serve(t *testing.T, s api.Services) (*grpc.ClientConn, string) {
 		server.Stop()
 		serving.Wait()
 	})
-	return conn, web.URL
+	return conn, web.URL, gateway
 }
 
 // rest makes one call, as curl -d does it: with the content type of a form.
@@ -83,7 +85,7 @@ func (r *rig) rest(method, path, body string) (int, string) {
 	return rest(r.t, r.base, method, path, body)
 }
 
-func rest(t *testing.T, base, method, path, body string) (int, string) {
+func rest(t testing.TB, base, method, path, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
 	if err != nil {
@@ -180,7 +182,7 @@ func (r refusal) violations() (all []violation) {
 }
 
 // member is one member of an object in JSON text.
-func member(t *testing.T, text string, path ...string) string {
+func member(t testing.TB, text string, path ...string) string {
 	t.Helper()
 	raw := json.RawMessage(text)
 	for _, name := range path {

@@ -31,8 +31,6 @@ const (
 // Executor is what a user implements to receive runs. Every call carries the
 // idempotency key. The executor must keep it: a repeated Run with a known key
 // answers as the first one did and starts nothing.
-//
-// buf:lint:ignore SERVICE_SUFFIX
 type ExecutorClient interface {
 	// Run hands one run over. OK: see status. INVALID_ARGUMENT, NOT_FOUND,
 	// PERMISSION_DENIED, UNAUTHENTICATED, FAILED_PRECONDITION, OUT_OF_RANGE and
@@ -93,8 +91,6 @@ func (c *executorClient) GetByKey(ctx context.Context, in *ExecutorGetByKeyReque
 // Executor is what a user implements to receive runs. Every call carries the
 // idempotency key. The executor must keep it: a repeated Run with a known key
 // answers as the first one did and starts nothing.
-//
-// buf:lint:ignore SERVICE_SUFFIX
 type ExecutorServer interface {
 	// Run hands one run over. OK: see status. INVALID_ARGUMENT, NOT_FOUND,
 	// PERMISSION_DENIED, UNAUTHENTICATED, FAILED_PRECONDITION, OUT_OF_RANGE and

@@ -31,8 +31,6 @@ const (
 // RunLauncher takes a run from the worker, records its key, loads the DAG and
 // calls the executor. The same key is answered from the record: however often
 // it is sent, the executor is asked for one run.
-//
-// buf:lint:ignore SERVICE_SUFFIX
 type RunLauncherClient interface {
 	// Start answers OK with the outcome, also where that is a refusal (ok =
 	// false). ABORTED: the same key is being launched right now, ask again.
@@ -96,8 +94,6 @@ func (c *runLauncherClient) Cancel(ctx context.Context, in *RunLauncherCancelReq
 // RunLauncher takes a run from the worker, records its key, loads the DAG and
 // calls the executor. The same key is answered from the record: however often
 // it is sent, the executor is asked for one run.
-//
-// buf:lint:ignore SERVICE_SUFFIX
 type RunLauncherServer interface {
 	// Start answers OK with the outcome, also where that is a refusal (ok =
 	// false). ABORTED: the same key is being launched right now, ask again.
