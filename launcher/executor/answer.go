@@ -11,7 +11,7 @@ import (
 const (
 	MaxRunID     = 128
 	MaxErrorCode = 128
-	MaxMessage   = 1024
+	MaxMessage   = 4096
 )
 
 // Text makes what an executor said safe to store and show: valid UTF-8, white

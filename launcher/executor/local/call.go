@@ -1,0 +1,156 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+)
+
+const (
+	maxSaved = 16 << 20 // bytes of an answer that is saved
+	maxShown = 64 << 10 // bytes of one that only goes to the log
+)
+
+// newStepClient makes the client of HTTP steps. It follows no redirect: a step
+// may expect one.
+func newStepClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			IdleConnTimeout:     30 * time.Second,
+			TLSHandshakeTimeout: 10 * time.Second,
+			ForceAttemptHTTP2:   true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// call makes a step's HTTP request.
+func (e *Executor) call(ctx context.Context, s *scene, c *HTTPCall, env []string, log *stepLog) attempt {
+	req, err := c.request(ctx, env)
+	if err != nil {
+		return attempt{message: "could not be sent: " + err.Error()}
+	}
+	log.note("%s %s", req.Method, req.URL.Redacted())
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return attempt{message: "got no answer: " + err.Error()}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	log.note("%s", resp.Status)
+	a := attempt{code: resp.StatusCode}
+	if c.expects(resp.StatusCode) {
+		a.message = c.keep(resp, filepath.Join(s.runDir, "files"), log)
+		return a
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxShown)) // the status has decided; the body only explains
+	_, _ = log.Write(body)
+	a.message = fmt.Sprintf("was answered %s: %s", resp.Status, bytes.TrimSpace(body[:min(len(body), 500)]))
+	return a
+}
+
+func (c *HTTPCall) expects(status int) bool {
+	if len(c.ExpectStatus) == 0 {
+		return status >= 200 && status < 300
+	}
+	return slices.Contains(c.ExpectStatus, status)
+}
+
+// keep saves the answer where the step says, else shows it in the log. The
+// message is empty if that went well.
+func (c *HTTPCall) keep(resp *http.Response, dir string, log *stepLog) string {
+	if c.SaveAs == "" {
+		// Only for the log: a body that breaks off changes nothing.
+		_, _ = io.Copy(log, io.LimitReader(resp.Body, maxShown))
+		return ""
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxSaved+1))
+	if err != nil {
+		return "got an answer that broke off: " + err.Error()
+	}
+	if len(body) > maxSaved {
+		return fmt.Sprintf("got an answer of more than %d bytes, which is not saved", maxSaved)
+	}
+	if err := os.WriteFile(filepath.Join(dir, c.SaveAs), body, 0o600); err != nil {
+		return "could not save the answer: " + err.Error()
+	}
+	return ""
+}
+
+// request builds the request, with variables replaced.
+func (c *HTTPCall) request(ctx context.Context, env []string) (*http.Request, error) {
+	address, err := expand(c.URL, env)
+	if err != nil {
+		return nil, err
+	}
+	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("url %q is not an absolute http or https URL", address)
+	}
+	body, isJSON, err := c.content(env)
+	if err != nil {
+		return nil, err
+	}
+	method := c.Method
+	if method == "" {
+		method = http.MethodGet
+		if body != nil {
+			method = http.MethodPost
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "carillon")
+	if isJSON {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range c.Headers {
+		value, err := expand(value, env)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set(name, value)
+	}
+	return req, nil
+}
+
+// content is the body: a JSON string's text, or any other JSON as it stands.
+// Variables are replaced in text only; in JSON they could break it.
+func (c *HTTPCall) content(env []string) (body []byte, isJSON bool, err error) {
+	if len(c.Body) == 0 || string(c.Body) == "null" {
+		return nil, false, nil
+	}
+	var text string
+	if json.Unmarshal(c.Body, &text) != nil {
+		return c.Body, true, nil
+	}
+	text, err = expand(text, env)
+	return []byte(text), false, err
+}
+
+var reference = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+
+// expand replaces ${NAME}. A name that is not set is an error: half an address
+// may be a valid one.
+func expand(text string, env []string) (string, error) {
+	var missing error
+	out := reference.ReplaceAllStringFunc(text, func(ref string) string {
+		name := ref[2 : len(ref)-1]
+		value, set := lookup(env, name)
+		if !set {
+			missing = fmt.Errorf("variable %s is not set", name)
+		}
+		return value
+	})
+	return out, missing
+}

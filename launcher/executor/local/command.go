@@ -1,0 +1,65 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+)
+
+// command runs a program and waits until nothing of it runs any more. When ctx
+// ends, its process group gets SIGTERM, after the grace SIGKILL.
+func (e *Executor) command(ctx context.Context, s *scene, step *Step, env []string, log *stepLog) attempt {
+	argv := step.Run
+	if step.Shell != "" {
+		argv = []string{"/bin/sh", "-eu", "-c", step.Shell, step.ID}
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = env
+	cmd.Dir = s.workDir
+	if filepath.IsAbs(step.Dir) {
+		cmd.Dir = step.Dir
+	} else if step.Dir != "" {
+		cmd.Dir = filepath.Join(s.workDir, step.Dir)
+	}
+	cmd.SysProcAttr = ownGroup()
+	cmd.Cancel = func() error { return terminateGroup(cmd.Process) }
+	cmd.WaitDelay = e.cfg.StopGrace
+	out, err := newOutput(log, log.stderr())
+	if err != nil {
+		return attempt{code: 127, message: "could not be started: " + err.Error()}
+	}
+	cmd.Stdout, cmd.Stderr = out.stdout.write, out.stderr.write
+	var copies sync.WaitGroup
+	defer copies.Wait()
+	copies.Go(out.stdout.copy)
+	copies.Go(out.stderr.copy)
+	// The kernel ends the child with the OS thread that forked it (see
+	// ownGroup), so this goroutine keeps its thread until the child has ended.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = cmd.Start()
+	out.handedOver()
+	if err != nil {
+		return attempt{code: 127, message: "could not be started: " + err.Error()}
+	}
+	_ = cmd.Wait() // ProcessState says it better
+	// What a step has started ends with the step: a child left behind would
+	// work on after the run counts as ended, or cancelled. One that was told to
+	// stop has the grace to do so.
+	if ctx.Err() != nil {
+		out.within(e.cfg.StopGrace, &copies)
+	}
+	killGroup(cmd.Process)
+	out.within(lastWords, &copies)
+	code := cmd.ProcessState.ExitCode()
+	switch {
+	case code == 0:
+		return attempt{}
+	case code > 0:
+		return attempt{code: code, message: fmt.Sprintf("ended with exit code %d%s", code, tail(log))}
+	}
+	return attempt{code: code, message: fmt.Sprintf("was ended (%s)%s", cmd.ProcessState, tail(log))}
+}

@@ -1,0 +1,120 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// inherited are the variables of this process that steps see. The others stay
+// here: DATABASE_URL or EXECUTOR_TOKEN are no business of a workflow's.
+var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
+
+// baseEnv is what every step of a run sees, weakest first: a later setting of
+// a name replaces an earlier one.
+func (e *Executor) baseEnv(s *scene) []string {
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	for _, setting := range os.Environ() {
+		name, _, _ := strings.Cut(setting, "=")
+		if slices.Contains(inherited, name) || strings.HasPrefix(name, "LC_") || slices.Contains(e.cfg.PassEnv, name) {
+			env = append(env, setting)
+		}
+	}
+	return appendSorted(env, s.dag.Env)
+}
+
+// stepEnv is a step's whole environment: the run's, its own, the input's
+// members, and what Carillon says of run and needs.
+func (s *scene) stepEnv(e *Executor, step *Step, ended map[string]*StepResult) []string {
+	env := appendSorted(slices.Clone(s.base), step.Env)
+	env = appendSorted(env, inputMembers(s.call.Input))
+	env = append(env,
+		"CARILLON_INPUT="+string(s.call.Input),
+		"CARILLON_INPUT_FILE="+filepath.Join(s.runDir, "input.json"),
+		"CARILLON_RUN_AT="+s.call.ScheduledFor.Format(time.RFC3339),
+		"CARILLON_SCHEDULE_ID="+s.call.ScheduleID,
+		"CARILLON_WORKFLOW_ID="+s.call.WorkflowID,
+		"CARILLON_VERSION="+strconv.Itoa(int(s.call.Version)),
+		"CARILLON_USER_ID="+s.call.UserID,
+		"CARILLON_TRIGGER="+s.call.Trigger,
+		"CARILLON_ATTEMPT="+strconv.Itoa(int(s.call.Attempt)),
+		"CARILLON_KEY="+s.call.Key,
+		"CARILLON_STEP="+step.ID,
+		"CARILLON_WORK_DIR="+s.workDir,
+		"CARILLON_RUN_DIR="+filepath.Join(s.runDir, "files"),
+	)
+	if e.cfg.BaseURL != "" {
+		env = append(env, "CARILLON_URL="+strings.TrimRight(e.cfg.BaseURL, "/"))
+	}
+	for _, need := range step.Needs {
+		name := "CARILLON_NEED_" + variable(need)
+		env = append(env, name+"="+ended[need].Status, fmt.Sprintf("%s_CODE=%d", name, ended[need].Code))
+	}
+	return env
+}
+
+// inputMembers are the top-level strings, numbers and booleans of an input
+// object, as INPUT_<NAME>: a shell script without a JSON parser can read them.
+func inputMembers(input json.RawMessage) map[string]string {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(input, &object) != nil {
+		return nil
+	}
+	members := make(map[string]string)
+	for name, raw := range object {
+		if !envName.MatchString(name) {
+			continue
+		}
+		value := string(raw) // a number or a boolean, as written
+		switch raw[0] {
+		case '{', '[', 'n':
+			continue
+		case '"':
+			if json.Unmarshal(raw, &value) != nil || strings.ContainsRune(value, 0) {
+				continue
+			}
+		}
+		members["INPUT_"+strings.ToUpper(name)] = value
+	}
+	return members
+}
+
+// variable makes a part of a variable's name of a step's id.
+func variable(id string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, id)
+}
+
+func appendSorted(env []string, settings map[string]string) []string {
+	names := make([]string, 0, len(settings))
+	for name := range settings {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		env = append(env, name+"="+settings[name])
+	}
+	return env
+}
+
+// lookup finds a variable as a command would see it: the last setting counts.
+func lookup(env []string, name string) (string, bool) {
+	for _, setting := range slices.Backward(env) {
+		if n, value, _ := strings.Cut(setting, "="); n == name {
+			return value, true
+		}
+	}
+	return "", false
+}

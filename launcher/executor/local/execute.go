@@ -1,0 +1,207 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher/executor"
+)
+
+// The words for how a step ended.
+const (
+	stepSuccess = "SUCCESS"
+	stepFailed  = "FAILED"
+	stepSkipped = "SKIPPED"
+)
+
+// scene is what the steps of one run share.
+type scene struct {
+	call    accepted
+	key     schedule.Key
+	dag     *DAG
+	runDir  string // runs/<2 hex>/<key>
+	workDir string // work/<workflow_id>
+	base    []string
+}
+
+// execute runs the DAG. Its folder and marker are there.
+func (e *Executor) execute(ctx context.Context, r *activeRun) *Result {
+	began := e.cfg.Now().UTC()
+	s := scene{
+		call: r.call, key: r.key, dag: r.dag,
+		runDir: e.files.run(r.key), workDir: filepath.Join(e.files.work, r.call.WorkflowID),
+	}
+	var result *Result
+	if err := s.prepare(); err != nil {
+		result = e.ended(r.key, r.call, schedule.StatusFailed, "not_begun", err.Error())
+	} else {
+		s.base = e.baseEnv(&s)
+		result = e.judge(ctx, r, e.steps(ctx, &s))
+	}
+	result.StartedAt = began
+	return result
+}
+
+// prepare makes what the first command may rely on.
+func (s *scene) prepare() error {
+	if err := os.MkdirAll(s.workDir, 0o700); err != nil {
+		return fmt.Errorf("make the workflow's folder: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.runDir, "input.json"), s.call.Input, 0o600); err != nil {
+		return fmt.Errorf("write the input: %w", err)
+	}
+	return nil
+}
+
+// judge makes the run's result of its steps': a stop from outside, else the
+// first step that failed (and was not allowed to), else success.
+func (e *Executor) judge(ctx context.Context, r *activeRun, steps []StepResult) *Result {
+	result := e.ended(r.key, r.call, schedule.StatusSuccess, "", "")
+	if failed := firstFailure(r.dag, steps); failed != nil {
+		result = e.ended(r.key, r.call, schedule.StatusFailed, "step_failed", fmt.Sprintf("step %q %s", failed.ID, failed.Message))
+	}
+	// A run whose last step had ended well is not undone by a stop that came
+	// just then.
+	if ctx.Err() != nil && !allSucceeded(steps) {
+		result = e.stopped(ctx, r)
+	}
+	result.Steps = steps
+	return result
+}
+
+func firstFailure(dag *DAG, steps []StepResult) *StepResult {
+	var first *StepResult
+	for i := range steps {
+		if steps[i].Status == stepFailed && !dag.Steps[i].ContinueOnError && (first == nil || steps[i].CompletedAt.Before(first.CompletedAt)) {
+			first = &steps[i]
+		}
+	}
+	return first
+}
+
+func allSucceeded(steps []StepResult) bool {
+	for i := range steps {
+		if steps[i].Status != stepSuccess {
+			return false
+		}
+	}
+	return true
+}
+
+// steps runs each step as soon as those that it needs have ended, a few at
+// once. After a failure nothing more begins; what runs may end.
+func (e *Executor) steps(ctx context.Context, s *scene) []StepResult {
+	results := make([]StepResult, len(s.dag.Steps))
+	for i := range s.dag.Steps {
+		results[i] = StepResult{ID: s.dag.Steps[i].ID, Status: stepSkipped}
+	}
+	begun := make([]bool, len(results))
+	ended := make(map[string]*StepResult, len(results))
+	ends := make(chan int)
+	var group sync.WaitGroup
+	defer group.Wait()
+	running, failed := 0, false
+	for {
+		for i := range s.dag.Steps {
+			if running >= e.cfg.StepConcurrency || failed || ctx.Err() != nil {
+				break
+			}
+			if begun[i] || !ready(&s.dag.Steps[i], ended) {
+				continue
+			}
+			begun[i] = true
+			running++
+			env := s.stepEnv(e, &s.dag.Steps[i], ended)
+			group.Go(func() {
+				results[i] = e.step(ctx, s, &s.dag.Steps[i], env)
+				ends <- i
+			})
+		}
+		if running == 0 {
+			return results
+		}
+		i := <-ends
+		running--
+		ended[results[i].ID] = &results[i]
+		failed = failed || results[i].Status == stepFailed && !s.dag.Steps[i].ContinueOnError
+	}
+}
+
+func ready(step *Step, ended map[string]*StepResult) bool {
+	for _, need := range step.Needs {
+		if ended[need] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// attempt is how one attempt of a step ended: message is empty if well.
+type attempt struct {
+	code    int
+	message string
+}
+
+// step runs one step with its retries.
+func (e *Executor) step(ctx context.Context, s *scene, step *Step, env []string) StepResult {
+	result := StepResult{ID: step.ID, Status: stepFailed, StartedAt: e.cfg.Now().UTC()}
+	log, err := openStepLog(filepath.Join(s.runDir, "logs", step.ID+".log"))
+	if err != nil {
+		result.Message, result.CompletedAt = err.Error(), e.cfg.Now().UTC()
+		return result
+	}
+	defer log.close()
+	for {
+		result.Attempts++
+		log.note("attempt %d, %s", result.Attempts, e.cfg.Now().UTC().Format(time.RFC3339))
+		a := e.attempt(ctx, s, step, env, log)
+		result.Code = a.code
+		if a.message == "" {
+			log.note("ended well")
+			result.Status, result.Message = stepSuccess, ""
+			break
+		}
+		result.Message = executor.Text(a.message, executor.MaxMessage)
+		log.note("%s", result.Message)
+		if result.Attempts > step.Retries || ctx.Err() != nil {
+			break
+		}
+		if pause(ctx, step.retryDelay()); ctx.Err() != nil {
+			break
+		}
+	}
+	result.CompletedAt = e.cfg.Now().UTC()
+	return result
+}
+
+// attempt runs a step once, within its timeout.
+func (e *Executor) attempt(ctx context.Context, s *scene, step *Step, env []string, log *stepLog) attempt {
+	timeout := step.timeout(s.call.RunTimeout)
+	errTimeout := fmt.Errorf("did not end within %s", timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
+	defer cancel()
+	var a attempt
+	if step.HTTP != nil {
+		a = e.call(ctx, s, step.HTTP, env, log)
+	} else {
+		a = e.command(ctx, s, step, env, log)
+	}
+	if a.message == "" || ctx.Err() == nil {
+		return a
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTimeout):
+		a.message = cause.Error() + tail(log)
+	case errors.Is(cause, errCancelled):
+		a.message = "was ended: " + errCancelled.Error()
+	default:
+		a.message = "was ended: " + errInterrupted.Error()
+	}
+	return a
+}

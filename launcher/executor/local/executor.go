@@ -1,0 +1,339 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/executor"
+)
+
+// Defaults of Config.
+const (
+	DefaultConcurrency     = 8
+	DefaultStepConcurrency = 4
+	DefaultStopGrace       = 5 * time.Second
+)
+
+// Config says where runs are kept and how many there may be. Only Dir is
+// required.
+type Config struct {
+	Dir             string            // DATA_DIR
+	BaseURL         string            // this Carillon's own address; steps see it as CARILLON_URL
+	Concurrency     int               // runs at once, others wait; 0: DefaultConcurrency
+	StepConcurrency int               // steps at once in one run; 0: DefaultStepConcurrency
+	StopGrace       time.Duration     // between SIGTERM and SIGKILL; 0: DefaultStopGrace
+	PassEnv         []string          // variables of this process that steps may see, beside PATH, HOME and the like
+	Reporter        launcher.Reporter // nil: ends are kept in files and reported to nobody
+	Log             *slog.Logger      // nil: silent
+	Now             func() time.Time  // nil: time.Now
+}
+
+// Executor runs DAGs on this machine. It is safe for concurrent use. Nothing
+// runs before Serve is called; until then runs are accepted and wait.
+type Executor struct {
+	cfg    Config
+	files  folders
+	lock   *os.File
+	client *http.Client
+	wake   chan struct{} // capacity 1: the queue has grown
+
+	mu         sync.Mutex
+	stopping   bool
+	runs       map[schedule.Key]*activeRun
+	queue      []*activeRun
+	unreported []*activeRun // ended under an earlier process
+}
+
+// activeRun is a run that this process knows. Fields below a channel are
+// written before it is closed, and read after.
+type activeRun struct {
+	key schedule.Key
+
+	accepted chan struct{}
+	call     accepted
+	dag      *DAG
+	err      error // it was not accepted
+
+	done   chan struct{}
+	result *Result
+
+	cancelled bool                    // guarded by Executor.mu
+	cancel    context.CancelCauseFunc // guarded by Executor.mu; nil until it runs
+}
+
+var (
+	_ launcher.Executor = (*Executor)(nil)
+
+	errCancelled   = errors.New("the run was cancelled")
+	errInterrupted = errors.New("carillon was stopped")
+	errOnlyAsked   = errors.New("the key was only asked about")
+)
+
+// New prepares the folders and claims them for this process.
+func New(cfg Config) (*Executor, error) {
+	if cfg.Dir == "" {
+		return nil, schedule.Invalid("DATA_DIR", cfg.Dir, "is empty", "name a folder")
+	}
+	dir, err := filepath.Abs(cfg.Dir) // steps run in folders of their own
+	if err != nil {
+		return nil, fmt.Errorf("local executor: %w", err)
+	}
+	cfg.Dir = dir
+	if cfg.Concurrency <= 0 {
+		cfg.Concurrency = DefaultConcurrency
+	}
+	if cfg.StepConcurrency <= 0 {
+		cfg.StepConcurrency = DefaultStepConcurrency
+	}
+	if cfg.StopGrace <= 0 {
+		cfg.StopGrace = DefaultStopGrace
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	files := folders{runs: filepath.Join(dir, "runs"), work: filepath.Join(dir, "work")}
+	for _, d := range []string{files.openDir(), files.work} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("local executor: %w", err)
+		}
+	}
+	lock, err := claimFolder(filepath.Join(files.runs, "lock"))
+	if err != nil {
+		return nil, fmt.Errorf("local executor: %s: %w", dir, err)
+	}
+	files.sweep()
+	return &Executor{
+		cfg: cfg, files: files, lock: lock, client: newStepClient(),
+		wake: make(chan struct{}, 1), runs: make(map[schedule.Key]*activeRun),
+	}, nil
+}
+
+// Close gives the folders back. Serve must have returned.
+func (e *Executor) Close() error {
+	e.client.CloseIdleConnections()
+	return e.lock.Close()
+}
+
+// Run accepts a run and answers ENQUEUED; it begins as soon as there is a free
+// place. A key that is known is answered from what is known of it.
+func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+	for {
+		r, first, err := e.enter(call.Key)
+		if err != nil {
+			return schedule.Outcome{}, err
+		}
+		if first {
+			e.accept(r, call)
+			return r.outcome()
+		}
+		select {
+		case <-r.accepted:
+		case <-ctx.Done():
+			return schedule.Outcome{}, ctx.Err()
+		}
+		if !errors.Is(r.err, errOnlyAsked) {
+			return r.outcome()
+		}
+	}
+}
+
+// enter finds the key's run, or makes its place: first says that the caller
+// must accept it.
+func (e *Executor) enter(key schedule.Key) (r *activeRun, first bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r, known := e.runs[key]; known {
+		return r, false, nil
+	}
+	if e.stopping {
+		return nil, false, fmt.Errorf("local executor: %w: it is stopping", launcher.ErrNotSent)
+	}
+	r = newActiveRun(key)
+	e.runs[key] = r
+	return r, true, nil
+}
+
+func newActiveRun(key schedule.Key) *activeRun {
+	return &activeRun{key: key, accepted: make(chan struct{}), done: make(chan struct{})}
+}
+
+// accept settles what becomes of a key that this process sees first.
+func (e *Executor) accept(r *activeRun, call launcher.Call) {
+	defer close(r.accepted)
+	known, err := e.earlier(r.key)
+	if err == nil && known != nil {
+		r.finish(known)
+		e.forget(r)
+		return
+	}
+	if err == nil {
+		r.dag, err = Parse(call.DAG)
+		if err != nil {
+			err = &launcher.Refusal{Code: "dag_invalid", Message: executor.Text(err.Error(), executor.MaxMessage)}
+		}
+	}
+	if err == nil && !workFolderName(call.WorkflowID) {
+		err = &launcher.Refusal{Code: "workflow_id_unsafe", Message: "workflow_id " + schedule.Quote(call.WorkflowID) + " cannot name a folder; name the workflow otherwise"}
+	}
+	if err == nil {
+		r.call = e.acceptedOf(call)
+		err = e.files.accept(r.key, r.call)
+	}
+	if err != nil {
+		r.err = err
+		e.forget(r)
+		return
+	}
+	e.enqueue(r)
+}
+
+// earlier is how the key ended under an earlier process, if it did: with a
+// result, or lost half way. nil: nothing of it has run.
+func (e *Executor) earlier(key schedule.Key) (*Result, error) {
+	known, err := e.files.result(key)
+	if err != nil || known != nil {
+		return known, err
+	}
+	begun, err := e.files.begun(key)
+	if err != nil || !begun {
+		return nil, err
+	}
+	// Its call may be gone; then its workflow is not known any more.
+	call, err := e.files.loadAccepted(key)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	lost := e.ended(key, call, schedule.StatusFailed, "lost", "the process ended while it ran")
+	return lost, e.files.finish(key, lost)
+}
+
+func (e *Executor) acceptedOf(call launcher.Call) accepted {
+	input := call.Input
+	if input == nil {
+		input = json.RawMessage("null")
+	}
+	timeout := call.RunTimeout
+	if timeout <= 0 {
+		timeout = schedule.DefaultRunTimeout
+	}
+	return accepted{
+		Key: call.Key.String(), ScheduleID: call.ScheduleID, WorkflowID: call.WorkflowID, Version: call.Version,
+		UserID: call.UserID, ScheduledFor: call.ScheduledFor.UTC(), Trigger: string(call.Trigger), Attempt: call.Attempt,
+		RunTimeout: timeout, Input: input, DAG: call.DAG, AcceptedAt: e.cfg.Now().UTC(),
+	}
+}
+
+// enqueue lets Serve take the run.
+func (e *Executor) enqueue(r *activeRun) {
+	e.mu.Lock()
+	e.queue = append(e.queue, r)
+	e.mu.Unlock()
+	select {
+	case e.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// forget leaves the run to its files.
+func (e *Executor) forget(r *activeRun) {
+	e.mu.Lock()
+	delete(e.runs, r.key)
+	e.mu.Unlock()
+}
+
+// GetByKey reads what became of a key.
+func (e *Executor) GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error) {
+	r, first, err := e.enter(key)
+	if err != nil {
+		return schedule.Outcome{}, err
+	}
+	if first {
+		return e.ask(r)
+	}
+	select {
+	case <-r.accepted:
+		return r.outcome()
+	case <-ctx.Done():
+		return schedule.Outcome{}, ctx.Err()
+	}
+}
+
+// ask answers from the files alone. While it reads them the key's place is
+// taken: a run that began meanwhile would look like one that was lost.
+func (e *Executor) ask(r *activeRun) (schedule.Outcome, error) {
+	defer close(r.accepted)
+	defer e.forget(r)
+	r.err = errOnlyAsked
+	known, err := e.earlier(r.key)
+	if err != nil {
+		return schedule.Outcome{}, err
+	}
+	if known != nil {
+		return known.outcome(r.key), nil
+	}
+	if _, err := e.files.loadAccepted(r.key); err == nil {
+		return enqueued(r.key), nil
+	}
+	return schedule.Outcome{}, fmt.Errorf("local executor: %w: key %s", schedule.ErrNotFound, r.key)
+}
+
+// outcome answers a call about the run; r.accepted is closed.
+func (r *activeRun) outcome() (schedule.Outcome, error) {
+	if r.err != nil {
+		return schedule.Outcome{}, r.err
+	}
+	select {
+	case <-r.done:
+		return r.result.outcome(r.key), nil
+	default:
+		return enqueued(r.key), nil
+	}
+}
+
+func enqueued(key schedule.Key) schedule.Outcome {
+	return schedule.Outcome{Status: schedule.StatusEnqueued, RunID: runID(key), TraceID: executor.TraceID(key)}
+}
+
+func (r *activeRun) finish(result *Result) {
+	r.result = result
+	close(r.done)
+}
+
+func (r *Result) outcome(key schedule.Key) schedule.Outcome {
+	o := schedule.Outcome{Status: r.Status, RunID: r.RunID, TraceID: executor.TraceID(key), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage}
+	if r.Status == schedule.StatusFailed {
+		o.Reason = schedule.ReasonWorkflowFailed
+		if r.ErrorCode == "lost" {
+			o.Reason = schedule.ReasonLost
+		}
+	}
+	return o
+}
+
+// runID is the executor's own name of a run: the key's first 16 digits.
+func runID(key schedule.Key) string { return key.String()[:16] }
+
+func (e *Executor) ended(key schedule.Key, call accepted, status schedule.Status, code, message string) *Result {
+	return &Result{
+		RunID: runID(key), WorkflowID: call.WorkflowID, Version: call.Version, Status: status,
+		ErrorCode: code, ErrorMessage: executor.Text(message, executor.MaxMessage), CompletedAt: e.cfg.Now().UTC(),
+	}
+}
+
+func workFolderName(workflowID string) bool {
+	return schedule.ValidID(workflowID) && workflowID != "." && workflowID != ".."
+}

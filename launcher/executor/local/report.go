@@ -1,0 +1,130 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+const (
+	reportTimeout = 10 * time.Second
+	lastReport    = 3 * time.Second // one more try after ctx has ended
+)
+
+// report tells how the run goes: STARTED at once, again as a heartbeat each
+// third of the run timeout, and its end. The run never waits for a report.
+func (e *Executor) report(ctx context.Context, r *activeRun) {
+	delays := newDelays()
+	beat := time.NewTimer(0)
+	defer beat.Stop()
+	for {
+		select {
+		case <-r.done:
+			e.reportEnd(ctx, r)
+			return
+		case <-beat.C:
+			if err := e.send(ctx, r, schedule.StatusStarted, reportTimeout); err != nil && !final(err) {
+				if ctx.Err() == nil {
+					e.cfg.Log.Warn("run's heartbeat not reported", "key", r.key, "err", err)
+				}
+				beat.Reset(delays.NextBackOff())
+				continue
+			}
+			delays.Reset()
+			beat.Reset(max(r.call.RunTimeout/3, 100*time.Millisecond))
+		}
+	}
+}
+
+// reportEnd reports the result until that has succeeded, and then closes the
+// run. When ctx ends it tries once more; what is left the next start reports.
+func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
+	if r.result.ErrorCode == "cancelled" {
+		e.closeRun(r) // Cancel's answer says it
+		return
+	}
+	delays := newDelays()
+	for {
+		last := ctx.Err() != nil
+		sendCtx, timeout := ctx, reportTimeout
+		if last {
+			sendCtx, timeout = context.WithoutCancel(ctx), lastReport
+		}
+		err := e.send(sendCtx, r, r.result.Status, timeout)
+		if err == nil || final(err) {
+			if err != nil {
+				e.cfg.Log.Warn("run's end not wanted", "key", r.key, "status", r.result.Status, "err", err)
+			}
+			e.closeRun(r)
+			return
+		}
+		e.cfg.Log.Warn("run's end not reported", "key", r.key, "status", r.result.Status, "err", err)
+		if last {
+			return
+		}
+		pause(ctx, delays.NextBackOff())
+	}
+}
+
+// reportRecovered reports what ended under an earlier process.
+func (e *Executor) reportRecovered(ctx context.Context) {
+	e.mu.Lock()
+	ended := e.unreported
+	e.unreported = nil
+	e.mu.Unlock()
+	for _, r := range ended {
+		e.reportEnd(ctx, r)
+		e.forget(r)
+		if ctx.Err() != nil {
+			return // the others are still open, for the next start
+		}
+	}
+}
+
+func (e *Executor) send(ctx context.Context, r *activeRun, status schedule.Status, timeout time.Duration) error {
+	if e.cfg.Reporter == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var code, message string
+	if status.Terminal() {
+		code, message = r.result.ErrorCode, r.result.ErrorMessage
+	}
+	return e.cfg.Reporter.ReportOutcome(ctx, r.key, status, runID(r.key), code, message)
+}
+
+func (e *Executor) closeRun(r *activeRun) {
+	if err := e.files.close(r.key); err != nil {
+		e.cfg.Log.Warn("run not closed", "key", r.key, "err", err)
+	}
+}
+
+// final reports whether saying it again cannot help: the ledger does not know
+// the key (it was started past it), or knows it otherwise.
+func final(err error) bool {
+	_, invalid := errors.AsType[*schedule.InvalidError](err)
+	return invalid || errors.Is(err, schedule.ErrNotFound) ||
+		errors.Is(err, schedule.ErrRunIDMismatch) || errors.Is(err, schedule.ErrPrecondition)
+}
+
+func newDelays() *backoff.ExponentialBackOff {
+	delays := backoff.NewExponentialBackOff()
+	delays.InitialInterval = 100 * time.Millisecond
+	delays.MaxInterval = 30 * time.Second
+	return delays
+}
+
+// pause waits for d or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,284 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Recover reads what an earlier process has left (see the package comment):
+// runs that it lost become FAILED, ends that it did not report wait for Serve
+// to report them, runs that it accepted but did not begin are queued again.
+// Serve calls it; calling it before does no harm.
+func (e *Executor) Recover(ctx context.Context) error {
+	keys, err := e.files.openKeys()
+	if err != nil {
+		return fmt.Errorf("recover runs: %w", err)
+	}
+	for _, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("recover runs: %w", err)
+		}
+		r, first, err := e.enter(key)
+		if err != nil {
+			return fmt.Errorf("recover runs: %w", err)
+		}
+		if first {
+			e.readopt(r)
+		}
+	}
+	return nil
+}
+
+// readopt takes over one open run. A run that cannot be read is left where it
+// is, with a line in the log: the others must not wait for it.
+func (e *Executor) readopt(r *activeRun) {
+	defer close(r.accepted)
+	call, err := e.files.loadAccepted(r.key)
+	if err == nil {
+		r.call = call
+		r.dag, err = Parse(call.DAG)
+	}
+	var known *Result
+	if err == nil {
+		known, err = e.earlier(r.key)
+	}
+	switch {
+	case err != nil:
+		if !errors.Is(err, fs.ErrNotExist) { // else: it was closed just now
+			e.cfg.Log.Error("run not recovered", "key", r.key, "err", err)
+		}
+		r.err = err
+		e.forget(r)
+	case known != nil:
+		e.cfg.Log.Warn("run recovered", "key", r.key, "schedule_id", r.call.ScheduleID, "status", known.Status, "error_code", known.ErrorCode)
+		r.finish(known)
+		e.mu.Lock()
+		e.unreported = append(e.unreported, r)
+		e.mu.Unlock()
+	default:
+		e.cfg.Log.Info("run queued again", "key", r.key, "schedule_id", r.call.ScheduleID)
+		e.enqueue(r)
+	}
+}
+
+// Serve runs what is accepted until ctx ends. Then what runs is ended
+// (SIGTERM, after the grace SIGKILL) as FAILED with error code "interrupted";
+// what waits stays accepted, for the next start. It owns every goroutine and
+// returns when the last has ended.
+func (e *Executor) Serve(ctx context.Context) error {
+	if err := e.Recover(ctx); err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer e.stop()
+	group.Go(func() { e.reportRecovered(ctx) })
+	places := make(chan struct{}, e.cfg.Concurrency)
+	for {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		r := e.next(ctx)
+		if r == nil {
+			return nil
+		}
+		group.Go(func() { e.carry(ctx, r, func() { <-places }) })
+	}
+}
+
+// next waits for a run to begin; nil: ctx has ended.
+func (e *Executor) next(ctx context.Context) *activeRun {
+	for ctx.Err() == nil {
+		e.mu.Lock()
+		if len(e.queue) > 0 {
+			r := e.queue[0]
+			e.queue = e.queue[1:]
+			e.mu.Unlock()
+			return r
+		}
+		e.mu.Unlock()
+		select {
+		case <-e.wake:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// stop refuses new runs from now on.
+func (e *Executor) stop() {
+	e.mu.Lock()
+	e.stopping = true
+	e.mu.Unlock()
+}
+
+// carry takes one run from its marker to its reported end. leave frees its
+// place for the next run: reporting may take longer, and holds up nobody.
+func (e *Executor) carry(ctx context.Context, r *activeRun, leave func()) {
+	runCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	e.mu.Lock()
+	r.cancel = cancel
+	if r.cancelled { // between the queue and here
+		cancel(errCancelled)
+	}
+	if ctx.Err() != nil && !r.cancelled {
+		e.queue = append(e.queue, r) // nothing of it has run: the next start takes it
+		e.mu.Unlock()
+		leave()
+		return
+	}
+	e.mu.Unlock()
+
+	var reports sync.WaitGroup
+	result, begun := e.begin(runCtx, r)
+	if begun {
+		reports.Go(func() { e.report(ctx, r) })
+		result = e.execute(runCtx, r)
+	}
+	if err := e.files.finish(r.key, result); err != nil {
+		// It ended all the same, and is reported so. If this process ends before
+		// that, the next one finds a marker alone and reports it as lost.
+		e.cfg.Log.Error("run's result not kept", "key", r.key, "err", err)
+	}
+	e.cfg.Log.Info("run ended", "key", r.key, "schedule_id", r.call.ScheduleID, "workflow_id", r.call.WorkflowID,
+		"status", result.Status, "error_code", result.ErrorCode)
+	r.finish(result)
+	leave()
+	if !begun {
+		e.reportEnd(ctx, r)
+	}
+	reports.Wait()
+	e.forget(r)
+}
+
+// begin marks the run as begun. From then on it is never run again. false: it
+// may not begin, and ends with the result.
+func (e *Executor) begin(ctx context.Context, r *activeRun) (*Result, bool) {
+	now := e.cfg.Now()
+	switch {
+	case errors.Is(context.Cause(ctx), errCancelled):
+		return e.stopped(ctx, r), false
+	case now.Sub(r.call.AcceptedAt) >= r.call.RunTimeout:
+		// It counts as FAILED(timeout) by now, and the next may be under way.
+		return e.ended(r.key, r.call, schedule.StatusFailed, "not_begun_in_time",
+			fmt.Sprintf("it waited longer than its run timeout of %s for a free place; all %d were taken", r.call.RunTimeout, e.cfg.Concurrency)), false
+	}
+	err := e.files.begin(r.key, now)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return e.ended(r.key, r.call, schedule.StatusFailed, "lost", "it was begun before, and nobody knows how it ended"), false
+	case err != nil:
+		return e.ended(r.key, r.call, schedule.StatusFailed, "not_begun", err.Error()), false
+	}
+	return nil, true
+}
+
+// stopped is the result of a run that was ended from outside.
+func (e *Executor) stopped(ctx context.Context, r *activeRun) *Result {
+	if errors.Is(context.Cause(ctx), errCancelled) {
+		return e.ended(r.key, r.call, schedule.StatusFailed, "cancelled", errCancelled.Error())
+	}
+	return e.ended(r.key, r.call, schedule.StatusFailed, "interrupted", errInterrupted.Error()+" while it ran")
+}
+
+// Cancel ends a run: a waiting one never begins, the processes of a running
+// one get SIGTERM, after the grace SIGKILL. It returns when nothing of it runs
+// any more. The end of a cancelled run is not reported: this answer is the
+// report.
+func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
+	r, first, err := e.enter(ref.Key)
+	if err != nil {
+		return err
+	}
+	if first {
+		return e.cancelUnknown(r)
+	}
+	select {
+	case <-r.accepted:
+	case <-ctx.Done():
+		return fmt.Errorf("cancel: %w", ctx.Err())
+	}
+	if r.err != nil {
+		return fmt.Errorf("cancel: %w: it was not accepted", schedule.ErrNotFound)
+	}
+	if e.unqueue(r) {
+		return e.endUnbegun(r)
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("cancel: it has not ended yet: %w", ctx.Err())
+	}
+}
+
+// unqueue takes a waiting run out of the queue (true), or tells a running one
+// to end.
+func (e *Executor) unqueue(r *activeRun) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.cancelled {
+		return false // by somebody else, who ends it
+	}
+	r.cancelled = true
+	for i, waiting := range e.queue {
+		if waiting == r {
+			e.queue = append(e.queue[:i], e.queue[i+1:]...)
+			return true
+		}
+	}
+	if r.cancel != nil {
+		r.cancel(errCancelled)
+	}
+	return false
+}
+
+// endUnbegun ends a run of which no command has run.
+func (e *Executor) endUnbegun(r *activeRun) error {
+	result := e.ended(r.key, r.call, schedule.StatusFailed, "cancelled", "the run was cancelled before it began")
+	err := e.files.finish(r.key, result)
+	if err == nil {
+		err = e.files.close(r.key)
+	}
+	r.finish(result)
+	e.forget(r)
+	if err != nil {
+		return fmt.Errorf("cancel: %w", err)
+	}
+	return nil
+}
+
+// cancelUnknown answers for a key that only the files may know. Its place in
+// memory keeps a call of Run for the same key waiting meanwhile.
+func (e *Executor) cancelUnknown(r *activeRun) error {
+	defer close(r.accepted)
+	known, err := e.earlier(r.key)
+	if err != nil {
+		r.err = errOnlyAsked
+		e.forget(r)
+		return fmt.Errorf("cancel: %w", err)
+	}
+	if known != nil {
+		r.finish(known)
+		e.forget(r)
+		return nil
+	}
+	r.call, err = e.files.loadAccepted(r.key)
+	if err == nil {
+		return e.endUnbegun(r)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: key %s", schedule.ErrNotFound, r.key)
+	}
+	r.err = errOnlyAsked
+	e.forget(r)
+	return fmt.Errorf("cancel: %w", err)
+}
