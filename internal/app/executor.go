@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/carillon/carillon/launcher"
 	grpcexecutor "github.com/carillon/carillon/launcher/executor/grpc"
@@ -20,10 +19,10 @@ type executorRole struct {
 	close func()                          // nil: nothing to free
 }
 
-func newExecutor(cfg Config, reports launcher.Reporter, log *slog.Logger) (*executorRole, error) {
+func newExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slog.Logger) (*executorRole, error) {
 	switch cfg.Executor {
 	case "local":
-		return newLocalExecutor(cfg, reports, log)
+		return newLocalExecutor(cfg, baseURL, reports, log)
 	case "grpc":
 		e, err := grpcexecutor.New(grpcexecutor.Config{Target: cfg.ExecutorURL, Token: cfg.ExecutorToken})
 		if err != nil {
@@ -40,10 +39,10 @@ func newExecutor(cfg Config, reports launcher.Reporter, log *slog.Logger) (*exec
 	return &executorRole{Executor: e, close: e.Close}, nil
 }
 
-func newLocalExecutor(cfg Config, reports launcher.Reporter, log *slog.Logger) (*executorRole, error) {
-	e, err := local.New(local.Options{Dir: filepath.Join(cfg.DataDir, "runs"), Reporter: reports, Logger: log})
+func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slog.Logger) (*executorRole, error) {
+	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("start the local executor: %w", err)
 	}
-	return &executorRole{Executor: e, serve: e.Serve}, nil
+	return &executorRole{Executor: e, serve: e.Serve, close: func() { _ = e.Close() }}, nil
 }

@@ -42,7 +42,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte) (err error)
 	if !a.cfg.Has("launcher") {
 		return nil
 	}
-	if a.executor, err = newExecutor(a.cfg, reg, a.log); err != nil {
+	if a.executor, err = newExecutor(a.cfg, "http://"+a.HTTPAddr(), reg, a.log); err != nil {
 		return err
 	}
 	a.launch = launcher.New(launcher.Options{

@@ -1,0 +1,80 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/carillon/carillon/internal/app"
+)
+
+func load(t *testing.T, args ...string) (app.Config, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	app.Flags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return app.Load(fs, map[string]any{"executor": "local"})
+}
+
+func TestAFlagWinsOverTheEnvironmentOverAFileOverADefault(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "carillon.yaml")
+	if err := os.WriteFile(file, []byte("tick_ms: 100\nlookahead_ms: 2000\nretention_days: 40\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TICK_MS", "200")
+	t.Setenv("LOOKAHEAD_MS", "3000")
+	cfg, err := load(t, "--config", file, "--tick-ms", "300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.TickMS != 300 || cfg.LookaheadMS != 3000 || cfg.RetentionDays != 40 || cfg.MaxCatchupPerTick != 100 || cfg.Executor != "local" {
+		t.Errorf("flag %d, environment %d, file %d, default %d, command %s; want 300, 3000, 40, 100, local",
+			cfg.TickMS, cfg.LookaheadMS, cfg.RetentionDays, cfg.MaxCatchupPerTick, cfg.Executor)
+	}
+}
+
+func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		want []string
+	}{
+		{"below the bound", map[string]string{"TICK_MS": "10"}, []string{"TICK_MS: 10 is not within 50 to 10000"}},
+		{"over the bound", map[string]string{"LOOKAHEAD_MS": "600001"}, []string{"LOOKAHEAD_MS: 600001 is not within 1000 to 600000"}},
+		{"no number", map[string]string{"SHARDS": "1", "MAX_LAUNCHES": "many"}, []string{`MAX_LAUNCHES: "many" is not a whole number`}},
+		{"another word", map[string]string{"DEFAULT_OVERLAP_POLICY": "wait"}, []string{`DEFAULT_OVERLAP_POLICY: "wait" is not one of allow`}},
+		{"an unknown role", map[string]string{"ROLES": "worker,launcher,cook"}, []string{`ROLES: "cook" is not one of`}},
+		{"a worker without a launcher", map[string]string{"ROLES": "worker"}, []string{"LAUNCHER_ADDR: is needed"}},
+		{"no executor to call", map[string]string{"EXECUTOR": "http"}, []string{"EXECUTOR_URL: is needed for EXECUTOR=http"}},
+		{"an unknown database", map[string]string{"DATABASE_URL": "mysql://x"}, []string{"DATABASE_URL: begins with neither"}},
+		{"everything at once", map[string]string{"TICK_MS": "1", "RETENTION_DAYS": "1", "HTTP_ADDR": "8080"},
+			[]string{"TICK_MS: 1 is", "RETENTION_DAYS: 1 is not within 30", `HTTP_ADDR: "8080" is not host:port`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
+			_, err := load(t)
+			for _, want := range c.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error is %v; want it to say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAnUnknownSettingInTheFileIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "carillon.yaml")
+	if err := os.WriteFile(file, []byte("tick: 100\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := load(t, "--config", file); err == nil || !strings.Contains(err.Error(), `"tick" is not a setting`) {
+		t.Errorf("error is %v", err)
+	}
+}
