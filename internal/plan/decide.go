@@ -15,10 +15,6 @@ type Config struct {
 	MaxCatchup int           // missed slots per schedule and tick
 }
 
-// maxCount bounds how many missed slots are counted one by one; the recorded
-// range stays exact beyond it.
-const maxCount = 1_000_000
-
 // Decide plans one schedule at now:
 //
 //  1. a pause that has reached its end is ended, and the cursor set behind it;

@@ -183,12 +183,9 @@ func (r *recovery) record(kind schedule.EventKind, reason schedule.Reason, s spa
 	if !s.open() {
 		return
 	}
-	n, more := r.tt.count(s.from, s.until, maxCount)
+	n, _ := r.tt.Count(s.from, s.until)
 	if n == 0 {
 		return
-	}
-	if more {
-		note += "; counted to the limit, the range holds more"
 	}
 	first, _ := r.tt.From(s.from)
 	last, _ := r.tt.last(s.from, s.until)

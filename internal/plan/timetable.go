@@ -46,7 +46,7 @@ func NewTimetable(d *schedule.Definition, createdAt, revisedAt time.Time) (*Time
 func newRule(d *schedule.Definition, createdAt time.Time) (rule, error) {
 	switch {
 	case d.CronExpr != "":
-		expr, err := cronexpr.Parse(d.CronExpr)
+		expr, err := expressions.parse(d.CronExpr)
 		if err != nil {
 			return nil, err
 		}
@@ -104,8 +104,11 @@ func (t *Timetable) count(from, until time.Time, limit int) (int, bool) {
 	return t.rule.Count(from, until, limit)
 }
 
-// Count is the number of slots in [from, until), exact up to a million; more
-// says that it stopped there.
+// maxCount is more slots than thirty years of seconds hold.
+const maxCount = 1_000_000_000
+
+// Count is the number of slots in [from, until); more says that it stopped at
+// maxCount. Long ranges are cheap: nothing is counted one by one.
 func (t *Timetable) Count(from, until time.Time) (n int, more bool) {
 	return t.count(from, until, maxCount)
 }
