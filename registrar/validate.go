@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
@@ -54,7 +55,8 @@ func checkIDs(c *schedule.Collect, d *schedule.Definition) {
 		checkID(c, "execution_grant_id", d.ExecutionGrantID)
 	}
 	if d.ManagedBy != "" {
-		checkID(c, "managed_by", d.ManagedBy)
+		// What a deployment writes here is longer than an id by its prefix.
+		checkID(c, "managed_by", strings.TrimPrefix(d.ManagedBy, managedByWorkflow))
 	}
 	if d.Version < 1 {
 		c.Add("version", d.Version, "is below 1", "workflow versions count from 1")
@@ -184,39 +186,8 @@ func checkInput(c *schedule.Collect, input json.RawMessage) {
 	}
 }
 
-// jsonProblem says what is wrong with a JSON document, or nothing: it must be
-// one value, at most MaxJSONDepth deep, without the NUL character, which
-// Postgres cannot store.
-func jsonProblem(raw []byte) string {
-	if bytes.Contains(raw, []byte(`\u0000`)) || bytes.IndexByte(raw, 0) >= 0 {
-		return "holds the NUL character"
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	depth := 0
-	for {
-		token, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return "is not JSON: " + err.Error()
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-		if depth > schedule.MaxJSONDepth {
-			return fmt.Sprintf("is nested deeper than %d", schedule.MaxJSONDepth)
-		}
-	}
-	if !json.Valid(raw) {
-		return "is not one JSON value"
-	}
-	return ""
-}
+// jsonProblem says what is wrong with a JSON document, or nothing.
+func jsonProblem(raw []byte) string { return rawjson.Problem(raw, schedule.MaxJSONDepth) }
 
 func checkLabels(c *schedule.Collect, labels map[string]string) {
 	if len(labels) > schedule.MaxLabels {

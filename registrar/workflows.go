@@ -9,6 +9,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
+// managedByWorkflow begins the managed_by of schedules that a deployment made.
+const managedByWorkflow = "workflow:"
+
 // PutWorkflow stores one immutable version of a workflow. The same again is no
 // error; the same version with another DAG is ErrExists.
 func (r *Registrar) PutWorkflow(ctx context.Context, workflowID string, version int32, dag json.RawMessage) (*schedule.WorkflowVersion, error) {
@@ -84,7 +87,7 @@ func (r *Registrar) DeployWorkflow(ctx context.Context, in DeployInput) ([]Upser
 	if err != nil {
 		return nil, err
 	}
-	managedBy := "workflow:" + in.WorkflowID
+	managedBy := managedByWorkflow + in.WorkflowID
 	ids := make([]string, len(in.Triggers))
 	for i := range in.Triggers {
 		in.Triggers[i].Definition.ManagedBy = managedBy
