@@ -1,0 +1,214 @@
+package grpcexecutor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/executor"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 64 << 10
+
+// Executor hands runs to a gRPC service. It is safe for concurrent use.
+type Executor struct {
+	cfg  Config
+	conn *grpc.ClientConn
+	rpc  carillonv1.ExecutorClient
+}
+
+var _ launcher.Executor = (*Executor)(nil)
+
+// New makes an executor of a valid configuration. It connects with the first
+// call.
+func New(cfg Config) (*Executor, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	conn, err := grpc.NewClient(cfg.Target,
+		grpc.WithTransportCredentials(cfg.credentials()),
+		grpc.WithDisableServiceConfig(), // what a TXT record says about retries is not ours
+		grpc.WithUserAgent("carillon"),
+		grpc.WithStatsHandler(watchSent{}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		// An executor that vanished without a word must not look connected.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("EXECUTOR_URL %s: %w", schedule.Quote(cfg.Target), err)
+	}
+	return &Executor{cfg: cfg, conn: conn, rpc: carillonv1.NewExecutorClient(conn)}, nil
+}
+
+// Close ends the connection.
+func (e *Executor) Close() error { return e.conn.Close() }
+
+// Run hands one run over; see launcher.Executor.
+func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+	if !call.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
+		defer cancel()
+	}
+	var resp *carillonv1.ExecutorRunResponse
+	sent, err := e.call(ctx, call.Key, func(ctx context.Context) (err error) {
+		resp, err = e.rpc.Run(ctx, requestOf(call))
+		return err
+	})
+	if err != nil {
+		return schedule.Outcome{}, runError(err, sent)
+	}
+	return outcome(call.Key, resp)
+}
+
+// runError sorts what Run may answer instead of an outcome.
+func runError(err error, sent bool) error {
+	st := status.Convert(err)
+	if !sent {
+		return fmt.Errorf("call the executor: %w: %s: %s", launcher.ErrNotSent, word(st.Code()), st.Message())
+	}
+	switch st.Code() {
+	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated,
+		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
+		message := executor.Text(st.Message(), executor.MaxMessage)
+		if message == "" {
+			message = "the executor answered " + word(st.Code())
+		}
+		return &launcher.Refusal{Code: word(st.Code()), Message: message}
+	}
+	return unknown("the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
+}
+
+// Cancel asks for the end of a run; see launcher.Executor.
+func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
+	sent, err := e.call(ctx, ref.Key, func(ctx context.Context) error {
+		_, err := e.rpc.Cancel(ctx, &carillonv1.ExecutorCancelRequest{
+			IdempotencyKey: ref.Key.String(), WorkflowId: ref.WorkflowID, RunId: ref.RunID, Reason: string(ref.Reason),
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("cancel: %w", askError(err, sent))
+	}
+	return nil
+}
+
+// GetByKey asks what became of a key; see launcher.Executor.
+func (e *Executor) GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error) {
+	var resp *carillonv1.ExecutorGetByKeyResponse
+	sent, err := e.call(ctx, key, func(ctx context.Context) (err error) {
+		resp, err = e.rpc.GetByKey(ctx, &carillonv1.ExecutorGetByKeyRequest{IdempotencyKey: key.String()})
+		return err
+	})
+	if err != nil {
+		return schedule.Outcome{}, fmt.Errorf("ask by key: %w", askError(err, sent))
+	}
+	return outcome(key, resp)
+}
+
+// askError sorts what Cancel and GetByKey may answer.
+func askError(err error, sent bool) error {
+	st := status.Convert(err)
+	switch {
+	case !sent:
+		return fmt.Errorf("%w: %s: %s", launcher.ErrNotSent, word(st.Code()), st.Message())
+	case st.Code() == codes.NotFound:
+		return fmt.Errorf("%w: %s", schedule.ErrNotFound, executor.Text(st.Message(), executor.MaxMessage))
+	case st.Code() == codes.Unimplemented:
+		return fmt.Errorf("%w: %s", launcher.ErrUnsupported, executor.Text(st.Message(), executor.MaxMessage))
+	}
+	return unknown("the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
+}
+
+// call makes one call with what every call carries, and says whether anything
+// of it can have left. It does not wait for a connection: a launch that cannot
+// be delivered now is better told so, and sent again.
+func (e *Executor) call(ctx context.Context, key schedule.Key, invoke func(context.Context) error) (sent bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", executor.TraceParent(key))
+	if e.cfg.Token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+e.cfg.Token)
+	}
+	ctx, left := withSent(ctx)
+	err = invoke(ctx)
+	return left.Load(), err
+}
+
+func requestOf(call launcher.Call) *carillonv1.ExecutorRunRequest {
+	return &carillonv1.ExecutorRunRequest{
+		IdempotencyKey: call.Key.String(), ScheduleId: call.ScheduleID,
+		WorkflowId: call.WorkflowID, Version: call.Version, UserId: call.UserID,
+		ScheduledFor: timestamppb.New(call.ScheduledFor), Trigger: string(call.Trigger),
+		Attempt: call.Attempt, Epoch: uint32(call.Epoch), ExecutionGrantId: call.ExecutionGrantID,
+		Input: call.Input, Dag: call.DAG, ReportUrl: call.ReportURL, ReportToken: call.ReportToken,
+		RunTimeoutMs: uint32(call.RunTimeout.Milliseconds()),
+	}
+}
+
+// answer is what Run and GetByKey have in common.
+type answer interface {
+	GetRunId() string
+	GetStatus() string
+	GetErrorCode() string
+	GetErrorMessage() string
+	GetTraceId() string
+}
+
+// outcome reads an answer, and refuses what could not be stored.
+func outcome(key schedule.Key, a answer) (schedule.Outcome, error) {
+	o := schedule.Outcome{RunID: a.GetRunId(), TraceID: a.GetTraceId()}
+	if !executor.ValidRunID(o.RunID) {
+		return schedule.Outcome{}, unknown("the executor answered with run_id %s, which cannot be stored (at most %d bytes, no control characters)",
+			schedule.Quote(o.RunID), executor.MaxRunID)
+	}
+	if o.TraceID == "" || !executor.ValidRunID(o.TraceID) {
+		o.TraceID = executor.TraceID(key)
+	}
+	switch a.GetStatus() {
+	case "", string(schedule.StatusEnqueued):
+		o.Status = schedule.StatusEnqueued
+	case string(schedule.StatusSuccess):
+		o.Status = schedule.StatusSuccess
+	case string(schedule.StatusFailed):
+		o.Status, o.Reason = schedule.StatusFailed, schedule.ReasonWorkflowFailed
+		o.ErrorCode = executor.Text(a.GetErrorCode(), executor.MaxErrorCode)
+		o.ErrorMessage = executor.Text(a.GetErrorMessage(), executor.MaxMessage)
+	default:
+		return schedule.Outcome{}, unknown("the executor answered with status %s; it is ENQUEUED, SUCCESS or FAILED", schedule.Quote(a.GetStatus()))
+	}
+	return o, nil
+}
+
+func unknown(format string, args ...any) error {
+	return fmt.Errorf("unknown outcome: "+format, args...)
+}
+
+// word is a code as error codes are written: "invalid_argument".
+func word(code codes.Code) string {
+	name := make([]byte, 0, 24)
+	for i, c := range []byte(code.String()) { // "InvalidArgument"
+		if c >= 'A' && c <= 'Z' {
+			if i > 0 {
+				name = append(name, '_')
+			}
+			c += 'a' - 'A'
+		}
+		name = append(name, c)
+	}
+	return string(name)
+}
