@@ -2456,7 +2456,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x12execution_grant_id\x18\x15 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x10executionGrantId\x12u\n" +
 	"\x06labels\x18\x16 \x03(\v2..carillon.v1.UpsertScheduleRequest.LabelsEntryB-\xbaH*\x9a\x01'\x10@\"\x1cr\x1a2\x18^[A-Za-z0-9._:-]{1,128}$*\x05r\x03(\x80\x01R\x06labels\x12A\n" +
 	"\n" +
-	"managed_by\x18\x17 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\tmanagedBy\x12\x1b\n" +
+	"managed_by\x18\x17 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,137}$R\tmanagedBy\x12\x1b\n" +
 	"\x06paused\x18\x18 \x01(\bH\fR\x06paused\x88\x01\x01\x12A\n" +
 	"\n" +
 	"request_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x1a9\n" +
@@ -2493,7 +2493,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\vworkflow_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12A\n" +
 	"\n" +
-	"managed_by\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\tmanagedBy\x12;\n" +
+	"managed_by\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,137}$R\tmanagedBy\x12;\n" +
 	"\x05state\x18\x04 \x01(\tB \xbaH\x1dr\x1bR\x06activeR\x06pausedR\texhaustedH\x00R\x05state\x88\x01\x01\x12\x1e\n" +
 	"\x05label\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x81\x02R\x05label\x12%\n" +
 	"\tpage_size\x18\x06 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
