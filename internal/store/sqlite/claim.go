@@ -240,65 +240,6 @@ func (c *claiming) end(ctx context.Context, e schedule.Settlement) error {
 	return nil
 }
 
-// judge carries out the verdicts on one overlap key, but for the claims: those
-// go through launch in the order of claims.
-func (c *claiming) judge(ctx context.Context, g *schedule.OverlapGroup, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
-	if len(g.Waiting) == 0 && len(g.Due) == 0 {
-		return nil // they all ended with their schedule
-	}
-	planned := make(map[schedule.Key]*schedule.Run, len(g.Waiting)+len(g.Due))
-	for _, runs := range [][]schedule.Run{g.Waiting, g.Due} {
-		for i := range runs {
-			planned[runs[i].Key] = &runs[i]
-		}
-	}
-	for _, v := range judge(*g) {
-		if v.Action == schedule.VerdictCancel {
-			if err := c.cancel(ctx, g, v); err != nil {
-				return err
-			}
-			continue
-		}
-		r := planned[v.Key]
-		if r == nil {
-			return fmt.Errorf("a verdict on run %s, which is not one of overlap key %s", v.Key, g.OverlapKey)
-		}
-		switch v.Action {
-		case schedule.VerdictClaim:
-			c.take = append(c.take, *r)
-		case schedule.VerdictWait:
-			n, err := c.t.exec(ctx, sqlClaimWait, c.req.Now.UnixMicro(), keyArg(v.Key))
-			if err != nil {
-				return fmt.Errorf("let run %s wait: %w", v.Key, err)
-			}
-			c.out.Waiting += int(n)
-		case schedule.VerdictSkip:
-			if err := c.end(ctx, schedule.Settlement{Key: v.Key, To: schedule.StatusSkipped, Reason: v.Reason}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// cancel asks for the cancel of a run in flight, unless that was done before.
-func (c *claiming) cancel(ctx context.Context, g *schedule.OverlapGroup, v schedule.Verdict) error {
-	i := slices.IndexFunc(g.InFlight, func(r schedule.Run) bool { return r.Key == v.Key })
-	if i < 0 {
-		return fmt.Errorf("a cancel of run %s, which is not in flight under overlap key %s", v.Key, g.OverlapKey)
-	}
-	n, err := c.t.exec(ctx, sqlAskCancel, c.req.Now.UnixMicro(), word(v.Reason), keyArg(v.Key))
-	if err != nil {
-		return fmt.Errorf("ask for the cancel of run %s: %w", v.Key, err)
-	}
-	if n == 1 {
-		r := g.InFlight[i]
-		r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = c.req.Now, v.Reason, c.req.Now
-		c.out.Cancels = append(c.out.Cancels, r)
-	}
-	return nil
-}
-
 // launch makes what was taken LAUNCHING, in the order of claims.
 func (c *claiming) launch(ctx context.Context, s *Store) error {
 	slices.SortFunc(c.take, inOrder)

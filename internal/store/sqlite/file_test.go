@@ -49,7 +49,7 @@ func TestPathsThatAreTaken(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "data", c.path)
+			path := filepath.Join(t.TempDir(), "new", c.path)
 			s, err := sqlite.Open(t.Context(), c.scheme+path, sqlite.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -1,0 +1,58 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Listen calls wake after each commit that may give the worker something to
+// do: a run was inserted by ChangeSchedules or ChangeRun, a run in flight
+// ended, or a cancel was asked for. wake must return soon. Listen returns when
+// ctx ends or the store is closed.
+func (s *Store) Listen(ctx context.Context, wake func()) error {
+	defer s.wakes.add(wake)()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.closed:
+		return schedule.Explain(schedule.ErrUnavailable, "the store was closed")
+	}
+}
+
+// wakes are the functions that Listen registered. Only writers of this process
+// wake it: a second process on the same file is seen at the next tick.
+type wakes struct {
+	mu    sync.Mutex
+	next  int
+	calls map[int]func()
+}
+
+func (w *wakes) add(wake func()) (remove func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calls == nil {
+		w.calls = make(map[int]func())
+	}
+	id := w.next
+	w.next++
+	w.calls[id] = wake
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.calls, id)
+	}
+}
+
+func (w *wakes) call() {
+	w.mu.Lock()
+	calls := make([]func(), 0, len(w.calls))
+	for _, wake := range w.calls {
+		calls = append(calls, wake)
+	}
+	w.mu.Unlock()
+	for _, wake := range calls {
+		wake()
+	}
+}

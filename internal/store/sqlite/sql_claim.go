@@ -1,0 +1,75 @@
+package sqlite
+
+// Claim. Due rows and the heads of queues whose key is free are merged in the
+// order of claims; only those that are taken are then read whole.
+const (
+	claimOrder = `r.trigger IN ('catchup','backfill'), r.priority DESC, r.fire_at, r.run_at, r.idempotency_key`
+
+	turnColumns = `r.idempotency_key, r.overlap_key, r.exclusive, r.trigger IN ('catchup','backfill'), r.priority, r.fire_at, r.run_at`
+
+	// By schedule_runs_due. Missable rows that are later than the grace (?2) are
+	// the planner's.
+	sqlClaimDue = `SELECT ` + turnColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due
+ WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= ?1
+   AND NOT (r.trigger = 'schedule' AND r.judged_at IS NULL AND r.fire_at < ?2 AND r.run_at < ?2)
+ ORDER BY ` + claimOrder + ` LIMIT ?3`
+
+	// By schedule_runs_waiting, from key to key (a plain DISTINCT reads every row
+	// that waits), then the one that waits longest under each key that is free.
+	sqlClaimReady = `WITH RECURSIVE waiting (overlap_key) AS (
+  SELECT min(w.overlap_key) FROM schedule_runs w WHERE w.status = 'PLANNED' AND w.waiting_since IS NOT NULL
+  UNION ALL
+  SELECT (SELECT min(w.overlap_key) FROM schedule_runs w
+           WHERE w.status = 'PLANNED' AND w.waiting_since IS NOT NULL AND w.overlap_key > waiting.overlap_key)
+    FROM waiting WHERE waiting.overlap_key IS NOT NULL)
+ SELECT ` + turnColumns + ` FROM waiting CROSS JOIN schedule_runs r ON r.idempotency_key = (
+  SELECT w.idempotency_key FROM schedule_runs w
+   WHERE w.status = 'PLANNED' AND w.waiting_since IS NOT NULL AND w.overlap_key = waiting.overlap_key
+   ORDER BY w.fire_at, w.run_at, w.idempotency_key LIMIT 1)
+ WHERE NOT EXISTS (SELECT 1 FROM schedule_runs f
+  WHERE f.overlap_key = waiting.overlap_key AND ` + inFlight + `)
+ ORDER BY ` + claimOrder + ` LIMIT ?`
+
+	// Where a schedule is gone for good, its rows are too: nobody may fire them.
+	standing = `, s.schedule_id IS NULL OR s.deleted_at IS NOT NULL,
+ COALESCE(s.paused AND (s.paused_until IS NULL OR s.paused_until > ?2), 0)`
+
+	sqlClaimRuns = `SELECT ` + runColumns + standing + `
+ FROM json_each(?1) j CROSS JOIN schedule_runs r` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+ WHERE r.idempotency_key = unhex(j.value)`
+	sqlClaimWaiting = `SELECT ` + runColumns + standing + `
+ FROM json_each(?1) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_waiting` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+ WHERE r.overlap_key = j.value AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL
+ ORDER BY r.fire_at, r.run_at, r.idempotency_key`
+	sqlClaimInFlight = `SELECT ` + runColumns + ` FROM json_each(?) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_in_flight` + ofRevision + `
+ WHERE r.overlap_key = j.value AND ` + inFlight + `
+ ORDER BY r.fire_at, r.run_at, r.idempotency_key`
+
+	sqlClaim = `UPDATE schedule_runs SET status = 'LAUNCHING', waiting_since = NULL, deliveries = deliveries + 1, epoch = ?1,
+ claimed_at = ?2, claimed_until = ?3, timeout_at = ?4, updated_at = ?2 WHERE idempotency_key = ?5 AND status = 'PLANNED'`
+	sqlClaimWait = `UPDATE schedule_runs SET waiting_since = ?1, updated_at = ?1
+ WHERE idempotency_key = ?2 AND status = 'PLANNED' AND waiting_since IS NULL`
+	sqlClaimEnd = `UPDATE schedule_runs SET status = ?1, reason = ?2, error_code = ?3, error_message = ?4, waiting_since = NULL,
+ completed_at = ?5, updated_at = ?5 WHERE idempotency_key = ?6 AND status = 'PLANNED'`
+
+	// updated_at stays: nothing that anybody watches has changed, and its index
+	// would double the cost of stamping a herd.
+	sqlClaimStamp = `UPDATE schedule_runs INDEXED BY schedule_runs_due SET judged_at = ?1
+ WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= ?1 AND judged_at IS NULL
+   AND NOT (trigger = 'schedule' AND fire_at < ?2 AND run_at < ?2)`
+
+	sqlReclaimable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
+ WHERE r.status = 'LAUNCHING' AND r.cancel_requested_at IS NULL AND (r.epoch <> ?1 OR r.claimed_until IS NULL OR r.claimed_until <= ?2)
+ ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT ?3`
+	sqlReclaim = `UPDATE schedule_runs SET epoch = ?1, claimed_until = ?2, deliveries = deliveries + 1, updated_at = ?3
+ WHERE idempotency_key = ?4 AND status = 'LAUNCHING'`
+
+	sqlNextFireAt = `SELECT min(fire_at) FROM schedule_runs INDEXED BY schedule_runs_due WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at > ?`
+	sqlCancelsDue = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
+ WHERE r.cancel_requested_at IS NOT NULL AND ` + inFlight + `
+ ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?`
+	sqlGauges = `SELECT
+ (SELECT count(*) FROM schedule_runs WHERE ` + inFlight + `),
+ (SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NOT NULL),
+ (SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= ?)`
+)

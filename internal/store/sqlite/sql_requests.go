@@ -1,0 +1,28 @@
+package sqlite
+
+// Execution requests.
+const (
+	sqlRequests = `SELECT ` + requestColumns + ` FROM json_each(?) j
+ CROSS JOIN execution_requests q ON q.idempotency_key = unhex(j.value)`
+	sqlBeginRuns = `SELECT r.idempotency_key, r.schedule_id, r.status, r.reason, r.trigger, r.cancel_requested_at, r.cancel_reason
+ FROM json_each(?) j CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value)`
+	sqlBeginSchedules = `SELECT s.schedule_id, s.deleted_at, s.paused, s.paused_until
+ FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
+
+	// While a call is open it counts as sent: whoever made it may be dead and
+	// cannot say.
+	sqlBeginInsert = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, created_at, updated_at)
+ VALUES (?1, ?2, 'IN_PROGRESS', 1, ?3, ?4, ?4)`
+	sqlBeginAgain = `UPDATE execution_requests SET sent = 1, lease_until = ?1, updated_at = ?2
+ WHERE idempotency_key = ?3 AND state = 'IN_PROGRESS'`
+	// Begin's refusals and CloseKey: DONE without a call.
+	sqlRefuse = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, ok, status, reason, created_at, updated_at)
+ VALUES (?1, ?2, 'DONE', 0, 0, ?3, ?4, ?5, ?5)
+ ON CONFLICT (idempotency_key) DO UPDATE SET state = 'DONE', lease_until = NULL, ok = 0,
+ status = excluded.status, reason = excluded.reason, updated_at = excluded.updated_at
+ WHERE execution_requests.state = 'IN_PROGRESS'`
+	sqlFinish = `UPDATE execution_requests SET state = 'DONE', lease_until = NULL, ok = ?1, status = ?2, reason = ?3, run_id = ?4,
+ trace_id = ?5, error_code = ?6, error_message = ?7, updated_at = ?8 WHERE idempotency_key = ?9 AND state = 'IN_PROGRESS'`
+	sqlRelease = `UPDATE execution_requests SET lease_until = NULL, sent = ?1, updated_at = ?2
+ WHERE idempotency_key = ?3 AND state = 'IN_PROGRESS'`
+)

@@ -1,0 +1,62 @@
+package sqlite
+
+// Schedules.
+const (
+	sqlUpsertSchedule = `INSERT INTO schedules (schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
+ timezone, start_at, end_at, dst, jitter_ms, overlap_policy, overlap_key, max_queued, catchup_policy, catchup_window_ms,
+ run_timeout_ms, priority, input, execution_grant_id, labels, managed_by,
+ revision, revised_at, next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
+ paused, pause_note, paused_by, paused_until, shard, last_run_at, created_at, updated_at, deleted_at)
+ VALUES (?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?, ?,?,?,?,?,?,?,?,?)
+ ON CONFLICT (schedule_id) DO UPDATE SET workflow_id = excluded.workflow_id, version = excluded.version,
+ user_id = excluded.user_id, cron_expr = excluded.cron_expr, interval_ms = excluded.interval_ms, once_at = excluded.once_at,
+ timezone = excluded.timezone, start_at = excluded.start_at, end_at = excluded.end_at, dst = excluded.dst,
+ jitter_ms = excluded.jitter_ms, overlap_policy = excluded.overlap_policy, overlap_key = excluded.overlap_key,
+ max_queued = excluded.max_queued, catchup_policy = excluded.catchup_policy, catchup_window_ms = excluded.catchup_window_ms,
+ run_timeout_ms = excluded.run_timeout_ms, priority = excluded.priority, input = excluded.input,
+ execution_grant_id = excluded.execution_grant_id, labels = excluded.labels, managed_by = excluded.managed_by,
+ revision = excluded.revision, revised_at = excluded.revised_at, next_run_at = excluded.next_run_at,
+ plan_at = excluded.plan_at, backlog_from = excluded.backlog_from, backlog_until = excluded.backlog_until,
+ backlog_revision = excluded.backlog_revision, backlog_at = excluded.backlog_at, plan_failures = excluded.plan_failures,
+ paused = excluded.paused, pause_note = excluded.pause_note, paused_by = excluded.paused_by,
+ paused_until = excluded.paused_until, shard = excluded.shard, last_run_at = excluded.last_run_at,
+ created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = excluded.deleted_at`
+
+	sqlInsertRevision = `INSERT INTO schedule_revisions
+ (schedule_id, revision, definition, workflow_id, version, user_id, changed_by, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlDefinitions = `SELECT v.schedule_id, v.revision, v.definition FROM json_each(?) j
+ CROSS JOIN schedule_revisions v ON v.schedule_id = j.value ->> 0 AND v.revision = j.value ->> 1`
+
+	sqlSchedules   = `SELECT ` + scheduleColumns + ` FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
+	sqlGetSchedule = `SELECT ` + scheduleColumns + ` FROM schedules s WHERE s.schedule_id = ?`
+
+	sqlCountInFlight = `SELECT count(*) FROM schedule_runs INDEXED BY schedule_runs_in_flight
+ WHERE overlap_key = ? AND ` + inFlight
+
+	sqlDropPlanned = `DELETE FROM schedule_runs INDEXED BY schedule_runs_planned
+ WHERE schedule_id = ? AND run_at > ? AND status = 'PLANNED' AND trigger IN ('schedule','catchup')`
+	sqlEndDue = `UPDATE schedule_runs INDEXED BY schedule_runs_planned SET status = ?1, reason = ?2, waiting_since = NULL, completed_at = ?3, updated_at = ?3
+ WHERE schedule_id = ?4 AND status = 'PLANNED' AND (?5 OR trigger IN ('schedule','catchup'))`
+
+	sqlInsertEvent = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlListEvents    = `SELECT ` + eventColumns + ` FROM schedule_events WHERE schedule_id = ? AND event_id < ? ORDER BY event_id DESC LIMIT ?`
+	sqlListRevisions = `SELECT schedule_id, revision, definition, changed_by, created_at FROM schedule_revisions
+ WHERE schedule_id = ? AND revision < ? ORDER BY revision DESC LIMIT ?`
+)
+
+// ListSchedules puts its filters between these two.
+const (
+	sqlListSchedules      = `SELECT ` + scheduleColumns + ` FROM schedules s WHERE s.deleted_at IS NULL AND s.schedule_id > ?`
+	sqlListSchedulesOrder = ` ORDER BY s.schedule_id LIMIT ?`
+
+	sqlWhereUser      = ` AND s.user_id = ?`
+	sqlWhereWorkflow  = ` AND s.workflow_id = ?`
+	sqlWhereManagedBy = ` AND s.managed_by = ?`
+	// A row whose labels cannot be read has none.
+	sqlWhereLabel      = ` AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(s.labels) THEN s.labels ELSE '{}' END) l WHERE l.key = ?)`
+	sqlWhereLabelValue = ` AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(s.labels) THEN s.labels ELSE '{}' END) l WHERE l.key = ? AND l.value = ?)`
+	sqlWherePaused     = ` AND s.paused AND (s.paused_until IS NULL OR s.paused_until > ?)`
+	sqlWhereExhausted  = ` AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > ?)) AND s.next_run_at IS NULL AND s.backlog_from IS NULL`
+	sqlWhereActive     = ` AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > ?)) AND (s.next_run_at IS NOT NULL OR s.backlog_from IS NOT NULL)`
+)

@@ -1,0 +1,49 @@
+package sqlite
+
+// Settle: one statement per status, each with the statuses that it may leave;
+// a test compares them with schedule.Status.Predecessors. What a settlement
+// does not say stays.
+const (
+	settleLaunching = `UPDATE schedule_runs SET claimed_until = COALESCE(?2, claimed_until), updated_at = ?3
+ WHERE idempotency_key = ?1 AND status = 'LAUNCHING'`
+
+	settleSet = ` waiting_since = NULL, claimed_until = NULL, updated_at = ?3,
+ reason = COALESCE(?4, reason), run_id = COALESCE(?5, run_id), trace_id = COALESCE(?6, trace_id),
+ error_code = COALESCE(?7, error_code), error_message = COALESCE(?8, error_message),
+ launched_at = COALESCE(?9, launched_at), started_at = COALESCE(?10, started_at),
+ timeout_at = COALESCE(?11, timeout_at), completed_at = COALESCE(?2, completed_at)
+ WHERE idempotency_key = ?1 AND `
+
+	settleEnqueued  = `UPDATE schedule_runs SET status = 'ENQUEUED',` + settleSet + `status = 'LAUNCHING'`
+	settleStarted   = `UPDATE schedule_runs SET status = 'STARTED',` + settleSet + inFlight
+	settleSuccess   = `UPDATE schedule_runs SET status = 'SUCCESS',` + settleSet + inFlight
+	settleFailed    = `UPDATE schedule_runs SET status = 'FAILED',` + settleSet + `(status = 'PLANNED' OR ` + inFlight + `)`
+	settleSkipped   = `UPDATE schedule_runs SET status = 'SKIPPED',` + settleSet + `(status = 'PLANNED' OR status = 'LAUNCHING')`
+	settleCancelled = `UPDATE schedule_runs SET status = 'CANCELLED',` + settleSet + `(status = 'PLANNED' OR ` + inFlight + `)`
+	// A cancel that was asked for says why, unless the settlement does.
+	sqlSettleCancelReason = `UPDATE schedule_runs SET reason = COALESCE(reason, cancel_reason)
+ WHERE idempotency_key = ? AND status = 'CANCELLED'`
+
+	sqlLastRunAt = `UPDATE schedules SET last_run_at = newest.run_at
+ FROM (SELECT r.schedule_id, max(r.run_at) AS run_at FROM json_each(?) j
+   CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value) GROUP BY r.schedule_id) newest
+ WHERE schedules.schedule_id = newest.schedule_id
+   AND (schedules.last_run_at IS NULL OR schedules.last_run_at < newest.run_at)`
+)
+
+// Sweep.
+const (
+	sqlSweepCancelled = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
+ WHERE r.cancel_requested_at <= ? AND ` + inFlight + `
+ ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?`
+	// What was recorded as DONE has an outcome: the next delivery will learn it.
+	sqlSweepUnavailable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
+ WHERE r.status = 'LAUNCHING' AND r.claimed_at <= ? AND NOT EXISTS (SELECT 1 FROM execution_requests q
+  WHERE q.idempotency_key = r.idempotency_key AND (q.sent OR q.state = 'DONE'))
+ ORDER BY r.claimed_at, r.idempotency_key LIMIT ?`
+	sqlSweepTimedOut = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_timeout` + ofRevision + `
+ WHERE r.timeout_at <= ? AND ` + inFlight + `
+ ORDER BY r.timeout_at, r.idempotency_key LIMIT ?`
+	sqlSweep = `UPDATE schedule_runs SET status = ?1, reason = ?2, claimed_until = NULL, completed_at = ?3, updated_at = ?3
+ WHERE idempotency_key = ?4 AND ` + inFlight
+)
