@@ -29,8 +29,8 @@ func (r *eventRow) event() schedule.Event {
 	}
 }
 
-// insertEvents appends to the log of scheduleID, or of whom the event names.
-func insertEvents(ctx context.Context, t tx, events []schedule.Event, scheduleID string, now time.Time) error {
+// insertEvents appends to the log of scheduleID, or of whom an event names.
+func (t tx) insertEvents(ctx context.Context, scheduleID string, events []schedule.Event, now time.Time) error {
 	for i := range events {
 		e := &events[i]
 		id := e.ScheduleID

@@ -23,6 +23,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 			return err
 		}
 		out.Candidates = len(candidates)
+		p := planning{t: t, now: req.Now, out: &out}
 		handed := make(map[string]bool, len(candidates))
 		for i := range candidates {
 			handed[candidates[i].Schedule.ScheduleID] = true
@@ -31,7 +32,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 			if !handed[d.ScheduleID] {
 				return fmt.Errorf("a decision on schedule %q, which was not handed out", d.ScheduleID)
 			}
-			if err := writeDecision(ctx, t, &d, req.Now, &out); err != nil {
+			if err := p.write(ctx, &d); err != nil {
 				return fmt.Errorf("schedule %s: %w", d.ScheduleID, err)
 			}
 		}
@@ -110,53 +111,57 @@ func backlogRevision(s *schedule.Schedule) (id revisionID, older bool) {
 	return revisionID{s.ScheduleID, s.Backlog.Revision}, s.Backlog.Open() && s.Backlog.Revision != s.Revision
 }
 
-func writeDecision(ctx context.Context, t tx, d *schedule.PlanDecision, now time.Time, out *schedule.PlanResult) error {
+// planning writes the decisions of one plan transaction.
+type planning struct {
+	t   tx
+	now time.Time
+	out *schedule.PlanResult
+}
+
+func (p *planning) write(ctx context.Context, d *schedule.PlanDecision) error {
 	if d.Failures > 0 {
-		out.Failed = append(out.Failed, d.ScheduleID)
-		if _, err := t.exec(ctx, sqlPlanFailed, micros(d.PlanAt), d.Failures, d.ScheduleID); err != nil {
+		p.out.Failed = append(p.out.Failed, d.ScheduleID)
+		if _, err := p.t.exec(ctx, sqlPlanFailed, micros(d.PlanAt), d.Failures, d.ScheduleID); err != nil {
 			return fmt.Errorf("put in quarantine: %w", err)
 		}
-		return insertEvents(ctx, t, d.Events, d.ScheduleID, now)
+		return p.t.insertEvents(ctx, d.ScheduleID, d.Events, p.now)
 	}
-	_, err := t.exec(ctx, sqlPlanSchedule, micros(d.NextRunAt), micros(d.PlanAt), micros(d.Backlog.From), micros(d.Backlog.Until),
+	_, err := p.t.exec(ctx, sqlPlanSchedule, micros(d.NextRunAt), micros(d.PlanAt), micros(d.Backlog.From), micros(d.Backlog.Until),
 		count(d.Backlog.Revision), micros(d.Backlog.At), d.ScheduleID)
 	if err != nil {
 		return fmt.Errorf("move cursor: %w", err)
 	}
 	if d.EndPause {
-		if _, err := t.exec(ctx, sqlPlanEndPause, d.ScheduleID); err != nil {
+		if _, err := p.t.exec(ctx, sqlPlanEndPause, d.ScheduleID); err != nil {
 			return fmt.Errorf("end pause: %w", err)
 		}
 	}
-	inserted, err := insertRuns(ctx, t, d.Rows, now)
+	inserted, err := insertRuns(ctx, p.t, d.Rows, p.now)
 	if err != nil {
 		return err
 	}
-	out.Inserted += inserted
-	out.Rows = append(out.Rows, d.Rows...)
+	p.out.Inserted += inserted
+	p.out.Rows = append(p.out.Rows, d.Rows...)
 	for i := range d.Judged {
-		if err := writeJudgement(ctx, t, d.ScheduleID, &d.Judged[i], now, out); err != nil {
-			return err
+		if err := p.judge(ctx, d.ScheduleID, &d.Judged[i]); err != nil {
+			return fmt.Errorf("judge late run %s: %w", d.Judged[i].Key, err)
 		}
 	}
-	return insertEvents(ctx, t, d.Events, d.ScheduleID, now)
+	return p.t.insertEvents(ctx, d.ScheduleID, d.Events, p.now)
 }
 
-func writeJudgement(ctx context.Context, t tx, scheduleID string, j *schedule.Judgement, now time.Time, out *schedule.PlanResult) error {
-	var n int64
-	var err error
+func (p *planning) judge(ctx context.Context, scheduleID string, j *schedule.Judgement) error {
 	if j.Fire {
-		_, err = t.exec(ctx, sqlJudgeFire, micros(j.FireAt), word(j.Trigger), now.UnixMicro(), keyArg(j.Key), scheduleID)
-	} else {
-		n, err = t.exec(ctx, sqlJudgeSkip, word(j.Reason), now.UnixMicro(), keyArg(j.Key), scheduleID)
+		_, err := p.t.exec(ctx, sqlJudgeFire, micros(j.FireAt), word(j.Trigger), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("judge late run %s: %w", j.Key, err)
-	}
+	n, err := p.t.exec(ctx, sqlJudgeSkip, word(j.Reason), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
 	if n > 0 {
-		out.Skipped = append(out.Skipped, schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: now})
+		p.out.Skipped = append(p.out.Skipped, schedule.Settlement{
+			Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: p.now,
+		})
 	}
-	return nil
+	return err
 }
 
 // Prune deletes what is older than before, up to limit rows of each kind.

@@ -18,9 +18,10 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 		if err != nil {
 			return err
 		}
+		b.now = now
 		for i := range reqs {
-			results[i] = b.permit(&reqs[i], now)
-			if err := b.record(ctx, t, &reqs[i], &results[i], now); err != nil {
+			results[i] = b.permit(&reqs[i])
+			if err := b.record(ctx, t, &reqs[i], results[i]); err != nil {
 				return fmt.Errorf("key %s: %w", reqs[i].Key, err)
 			}
 		}
@@ -34,6 +35,7 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 
 // beginning is what stands when calls are about to begin.
 type beginning struct {
+	now       time.Time
 	requests  map[schedule.Key]schedule.ExecutionRequest
 	runs      map[schedule.Key]schedule.Run // only what the checks need
 	schedules map[string]schedule.Schedule  // likewise
@@ -80,7 +82,7 @@ func readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRequest) (*be
 //   - a check fails: refused for good where no call has begun and fire_at has
 //     come (a cancel does not wait for it), else withheld;
 //   - all is well: granted, for the first time or again.
-func (b *beginning) permit(q *schedule.BeginRequest, now time.Time) schedule.BeginResult {
+func (b *beginning) permit(q *schedule.BeginRequest) schedule.BeginResult {
 	there, known := b.requests[q.Key]
 	if known {
 		closedUnsent := there.RequestHash == [32]byte{} // CloseKey knows no request
@@ -89,11 +91,11 @@ func (b *beginning) permit(q *schedule.BeginRequest, now time.Time) schedule.Beg
 			return schedule.BeginResult{Permission: schedule.Conflict, Sent: there.Sent, Request: there}
 		case there.Done:
 			return schedule.BeginResult{Permission: schedule.Recorded, Sent: there.Sent, Request: there}
-		case now.Before(there.LeaseUntil):
+		case b.now.Before(there.LeaseUntil):
 			return schedule.BeginResult{Permission: schedule.Busy, Sent: there.Sent, Request: there}
 		}
 	}
-	refusal, final, ok := b.check(q, now)
+	refusal, final, ok := b.check(q)
 	switch {
 	case ok && known:
 		return schedule.BeginResult{Permission: schedule.GrantedAgain, Sent: there.Sent}
@@ -101,14 +103,14 @@ func (b *beginning) permit(q *schedule.BeginRequest, now time.Time) schedule.Beg
 		return schedule.BeginResult{Permission: schedule.Granted}
 	case final && !there.Sent:
 		return schedule.BeginResult{Permission: schedule.Refused, Reason: refusal.Reason, Request: schedule.ExecutionRequest{
-			Key: q.Key, RequestHash: q.RequestHash, Done: true, Outcome: refusal, CreatedAt: either(there.CreatedAt, now),
+			Key: q.Key, RequestHash: q.RequestHash, Done: true, Outcome: refusal, CreatedAt: either(there.CreatedAt, b.now),
 		}}
 	}
 	return schedule.BeginResult{Permission: schedule.Withheld, Sent: there.Sent, Reason: refusal.Reason}
 }
 
 // check is the last look before the executor: run, then schedule.
-func (b *beginning) check(q *schedule.BeginRequest, now time.Time) (refusal schedule.Outcome, final, ok bool) {
+func (b *beginning) check(q *schedule.BeginRequest) (refusal schedule.Outcome, final, ok bool) {
 	run, hasRun := b.runs[q.Key]
 	trigger := q.Trigger
 	if hasRun {
@@ -121,32 +123,32 @@ func (b *beginning) check(q *schedule.BeginRequest, now time.Time) (refusal sche
 		}
 	}
 	s, hasSchedule := b.schedules[q.ScheduleID]
-	due := !now.Before(q.FireAt)
+	due := !b.now.Before(q.FireAt)
 	switch {
 	case !hasSchedule:
 	case !s.Alive():
 		return schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due, false
-	case trigger.FromSpec() && s.Pause.Active(now):
+	case trigger.FromSpec() && s.Pause.Active(b.now):
 		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due, false
 	}
 	return schedule.Outcome{}, false, true
 }
 
 // record writes what was permitted, for a second request with the key as well.
-func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, result *schedule.BeginResult, now time.Time) (err error) {
-	lease := now.Add(q.Lease)
+func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, result schedule.BeginResult) (err error) {
+	now, lease := b.now.UnixMicro(), b.now.Add(q.Lease)
 	switch result.Permission {
 	case schedule.Granted:
-		_, err = t.exec(ctx, sqlBeginInsert, keyArg(q.Key), q.RequestHash[:], lease.UnixMicro(), now.UnixMicro())
-		b.requests[q.Key] = schedule.ExecutionRequest{Key: q.Key, RequestHash: q.RequestHash, Sent: true, LeaseUntil: lease, CreatedAt: now}
+		_, err = t.exec(ctx, sqlBeginInsert, keyArg(q.Key), q.RequestHash[:], lease.UnixMicro(), now)
+		b.requests[q.Key] = schedule.ExecutionRequest{Key: q.Key, RequestHash: q.RequestHash, Sent: true, LeaseUntil: lease, CreatedAt: b.now}
 	case schedule.GrantedAgain:
-		_, err = t.exec(ctx, sqlBeginAgain, lease.UnixMicro(), now.UnixMicro(), keyArg(q.Key))
+		_, err = t.exec(ctx, sqlBeginAgain, lease.UnixMicro(), now, keyArg(q.Key))
 		there := b.requests[q.Key]
 		there.Sent, there.LeaseUntil = true, lease
 		b.requests[q.Key] = there
 	case schedule.Refused:
 		o := result.Request.Outcome
-		_, err = t.exec(ctx, sqlRefuse, keyArg(q.Key), q.RequestHash[:], string(o.Status), word(o.Reason), now.UnixMicro())
+		_, err = t.exec(ctx, sqlRefuse, keyArg(q.Key), q.RequestHash[:], string(o.Status), word(o.Reason), now)
 		b.requests[q.Key] = result.Request
 	}
 	return err

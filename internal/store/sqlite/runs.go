@@ -100,7 +100,7 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 		moved = moved || n == 1
 		key = c.Insert.Key
 	}
-	if err := insertEvents(ctx, t, c.Events, run.ScheduleID, c.Now); err != nil {
+	if err := t.insertEvents(ctx, run.ScheduleID, c.Events, c.Now); err != nil {
 		return after, false, err
 	}
 	stands, err := getRun(ctx, t, key)

@@ -105,7 +105,7 @@ func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
 	if _, err := insertRuns(ctx, t, c.Runs, c.Now); err != nil {
 		return err
 	}
-	return insertEvents(ctx, t, c.Events, c.ScheduleID, c.Now)
+	return t.insertEvents(ctx, c.ScheduleID, c.Events, c.Now)
 }
 
 func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {

@@ -165,7 +165,7 @@ func endSwept(ctx context.Context, t tx, r *schedule.Run, now time.Time) error {
 	if r.Status != schedule.StatusCancelled {
 		return nil
 	}
-	return insertEvents(ctx, t, []schedule.Event{{
+	return t.insertEvents(ctx, r.ScheduleID, []schedule.Event{{
 		Kind: schedule.EventCancelTimedOut, From: r.RunAt, To: r.RunAt, Count: 1, Reason: r.Reason, Revision: r.Revision,
-	}}, r.ScheduleID, now)
+	}}, now)
 }
