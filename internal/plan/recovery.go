@@ -149,20 +149,29 @@ func (r *recovery) inPortions(missed span, p pace) (left span) {
 	for i := range r.late {
 		r.refire(&r.late[i], fireAt(i))
 	}
-	at, ok := r.tt.From(missed.from)
-	for i := len(r.late); i < len(r.late)+fromRange; i++ {
-		r.fire(at, fireAt(i))
-		at, ok = r.tt.Next(at)
-	}
+	left = r.fireOldest(missed, fromRange, func(i int) time.Time { return fireAt(len(r.late) + i) })
 	r.nextAt = start
 	if fired := len(r.late) + fromRange; fired > 0 {
 		portions := (fired + portion - 1) / portion
 		r.nextAt = start.Add(time.Duration(portions)*p.period - p.early)
 	}
+	return left
+}
+
+// fireOldest fires the n oldest slots of a range and returns the rest of it.
+func (r *recovery) fireOldest(s span, n int, fireAt func(i int) time.Time) (left span) {
+	if !s.open() {
+		return s
+	}
+	at, ok := r.tt.From(s.from)
+	for i := 0; i < n && ok; i++ {
+		r.fire(at, fireAt(i))
+		at, ok = r.tt.Next(at)
+	}
 	if !ok {
 		return span{}
 	}
-	return span{at, missed.until}
+	return span{at, s.until}
 }
 
 func (r *recovery) fire(runAt, fireAt time.Time) {

@@ -62,6 +62,30 @@ func TestTheSamePlanTwice(t *testing.T) {
 	})
 }
 
+// TestPreviewsAreWhatThePlannerPlans, with the same instants and keys.
+func TestPreviewsAreWhatThePlannerPlans(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		now := clock("12:00:00")
+		r := drawRevision(t, now)
+		s := schedule.Schedule{Definition: r.definition, Revision: 1, RevisedAt: now, CreatedAt: now}
+		tt, err := plan.NewTimetable(&s.Definition, now, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := plan.Config{Lookahead: 10 * time.Minute, Grace: time.Second, Tick: time.Second, MaxCatchup: 1}
+		first, _ := tt.Next(now)
+		planned := decide(t, s, first, now, cfg).Rows
+		shown := tt.Preview(now, now.Add(cfg.Lookahead+s.Jitter()), 10_000)
+		same := func(row schedule.Run, slot plan.Slot) bool {
+			return row.Key == slot.Key && row.RunAt.Equal(slot.RunAt) && row.FireAt.Equal(slot.FireAt)
+		}
+		if !slices.EqualFunc(planned, shown, same) {
+			t.Fatalf("%d slots planned, %d shown", len(planned), len(shown))
+		}
+	})
+}
+
 func decide(t *rapid.T, s schedule.Schedule, cursor, now time.Time, cfg plan.Config) schedule.PlanDecision {
 	s.NextRunAt = cursor
 	d, err := plan.Decide(&schedule.PlanCandidate{Schedule: s}, now, cfg)

@@ -97,7 +97,7 @@ func (t *Timetable) count(from, until time.Time, limit int) (int, bool) {
 	if !t.end.IsZero() && until.After(t.end) {
 		until = t.end.Add(time.Second)
 	}
-	from = latest(from, t.start)
+	from = schedule.CeilSecond(latest(from, t.start))
 	if !from.Before(until) {
 		return 0, false
 	}

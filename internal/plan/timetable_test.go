@@ -145,6 +145,7 @@ func TestCountIsHalfOpenAndInsideTheWindow(t *testing.T) {
 	}{
 		{name: "the first instant counts and the last does not", change: every5s, from: "12:00:00", until: "12:00:10", want: 2},
 		{name: "a range inside two slots holds none", change: every5s, from: "12:00:01", until: "12:00:05", want: 0},
+		{name: "a slot a moment before the range does not count", change: every5s, from: "12:00:05.001", until: "12:00:11", want: 1},
 		{name: "an empty range holds none", change: every5s, from: "12:00:05", until: "12:00:05", want: 0},
 		{name: "a range upside down holds none", change: every5s, from: "12:00:05", until: "12:00:00", want: 0},
 		{name: "nothing is counted before start_at", change: every5s, from: "11:00:00", until: "12:00:01", want: 1},
