@@ -47,7 +47,7 @@ func checkStep(bad *schedule.Collect, at string, step *Step) {
 	if step.Run != nil && (len(step.Run) == 0 || step.Run[0] == "") {
 		bad.Note(at+".run", "names no program", `write ["program", "argument", …]`)
 	}
-	if strings.ContainsRune(step.Shell+step.Dir+strings.Join(step.Run, ""), 0) {
+	if strings.ContainsRune(string(step.Shell)+step.Dir+strings.Join(step.Run, ""), 0) {
 		bad.Note(at, "holds a NUL character in run, shell or dir", "remove it")
 	}
 	checkEnv(bad, at+".env", step.Env)

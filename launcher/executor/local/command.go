@@ -14,7 +14,7 @@ import (
 func (e *Executor) command(ctx context.Context, s *scene, step *Step, env []string, log *stepLog) attempt {
 	argv := step.Run
 	if step.Shell != "" {
-		argv = []string{"/bin/sh", "-eu", "-c", step.Shell, step.ID}
+		argv = []string{"/bin/sh", "-eu", "-c", string(step.Shell), step.ID}
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = env

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -22,7 +23,7 @@ type Step struct {
 	Needs []string `json:"needs"` // ids of steps that must have ended first
 
 	Run   []string  `json:"run"`   // a program and its arguments, or
-	Shell string    `json:"shell"` // a script for /bin/sh -eu, or
+	Shell Script    `json:"shell"` // a script for /bin/sh -eu, or
 	HTTP  *HTTPCall `json:"http"`  // a call
 
 	Env             map[string]string `json:"env"`
@@ -31,6 +32,24 @@ type Step struct {
 	Retries         int               `json:"retries"`    // more attempts after the first
 	RetryDelayMS    int64             `json:"retry_delay_ms"`
 	ContinueOnError bool              `json:"continue_on_error"` // its failure is not the run's
+}
+
+// Script is a shell script: in JSON one string, or a list of its lines.
+type Script string
+
+// UnmarshalJSON reads either form.
+func (s *Script) UnmarshalJSON(raw []byte) error {
+	var lines []string
+	if json.Unmarshal(raw, &lines) == nil {
+		*s = Script(strings.Join(lines, "\n"))
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return fmt.Errorf("shell is neither a string nor a list of lines")
+	}
+	*s = Script(text)
+	return nil
 }
 
 // HTTPCall is a step that makes one request. ${NAME} in url, headers and body

@@ -18,6 +18,9 @@ func TestParse(t *testing.T) {
 		want string // part of the error; empty: accepted
 	}{
 		{name: "a shell step", dag: step(`"shell":"true"`)},
+		{name: "a script as a list of lines", dag: step(`"shell":["true","true"]`)},
+		{name: "a script that is neither text nor lines", dag: step(`"shell":1`), want: "shell is neither a string nor a list of lines"},
+		{name: "a script without lines", dag: step(`"shell":[]`), want: "has 0 of run, shell and http"},
 		{name: "a program", dag: step(`"run":["true"]`)},
 		{name: "a call with everything", dag: step(`"http":{"method":"PUT","url":"http://e/${X}","headers":{"A-B":"${Y}"},"body":{"a":1},"expect_status":[200,404],"save_as":"a-b.json"}`)},
 		{name: "all that a step may say", dag: step(`"shell":"true","needs":[],"env":{"A":"b"},"dir":"sub","timeout_ms":1,"retries":1,"retry_delay_ms":1,"continue_on_error":true`)},
