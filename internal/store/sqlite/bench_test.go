@@ -79,6 +79,34 @@ func BenchmarkLife(b *testing.B) {
 	perRow(b)
 }
 
+// BenchmarkClaimOfHerd claims 1,000 at a time from a herd of ten batches that
+// are all due at once; the last claim of a herd has least to look through.
+func BenchmarkClaimOfHerd(b *testing.B) {
+	h := newHerd(b)
+	claims := 0
+	for b.Loop() {
+		if claims%10 == 0 {
+			b.StopTimer()
+			due := h.now
+			for range 10 {
+				h.plan(b)
+			}
+			h.now = due.Add(10 * time.Second)
+			b.StartTimer()
+		}
+		claims++
+		result, err := h.store.Claim(b.Context(), h.claimRequest(), claimFirst)
+		if err != nil {
+			b.Fatal(err)
+		}
+		h.launches = result.Launches
+		b.StopTimer()
+		h.settle(b)
+		b.StartTimer()
+	}
+	perRow(b)
+}
+
 func BenchmarkIdleClaim(b *testing.B) {
 	h := newHerd(b)
 	for b.Loop() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -13,7 +14,13 @@ import (
 	"github.com/carillon/carillon/internal/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(crashFile); path != "" {
+		fmt.Fprintln(os.Stderr, liveUntilKilled(path, os.Stdout))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()

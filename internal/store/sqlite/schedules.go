@@ -15,10 +15,11 @@ import (
 // nothing and comes back as it is.
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	var refused error
+	now := s.Now()
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		refused = nil
 		if req.Workflow != nil {
-			if err := putWorkflow(ctx, t, req.Workflow, s.Now()); err != nil {
+			if err := putWorkflow(ctx, t, req.Workflow, now); err != nil {
 				return err
 			}
 		}

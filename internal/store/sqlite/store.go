@@ -27,7 +27,8 @@ type Options struct {
 	HoldBack time.Duration // the host clock may step back so far and now only stands still; default 1 minute
 
 	// OnClockStep hears of a step back that is larger than HoldBack and was
-	// accepted. It is called from within Now and must return soon.
+	// accepted. It is called from within Now: it must return soon and not call
+	// the store.
 	OnClockStep func(from, to time.Time)
 	// HostClock is the clock of this machine; default time.Now.
 	HostClock func() time.Time

@@ -11,7 +11,8 @@ import (
 // PutWorkflow stores a version; the same one again is no write, another one
 // under the same name is schedule.ErrExists.
 func (s *Store) PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) error {
-	err := s.write(ctx, func(ctx context.Context, t tx) error { return putWorkflow(ctx, t, w, s.Now()) })
+	now := s.Now()
+	err := s.write(ctx, func(ctx context.Context, t tx) error { return putWorkflow(ctx, t, w, now) })
 	if err != nil {
 		return fmt.Errorf("put workflow: %w", err)
 	}
