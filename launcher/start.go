@@ -35,7 +35,9 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	if err != nil {
 		return refuse(schedule.ReasonLaunchRefused, "invalid_input", err.Error()), nil
 	}
-	if err := l.waitUntil(ctx, req.FireAt); err != nil {
+	// What was handed over early is checked and recorded ahead of fire_at, while
+	// there is time, but so late that the check is still good when it is called.
+	if err := l.waitUntil(ctx, req.FireAt.Add(-checkLife/2)); err != nil {
 		return schedule.StartReply{}, err
 	}
 	b, err := l.begins.Do(ctx, schedule.BeginRequest{
@@ -111,7 +113,11 @@ func (l *Launcher) call(ctx context.Context, req schedule.StartRequest, b begun)
 		l.release(ctx, req.Key, b.Sent)
 		return schedule.StartReply{}, fmt.Errorf("load workflow %s version %d: %w", req.WorkflowID, req.Version, err)
 	}
-	if ctx.Err() != nil || l.now().Sub(b.checkedAt) > checkLife {
+	if err := l.waitUntil(ctx, req.FireAt); err != nil {
+		l.release(ctx, req.Key, b.Sent)
+		return schedule.StartReply{}, err
+	}
+	if l.now().Sub(b.checkedAt) > checkLife {
 		l.release(ctx, req.Key, b.Sent)
 		return schedule.StartReply{}, fmt.Errorf("%w: the check of pause and cancel is too old", ErrWithheld)
 	}

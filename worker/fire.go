@@ -11,6 +11,12 @@ import (
 // maxBatch is how many runs one claim or settle transaction carries.
 const maxBatch = 1000
 
+// armAhead is how long before fire_at a slot may be claimed and handed to the
+// launcher, which records its key meanwhile and calls the executor at the exact
+// instant. It stays well below a second, for so long a check of pause and
+// deletion is good; and a run that is armed holds one of the free launches.
+const armAhead = 250 * time.Millisecond
+
 // longestSleep bounds a wait for the next instant: a timer sees neither the
 // clock being set nor the machine sleeping.
 const longestSleep = time.Second
@@ -35,20 +41,34 @@ func (t *term) fireLoop(ctx context.Context) {
 	}
 }
 
-// untilNext is how long the loop may sleep.
+// untilNext is how long the loop may sleep: until the next slot can be armed,
+// or until one that could not be is due.
 func (t *term) untilNext(ctx context.Context) time.Duration {
 	storeCtx, cancel := t.storeContext()
 	defer cancel()
 	now := t.now()
-	next, err := t.Fires.NextFireAt(storeCtx, now)
+	due, err := t.Fires.NextFireAt(storeCtx, now)
+	wait := untilTime(now, due)
+	if err == nil && wait <= armAhead {
+		var beyond time.Time
+		beyond, err = t.Fires.NextFireAt(storeCtx, now.Add(armAhead))
+		wait = min(wait, untilTime(now, beyond)-armAhead)
+	} else if err == nil {
+		wait -= armAhead
+	}
 	if err != nil {
 		t.failed(ctx, "next", err)
 		return longestSleep
 	}
-	if next.IsZero() {
-		return longestSleep
+	return min(longestSleep, max(0, wait-t.now().Sub(now)))
+}
+
+// untilTime is how far ahead at lies; zero lies further than any sleep.
+func untilTime(now, at time.Time) time.Duration {
+	if at.IsZero() {
+		return 2 * longestSleep
 	}
-	return min(longestSleep, max(0, next.Sub(t.now())))
+	return at.Sub(now)
 }
 
 // claim claims and launches until nothing more is due or no launch is free.
@@ -70,7 +90,7 @@ func (t *term) claim(ctx context.Context) {
 			t.skipped(&result.Skipped[i])
 		}
 		t.launchAll(result.Launches)
-		if !result.More {
+		if moved := len(result.Launches) + len(result.Skipped) + result.Waiting; !result.More || moved == 0 {
 			return
 		}
 	}
@@ -95,7 +115,7 @@ func (t *term) claimNone(ctx context.Context) {
 
 func (t *term) claimRequest(limit int) schedule.ClaimRequest {
 	return schedule.ClaimRequest{
-		Term: t.Term, Now: t.now(), Limit: limit,
+		Term: t.Term, Now: t.now(), Limit: limit, Ahead: armAhead,
 		Grace: t.cfg.Grace, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,
 	}
 }

@@ -31,6 +31,8 @@ type FireStore interface {
 	// Claim takes due PLANNED rows, in the order on-time before catch-up and
 	// backfill, then priority (higher first), fire_at, run_at, key; and for every
 	// overlap key on which rows wait and nothing is in flight, its waiting rows.
+	// Rows that fall due within Ahead come after those that are due and are armed:
+	// claimed early, if their policy is allow or judge says so.
 	// Rows of exclusive policies are judged by judge, group by group, under the
 	// lock of every schedule with that overlap key, on what is read after the
 	// lock is held; all others are claimed. It never claims more than Limit.

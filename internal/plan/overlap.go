@@ -17,11 +17,20 @@ import (
 //     max_queued of them; the newest beyond are SKIPPED(queue_full);
 //   - replace: cancels what is in flight and waits; of several, waiting or due,
 //     only the newest slot stays, the others are SKIPPED(coalesced).
+//
+// A row whose fire_at lies ahead of g.Now is armed (claimed early) only where
+// the verdict cannot change any more: nothing is in flight, waits or is due
+// before it. Otherwise it gets no verdict yet.
 func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
+	due, early := splitEarly(g)
+	if len(early) > 0 && len(g.InFlight)+len(g.Waiting)+len(due) == 0 {
+		return []schedule.Verdict{{Key: early[0].Key, Action: schedule.VerdictClaim}}
+	}
+	g.Due = due
 	j := overlapJudge{busy: len(g.InFlight) > 0, inFlight: g.InFlight, verdicts: make(map[schedule.Key]schedule.Verdict)}
 	newest := newestReplacing(g.Waiting, g.Due)
 	j.waiting = j.coalesce(g.Waiting, newest)
-	due := j.coalesce(g.Due, newest)
+	due = j.coalesce(g.Due, newest)
 	// A replacing row goes first: whatever else this pass might claim would only
 	// be cancelled by it again.
 	if i := slices.IndexFunc(due, replaces); i >= 0 {
@@ -34,6 +43,20 @@ func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 		j.judge(&due[i])
 	}
 	return j.inOrder(g)
+}
+
+// splitEarly parts what is due at g.Now from what is only close, the earliest
+// first.
+func splitEarly(g schedule.OverlapGroup) (due, early []schedule.Run) {
+	for _, r := range g.Due {
+		if g.Now.IsZero() || !r.FireAt.After(g.Now) {
+			due = append(due, r)
+		} else {
+			early = append(early, r)
+		}
+	}
+	slices.SortStableFunc(early, func(a, b schedule.Run) int { return a.FireAt.Compare(b.FireAt) })
+	return due, early
 }
 
 type overlapJudge struct {

@@ -75,6 +75,7 @@ type ClaimRequest struct {
 	Now      time.Time
 	Limit    int           // free launches; more due rows than that are stamped judged_at
 	Grace    time.Duration // Missable rows later than this are left to the planner
+	Ahead    time.Duration // rows due so soon come too, to be armed; see OverlapGroup.Now
 	Lease    time.Duration // claimed_until = Now + Lease
 	RetryFor time.Duration // timeout_at of a LAUNCHING row = Now + max(RetryFor, run timeout)
 }
@@ -83,9 +84,10 @@ type ClaimRequest struct {
 // after its lock was taken.
 type OverlapGroup struct {
 	OverlapKey string
+	Now        time.Time // rows of Due with a later fire_at may be armed, but not skipped and not made to wait
 	InFlight   []Run // LAUNCHING, ENQUEUED, STARTED
 	Waiting    []Run // PLANNED with waiting_since, in order of (fire_at, run_at, key)
-	Due        []Run // PLANNED and due, in claim order
+	Due        []Run // PLANNED and due by Now + Ahead, in claim order
 }
 
 // Verdict is the decision on one PLANNED run of a group, or, with Cancel, on a

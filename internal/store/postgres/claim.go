@@ -88,7 +88,7 @@ func (p *claimPass) readCandidates(ctx context.Context) error {
 		c.key = schedule.Key(raw)
 		p.candidates = append(p.candidates, c)
 		return nil
-	}, sqlClaimCandidates, p.req.Now, p.req.Now.Add(-p.req.Grace), p.req.Limit+1)
+	}, sqlClaimCandidates, p.req.Now, p.req.Now.Add(-p.req.Grace), p.req.Limit+1, p.req.Now.Add(p.req.Ahead))
 	if err != nil {
 		return fmt.Errorf("find due runs: %w", err)
 	}
@@ -211,7 +211,7 @@ func (p *claimPass) writeClaims(ctx context.Context, definitions map[revisionRef
 		column(p.claims, func(c *candidate) []byte { return c.key[:] }),
 		column(p.claims, func(c *candidate) time.Time {
 			return now.Add(max(p.req.RetryFor, definitions[c.ref].RunTimeout()))
-		}))
+		}), now.Add(p.req.Ahead))
 	if err != nil {
 		return fmt.Errorf("take runs: %w", err)
 	}

@@ -56,7 +56,7 @@ func (p *claimPass) readGroups(ctx context.Context, overlapKeys []string) (map[s
 			runs = append(runs, run)
 		}
 		return nil
-	}, sqlClaimGroups, p.req.Now, p.req.Now.Add(-p.req.Grace), overlapKeys)
+	}, sqlClaimGroups, p.req.Now, p.req.Now.Add(-p.req.Grace), overlapKeys, p.req.Now.Add(p.req.Ahead))
 	if err != nil {
 		return nil, fmt.Errorf("read overlap groups: %w", err)
 	}
@@ -70,7 +70,7 @@ func (p *claimPass) readGroups(ctx context.Context, overlapKeys []string) (map[s
 		identify(&run, definitions[refOf(&run)])
 		g := groups[run.OverlapKey]
 		if g == nil {
-			g = &schedule.OverlapGroup{OverlapKey: run.OverlapKey}
+			g = &schedule.OverlapGroup{OverlapKey: run.OverlapKey, Now: p.req.Now}
 			groups[run.OverlapKey] = g
 		}
 		switch {

@@ -12,10 +12,13 @@ const claimOrder = `r.trigger IN ('catchup','backfill'), r.priority DESC, r.fire
 const candidateColumns = `
 r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive, r.trigger, r.priority, r.fire_at, r.run_at`
 
-// due is planned and due; $1 = now, $2 = now - grace. Missable rows later than
-// the grace are the planner's.
-const due = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= $1
-	AND NOT (` + missed + `)`
+// due is planned and due, soon due or so within the time to be armed; $1 = now,
+// $2 = now - grace, $4 = now + ahead. Missable rows later than the grace are
+// the planner's.
+const (
+	due  = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= $1 AND NOT (` + missed + `)`
+	soon = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= $4 AND NOT (` + missed + `)`
+)
 
 const missed = `r.trigger = 'schedule' AND r.judged_at IS NULL AND r.fire_at < $2 AND r.run_at < $2`
 
@@ -41,7 +44,7 @@ WITH RECURSIVE waiting_keys AS (
 		ORDER BY w.overlap_key LIMIT 1)
 	FROM waiting_keys k WHERE k.overlap_key IS NOT NULL
 ), candidates AS (
-	(SELECT` + candidateColumns + ` FROM schedule_runs r WHERE ` + due + ` ORDER BY ` + claimOrder + ` LIMIT $3)
+	(SELECT` + candidateColumns + ` FROM schedule_runs r WHERE ` + soon + ` ORDER BY ` + claimOrder + ` LIMIT $3)
 	UNION ALL
 	SELECT w.* FROM waiting_keys k CROSS JOIN LATERAL (
 		SELECT` + candidateColumns + ` FROM schedule_runs r
@@ -77,7 +80,7 @@ SELECT` + runColumns + `, ` + halted + ` FROM schedule_runs r LEFT JOIN schedule
 WHERE r.overlap_key = ANY($3::text[]) AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL
 UNION ALL
 SELECT` + runColumns + `, ` + halted + ` FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
-WHERE r.overlap_key = ANY($3::text[]) AND r.exclusive AND ` + due
+WHERE r.overlap_key = ANY($3::text[]) AND r.exclusive AND ` + soon
 
 // sqlClaim: fire_at again, because a plan may have put a late row off since it
 // was read.
@@ -86,7 +89,7 @@ UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $1, deliveries = r.deli
 	claimed_at = coalesce(r.claimed_at, $2), claimed_until = $3, timeout_at = u.timeout_at,
 	waiting_since = NULL, updated_at = $2
 FROM unnest($4::bytea[], $5::timestamptz[]) AS u(key, timeout_at)
-WHERE r.idempotency_key = u.key AND r.status = 'PLANNED' AND r.fire_at <= $2
+WHERE r.idempotency_key = u.key AND r.status = 'PLANNED' AND r.fire_at <= $6
 RETURNING` + runColumns
 
 const sqlClaimWait = `

@@ -85,7 +85,7 @@ type turn struct {
 // turns are the first Limit rows in the order of claims.
 func (c *claiming) turns(ctx context.Context) ([]turn, error) {
 	limit := max(c.req.Limit, 0)
-	due, err := c.readTurns(ctx, sqlClaimDue, c.req.Now.UnixMicro(), c.late(), limit+1)
+	due, err := c.readTurns(ctx, sqlClaimDue, c.req.Now.Add(c.req.Ahead).UnixMicro(), c.late(), limit+1)
 	if err != nil {
 		return nil, fmt.Errorf("read what is due: %w", err)
 	}
@@ -148,7 +148,7 @@ func (c *claiming) read(ctx context.Context, turns []turn) ([]*schedule.OverlapG
 	for i, turn := range turns {
 		keys[i] = turn.key
 		if turn.exclusive && groups[turn.overlapKey] == nil {
-			g := &schedule.OverlapGroup{OverlapKey: turn.overlapKey}
+			g := &schedule.OverlapGroup{OverlapKey: turn.overlapKey, Now: c.req.Now}
 			groups[turn.overlapKey] = g
 			order = append(order, g)
 			overlapKeys = append(overlapKeys, turn.overlapKey)
