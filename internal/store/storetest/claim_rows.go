@@ -50,6 +50,36 @@ func claimPaused(r *rig) {
 	}
 }
 
+func claimLateAndHalted(r *rig) {
+	r.lead()
+	deleted, paused := r.create("deleted"), r.create("paused")
+	ofDeleted, ofPaused := r.slot(deleted, r.at(-2*grace)), r.slot(paused, r.at(-2*grace))
+	r.add(ofDeleted, ofPaused)
+	r.rewrite(deleted, func(s *schedule.Schedule) { s.DeletedAt = r.now })
+	r.rewrite(paused, func(s *schedule.Schedule) { s.Pause.Paused = true })
+	result := r.claim()
+	r.hold(len(result.Launches) == 0, "nothing is launched")
+	r.ended(result, ofDeleted.Key, schedule.StatusCancelled, schedule.ReasonDeleted)
+	r.ended(result, ofPaused.Key, schedule.StatusSkipped, schedule.ReasonPaused)
+}
+
+// claimWithoutDefinition has rows of a revision that does not exist. They can
+// never be sent, and left PLANNED they would be first in line for ever.
+func claimWithoutDefinition(r *rig) {
+	r.lead()
+	s, exclusive := r.create("allow"), r.create("skip", withPolicy(schedule.OverlapSkip))
+	unknown := func(run *schedule.Run) { run.Revision = 99 }
+	lost := []schedule.Run{r.slot(s, r.at(-2*time.Second), unknown), r.slot(exclusive, r.at(-2*time.Second), unknown)}
+	sound := r.slot(s, r.at(-time.Second))
+	r.add(lost[0], lost[1], sound)
+	equal(r, "launched", launched(r.claim()), []schedule.Key{sound.Key})
+	for _, run := range lost {
+		got := r.ledger(run.Key)
+		r.hold(got.Status == schedule.StatusFailed && got.Reason == schedule.ReasonLaunchRefused && got.ErrorMessage != "",
+			"it is FAILED(launch_refused) and says why, got %s(%s) %q", got.Status, got.Reason, got.ErrorMessage)
+	}
+}
+
 func claimAfterPause(r *rig) {
 	r.lead()
 	s := r.create("resumed")

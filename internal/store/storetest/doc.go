@@ -33,10 +33,11 @@
 // backlog. It writes the decisions and does not touch what is the user's, such
 // as updated_at. A decision that counts a failure comes from a planner that may
 // not know the schedule's place: only plan_at, the count and the events are
-// written then.
+// written then, and the schedule is left alone until that plan_at.
 //
 // Prune deletes what has ended and is old. A tombstone stays while runs of it
-// are left, because a run is read with its revision.
+// are left, because a run is read with its revision; the memory of a key stays
+// while its run is not over, because it may be sent again.
 //
 // Claim takes what is due (fire_at not after Now), on-time rows before catch-up
 // and backfill, then by priority, fire_at, run_at and key, never more than
@@ -50,12 +51,17 @@
 // deleted schedule end CANCELLED(deleted), slots of a paused one
 // SKIPPED(paused).
 //
+// A row that cannot be sent, because its revision is gone, ends FAILED and holds
+// up nobody. Late rows of a schedule that is deleted or paused end as well: no
+// planner would come for them.
+//
 // Reclaim hands out LAUNCHING rows again: those of older epochs at once, those
 // of its own after claimed_until. A row whose cancel was asked for is left out.
 //
 // Settle and ChangeRun move runs forward and say whether anything moved. A
-// STARTED run may be settled to STARTED again: a heartbeat. A settlement to
-// LAUNCHING renews claimed_until and moves nothing else.
+// STARTED run may be settled to STARTED again: a heartbeat, which does not move
+// started_at. A settlement to LAUNCHING renews claimed_until and moves nothing
+// else. A run that is cancelled without a reason takes the one that was asked for.
 //
 // Sweep ends what is past its bound, and says what it was before.
 //
@@ -68,7 +74,8 @@
 // once and answers the same for ever. Begin checks pause, deletion and cancel in
 // its own transaction; a refusal is recorded only where no call has begun, and
 // for pause and deletion only from fire_at on. While a call is open it counts as
-// sent, because whoever made it may be dead and cannot say.
+// sent, because whoever made it may be dead and cannot say; once it is released
+// as never sent it counts as not begun.
 //
 // Takeover gives out epochs that only ever grow, whether a leader resigned, ran
 // out, or was replaced by one that holds the lock.

@@ -68,9 +68,12 @@ func listSchedulesFiltered(r *rig) {
 	r.create("paused-till-later", func(s *schedule.Schedule) { s.Pause = schedule.Pause{Paused: true, Until: r.at(time.Microsecond)} })
 	r.create("paused-till-now", label("empty", ""), func(s *schedule.Schedule) { s.Pause = schedule.Pause{Paused: true, Until: r.now} })
 	r.create("exhausted", planAt(time.Time{}), func(s *schedule.Schedule) { s.WorkflowID, s.ManagedBy = r.id("other"), "set-1" })
+	r.create("working-off", planAt(time.Time{}), func(s *schedule.Schedule) { // its slots have run out, its backlog has not
+		s.Backlog = schedule.Backlog{From: r.at(-time.Hour), Until: r.now, Revision: 1}
+	})
 	r.create("foreign", func(s *schedule.Schedule) { s.UserID = r.id("foreign") })
 
-	all := []string{"active", "exhausted", "paused", "paused-till-later", "paused-till-now"}
+	all := []string{"active", "exhausted", "paused", "paused-till-later", "paused-till-now", "working-off"}
 	for _, c := range []struct {
 		name   string
 		filter schedule.ScheduleFilter
@@ -82,11 +85,13 @@ func listSchedulesFiltered(r *rig) {
 		{"by manager", schedule.ScheduleFilter{ManagedBy: "set-1"}, []string{"exhausted"}},
 		{"by workflow and state", schedule.ScheduleFilter{WorkflowID: r.id("workflow"), State: schedule.StatePaused}, []string{"paused", "paused-till-later"}},
 		{"paused now", schedule.ScheduleFilter{State: schedule.StatePaused}, []string{"paused", "paused-till-later"}},
-		{"active", schedule.ScheduleFilter{State: schedule.StateActive}, []string{"active", "paused-till-now"}},
+		{"active", schedule.ScheduleFilter{State: schedule.StateActive}, []string{"active", "paused-till-now", "working-off"}},
 		{"exhausted", schedule.ScheduleFilter{State: schedule.StateExhausted}, []string{"exhausted"}},
 		{"by label and value", schedule.ScheduleFilter{LabelKey: "team", LabelValue: "b"}, []string{"paused"}},
 		{"by a label that all of a kind have", schedule.ScheduleFilter{LabelKey: "team", LabelValue: "a"}, []string{"active"}},
 		{"by an awkward label", schedule.ScheduleFilter{LabelKey: "a.b/c'\"%_", LabelValue: awkward}, []string{"active"}},
+		{"by a label of any value", schedule.ScheduleFilter{LabelKey: "team"}, []string{"active", "paused"}},
+		{"by a label whose value is empty", schedule.ScheduleFilter{LabelKey: "empty"}, []string{"paused-till-now"}},
 		{"by a label of another value", schedule.ScheduleFilter{LabelKey: "team", LabelValue: "c"}, nil},
 		{"by a label that nobody has", schedule.ScheduleFilter{LabelKey: "nobody", LabelValue: "a"}, nil},
 	} {

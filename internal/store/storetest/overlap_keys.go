@@ -59,7 +59,14 @@ func overlapKeepsWaitingSince(r *rig) {
 	since := r.now
 	r.now = r.at(time.Second)
 	r.add(r.slot(s, r.now)) // so that the group is judged again
-	r.claim()
+	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
+		verdicts := judge(g)
+		for _, run := range g.Waiting { // a judge may say it again in so many words
+			verdicts = append(verdicts, schedule.Verdict{Key: run.Key, Action: schedule.VerdictWait})
+		}
+		return verdicts
+	})
+	r.hold(result.Waiting == 1, "one more began to wait, got %d", result.Waiting)
 	r.hold(r.ledger(waiting.Key).WaitingSince.Equal(since), "it waits since %s, got %s", since, r.ledger(waiting.Key).WaitingSince)
 }
 

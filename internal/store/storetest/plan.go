@@ -21,6 +21,7 @@ var plans = []check{
 	{"the definition of an older backlog comes along", planBacklogDefinition},
 	{"rows that are late and missable come along, oldest first", planLateRows},
 	{"late rows bring their schedule along, even when it has nothing to plan", planLateRowsAlone},
+	{"a schedule in quarantine is left alone until its plan_at, late rows or not", planLateRowsInQuarantine},
 	{"exactly as late as the grace is not late", planLateBoundary},
 	{"late rows are judged: fired as catch-up, or skipped with a reason", planJudges},
 	{"a judgement comes too late for a row that is not PLANNED any more", planJudgesOnlyPlanned},

@@ -48,6 +48,20 @@ func planLateRowsAlone(r *rig) {
 	equal(r, "late rows by schedule", found, map[string]int{r.id("exhausted"): 1, r.id("far"): 1})
 }
 
+// planLateRowsInQuarantine: otherwise a schedule that cannot be planned would
+// fail again at every tick, whatever its backoff.
+func planLateRowsInQuarantine(r *rig) {
+	r.lead()
+	s := r.create("broken", planAt(r.at(time.Hour)), func(s *schedule.Schedule) { s.PlanFailures = 4 })
+	late := r.slot(s, r.at(-2*time.Minute))
+	r.add(late)
+	equal(r, "candidates", idsOf(r.look()), nil)
+	r.now = r.at(time.Hour)
+	seen := r.look()
+	equal(r, "candidates once its time has come", idsOf(seen), []string{s.ScheduleID})
+	equal(r, "late rows", keysOf(seen[0].Late), []schedule.Key{late.Key})
+}
+
 func planLateBoundary(r *rig) {
 	r.lead()
 	s := r.create("boundary", planAt(r.now))

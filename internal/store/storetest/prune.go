@@ -11,6 +11,7 @@ import (
 var prunes = []check{
 	{"what has ended and is older goes, all else stays", pruneOld},
 	{"a tombstone goes with its revisions", pruneTombstone},
+	{"the memory of a key stays while its run is not over", pruneKeepsMemoryOfLiveRuns},
 	{"a run that stays can still be read when its tombstone is old", pruneKeepsRunsReadable},
 	{"at most limit rows of each kind go at once, until nothing is left", pruneInChunks},
 }
@@ -98,6 +99,24 @@ func pruneOld(r *rig) {
 	revisions, err := r.ListRevisions(r.ctx, s.ScheduleID, 0, 10)
 	r.ok(err, "list revisions")
 	r.hold(len(revisions) == 2, "revisions of a schedule that is alive stay, got %d", len(revisions))
+}
+
+// pruneKeepsMemoryOfLiveRuns: a run that is sent again must be answered as it
+// was the first time, however long that took.
+func pruneKeepsMemoryOfLiveRuns(r *rig) {
+	r.lead()
+	s := r.create("live")
+	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	r.granted(r.beginRequest(run))
+	r.finish(run.Key, accepted)
+	r.now = r.at(1000 * time.Hour)
+	r.pruneAll(r.now)
+	r.permits(r.beginRequest(run), schedule.Recorded)
+	r.succeed(run)
+	r.now = r.at(time.Hour)
+	r.pruneAll(r.now)
+	r.gone(run)
+	r.permits(r.beginRequest(run), schedule.Granted)
 }
 
 func pruneTombstone(r *rig) {

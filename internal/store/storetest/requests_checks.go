@@ -13,6 +13,7 @@ var requestChecks = []check{
 	{"a slot of a paused schedule is refused from its fire_at on", beginPaused},
 	{"any run of a deleted schedule is refused from its fire_at on", beginDeleted},
 	{"once a call has begun a failed check withholds and is not final", beginWithheldAfterCall},
+	{"a call that was given up unsent counts as not begun", beginRefusedAfterUnsentCall},
 	{"what is recorded is answered even when a check would fail", beginRecordedBeforeChecks},
 	{"a key that the ledger does not know is checked against its schedule only", beginWithoutRun},
 }
@@ -132,6 +133,24 @@ func beginWithheldAfterCall(r *rig) {
 	r.resume(s)
 	again := r.permits(r.beginRequest(paused), schedule.GrantedAgain)
 	r.hold(again.Sent, "the first call may have reached the executor")
+}
+
+// beginRefusedAfterUnsentCall has an executor that could not be reached: nothing
+// of the run has left, so pause, deletion and cancel are final as before.
+func beginRefusedAfterUnsentCall(r *rig) {
+	r.lead()
+	s := r.create("unsent")
+	run := r.bring(r.slot(s, r.at(-time.Second)), schedule.StatusLaunching)
+	cancelled := r.bring(r.slot(s, r.at(-2*time.Second)), schedule.StatusLaunching)
+	for _, run := range []schedule.Run{run, cancelled} {
+		r.granted(r.beginRequest(run))
+		r.ok(r.Release(r.ctx, run.Key, false, r.now), "release")
+	}
+	closed, recorded := r.closeKey(cancelled.Key)
+	r.hold(closed && recorded.Done, "its key can be closed, got %+v", recorded)
+	r.permits(r.beginRequest(cancelled), schedule.Recorded)
+	r.pause(s, time.Time{})
+	r.refused(r.beginRequest(run), schedule.StatusSkipped, schedule.ReasonPaused)
 }
 
 func beginRecordedBeforeChecks(r *rig) {

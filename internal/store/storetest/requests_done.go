@@ -38,6 +38,7 @@ func finishMany(r *rig) {
 		reqs = append(reqs, req)
 		done = append(done, schedule.FinishRequest{Key: req.Key, Outcome: schedule.Outcome{Status: schedule.StatusSuccess, RunID: fmt.Sprint(i)}})
 	}
+	done = append(done, schedule.FinishRequest{Key: reqs[0].Key, Outcome: schedule.Outcome{Status: schedule.StatusFailed}}) // named twice: the first stays
 	open := r.strange("open")
 	r.begin(append(reqs, open)...)
 	r.finish(reqs[3].Key, accepted)

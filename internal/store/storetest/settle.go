@@ -16,6 +16,9 @@ var settles = []check{
 	{"completed_at is now unless it is given", settleCompletedAt},
 	{"a run that leaves PLANNED waits no more", settleWaiting},
 	{"a run whose cancel was asked for still ends as it is reported", settleAfterCancel},
+	{"a run that is cancelled without a word takes the reason that was asked for", settleCancelReason},
+	{"a heartbeat does not move started_at", settleKeepsStart},
+	{"settlements of one run in one call apply in their order", settleInOrder},
 	{"many are settled in one call, each with an answer of its own", settleMany},
 	{"last_run_at is the newest slot that was launched", settleLastRunAt},
 }
@@ -142,6 +145,43 @@ func settleAfterCancel(r *rig) {
 		got := r.ledger(run.Key)
 		r.hold(got.Status == to && got.Reason == schedule.ReasonNone, "it is as it was reported, got %s(%s)", got.Status, got.Reason)
 	}
+}
+
+func settleCancelReason(r *rig) {
+	r.lead()
+	s := r.create("cancelled")
+	for i, c := range []struct{ given, want schedule.Reason }{
+		{schedule.ReasonNone, schedule.ReasonReplaced}, {schedule.ReasonDeleted, schedule.ReasonDeleted},
+	} {
+		run := r.bring(r.due(s, i), schedule.StatusStarted)
+		r.askCancel(run.Key, schedule.ReasonReplaced, r.now)
+		r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusCancelled, Reason: c.given})
+		r.hold(r.ledger(run.Key).Reason == c.want, "settled with %q it is CANCELLED(%s), got %q", c.given, c.want, r.ledger(run.Key).Reason)
+	}
+}
+
+func settleKeepsStart(r *rig) {
+	r.lead()
+	s := r.create("alive")
+	started := r.now
+	run := r.bring(r.due(s, 1), schedule.StatusStarted, func(st *schedule.Settlement) { st.StartedAt = started })
+	r.now = r.at(time.Minute)
+	r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusStarted, StartedAt: r.now})
+	r.hold(r.ledger(run.Key).StartedAt.Equal(started), "it started at %s, got %s", started, r.ledger(run.Key).StartedAt)
+}
+
+func settleInOrder(r *rig) {
+	r.lead()
+	s := r.create("quick")
+	run := r.bring(r.due(s, 1), schedule.StatusLaunching)
+	moved := r.settle(
+		schedule.Settlement{Key: run.Key, To: schedule.StatusEnqueued, RunID: "run-1"},
+		schedule.Settlement{Key: run.Key, To: schedule.StatusSuccess},
+		schedule.Settlement{Key: run.Key, To: schedule.StatusFailed},
+	)
+	equal(r, "answers", moved, []bool{true, true, false})
+	got := r.ledger(run.Key)
+	r.hold(got.Status == schedule.StatusSuccess && got.RunID == "run-1", "both were written, got %s %q", got.Status, got.RunID)
 }
 
 func settleMany(r *rig) {
