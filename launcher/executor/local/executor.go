@@ -102,6 +102,7 @@ func New(cfg Config) (*Executor, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	cfg.Log = cfg.Log.With("component", "local")
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

@@ -29,7 +29,7 @@ func (e *Executor) report(ctx context.Context, r *activeRun) {
 		case <-beat.C:
 			if err := e.send(ctx, r, schedule.StatusStarted, reportTimeout); err != nil && !final(err) {
 				if ctx.Err() == nil {
-					e.cfg.Log.Warn("run's heartbeat not reported", "key", r.key, "err", err)
+					e.cfg.Log.Warn("run's heartbeat not reported", "key", r.key.String(), "err", err)
 				}
 				beat.Reset(delays.NextBackOff())
 				continue
@@ -57,12 +57,12 @@ func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
 		err := e.send(sendCtx, r, r.result.Status, timeout)
 		if err == nil || final(err) {
 			if err != nil {
-				e.cfg.Log.Warn("run's end not wanted", "key", r.key, "status", r.result.Status, "err", err)
+				e.cfg.Log.Warn("run's end not wanted", "key", r.key.String(), "status", r.result.Status, "err", err)
 			}
 			e.closeRun(r)
 			return
 		}
-		e.cfg.Log.Warn("run's end not reported", "key", r.key, "status", r.result.Status, "err", err)
+		e.cfg.Log.Warn("run's end not reported", "key", r.key.String(), "status", r.result.Status, "err", err)
 		if last {
 			return
 		}
@@ -100,7 +100,7 @@ func (e *Executor) send(ctx context.Context, r *activeRun, status schedule.Statu
 
 func (e *Executor) closeRun(r *activeRun) {
 	if err := e.files.close(r.key); err != nil {
-		e.cfg.Log.Warn("run not closed", "key", r.key, "err", err)
+		e.cfg.Log.Warn("run not closed", "key", r.key.String(), "err", err)
 	}
 }
 

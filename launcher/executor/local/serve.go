@@ -50,18 +50,18 @@ func (e *Executor) readopt(r *activeRun) {
 	switch {
 	case err != nil:
 		if !errors.Is(err, fs.ErrNotExist) { // else: it was closed just now
-			e.cfg.Log.Error("run not recovered", "key", r.key, "err", err)
+			e.cfg.Log.Error("run not recovered", "key", r.key.String(), "err", err)
 		}
 		r.err = err
 		e.forget(r)
 	case known != nil:
-		e.cfg.Log.Warn("run recovered", "key", r.key, "schedule_id", r.call.ScheduleID, "status", known.Status, "error_code", known.ErrorCode)
+		e.cfg.Log.Warn("run recovered", "key", r.key.String(), "schedule_id", r.call.ScheduleID, "status", known.Status, "error_code", known.ErrorCode)
 		r.finish(known)
 		e.mu.Lock()
 		e.unreported = append(e.unreported, r)
 		e.mu.Unlock()
 	default:
-		e.cfg.Log.Info("run queued again", "key", r.key, "schedule_id", r.call.ScheduleID)
+		e.cfg.Log.Info("run queued again", "key", r.key.String(), "schedule_id", r.call.ScheduleID)
 		e.enqueue(r)
 	}
 }
@@ -146,9 +146,9 @@ func (e *Executor) carry(ctx context.Context, r *activeRun, leave func()) {
 	if err := e.files.finish(r.key, result); err != nil {
 		// It ended all the same, and is reported so. If this process ends before
 		// that, the next one finds a marker alone and reports it as lost.
-		e.cfg.Log.Error("run's result not kept", "key", r.key, "err", err)
+		e.cfg.Log.Error("run's result not kept", "key", r.key.String(), "err", err)
 	}
-	e.cfg.Log.Info("run ended", "key", r.key, "schedule_id", r.call.ScheduleID, "workflow_id", r.call.WorkflowID,
+	e.cfg.Log.Info("run ended", "key", r.key.String(), "schedule_id", r.call.ScheduleID, "workflow_id", r.call.WorkflowID,
 		"status", result.Status, "error_code", result.ErrorCode)
 	r.finish(result)
 	leave()
