@@ -12,7 +12,7 @@ import (
 // any more. If no call of the key has begun, the key is closed, so that every
 // later send of it is answered from there. While a call is open or its outcome
 // unknown, an executor that does not know the key confirms nothing: the call
-// may still be on its way.
+// may still be on its way. One that cannot cancel is ErrUnsupported.
 func (l *Launcher) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
 	closed, recorded, err := l.store.CloseKey(ctx, req.Key, req.Reason, l.now())
 	if err != nil {
@@ -35,8 +35,6 @@ func (l *Launcher) Cancel(ctx context.Context, req schedule.CancelRequest) (conf
 		return true, nil
 	case errors.Is(err, schedule.ErrNotFound):
 		return recorded.Done, nil
-	case errors.Is(err, ErrUnsupported):
-		return false, nil
 	default:
 		return false, fmt.Errorf("cancel key %s at the executor: %w", req.Key, err)
 	}

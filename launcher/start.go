@@ -35,31 +35,64 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	if err != nil {
 		return refuse(schedule.ReasonLaunchRefused, "invalid_input", err.Error()), nil
 	}
-	// What was handed over early is checked and recorded ahead of fire_at, while
-	// there is time, but so late that the check is still good when it is called.
-	if err := l.waitUntil(ctx, req.FireAt.Add(-checkLife/2)); err != nil {
+	if err := l.waitUntil(ctx, req.FireAt); err != nil {
 		return schedule.StartReply{}, err
 	}
-	b, err := l.begins.Do(ctx, schedule.BeginRequest{
-		Key: req.Key, RequestHash: hash, ScheduleID: req.ScheduleID, Trigger: req.Trigger,
-		FireAt: req.FireAt, Lease: l.cfg.CallTimeout + leaseMargin,
-	})
-	if err != nil {
-		return schedule.StartReply{}, fmt.Errorf("record key %s: %w", req.Key, err)
+	s := &start{Launcher: l, req: req, hash: hash}
+	for range renewals {
+		b, err := s.begin(ctx)
+		if err != nil {
+			return schedule.StartReply{}, fmt.Errorf("record key %s: %w", req.Key, err)
+		}
+		switch b.Permission {
+		case schedule.Granted, schedule.GrantedAgain:
+			if reply, over, err := s.proceed(ctx, b); over {
+				return reply, err
+			}
+		case schedule.Recorded, schedule.Refused:
+			return schedule.StartReply{Outcome: b.Request.Outcome}, nil
+		case schedule.Conflict:
+			return refuse(schedule.ReasonKeyConflict, "key_conflict", "the key was used before for another request"), nil
+		case schedule.Busy:
+			return schedule.StartReply{}, ErrBusy
+		default:
+			return s.withheld(ctx, b)
+		}
 	}
-	switch b.Permission {
-	case schedule.Granted:
-		return l.call(ctx, req, b)
-	case schedule.GrantedAgain:
-		return l.askOrCallAgain(ctx, req, b)
-	case schedule.Recorded, schedule.Refused:
-		return schedule.StartReply{Outcome: b.Request.Outcome}, nil
-	case schedule.Conflict:
-		return refuse(schedule.ReasonKeyConflict, "key_conflict", "the key was used before for another request"), nil
-	case schedule.Busy:
-		return schedule.StartReply{}, ErrBusy
-	default:
-		return schedule.StartReply{}, fmt.Errorf("%w: %s", ErrWithheld, b.Reason)
+	return schedule.StartReply{}, fmt.Errorf("%w: the check of pause and cancel was too old %d times", ErrWithheld, renewals)
+}
+
+// renewals bounds how often one Start checks anew because loading the DAG, or
+// asking by key, has outlived the last check.
+const renewals = 3
+
+// busyWait is how long a repeat waits for an open call of its key to end.
+const busyWait = 5 * time.Second
+
+// start is one Start under way.
+type start struct {
+	*Launcher
+	req    schedule.StartRequest
+	hash   [32]byte
+	asked  bool // the executor was asked by key, and does not know it or cannot say
+	loaded bool
+	dag    []byte
+}
+
+// begin records the key, and waits a while for another call of it to end.
+func (s *start) begin(ctx context.Context) (begun, error) {
+	began := time.Now()
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		b, err := s.begins.Do(ctx, schedule.BeginRequest{
+			Key: s.req.Key, RequestHash: s.hash, ScheduleID: s.req.ScheduleID, Trigger: s.req.Trigger,
+			FireAt: s.req.FireAt, Lease: s.cfg.CallTimeout + leaseMargin,
+		})
+		if err != nil || b.Permission != schedule.Busy || time.Since(began) >= busyWait {
+			return b, err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return b, nil // busy is all that is known
+		}
 	}
 }
 
@@ -71,68 +104,121 @@ func (l *Launcher) waitUntil(ctx context.Context, fireAt time.Time) error {
 			return ctx.Err()
 		}
 		// At most a second at a time: a timer does not see the clock being set.
-		timer := time.NewTimer(min(left, time.Second))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := sleep(ctx, min(left, time.Second)); err != nil {
+			return err
 		}
 	}
 }
 
-// askOrCallAgain: a call of this key began and nobody knows how it ended.
-func (l *Launcher) askOrCallAgain(ctx context.Context, req schedule.StartRequest, b begun) (schedule.StartReply, error) {
-	askCtx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
-	outcome, err := l.executor.GetByKey(askCtx, req.Key)
-	cancel()
-	switch {
-	case err == nil:
-		return l.finish(ctx, req, outcome, time.Time{})
-	case errors.Is(err, schedule.ErrNotFound), errors.Is(err, ErrUnsupported):
-		return l.call(ctx, req, b)
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	l.release(ctx, req.Key, true)
-	return schedule.StartReply{}, fmt.Errorf("%w: ask by key: %w", ErrOutcomeUnknown, err)
 }
 
-// call loads the DAG and calls the executor.
+// proceed goes on with a key that is ours: it asks by key where an earlier call
+// may have arrived, loads the DAG, and calls the executor. over = false: that
+// took longer than the check is good for, the key was given back, and the
+// check is to be made again.
 //
 // The crash windows: before the call the key is recorded as in progress, so
 // that the next sender asks or sends the same key; after the call and before
 // Finish the executor has the key, and honours it.
-func (l *Launcher) call(ctx context.Context, req schedule.StartRequest, b begun) (schedule.StartReply, error) {
-	dag, err := l.workflows.LoadDAG(ctx, req.WorkflowID, req.Version)
-	if errors.Is(err, schedule.ErrNotFound) {
-		return l.finish(ctx, req, schedule.Outcome{
+func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
+	if b.Sent {
+		if reply, over, err := s.ask(ctx); over {
+			return reply, true, err
+		}
+		if !s.req.SendUntil.IsZero() && s.now().After(s.req.SendUntil) {
+			s.release(ctx, s.req.Key, true)
+			return reply, true, fmt.Errorf("%w: its time to be sent again was over at %s", ErrWithheld, s.req.SendUntil.Format(time.RFC3339))
+		}
+	}
+	if reply, over, err := s.load(ctx, b); over {
+		return reply, true, err
+	}
+	switch {
+	case ctx.Err() != nil:
+		s.release(ctx, s.req.Key, b.Sent)
+		return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
+	case s.now().Sub(b.checkedAt) > checkLife:
+		s.release(ctx, s.req.Key, b.Sent)
+		return reply, false, nil
+	}
+	reply, err = s.call(ctx, b)
+	return reply, true, err
+}
+
+// ask asks the executor what became of the key; over = false: it does not know
+// it, or cannot say.
+func (s *start) ask(ctx context.Context) (reply schedule.StartReply, over bool, err error) {
+	if s.asked {
+		return reply, false, nil
+	}
+	outcome, err := s.getByKey(ctx)
+	switch {
+	case err == nil:
+		reply, err = s.finish(ctx, s.req, outcome, time.Time{})
+		return reply, true, err
+	case errors.Is(err, schedule.ErrNotFound), errors.Is(err, ErrUnsupported):
+		s.asked = true
+		return reply, false, nil
+	}
+	s.release(ctx, s.req.Key, true)
+	return reply, true, fmt.Errorf("%w: ask by key: %w", ErrOutcomeUnknown, err)
+}
+
+func (s *start) getByKey(ctx context.Context) (schedule.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer cancel()
+	return s.executor.GetByKey(ctx, s.req.Key)
+}
+
+// withheld answers for a key that may not be sent. If it was sent before, only
+// asking can still tell what became of it.
+func (s *start) withheld(ctx context.Context, b begun) (schedule.StartReply, error) {
+	if b.Sent {
+		if outcome, err := s.getByKey(ctx); err == nil {
+			return s.finish(ctx, s.req, outcome, time.Time{})
+		}
+	}
+	return schedule.StartReply{}, fmt.Errorf("%w: %s", ErrWithheld, b.Reason)
+}
+
+// load loads the DAG, once; over = true: there is none, or not now.
+func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
+	if s.loaded {
+		return reply, false, nil
+	}
+	s.dag, err = s.workflows.LoadDAG(ctx, s.req.WorkflowID, s.req.Version)
+	switch {
+	case err == nil:
+		s.loaded = true
+		return reply, false, nil
+	case errors.Is(err, schedule.ErrNotFound) && !b.Sent:
+		reply, err = s.finish(ctx, s.req, schedule.Outcome{
 			Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowNotFound, ErrorCode: string(schedule.ReasonWorkflowNotFound),
-			ErrorMessage: fmt.Sprintf("the workflow store holds no version %d of %q", req.Version, req.WorkflowID),
+			ErrorMessage: fmt.Sprintf("the workflow store holds no version %d of %q", s.req.Version, s.req.WorkflowID),
 		}, time.Time{})
+		return reply, true, err
 	}
+	s.release(ctx, s.req.Key, b.Sent)
+	return reply, true, fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err)
+}
+
+// call calls the executor and records what it says.
+func (s *start) call(ctx context.Context, b begun) (schedule.StartReply, error) {
+	launchedAt := s.now()
+	outcome, err := s.callExecutor(ctx, s.req, s.dag)
 	if err != nil {
-		l.release(ctx, req.Key, b.Sent)
-		return schedule.StartReply{}, fmt.Errorf("load workflow %s version %d: %w", req.WorkflowID, req.Version, err)
+		return s.callFailed(ctx, s.req, b, err)
 	}
-	if err := l.waitUntil(ctx, req.FireAt); err != nil {
-		l.release(ctx, req.Key, b.Sent)
-		return schedule.StartReply{}, err
-	}
-	if l.now().Sub(b.checkedAt) > checkLife {
-		l.release(ctx, req.Key, b.Sent)
-		return schedule.StartReply{}, fmt.Errorf("%w: the check of pause and cancel is too old", ErrWithheld)
-	}
-	launchedAt := l.now()
-	outcome, err := l.callExecutor(ctx, req, dag)
-	if err != nil {
-		return l.callFailed(ctx, req, b, err)
-	}
-	if outcome.Status == schedule.StatusEnqueued && !l.cfg.Feedback {
-		outcome.Status, outcome.Reason = schedule.StatusSuccess, schedule.ReasonAccepted
-	}
-	if outcome.Status == schedule.StatusFailed && outcome.Reason == "" {
-		outcome.Reason = schedule.ReasonWorkflowFailed
-	}
-	return l.finish(ctx, req, outcome, launchedAt)
+	return s.finish(ctx, s.req, outcome, launchedAt)
 }
 
 func (l *Launcher) callExecutor(ctx context.Context, req schedule.StartRequest, dag []byte) (schedule.Outcome, error) {
@@ -172,7 +258,14 @@ func (l *Launcher) callFailed(ctx context.Context, req schedule.StartRequest, b 
 	return schedule.StartReply{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 }
 
+// finish records a definite outcome, so that every repeat is answered the same.
 func (l *Launcher) finish(ctx context.Context, req schedule.StartRequest, outcome schedule.Outcome, launchedAt time.Time) (schedule.StartReply, error) {
+	switch {
+	case outcome.Status == schedule.StatusEnqueued && !l.cfg.Feedback:
+		outcome.Status, outcome.Reason = schedule.StatusSuccess, schedule.ReasonAccepted
+	case outcome.Status == schedule.StatusFailed && outcome.Reason == "":
+		outcome.Reason = schedule.ReasonWorkflowFailed
+	}
 	if _, err := l.finishes.Do(ctx, schedule.FinishRequest{Key: req.Key, Outcome: outcome}); err != nil {
 		return schedule.StartReply{}, fmt.Errorf("record outcome of key %s: %w", req.Key, err)
 	}

@@ -21,6 +21,7 @@ type StartRequest struct {
 	ExecutionGrantID string
 	Input            json.RawMessage
 	RunTimeout       time.Duration
+	SendUntil        time.Time // what may have been sent is not sent again after it, only asked for; zero = no end
 }
 
 // StartRequest is the launch as the launcher is asked for it.
