@@ -42,6 +42,9 @@ func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.Over
 	if err := fence(ctx, c.t, c.req.Term); err != nil {
 		return err
 	}
+	if _, err := c.readStanding(ctx, sqlClaimStranded, c.late(), c.req.Now.UnixMicro()); err != nil {
+		return fmt.Errorf("end late runs of deleted and paused schedules: %w", err)
+	}
 	turns, err := c.turns(ctx)
 	if err != nil || len(turns) == 0 && !c.out.More {
 		return err

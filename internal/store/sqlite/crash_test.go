@@ -127,6 +127,11 @@ func liveUntilKilled(path string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	say := func(status schedule.Status, key schedule.Key) {
+		if _, err := fmt.Fprintln(out, status, key); err != nil {
+			panic(err) // nobody listens any more
+		}
+	}
 	for {
 		row, err := s.GetSchedule(ctx, "each-second")
 		if err != nil {
@@ -138,7 +143,7 @@ func liveUntilKilled(path string, out io.Writer) error {
 			return err
 		}
 		for i := range planned.Rows {
-			fmt.Fprintln(out, schedule.StatusPlanned, planned.Rows[i].Key)
+			say(schedule.StatusPlanned, planned.Rows[i].Key)
 		}
 		claimed, err := s.Claim(ctx, claimAll(term, now), claimFirst)
 		if err != nil {
@@ -149,12 +154,12 @@ func liveUntilKilled(path string, out io.Writer) error {
 			return err
 		}
 		for _, l := range append(claimed.Launches, again...) {
-			fmt.Fprintln(out, schedule.StatusLaunching, l.Run.Key)
+			say(schedule.StatusLaunching, l.Run.Key)
 			_, err := s.Settle(ctx, term, now, []schedule.Settlement{{Key: l.Run.Key, To: schedule.StatusSuccess, LaunchedAt: now}})
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(out, schedule.StatusSuccess, l.Run.Key)
+			say(schedule.StatusSuccess, l.Run.Key)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -32,9 +31,13 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			refused = err
 			return err
 		}
+		asked := make(map[string]bool, len(req.ScheduleIDs))
+		for _, id := range req.ScheduleIDs {
+			asked[id] = true
+		}
 		for i := range changes {
 			c := &changes[i]
-			if !slices.Contains(req.ScheduleIDs, c.ScheduleID) {
+			if !asked[c.ScheduleID] {
 				return fmt.Errorf("a change of schedule %q, which was not asked for", c.ScheduleID)
 			}
 			if err := writeChange(ctx, t, c); err != nil {
@@ -60,13 +63,16 @@ func changeInputs(ctx context.Context, t tx, req schedule.ChangeRequest) ([]sche
 	if err != nil {
 		return nil, fmt.Errorf("read schedules: %w", err)
 	}
+	byID := make(map[string]schedule.Schedule, len(rows))
+	for i := range rows {
+		byID[rows[i].ScheduleID] = rows[i].Schedule
+	}
 	inputs := make([]schedule.ChangeInput, len(req.ScheduleIDs))
 	for i, id := range req.ScheduleIDs {
-		at := slices.IndexFunc(rows, func(f found) bool { return f.ScheduleID == id })
-		if at < 0 {
+		row, ok := byID[id]
+		if !ok {
 			continue
 		}
-		row := rows[at].Schedule
 		inputs[i].Schedule = &row
 		if !req.CountInFlight {
 			continue

@@ -34,6 +34,15 @@ const (
 	standing = `, s.schedule_id IS NULL OR s.deleted_at IS NOT NULL,
  COALESCE(s.paused AND (s.paused_until IS NULL OR s.paused_until > ?2), 0)`
 
+	// By schedule_runs_due. Rows that were left to the planner, but whose schedule
+	// it will not be shown any more.
+	sqlClaimStranded = `SELECT ` + runColumns + standing + `
+ FROM schedule_runs r INDEXED BY schedule_runs_due` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+ WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?1
+   AND r.trigger = 'schedule' AND r.judged_at IS NULL AND r.run_at < ?1
+   AND (s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused AND (s.paused_until IS NULL OR s.paused_until > ?2))
+ LIMIT 1000`
+
 	sqlClaimRuns = `SELECT ` + runColumns + standing + `
  FROM json_each(?1) j CROSS JOIN schedule_runs r` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
  WHERE r.idempotency_key = unhex(j.value)`

@@ -82,7 +82,7 @@ func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if err := stmt.Close(); err != nil {
+		if err := stmt.Close(); err != nil { //nolint:sqlclosecheck // in a loop
 			t.Error(err)
 		}
 	}
@@ -167,6 +167,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlPlanLate":         "schedule_runs_due",
 		"sqlPlanLateRuns":     "schedule_runs_due",
 		"sqlClaimDue":         "schedule_runs_due",
+		"sqlClaimStranded":    "schedule_runs_due",
 		"sqlClaimReady":       "schedule_runs_waiting",
 		"sqlClaimWaiting":     "schedule_runs_waiting",
 		"sqlClaimInFlight":    "schedule_runs_in_flight",

@@ -104,7 +104,7 @@ func (t tx) exec(ctx context.Context, statement string, args ...any) (rows int64
 	if err := t.ended(); err != nil {
 		return 0, err
 	}
-	stmt, err := t.w.stmt(ctx, statement)
+	stmt, err := t.w.stmt(ctx, statement) //nolint:sqlclosecheck // kept as long as its connection
 	if err != nil {
 		return 0, err
 	}
@@ -156,7 +156,7 @@ func (w *writer) stmt(ctx context.Context, statement string) (*sql.Stmt, error) 
 // rollback leaves the connection without a transaction. Where that is in
 // doubt, the next transaction gets a new connection.
 func (w *writer) rollback(ctx context.Context) {
-	if stmt, err := w.stmt(ctx, sqlRollback); err == nil {
+	if stmt, err := w.stmt(ctx, sqlRollback); err == nil { //nolint:sqlclosecheck // kept as long as its connection
 		if _, err = stmt.ExecContext(ctx); err == nil {
 			return
 		}
@@ -293,7 +293,7 @@ func (r *readers) stmt(ctx context.Context, statement string) (*sql.Stmt, error)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if earlier := r.stmts[statement]; earlier != nil {
-		return earlier, stmt.Close()
+		return earlier, stmt.Close() //nolint:sqlclosecheck // the other one is kept
 	}
 	r.stmts[statement] = stmt
 	return stmt, nil
