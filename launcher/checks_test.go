@@ -122,11 +122,12 @@ func TestNothingIsSentLaterThanASecondAfterAPause(t *testing.T) {
 			inBubble(t, reports, func(r *rig) {
 				r.schedule()
 				r.workflows.took = 1200 * time.Millisecond
-				var paused time.Time
-				time.AfterFunc(after, func() { r.pause(); paused = time.Now() })
+				answered := make(chan time.Time, 1)
+				time.AfterFunc(after, func() { r.pause(); answered <- time.Now() })
 				req := r.request()
 				_, _ = r.start(req)
 				time.Sleep(10 * time.Second)
+				paused := <-answered
 				for _, call := range r.executor.runs() {
 					if late := call.at.Sub(paused); late > time.Second {
 						r.Errorf("sent %s after the pause was answered", late)

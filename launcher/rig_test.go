@@ -151,8 +151,16 @@ func accept(_ context.Context, call launcher.Call) (schedule.Outcome, error) {
 func (e *executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 	e.mu.Lock()
 	e.seen = append(e.seen, called{call, time.Now()})
+	run := e.run
 	e.mu.Unlock()
-	return e.run(ctx, call)
+	return run(ctx, call)
+}
+
+// will changes what the next call is answered, also while one is open.
+func (e *executor) will(run func(context.Context, launcher.Call) (schedule.Outcome, error)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run = run
 }
 
 func (e *executor) Cancel(_ context.Context, ref schedule.CancelRequest) error {

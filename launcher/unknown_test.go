@@ -128,7 +128,7 @@ func TestACallWhoseCallerDiedIsTakenUpAfterItsLease(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); _, _ = r.start(req) }()
 		time.Sleep(12 * time.Second)
-		r.executor.run = accept
+		r.executor.will(accept)
 		if _, err := r.start(req); err != nil {
 			r.Logf("while the lease lasts: %v", err)
 		}
