@@ -23,8 +23,8 @@ import (
 // before it. Otherwise it gets no verdict yet.
 func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 	due, early := splitEarly(g)
-	if len(early) > 0 && len(g.InFlight)+len(g.Waiting)+len(due) == 0 {
-		return []schedule.Verdict{{Key: early[0].Key, Action: schedule.VerdictClaim}}
+	if len(g.InFlight)+len(g.Waiting)+len(due) == 0 {
+		return arm(early)
 	}
 	g.Due = due
 	j := overlapJudge{busy: len(g.InFlight) > 0, inFlight: g.InFlight, verdicts: make(map[schedule.Key]schedule.Verdict)}
@@ -57,6 +57,20 @@ func splitEarly(g schedule.OverlapGroup) (due, early []schedule.Run) {
 	}
 	slices.SortStableFunc(early, func(a, b schedule.Run) int { return a.FireAt.Compare(b.FireAt) })
 	return due, early
+}
+
+// arm claims the first of the rows that are close. One that fires at the same
+// instant and replaces it would still change that verdict.
+func arm(early []schedule.Run) []schedule.Verdict {
+	if len(early) == 0 {
+		return nil
+	}
+	first := early[0]
+	rival := func(r schedule.Run) bool { return r.FireAt.Equal(first.FireAt) && replaces(r) }
+	if slices.ContainsFunc(early[1:], rival) {
+		return nil
+	}
+	return []schedule.Verdict{{Key: first.Key, Action: schedule.VerdictClaim}}
 }
 
 type overlapJudge struct {

@@ -20,6 +20,7 @@ type overlapCase struct {
 	inFlight  string
 	waiting   string
 	due       string
+	now       string // the minute, by its letter; empty = all that are due are due now
 	maxQueued uint32 // 0 = 100
 	want      string
 }
@@ -73,6 +74,22 @@ var overlapOfMixedPolicies = []overlapCase{
 	{name: "replace that takes the place of one that waits leaves the rest of the queue alone", inFlight: "a:skip!", waiting: "b:queue c:replace", due: "d:replace e:queue", maxQueued: 3, want: "c skip coalesced, d wait, e wait"},
 }
 
+// overlapArmed: "c:skip@e" is the slot c that fires in minute e.
+var overlapArmed = []overlapCase{
+	{name: "a row that is close is claimed early when its key is free", now: "b", due: "c:skip", want: "c claim"},
+	{name: "a row that is close gets no verdict while another is in flight", now: "b", inFlight: "a:skip", due: "c:skip"},
+	{name: "a row that is close gets no verdict while another waits, which is let go", now: "b", waiting: "a:queue", due: "c:skip", want: "a claim"},
+	{name: "a row that is close gets no verdict when another is due now", now: "b", due: "b:skip c:skip", want: "b claim"},
+	{name: "a row that is close does not replace what is in flight before its time", now: "b", inFlight: "a:replace", due: "c:replace"},
+	{name: "of several that are close only the first to fire is claimed", now: "b", due: "d:queue c:queue", want: "c claim"},
+	{name: "of two that fire together the first in claim order is claimed", now: "b", due: "d:skip@e c:queue@e", want: "d claim"},
+	{name: "of two that fire together neither is claimed early when one replaces the other", now: "b", due: "c:skip@e d:replace@e"},
+	{name: "of two replacing rows that fire together the older is not claimed early", now: "b", due: "c:replace@e d:replace@e"},
+	{name: "a replacing row that fires before all others is claimed early", now: "b", due: "c:replace d:replace", want: "c claim"},
+	{name: "a row whose fire_at is now is due, not close", now: "b", inFlight: "a:skip", due: "b:skip", want: "b skip overlap"},
+}
+
+func TestOverlapArmed(t *testing.T)           { checkOverlap(t, overlapArmed) }
 func TestOverlapOfOnePolicy(t *testing.T)     { checkOverlap(t, overlapOfOnePolicy) }
 func TestOverlapOfMixedPolicies(t *testing.T) { checkOverlap(t, overlapOfMixedPolicies) }
 
@@ -85,6 +102,9 @@ func checkOverlap(t *testing.T, cases []overlapCase) {
 				InFlight:   overlapRows(c.inFlight, c.maxQueued),
 				Waiting:    overlapRows(c.waiting, c.maxQueued),
 				Due:        overlapRows(c.due, c.maxQueued),
+			}
+			if c.now != "" {
+				g.Now = overlapMinute(c.now)
 			}
 			if got := verdictText(g, plan.JudgeOverlap(g)); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
@@ -110,10 +130,14 @@ func overlapRows(text string, maxQueued uint32) []schedule.Run {
 	var rows []schedule.Run
 	for word := range strings.FieldsSeq(text) {
 		word, cancelled := strings.CutSuffix(word, "!")
+		word, minute, delayed := strings.Cut(word, "@")
 		name, policy, _ := strings.Cut(word, ":")
 		r := overlapRow(name, schedule.OverlapPolicy(policy), maxQueued)
 		if cancelled {
 			r.CancelRequestedAt = r.RunAt.Add(time.Second)
+		}
+		if delayed {
+			r.FireAt = overlapMinute(minute)
 		}
 		rows = append(rows, r)
 	}
@@ -121,11 +145,15 @@ func overlapRows(text string, maxQueued uint32) []schedule.Run {
 }
 
 func overlapRow(name string, policy schedule.OverlapPolicy, maxQueued uint32) schedule.Run {
-	at := time.Date(2026, 6, 1, 12, int(name[0]-'a'), 0, 0, time.UTC)
+	at := overlapMinute(name)
 	return schedule.Run{
 		Key: sha256.Sum256([]byte(name)), ScheduleID: name, RunAt: at, FireAt: at,
 		OverlapPolicy: policy, Exclusive: policy.Exclusive(), MaxQueued: maxQueued,
 	}
+}
+
+func overlapMinute(name string) time.Time {
+	return time.Date(2026, 6, 1, 12, int(name[0]-'a'), 0, 0, time.UTC)
 }
 
 // verdictText writes verdicts as overlapCase does.
