@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -151,6 +152,34 @@ func TestOverlapKeepsItsPromises(t *testing.T) {
 		}
 		if broken := brokenPromise(g, verdicts); broken != "" {
 			t.Fatalf("%s\nof %s", broken, groupText(g))
+		}
+	})
+}
+
+// TestWhatIsArmedWouldBeClaimedAtItsTime: arming must not change a verdict.
+func TestWhatIsArmedWouldBeClaimedAtItsTime(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGroup(t)
+		g.Now = overlapMinute("c")
+		for i := range g.Due {
+			g.Due[i].FireAt = overlapMinute(rapid.SampledFrom([]string{"b", "c", "d", "e"}).Draw(t, "fires"))
+		}
+		armed := make(map[schedule.Key]bool)
+		for _, v := range plan.JudgeOverlap(g) {
+			armed[v.Key] = v.Action == schedule.VerdictClaim
+		}
+		for _, r := range g.Due {
+			if !r.FireAt.After(g.Now) || !armed[r.Key] {
+				continue
+			}
+			later := g
+			later.Now = r.FireAt
+			if v := plan.JudgeOverlap(later); !slices.ContainsFunc(v, func(v schedule.Verdict) bool {
+				return v.Key == r.Key && v.Action == schedule.VerdictClaim
+			}) {
+				t.Fatalf("%s is armed, but at its time the verdicts are: %s\nof %s", r.ScheduleID, verdictText(later, v), groupText(g))
+			}
 		}
 	})
 }
