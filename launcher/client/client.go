@@ -33,7 +33,8 @@ func New(addr string) (*Client, error) {
 	conn, err := grpc.NewClient(addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// A launcher that vanished without a word must not hold launches for ever.
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		// (More often, and a server with gRPC's defaults ends the connection.)
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("launcher address %q: %w", addr, err)

@@ -1,0 +1,243 @@
+package launchertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+)
+
+// ErrReplyLost is what a caller sees of a reply that was dropped: the outcome
+// is unknown.
+var ErrReplyLost = errors.New("the reply was lost")
+
+// Behavior is how one call goes. The zero value takes effect and answers
+// SUCCESS.
+type Behavior struct {
+	Delay time.Duration // before anything happens
+
+	// What keeps the call from taking effect; at most one.
+	NotSent bool              // ErrNotSent
+	Refuse  *launcher.Refusal // a definite no
+	Hang    bool              // nothing until the caller gives up
+	Fail    error             // this error, outcome unknown
+
+	// What happens once it took effect.
+	DropReply  bool             // it ran, and the answer is lost
+	AcceptOnly bool             // ENQUEUED; it goes on until End or Cancel
+	Outcome    schedule.Outcome // the answer otherwise; zero: SUCCESS
+}
+
+// Executor records every call and keeps the contract: a key that it has seen
+// is answered as the first time. It is safe for concurrent use; make it with
+// New.
+type Executor struct {
+	Effects Effects
+
+	mu           sync.Mutex
+	behavior     Behavior
+	byKey        map[schedule.Key][]Behavior
+	forgetful    bool
+	noCancel     bool
+	noGetByKey   bool
+	outcomes     map[schedule.Key]schedule.Outcome
+	calls        []launcher.Call
+	cancels      []schedule.CancelRequest
+	somethingNew chan struct{} // closed and replaced at every call
+}
+
+var _ launcher.Executor = (*Executor)(nil)
+
+// New makes an executor whose every run takes effect and ends well.
+func New() *Executor {
+	return &Executor{
+		byKey: make(map[schedule.Key][]Behavior), outcomes: make(map[schedule.Key]schedule.Outcome),
+		somethingNew: make(chan struct{}),
+	}
+}
+
+// Behave sets how calls go from now on.
+func (e *Executor) Behave(b Behavior) { e.set(func() { e.behavior = b }) }
+
+// BehaveFor sets how the next calls of one key go, one after the other; after
+// them the general behavior counts again.
+func (e *Executor) BehaveFor(key schedule.Key, next ...Behavior) {
+	e.set(func() { e.byKey[key] = slices.Clone(next) })
+}
+
+// Forget makes the executor break the contract: a repeated key takes effect
+// again. Tests of what then happens need it; no other should.
+func (e *Executor) Forget() { e.set(func() { e.forgetful = true }) }
+
+// WithoutCancel makes Cancel answer ErrUnsupported.
+func (e *Executor) WithoutCancel() { e.set(func() { e.noCancel = true }) }
+
+// WithoutGetByKey makes GetByKey answer ErrUnsupported.
+func (e *Executor) WithoutGetByKey() { e.set(func() { e.noGetByKey = true }) }
+
+func (e *Executor) set(change func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change()
+}
+
+// Run goes as Behave and BehaveFor have said.
+func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+	b := e.record(call)
+	if b.Delay > 0 {
+		timer := time.NewTimer(b.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return schedule.Outcome{}, ctx.Err()
+		}
+	}
+	switch {
+	case b.NotSent:
+		return schedule.Outcome{}, fmt.Errorf("test: %w", launcher.ErrNotSent)
+	case b.Refuse != nil:
+		return schedule.Outcome{}, b.Refuse
+	case b.Hang:
+		<-ctx.Done()
+		return schedule.Outcome{}, ctx.Err()
+	case b.Fail != nil:
+		return schedule.Outcome{}, b.Fail
+	}
+	outcome := e.takeEffect(call.Key, b)
+	if b.DropReply {
+		return schedule.Outcome{}, ErrReplyLost
+	}
+	return outcome, nil
+}
+
+// record notes the call and says how it goes.
+func (e *Executor) record(call launcher.Call) Behavior {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls = append(e.calls, call)
+	e.tell()
+	if next := e.byKey[call.Key]; len(next) > 0 {
+		e.byKey[call.Key] = next[1:]
+		return next[0]
+	}
+	return e.behavior
+}
+
+// tell wakes who waits in Await; e.mu is held.
+func (e *Executor) tell() {
+	close(e.somethingNew)
+	e.somethingNew = make(chan struct{})
+}
+
+// takeEffect is where the contract is kept: a key has one effect and one
+// outcome.
+func (e *Executor) takeEffect(key schedule.Key, b Behavior) schedule.Outcome {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if outcome, known := e.outcomes[key]; known && !e.forgetful {
+		return outcome
+	}
+	outcome := b.Outcome
+	switch {
+	case b.AcceptOnly:
+		outcome = schedule.Outcome{Status: schedule.StatusEnqueued}
+	case outcome.Status == "":
+		outcome.Status = schedule.StatusSuccess
+	}
+	if outcome.RunID == "" {
+		outcome.RunID = "run-" + key.String()[:8]
+	}
+	e.Effects.Add(key)
+	e.outcomes[key] = outcome
+	return outcome
+}
+
+// End gives a run that was only accepted its end, for GetByKey and repeats.
+func (e *Executor) End(key schedule.Key, outcome schedule.Outcome) {
+	e.set(func() {
+		outcome.RunID = e.outcomes[key].RunID
+		e.outcomes[key] = outcome
+	})
+}
+
+// Cancel ends a run that goes on.
+func (e *Executor) Cancel(_ context.Context, ref schedule.CancelRequest) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cancels = append(e.cancels, ref)
+	e.tell()
+	if e.noCancel {
+		return launcher.ErrUnsupported
+	}
+	outcome, known := e.outcomes[ref.Key]
+	if !known {
+		return schedule.ErrNotFound
+	}
+	if outcome.Status == schedule.StatusEnqueued {
+		e.outcomes[ref.Key] = schedule.Outcome{Status: schedule.StatusFailed, RunID: outcome.RunID, ErrorCode: "cancelled"}
+	}
+	return nil
+}
+
+// GetByKey answers what became of a key.
+func (e *Executor) GetByKey(_ context.Context, key schedule.Key) (schedule.Outcome, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.noGetByKey {
+		return schedule.Outcome{}, launcher.ErrUnsupported
+	}
+	outcome, known := e.outcomes[key]
+	if !known {
+		return schedule.Outcome{}, schedule.ErrNotFound
+	}
+	return outcome, nil
+}
+
+// Calls lists the calls of Run as they came, repeats included.
+func (e *Executor) Calls() []launcher.Call {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.calls)
+}
+
+// Deliveries is how often Run was called for a key.
+func (e *Executor) Deliveries(key schedule.Key) int {
+	n := 0
+	for _, call := range e.Calls() {
+		if call.Key == key {
+			n++
+		}
+	}
+	return n
+}
+
+// Cancels lists the calls of Cancel as they came.
+func (e *Executor) Cancels() []schedule.CancelRequest {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.cancels)
+}
+
+// Await waits until done says so; it looks at once and after every call of Run
+// and Cancel.
+func (e *Executor) Await(ctx context.Context, done func(*Executor) bool) error {
+	for {
+		e.mu.Lock()
+		next := e.somethingNew
+		e.mu.Unlock()
+		if done(e) {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return fmt.Errorf("await the executor: %w", ctx.Err())
+		}
+	}
+}
