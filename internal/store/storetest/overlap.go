@@ -15,6 +15,7 @@ var overlaps = []check{
 	{"policy queue skips what is more than max_queued", overlapQueueFull},
 	{"policy replace cancels, waits, and fires the newest", overlapReplace},
 	{"judge sees the whole group: in flight, waiting and due, in order", overlapGroupIsWhole},
+	{"the whole group is judged, even where Limit leaves no room for all of it", overlapGroupBeyondLimit},
 	{"every status in flight is shown, whatever the trigger and policy", overlapSeesEveryRunInFlight},
 	{"rows that wait come along when their key is free, and only then", overlapWaitingComesAlong},
 	{"schedules that share an overlap key are one group", overlapSharedKey},

@@ -39,6 +39,17 @@ func overlapOwnersApart(r *rig) {
 	r.stand(runs, "LAUNCHING", "LAUNCHING")
 }
 
+// overlapGroupBeyondLimit: a judge that saw only as many rows as there are free
+// launches would fire a slot whose successor is due already.
+func overlapGroupBeyondLimit(r *rig) {
+	r.lead()
+	s := r.create("replace", withPolicy(schedule.OverlapReplace))
+	runs := r.add(r.due(s, 3), r.due(s, 2), r.due(s, 1))
+	result := r.claim(func(req *schedule.ClaimRequest) { req.Limit = 1 })
+	r.stand(runs, "SKIPPED(coalesced)", "SKIPPED(coalesced)", "LAUNCHING")
+	equal(r, "launched", launched(result), []schedule.Key{runs[2].Key})
+}
+
 func overlapFreed(r *rig) {
 	r.lead()
 	for _, to := range []schedule.Status{schedule.StatusSuccess, schedule.StatusFailed, schedule.StatusSkipped, schedule.StatusCancelled} {
