@@ -60,14 +60,14 @@ func (c *changing) due() (from, until time.Time, ok bool) {
 // earlier edit left behind ends here, with an event.
 func (c *changing) moveDueToBacklog() {
 	if b := c.row.Backlog; b.Open() && b.Revision != c.row.Revision {
-		c.closeRange(schedule.ReasonMissed, b.From, b.Until, "a second edit came before the range of an older revision was worked off")
+		c.closeRange(schedule.ReasonMissed, b.From, b.Until, b.Revision, "a second edit came before the range of an older revision was worked off")
 		c.row.Backlog = schedule.Backlog{}
 	}
 	from, until, ok := c.due()
 	if !ok {
 		return
 	}
-	if c.row.Backlog.Open() {
+	if c.row.Backlog.Open() { // rows between the two ranges are respected
 		c.row.Backlog.Until = until
 		return
 	}
@@ -77,32 +77,43 @@ func (c *changing) moveDueToBacklog() {
 	c.change.Events = append(c.change.Events, e)
 }
 
-// closeRange records slots that will have no rows, in one event.
-func (c *changing) closeRange(reason schedule.Reason, from, until time.Time, note string) {
+// closeRange records slots that will have no rows, in one event. Slots of an
+// older revision are not counted: its rule is not at hand under this lock, and
+// the range says which they are.
+func (c *changing) closeRange(reason schedule.Reason, from, until time.Time, revision int64, note string) {
 	e := newEvent(c.row, schedule.EventBacklogClosed, c.actor, c.now)
-	e.From, e.To, e.Reason, e.Note = from, until.Add(-time.Second), reason, note
-	if tt, err := c.timetable(); err == nil {
-		count, _ := tt.Count(from, until)
-		e.Count = int64(count)
+	e.From, e.To, e.Reason, e.Note, e.Revision = from, until.Add(-time.Second), reason, note, revision
+	if revision != c.row.Revision {
+		e.Note += "; the slots are those of an older revision and are not counted"
+		c.change.Events = append(c.change.Events, e)
+		return
 	}
-	if e.Count > 0 {
+	tt, err := c.timetable()
+	if err != nil {
+		e.Note += "; the slots cannot be counted: " + err.Error()
+		c.change.Events = append(c.change.Events, e)
+		return
+	}
+	if count, _ := tt.Count(from, until); count > 0 {
+		e.Count = int64(count)
 		c.change.Events = append(c.change.Events, e)
 	}
 }
 
-// endDue is what pause and deletion share: one event for what is due but
+// endDue is what pause and deletion share: an event for what is due but
 // unplanned and any open backlog, and an end for the planned rows that remain.
+// Only where rows lie between the two are they two events.
 func (c *changing) endDue(to schedule.Status, reason schedule.Reason, note string) {
-	from, until, ok := c.due()
-	if b := c.row.Backlog; b.Open() {
-		from = b.From
-		if !ok {
-			until = b.Until
-		}
-		ok = true
+	from, until, due := c.due()
+	b := c.row.Backlog
+	if b.Open() && due && b.Revision == c.row.Revision && !b.Until.Before(from) {
+		from, b = b.From, schedule.Backlog{}
 	}
-	if ok {
-		c.closeRange(reason, from, until, note)
+	if b.Open() {
+		c.closeRange(reason, b.From, b.Until, b.Revision, note)
+	}
+	if due {
+		c.closeRange(reason, from, until, c.row.Revision, note)
 	}
 	c.row.Backlog = schedule.Backlog{}
 	c.change.EndDue.To, c.change.EndDue.Reason = to, reason
