@@ -153,22 +153,30 @@ func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.S
 }
 
 // ListSchedules is ordered by schedule_id, tombstones excluded. A row that
-// cannot be read is left out and logged: it must not hide the others.
+// cannot be read is left out and logged, and the page filled up with the next:
+// it must not hide the others.
 func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
-	statement, args := s.schedulesQuery(f)
-	rows, err := readSchedules(ctx, s.readers, statement, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list schedules: %w", err)
-	}
-	list := make([]schedule.Schedule, 0, len(rows))
-	for i := range rows {
-		if rows[i].problem != nil {
-			s.log.Error("schedule unreadable", "schedule_id", rows[i].ScheduleID, "err", rows[i].problem)
-			continue
+	limit := limitOf(f.Limit)
+	list := []schedule.Schedule{}
+	for {
+		f.Limit = limit - len(list)
+		statement, args := s.schedulesQuery(f)
+		rows, err := readSchedules(ctx, s.readers, statement, args...)
+		if err != nil {
+			return nil, fmt.Errorf("list schedules: %w", err)
 		}
-		list = append(list, rows[i].Schedule)
+		for i := range rows {
+			if rows[i].problem != nil {
+				s.log.Error("schedule unreadable", "schedule_id", rows[i].ScheduleID, "err", rows[i].problem)
+				continue
+			}
+			list = append(list, rows[i].Schedule)
+		}
+		if len(rows) < f.Limit || len(list) == limit {
+			return list, nil
+		}
+		f.After = rows[len(rows)-1].ScheduleID
 	}
-	return list, nil
 }
 
 // schedulesQuery puts the conditions of the filters that are set one after the
@@ -184,7 +192,7 @@ func (s *Store) schedulesQuery(f schedule.ScheduleFilter) (statement string, arg
 	q.add(f.State == schedule.StatePaused, sqlWherePaused, now)
 	q.add(f.State == schedule.StateExhausted, sqlWhereExhausted, now)
 	q.add(f.State == schedule.StateActive, sqlWhereActive, now)
-	return sqlListSchedules + q.where.String() + sqlListSchedulesOrder, append(q.args, limitOf(f.Limit))
+	return sqlListSchedules + q.where.String() + sqlListSchedulesOrder, append(q.args, f.Limit)
 }
 
 // conditions are those of a list's filters, with their arguments.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -124,6 +126,33 @@ func TestARunWhoseDefinitionCannotBeReadEndsAndHarmsNoOther(t *testing.T) {
 	}
 	if broken.Status != schedule.StatusFailed || broken.Reason != schedule.ReasonLaunchRefused || !strings.Contains(broken.ErrorMessage, "revision 1") {
 		t.Errorf("the broken one has ended, got %s(%s) %q", broken.Status, broken.Reason, broken.ErrorMessage)
+	}
+}
+
+func TestAScheduleThatCannotBeReadHidesNoOther(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "carillon.db")
+	s := open(t, path, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
+	for _, id := range []string{"a", "b", "c", "d"} {
+		create(t, s, everySecond(id, noon))
+	}
+	write(t, path, `UPDATE schedules SET labels = '{' WHERE schedule_id IN ('a', 'c')`)
+	var listed []string
+	for after := ""; ; after = listed[len(listed)-1] {
+		page, err := s.ListSchedules(t.Context(), schedule.ScheduleFilter{After: after, Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		listed = append(listed, page[0].ScheduleID)
+	}
+	if !slices.Equal(listed, []string{"b", "d"}) {
+		t.Errorf("listed %v, want the two that can be read", listed)
+	}
+	if _, err := s.GetSchedule(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "labels") {
+		t.Errorf("asked for by name it says what is wrong, got %v", err)
 	}
 }
 
