@@ -51,6 +51,9 @@
 // deleted schedule end CANCELLED(deleted), slots of a paused one
 // SKIPPED(paused).
 //
+// With Ahead, rows that are close come last, may be claimed early, and are else
+// left as they are.
+//
 // A row that cannot be sent, because its revision is gone, ends FAILED and holds
 // up nobody. Late rows of a schedule that is deleted or paused end as well: no
 // planner would come for them.
@@ -63,7 +66,8 @@
 // started_at. A settlement to LAUNCHING renews claimed_until and moves nothing
 // else. A run that is cancelled without a reason takes the one that was asked for.
 //
-// Sweep ends what is past its bound, and says what it was before.
+// Sweep ends what is past its bound, and says what it was before. A launch whose
+// key is DONE is left to be asked for again, until its bound.
 //
 // ChangeSchedules locks, asks, writes: many schedules, all or none. Two who
 // create the same schedule do not both see none. What a plan put down for the

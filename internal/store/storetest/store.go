@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
@@ -22,8 +21,6 @@ type Store interface {
 	registrar.RunStore
 	registrar.WorkflowStore
 
-	// Heartbeat notes that a worker process is alive.
-	Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error
 	// Listen calls wake whenever a run was inserted by ChangeSchedules or
 	// ChangeRun, a run in flight ended, or a cancel was asked for; several of
 	// them may come as one call, and some calls may have no cause. It returns
@@ -53,6 +50,7 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "roundtrip", checks: roundtrips},
 		{name: "plan", checks: plans},
 		{name: "claim", checks: claims},
+		{name: "arm", checks: arms},
 		{name: "reclaim", checks: reclaims},
 		{name: "overlap", checks: overlaps},
 		{name: "settle", checks: settles},

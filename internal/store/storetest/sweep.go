@@ -12,6 +12,7 @@ const cancelWait = 30 * time.Second
 var sweeps = []check{
 	{"runs without a sign of life past timeout_at end FAILED(timeout)", sweepTimeout},
 	{"a launch that could never be delivered ends FAILED(launch_unavailable)", sweepUnavailable},
+	{"a launch whose outcome is recorded is not unavailable: it will be asked for again", sweepRecorded},
 	{"a launch whose outcome never became known ends FAILED(lost) at its bound", sweepLost},
 	{"a cancel that nobody confirmed ends the run anyway, and an event says so", sweepCancels},
 	{"what has not been in flight, or has ended, is not touched", sweepOnlyInFlight},
@@ -68,6 +69,21 @@ func sweepUnavailable(r *rig) {
 	r.ok(r.Release(r.ctx, unsent.Key, false, r.now), "release")
 	r.now = r.at(retryFor + time.Second)
 	r.swept(r.sweep(), unsent, schedule.StatusFailed, schedule.ReasonLaunchUnavailable)
+}
+
+// sweepRecorded has a worker that died after the launcher had refused a run of
+// a paused schedule, and before it could settle it. The next one learns of the
+// refusal: such a run ends SKIPPED(paused), never FAILED.
+func sweepRecorded(r *rig) {
+	r.lead()
+	s := r.create("refused")
+	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	r.pause(s, time.Time{})
+	r.refused(r.beginRequest(run), schedule.StatusSkipped, schedule.ReasonPaused)
+	r.now = r.at(retryFor + time.Second)
+	equal(r, "ended", r.sweep(), nil)
+	r.now = r.at(2 * time.Hour)
+	r.swept(r.sweep(), run, schedule.StatusFailed, schedule.ReasonLost)
 }
 
 // sweepLost has a launch that may have reached the executor: after the retry

@@ -1,0 +1,81 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// arms are claims of rows that fall due within Ahead.
+var arms = []check{
+	{"rows that fall due within Ahead are claimed early, later ones are not", armWithinAhead},
+	{"armed rows come after those that are due, whatever their priority", armAfterDue},
+	{"judge is told what the time is, and rows that it leaves alone stay", armJudged},
+	{"a row that is only close is not stamped as seen", armNotStamped},
+}
+
+func ahead(d time.Duration) func(*schedule.ClaimRequest) {
+	return func(req *schedule.ClaimRequest) { req.Ahead = d }
+}
+
+func armWithinAhead(r *rig) {
+	r.lead()
+	s := r.create("allow")
+	in := func(d time.Duration) schedule.Run {
+		return r.slot(s, r.at(time.Second), func(run *schedule.Run) {
+			run.Key, run.FireAt = schedule.ManualKey(s.ScheduleID, d.String()), r.at(d)
+		})
+	}
+	due, soon, edge, beyond := in(0), in(time.Millisecond), in(250*time.Millisecond), in(250*time.Millisecond+time.Microsecond)
+	r.add(beyond, edge, due, soon)
+	equal(r, "launched", launched(r.claim(ahead(250*time.Millisecond))), keysOf([]schedule.Run{due, soon, edge}))
+	got := r.ledger(edge.Key)
+	r.hold(got.FireAt.Equal(edge.FireAt) && got.ClaimedAt.Equal(r.now), "an armed row keeps its fire_at, got %s, claimed at %s", got.FireAt, got.ClaimedAt)
+	r.stand([]schedule.Run{beyond}, "PLANNED")
+}
+
+func armAfterDue(r *rig) {
+	r.lead()
+	s := r.create("allow")
+	soon := r.manual(s, "soon", r.at(time.Millisecond), func(run *schedule.Run) { run.Priority = 1000 })
+	caughtUp := r.manual(s, "due", r.at(-time.Second), func(run *schedule.Run) { run.Trigger, run.Priority = schedule.TriggerBackfill, -1000 })
+	r.add(soon, caughtUp)
+	var got []schedule.Key
+	for range 2 {
+		got = append(got, launched(r.claim(ahead(time.Second), func(req *schedule.ClaimRequest) { req.Limit = 1 }))...)
+	}
+	equal(r, "launched", got, []schedule.Key{caughtUp.Key, soon.Key})
+}
+
+func armJudged(r *rig) {
+	r.lead()
+	s := r.create("skip", withPolicy(schedule.OverlapSkip))
+	due, soon := r.due(s, 1), r.slot(s, r.at(time.Second), func(run *schedule.Run) { run.FireAt = r.at(time.Millisecond) })
+	r.add(due, soon)
+	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
+		r.hold(g.Now.Equal(r.now), "the time is the claim's now, got %s", g.Now)
+		keys := keysOf(g.Due)
+		r.hold(len(keys) == 2 && slices.Contains(keys, due.Key) && slices.Contains(keys, soon.Key), "both rows are shown, got %d", len(keys))
+		return []schedule.Verdict{{Key: due.Key, Action: schedule.VerdictClaim}}
+	}, ahead(time.Second))
+	equal(r, "launched", launched(result), []schedule.Key{due.Key})
+	r.untouched(soon)
+
+	alone := r.create("alone", withPolicy(schedule.OverlapSkip))
+	armed := r.slot(alone, r.at(time.Second))
+	r.add(armed)
+	r.claimBy(claimEverything, ahead(time.Second))
+	r.stand([]schedule.Run{armed, soon}, "LAUNCHING", "PLANNED")
+}
+
+func armNotStamped(r *rig) {
+	r.lead()
+	s := r.create("allow")
+	due, soon := r.due(s, 1), r.slot(s, r.at(time.Millisecond*1000))
+	r.add(due, soon)
+	result := r.claim(ahead(time.Second), func(req *schedule.ClaimRequest) { req.Limit = 0 })
+	r.hold(result.More, "a due row is left")
+	r.hold(r.ledger(due.Key).JudgedAt.Equal(r.now), "it was seen")
+	r.untouched(soon)
+}
