@@ -1,0 +1,263 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/api"
+	"github.com/carillon/carillon/launcher/client"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var runAt = time.Date(2026, 3, 8, 14, 0, 0, 123456000, time.UTC)
+
+func request(n int) schedule.StartRequest {
+	return schedule.StartRequest{
+		Key: schedule.SlotKey("s", runAt.Add(time.Duration(n)*time.Second)), ScheduleID: "s", WorkflowID: "w", Version: 3, UserID: "u",
+		ScheduledFor: runAt, FireAt: runAt.Add(time.Second), Trigger: schedule.TriggerCatchup, Attempt: 2, Epoch: 7,
+		ExecutionGrantID: "g", Input: []byte(`{"a": 1}`), RunTimeout: 30 * 24 * time.Hour,
+	}
+}
+
+// over is a launcher in another process: it answers as told.
+type over struct {
+	mu      sync.Mutex
+	started []schedule.StartRequest
+	ended   []schedule.CancelRequest
+	reply   schedule.StartReply
+	err     error
+	confirm bool
+}
+
+func (o *over) Start(_ context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.started = append(o.started, req)
+	return o.reply, o.err
+}
+
+func (o *over) Cancel(_ context.Context, req schedule.CancelRequest) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = append(o.ended, req)
+	return o.confirm, o.err
+}
+
+// refuseInvalid stands for the product's interceptors, which refuse requests
+// that break a rule before the launcher sees them.
+func refuseInvalid(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if start, ok := req.(*carillonv1.RunLauncherStartRequest); ok && !schedule.ValidID(start.GetWorkflowId()) {
+		return nil, status.Error(codes.InvalidArgument, "workflow_id")
+	}
+	return next(ctx, req)
+}
+
+// serve puts the launcher on a server.
+func serve(t *testing.T, l api.Launcher) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.UnaryInterceptor(refuseInvalid))
+	api.Register(server, l)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-served
+	})
+	return listener.Addr().String()
+}
+
+func connect(t *testing.T, addr string) *client.Client {
+	t.Helper()
+	c, err := client.New(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestStartArrivesAndReturnsWhole(t *testing.T) {
+	o := &over{reply: schedule.StartReply{
+		Outcome: schedule.Outcome{
+			Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, RunID: "r", TraceID: "t", ErrorCode: "http_403", ErrorMessage: "no",
+		},
+		LaunchedAt: runAt,
+	}}
+	c := connect(t, serve(t, o))
+	reply, err := c.Start(t.Context(), request(0))
+	if err != nil || reply != o.reply {
+		t.Errorf("Start() = %+v, %v, want %+v", reply, err, o.reply)
+	}
+	if diff := cmp.Diff([]schedule.StartRequest{request(0)}, o.started); diff != "" {
+		t.Errorf("over there (-want +got):\n%s", diff)
+	}
+}
+
+func TestARunWithoutWhatIsOptional(t *testing.T) {
+	o := &over{reply: schedule.StartReply{Outcome: schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}}}
+	c := connect(t, serve(t, o))
+	req := request(0)
+	req.Input, req.ExecutionGrantID, req.FireAt = nil, "", req.ScheduledFor
+	reply, err := c.Start(t.Context(), req)
+	if err != nil || reply != o.reply {
+		t.Errorf("Start() = %+v, %v, want %+v", reply, err, o.reply)
+	}
+	if got := o.started[0]; len(got.Input) != 0 || got.ExecutionGrantID != "" {
+		t.Errorf("over there: %+v", got)
+	}
+}
+
+func TestStartWithoutADefiniteAnswerIsUnknown(t *testing.T) {
+	for name, err := range map[string]error{
+		"busy": launcher.ErrBusy, "withheld": launcher.ErrWithheld, "unknown": launcher.ErrOutcomeUnknown, "not sent": launcher.ErrNotSent,
+		"late": context.DeadlineExceeded, "store away": errors.New("no database"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := connect(t, serve(t, &over{err: err}))
+			if reply, err := c.Start(t.Context(), request(0)); err == nil {
+				t.Errorf("Start() = %+v, want an error", reply)
+			}
+		})
+	}
+	t.Run("nobody there", func(t *testing.T) {
+		if reply, err := connect(t, "127.0.0.1:1").Start(t.Context(), request(0)); err == nil {
+			t.Errorf("Start() = %+v, want an error", reply)
+		}
+	})
+}
+
+func TestARefusedRequestIsDefinite(t *testing.T) {
+	tests := []struct {
+		name   string
+		over   *over
+		change func(*schedule.StartRequest)
+		want   schedule.Reason
+	}{
+		{
+			name: "the key was used for another request", want: schedule.ReasonKeyConflict,
+			over:   &over{reply: schedule.StartReply{Outcome: schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonKeyConflict}}},
+			change: func(*schedule.StartRequest) {},
+		},
+		{
+			name: "the request breaks a rule", want: schedule.ReasonLaunchRefused, over: &over{},
+			change: func(r *schedule.StartRequest) { r.WorkflowID = "no id" },
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := connect(t, serve(t, tt.over))
+			req := request(0)
+			tt.change(&req)
+			reply, err := c.Start(t.Context(), req)
+			if err != nil || reply.Outcome.Status != schedule.StatusFailed || reply.Outcome.Reason != tt.want {
+				t.Errorf("Start() = %+v, %v, want FAILED(%s)", reply, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestCancelArrivesAndReturns(t *testing.T) {
+	want := schedule.CancelRequest{Key: request(0).Key, ScheduleID: "s", WorkflowID: "w", RunID: "r", Reason: schedule.ReasonReplaced}
+	for _, confirmed := range []bool{true, false} {
+		o := &over{confirm: confirmed}
+		got, err := connect(t, serve(t, o)).Cancel(t.Context(), want)
+		if err != nil || got != confirmed || len(o.ended) != 1 || o.ended[0] != want {
+			t.Errorf("Cancel() = %v, %v; over there: %+v", got, err, o.ended)
+		}
+	}
+	if _, err := connect(t, serve(t, &over{err: errors.New("away")})).Cancel(t.Context(), want); err == nil {
+		t.Error("Cancel of a launcher that cannot say: no error")
+	}
+}
+
+func TestStartBatchAnswersEachOnce(t *testing.T) {
+	o := &over{reply: schedule.StartReply{Outcome: schedule.Outcome{Status: schedule.StatusSuccess, RunID: "r"}}}
+	conn, err := grpc.NewClient(serve(t, o), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	stream, err := carillonv1.NewRunLauncherClient(conn).StartBatch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const runs = 100
+	missing := make(map[string]bool, runs)
+	for i := range runs {
+		start := &carillonv1.RunLauncherStartRequest{
+			IdempotencyKey: request(i).Key.String(), WorkflowId: "w", Version: 1, UserId: "u", ScheduledFor: timestamppb.New(runAt),
+		}
+		missing[start.IdempotencyKey] = true
+		if err := stream.Send(&carillonv1.RunLauncherStartBatchRequest{Start: start}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !missing[answer.GetIdempotencyKey()] || !answer.GetOutcome().GetOk() {
+			t.Errorf("answer %v", answer)
+		}
+		delete(missing, answer.GetIdempotencyKey())
+	}
+	if len(missing) != 0 {
+		t.Errorf("%d runs were not answered", len(missing))
+	}
+	for _, req := range o.started {
+		if req.Trigger != schedule.TriggerSchedule || req.Attempt != 1 || req.RunTimeout != schedule.DefaultRunTimeout {
+			t.Errorf("defaults: %+v", req)
+			break
+		}
+	}
+}
+
+func TestStartBatchSaysWhatStartWould(t *testing.T) {
+	conn, err := grpc.NewClient(serve(t, &over{err: launcher.ErrBusy}), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	stream, err := carillonv1.NewRunLauncherClient(conn).StartBatch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := request(0).Key.String()
+	start := &carillonv1.RunLauncherStartRequest{IdempotencyKey: key, WorkflowId: "w", Version: 1, UserId: "u", ScheduledFor: timestamppb.New(runAt)}
+	if err := stream.Send(&carillonv1.RunLauncherStartBatchRequest{Start: start}); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := stream.Recv()
+	if err != nil || answer.GetIdempotencyKey() != key || answer.GetCode() != uint32(codes.Aborted) || !strings.Contains(answer.GetMessage(), "open") {
+		t.Errorf("answer %v, %v, want ABORTED", answer, err)
+	}
+}
