@@ -47,7 +47,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return p.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	seconds := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
-	return &Metrics{
+	m := &Metrics{
 		due:            gauge("carillon_schedules_due", "Schedules that the last tick looked at."),
 		emitted:        counters("carillon_runs_emitted_total", "Runs handed to the launcher for the first time, by trigger.", "trigger"),
 		skippedOverlap: counter("carillon_runs_skipped_overlap_total", "Slots skipped because a run of their overlap key was in flight."),
@@ -68,6 +68,26 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		inFlight:       gauge("carillon_runs_in_flight", "Runs LAUNCHING, ENQUEUED or STARTED."),
 		waiting:        gauge("carillon_runs_waiting", "Slots that wait for their overlap key."),
 		overdue:        gauge("carillon_runs_overdue", "Runs that are due and not claimed yet."),
+	}
+	m.showZeros()
+	return m
+}
+
+// showZeros makes the closed label sets visible from the start: an alert on a
+// series that does not exist yet stays silent.
+func (m *Metrics) showZeros() {
+	for _, trigger := range schedule.Triggers {
+		m.emitted.WithLabelValues(string(trigger))
+	}
+	for _, reason := range schedule.Reasons {
+		switch schedule.Ending(reason) {
+		case schedule.StatusSkipped:
+			m.skipped.WithLabelValues(string(reason))
+		case schedule.StatusFailed:
+			m.failed.WithLabelValues(string(reason))
+		case schedule.StatusCancelled:
+			m.cancelled.WithLabelValues(string(reason))
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,6 +51,7 @@ type App struct {
 	conn     *grpc.ClientConn
 	httpLis  net.Listener
 	grpcLis  net.Listener
+	skew     atomic.Int64 // database clock − this machine's, in nanoseconds, as last measured
 }
 
 type closer interface{ Close() error }

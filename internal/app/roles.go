@@ -79,7 +79,7 @@ func (a *App) buildWorker() error {
 	}
 	metrics := worker.NewMetrics(a.registry)
 	elector := leader.New(leader.Options{
-		Lease: a.store, Lock: a.lock(), TTL: ms(a.cfg.LeaderTTLMS), Now: a.store.Now, Logger: a.log,
+		Lease: a.store, Lock: a.lock(), TTL: ms(a.cfg.LeaderTTLMS), Now: a.store.Now, Logger: a.log, Fit: a.clockFit,
 		OnChange: metrics.LeadershipChanged,
 	})
 	a.worker = worker.New(worker.Options{
@@ -117,8 +117,22 @@ func (a *App) lock() leader.Lock {
 // clockEvery is how often the offset to the database's clock is measured.
 const clockEvery = 10 * time.Second
 
-// skewWarning is how far the host's clock may be off before somebody should look.
-const skewWarning = 500 * time.Millisecond
+// How far the host's clock may be off the database's before somebody should
+// look, and before this process must not lead.
+const (
+	skewWarning = 500 * time.Millisecond
+	skewLimit   = 2 * time.Second
+)
+
+// clockFit refuses leadership to a process whose clock is wrong. It fires by
+// the database's clock all the same, but a clock that is off by seconds says
+// that something on the host is broken.
+func (a *App) clockFit() error {
+	if skew := time.Duration(a.skew.Load()); skew.Abs() > skewLimit {
+		return fmt.Errorf("this machine's clock is %s off the database's, more than %s: set it right", skew, skewLimit)
+	}
+	return nil
+}
 
 // watchClock measures how far this machine's clock is from the database's.
 func (a *App) watchClock(ctx context.Context) error {
@@ -134,6 +148,7 @@ func (a *App) watchClock(ctx context.Context) error {
 	for {
 		if skew, err := pg.MeasureClock(ctx); err == nil {
 			skewSeconds.Set(skew.Seconds())
+			a.skew.Store(int64(skew))
 			if skew.Abs() > skewWarning {
 				a.log.Warn("clock is off", "skew", skew, "limit", skewWarning)
 			}

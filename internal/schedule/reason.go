@@ -36,3 +36,20 @@ var Reasons = []Reason{
 	ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
 	ReasonTimeout, ReasonLost, ReasonReplaced, ReasonCancelled, ReasonKeyConflict, ReasonAccepted,
 }
+
+// Ending is the status that a run with this reason ends in.
+func Ending(r Reason) Status {
+	switch r {
+	case ReasonOverlap, ReasonMissed, ReasonQueueFull, ReasonCoalesced, ReasonPaused,
+		ReasonGrantExpired, ReasonGrantRevoked, ReasonGrantDenied:
+		return StatusSkipped
+	case ReasonLaunchRefused, ReasonLaunchUnavailable, ReasonWorkflowNotFound, ReasonWorkflowFailed,
+		ReasonTimeout, ReasonLost, ReasonKeyConflict:
+		return StatusFailed
+	case ReasonDeleted, ReasonReplaced, ReasonCancelled:
+		return StatusCancelled
+	case ReasonAccepted:
+		return StatusSuccess
+	}
+	return ""
+}

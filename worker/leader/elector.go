@@ -29,6 +29,9 @@ type Options struct {
 	TTL    time.Duration // default 10 s
 	Now    func() time.Time
 	Logger *slog.Logger
+	// Fit says why this process must not lead now, e.g. because its clock is too
+	// far off; nil: it may. It is asked before every takeover and renewal.
+	Fit func() error
 	// OnChange is told of every term that begins (leading) and ends.
 	OnChange func(term schedule.Term, leading bool)
 }
@@ -60,6 +63,9 @@ func New(o Options) *Elector {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Fit == nil {
+		o.Fit = func() error { return nil }
 	}
 	if o.OnChange == nil {
 		o.OnChange = func(schedule.Term, bool) {}
@@ -114,9 +120,7 @@ func (e *Elector) follow(ctx context.Context, held <-chan error) (term schedule.
 	for {
 		since = time.Now()
 		attempt, cancel := context.WithTimeout(ctx, e.TTL/2)
-		term, won, err := e.Lease.Takeover(attempt, schedule.TakeoverRequest{
-			Shard: e.Shard, Holder: e.holder, TTL: e.TTL, LockHeld: lockHeld, Now: e.Now(),
-		})
+		term, won, err := e.takeOver(attempt, lockHeld)
 		cancel()
 		if err != nil {
 			return term, since, fmt.Errorf("take over: %w", err)
@@ -138,6 +142,15 @@ func (e *Elector) follow(ctx context.Context, held <-chan error) (term schedule.
 		case <-poll.C:
 		}
 	}
+}
+
+func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, bool, error) {
+	if err := e.Fit(); err != nil {
+		return schedule.Term{}, false, err
+	}
+	return e.Lease.Takeover(ctx, schedule.TakeoverRequest{
+		Shard: e.Shard, Holder: e.holder, TTL: e.TTL, LockHeld: lockHeld, Now: e.Now(),
+	})
 }
 
 // lead runs one term: renewals beside lead, until lead returns.
@@ -184,7 +197,10 @@ func (e *Elector) renew(trusted context.Context, distrust context.CancelCauseFun
 		began := time.Now()
 		// The attempt may not outlive the trust in the last one.
 		attempt, cancel := context.WithDeadline(trusted, since.Add(e.TTL-margin))
-		err := e.Lease.Renew(attempt, term, e.TTL, e.Now())
+		err := e.Fit()
+		if err == nil {
+			err = e.Lease.Renew(attempt, term, e.TTL, e.Now())
+		}
 		cancel()
 		if err != nil {
 			e.Logger.Warn("leadership lost", "epoch", term.Epoch, "err", err)
