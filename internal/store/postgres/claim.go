@@ -39,7 +39,8 @@ func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func
 	if err != nil {
 		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
 	}
-	slices.SortFunc(pass.result.Launches, func(a, b schedule.Launch) int { return byClaimOrder(a.Run, b.Run) })
+	order := claimOrderAt(req.Now)
+	slices.SortFunc(pass.result.Launches, func(a, b schedule.Launch) int { return order(a.Run, b.Run) })
 	return pass.result, nil
 }
 
@@ -50,6 +51,7 @@ type candidate struct {
 	overlapKey string
 	exclusive  bool
 	halted     string // deleted, paused or ""
+	early      bool   // not due yet
 }
 
 // claimPass is one claim under way: what was found, and what is to be written.
@@ -84,7 +86,7 @@ func (p *claimPass) readCandidates(ctx context.Context) error {
 		c   candidate
 		raw []byte
 	)
-	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted}, func() error {
+	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.early}, func() error {
 		c.key = schedule.Key(raw)
 		p.candidates = append(p.candidates, c)
 		return nil
@@ -104,6 +106,7 @@ func (p *claimPass) claim(ctx context.Context, candidates []candidate) error {
 	var exclusive []candidate
 	for _, c := range candidates {
 		switch {
+		case c.halted != "" && c.early: // not final before fire_at
 		case c.halted != "":
 			p.end(c.key, c.halted)
 		case c.exclusive:
@@ -138,7 +141,7 @@ func (p *claimPass) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	skipped, err := endPlannedKeys(ctx, p.tx, p.req.Now, p.ends)
+	skipped, err := endPlannedKeys(ctx, p.tx, p.req.Now, time.Time{}, p.ends)
 	if err != nil {
 		return err
 	}
@@ -237,22 +240,23 @@ func (p *claimPass) stampRest(ctx context.Context) error {
 	return nil
 }
 
-// byClaimOrder is claimOrder of sql_claim.go.
-func byClaimOrder(a, b schedule.Run) int {
-	return cmp.Or(
-		cmp.Compare(lateClass(a.Trigger), lateClass(b.Trigger)),
-		cmp.Compare(b.Priority, a.Priority),
-		byFireAt(a, b))
+// claimOrderAt is claimOrder of sql_claim.go.
+func claimOrderAt(now time.Time) func(a, b schedule.Run) int {
+	class := func(r schedule.Run) int {
+		switch {
+		case r.FireAt.After(now):
+			return 2
+		case r.Trigger == schedule.TriggerCatchup || r.Trigger == schedule.TriggerBackfill:
+			return 1
+		}
+		return 0
+	}
+	return func(a, b schedule.Run) int {
+		return cmp.Or(cmp.Compare(class(a), class(b)), cmp.Compare(b.Priority, a.Priority), byFireAt(a, b))
+	}
 }
 
 // byFireAt is the order in which rows wait.
 func byFireAt(a, b schedule.Run) int {
 	return cmp.Or(a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), bytes.Compare(a.Key[:], b.Key[:]))
-}
-
-func lateClass(t schedule.Trigger) int {
-	if t == schedule.TriggerCatchup || t == schedule.TriggerBackfill {
-		return 1
-	}
-	return 0
 }

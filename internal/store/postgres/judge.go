@@ -48,6 +48,7 @@ func (p *claimPass) readGroups(ctx context.Context, overlapKeys []string) (map[s
 	err := each(ctx, p.tx, append(row.targets(), &halted), func() error {
 		run, err := row.run()
 		switch {
+		case halted != "" && run.FireAt.After(p.req.Now): // not final before fire_at
 		case halted != "":
 			p.end(run.Key, halted)
 		case err != nil && run.Status == schedule.StatusPlanned:
@@ -82,10 +83,11 @@ func (p *claimPass) readGroups(ctx context.Context, overlapKeys []string) (map[s
 			g.Due = append(g.Due, run)
 		}
 	}
+	order := claimOrderAt(p.req.Now)
 	for _, g := range groups {
 		slices.SortFunc(g.InFlight, byFireAt)
 		slices.SortFunc(g.Waiting, byFireAt)
-		slices.SortFunc(g.Due, byClaimOrder)
+		slices.SortFunc(g.Due, order)
 	}
 	return groups, nil
 }
@@ -105,6 +107,7 @@ func (p *claimPass) apply(g *schedule.OverlapGroup, verdicts []schedule.Verdict)
 		case v.Action == schedule.VerdictCancel:
 			p.cancels = append(p.cancels, v)
 		case run == nil: // not of this group, or not planned
+		case v.Action != schedule.VerdictClaim && run.FireAt.After(p.req.Now): // may only be armed
 		case v.Action == schedule.VerdictClaim && len(p.claims) >= p.req.Limit:
 			p.result.More = true
 		case v.Action == schedule.VerdictClaim:

@@ -247,11 +247,11 @@ func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []sch
 			return nil, fmt.Errorf("let late runs fire: %w", err)
 		}
 	}
-	return endPlannedKeys(ctx, tx, now, ending)
+	return endPlannedKeys(ctx, tx, now, now, ending)
 }
 
 // endPlannedKeys ends planned rows and returns the settlements that moved one.
-func endPlannedKeys(ctx context.Context, tx pgx.Tx, now time.Time, ending []schedule.Settlement) ([]schedule.Settlement, error) {
+func endPlannedKeys(ctx context.Context, tx pgx.Tx, now, judgedAt time.Time, ending []schedule.Settlement) ([]schedule.Settlement, error) {
 	if len(ending) == 0 {
 		return nil, nil
 	}
@@ -261,7 +261,7 @@ func endPlannedKeys(ctx context.Context, tx pgx.Tx, now time.Time, ending []sche
 		column(ending, func(e *settlement) string { return string(e.To) }),
 		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.Reason) }),
 		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.ErrorCode) }),
-		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.ErrorMessage) }))
+		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.ErrorMessage) }), noneOrTime(judgedAt))
 	if err != nil {
 		return nil, fmt.Errorf("end planned runs: %w", err)
 	}

@@ -39,7 +39,8 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 	if err != nil {
 		return nil, fmt.Errorf("reclaim runs: %w", err)
 	}
-	slices.SortFunc(launches, func(a, b schedule.Launch) int { return byClaimOrder(a.Run, b.Run) })
+	order := claimOrderAt(req.Now)
+	slices.SortFunc(launches, func(a, b schedule.Launch) int { return order(a.Run, b.Run) })
 	return launches, nil
 }
 

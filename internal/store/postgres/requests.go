@@ -47,10 +47,11 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 // beginning is one Begin under way. memory is execution_requests as it will be,
 // so that a key named twice meets its first request.
 type beginning struct {
-	now    time.Time
-	memory map[schedule.Key]*schedule.ExecutionRequest
-	fresh  []schedule.ExecutionRequest // rows to insert
-	again  []schedule.ExecutionRequest // leases to take over
+	now     time.Time
+	memory  map[schedule.Key]*schedule.ExecutionRequest
+	fresh   []schedule.ExecutionRequest // rows to insert
+	again   []schedule.ExecutionRequest // leases to take over
+	refused []schedule.ExecutionRequest // rows to close
 }
 
 // beginCheck is what stands against calling the executor for a key.
@@ -91,10 +92,11 @@ func (b *beginning) read(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRe
 
 // decide answers one request:
 //
-//   - the key is remembered: Conflict, Recorded or Busy, or, once its lease is
-//     over, GrantedAgain if nothing stands against it, else Withheld;
-//   - it is new: Granted if nothing stands against it, else Refused and closed
-//     for ever, or Withheld where that is not final.
+//   - the key is remembered as done, for another request, or as being sent:
+//     Recorded, Conflict or Busy;
+//   - nothing stands against the call: Granted, or GrantedAgain;
+//   - something does for ever, and nothing was ever sent: Refused, and the key
+//     is closed; else Withheld.
 func (b *beginning) decide(req *schedule.BeginRequest, check *beginCheck) schedule.BeginResult {
 	known := b.memory[req.Key]
 	outcome, final := check.against(req, b.now)
@@ -105,28 +107,42 @@ func (b *beginning) decide(req *schedule.BeginRequest, check *beginCheck) schedu
 		return schedule.BeginResult{Permission: schedule.Recorded, Sent: known.Sent, Request: *known}
 	case known != nil && known.LeaseUntil.After(b.now):
 		return schedule.BeginResult{Permission: schedule.Busy, Sent: known.Sent, Request: *known}
-	case known != nil && outcome != nil:
+	case outcome != nil && known != nil && (known.Sent || !final):
 		return schedule.BeginResult{Permission: schedule.Withheld, Sent: known.Sent, Reason: outcome.Reason}
-	case known != nil:
-		sent := known.Sent
-		known.Sent, known.LeaseUntil = true, b.now.Add(req.Lease)
-		b.again = append(b.again, *known)
-		return schedule.BeginResult{Permission: schedule.GrantedAgain, Sent: sent}
 	case outcome != nil && !final:
 		return schedule.BeginResult{Permission: schedule.Withheld, Reason: outcome.Reason}
+	case outcome != nil:
+		return b.refuse(req, known, *outcome)
 	}
-	row := schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, CreatedAt: b.now.UTC().Truncate(time.Microsecond)}
-	result := schedule.BeginResult{Permission: schedule.Granted}
-	if outcome != nil {
-		row.Done, row.Outcome = true, *outcome
-		result = schedule.BeginResult{Permission: schedule.Refused, Reason: outcome.Reason, Request: row}
+	return b.grant(req, known)
+}
+
+func (b *beginning) refuse(req *schedule.BeginRequest, known *schedule.ExecutionRequest, outcome schedule.Outcome) schedule.BeginResult {
+	row := schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, Done: true, Outcome: outcome}
+	if known == nil {
+		row.CreatedAt = b.now.UTC().Truncate(time.Microsecond)
+		b.fresh = append(b.fresh, row)
 	} else {
-		// From here on the executor may have been called, whatever becomes of us.
-		row.Sent, row.LeaseUntil = true, b.now.Add(req.Lease)
+		row.CreatedAt = known.CreatedAt
+		b.refused = append(b.refused, row)
 	}
 	b.memory[req.Key] = &row
-	b.fresh = append(b.fresh, row)
-	return result
+	return schedule.BeginResult{Permission: schedule.Refused, Reason: outcome.Reason, Request: row}
+}
+
+// grant gives the lease. From here on the executor may have been called,
+// whatever becomes of the caller.
+func (b *beginning) grant(req *schedule.BeginRequest, known *schedule.ExecutionRequest) schedule.BeginResult {
+	row := schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, Sent: true, LeaseUntil: b.now.Add(req.Lease)}
+	b.memory[req.Key] = &row
+	if known == nil {
+		row.CreatedAt = b.now.UTC().Truncate(time.Microsecond)
+		b.fresh = append(b.fresh, row)
+		return schedule.BeginResult{Permission: schedule.Granted}
+	}
+	row.CreatedAt = known.CreatedAt
+	b.again = append(b.again, row)
+	return schedule.BeginResult{Permission: schedule.GrantedAgain, Sent: known.Sent}
 }
 
 // anyRequest is the hash of a key that was closed before any request was made.
@@ -154,34 +170,41 @@ func (c *beginCheck) against(req *schedule.BeginRequest, now time.Time) (outcome
 // write records the keys; errAgain when another Begin was faster with one.
 func (b *beginning) write(ctx context.Context, tx pgx.Tx) error {
 	type request = schedule.ExecutionRequest
-	if len(b.fresh) > 0 {
-		slices.SortFunc(b.fresh, func(x, y request) int { return slices.Compare(x.Key[:], y.Key[:]) })
-		n, err := affect(ctx, tx, sqlBeginInsert, b.now,
-			column(b.fresh, func(r *request) []byte { return r.Key[:] }),
-			column(b.fresh, func(r *request) []byte { return r.RequestHash[:] }),
-			column(b.fresh, state),
-			column(b.fresh, func(r *request) bool { return r.Sent }),
-			column(b.fresh, func(r *request) pgtype.Timestamptz { return noneOrTime(r.LeaseUntil) }),
-			column(b.fresh, func(r *request) pgtype.Bool { return pgtype.Bool{Bool: r.Outcome.OK(), Valid: r.Done} }),
-			column(b.fresh, func(r *request) pgtype.Text { return noneOrText(r.Outcome.Status) }),
-			column(b.fresh, func(r *request) pgtype.Text { return noneOrText(r.Outcome.Reason) }))
-		if err == nil && n != len(b.fresh) {
+	key := func(r *request) []byte { return r.Key[:] }
+	hash := func(r *request) []byte { return r.RequestHash[:] }
+	leaseUntil := func(r *request) pgtype.Timestamptz { return noneOrTime(r.LeaseUntil) }
+	status := func(r *request) pgtype.Text { return noneOrText(r.Outcome.Status) }
+	reason := func(r *request) pgtype.Text { return noneOrText(r.Outcome.Reason) }
+	for _, step := range []struct {
+		rows      []request
+		statement string
+		columns   func(rows []request) []any
+	}{
+		{b.fresh, sqlBeginInsert, func(rows []request) []any {
+			return []any{
+				column(rows, key), column(rows, hash), column(rows, state),
+				column(rows, func(r *request) bool { return r.Sent }), column(rows, leaseUntil),
+				column(rows, func(r *request) pgtype.Bool { return pgtype.Bool{Bool: r.Outcome.OK(), Valid: r.Done} }),
+				column(rows, status), column(rows, reason),
+			}
+		}},
+		{b.again, sqlBeginAgain, func(rows []request) []any {
+			return []any{column(rows, key), column(rows, leaseUntil)}
+		}},
+		{b.refused, sqlBeginRefuse, func(rows []request) []any {
+			return []any{column(rows, key), column(rows, hash), column(rows, status), column(rows, reason)}
+		}},
+	} {
+		if len(step.rows) == 0 {
+			continue
+		}
+		slices.SortFunc(step.rows, func(x, y request) int { return slices.Compare(x.Key[:], y.Key[:]) })
+		n, err := affect(ctx, tx, step.statement, append([]any{b.now}, step.columns(step.rows)...)...)
+		if err == nil && n != len(step.rows) {
 			err = errAgain
 		}
 		if err != nil {
 			return fmt.Errorf("record keys: %w", err)
-		}
-	}
-	if len(b.again) > 0 {
-		slices.SortFunc(b.again, func(x, y request) int { return slices.Compare(x.Key[:], y.Key[:]) })
-		n, err := affect(ctx, tx, sqlBeginAgain, b.now,
-			column(b.again, func(r *request) []byte { return r.Key[:] }),
-			column(b.again, func(r *request) time.Time { return r.LeaseUntil }))
-		if err == nil && n != len(b.again) {
-			err = errAgain
-		}
-		if err != nil {
-			return fmt.Errorf("take over keys: %w", err)
 		}
 	}
 	return nil

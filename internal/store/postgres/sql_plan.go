@@ -12,13 +12,15 @@ ORDER BY s.plan_at LIMIT $3
 FOR NO KEY UPDATE SKIP LOCKED`
 
 // sqlPlanLateOwners finds schedules with late rows that sqlPlanDue did not
-// give. Late rows are at the very beginning of schedule_runs_due.
+// give. Late rows are at the very beginning of schedule_runs_due. What is in
+// quarantine is left alone until its plan_at.
 const sqlPlanLateOwners = `
 SELECT` + scheduleColumns + `
 FROM schedules s
 WHERE s.schedule_id IN (SELECT r.schedule_id FROM schedule_runs r WHERE ` + late + `)
 	AND s.schedule_id <> ALL($3::text[])
 	AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= $2)
+	AND (s.plan_failures = 0 OR s.plan_at <= $2)
 ORDER BY s.schedule_id LIMIT $4
 FOR NO KEY UPDATE SKIP LOCKED`
 
@@ -61,12 +63,12 @@ UPDATE schedules s SET next_run_at = u.next_run_at, plan_at = u.plan_at,
 FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[],
 	$6::bigint[], $7::timestamptz[], $8::boolean[])
 	AS u(schedule_id, next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, end_pause)
-WHERE s.schedule_id = u.schedule_id AND s.deleted_at IS NULL`
+WHERE s.schedule_id = u.schedule_id`
 
 const sqlPlanFailures = `
 UPDATE schedules s SET plan_at = u.plan_at, plan_failures = u.failures
 FROM unnest($1::text[], $2::timestamptz[], $3::integer[]) AS u(schedule_id, plan_at, failures)
-WHERE s.schedule_id = u.schedule_id AND s.deleted_at IS NULL`
+WHERE s.schedule_id = u.schedule_id`
 
 // sqlPlanFire lets late rows fire after all. A claim may have judged one since.
 const sqlPlanFire = `
@@ -74,10 +76,11 @@ UPDATE schedule_runs r SET fire_at = u.fire_at, trigger = u.trigger, judged_at =
 FROM unnest($2::bytea[], $3::timestamptz[], $4::text[]) AS u(key, fire_at, trigger)
 WHERE r.idempotency_key = u.key AND r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.judged_at IS NULL`
 
-// sqlEndPlanned ends planned rows by key.
+// sqlEndPlanned ends planned rows by key; $7 = when it was judged that they were
+// late, if that is why.
 const sqlEndPlanned = `
 UPDATE schedule_runs r SET status = u.status, reason = u.reason, error_code = u.error_code, error_message = u.error_message,
-	waiting_since = NULL, completed_at = $1, updated_at = $1
+	waiting_since = NULL, judged_at = coalesce(r.judged_at, $7), completed_at = $1, updated_at = $1
 FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u(key, status, reason, error_code, error_message)
 WHERE r.idempotency_key = u.key AND r.status = 'PLANNED'
 RETURNING r.idempotency_key`
@@ -94,10 +97,13 @@ const sqlPruneEvents = `
 DELETE FROM schedule_events WHERE event_id IN (
 	SELECT event_id FROM schedule_events WHERE time < $1 ORDER BY time LIMIT $2)`
 
+// The memory of a key stays while its run may be sent again.
 const sqlPruneRequests = `
 DELETE FROM execution_requests WHERE idempotency_key IN (
-	SELECT idempotency_key FROM execution_requests
-	WHERE created_at < $1 AND state = 'DONE' ORDER BY created_at LIMIT $2)`
+	SELECT e.idempotency_key FROM execution_requests e
+	WHERE e.created_at < $1 AND e.state = 'DONE' AND NOT EXISTS (SELECT FROM schedule_runs r
+		WHERE r.idempotency_key = e.idempotency_key AND r.status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED'))
+	ORDER BY e.created_at LIMIT $2)`
 
 // A tombstone stays while a run of it does: its revisions say whose that is.
 const sqlPruneTombstones = `

@@ -24,6 +24,13 @@ FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::boolean[], $6::timestamptz
 	AS u(key, request_hash, state, sent, lease_until, ok, status, reason)
 ON CONFLICT (idempotency_key) DO NOTHING`
 
+// sqlBeginRefuse closes keys whose call was given up unsent.
+const sqlBeginRefuse = `
+UPDATE execution_requests e SET state = 'DONE', request_hash = u.request_hash, lease_until = NULL,
+	ok = false, status = u.status, reason = u.reason, updated_at = $1
+FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::text[]) AS u(key, request_hash, status, reason)
+WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND NOT e.sent AND (e.lease_until IS NULL OR e.lease_until <= $1)`
+
 const sqlBeginAgain = `
 UPDATE execution_requests e SET lease_until = u.lease_until, sent = true, updated_at = $1
 FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, lease_until)
@@ -40,12 +47,16 @@ const sqlRelease = `
 UPDATE execution_requests SET lease_until = NULL, sent = $2, updated_at = $3
 WHERE idempotency_key = $1 AND state = 'IN_PROGRESS'`
 
-// sqlCloseKey: the hash of a request that was never made is all zero; any
-// request is answered from such a row.
+// sqlCloseKey closes a key that is new or whose call was given up unsent. The
+// hash of a request that was never made is all zero; any request is answered
+// from such a row.
 const sqlCloseKey = `
 INSERT INTO execution_requests (idempotency_key, request_hash, state, ok, status, reason, created_at, updated_at)
 VALUES ($1, $2, 'DONE', false, 'CANCELLED', $3, $4, $4)
-ON CONFLICT (idempotency_key) DO NOTHING`
+ON CONFLICT (idempotency_key) DO UPDATE SET state = 'DONE', lease_until = NULL,
+	ok = false, status = 'CANCELLED', reason = excluded.reason, updated_at = excluded.updated_at
+WHERE execution_requests.state = 'IN_PROGRESS' AND NOT execution_requests.sent
+	AND (execution_requests.lease_until IS NULL OR execution_requests.lease_until <= excluded.updated_at)`
 
 const sqlGetRequest = `
 SELECT` + requestColumns + `

@@ -121,11 +121,11 @@ WHERE s.deleted_at IS NULL AND s.schedule_id > $1
 	AND ($2 = '' OR s.user_id = $2)
 	AND ($3 = '' OR s.workflow_id = $3)
 	AND ($4 = '' OR s.managed_by = $4)
-	AND ($5 = '' OR s.labels ->> $5 = $6)
+	AND ($5 = '' OR CASE WHEN $6 = '' THEN s.labels ? $5 ELSE s.labels ->> $5 = $6 END)
 	AND CASE $7
 		WHEN 'paused' THEN s.paused AND (s.paused_until IS NULL OR s.paused_until > $8)
-		WHEN 'exhausted' THEN s.next_run_at IS NULL
-		WHEN 'active' THEN s.next_run_at IS NOT NULL AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > $8))
+		WHEN 'exhausted' THEN s.next_run_at IS NULL AND s.backlog_from IS NULL
+		WHEN 'active' THEN (s.next_run_at IS NOT NULL OR s.backlog_from IS NOT NULL) AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > $8))
 		ELSE true
 	END
 ORDER BY s.schedule_id LIMIT $9`

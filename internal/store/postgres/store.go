@@ -69,13 +69,16 @@ const (
 	connectTimeout  = 5 * time.Second
 )
 
-// limits bound what a stuck statement, lock or client can hold up. jit: its
-// compiling takes longer than any statement here.
-var limits = map[string]string{
+// settings of every pooled connection: what a stuck statement, lock or client
+// can hold up; no JIT, whose compiling takes longer than any statement here; no
+// bitmap scans, because only a plain index scan marks the entries of dead rows
+// that it meets, and the partial indexes would fill with them between vacuums.
+var settings = map[string]string{
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "2s",
 	"idle_in_transaction_session_timeout": "10s",
 	"jit":                                 "off",
+	"enable_bitmapscan":                   "off",
 	"application_name":                    "carillon",
 }
 
@@ -97,7 +100,7 @@ func poolConfig(dsn string, opts Options) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	for name, value := range limits {
+	for name, value := range settings {
 		if _, chosen := config.ConnConfig.RuntimeParams[name]; !chosen {
 			config.ConnConfig.RuntimeParams[name] = value
 		}
@@ -130,7 +133,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 // unlimited is the configuration of a connection outside the pool.
 func (s *Store) unlimited() *pgx.ConnConfig {
 	config := s.pool.Config().ConnConfig.Copy()
-	for name := range limits {
+	for name := range settings {
 		if strings.HasSuffix(name, "_timeout") {
 			delete(config.RuntimeParams, name)
 		}
