@@ -12,33 +12,60 @@ import (
 // sent again.
 const cancelAgain = 5 * time.Second
 
-// cancelBatch bounds the cancels of one pass.
-const cancelBatch = 100
+// cancelBatch bounds the cancels of one pass. It is generous: those that
+// nobody confirms stand before the others until CancelWait is over.
+const cancelBatch = 1000
 
-// cancelLog remembers when a cancel was last sent, so that a wake-up does not
-// send it twice.
+// cancelLog remembers the cancels that were asked for: when each was last
+// sent, so that a wake-up does not send it twice, and why, so that an answer
+// which comes after it is read rightly.
 type cancelLog struct {
-	mu   sync.Mutex
-	sent map[schedule.Key]time.Time
+	mu    sync.Mutex
+	known map[schedule.Key]cancelEntry
 }
 
-func newCancelLog() *cancelLog { return &cancelLog{sent: make(map[schedule.Key]time.Time)} }
+type cancelEntry struct {
+	reason     schedule.Reason
+	seen, sent time.Time
+}
 
-// claim reports whether the cancel of key is to be sent now. Entries that rest
-// no longer are dropped: the ledger says what is still to be cancelled.
-func (c *cancelLog) claim(key schedule.Key, now time.Time) bool {
+func newCancelLog() *cancelLog { return &cancelLog{known: make(map[schedule.Key]cancelEntry)} }
+
+// note remembers that the run's cancel is asked for, and reports whether it is
+// to be sent now.
+func (c *cancelLog) note(run *schedule.Run, now time.Time) (due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k, at := range c.sent {
-		if now.Sub(at) >= cancelAgain {
-			delete(c.sent, k)
+	e := c.known[run.Key]
+	e.reason, e.seen = run.CancelReason, now
+	c.known[run.Key] = e
+	return now.Sub(e.sent) >= cancelAgain
+}
+
+func (c *cancelLog) sending(key schedule.Key, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.known[key]
+	e.sent = now
+	c.known[key] = e
+}
+
+// reason is why the cancel of a run was asked for; "" = it was not.
+func (c *cancelLog) reason(key schedule.Key) schedule.Reason {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[key].reason
+}
+
+// forget drops what the ledger has not shown for a while: it has ended.
+func (c *cancelLog) forget(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, e := range c.known {
+		if now.Sub(e.seen) >= 2*cancelAgain {
+			delete(c.known, key)
 		}
 	}
-	if _, resting := c.sent[key]; resting {
-		return false
-	}
-	c.sent[key] = now
-	return true
 }
 
 // sendCancels carries cancels that were asked for to the launcher. What is not
@@ -51,10 +78,17 @@ func (t *term) sendCancels(ctx context.Context) {
 		t.failed(ctx, "cancel", err)
 		return
 	}
+	now := t.now()
+	t.cancels.forget(now)
 	for i := range runs {
-		if !t.cancels.claim(runs[i].Key, t.now()) || t.reserve(1) == 0 {
+		if !t.cancels.note(&runs[i], now) {
 			continue
 		}
+		if t.reserve(1) == 0 {
+			t.starved.Store(true)
+			continue
+		}
+		t.cancels.sending(runs[i].Key, now)
 		go func() {
 			defer t.release(1)
 			t.sendCancel(&runs[i])

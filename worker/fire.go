@@ -77,7 +77,10 @@ func (t *term) claim(ctx context.Context) {
 		n := t.reserve(maxBatch)
 		if n == 0 {
 			t.claimNone(ctx)
-			return
+			if t.starved.Store(true); len(t.free) == 0 {
+				return
+			}
+			continue // one came back in between
 		}
 		result, err := t.claimOnce(n)
 		if err != nil {
@@ -88,6 +91,9 @@ func (t *term) claim(ctx context.Context) {
 		t.release(n - len(result.Launches))
 		for i := range result.Skipped {
 			t.skipped(&result.Skipped[i])
+		}
+		for i := range result.Cancels {
+			t.cancels.note(&result.Cancels[i], t.now())
 		}
 		t.launchAll(result.Launches)
 		if moved := len(result.Launches) + len(result.Skipped) + result.Waiting; !result.More || moved == 0 {
@@ -154,6 +160,9 @@ func (t *term) reserve(limit int) int {
 func (t *term) release(n int) {
 	for range n {
 		t.free <- struct{}{}
+	}
+	if n > 0 && t.starved.CompareAndSwap(true, false) {
+		t.Wake() // something due was left behind for want of this
 	}
 }
 

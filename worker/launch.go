@@ -28,7 +28,9 @@ func (t *term) launch(l *schedule.Launch) {
 	} else {
 		t.Metrics.emitted.WithLabelValues(string(l.Run.Trigger)).Inc()
 	}
-	reply, err := t.Launcher.Start(t.trusted, l.StartRequest())
+	req := l.StartRequest()
+	req.SendUntil = l.Run.ClaimedAt.Add(t.cfg.RetryFor)
+	reply, err := t.Launcher.Start(t.trusted, req)
 	if err != nil {
 		t.unknown(l, err)
 		return
@@ -36,21 +38,35 @@ func (t *term) launch(l *schedule.Launch) {
 	if !reply.LaunchedAt.IsZero() {
 		t.Metrics.launched(&l.Run, reply.LaunchedAt)
 	}
-	t.settle(l, settlement(l, reply, t.now()))
+	t.settle(l, settlement(l, reply, t.cancels.reason(l.Run.Key), t.now()))
 }
 
-// settlement is what a definite answer makes of a run.
-func settlement(l *schedule.Launch, reply schedule.StartReply, now time.Time) schedule.Settlement {
+// settlement is what a definite answer makes of a run. An answer after the
+// run's cancel was asked for is read as a report would be: a run that was to be
+// replaced is, and one that was to be cancelled and failed is cancelled.
+func settlement(l *schedule.Launch, reply schedule.StartReply, cancelled schedule.Reason, now time.Time) schedule.Settlement {
 	o := reply.Outcome
 	s := schedule.Settlement{
 		Key: l.Run.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
 		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: reply.LaunchedAt,
 	}
-	if o.Status.Terminal() {
-		s.CompletedAt = now
+	if s.LaunchedAt.IsZero() && (o.OK() || o.Reason == schedule.ReasonWorkflowFailed) {
+		// An earlier delivery was answered, and nobody is left who knows when it
+		// was sent. The claim is the last instant before.
+		s.LaunchedAt = l.Run.ClaimedAt
+	}
+	if !o.Status.Terminal() {
+		s.TimeoutAt = now.Add(l.Definition.RunTimeout()) // counts from acceptance
 		return s
 	}
-	s.TimeoutAt = now.Add(l.Definition.RunTimeout()) // counts from acceptance
+	s.CompletedAt = now
+	failed := o.Status == schedule.StatusFailed
+	if cancelled == schedule.ReasonReplaced && (failed || o.OK()) || cancelled != "" && failed {
+		s.To, s.Reason = schedule.StatusCancelled, cancelled
+		if s.ErrorMessage == "" {
+			s.ErrorMessage = "answered " + string(o.Status) + " after its cancel was asked for"
+		}
+	}
 	return s
 }
 

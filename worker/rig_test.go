@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -20,127 +23,221 @@ import (
 // rig is one machine in a synctest bubble: a real SQLite file, the registrar,
 // the launcher and a worker over them, with an executor that answers as told.
 type rig struct {
-	t         *testing.T
+	*testing.T
 	path      string
 	store     *sqlite.Store
 	registrar *registrar.Registrar
 	executor  *executor
 	config    worker.Config
+	launcher  launcher.Config
+	began     time.Time
 }
 
-func newRig(t *testing.T, path string) *rig {
+// inBubble runs test on a rig of its own in virtual time, with bounds that are
+// short: each virtual second costs some real milliseconds.
+func inBubble(t *testing.T, test func(*rig)) {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), "sqlite:"+path, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return &rig{
-		t: t, path: path, store: store, executor: &executor{answer: success},
-		registrar: registrar.New(registrar.Options{
-			Schedules: store, Runs: store, Workflows: store, Now: store.Now, Logger: slog.New(slog.DiscardHandler),
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{
+			T: t, path: filepath.Join(t.TempDir(), "carillon.db"), began: time.Now(),
+			launcher: launcher.Config{Feedback: true, CallTimeout: 2 * time.Second},
+			config: worker.Config{
+				Lookahead: 10 * time.Second, ClaimLease: 5 * time.Second, RetryFor: 20 * time.Second, CancelWait: 4 * time.Second,
+			},
+		}
+		r.executor = &executor{T: t, answer: success}
+		r.store = r.open()
+		defer r.close(r.store)
+		if _, err := r.store.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.registrar = registrar.New(registrar.Options{
+			Schedules: r.store, Runs: r.store, Workflows: r.store, Now: r.store.Now, Logger: quiet,
 			Config: registrar.Config{CanCancel: true},
-		}),
-	}
+		})
+		r.deploy("w", 1)
+		test(r)
+		r.executor.reports.Wait()
+	})
 }
 
-func (r *rig) close() {
-	if err := r.store.Close(); err != nil {
-		r.t.Error(err)
+var quiet = slog.New(slog.DiscardHandler)
+
+func (r *rig) open() *sqlite.Store {
+	r.Helper()
+	store, err := sqlite.Open(r.Context(), "sqlite:"+r.path, sqlite.Options{Logger: quiet, MaxConns: 1})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return store
+}
+
+func (r *rig) close(store *sqlite.Store) {
+	if err := store.Close(); err != nil {
+		r.Error(err)
 	}
 }
 
 // start runs a worker as a process would; the function it returns ends it and
 // waits for it.
-func (r *rig) start() (stop func()) {
-	log := slog.New(slog.DiscardHandler)
+func (r *rig) start() (stop func()) { return r.startOn(r.store) }
+
+// startOn runs a worker over a store of its own on the rig's file.
+func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	launch := launcher.New(launcher.Options{
-		Store: r.store, Workflows: r.store, Executor: r.executor, Now: r.store.Now, Logger: log,
-		Config: launcher.Config{Feedback: true},
+		Store: store, Workflows: store, Executor: r.executor, Now: store.Now, Logger: quiet, Config: r.launcher,
 	})
-	elector := leader.New(leader.Options{Lease: r.store, Lock: solo.New(r.path + ".lock"), Now: r.store.Now, Logger: log})
+	elector := leader.New(leader.Options{Lease: store, Lock: solo.New(r.path + ".lock"), Now: store.Now, Logger: quiet})
 	w := worker.New(worker.Options{
-		ID: elector.Holder(), Plans: r.store, Fires: r.store, Launcher: launch, Elector: elector, Waker: r.store,
-		Now: r.store.Now, Logger: log, Config: r.config,
+		ID: elector.Holder(), Plans: store, Fires: store, Launcher: launch, Elector: elector, Waker: store,
+		Now: store.Now, Logger: quiet, Config: r.config,
 	})
-	ctx, cancel := context.WithCancel(r.t.Context())
+	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	return func() {
+	return sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			r.t.Errorf("worker ended with %v", err)
+			r.Errorf("worker ended with %v", err)
 		}
-	}
+	})
 }
+
+// work runs a worker for so long.
+func (r *rig) work(d time.Duration) {
+	stop := r.start()
+	time.Sleep(d)
+	stop()
+}
+
+// at is an instant so long after the bubble began.
+func (r *rig) at(d time.Duration) time.Time { return r.began.Add(d).UTC() }
+
+// until sleeps to such an instant.
+func (r *rig) until(d time.Duration) { time.Sleep(time.Until(r.at(d))) }
 
 func (r *rig) deploy(workflowID string, version int32) {
-	r.t.Helper()
-	if _, err := r.registrar.PutWorkflow(r.t.Context(), workflowID, version, json.RawMessage(`{"steps":[]}`)); err != nil {
-		r.t.Fatal(err)
+	r.Helper()
+	if _, err := r.registrar.PutWorkflow(r.Context(), workflowID, version, json.RawMessage(`{"steps":[]}`)); err != nil {
+		r.Fatal(err)
 	}
 }
 
-func (r *rig) upsert(in registrar.UpsertInput) registrar.UpsertResult {
-	r.t.Helper()
-	result, err := r.registrar.Upsert(r.t.Context(), in)
-	if err != nil {
-		r.t.Fatal(err)
+// every registers a schedule of owner u and workflow w with a slot every step;
+// more says what else it is.
+func (r *rig) every(id string, step time.Duration, more ...func(*registrar.UpsertInput)) *schedule.Schedule {
+	r.Helper()
+	in := registrar.UpsertInput{Definition: schedule.Definition{
+		ScheduleID: id, WorkflowID: "w", Version: 1, UserID: "u", IntervalMS: uint32(step.Milliseconds()),
+	}}
+	for _, change := range more {
+		change(&in)
 	}
-	return result
+	result, err := r.registrar.Upsert(r.Context(), in)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return result.Schedule
+}
+
+// byHand makes a schedule that is only started by hand.
+func byHand(in *registrar.UpsertInput) { in.Definition.IntervalMS = 0 }
+
+func overlap(p schedule.OverlapPolicy) func(*registrar.UpsertInput) {
+	return func(in *registrar.UpsertInput) { in.Definition.OverlapPolicy = p }
+}
+
+func catchup(p schedule.CatchupPolicy) func(*registrar.UpsertInput) {
+	return func(in *registrar.UpsertInput) { in.Definition.CatchupPolicy = p }
+}
+
+func runTimeout(d time.Duration) func(*registrar.UpsertInput) {
+	ms := uint32(d.Milliseconds())
+	return func(in *registrar.UpsertInput) { in.RunTimeoutMS = &ms }
+}
+
+func (r *rig) trigger(scheduleID, requestID string) schedule.Run {
+	r.Helper()
+	run, err := r.registrar.Trigger(r.Context(), registrar.TriggerInput{ScheduleID: scheduleID, RequestID: requestID})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return run
+}
+
+func (r *rig) pause(scheduleID string, until time.Time) {
+	r.Helper()
+	if _, err := r.registrar.Pause(r.Context(), registrar.PauseInput{ScheduleID: scheduleID, Until: until}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) report(key schedule.Key, status schedule.Status) {
+	r.Helper()
+	if err := r.registrar.ReportOutcome(r.Context(), key, status, "", "", ""); err != nil {
+		r.Errorf("report %s: %v", status, err)
+	}
 }
 
 // runs are the schedule's rows, oldest first, without mere plans.
 func (r *rig) runs(scheduleID string) []schedule.Run {
-	r.t.Helper()
+	r.Helper()
 	var all []schedule.Run
 	f := schedule.RunFilter{ScheduleID: scheduleID, Limit: schedule.MaxPageSize}
 	for {
-		page, err := r.registrar.ListRuns(r.t.Context(), f)
+		page, err := r.registrar.ListRuns(r.Context(), f)
 		if err != nil {
-			r.t.Fatal(err)
+			r.Fatal(err)
 		}
-		for _, run := range page {
-			all = append([]schedule.Run{run}, all...)
-		}
+		all = append(all, page...)
 		if len(page) < f.Limit {
+			slices.Reverse(all)
 			return all
 		}
 		f.AfterRunAt, f.AfterKey = page[len(page)-1].RunAt, page[len(page)-1].Key
 	}
 }
 
-// executor answers as told and remembers every call.
-type executor struct {
-	mu     sync.Mutex
-	seen   []launcher.Call
-	answer func(call launcher.Call) (schedule.Outcome, error)
-	took   time.Duration
+func (r *rig) run(key schedule.Key) schedule.Run {
+	r.Helper()
+	run, err := r.registrar.GetRun(r.Context(), key)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return *run
 }
 
-func success(call launcher.Call) (schedule.Outcome, error) {
-	return schedule.Outcome{Status: schedule.StatusSuccess, RunID: "r-" + call.Key.String()[:8]}, nil
+func (r *rig) slot(scheduleID string, at time.Duration) schedule.Run {
+	r.Helper()
+	return r.run(schedule.SlotKey(scheduleID, r.at(at)))
 }
 
-func (e *executor) Run(_ context.Context, call launcher.Call) (schedule.Outcome, error) {
-	e.mu.Lock()
-	e.seen = append(e.seen, call)
-	answer := e.answer
-	e.mu.Unlock()
-	time.Sleep(e.took)
-	return answer(call)
+// is holds one slot to its status and reason.
+func (r *rig) is(run schedule.Run, status schedule.Status, reason schedule.Reason) {
+	r.Helper()
+	if run.Status != status || run.Reason != reason {
+		r.Errorf("the run of %s at +%s is %s(%s), want %s(%s)", run.ScheduleID, run.RunAt.Sub(r.began), run.Status, run.Reason, status, reason)
+	}
 }
 
-func (e *executor) Cancel(context.Context, schedule.CancelRequest) error { return nil }
-
-func (e *executor) GetByKey(context.Context, schedule.Key) (schedule.Outcome, error) {
-	return schedule.Outcome{}, launcher.ErrUnsupported
+func (r *rig) events(scheduleID string, kinds ...schedule.EventKind) []schedule.Event {
+	r.Helper()
+	all, err := r.registrar.Events(r.Context(), scheduleID, 0, schedule.MaxPageSize)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(e schedule.Event) bool { return !slices.Contains(kinds, e.Kind) })
 }
 
-func (e *executor) calls() []launcher.Call {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append([]launcher.Call(nil), e.seen...)
+// upsertAgain sends a definition that was changed.
+func (r *rig) upsertAgain(s *schedule.Schedule) {
+	r.Helper()
+	jitter, queued, window, timeout := s.JitterMS, s.MaxQueued, s.CatchupWindowMS, s.RunTimeoutMS
+	_, err := r.registrar.Upsert(r.Context(), registrar.UpsertInput{
+		Definition: s.Definition, JitterMS: &jitter, MaxQueued: &queued, CatchupWindowMS: &window, RunTimeoutMS: &timeout,
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
 }

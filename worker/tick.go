@@ -16,9 +16,11 @@ const planBatch = 1000
 // sweepBatch is how many runs one sweep transaction ends.
 const sweepBatch = 1000
 
-// The pace of pruning: a chunk at a time, so that it disturbs no launch.
+// The pace of pruning: chunk by chunk for a part of a tick, so that it delays
+// neither launches nor the next plan; when nothing is left, it rests.
 const (
 	pruneBatch = 1000
+	prunePart  = 4 // of a tick, one in so many
 	pruneEvery = 10 * time.Minute
 )
 
@@ -27,7 +29,7 @@ const (
 func (t *term) planLoop(ctx context.Context) {
 	ticker := time.NewTicker(t.cfg.Tick)
 	defer ticker.Stop()
-	lastPrune := time.Now()
+	var nextPrune time.Time // the first tick: a worker may never get old
 	for {
 		select {
 		case <-ctx.Done():
@@ -35,9 +37,8 @@ func (t *term) planLoop(ctx context.Context) {
 		case <-ticker.C:
 		}
 		t.tick(ctx)
-		if time.Since(lastPrune) >= pruneEvery {
-			lastPrune = time.Now()
-			t.prune(ctx)
+		if now := time.Now(); !now.Before(nextPrune) && t.prune(ctx) {
+			nextPrune = now.Add(pruneEvery)
 		}
 	}
 }
@@ -149,26 +150,27 @@ func (t *term) gauge() {
 	}
 }
 
-// prune deletes what retention no longer keeps, chunk by chunk, and stops for
-// this time when a chunk fails.
-func (t *term) prune(ctx context.Context) {
+// prune deletes some of what retention no longer keeps, and reports whether
+// nothing is left to delete. It stops for this time when a chunk fails.
+func (t *term) prune(ctx context.Context) (done bool) {
+	began := time.Now()
 	before := t.now().Add(-t.cfg.Retention)
 	total := 0
-	for ctx.Err() == nil {
+	for !done && ctx.Err() == nil && time.Since(began) < t.cfg.Tick/prunePart {
 		storeCtx, cancel := t.storeContext()
 		n, err := t.Plans.Prune(storeCtx, t.Term, before, pruneBatch)
 		cancel()
 		if err != nil {
 			t.failed(ctx, "prune", err)
-			return
+			return true
 		}
-		if total += n; n == 0 {
-			break
-		}
+		total += n
+		done = n == 0
 	}
 	if total > 0 {
 		t.log.Info("rows pruned", "rows", total, "before", before)
 	}
+	return done
 }
 
 // failed reports a pass that failed. The next tick tries again; if the reason

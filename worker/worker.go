@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -117,6 +118,7 @@ type term struct {
 	trusted context.Context // ends when nothing may be written any more
 	log     *slog.Logger
 	free    chan struct{} // one token for each launch that may still begin
+	starved atomic.Bool   // a pass found no launch free
 	settles *batch.Batcher[schedule.Settlement, bool]
 	cancels *cancelLog
 }

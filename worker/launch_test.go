@@ -1,0 +1,160 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+)
+
+func notSent(context.Context, launcher.Call) (schedule.Outcome, error) {
+	return schedule.Outcome{}, fmt.Errorf("dial: %w", launcher.ErrNotSent)
+}
+
+func TestAnUnknownOutcomeIsSentAgainWithTheSameKeyAndBackoff(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, launcher.Call) (schedule.Outcome, error){
+		"the answer gets lost": lose, "the executor hangs": hang, "nobody can reach the executor": notSent,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.config.RetryFor = time.Minute
+				r.every("s", time.Second, byHand)
+				r.executor.will(answer)
+				stop := r.start()
+				defer stop()
+				run := r.trigger("s", "one")
+				time.Sleep(14 * time.Second)
+				calls := r.executor.calls("s")
+				if len(calls) < 3 || len(calls) > 5 {
+					r.Errorf("%d sends in 14 s, want 1 s, 2 s, 4 s … apart", len(calls))
+				}
+				for i, call := range calls {
+					if call.Key != run.Key {
+						r.Errorf("send %d has another key", i)
+					}
+					if i > 0 && call.at.Sub(calls[i-1].at) < time.Second<<(i-1) {
+						r.Errorf("send %d came %s after the one before, want a growing backoff", i, call.at.Sub(calls[i-1].at))
+					}
+				}
+				r.is(r.run(run.Key), schedule.StatusLaunching, schedule.ReasonNone)
+				r.executor.will(success)
+				time.Sleep(10 * time.Second)
+				after := r.run(run.Key)
+				r.is(after, schedule.StatusSuccess, schedule.ReasonNone)
+				if int(after.Deliveries) != len(r.executor.calls("s")) {
+					r.Errorf("deliveries is %d after %d sends", after.Deliveries, len(r.executor.calls("s")))
+				}
+			})
+		})
+	}
+}
+
+func TestALaunchThatNeverReachedAConnectionEndsUnavailable(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.every("s", time.Second, byHand)
+		r.executor.will(notSent)
+		stop := r.start()
+		defer stop()
+		run := r.trigger("s", "one")
+		time.Sleep(r.config.RetryFor - time.Second)
+		r.is(r.run(run.Key), schedule.StatusLaunching, schedule.ReasonNone)
+		time.Sleep(3 * time.Second)
+		r.is(r.run(run.Key), schedule.StatusFailed, schedule.ReasonLaunchUnavailable)
+	})
+}
+
+func TestALaunchThatMayHaveArrivedEndsLostAtItsBound(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.config.RetryFor = 6 * time.Second
+		r.every("s", time.Second, byHand, runTimeout(15*time.Second))
+		r.executor.will(lose)
+		stop := r.start()
+		defer stop()
+		run := r.trigger("s", "one")
+		time.Sleep(13 * time.Second)
+		for _, call := range r.executor.calls("s") {
+			if late := call.at.Sub(run.FireAt); late > r.config.RetryFor+time.Second {
+				r.Errorf("sent again %s after the claim; LAUNCH_RETRY_FOR is %s", late, r.config.RetryFor)
+			}
+		}
+		r.is(r.run(run.Key), schedule.StatusLaunching, schedule.ReasonNone)
+		time.Sleep(4 * time.Second)
+		r.is(r.run(run.Key), schedule.StatusFailed, schedule.ReasonLost)
+	})
+}
+
+func TestAReportEndsALaunchWhoseAnswerWasLost(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.every("s", time.Second, byHand)
+		r.executor.will(lose)
+		stop := r.start()
+		defer stop()
+		run := r.trigger("s", "one")
+		time.Sleep(2 * time.Second)
+		r.report(run.Key, schedule.StatusSuccess)
+		sent := len(r.executor.calls("s"))
+		time.Sleep(6 * time.Second)
+		r.is(r.run(run.Key), schedule.StatusSuccess, schedule.ReasonNone)
+		if n := len(r.executor.calls("s")); n != sent {
+			r.Errorf("sent %d times more after the run had ended", n-sent)
+		}
+	})
+}
+
+func TestWhatTheExecutorDefinitelySaysEndsTheRun(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		workflow int32
+		feedback bool
+		answer   func(context.Context, launcher.Call) (schedule.Outcome, error)
+		status   schedule.Status
+		reason   schedule.Reason
+		code     string
+	}{
+		{"it refuses", 1, true, func(context.Context, launcher.Call) (schedule.Outcome, error) {
+			return schedule.Outcome{}, &launcher.Refusal{Code: "http_403", Message: "no"}
+		}, schedule.StatusFailed, schedule.ReasonLaunchRefused, "http_403"},
+		{"it fails at once", 1, true, func(context.Context, launcher.Call) (schedule.Outcome, error) {
+			return schedule.Outcome{Status: schedule.StatusFailed, ErrorCode: "E1"}, nil
+		}, schedule.StatusFailed, schedule.ReasonWorkflowFailed, "E1"},
+		{"the workflow is not stored", 7, true, success, schedule.StatusFailed, schedule.ReasonWorkflowNotFound, "workflow_not_found"},
+		{"it accepts, and no report will come", 1, false, accept, schedule.StatusSuccess, schedule.ReasonAccepted, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.launcher.Feedback = tc.feedback
+				s := r.every("s", time.Second, byHand)
+				s.Version = tc.workflow
+				r.upsertAgain(s)
+				r.executor.will(tc.answer)
+				stop := r.start()
+				defer stop()
+				run := r.trigger("s", "one")
+				time.Sleep(3 * time.Second)
+				after := r.run(run.Key)
+				r.is(after, tc.status, tc.reason)
+				if after.ErrorCode != tc.code {
+					r.Errorf("error_code is %q, want %q", after.ErrorCode, tc.code)
+				}
+				if n := len(r.executor.calls("s")); n > 1 {
+					r.Errorf("the executor was called %d times", n)
+				}
+			})
+		})
+	}
+}
+
+func TestARunWithoutASignOfLifeFreesItsOverlapKey(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.every("s", 5*time.Second, runTimeout(3*time.Second))
+		r.executor.will(accept)
+		r.work(12 * time.Second)
+		r.is(r.slot("s", 5*time.Second), schedule.StatusFailed, schedule.ReasonTimeout)
+		if n := len(r.executor.calls("s")); n != 2 {
+			r.Errorf("%d slots were launched, want both: the first ended at its timeout", n)
+		}
+	})
+}
