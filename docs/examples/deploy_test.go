@@ -46,7 +46,7 @@ func connect(t *testing.T) *grpc.ClientConn {
 	t.Cleanup(func() {
 		_ = conn.Close()
 		server.Stop()
-		<-served
+		_ = <-served
 	})
 	return conn
 }

@@ -57,7 +57,7 @@ func newStand(t *testing.T) *stand {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		case "/v1/schedules":
-			fmt.Fprint(w, `{"schedules": [{"schedule_id": "a"}]}`)
+			_, _ = fmt.Fprint(w, `{"schedules": [{"schedule_id": "a"}]}`)
 		default:
 			t.Errorf("asked for %s", r.URL)
 		}

@@ -83,7 +83,7 @@ func serve(t *testing.T, l api.Launcher) string {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		<-served
+		_ = <-served
 	})
 	return listener.Addr().String()
 }

@@ -70,7 +70,7 @@ func serve(t *testing.T, s *service, cfg grpcexecutor.Config) *grpcexecutor.Exec
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		<-served
+		_ = <-served
 	})
 	cfg.Target = listener.Addr().String()
 	return newExecutor(t, cfg)
@@ -309,7 +309,7 @@ func TestOnceConnectedNoAnswerIsUnknown(t *testing.T) {
 		e := newExecutor(t, grpcexecutor.Config{Target: listener.Addr().String()})
 		_, err = e.Run(t.Context(), exampleCall())
 		wantUnknown(t, err, "unavailable")
-		<-served
+		_ = <-served
 	})
 }
 

@@ -200,7 +200,7 @@ func TestCallsSendAndJudge(t *testing.T) {
 		case "/large":
 			_, _ = io.WriteString(w, strings.Repeat("x", 16<<20+1))
 		default:
-			fmt.Fprintf(w, "%s %s %s %s %s", r.Method, r.URL, r.Header.Get("X-Run"), r.Header.Get("Content-Type"), body)
+			_, _ = fmt.Fprintf(w, "%s %s %s %s %s", r.Method, r.URL, r.Header.Get("X-Run"), r.Header.Get("Content-Type"), body)
 		}
 	}))
 	defer server.Close()
