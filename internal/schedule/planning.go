@@ -85,9 +85,9 @@ type ClaimRequest struct {
 type OverlapGroup struct {
 	OverlapKey string
 	Now        time.Time // rows of Due with a later fire_at may be armed, but not skipped and not made to wait
-	InFlight   []Run // LAUNCHING, ENQUEUED, STARTED
-	Waiting    []Run // PLANNED with waiting_since, in order of (fire_at, run_at, key)
-	Due        []Run // PLANNED and due by Now + Ahead, in claim order
+	InFlight   []Run     // LAUNCHING, ENQUEUED, STARTED
+	Waiting    []Run     // PLANNED with waiting_since, in order of (fire_at, run_at, key)
+	Due        []Run     // PLANNED and due by Now + Ahead, in claim order
 }
 
 // Verdict is the decision on one PLANNED run of a group, or, with Cancel, on a
