@@ -36,8 +36,11 @@ func connect(t *testing.T) *grpc.ClientConn {
 	server := grpc.NewServer(api.ServerOptions(quiet)...)
 	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Runs: r})
 	listener := bufconn.Listen(1 << 20)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
 	conn, err := grpc.NewClient("passthrough:///registrar", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
 	if err != nil {
@@ -46,7 +49,7 @@ func connect(t *testing.T) *grpc.ClientConn {
 	t.Cleanup(func() {
 		_ = conn.Close()
 		server.Stop()
-		_ = <-served
+		<-served
 	})
 	return conn
 }

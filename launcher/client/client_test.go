@@ -79,11 +79,14 @@ func serve(t *testing.T, l api.Launcher) string {
 	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(refuseInvalid))
 	api.Register(server, l)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
 	t.Cleanup(func() {
 		server.Stop()
-		_ = <-served
+		<-served
 	})
 	return listener.Addr().String()
 }

@@ -66,11 +66,14 @@ func serve(t *testing.T, s *service, cfg grpcexecutor.Config) *grpcexecutor.Exec
 	}
 	server := grpc.NewServer()
 	carillonv1.RegisterExecutorServer(server, s)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
 	t.Cleanup(func() {
 		server.Stop()
-		_ = <-served
+		<-served
 	})
 	cfg.Target = listener.Addr().String()
 	return newExecutor(t, cfg)
@@ -304,12 +307,15 @@ func TestOnceConnectedNoAnswerIsUnknown(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}})
-		served := make(chan error, 1)
-		go func() { served <- server.Serve(listener) }()
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = server.Serve(listener)
+		}()
 		e := newExecutor(t, grpcexecutor.Config{Target: listener.Addr().String()})
 		_, err = e.Run(t.Context(), exampleCall())
 		wantUnknown(t, err, "unavailable")
-		_ = <-served
+		<-served
 	})
 }
 
