@@ -42,7 +42,7 @@ func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.Over
 	if err := fence(ctx, c.t, c.req.Term); err != nil {
 		return err
 	}
-	if _, err := c.readStanding(ctx, sqlClaimStranded, c.late(), c.req.Now.UnixMicro()); err != nil {
+	if _, err := c.readStanding(ctx, sqlClaimStranded); err != nil {
 		return fmt.Errorf("end late runs of deleted and paused schedules: %w", err)
 	}
 	turns, err := c.turns(ctx)
@@ -53,8 +53,8 @@ func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.Over
 	if err != nil {
 		return err
 	}
-	for _, g := range groups {
-		if err := c.judge(ctx, g, judge); err != nil {
+	for _, key := range groups.keys {
+		if err := c.judge(ctx, groups.of[key], judge); err != nil {
 			return err
 		}
 	}
@@ -74,6 +74,9 @@ func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.Over
 // late is the instant before which a Missable row is the planner's.
 func (c *claiming) late() int64 { return c.req.Now.Add(-c.req.Grace).UnixMicro() }
 
+// soon is the instant until which rows are armed.
+func (c *claiming) soon() int64 { return c.req.Now.Add(c.req.Ahead).UnixMicro() }
+
 // turn is a row whose turn has come: it is due, or it waits longest for an
 // overlap key that is free.
 type turn struct {
@@ -87,8 +90,8 @@ type turn struct {
 
 // turns are the first Limit rows in the order of claims.
 func (c *claiming) turns(ctx context.Context) ([]turn, error) {
-	limit := max(c.req.Limit, 0)
-	due, err := c.readTurns(ctx, sqlClaimDue, c.req.Now.Add(c.req.Ahead).UnixMicro(), c.late(), limit+1)
+	now, limit := c.req.Now.UnixMicro(), max(c.req.Limit, 0)
+	due, err := c.readTurns(ctx, sqlClaimDue, now, c.late(), limit+1, c.soon())
 	if err != nil {
 		return nil, fmt.Errorf("read what is due: %w", err)
 	}
@@ -98,7 +101,7 @@ func (c *claiming) turns(ctx context.Context) ([]turn, error) {
 	}
 	turns := append(due, ready...)
 	slices.SortFunc(turns, func(a, b turn) int {
-		return cmp.Or(compareBool(a.afterOthers, b.afterOthers), cmp.Compare(b.priority, a.priority),
+		return cmp.Or(compareBool(a.fireAt > now, b.fireAt > now), compareBool(a.afterOthers, b.afterOthers), cmp.Compare(b.priority, a.priority),
 			cmp.Compare(a.fireAt, b.fireAt), cmp.Compare(a.runAt, b.runAt), slices.Compare(a.key[:], b.key[:]))
 	})
 	if len(turns) > limit {
@@ -120,8 +123,8 @@ func (c *claiming) readTurns(ctx context.Context, statement string, args ...any)
 }
 
 // inOrder compares runs in the order of claims.
-func inOrder(a, b schedule.Run) int {
-	return cmp.Or(compareBool(afterOthers(a.Trigger), afterOthers(b.Trigger)), cmp.Compare(b.Priority, a.Priority),
+func (c *claiming) inOrder(a, b schedule.Run) int {
+	return cmp.Or(compareBool(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), compareBool(afterOthers(a.Trigger), afterOthers(b.Trigger)), cmp.Compare(b.Priority, a.Priority),
 		a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), slices.Compare(a.Key[:], b.Key[:]))
 }
 
@@ -139,62 +142,76 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// read reads the rows whose turn has come, and all that overlap is judged on.
-// Rows under policy allow need no judgement; rows of a deleted or paused
-// schedule end here (the change that deleted or paused it has ended them
-// already; this is the second lock on the door).
-func (c *claiming) read(ctx context.Context, turns []turn) ([]*schedule.OverlapGroup, error) {
+// groups are what a claim goes through: overlap keys in the order in which
+// their turn comes.
+type groups struct {
+	keys []string
+	of   map[string]*schedule.OverlapGroup
+}
+
+// read reads the rows whose turn has come: those under policy allow are taken
+// as they are, the others come in groups with all that overlap is judged on.
+func (c *claiming) read(ctx context.Context, turns []turn) (*groups, error) {
 	keys := make([]schedule.Key, len(turns))
-	groups := make(map[string]*schedule.OverlapGroup)
-	var order []*schedule.OverlapGroup
-	var overlapKeys []string
+	g := &groups{of: make(map[string]*schedule.OverlapGroup)}
 	for i, turn := range turns {
 		keys[i] = turn.key
-		if turn.exclusive && groups[turn.overlapKey] == nil {
-			g := &schedule.OverlapGroup{OverlapKey: turn.overlapKey, Now: c.req.Now}
-			groups[turn.overlapKey] = g
-			order = append(order, g)
-			overlapKeys = append(overlapKeys, turn.overlapKey)
+		if turn.exclusive && g.of[turn.overlapKey] == nil {
+			g.of[turn.overlapKey] = &schedule.OverlapGroup{OverlapKey: turn.overlapKey, Now: c.req.Now}
+			g.keys = append(g.keys, turn.overlapKey)
 		}
 	}
-	now := c.req.Now.UnixMicro()
-	due, err := c.readStanding(ctx, sqlClaimRuns, keyList(keys), now)
+	due, err := c.readStanding(ctx, sqlClaimRuns, keyList(keys))
 	if err != nil {
 		return nil, fmt.Errorf("read due runs: %w", err)
 	}
-	slices.SortFunc(due, inOrder)
-	for i := range due {
-		switch r := &due[i]; {
+	var exclusive []schedule.Run
+	for _, r := range due {
+		switch {
 		case r.Exclusive && !r.WaitingSince.IsZero(): // comes with its group
 		case r.Exclusive:
-			groups[r.OverlapKey].Due = append(groups[r.OverlapKey].Due, *r)
+			exclusive = append(exclusive, r)
 		default:
-			c.take = append(c.take, *r)
+			c.take = append(c.take, r)
 		}
 	}
-	if len(order) == 0 {
-		return nil, nil
+	if len(g.keys) == 0 {
+		return g, nil
 	}
-	waiting, err := c.readStanding(ctx, sqlClaimWaiting, list(overlapKeys), now)
-	if err != nil {
-		return nil, fmt.Errorf("read waiting runs: %w", err)
+	if c.out.More {
+		if exclusive, err = c.readStanding(ctx, sqlClaimGroups, list(g.keys), c.soon()); err != nil {
+			return nil, fmt.Errorf("read due runs of the same overlap keys: %w", err)
+		}
 	}
-	for i := range waiting {
-		g := groups[waiting[i].OverlapKey]
-		g.Waiting = append(g.Waiting, waiting[i])
+	slices.SortFunc(exclusive, c.inOrder)
+	for _, r := range exclusive {
+		g.of[r.OverlapKey].Due = append(g.of[r.OverlapKey].Due, r)
 	}
-	inFlight, err := readRuns(ctx, c.t, sqlClaimInFlight, list(overlapKeys))
-	if err != nil {
-		return nil, fmt.Errorf("read runs in flight: %w", err)
-	}
-	for i := range inFlight {
-		g := groups[inFlight[i].OverlapKey]
-		g.InFlight = append(g.InFlight, inFlight[i])
-	}
-	return order, nil
+	return g, c.readCompany(ctx, g)
 }
 
-// readStanding reads runs and ends those whose schedule does not stand.
+// readCompany adds what waits and what is in flight.
+func (c *claiming) readCompany(ctx context.Context, g *groups) error {
+	waiting, err := c.readStanding(ctx, sqlClaimWaiting, list(g.keys))
+	if err != nil {
+		return fmt.Errorf("read waiting runs: %w", err)
+	}
+	for _, r := range waiting {
+		g.of[r.OverlapKey].Waiting = append(g.of[r.OverlapKey].Waiting, r)
+	}
+	inFlight, err := readRuns(ctx, c.t, sqlClaimInFlight, list(g.keys))
+	if err != nil {
+		return fmt.Errorf("read runs in flight: %w", err)
+	}
+	for _, r := range inFlight {
+		g.of[r.OverlapKey].InFlight = append(g.of[r.OverlapKey].InFlight, r)
+	}
+	return nil
+}
+
+// readStanding reads runs, and ends those whose schedule was deleted or paused
+// once they are due. The change that did so has ended them already; this is the
+// second lock on the door.
 func (c *claiming) readStanding(ctx context.Context, statement string, args ...any) ([]schedule.Run, error) {
 	var row runRow
 	var gone, paused flag
@@ -216,13 +233,15 @@ func (c *claiming) readStanding(ctx context.Context, statement string, args ...a
 			runs = append(runs, r)
 		}
 		return nil
-	}, args...)
+	}, append([]any{c.req.Now.UnixMicro(), c.late()}, args...)...)
 	if err != nil {
 		return nil, err
 	}
 	for i := range ended {
-		end := schedule.Settlement{Key: ended[i].Key, To: ended[i].Status, Reason: ended[i].Reason}
-		if err := c.end(ctx, end); err != nil {
+		if ended[i].FireAt.After(c.req.Now) {
+			continue // not final before fire_at, and not to be armed
+		}
+		if err := c.end(ctx, schedule.Settlement{Key: ended[i].Key, To: ended[i].Status, Reason: ended[i].Reason}); err != nil {
 			return nil, err
 		}
 	}
@@ -245,7 +264,7 @@ func (c *claiming) end(ctx context.Context, e schedule.Settlement) error {
 
 // launch makes what was taken LAUNCHING, in the order of claims.
 func (c *claiming) launch(ctx context.Context, s *Store) error {
-	slices.SortFunc(c.take, inOrder)
+	slices.SortFunc(c.take, c.inOrder)
 	ids := make([]revisionID, len(c.take))
 	for i := range c.take {
 		ids[i] = revisionID{c.take[i].ScheduleID, c.take[i].Revision}

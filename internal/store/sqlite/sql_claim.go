@@ -7,12 +7,14 @@ const (
 
 	turnColumns = `r.idempotency_key, r.overlap_key, r.exclusive, r.trigger IN ('catchup','backfill'), r.priority, r.fire_at, r.run_at`
 
-	// By schedule_runs_due. Missable rows that are later than the grace (?2) are
-	// the planner's.
+	// claimable rows are due by ?4 = now + ahead. Missable ones that are later
+	// than the grace (?2) are the planner's.
+	claimable = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= ?4
+   AND NOT (r.trigger = 'schedule' AND r.judged_at IS NULL AND r.fire_at < ?2 AND r.run_at < ?2)`
+
+	// By schedule_runs_due. What is only close (?1 = now) comes last.
 	sqlClaimDue = `SELECT ` + turnColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due
- WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= ?1
-   AND NOT (r.trigger = 'schedule' AND r.judged_at IS NULL AND r.fire_at < ?2 AND r.run_at < ?2)
- ORDER BY ` + claimOrder + ` LIMIT ?3`
+ WHERE ` + claimable + ` ORDER BY r.fire_at > ?1, ` + claimOrder + ` LIMIT ?3`
 
 	// By schedule_runs_waiting, from key to key (a plain DISTINCT reads every row
 	// that waits), then the one that waits longest under each key that is free.
@@ -31,23 +33,29 @@ const (
  ORDER BY ` + claimOrder + ` LIMIT ?`
 
 	// Where a schedule is gone for good, its rows are too: nobody may fire them.
+	// ?1 = now.
 	standing = `, s.schedule_id IS NULL OR s.deleted_at IS NOT NULL,
- COALESCE(s.paused AND (s.paused_until IS NULL OR s.paused_until > ?2), 0)`
+ COALESCE(s.paused AND (s.paused_until IS NULL OR s.paused_until > ?1), 0)`
 
 	// By schedule_runs_due. Rows that were left to the planner, but whose schedule
 	// it will not be shown any more.
 	sqlClaimStranded = `SELECT ` + runColumns + standing + `
  FROM schedule_runs r INDEXED BY schedule_runs_due` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
- WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?1
-   AND r.trigger = 'schedule' AND r.judged_at IS NULL AND r.run_at < ?1
-   AND (s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused AND (s.paused_until IS NULL OR s.paused_until > ?2))
+ WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?2
+   AND r.trigger = 'schedule' AND r.judged_at IS NULL AND r.run_at < ?2
+   AND (s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused AND (s.paused_until IS NULL OR s.paused_until > ?1))
  LIMIT 1000`
 
 	sqlClaimRuns = `SELECT ` + runColumns + standing + `
- FROM json_each(?1) j CROSS JOIN schedule_runs r` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+ FROM json_each(?3) j CROSS JOIN schedule_runs r` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
  WHERE r.idempotency_key = unhex(j.value)`
+	// By schedule_runs_due once more, where the limit cut off the first reading:
+	// the limit may end the launches, not what the judge sees.
+	sqlClaimGroups = `SELECT ` + runColumns + standing + `
+ FROM schedule_runs r INDEXED BY schedule_runs_due` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+ WHERE ` + claimable + ` AND r.exclusive AND r.overlap_key IN (SELECT value FROM json_each(?3))`
 	sqlClaimWaiting = `SELECT ` + runColumns + standing + `
- FROM json_each(?1) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_waiting` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+ FROM json_each(?3) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_waiting` + ofRevision + ` LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
  WHERE r.overlap_key = j.value AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL
  ORDER BY r.fire_at, r.run_at, r.idempotency_key`
 	sqlClaimInFlight = `SELECT ` + runColumns + ` FROM json_each(?) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_in_flight` + ofRevision + `
@@ -62,10 +70,13 @@ const (
  completed_at = ?5, updated_at = ?5 WHERE idempotency_key = ?6 AND status = 'PLANNED'`
 
 	// updated_at stays: nothing that anybody watches has changed, and its index
-	// would double the cost of stamping a herd.
-	sqlClaimStamp = `UPDATE schedule_runs INDEXED BY schedule_runs_due SET judged_at = ?1
- WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= ?1 AND judged_at IS NULL
-   AND NOT (trigger = 'schedule' AND fire_at < ?2 AND run_at < ?2)`
+	// would double the cost of stamping a herd. Oldest first and so many at once;
+	// what a pass leaves out, the next one finds.
+	sqlClaimStamp = `UPDATE schedule_runs SET judged_at = ?1 WHERE status = 'PLANNED' AND rowid IN (
+  SELECT r.rowid FROM schedule_runs r INDEXED BY schedule_runs_due
+   WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= ?1 AND r.judged_at IS NULL
+     AND NOT (r.trigger = 'schedule' AND r.fire_at < ?2 AND r.run_at < ?2)
+   ORDER BY r.fire_at LIMIT 5000)`
 
 	sqlReclaimable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
  WHERE r.status = 'LAUNCHING' AND r.cancel_requested_at IS NULL AND (r.epoch <> ?1 OR r.claimed_until IS NULL OR r.claimed_until <= ?2)
