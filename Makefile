@@ -41,8 +41,11 @@ test-short: tools ## Run the tests that need no server, without the race detecto
 	@$(TOOLS)/testsummary -short $(PKG)
 
 .PHONY: bench
-bench: tools ## Run the benchmarks (BENCH=regexp to narrow)
-	$(TOOLS)/withservices -- go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(PKG)
+bench: tools ## Run the benchmarks on a durable Postgres and on SQLite (N=1000 RUNS=5, BENCH=regexp)
+	@go build -buildvcs=false -o $(TOOLS)/ ./internal/bench/herd
+	$(TOOLS)/withservices -durable -- sh -c 'DATABASE_URL=$$TEST_DATABASE_URL $(TOOLS)/herd -n $(or $(N),1000) -runs $(or $(RUNS),5)'
+	$(TOOLS)/herd -n $(or $(N),1000) -runs $(or $(RUNS),5)
+	$(TOOLS)/withservices -durable -- go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(PKG)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME (30s)

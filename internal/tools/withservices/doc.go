@@ -8,6 +8,9 @@
 // to disk, which suits tests only. When the command ends they are stopped and
 // their files removed, and withservices ends with the command's exit code.
 //
+// With -durable, Postgres keeps its files on the disk of the temporary folder
+// and syncs every commit, as in production: for benchmarks.
+//
 // A server that is not installed is installed where that can be done without
 // asking: as root on Debian and its kin. Otherwise withservices says loudly
 // that it is missing and runs the command all the same, whose tests then skip;

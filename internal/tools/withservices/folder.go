@@ -60,7 +60,7 @@ func (a account) attributes() *syscall.SysProcAttr {
 
 // newFolder makes a folder that only the owner may enter.
 func newFolder(owner account) (folder, error) {
-	path, err := os.MkdirTemp(folderBase(), folderPrefix+strconv.Itoa(os.Getpid())+"-")
+	path, err := os.MkdirTemp(serverFolders(), folderPrefix+strconv.Itoa(os.Getpid())+"-")
 	if err != nil {
 		return folder{}, fmt.Errorf("make a folder for a server: %w", err)
 	}

@@ -21,6 +21,17 @@ const (
 // servers once it has acted on them.
 var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
+// durable is whether Postgres is to survive a crash, as benchmarks want it.
+var durable bool
+
+// serverFolders is where the servers' folders go.
+func serverFolders() string {
+	if durable {
+		return os.TempDir() // folderBase may be memory
+	}
+	return folderBase()
+}
+
 func main() {
 	// The kernel ends the servers when the thread that started them ends
 	// (see dieWithParent): so this one must stay for as long as we do.
@@ -36,6 +47,9 @@ func main() {
 // run starts what is missing, runs the command, and stops what it started:
 // also when it panics, since the stopping is deferred.
 func run(args []string) (int, error) {
+	if len(args) > 0 && args[0] == "-durable" {
+		durable, args = true, args[1:]
+	}
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
@@ -46,7 +60,7 @@ func run(args []string) (int, error) {
 	ctx, release := signal.NotifyContext(context.Background(), forwarded...)
 	defer release()
 
-	removeLeftovers(folderBase())
+	removeLeftovers(serverFolders())
 	var servers running
 	defer func() { servers.stop() }()
 	if err := servers.start(ctx, wanted(os.Getenv)); err != nil {

@@ -79,21 +79,23 @@ func clusterIn(f folder) string { return filepath.Join(f.path, "cluster") }
 
 func postgresArgs(f folder, port int) []string {
 	args := []string{"-D", clusterIn(f), "-p", strconv.Itoa(port)}
-	for _, setting := range []string{
+	settings := []string{
 		"listen_addresses=127.0.0.1",
 		"unix_socket_directories=",
 		"max_connections=300", // many packages and tests at once
-		// Nothing here outlives the tests, so nothing need survive a crash.
-		"fsync=off",
-		"full_page_writes=off",
-		"wal_level=minimal",
-		"max_wal_senders=0",
-		"max_wal_size=256MB",
 		// Its shared memory goes with the folder, however the server ends.
 		"dynamic_shared_memory_type=mmap",
 		"timezone=UTC",
 		"log_timezone=UTC",
-	} {
+	}
+	if durable {
+		settings = append(settings, "shared_buffers=1GB", "max_wal_size=4GB")
+	} else {
+		// Nothing here outlives the tests, so nothing need survive a crash.
+		settings = append(settings, "fsync=off", "full_page_writes=off",
+			"wal_level=minimal", "max_wal_senders=0", "max_wal_size=256MB")
+	}
+	for _, setting := range settings {
 		args = append(args, "-c", setting)
 	}
 	return args
