@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -121,6 +122,9 @@ func pages[E any](limit int, fetch func(size uint32, token string) (page []E, ne
 		page, token, err := fetch(uint32(size), next)
 		if err != nil {
 			return nil, "", err
+		}
+		if token != "" && token == next {
+			return nil, "", errors.New("the server answers every page with the same next_page_token; ask for fewer with --limit")
 		}
 		all, next = append(all, page...), token
 		if next == "" || (limit > 0 && len(all) >= limit) {

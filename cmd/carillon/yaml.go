@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -87,6 +88,10 @@ func (c *yamlConverter) mapping(n *yaml.Node, depth int) error {
 }
 
 func (c *yamlConverter) scalar(n *yaml.Node) error {
+	if n.Style == 0 && jsonNumber(n.Value) { // plain; YAML takes 1E400 for text
+		c.out.WriteString(n.Value)
+		return nil
+	}
 	switch n.ShortTag() {
 	case "!!null":
 		c.out.WriteString("null")
@@ -104,12 +109,12 @@ func (c *yamlConverter) scalar(n *yaml.Node) error {
 	return nil
 }
 
-// number keeps the digits where they are JSON too; 0x1F and 1_000 are not.
+func jsonNumber(s string) bool {
+	return s != "" && strings.IndexByte("-0123456789", s[0]) >= 0 && json.Valid([]byte(s))
+}
+
+// number writes what is a number to YAML alone: 0x1F, 1_000.
 func (c *yamlConverter) number(n *yaml.Node) error {
-	if json.Valid([]byte(n.Value)) {
-		c.out.WriteString(n.Value)
-		return nil
-	}
 	var value any
 	if err := n.Decode(&value); err != nil {
 		return err
@@ -127,31 +132,54 @@ func (c *yamlConverter) text(s string) {
 	c.out.Write(text)
 }
 
-// yamlFromJSON is the other way. JSON is YAML already; only the style changes.
+// yamlFromJSON is the other way. It too goes by tokens, for order and digits.
 func yamlFromJSON(text []byte) ([]byte, error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	document, err := yamlNode(decoder)
+	if err != nil {
 		return nil, err
 	}
-	unfold(&document)
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(&document); err != nil {
+	if err := encoder.Encode(document); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), encoder.Close()
 }
 
-// unfold takes the braces away, and the quotes of what reads as text without.
-func unfold(n *yaml.Node) {
-	if n.Kind != yaml.ScalarNode && len(n.Content) > 0 {
-		n.Style &^= yaml.FlowStyle
+func yamlNode(decoder *json.Decoder) (*yaml.Node, error) {
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, err
 	}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
-		n.Style = 0 // the encoder quotes what would be read as something else
+	switch value := token.(type) {
+	case json.Delim:
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		if value == '[' {
+			n.Kind = yaml.SequenceNode
+		}
+		for decoder.More() { // of an object, names and values in turn
+			below, err := yamlNode(decoder)
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, below)
+		}
+		_, err := decoder.Token()
+		return n, err
+	case string:
+		n := &yaml.Node{}
+		n.SetString(value) // quoted where it would read as something else
+		if jsonNumber(value) || strings.ContainsAny(value, "\n\r\u0085\u2028\u2029") {
+			n.Style = yaml.DoubleQuotedStyle // and a block would bend some line ends
+		}
+		return n, nil
+	case json.Number:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: value.String()}, nil
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.FormatBool(value)}, nil
 	}
-	for _, below := range n.Content {
-		unfold(below)
-	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: "null"}, nil
 }

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func TestKeysMayBeShortened(t *testing.T) {
+	planned := strings.Repeat("c", 64)
+	for _, tt := range []struct {
+		name, key string
+		wantKey   string // of the call; empty = there is none
+		code      int
+		errs      string
+	}{
+		{name: "as tables show it", key: keyA[:12], wantKey: keyA},
+		{name: "of a planned run", key: planned[:12], wantKey: planned},
+		{name: "whole", key: keyB, wantKey: keyB},
+		{name: "not a key at all is for the server to refuse", key: "nightly!", wantKey: "nightly!"},
+		{name: "of two runs", key: keyA[:8], code: exitFailed, errs: "2 runs have a key that begins with 5f0c5a3d; give more digits"},
+		{name: "of none", key: "dddddddd", code: exitNotFound, errs: "none of the newest 1000 runs has a key that begins with dddddddd"},
+		{name: "too short", key: keyA[:7], code: exitFailed, errs: "has 7 digits; give all 64, or at least the first 8"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := answering(t)
+			f.answers["ListRuns"] = func(m proto.Message) (proto.Message, error) {
+				if len(m.(*carillonv1.ListRunsRequest).GetStatus()) > 0 {
+					return &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{{IdempotencyKey: planned}, {IdempotencyKey: keyA}}}, nil
+				}
+				return &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{{IdempotencyKey: keyA}, {IdempotencyKey: keyB}}}, nil
+			}
+			got := f.run(t, "run", "get", tt.key)
+			if got.code != tt.code || !strings.Contains(got.errs, tt.errs) {
+				t.Fatalf("exit %d: %s", got.code, got.errs)
+			}
+			asked := ""
+			for _, req := range f.requests() {
+				if get, ok := req.(*carillonv1.GetRunRequest); ok {
+					asked = get.GetIdempotencyKey()
+				}
+			}
+			if asked != tt.wantKey {
+				t.Errorf("asked for %q, want %q", asked, tt.wantKey)
+			}
+		})
+	}
+}
+
+func TestWaitingForARun(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		end  *carillonv1.Run
+		code int
+		errs string
+	}{
+		{
+			name: "that succeeds", args: []string{"schedule", "trigger", "nightly", "--wait"},
+			end: &carillonv1.Run{IdempotencyKey: keyA, Status: "SUCCESS"},
+		},
+		{
+			name: "that fails", args: []string{"schedule", "trigger", "nightly", "--wait"},
+			end:  &carillonv1.Run{IdempotencyKey: keyA, Status: "FAILED", Reason: "workflow_failed", ErrorMessage: "exit 3"},
+			code: exitFailed, errs: "carillon: run 5f0c5a3d9b1e ended FAILED (workflow_failed): exit 3\n",
+		},
+		{
+			name: "that is cancelled, after a retry", args: []string{"run", "retry", keyB, "--wait"},
+			end:  &carillonv1.Run{IdempotencyKey: keyA, Status: "CANCELLED", Reason: "cancelled"},
+			code: exitFailed, errs: "carillon: run 5f0c5a3d9b1e ended CANCELLED (cancelled)\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(t)
+			begun := &carillonv1.Run{IdempotencyKey: keyA, Status: "PLANNED"}
+			f.always("TriggerSchedule", &carillonv1.TriggerScheduleResponse{Run: begun})
+			f.always("RetryRun", &carillonv1.RetryRunResponse{Run: begun})
+			asked := 0
+			f.answers["GetRun"] = func(proto.Message) (proto.Message, error) {
+				switch asked++; asked {
+				case 1:
+					return &carillonv1.GetRunResponse{Run: begun}, nil
+				case 2: // a deploy: the wait goes on
+					return nil, status.Error(codes.Unavailable, "going down")
+				}
+				return &carillonv1.GetRunResponse{Run: tt.end}, nil
+			}
+			got := f.run(t, tt.args...)
+			if got.code != tt.code || got.errs != tt.errs || !strings.Contains(got.out, tt.end.GetStatus()) {
+				t.Errorf("exit %d\n%s%s", got.code, got.out, got.errs)
+			}
+			if asked != 3 {
+				t.Errorf("asked %d times", asked)
+			}
+		})
+	}
+	t.Run("that is lost", func(t *testing.T) {
+		f := answering(t)
+		f.always("TriggerSchedule", &carillonv1.TriggerScheduleResponse{Run: &carillonv1.Run{IdempotencyKey: keyA, Status: "PLANNED"}})
+		f.refuses("GetRun", status.Error(codes.NotFound, "not found: no such run"))
+		if got := f.run(t, "schedule", "trigger", "nightly", "--wait"); got.code != exitNotFound {
+			t.Errorf("exit %d: %s", got.code, got.errs)
+		}
+	})
+}
+
+func TestDeploy(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "b.json"), `{"workflow_id":"b","version":2}`)
+	writeFile(t, filepath.Join(dir, "a.json"), `{"workflow_id":"a","version":1}`)
+	writeFile(t, filepath.Join(dir, "c.json"), `{"workflow_id":"c","version":1}`)
+	writeFile(t, filepath.Join(dir, "notes.txt"), `not a workflow`)
+	nameless := filepath.Join(t.TempDir(), "nameless.json")
+	writeFile(t, nameless, `{"version":2}`)
+
+	deploying := func(t *testing.T) *fake {
+		f := newFake(t)
+		f.answers["DeployWorkflow"] = func(m proto.Message) (proto.Message, error) {
+			switch req := m.(*carillonv1.DeployWorkflowRequest); req.GetWorkflowId() {
+			case "a":
+				return &carillonv1.DeployWorkflowResponse{Schedules: []*carillonv1.DeployedSchedule{
+					{ScheduleId: "a.nightly", Created: true, NextRunAt: at("2026-03-09T02:30:00Z")},
+					{ScheduleId: "a.hourly", Changed: true},
+					{ScheduleId: "a.2"},
+				}}, nil
+			case "b":
+				return nil, status.Error(codes.AlreadyExists, "already exists: version 2 of b holds another DAG")
+			}
+			return &carillonv1.DeployWorkflowResponse{}, nil
+		}
+		return f
+	}
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		errs string
+	}{
+		{name: "deploy_folder", args: []string{"-f", dir}, code: exitFailed, errs: "carillon: " + filepath.Join(dir, "b.json") + ": already exists: version 2 of b holds another DAG\n"},
+		{name: "deploy_files", args: []string{"-f", filepath.Join(dir, "a.json"), filepath.Join(dir, "c.json")}},
+		{name: "deploy_json", args: []string{"-f", filepath.Join(dir, "a.json"), filepath.Join(dir, "c.json"), "-o", "json"}},
+		{name: "deploy_nothing", args: []string{"-f", nameless}, code: exitFailed, errs: "carillon: " + nameless + ": the DAG does not name its workflow_id and version\n"},
+		{name: "deploy_two_errors", args: []string{"-f", nameless, filepath.Join(dir, "b.json")}, code: exitFailed, errs: "carillon: " + nameless +
+			": the DAG does not name its workflow_id and version\ncarillon: " + filepath.Join(dir, "b.json") + ": already exists: version 2 of b holds another DAG\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := deploying(t).run(t, append([]string{"workflow", "deploy", "--user", "ada"}, tt.args...)...)
+			if got.code != tt.code || got.errs != tt.errs {
+				t.Errorf("exit %d: %s", got.code, got.errs)
+			}
+			golden(t, tt.name, got.out)
+		})
+	}
+	t.Run("a folder without a workflow", func(t *testing.T) {
+		empty := t.TempDir()
+		if got := deploying(t).run(t, "workflow", "deploy", "--user", "ada", "-f", empty); got.code != exitFailed || !strings.Contains(got.errs, "there is no *.json in the folder") {
+			t.Errorf("exit %d: %s", got.code, got.errs)
+		}
+	})
+}
