@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,7 +16,9 @@ import (
 	"github.com/carillon/carillon/launcher/executor/local"
 )
 
-const crashScript = "echo effect >> effects; echo $$ > pid; sleep 600; echo late >> effects"
+// The commands of the run that is killed: a shell, what it waits for, and one
+// that has made a session of its own.
+const crashScript = "echo effect >> effects; setsid sleep 600 & echo $! > daemon; sleep 600 & echo $! > child; echo $$ > pid; wait; echo late >> effects"
 
 // serveUntilKilled is the process that crash tests kill: one run has begun,
 // one waits.
@@ -62,6 +66,14 @@ func TestAKillLosesNoKeyAndRunsNoneTwice(t *testing.T) {
 	}
 	if r := s.end(t, waiting.Key); r.status != schedule.StatusSuccess {
 		t.Errorf("reported %+v, want SUCCESS", r)
+	}
+	awaitGone(t, strings.TrimSpace(read(t, s.work("child"))))
+	daemon, err := strconv.Atoi(strings.TrimSpace(read(t, s.work("daemon"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(daemon, syscall.SIGKILL); err != nil {
+		t.Errorf("what made a session of its own is gone: %v", err)
 	}
 	if got := read(t, s.work("effects")); got != "effect\nsecond\n" {
 		t.Errorf("effects: %q, want each once", got)

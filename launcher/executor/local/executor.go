@@ -209,10 +209,12 @@ func (e *Executor) earlier(key schedule.Key) (*Result, error) {
 	if err != nil || known != nil {
 		return known, err
 	}
-	begun, err := e.files.begun(key)
+	begun, session, err := e.files.begun(key)
 	if err != nil || !begun {
 		return nil, err
 	}
+	// Once it counts as ended the next run may begin: nothing of it may be left.
+	endLeftovers(key.String(), session)
 	// Its call may be gone; then its workflow is not known any more.
 	call, err := e.files.loadAccepted(key)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

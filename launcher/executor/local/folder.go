@@ -95,6 +95,9 @@ func (f folders) loadAccepted(key schedule.Key) (accepted, error) {
 	return a, nil
 }
 
+// markerForm is what a marker says, for people and for endLeftovers.
+const markerForm = "%s pid %d session %d\n"
+
 // begin makes the run's folder and its marker. fs.ErrExist: it has begun
 // before, in this process or in one that has ended, and must not begin again.
 func (f folders) begin(key schedule.Key, now time.Time) error {
@@ -108,7 +111,7 @@ func (f folders) begin(key schedule.Key, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("mark the run as begun: %w", err)
 	}
-	_, err = fmt.Fprintf(marker, "%s pid %d\n", now.UTC().Format(time.RFC3339Nano), os.Getpid())
+	_, err = fmt.Fprintf(marker, markerForm, now.UTC().Format(time.RFC3339Nano), os.Getpid(), ownSession())
 	err = errors.Join(err, marker.Sync(), marker.Close())
 	// The marker counts only once every folder on the way to it is durable too.
 	for d := dir; err == nil && len(d) >= len(f.runs); d = filepath.Dir(d) {
@@ -120,16 +123,21 @@ func (f folders) begin(key schedule.Key, now time.Time) error {
 	return nil
 }
 
-// begun reports whether the marker is there.
-func (f folders) begun(key schedule.Key) (bool, error) {
-	switch _, err := os.Stat(filepath.Join(f.run(key), "started")); {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	default:
-		return false, fmt.Errorf("look for the run's marker: %w", err)
+// begun reports whether the marker is there, and in which session (of Unix) the
+// run began.
+func (f folders) begun(key schedule.Key) (yes bool, session int, err error) {
+	content, err := os.ReadFile(filepath.Join(f.run(key), "started"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, 0, nil
 	}
+	if err != nil {
+		return false, 0, fmt.Errorf("look for the run's marker: %w", err)
+	}
+	var at string
+	var pid int
+	// A marker that a crash left empty is one all the same.
+	_, _ = fmt.Sscanf(string(content), markerForm, &at, &pid, &session)
+	return true, session, nil
 }
 
 // finish makes the result durable.

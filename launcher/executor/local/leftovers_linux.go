@@ -1,0 +1,48 @@
+package local
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// endLeftovers kills what a run has left behind whose Carillon was killed: the
+// kernel has ended the commands themselves (see ownGroup), but not what they
+// had started. They are known by the key in their environment. What has made
+// a session of its own was meant to live on.
+func endLeftovers(key string, session int) {
+	if session == 0 {
+		return
+	}
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		environ, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(append([]byte{0}, environ...), []byte("\x00CARILLON_KEY="+key+"\x00")) {
+			continue
+		}
+		dir := filepath.Dir(path)
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err == nil && pid != os.Getpid() && sessionOf(dir) == session {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+func ownSession() int { return sessionOf("/proc/self") }
+
+// sessionOf reads a process's session from its stat file; 0: unknown.
+func sessionOf(dir string) int {
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return 0
+	}
+	// "pid (name) state ppid pgrp session …": the name may hold anything.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 4 {
+		return 0
+	}
+	session, _ := strconv.Atoi(string(fields[3]))
+	return session
+}
