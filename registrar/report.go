@@ -73,9 +73,8 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 	}
 	settle := &schedule.Settlement{Key: run.Key, To: in.Status, RunID: in.RunID}
 	if run.LaunchedAt.IsZero() {
-		// The report has overtaken the launch's answer, or that got lost. The
-		// claim is the last instant of which we know that it was before the call.
-		settle.LaunchedAt = run.ClaimedAt
+		// The report has overtaken the launch's answer, or that got lost.
+		settle.LaunchedAt = run.NotLaunchedBefore()
 	}
 	if in.Status == schedule.StatusStarted {
 		if run.StartedAt.IsZero() {

@@ -52,8 +52,8 @@ func settlement(l *schedule.Launch, reply schedule.StartReply, cancelled schedul
 	}
 	if s.LaunchedAt.IsZero() && (o.OK() || o.Reason == schedule.ReasonWorkflowFailed) {
 		// An earlier delivery was answered, and nobody is left who knows when it
-		// was sent. The claim is the last instant before.
-		s.LaunchedAt = l.Run.ClaimedAt
+		// was sent.
+		s.LaunchedAt = l.Run.NotLaunchedBefore()
 	}
 	if !o.Status.Terminal() {
 		s.TimeoutAt = now.Add(l.Definition.RunTimeout()) // counts from acceptance

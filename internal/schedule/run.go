@@ -65,6 +65,16 @@ func (r *Run) Late(now time.Time) time.Duration {
 	return now.Sub(due)
 }
 
+// NotLaunchedBefore is the last instant of which the ledger knows that it was
+// before the call of a claimed run: its claim, or, where it was armed ahead,
+// its fire_at, for the launcher holds it until then.
+func (r *Run) NotLaunchedBefore() time.Time {
+	if r.FireAt.After(r.ClaimedAt) {
+		return r.FireAt
+	}
+	return r.ClaimedAt
+}
+
 // Missable reports whether the run can still be judged missed: a slot that
 // nobody has looked at in time.
 func (r *Run) Missable() bool {
