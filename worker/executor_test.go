@@ -118,3 +118,10 @@ func (e *executor) calls(scheduleID string) []called {
 	}
 	return out
 }
+
+// knows makes the executor answer by key from now on.
+func (e *executor) knows(o schedule.Outcome) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ask = func(schedule.Key) (schedule.Outcome, error) { return o, nil }
+}
