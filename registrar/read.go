@@ -2,6 +2,7 @@ package registrar
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/carillon/carillon/internal/plan"
@@ -65,9 +66,10 @@ func (r *Registrar) List(ctx context.Context, f schedule.ScheduleFilter) ([]View
 	return out, nil
 }
 
-// Events answers a schedule's log, newest first, also after its deletion.
+// Events answers a schedule's log, newest first, also after its deletion, and
+// also where its row cannot be read: the log then says so.
 func (r *Registrar) Events(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
-	if _, err := r.schedules.GetSchedule(ctx, scheduleID); err != nil {
+	if _, err := r.schedules.GetSchedule(ctx, scheduleID); errors.Is(err, schedule.ErrNotFound) {
 		return nil, err
 	}
 	return r.schedules.ListEvents(ctx, scheduleID, beforeID, limit)
