@@ -35,7 +35,9 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	if err != nil {
 		return refuse(schedule.ReasonLaunchRefused, "invalid_input", err.Error()), nil
 	}
-	if err := l.waitUntil(ctx, req.FireAt); err != nil {
+	// What was handed over early is checked and recorded ahead of fire_at, while
+	// there is time for it, but so late that the check is still good at fire_at.
+	if err := l.waitUntil(ctx, req.FireAt.Add(-checkLife/2)); err != nil {
 		return schedule.StartReply{}, err
 	}
 	s := &start{Launcher: l, req: req, hash: hash}
@@ -56,7 +58,13 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 		case schedule.Busy:
 			return schedule.StartReply{}, ErrBusy
 		default:
-			return s.withheld(ctx, b)
+			if !s.now().Before(req.FireAt) {
+				return s.withheld(ctx, b)
+			}
+			// What a check says ahead of fire_at is not final: look again then.
+			if err := l.waitUntil(ctx, req.FireAt); err != nil {
+				return schedule.StartReply{}, err
+			}
 		}
 	}
 	return schedule.StartReply{}, fmt.Errorf("%w: the check of pause and cancel was too old %d times", ErrWithheld, renewals)
@@ -143,7 +151,7 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 		return reply, true, err
 	}
 	switch {
-	case ctx.Err() != nil:
+	case s.waitUntil(ctx, s.req.FireAt) != nil:
 		s.release(ctx, s.req.Key, b.Sent)
 		return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
 	case s.now().Sub(b.checkedAt) > checkLife:
