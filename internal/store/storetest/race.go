@@ -20,6 +20,7 @@ var races = []check{
 	{"of many who create one schedule exactly one sees none", raceCreations},
 	{"changes of many schedules in any order lose nothing and do not lock up", raceChanges},
 	{"two planners plan each slot once", racePlanners},
+	{"an edit that keeps the cursor never sets it back, nor last_run_at", raceEditAndProgress},
 	{"an edit and a plan that race leave only rows of the edit's revision", raceEditAndPlan},
 }
 

@@ -8,13 +8,14 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// racePauseAndClaim pauses schedules while a worker claims their slots.
+// racePauseAndClaim pauses schedules while two workers claim their slots one by
+// one: in the midst of it, once the first has been claimed.
 func racePauseAndClaim(r *rig) {
 	r.lead()
-	for round := range 10 {
+	for round := range 15 {
 		s := r.create(fmt.Sprint("raced-", round))
 		var rows []schedule.Run
-		for i := range 8 {
+		for i := range 12 {
 			rows = append(rows, r.due(s, i))
 		}
 		r.add(rows...)
@@ -23,38 +24,51 @@ func racePauseAndClaim(r *rig) {
 		pause := schedule.Change{Row: &paused, DropPlannedAfter: r.now}
 		pause.EndDue.To, pause.EndDue.Reason = schedule.StatusSkipped, schedule.ReasonPaused
 		var acknowledged atomic.Bool
-		r.crowd(2, func(i int) {
+		begun := make(chan struct{}, 2)
+		r.crowd(3, func(i int) {
 			if i == 0 {
+				<-begun
 				if err := r.tryChange(schedule.ChangeRequest{}, pause); err != nil {
 					r.Errorf("pause: %v", err)
 				}
 				acknowledged.Store(true)
 				return
 			}
-			for range 10 {
+			for j := range 8 {
 				late := acknowledged.Load() // before the claim begins
-				req := r.claimRequest()
-				req.Limit = 1
-				result, err := r.Claim(r.ctx, req, judge)
-				if err != nil {
-					r.Errorf("claim: %v", err)
-				}
-				if late && len(result.Launches) > 0 {
+				if launches := r.claimOne(); late && launches > 0 {
 					r.Errorf("a slot is launched after its schedule's pause has returned")
+				}
+				if j == 0 {
+					begun <- struct{}{}
 				}
 			}
 		})
-		launched := 0
-		for _, run := range rows {
-			switch got := r.ledger(run.Key); {
-			case got.Status == schedule.StatusLaunching:
-				launched++
-			case got.Status == schedule.StatusSkipped && got.Reason == schedule.ReasonPaused:
-			default:
-				r.Fatalf("a slot is launched or SKIPPED(paused), got %s(%s)", got.Status, got.Reason)
-			}
-		}
+		r.launchedOrPaused(rows)
 		r.settleEverything()
+	}
+}
+
+// claimOne claims at most one run and says how many that were.
+func (r *rig) claimOne() int {
+	req := r.claimRequest()
+	req.Limit = 1
+	result, err := r.Claim(r.ctx, req, judge)
+	if err != nil {
+		r.Errorf("claim: %v", err)
+	}
+	return len(result.Launches)
+}
+
+func (r *rig) launchedOrPaused(rows []schedule.Run) {
+	r.Helper()
+	for _, run := range rows {
+		switch got := r.ledger(run.Key); {
+		case got.Status == schedule.StatusLaunching && got.Deliveries == 1 && got.Reason == schedule.ReasonNone:
+		case got.Status == schedule.StatusSkipped && got.Reason == schedule.ReasonPaused && got.Deliveries == 0:
+		default:
+			r.Fatalf("a slot is launched once or SKIPPED(paused), got %s(%s) after %d deliveries", got.Status, got.Reason, got.Deliveries)
+		}
 	}
 }
 

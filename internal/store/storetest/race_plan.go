@@ -84,6 +84,49 @@ func raceEditAndPlan(r *rig) {
 	r.hold(got.NextRunAt.Equal(r.at(time.Duration(len(rows)+1)*time.Second)), "the cursor stands past the last row, got %s after %d rows", got.NextRunAt, len(rows))
 }
 
+// raceEditAndProgress edits what is the user's, while the worker moves what is
+// its own in the same row: an edit that had not locked what it has read would
+// write the worker's part as it was.
+func raceEditAndProgress(r *rig) {
+	r.lead()
+	s := r.create("edited", planAt(r.at(time.Second)))
+	const steps = 25
+	var runs []schedule.Run
+	for i := range steps {
+		runs = append(runs, r.bring(r.manual(s, fmt.Sprint(i), r.at(time.Duration(i-steps)*time.Second)), schedule.StatusLaunching))
+	}
+	r.crowd(3, func(i int) {
+		for step := range steps {
+			var err error
+			switch i {
+			case 0:
+				err = r.ChangeSchedules(r.ctx, schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}}, func(in []schedule.ChangeInput) ([]schedule.Change, error) {
+					next := *in[0].Schedule
+					next.Priority++
+					return []schedule.Change{{ScheduleID: s.ScheduleID, Row: &next, Now: r.now}}, nil
+				})
+			case 1:
+				_, err = r.Plan(r.ctx, r.planRequest(), func(c []schedule.PlanCandidate) []schedule.PlanDecision { return r.step(c, r.at(time.Hour)) })
+			case 2:
+				_, err = r.Settle(r.ctx, r.term, r.now, []schedule.Settlement{{Key: runs[step].Key, To: schedule.StatusSuccess, LaunchedAt: r.now}})
+			}
+			if err != nil {
+				r.Errorf("step %d of %d: %v", step, i, err)
+			}
+		}
+	})
+	got := r.row(s)
+	r.hold(got.Priority == steps, "no edit is lost, %d, got %d", steps, got.Priority)
+	r.hold(got.LastRunAt.Equal(runs[steps-1].RunAt), "last_run_at is the newest run's, %s, got %s", runs[steps-1].RunAt, got.LastRunAt)
+	planned := 0
+	for _, run := range r.runsOf(s) {
+		if run.Trigger == schedule.TriggerSchedule {
+			planned++
+		}
+	}
+	r.hold(got.NextRunAt.Equal(r.at(time.Duration(planned+1)*time.Second)), "the cursor stands past the last of %d rows, got %s", planned, got.NextRunAt)
+}
+
 // edit makes a new revision, takes back the plan and sets the cursor after now.
 func (r *rig) edit(scheduleID string) {
 	err := r.ChangeSchedules(r.ctx, schedule.ChangeRequest{ScheduleIDs: []string{scheduleID}}, func(in []schedule.ChangeInput) ([]schedule.Change, error) {
