@@ -179,3 +179,14 @@ func bomb() string {
 	}
 	return out.String()
 }
+
+func TestWorkflowWithoutAVersionIsNotFound(t *testing.T) {
+	f := newFake(t)
+	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{})
+	for _, command := range []string{"get", "list"} {
+		got := f.run(t, "workflow", command, "nope")
+		if want := "carillon: there is no version of a workflow \"nope\"\n"; got.code != exitNotFound || got.errs != want {
+			t.Errorf("%s: exit %d: %s", command, got.code, got.errs)
+		}
+	}
+}

@@ -29,7 +29,7 @@ func answering(t *testing.T) *fake {
 	f.always("ListRevisions", &carillonv1.ListRevisionsResponse{})
 	f.always("PutWorkflowVersion", &carillonv1.PutWorkflowVersionResponse{})
 	f.always("GetWorkflowVersion", &carillonv1.GetWorkflowVersionResponse{WorkflowVersion: &carillonv1.WorkflowVersion{Dag: []byte("{}")}})
-	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{})
+	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: []*carillonv1.WorkflowVersion{{WorkflowId: "report", Version: 3}}})
 	f.always("DeployWorkflow", &carillonv1.DeployWorkflowResponse{})
 	f.always("GetRun", &carillonv1.GetRunResponse{Run: run})
 	f.always("ListRuns", &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{run}})

@@ -67,6 +67,10 @@ func (p *page) run(r *carillonv1.Run) {
 	if r.GetAttempt() > 1 {
 		attempt = fmt.Sprint(r.GetAttempt())
 	}
+	timeout := r.GetTimeoutAt()
+	if r.GetCompletedAt() != nil {
+		timeout = nil // it has none any more
+	}
 	failed := r.GetErrorCode()
 	if r.GetErrorMessage() != "" {
 		failed += ": " + r.GetErrorMessage()
@@ -90,7 +94,7 @@ func (p *page) run(r *carillonv1.Run) {
 		[2]string{"started", p.when(r.GetStartedAt())},
 		[2]string{"cancel asked", p.when(r.GetCancelRequestedAt())},
 		[2]string{"completed", p.when(r.GetCompletedAt())},
-		[2]string{"times out", p.when(r.GetTimeoutAt())},
+		[2]string{"times out", p.when(timeout)},
 		[2]string{"run id", r.GetRunId()},
 		[2]string{"trace id", r.GetTraceId()},
 		[2]string{"updated", p.when(r.GetUpdatedAt())},

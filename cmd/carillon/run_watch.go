@@ -66,7 +66,7 @@ func (c *client) change(change *carillonv1.WatchRunsResponse) error {
 		return err
 	}
 	r := change.GetRun()
-	status := fmt.Sprintf("%-20s", legible(outcome(r)))
+	status := fmt.Sprintf("%-27s", legible(outcome(r)))
 	if c.color {
 		status = coloured(status)
 	}

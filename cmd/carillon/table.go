@@ -118,7 +118,7 @@ var magnitudes = []humanize.RelTimeMagnitude{
 
 // ago is "in 3m", "2h ago" or "now".
 func (p *page) ago(t time.Time) string {
-	span := humanize.CustomRelTime(p.now, t, "", "", magnitudes)
+	span := humanize.CustomRelTime(p.now, p.now.Add(rounded(t.Sub(p.now))), "", "", magnitudes)
 	switch {
 	case span == "now":
 		return span
@@ -126,6 +126,22 @@ func (p *page) ago(t time.Time) string {
 		return "in " + span
 	}
 	return span + " ago"
+}
+
+// rounded is d in whole units of what ago shows: an end two hours ahead is in
+// 2h, also when it is asked for a moment later.
+func rounded(d time.Duration) time.Duration {
+	switch distance := d.Abs(); {
+	case distance < time.Second:
+		return d
+	case distance < time.Minute:
+		return d.Round(time.Second)
+	case distance < time.Hour:
+		return d.Round(time.Minute)
+	case distance < 2*day:
+		return d.Round(time.Hour)
+	}
+	return d.Round(day)
 }
 
 // when is an instant with its distance from now; empty without one.
@@ -137,7 +153,12 @@ func (p *page) when(at *timestamppb.Timestamp) string {
 }
 
 // stamp is RFC 3339 in UTC, with milliseconds where there are any.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999Z07:00") }
+func stamp(t time.Time) string {
+	if t.Truncate(time.Millisecond).Equal(t.Truncate(time.Second)) {
+		return t.UTC().Format(time.RFC3339)
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
 
 // span is a duration without its idle units: 1h, not 1h0m0s.
 func span(milliseconds uint32) string {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
 
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -144,6 +145,9 @@ func (c *client) versions(ctx context.Context, l *link, workflow string, limit i
 	})
 	if err != nil {
 		return err
+	}
+	if len(found) == 0 { // a workflow is no more than its versions
+		return &callError{code: codes.NotFound, err: fmt.Errorf("there is no version of a workflow %q", workflow)}
 	}
 	return c.show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *page) {
 		rows := make([][]string, len(found))
