@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,11 +43,12 @@ func (c *cli) report(err error) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintln(c.errs, "carillon: "+explained(err))
+	message := "carillon: " + explained(err) + "\n"
 	var mistaken *usageError
 	if errors.As(err, &mistaken) {
-		fmt.Fprintf(c.errs, "see: %s --help\n", mistaken.command)
+		message += "see: " + mistaken.command + " --help\n"
 	}
+	_, _ = io.WriteString(c.errs, message) // the exit code still says it
 	return exitCode(err)
 }
 

@@ -101,7 +101,9 @@ func TestServerThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := lis.Addr().String()
-	lis.Close()
+	if err := lis.Close(); err != nil {
+		t.Fatal(err)
+	}
 	for _, args := range [][]string{{"schedule", "list"}, {"run", "watch"}, {"preview", "--schedule", "x"}} {
 		got := execute(t, surroundings{}, append(args, "--server", address)...)
 		want := "carillon: no server answers at " + address + " (connect: connection refused); start one with `carillon dev`, or name another with --server or CARILLON_SERVER\n"

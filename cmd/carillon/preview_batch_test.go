@@ -184,7 +184,9 @@ func TestBatchAnswersACoProcessLineByLine(t *testing.T) {
 			}
 		}
 	}
-	questions.Close()
+	if err := questions.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if rest, err := io.ReadAll(lines); len(rest) > 0 {
 		t.Errorf("more answers than lines: %q, %v", rest, err)
 	}
