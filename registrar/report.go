@@ -87,6 +87,9 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 	settle.ErrorCode, settle.ErrorMessage = in.ErrorCode, in.ErrorMessage
 	if in.Status == schedule.StatusFailed {
 		settle.Reason = schedule.ReasonWorkflowFailed
+		if in.ErrorCode == string(schedule.ReasonLost) { // an executor in this process says so of what it lost
+			settle.Reason = schedule.ReasonLost
+		}
 	}
 	asked := !run.CancelRequestedAt.IsZero()
 	if asked && (run.CancelReason == schedule.ReasonReplaced || in.Status == schedule.StatusFailed) {

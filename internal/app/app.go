@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/carillon/carillon/launcher"
@@ -51,7 +52,7 @@ type App struct {
 	conn     *grpc.ClientConn
 	httpLis  net.Listener
 	grpcLis  net.Listener
-	skew     atomic.Int64 // database clock − this machine's, in nanoseconds, as last measured
+	skew     atomic.Int64 // this machine's clock − the database's, in nanoseconds, as last measured
 }
 
 type closer interface{ Close() error }
@@ -134,7 +135,9 @@ func (a *App) publicURL() string {
 }
 
 func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withReflection bool) error {
-	a.grpc = grpc.NewServer(registrarapi.ServerOptions(a.log)...)
+	a.grpc = grpc.NewServer(append(registrarapi.ServerOptions(a.log),
+		// Clients may ask often whether we still live; ours do every 30 s.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))...)
 	if a.cfg.Has("registrar") {
 		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Runs: reg, Now: a.store.Now})
 	}

@@ -24,7 +24,7 @@ func newExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slo
 	case "local":
 		return newLocalExecutor(cfg, baseURL, reports, log)
 	case "grpc":
-		e, err := grpcexecutor.New(grpcexecutor.Config{Target: cfg.ExecutorURL, Token: cfg.ExecutorToken})
+		e, err := grpcexecutor.New(grpcexecutor.Config{Target: cfg.ExecutorURL, Token: cfg.ExecutorToken, Timeout: ms(cfg.ExecutorTimeoutMS)})
 		if err != nil {
 			return nil, err
 		}

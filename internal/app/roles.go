@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/launcher"
 	launcherclient "github.com/carillon/carillon/launcher/client"
 	"github.com/carillon/carillon/launcher/workflow"
@@ -114,8 +113,10 @@ func (a *App) lock() leader.Lock {
 	return solo.New(a.cfg.sqlitePath() + ".lock")
 }
 
-// clockEvery is how often the offset to the database's clock is measured.
-const clockEvery = 10 * time.Second
+// clockEvery is how often the offset to the database's clock is measured. The
+// clock of a machine that was suspended jumps, and this process' own sense of
+// time does not notice.
+const clockEvery = time.Second
 
 // How far the host's clock may be off the database's before somebody should
 // look, and before this process must not lead.
@@ -134,28 +135,36 @@ func (a *App) clockFit() error {
 	return nil
 }
 
-// watchClock measures how far this machine's clock is from the database's.
+// watchClock keeps the database's time and shows how far this machine is off.
 func (a *App) watchClock(ctx context.Context) error {
-	pg, ok := a.store.(*postgres.Store)
-	if !ok {
-		return nil // SQLite: there is only one clock
-	}
-	skewSeconds := promauto.With(a.registry).NewGauge(prometheus.GaugeOpts{
-		Name: "carillon_clock_skew_seconds", Help: "Database clock − this machine's clock.",
+	gauge := promauto.With(a.registry).NewGauge(prometheus.GaugeOpts{
+		Name: "carillon_clock_skew_seconds", Help: "This machine's clock − the database's.",
 	})
+	warned := false
+	WatchClock(ctx, a.store, func(skew time.Duration) {
+		gauge.Set(skew.Seconds())
+		a.skew.Store(int64(skew))
+		off := skew.Abs() > skewWarning
+		if off && !warned {
+			a.log.Warn("clock is off", "skew", skew, "limit", skewWarning)
+		}
+		warned = off
+	})
+	return nil
+}
+
+// WatchClock measures the database's clock every second until ctx ends, and
+// tells how far this machine's is ahead of it.
+func WatchClock(ctx context.Context, store Store, observe func(skew time.Duration)) {
 	ticker := time.NewTicker(clockEvery)
 	defer ticker.Stop()
 	for {
-		if skew, err := pg.MeasureClock(ctx); err == nil {
-			skewSeconds.Set(skew.Seconds())
-			a.skew.Store(int64(skew))
-			if skew.Abs() > skewWarning {
-				a.log.Warn("clock is off", "skew", skew, "limit", skewWarning)
-			}
+		if skew, err := store.MeasureClock(ctx); err == nil {
+			observe(skew)
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-ticker.C:
 		}
 	}

@@ -32,6 +32,7 @@ type Store interface {
 	CheckSchema(ctx context.Context) error
 	Ping(ctx context.Context) error
 	Now() time.Time
+	MeasureClock(ctx context.Context) (skew time.Duration, err error)
 	Close() error
 }
 

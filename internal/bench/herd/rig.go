@@ -74,6 +74,7 @@ func (r *rig) startWorker(ctx context.Context, lock leader.Lock, log *slog.Logge
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
 	g.Go(func() error { return w.Run(ctx) })
+	g.Go(func() error { app.WatchClock(ctx, r.store, func(time.Duration) {}); return nil })
 	r.stop = func() error { cancel(); return g.Wait() }
 }
 
