@@ -46,8 +46,12 @@ RETURNING r.idempotency_key`
 const sqlSettleRenew = `
 UPDATE schedule_runs r SET claimed_until = coalesce(u.claimed_until, r.claimed_until), updated_at = $1
 FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, claimed_until)
-WHERE r.idempotency_key = u.key AND r.status = 'LAUNCHING'
+WHERE r.idempotency_key = u.key AND r.status || '' = 'LAUNCHING'
 RETURNING r.idempotency_key`
+
+// unsent: nothing of the run ever left, and no refusal is recorded that whoever
+// sends it again will be told of.
+const unsent = `(e.idempotency_key IS NULL OR e.state = 'IN_PROGRESS' AND NOT e.sent)`
 
 // sqlSweep ends what is past its bound: by a cancel that nobody confirmed, else
 // by time. "past" finds the keys through three partial indexes; the row as it is
@@ -61,12 +65,12 @@ WITH past AS (
 	WHERE status IN ('LAUNCHING','ENQUEUED','STARTED') AND cancel_requested_at <= $2 ORDER BY cancel_requested_at LIMIT $4)
 	UNION
 	(SELECT r.idempotency_key FROM schedule_runs r LEFT JOIN execution_requests e ON e.idempotency_key = r.idempotency_key
-	WHERE r.status = 'LAUNCHING' AND r.claimed_at <= $3 AND NOT coalesce(e.sent, false) LIMIT $4)
+	WHERE r.status = 'LAUNCHING' AND r.claimed_at <= $3 AND NOT coalesce(e.sent OR e.state = 'DONE', false) LIMIT $4)
 ), locked AS (
 	SELECT r.idempotency_key, r.status AS before, CASE
 		WHEN r.cancel_requested_at <= $2 THEN coalesce(r.cancel_reason, 'cancelled')
 		WHEN r.status <> 'LAUNCHING' AND r.timeout_at <= $1 THEN 'timeout'
-		WHEN r.status = 'LAUNCHING' AND r.claimed_at <= $3 AND NOT coalesce(e.sent, false) THEN 'launch_unavailable'
+		WHEN r.status = 'LAUNCHING' AND r.claimed_at <= $3 AND NOT coalesce(e.sent OR e.state = 'DONE', false) THEN 'launch_unavailable'
 		WHEN r.status = 'LAUNCHING' AND r.timeout_at <= $1 THEN 'lost'
 		END AS reason, coalesce(r.cancel_requested_at <= $2, false) AS cancelled
 	FROM past JOIN schedule_runs r ON r.idempotency_key = past.idempotency_key
@@ -77,5 +81,5 @@ WITH past AS (
 UPDATE schedule_runs r SET status = CASE WHEN l.cancelled THEN 'CANCELLED' ELSE 'FAILED' END, reason = l.reason,
 	completed_at = $1, claimed_until = NULL, updated_at = $1
 FROM locked l
-WHERE r.idempotency_key = l.idempotency_key AND l.reason IS NOT NULL AND r.status IN ('LAUNCHING','ENQUEUED','STARTED')
+WHERE r.idempotency_key = l.idempotency_key AND l.reason IS NOT NULL AND r.status || '' IN ('LAUNCHING','ENQUEUED','STARTED')
 RETURNING` + runColumns + `, l.before`
