@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "prune", checks: prunes},
 		{name: "listen", checks: listens},
 		{name: "races", checks: races},
+		{name: "histories", checks: histories},
 	} {
 		t.Run(topic.name, func(t *testing.T) {
 			t.Parallel()
