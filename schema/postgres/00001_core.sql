@@ -50,6 +50,7 @@ CREATE INDEX schedules_plan_at ON schedules (plan_at) WHERE plan_at IS NOT NULL;
 CREATE INDEX schedules_overlap_key ON schedules ((user_id || '/' || overlap_key));
 CREATE INDEX schedules_user ON schedules (user_id, schedule_id) WHERE deleted_at IS NULL;
 CREATE INDEX schedules_workflow ON schedules (workflow_id, schedule_id) WHERE deleted_at IS NULL;
+CREATE INDEX schedules_deleted ON schedules (deleted_at) WHERE deleted_at IS NOT NULL; -- for retention
 
 CREATE TABLE schedule_revisions (
     schedule_id text COLLATE "C" NOT NULL,
@@ -112,6 +113,8 @@ CREATE INDEX schedule_runs_launching ON schedule_runs (claimed_until) WHERE stat
 CREATE INDEX schedule_runs_timeout ON schedule_runs (timeout_at) WHERE status IN ('LAUNCHING','ENQUEUED','STARTED');
 CREATE INDEX schedule_runs_cancel ON schedule_runs (cancel_requested_at)
     WHERE cancel_requested_at IS NOT NULL AND status IN ('LAUNCHING','ENQUEUED','STARTED');
+-- What a change of its schedule drops or ends, however long its history.
+CREATE INDEX schedule_runs_planned ON schedule_runs (schedule_id, run_at) WHERE status = 'PLANNED';
 CREATE INDEX schedule_runs_history ON schedule_runs (schedule_id, run_at DESC, idempotency_key DESC);
 CREATE INDEX schedule_runs_run_at ON schedule_runs (run_at DESC, idempotency_key DESC);
 CREATE INDEX schedule_runs_updated ON schedule_runs (updated_at, idempotency_key);
@@ -173,6 +176,13 @@ CREATE TABLE schedule_events (
 );
 CREATE INDEX schedule_events_schedule ON schedule_events (schedule_id, event_id DESC);
 CREATE INDEX schedule_events_time ON schedule_events (time);
+
+-- Status is what changes most and what the partial indexes are chosen by: its
+-- statistics must keep up, and a fifth of a year's ledger is too much to wait
+-- for before dead rows are cleared away.
+ALTER TABLE schedules SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE schedule_runs SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE execution_requests SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02);
 
 -- +goose Down
 DROP TABLE schedule_events, workers, leaders, workflow_versions, execution_requests, schedule_runs, schedule_revisions, schedules;

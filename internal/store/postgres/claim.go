@@ -16,8 +16,12 @@ import (
 // oneInFlight is the last guard of overlap.
 const oneInFlight = "schedule_runs_one_in_flight"
 
-// stampPortion bounds how many rows left behind one claim stamps.
-const stampPortion = 5000
+// How many rows left behind one claim stamps: after others were launched, and
+// when none could be.
+const (
+	stampBeside = 1000
+	stampAlone  = 5000
+)
 
 // Claim takes due runs, at most req.Limit, and lets judge decide on those of
 // exclusive policies; see worker.FireStore. If the database finds that two
@@ -234,7 +238,11 @@ func (p *claimPass) stampRest(ctx context.Context) error {
 	if !p.result.More {
 		return nil
 	}
-	if _, err := p.tx.Exec(ctx, sqlClaimStamp, p.req.Now, p.req.Now.Add(-p.req.Grace), stampPortion); err != nil {
+	portion := stampBeside
+	if p.req.Limit == 0 {
+		portion = stampAlone
+	}
+	if _, err := p.tx.Exec(ctx, sqlClaimStamp, p.req.Now, p.req.Now.Add(-p.req.Grace), portion); err != nil {
 		return fmt.Errorf("stamp what is left: %w", err)
 	}
 	return nil

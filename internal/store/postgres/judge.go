@@ -25,7 +25,7 @@ func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) err
 	if _, err := p.tx.Exec(ctx, sqlClaimLock, overlapKeys, owners); err != nil {
 		return fmt.Errorf("lock schedules: %w", err)
 	}
-	groups, err := p.readGroups(ctx, overlapKeys)
+	groups, err := p.readGroups(ctx, overlapKeys, candidates)
 	if err != nil {
 		return err
 	}
@@ -39,12 +39,16 @@ func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) err
 
 // readGroups reads the runs of the overlap keys. Rows that are halted or cannot
 // be read end here and are not judged.
-func (p *claimPass) readGroups(ctx context.Context, overlapKeys []string) (map[string]*schedule.OverlapGroup, error) {
+func (p *claimPass) readGroups(ctx context.Context, overlapKeys []string, candidates []candidate) (map[string]*schedule.OverlapGroup, error) {
 	var (
 		row    runRow
 		halted string
 		runs   []schedule.Run
 	)
+	statement := sqlClaimGroups
+	if p.result.More {
+		statement = sqlClaimGroupsBeyond
+	}
 	err := each(ctx, p.tx, append(row.targets(), &halted), func() error {
 		run, err := row.run()
 		switch {
@@ -57,7 +61,8 @@ func (p *claimPass) readGroups(ctx context.Context, overlapKeys []string) (map[s
 			runs = append(runs, run)
 		}
 		return nil
-	}, sqlClaimGroups, p.req.Now, p.req.Now.Add(-p.req.Grace), overlapKeys, p.req.Now.Add(p.req.Ahead))
+	}, statement, p.req.Now, p.req.Now.Add(-p.req.Grace), overlapKeys, p.req.Now.Add(p.req.Ahead),
+		column(candidates, func(c *candidate) []byte { return c.key[:] }))
 	if err != nil {
 		return nil, fmt.Errorf("read overlap groups: %w", err)
 	}

@@ -135,12 +135,17 @@ func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.
 		f.ScheduleID, f.UserID, f.WorkflowID, statuses, string(f.Reason), string(f.Trigger),
 		noneOrTime(f.From), noneOrTime(f.To), f.Now,
 	}
-	statement := sqlListRuns
-	if f.UpdatedAfter.IsZero() {
-		args = append(args, noneOrTime(f.AfterRunAt), f.AfterKey[:], f.Limit)
-	} else {
+	var statement string
+	switch {
+	case !f.UpdatedAfter.IsZero():
 		statement = sqlListRunsUpdated
 		args = append(args, f.UpdatedAfter, f.UpdatedKey[:], f.Limit)
+	case f.UserID != "":
+		statement = sqlListRunsOf
+		args = append(args, noneOrTime(f.AfterRunAt), f.AfterKey[:], f.Limit)
+	default:
+		statement = sqlListRuns
+		args = append(args, noneOrTime(f.AfterRunAt), f.AfterKey[:], f.Limit)
 	}
 	runs, err := collectRuns(ctx, s.pool, statement, args...)
 	if err != nil {

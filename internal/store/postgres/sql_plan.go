@@ -30,7 +30,7 @@ const late = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < $
 
 const sqlPlanLateRuns = `
 SELECT` + runColumns + `
-FROM schedule_runs r WHERE ` + late + ` AND r.schedule_id = ANY($2::text[])
+FROM unnest($2::text[]) AS u(schedule_id) JOIN schedule_runs r ON r.schedule_id = u.schedule_id AND ` + late + `
 ORDER BY r.run_at, r.idempotency_key`
 
 // sqlInsertRuns: 16 arrays, no query per row. Of 1,000 rows a key that is there
@@ -74,7 +74,7 @@ WHERE s.schedule_id = u.schedule_id`
 const sqlPlanFire = `
 UPDATE schedule_runs r SET fire_at = u.fire_at, trigger = u.trigger, judged_at = $1, updated_at = $1
 FROM unnest($2::bytea[], $3::timestamptz[], $4::text[]) AS u(key, fire_at, trigger)
-WHERE r.idempotency_key = u.key AND r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.judged_at IS NULL`
+WHERE r.idempotency_key = u.key AND r.status || '' = 'PLANNED' AND r.waiting_since IS NULL AND r.judged_at IS NULL`
 
 // sqlEndPlanned ends planned rows by key; $7 = when it was judged that they were
 // late, if that is why.
@@ -82,35 +82,36 @@ const sqlEndPlanned = `
 UPDATE schedule_runs r SET status = u.status, reason = u.reason, error_code = u.error_code, error_message = u.error_message,
 	waiting_since = NULL, judged_at = coalesce(r.judged_at, $7), completed_at = $1, updated_at = $1
 FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u(key, status, reason, error_code, error_message)
-WHERE r.idempotency_key = u.key AND r.status = 'PLANNED'
+WHERE r.idempotency_key = u.key AND r.status || '' = 'PLANNED'
 RETURNING r.idempotency_key`
 
-// Prune: each statement deletes one portion, oldest first.
+// Prune: each statement deletes one portion, oldest first. ARRAY keeps the outer
+// part to the primary key; for IN a generic plan reads the whole table.
 
 const sqlPruneRuns = `
-DELETE FROM schedule_runs WHERE idempotency_key IN (
+DELETE FROM schedule_runs WHERE idempotency_key = ANY(ARRAY(
 	SELECT idempotency_key FROM schedule_runs
 	WHERE updated_at < $1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
-	ORDER BY updated_at, idempotency_key LIMIT $2)`
+	ORDER BY updated_at, idempotency_key LIMIT $2))`
 
 const sqlPruneEvents = `
-DELETE FROM schedule_events WHERE event_id IN (
-	SELECT event_id FROM schedule_events WHERE time < $1 ORDER BY time LIMIT $2)`
+DELETE FROM schedule_events WHERE event_id = ANY(ARRAY(
+	SELECT event_id FROM schedule_events WHERE time < $1 ORDER BY time LIMIT $2))`
 
 // The memory of a key stays while its run may be sent again.
 const sqlPruneRequests = `
-DELETE FROM execution_requests WHERE idempotency_key IN (
+DELETE FROM execution_requests WHERE idempotency_key = ANY(ARRAY(
 	SELECT e.idempotency_key FROM execution_requests e
 	WHERE e.created_at < $1 AND e.state = 'DONE' AND NOT EXISTS (SELECT FROM schedule_runs r
 		WHERE r.idempotency_key = e.idempotency_key AND r.status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED'))
-	ORDER BY e.created_at LIMIT $2)`
+	ORDER BY e.created_at LIMIT $2))`
 
 // A tombstone stays while a run of it does: its revisions say whose that is.
 const sqlPruneTombstones = `
-DELETE FROM schedules WHERE schedule_id IN (
+DELETE FROM schedules WHERE schedule_id = ANY(ARRAY(
 	SELECT s.schedule_id FROM schedules s
 	WHERE s.deleted_at < $1 AND NOT EXISTS (SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id)
-	ORDER BY s.schedule_id LIMIT $2 FOR UPDATE SKIP LOCKED)
+	ORDER BY s.schedule_id LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING schedule_id`
 
 const sqlPruneRevisions = `

@@ -24,7 +24,10 @@ const runFilter = `
 	($1 = '' OR r.schedule_id = $1)
 	AND ($2 = '' OR d.user_id = $2)
 	AND ($3 = '' OR d.workflow_id = $3)
-	AND (cardinality($4::text[]) = 0 OR r.status = ANY($4::text[]))
+	AND ` + runConditions
+
+const runConditions = `
+	(cardinality($4::text[]) = 0 OR r.status = ANY($4::text[]))
 	AND ($5 = '' OR r.reason = $5)
 	AND ($6 = '' OR r.trigger = $6)
 	AND ($7::timestamptz IS NULL OR r.run_at >= $7)
@@ -36,6 +39,22 @@ SELECT` + runColumns + identityColumns + `
 FROM schedule_runs r` + joinRevision + `
 WHERE ` + runFilter + `
 	AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) < ($10, $11))
+ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT $12`
+
+// sqlListRunsOf is sqlListRuns for one owner: a page of each of its schedules
+// through schedule_runs_history, and the newest of those. An owner of few runs
+// would else have the whole ledger read. (A schedule never changes its owner.)
+const sqlListRunsOf = `
+SELECT` + runColumns + identityColumns + `
+FROM schedules s CROSS JOIN LATERAL (
+	SELECT * FROM schedule_runs r
+	WHERE r.schedule_id = s.schedule_id
+		AND ($3 = '' OR EXISTS (SELECT FROM schedule_revisions d
+			WHERE d.schedule_id = r.schedule_id AND d.revision = r.revision AND d.workflow_id = $3))
+		AND ` + runConditions + `
+		AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) < ($10, $11))
+	ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT $12) r` + joinRevision + `
+WHERE s.user_id = $2 AND d.user_id = $2 AND ($1 = '' OR s.schedule_id = $1)
 ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT $12`
 
 // sqlListRunsUpdated is the feed that a watch follows.

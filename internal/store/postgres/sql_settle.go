@@ -49,10 +49,6 @@ FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, claimed_until)
 WHERE r.idempotency_key = u.key AND r.status || '' = 'LAUNCHING'
 RETURNING r.idempotency_key`
 
-// unsent: nothing of the run ever left, and no refusal is recorded that whoever
-// sends it again will be told of.
-const unsent = `(e.idempotency_key IS NULL OR e.state = 'IN_PROGRESS' AND NOT e.sent)`
-
 // sqlSweep ends what is past its bound: by a cancel that nobody confirmed, else
 // by time. "past" finds the keys through three partial indexes; the row as it is
 // once locked decides how it ends.

@@ -77,7 +77,7 @@ func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 
 func TestEveryUpdateOfARunNamesTheStatusesItMayLeave(t *testing.T) {
 	t.Parallel()
-	named := regexp.MustCompile(`\bstatus(\) |  ?)(=|IN) ?\(?`)
+	named := regexp.MustCompile(`\bstatus( \|\| '')?\)? (=|IN) `)
 	for name, statement := range statements(t) {
 		at := strings.Index(statement, "UPDATE schedule_runs")
 		if at < 0 {

@@ -1,0 +1,125 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/store/postgres"
+	"github.com/carillon/carillon/schema"
+)
+
+// heard fails the test unless wake was called within a generous time.
+func heard(t *testing.T, wakes <-chan struct{}, why string) {
+	t.Helper()
+	select {
+	case <-wakes:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("no wake-up: %s", why)
+	}
+}
+
+func TestAListenerComesBackAfterItsConnectionIsCut(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	writer := open(t, url, postgres.Options{MaxConns: 2})
+	wakes := make(chan struct{}, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- store.Listen(ctx, func() { wakes <- struct{}{} }) }()
+	heard(t, wakes, "it has connected")
+
+	create(t, writer, noon, everySecond("first", noon))
+	heard(t, wakes, "another process changed a schedule")
+
+	tag, err := connect(t, url).Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND query = 'LISTEN carillon_wake'`)
+	if err != nil || tag.RowsAffected() != 1 {
+		t.Fatal(tag, err)
+	}
+	heard(t, wakes, "it has connected again: what happened between was not heard")
+	create(t, writer, noon, everySecond("second", noon))
+	heard(t, wakes, "it hears again")
+
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Listen ends with %v, want context.Canceled", err)
+	}
+}
+
+func TestNowIsTheDatabasesClockAndErrsLate(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	conn := connect(t, url)
+	for range 20 {
+		before := store.Now()
+		var database time.Time
+		if err := conn.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&database); err != nil {
+			t.Fatal(err)
+		}
+		if before.After(database) {
+			t.Fatalf("Now was %s before the database's clock showed %s: it would fire early", before, database)
+		}
+	}
+	skew, err := store.MeasureClock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if skew.Abs() > 2*time.Second { // one machine, one clock, but maybe a busy one
+		t.Errorf("the skew on one machine is %s", skew)
+	}
+	if now := store.Now(); now.Location() != time.UTC || now.Nanosecond()%1000 != 0 {
+		t.Errorf("Now is %s, want whole microseconds in UTC", now)
+	}
+}
+
+func TestAStatementDoesNotWaitForALockForEver(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	blocker := connect(t, url)
+	if _, err := blocker.Exec(t.Context(), `BEGIN; LOCK TABLE workers`); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := store.Heartbeat(t.Context(), "w", noon); err == nil {
+		t.Error("it got past the lock")
+	}
+	if waited := time.Since(began); waited < time.Second || waited > 30*time.Second {
+		t.Errorf("it waited %s for the lock, want about 2 s", waited)
+	}
+}
+
+func TestTheDSNMayChooseItsOwnLimits(t *testing.T) {
+	t.Parallel()
+	_, url := fresh(t)
+	store := open(t, url+"&lock_timeout=1ms", postgres.Options{MaxConns: 1})
+	blocker := connect(t, url)
+	if _, err := blocker.Exec(t.Context(), `BEGIN; LOCK TABLE workers`); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := store.Heartbeat(t.Context(), "w", noon); err == nil || time.Since(began) > 1500*time.Millisecond {
+		t.Errorf("after %s: %v; want the lock's timeout after 1 ms", time.Since(began), err)
+	}
+	if _, err := postgres.Open(t.Context(), url+"&statement_timeout=nonsense", postgres.Options{}); err == nil {
+		t.Error("a limit that Postgres does not know is accepted")
+	}
+}
+
+func TestTheSchemaIsChecked(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	if err := store.CheckSchema(t.Context()); err != nil {
+		t.Errorf("a migrated database is refused: %v", err)
+	}
+	if applied, err := store.Migrate(t.Context()); applied != 0 || err != nil {
+		t.Errorf("migrating again applied %d, %v", applied, err)
+	}
+	if _, err := connect(t, url).Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.CheckSchema(t.Context()); !errors.Is(err, schema.ErrUnknownSchema) {
+		t.Errorf("a newer schema is accepted: %v", err)
+	}
+}
