@@ -61,9 +61,9 @@ func TestAfterAnOutageTheCatchupPolicyDecides(t *testing.T) {
 		events  int64
 		kind    schedule.EventKind
 	}{
-		{schedule.CatchupNone, 3 * time.Second, 0, schedule.ReasonMissed, 58, schedule.EventMissed},
-		{schedule.CatchupLatest, 3 * time.Second, 1, schedule.ReasonCoalesced, 57, schedule.EventCoalesced},
-		{schedule.CatchupFireImmediately, 5 * time.Second, 59, "", 0, schedule.EventMissed},
+		{schedule.CatchupNone, time.Second, 0, schedule.ReasonMissed, 58, schedule.EventMissed},
+		{schedule.CatchupLatest, time.Second, 1, schedule.ReasonCoalesced, 57, schedule.EventCoalesced},
+		{schedule.CatchupFireImmediately, 3500 * time.Millisecond, 59, "", 0, schedule.EventMissed},
 		{schedule.CatchupSpread, 9900 * time.Millisecond, 25, "", 0, schedule.EventMissed},
 	} {
 		t.Run(string(tc.policy), func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestAfterAnOutageTheCatchupPolicyDecides(t *testing.T) {
 func TestFireImmediatelyFiresOldestFirstSoManyATick(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.outage(catchup(schedule.CatchupFireImmediately))
-		r.work(5 * time.Second)
+		r.work(3500 * time.Millisecond)
 		perSecond := make(map[int]int)
 		var last time.Time
 		for _, call := range r.executor.calls("s") {
@@ -156,9 +156,9 @@ func TestAnOutageWithinTheGraceLosesNothingUnderAnyPolicy(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			inBubble(t, func(r *rig) {
 				r.every("s", 5*time.Second, overlap(schedule.OverlapAllow), catchup(policy))
-				r.work(6 * time.Second)
-				r.until(51 * time.Second)
-				r.work(2 * time.Second)
+				r.work(time.Second)
+				r.until(50 * time.Second)
+				r.work(time.Second)
 				if n := count(r.runs("s"), schedule.StatusSuccess, schedule.TriggerSchedule); n != 10 {
 					r.Errorf("%d slots fired, want all 10: %v", n, r.runs("s"))
 				}

@@ -18,8 +18,9 @@ const maxBatch = 1000
 const armAhead = 250 * time.Millisecond
 
 // longestSleep bounds a wait for the next instant: a timer sees neither the
-// clock being set nor the machine sleeping.
-const longestSleep = time.Second
+// clock being set nor the machine sleeping. It is a little more than a tick
+// (by default), whose own wake-up then comes first: one pass, not two.
+const longestSleep = 1100 * time.Millisecond
 
 // fireLoop claims what is due at the instant at which it is due: a timer
 // stands at the next fire_at, and a wake-up comes when a run has ended or

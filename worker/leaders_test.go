@@ -28,10 +28,10 @@ func (r *rig) onceEach(id string, step, until time.Duration) {
 func TestATermThatEndsLosesAndDoublesNoSlot(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.every("s", time.Second, overlap(schedule.OverlapAllow))
-		for range 5 {
+		for range 3 {
 			r.work(2700 * time.Millisecond)
 		}
-		r.onceEach("s", time.Second, 13*time.Second)
+		r.onceEach("s", time.Second, 8*time.Second)
 	})
 }
 
@@ -46,9 +46,9 @@ func TestASecondWorkerTakesOverWithoutLosingOrDoublingASlot(t *testing.T) {
 		r.until(4500 * time.Millisecond)
 		stopFirst()
 		handed := time.Now()
-		r.until(9500 * time.Millisecond)
+		r.until(7500 * time.Millisecond)
 		stopSecond()
-		r.onceEach("s", time.Second, 9*time.Second)
+		r.onceEach("s", time.Second, 7*time.Second)
 		for _, call := range r.executor.calls("s") {
 			if late := call.at.Sub(call.FireAt); late > 200*time.Millisecond {
 				r.Errorf("the slot at +%s was sent %s late", call.ScheduledFor.Sub(r.began), late)

@@ -14,7 +14,7 @@ func TestSkipLeavesOutWhatFallsIntoALongRun(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.every("s", 2*time.Second)
 		r.takes(5 * time.Second)
-		r.work(13 * time.Second)
+		r.work(12500 * time.Millisecond)
 		for at, want := range map[time.Duration]schedule.Status{
 			2: schedule.StatusSuccess, 4: schedule.StatusSkipped, 6: schedule.StatusSkipped, 8: schedule.StatusSuccess, 10: schedule.StatusSkipped, 12: schedule.StatusSkipped,
 		} {
@@ -47,7 +47,7 @@ func TestAQueueFiresInOrderAsSoonAsTheRunBeforeHasEnded(t *testing.T) {
 		r.every("s", 2*time.Second, overlap(schedule.OverlapQueue), func(in *registrar.UpsertInput) { in.MaxQueued = &two })
 		const took = 5300 * time.Millisecond // ends between ticks
 		r.takes(took)
-		r.work(18 * time.Second)
+		r.work(14 * time.Second)
 
 		calls := r.executor.calls("s")
 		if len(calls) < 3 {
@@ -71,10 +71,11 @@ func TestReplaceCancelsTheRunInFlight(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		cancel   func(*rig) func(schedule.CancelRequest) error
+		work     time.Duration
 		from, to time.Duration // when the next slot (due at 4 s) is launched
 		event    bool
 	}{
-		{"the executor confirms at once", func(*rig) func(schedule.CancelRequest) error { return nil }, 0, 50 * time.Millisecond, false},
+		{"the executor confirms at once", func(*rig) func(schedule.CancelRequest) error { return nil }, 5 * time.Second, 0, 50 * time.Millisecond, false},
 		{"the executor says nothing, but the run reports its end", func(r *rig) func(schedule.CancelRequest) error {
 			return func(ref schedule.CancelRequest) error {
 				r.executor.reports.Go(func() {
@@ -83,22 +84,23 @@ func TestReplaceCancelsTheRunInFlight(t *testing.T) {
 				})
 				return errCut
 			}
-		}, 1500 * time.Millisecond, 1550 * time.Millisecond, false},
+		}, 6 * time.Second, 1500 * time.Millisecond, 1550 * time.Millisecond, false},
 		{"nobody says anything until CANCEL_WAIT is over", func(*rig) func(schedule.CancelRequest) error {
 			return func(schedule.CancelRequest) error { return errCut }
-		}, 4 * time.Second, 5100 * time.Millisecond, true},
+		}, 8 * time.Second, 2 * time.Second, 3100 * time.Millisecond, true},
 		{"the executor cannot cancel", func(*rig) func(schedule.CancelRequest) error {
 			return func(schedule.CancelRequest) error { return launcher.ErrUnsupported }
-		}, 4 * time.Second, 5100 * time.Millisecond, true},
+		}, 8 * time.Second, 2 * time.Second, 3100 * time.Millisecond, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
+				r.config.CancelWait = 2 * time.Second
 				r.every("s", 2*time.Second, overlap(schedule.OverlapReplace), func(in *registrar.UpsertInput) {
 					in.Definition.EndAt = r.at(4 * time.Second)
 				})
 				r.executor.will(accept)
 				r.executor.cancel = tc.cancel(r)
-				r.work(10 * time.Second)
+				r.work(tc.work)
 				r.is(r.slot("s", 2*time.Second), schedule.StatusCancelled, schedule.ReasonReplaced)
 				r.is(r.slot("s", 4*time.Second), schedule.StatusEnqueued, schedule.ReasonNone)
 				calls := r.executor.calls("s")
@@ -144,7 +146,7 @@ func TestARunThatIsReplacedDuringItsCallEndsReplacedWhateverItAnswers(t *testing
 			return success(ctx, call)
 		})
 		r.executor.cancel = func(schedule.CancelRequest) error { return launcher.ErrUnsupported }
-		r.work(9 * time.Second)
+		r.work(8500 * time.Millisecond)
 		r.is(r.slot("s", 2*time.Second), schedule.StatusCancelled, schedule.ReasonReplaced)
 		r.is(r.slot("s", 4*time.Second), schedule.StatusSuccess, schedule.ReasonNone)
 	})

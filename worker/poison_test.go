@@ -44,8 +44,8 @@ func TestAScheduleThatCannotBePlannedHarmsNoOther(t *testing.T) {
 			r.every(name, time.Second)
 			r.spoil(`UPDATE schedules SET plan_at = 0, `+set+` WHERE schedule_id = ?`, name)
 		}
-		r.work(12500 * time.Millisecond)
-		r.onceEach("good", time.Second, 12*time.Second)
+		r.work(11500 * time.Millisecond)
+		r.onceEach("good", time.Second, 11*time.Second)
 		for _, call := range r.executor.calls("good") {
 			if late := call.at.Sub(call.FireAt); late > 5*time.Millisecond {
 				r.Errorf("the good schedule was sent %s late", late)
@@ -54,7 +54,7 @@ func TestAScheduleThatCannotBePlannedHarmsNoOther(t *testing.T) {
 		for _, name := range []string{"zone", "cron", "labels", "interval"} {
 			failed := r.events(name, schedule.EventPlanFailed)
 			if len(failed) != 2 {
-				r.Errorf("%d events of a failure to plan %s in 12.5 s, want one and another after 10 s", len(failed), name)
+				r.Errorf("%d events of a failure to plan %s in 11.5 s, want one and another after 10 s", len(failed), name)
 			}
 			for _, e := range failed {
 				if e.Note == "" {

@@ -14,11 +14,11 @@ func TestAJitteredScheduleFiresExactlyAsPreviewed(t *testing.T) {
 		jitter := uint32(1200)
 		r.every("s", 3*time.Second, func(in *registrar.UpsertInput) { in.JitterMS = &jitter })
 		r.until(time.Second)
-		page, _, err := r.registrar.Preview(r.Context(), registrar.PreviewInput{ScheduleID: "s", Count: 4})
+		page, _, err := r.registrar.Preview(r.Context(), registrar.PreviewInput{ScheduleID: "s", Count: 3})
 		if err != nil {
 			r.Fatal(err)
 		}
-		r.work(14 * time.Second)
+		r.work(9500 * time.Millisecond)
 		calls := r.executor.calls("s")
 		if len(calls) < len(page) {
 			r.Fatalf("%d calls, want %d or more", len(calls), len(page))
@@ -41,12 +41,12 @@ func TestADeployOfTheSameAgainMovesNothing(t *testing.T) {
 		s := r.every("s", 2*time.Second)
 		stop := r.start()
 		defer stop()
-		for range 16 {
+		for range 9 {
 			time.Sleep(500 * time.Millisecond)
 			r.upsertAgain(s)
 		}
-		r.until(8500 * time.Millisecond)
-		r.onceEach("s", 2*time.Second, 8*time.Second)
+		r.until(4500 * time.Millisecond)
+		r.onceEach("s", 2*time.Second, 4*time.Second)
 		if revisions, err := r.registrar.Revisions(r.Context(), "s", 0, 10); err != nil || len(revisions) != 1 {
 			r.Errorf("%d revisions (%v), want one", len(revisions), err)
 		}
@@ -58,14 +58,14 @@ func TestADeployOfAChangeLosesAndDoublesNoSlot(t *testing.T) {
 		s := r.every("s", 2*time.Second)
 		stop := r.start()
 		defer stop()
-		for i := range 17 { // at whole and half seconds, so also at the instant of a slot
+		for i := range 13 { // at whole and half seconds, so also at the instant of a slot
 			time.Sleep(500 * time.Millisecond)
 			s.Labels = map[string]string{"build": string(rune('a' + i))}
 			r.upsertAgain(s)
 		}
-		r.until(9 * time.Second)
-		r.onceEach("s", 2*time.Second, 8*time.Second)
-		r.accounted("s", 2*time.Second, 8*time.Second)
+		r.until(6900 * time.Millisecond)
+		r.onceEach("s", 2*time.Second, 6*time.Second)
+		r.accounted("s", 2*time.Second, 6*time.Second)
 	})
 }
 
