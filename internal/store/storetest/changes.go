@@ -98,7 +98,7 @@ func changeError(r *rig) {
 		changed := r.schedule("kept", func(s *schedule.Schedule) { s.Priority = 9 })
 		return []schedule.Change{{ScheduleID: s.ScheduleID, Row: &changed, Now: r.now}}, want
 	})
-	r.hold(err == error(want), "the error comes back as it is, got %v", err)
+	r.hold(errors.Is(err, want) && err.Error() == want.why, "the error comes back as it is, got %v", err)
 	equal(r, "schedules", r.row(s), s)
 	r.missing("new")
 }

@@ -96,6 +96,12 @@
 // decide and judge are pure: they are called within the transaction, perhaps
 // more than once, and must not call the store.
 //
+// # Where the prose says nothing
+//
+// Random histories over all of it are recorded with their answers in testdata
+// and replayed on both stores (history.go). A change there is a change of
+// behaviour: read its diff.
+//
 // # How the suite is written
 //
 // Every instant is passed in, on Postgres too; only the expiry of a term is

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -84,7 +85,10 @@ func (r *rig) listen() (woken <-chan struct{}, stop func()) {
 		}
 		cancel()
 		select {
-		case <-ended:
+		case err := <-ended:
+			if err != nil && !errors.Is(err, context.Canceled) {
+				r.Errorf("Listen ends with its context, got %v", err)
+			}
 		case <-time.After(10 * time.Second):
 			r.Errorf("Listen goes on after its context has ended")
 		}

@@ -89,7 +89,7 @@ func beginPaused(r *rig) {
 	byHand := r.bring(r.manual(s, "m", r.now), schedule.StatusLaunching)
 	armed := r.bring(r.slot(s, r.at(-3*time.Second)), schedule.StatusLaunching)
 	until := r.at(time.Minute)
-	s = r.pause(s, until)
+	r.pause(s, until)
 
 	r.refused(r.beginRequest(slot), schedule.StatusSkipped, schedule.ReasonPaused)
 	r.refused(r.beginRequest(caughtUp), schedule.StatusSkipped, schedule.ReasonPaused)

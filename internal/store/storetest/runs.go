@@ -164,7 +164,7 @@ func runError(r *rig) {
 	_, moved, err := r.ChangeRun(r.ctx, run.Key, schedule.Key{}, func(schedule.RunInput) (schedule.RunChange, error) {
 		return schedule.RunChange{Settle: &schedule.Settlement{Key: run.Key, To: schedule.StatusSuccess}, Now: r.now}, want
 	})
-	r.hold(errors.Is(err, want) && !moved, "the error comes back, got %v", err)
+	r.hold(errors.Is(err, want) && err.Error() == want.why && !moved, "the error comes back as it is, got %v", err)
 	r.untouched(run)
 }
 
