@@ -31,11 +31,12 @@ type rig struct {
 	config    worker.Config
 	launcher  launcher.Config
 	began     time.Time
+	options   sqlite.Options
 }
 
 // inBubble runs test on a rig of its own in virtual time, with bounds that are
 // short: each virtual second costs some real milliseconds.
-func inBubble(t *testing.T, test func(*rig)) {
+func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,6 +48,10 @@ func inBubble(t *testing.T, test func(*rig)) {
 			},
 		}
 		r.executor = &executor{T: t, answer: success}
+		r.options = sqlite.Options{Logger: quiet, MaxConns: 1}
+		for _, p := range prepare {
+			p(r)
+		}
 		r.store = r.open()
 		defer r.close(r.store)
 		if _, err := r.store.Migrate(t.Context()); err != nil {
@@ -66,7 +71,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func (r *rig) open() *sqlite.Store {
 	r.Helper()
-	store, err := sqlite.Open(r.Context(), "sqlite:"+r.path, sqlite.Options{Logger: quiet, MaxConns: 1})
+	store, err := sqlite.Open(r.Context(), "sqlite:"+r.path, r.options)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -52,6 +52,7 @@ type App struct {
 	conn     *grpc.ClientConn
 	httpLis  net.Listener
 	grpcLis  net.Listener
+	steps    chan clockStep
 	skew     atomic.Int64 // this machine's clock − the database's, in nanoseconds, as last measured
 }
 
@@ -63,14 +64,14 @@ const drainHTTP = 5 * time.Second
 // New builds a process: the database is open and its schema checked, the
 // listeners are bound, nothing runs yet. Close frees it all.
 func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
-	a := &App{cfg: cfg, log: o.Logger, registry: prometheus.NewRegistry()}
+	a := &App{cfg: cfg, log: o.Logger, registry: prometheus.NewRegistry(), steps: make(chan clockStep, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
 		}
 	}()
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if a.store, err = OpenStore(ctx, cfg, o.Logger); err != nil {
+	if a.store, err = OpenStore(ctx, cfg, o.Logger, a.clockStepped); err != nil {
 		return nil, err
 	}
 	if err := a.checkSchema(ctx, o.Migrate); err != nil {
@@ -169,7 +170,8 @@ func (a *App) Run(ctx context.Context) error {
 	servers, serveCtx := errgroup.WithContext(serveCtx)
 	servers.Go(func() error { return a.serveHTTP(serveCtx) })
 	servers.Go(func() error { return a.serveGRPC(serveCtx) })
-	servers.Go(func() error { return a.watchClock(serveCtx) })
+	servers.Go(func() error { a.watchClock(serveCtx); return nil })
+	servers.Go(func() error { a.followClock(serveCtx); return nil })
 	if a.executor != nil && a.executor.serve != nil {
 		servers.Go(func() error { return a.executor.serve(serveCtx) })
 	}

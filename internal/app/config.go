@@ -290,4 +290,6 @@ func (c *Config) OnPostgres() bool {
 	return strings.HasPrefix(c.DatabaseURL, "postgres://") || strings.HasPrefix(c.DatabaseURL, "postgresql://")
 }
 
+func (c *Config) retention() time.Duration { return time.Duration(c.RetentionDays) * 24 * time.Hour }
+
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }

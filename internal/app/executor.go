@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon/carillon/launcher"
 	grpcexecutor "github.com/carillon/carillon/launcher/executor/grpc"
@@ -44,5 +47,33 @@ func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log
 	if err != nil {
 		return nil, fmt.Errorf("start the local executor: %w", err)
 	}
-	return &executorRole{Executor: e, serve: e.Serve, close: func() { _ = e.Close() }}, nil
+	serve := func(ctx context.Context) error {
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return e.Serve(ctx) })
+		g.Go(func() error { pruneRuns(ctx, e, cfg.retention(), log); return nil })
+		return g.Wait()
+	}
+	return &executorRole{Executor: e, serve: serve, close: func() { _ = e.Close() }}, nil
+}
+
+// pruneEvery is how often folders of old runs are looked for.
+const pruneEvery = time.Hour
+
+// pruneRuns removes the folders of runs that retention no longer keeps: no
+// earlier than the ledger forgets their keys, or one could run again.
+func pruneRuns(ctx context.Context, e *local.Executor, retention time.Duration, log *slog.Logger) {
+	ticker := time.NewTicker(pruneEvery)
+	defer ticker.Stop()
+	for {
+		if n, err := e.Prune(ctx, time.Now().Add(-retention-24*time.Hour)); err != nil && ctx.Err() == nil {
+			log.Warn("run folders not pruned", "err", err)
+		} else if n > 0 {
+			log.Info("run folders pruned", "folders", n)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }

@@ -1,14 +1,12 @@
 package app
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -19,8 +17,6 @@ import (
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/pglock"
 	"github.com/carillon/carillon/worker/leader/solo"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // newRegistrar is built in every process: executors report to a launcher too.
@@ -87,7 +83,7 @@ func (a *App) buildWorker() error {
 		Config: worker.Config{
 			Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
 			MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
-			CancelWait: ms(a.cfg.CancelWaitMS), Retention: time.Duration(a.cfg.RetentionDays) * 24 * time.Hour,
+			CancelWait: ms(a.cfg.CancelWaitMS), Retention: a.cfg.retention(),
 			MaxLaunches: a.cfg.MaxLaunches,
 		},
 	})
@@ -111,63 +107,6 @@ func (a *App) lock() leader.Lock {
 		return pglock.New(a.cfg.DatabaseURL, 0)
 	}
 	return solo.New(a.cfg.sqlitePath() + ".lock")
-}
-
-// clockEvery is how often the offset to the database's clock is measured. The
-// clock of a machine that was suspended jumps, and this process' own sense of
-// time does not notice.
-const clockEvery = time.Second
-
-// How far the host's clock may be off the database's before somebody should
-// look, and before this process must not lead.
-const (
-	skewWarning = 500 * time.Millisecond
-	skewLimit   = 2 * time.Second
-)
-
-// clockFit refuses leadership to a process whose clock is wrong. It fires by
-// the database's clock all the same, but a clock that is off by seconds says
-// that something on the host is broken.
-func (a *App) clockFit() error {
-	if skew := time.Duration(a.skew.Load()); skew.Abs() > skewLimit {
-		return fmt.Errorf("this machine's clock is %s off the database's, more than %s: set it right", skew, skewLimit)
-	}
-	return nil
-}
-
-// watchClock keeps the database's time and shows how far this machine is off.
-func (a *App) watchClock(ctx context.Context) error {
-	gauge := promauto.With(a.registry).NewGauge(prometheus.GaugeOpts{
-		Name: "carillon_clock_skew_seconds", Help: "This machine's clock − the database's.",
-	})
-	warned := false
-	WatchClock(ctx, a.store, func(skew time.Duration) {
-		gauge.Set(skew.Seconds())
-		a.skew.Store(int64(skew))
-		off := skew.Abs() > skewWarning
-		if off && !warned {
-			a.log.Warn("clock is off", "skew", skew, "limit", skewWarning)
-		}
-		warned = off
-	})
-	return nil
-}
-
-// WatchClock measures the database's clock every second until ctx ends, and
-// tells how far this machine's is ahead of it.
-func WatchClock(ctx context.Context, store Store, observe func(skew time.Duration)) {
-	ticker := time.NewTicker(clockEvery)
-	defer ticker.Stop()
-	for {
-		if skew, err := store.MeasureClock(ctx); err == nil {
-			observe(skew)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
 }
 
 // reportSecret is what signs report tokens: the configured one, else a random

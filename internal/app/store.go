@@ -37,7 +37,10 @@ type Store interface {
 }
 
 // OpenStore opens the database that the configuration names.
-func OpenStore(ctx context.Context, cfg Config, log *slog.Logger) (Store, error) {
+//
+// stepped hears of a host clock that was set back by more than the lookahead
+// (SQLite only); it is called from within Now, and may be nil.
+func OpenStore(ctx context.Context, cfg Config, log *slog.Logger, stepped func(from, to time.Time)) (Store, error) {
 	if cfg.OnPostgres() {
 		s, err := postgres.Open(ctx, cfg.DatabaseURL, postgres.Options{Logger: log})
 		if err != nil {
@@ -45,7 +48,9 @@ func OpenStore(ctx context.Context, cfg Config, log *slog.Logger) (Store, error)
 		}
 		return s, nil
 	}
-	s, err := sqlite.Open(ctx, "sqlite:"+cfg.sqlitePath(), sqlite.Options{Logger: log, HoldBack: ms(cfg.LookaheadMS)})
+	s, err := sqlite.Open(ctx, "sqlite:"+cfg.sqlitePath(), sqlite.Options{
+		Logger: log, HoldBack: ms(cfg.LookaheadMS), OnClockStep: stepped,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +67,7 @@ func (c *Config) sqlitePath() string {
 
 // Migrate brings the database to this binary's schema.
 func Migrate(ctx context.Context, cfg Config, log *slog.Logger) (applied int, err error) {
-	store, err := OpenStore(ctx, cfg, log)
+	store, err := OpenStore(ctx, cfg, log, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -41,7 +41,7 @@ func newRig(ctx context.Context, url string) (*rig, error) {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg := app.Config{DatabaseURL: url, DataDir: folder, LookaheadMS: 60_000}
-	store, err := app.OpenStore(ctx, cfg, log)
+	store, err := app.OpenStore(ctx, cfg, log, nil)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}

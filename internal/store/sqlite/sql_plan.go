@@ -63,3 +63,19 @@ const (
 	sqlPruneRevisions = `DELETE FROM schedule_revisions WHERE schedule_id IN (SELECT value FROM json_each(?))`
 	sqlPruneSchedules = `DELETE FROM schedules WHERE schedule_id IN (SELECT value FROM json_each(?))`
 )
+
+// A large step back of the clock (Rewind). ?1 is the instant that it is now.
+const (
+	sqlRewindDrop = `DELETE FROM schedule_runs WHERE status = 'PLANNED' AND trigger IN ('schedule', 'catchup') AND run_at > ?1`
+
+	sqlRewindEvents = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, note, revision)
+SELECT schedule_id, ?1, 'clock_stepped', ?1, ?2, ?3, revision FROM schedules` + rewound
+
+	// The cursor need not be a slot: the planner begins at the first one from there.
+	sqlRewind = `UPDATE schedules SET next_run_at = ?2, plan_at = ?1` + rewound
+
+	rewound = `
+WHERE deleted_at IS NULL AND NOT (paused = 1 AND (paused_until IS NULL OR paused_until > ?1))
+  AND (cron_expr IS NOT NULL OR interval_ms IS NOT NULL OR once_at IS NOT NULL)
+  AND (next_run_at IS NULL OR next_run_at > ?1)`
+)

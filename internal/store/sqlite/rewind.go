@@ -1,0 +1,34 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Rewind brings the ledger back to a clock that was set back from one instant
+// to another by more than HoldBack: plans for slots that lie ahead are removed,
+// and cursors go back to the first slot after now. A row that was claimed or
+// has ended stays, and as the planner respects it no slot fires twice. Each
+// schedule gets an event.
+func (s *Store) Rewind(ctx context.Context, from, to time.Time) error {
+	note := fmt.Sprintf("the clock was set back by %s", from.Sub(to))
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		if _, err := t.exec(ctx, sqlRewindDrop, micros(to)); err != nil {
+			return fmt.Errorf("remove plans: %w", err)
+		}
+		if _, err := t.exec(ctx, sqlRewindEvents, micros(to), micros(from), note); err != nil {
+			return fmt.Errorf("note events: %w", err)
+		}
+		if _, err := t.exec(ctx, sqlRewind, micros(to), micros(schedule.CeilSecond(to))); err != nil {
+			return fmt.Errorf("set cursors: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("rewind to %s: %w", to.Format(time.RFC3339), err)
+	}
+	return nil
+}
