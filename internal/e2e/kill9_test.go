@@ -47,7 +47,7 @@ func surviveKills(t *testing.T, o siteOptions) *checker {
 		victim.kill()
 		s.journal.note("kill %d: %s", n, victim.name)
 		if len(s.processes) == 1 && n%4 == 2 {
-			s.live(s.grace+500*time.Millisecond, s.grace+1500*time.Millisecond) // an outage beyond the grace
+			s.live(s.grace+2*time.Second, s.grace+4*time.Second) // an outage beyond the grace
 		}
 		victim.start()
 		if len(late) > 0 { // while it starts

@@ -2,9 +2,11 @@ package e2e_test
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // logTail keeps the end of what a process wrote, and every line that must
@@ -16,7 +18,7 @@ type logTail struct {
 	alarm   []string
 }
 
-const keptLines = 2000
+const keptLines = 50_000
 
 // alarming are parts of lines that show a broken promise: the product logs at
 // level error only when it broke one.
@@ -50,6 +52,20 @@ func (l *logTail) alarms() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.alarm)
+}
+
+// save writes what is kept to a file that outlives the test.
+func (l *logTail) save(t testing.TB) string {
+	t.Helper()
+	file, err := os.CreateTemp("", "carillon-e2e-*.log")
+	if err != nil {
+		return err.Error()
+	}
+	defer file.Close()
+	if _, err := file.WriteString(l.last(keptLines)); err != nil {
+		return err.Error()
+	}
+	return file.Name()
 }
 
 // last is the end of the log.

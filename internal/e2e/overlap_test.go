@@ -92,9 +92,6 @@ func (c *checker) trueSkips(rows []run) {
 	}
 }
 
-// silent behaviours let Carillon wait for an answer that never comes.
-func (b behaviour) silent() bool { return b.mode == hangsUp || b.mode == hangs || b.stumbles > 0 }
-
 func describe(r run) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s run_at %s fire_at %s %s", r.ScheduleID, clock(r.RunAt), clock(r.FireAt), r.Status)

@@ -46,7 +46,7 @@ func newProcess(t testing.TB, name string, args, env []string) *process {
 			t.Errorf("%s: logged what must never be logged: %s", name, line)
 		}
 		if t.Failed() {
-			t.Logf("%s: the end of its log:\n%s", name, p.log.last(40))
+			t.Logf("%s: the whole log is in %s, its end is:\n%s", name, p.log.save(t), p.log.last(40))
 		}
 	})
 	return p

@@ -27,7 +27,7 @@ type site struct {
 // seconds. A run timeout is runTimeout, as is the bound of launches.
 func settings(database string, grace time.Duration) []string {
 	env := []string{
-		"TICK_MS=200", "LOOKAHEAD_MS=4000", "MAX_CATCHUP_PER_TICK=3", "EXECUTOR_TIMEOUT_MS=1500",
+		"TICK_MS=200", "LOOKAHEAD_MS=1500", "MAX_CATCHUP_PER_TICK=3", "EXECUTOR_TIMEOUT_MS=1500",
 		"CLAIM_LEASE_MS=3000", "CANCEL_WAIT_MS=8000", "LEADER_TTL_MS=3000", "LOG_LEVEL=debug",
 		"REPORT_SECRET=the-same-in-every-process",
 		fmt.Sprintf("MISFIRE_GRACE_MS=%d", grace.Milliseconds()), fmt.Sprintf("LAUNCH_RETRY_FOR_MS=%d", runTimeout.Milliseconds()),
@@ -113,7 +113,7 @@ func (s *site) audit() *checker {
 	s.t.Helper()
 	s.watched.stop()
 	c := &checker{
-		t: s.t, journal: s.journal, oracle: s.oracle, grace: s.grace, watched: s.watched,
+		t: s.t, journal: s.journal, oracle: s.oracle, grace: s.grace, watched: s.watched, steadiness: s.watched.steadiness,
 		rows: make(map[string][]run), events: make(map[string][]event), ledger: make(map[string]run),
 	}
 	for id := range s.journal.schedules {
@@ -162,9 +162,28 @@ type watch struct {
 	stopped chan struct{}
 	done    sync.WaitGroup
 
-	mu     sync.Mutex
-	seen   map[string]run
-	wrongs []string
+	mu         sync.Mutex
+	seen       map[string]run
+	wrongs     []string
+	steadiness steadiness
+}
+
+// steadiness is how far the wall clock was set against the monotonic one. A
+// store on another machine tells its time now and then; in between only the
+// monotonic clock counts.
+type steadiness struct {
+	began      time.Time
+	high, low  time.Duration
+	rose, fell time.Duration // the most that it went ahead, and back
+}
+
+func (s *steadiness) look(now time.Time) {
+	if s.began.IsZero() {
+		s.began = now
+	}
+	offset := now.Round(0).Sub(s.began.Round(0)) - now.Sub(s.began)
+	s.high, s.low = max(s.high, offset), min(s.low, offset)
+	s.rose, s.fell = max(s.rose, offset-s.low), max(s.fell, s.high-offset)
 }
 
 const watchEvery = 400 * time.Millisecond
@@ -178,7 +197,8 @@ func watchRuns(t testing.TB, processes ...*process) *watch {
 			select {
 			case <-w.stopped:
 				return
-			case <-ticker.C:
+			case now := <-ticker.C:
+				w.steadiness.look(now)
 				w.look()
 			}
 		}

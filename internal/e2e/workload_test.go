@@ -50,6 +50,10 @@ const runTimeout = 15 * time.Second
 func workload(now time.Time) []definition {
 	soon := now.UTC().Truncate(time.Second)
 	all := []definition{
+		{ScheduleID: "replace-1s", CronExpr: "* * * * * *", OverlapPolicy: "replace"},
+		{ScheduleID: "replace-2s", CronExpr: "*/2 * * * * *", OverlapPolicy: "replace", CatchupPolicy: "fire_immediately"},
+		{ScheduleID: "replace-every-3s", IntervalMS: 3000, OverlapPolicy: "replace", CatchupPolicy: "latest"},
+		{ScheduleID: "replace-5s", CronExpr: "*/5 * * * * *", OverlapPolicy: "replace", JitterMS: 1000},
 		{ScheduleID: "paused-in-between", CronExpr: "* * * * * *", OverlapPolicy: "allow"},
 		{ScheduleID: "edited-allow", CronExpr: "* * * * * *", OverlapPolicy: "allow"},
 		{ScheduleID: "edited-skip", CronExpr: "*/2 * * * * *", OverlapPolicy: "skip", CatchupPolicy: "fire_immediately"},
@@ -77,10 +81,6 @@ func workload(now time.Time) []definition {
 		{ScheduleID: "queue-2s", CronExpr: "*/2 * * * * *", OverlapPolicy: "queue", CatchupPolicy: "fire_immediately"},
 		{ScheduleID: "queue-every-3s", IntervalMS: 3000, OverlapPolicy: "queue"},
 		{ScheduleID: "queue-5s-jitter", CronExpr: "*/5 * * * * *", OverlapPolicy: "queue", JitterMS: 2000},
-		{ScheduleID: "replace-1s", CronExpr: "* * * * * *", OverlapPolicy: "replace"},
-		{ScheduleID: "replace-2s", CronExpr: "*/2 * * * * *", OverlapPolicy: "replace", CatchupPolicy: "fire_immediately"},
-		{ScheduleID: "replace-every-3s", IntervalMS: 3000, OverlapPolicy: "replace", CatchupPolicy: "latest"},
-		{ScheduleID: "replace-5s", CronExpr: "*/5 * * * * *", OverlapPolicy: "replace", JitterMS: 1000},
 	}
 	for i := range all {
 		all[i].WorkflowID, all[i].Version, all[i].UserID = "oracle", 1, "ada"
@@ -181,7 +181,9 @@ func (j *journal) settle(t testing.TB, events map[string][]event) {
 		for i := len(log) - 1; i >= 0; i-- { // newest first
 			switch log[i].Kind {
 			case "paused":
-				paused = log[i].Time
+				if paused.IsZero() { // else only its note is new
+					paused = log[i].Time
+				}
 			case "resumed":
 				s.lapses = append(s.lapses, lapse{paused, log[i].Time})
 				paused = time.Time{}
@@ -189,7 +191,7 @@ func (j *journal) settle(t testing.TB, events map[string][]event) {
 				s.stoppedAt = log[i].Time
 			}
 		}
-		if s.stoppedAt.IsZero() {
+		if !paused.IsZero() { // never resumed
 			s.stoppedAt = paused
 		}
 		if s.stoppedAt.IsZero() {
