@@ -83,7 +83,7 @@ func (t *term) claim(ctx context.Context) {
 			}
 			continue // one came back in between
 		}
-		result, err := t.claimOnce(n)
+		result, names, err := t.claimOnce(n)
 		if err != nil {
 			t.release(n)
 			t.failed(ctx, "claim", err)
@@ -91,7 +91,7 @@ func (t *term) claim(ctx context.Context) {
 		}
 		t.release(n - len(result.Launches))
 		for i := range result.Skipped {
-			t.skipped(&result.Skipped[i])
+			t.skipped(&result.Skipped[i], names)
 		}
 		for i := range result.Cancels {
 			t.cancels.note(&result.Cancels[i], t.now())
@@ -103,19 +103,37 @@ func (t *term) claim(ctx context.Context) {
 	}
 }
 
-func (t *term) claimOnce(limit int) (schedule.ClaimResult, error) {
+// claimOnce is one claim transaction; names are the slots that were judged.
+func (t *term) claimOnce(limit int) (result schedule.ClaimResult, names map[schedule.Key]slotName, err error) {
 	began := time.Now()
 	ctx, cancel := t.storeContext()
 	defer cancel()
-	result, err := t.Fires.Claim(ctx, t.claimRequest(limit), plan.JudgeOverlap)
+	names = make(map[schedule.Key]slotName)
+	result, err = t.Fires.Claim(ctx, t.claimRequest(limit), func(g schedule.OverlapGroup) []schedule.Verdict {
+		remember(names, g.Waiting)
+		remember(names, g.Due)
+		return plan.JudgeOverlap(g)
+	})
 	t.Metrics.step("claim", began, err)
-	return result, err
+	return result, names, err
+}
+
+// slotName is how logs name a slot.
+type slotName struct {
+	scheduleID string
+	runAt      time.Time
+}
+
+func remember(names map[schedule.Key]slotName, runs []schedule.Run) {
+	for i := range runs {
+		names[runs[i].Key] = slotName{runs[i].ScheduleID, runs[i].RunAt}
+	}
 }
 
 // claimNone lets the store stamp what is due as seen in time, though no launch
 // is free: it can then no longer be missed.
 func (t *term) claimNone(ctx context.Context) {
-	if _, err := t.claimOnce(0); err != nil {
+	if _, _, err := t.claimOnce(0); err != nil {
 		t.failed(ctx, "claim", err)
 	}
 }
@@ -167,7 +185,11 @@ func (t *term) release(n int) {
 	}
 }
 
-func (t *term) skipped(s *schedule.Settlement) {
+// skipped logs and counts a run that ended before it was launched. names may
+// miss it where its schedule was found paused or deleted.
+func (t *term) skipped(s *schedule.Settlement, names map[schedule.Key]slotName) {
 	t.Metrics.ended(s.To, s.Reason, false)
-	t.log.Info("run skipped", "key", s.Key.String(), "status", string(s.To), "reason", string(s.Reason))
+	slot := names[s.Key]
+	t.log.Info("run skipped", "schedule_id", slot.scheduleID, "run_at", slot.runAt, "key", s.Key.String(),
+		"status", string(s.To), "reason", string(s.Reason))
 }

@@ -3,7 +3,9 @@ package worker
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
+	"log/slog"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/plan"
@@ -56,62 +58,92 @@ func (t *term) plan(ctx context.Context) {
 	began := time.Now()
 	due := 0
 	for ctx.Err() == nil {
-		result, err := t.planOnce()
+		pass, err := t.planOnce()
 		t.Metrics.step("plan", began, err)
 		if err != nil {
 			t.failed(ctx, "plan", err)
 			return
 		}
-		due += result.Candidates
-		t.planned(result)
-		if result.Candidates < planBatch {
+		due += pass.result.Candidates
+		t.planned(pass)
+		if pass.result.Candidates < planBatch {
 			break
 		}
 	}
 	t.Metrics.due.Set(float64(due))
 }
 
-func (t *term) planOnce() (schedule.PlanResult, error) {
+// planPass is one plan transaction: what was decided in it, and what it did.
+type planPass struct {
+	decisions []schedule.PlanDecision
+	late      map[schedule.Key]slotName
+	result    schedule.PlanResult
+}
+
+func (t *term) planOnce() (pass planPass, err error) {
 	ctx, cancel := t.storeContext()
 	defer cancel()
 	now := t.now()
 	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: planBatch}
-	return t.Plans.Plan(ctx, req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
-		decisions := make([]schedule.PlanDecision, len(candidates))
+	// The store may ask again, so what is decided is only logged once it is done.
+	pass.result, err = t.Plans.Plan(ctx, req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
+		pass.decisions, pass.late = make([]schedule.PlanDecision, len(candidates)), make(map[schedule.Key]slotName)
 		for i := range candidates {
-			decisions[i] = t.decide(&candidates[i], now)
+			pass.decisions[i] = decide(&candidates[i], now, t.cfg.plan())
+			remember(pass.late, candidates[i].Late)
 		}
-		return decisions
+		return pass.decisions
 	})
+	return pass, err
 }
 
 // decide isolates a schedule that cannot be planned: an error or a panic of
 // one must not stop the tick of all.
-func (t *term) decide(c *schedule.PlanCandidate, now time.Time) (d schedule.PlanDecision) {
+func decide(c *schedule.PlanCandidate, now time.Time, cfg plan.Config) (d schedule.PlanDecision) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.log.Error("planner panicked", "schedule_id", c.Schedule.ScheduleID, "panic", p, "stack", string(debug.Stack()))
-			d = plan.Quarantine(c, now, fmt.Errorf("the planner panicked: %v", p))
+			d = plan.Quarantine(c, now, fmt.Errorf("the planner panicked: %v at %s", p, panicPlace()))
 		}
 	}()
-	d, err := plan.Decide(c, now, t.cfg.plan())
+	d, err := plan.Decide(c, now, cfg)
 	if err != nil {
-		t.log.Warn("schedule not planned", "schedule_id", c.Schedule.ScheduleID, "failures", c.Schedule.PlanFailures+1, "err", err)
 		return plan.Quarantine(c, now, err)
-	}
-	for i := range d.Events {
-		t.log.Info("schedule event", "schedule_id", d.ScheduleID, "kind", string(d.Events[i].Kind), "reason", string(d.Events[i].Reason),
-			"count", d.Events[i].Count, "from", d.Events[i].From, "to", d.Events[i].To)
 	}
 	return d
 }
 
-func (t *term) planned(result schedule.PlanResult) {
-	t.Metrics.planFailures.Add(float64(len(result.Failed)))
-	for i := range result.Skipped {
-		t.skipped(&result.Skipped[i])
+// panicPlace is where the code that panicked stands, without the whole stack.
+func panicPlace() string {
+	pc := make([]uintptr, 16)
+	frames := runtime.CallersFrames(pc[:runtime.Callers(3, pc)])
+	for {
+		frame, more := frames.Next()
+		if !strings.HasPrefix(frame.Function, "runtime.") || !more {
+			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
+		}
 	}
-	if result.Inserted > 0 {
+}
+
+// planned logs and counts what a plan transaction did.
+func (t *term) planned(pass planPass) {
+	for i := range pass.decisions {
+		for _, e := range pass.decisions[i].Events {
+			level := slog.LevelInfo
+			if e.Kind == schedule.EventPlanFailed {
+				level = slog.LevelWarn
+			}
+			t.log.Log(context.Background(), level, "schedule event", "schedule_id", e.ScheduleID, "kind", string(e.Kind),
+				"reason", string(e.Reason), "count", e.Count, "from", e.From, "to", e.To, "note", e.Note)
+			if e.Reason == schedule.ReasonMissed || e.Reason == schedule.ReasonCoalesced {
+				t.Metrics.missed.Add(float64(e.Count))
+			}
+		}
+	}
+	t.Metrics.planFailures.Add(float64(len(pass.result.Failed)))
+	for i := range pass.result.Skipped {
+		t.skipped(&pass.result.Skipped[i], pass.late)
+	}
+	if pass.result.Inserted > 0 {
 		t.Wake() // the next instant may have come nearer
 	}
 }
