@@ -28,7 +28,8 @@ type checker struct {
 	ledger map[string]run // by key
 
 	violations []violation
-	missed     int // slots that were recorded instead of fired
+	missed     int            // slots that were recorded instead of fired
+	ended      map[string]int // rows by "STATUS(reason)"
 }
 
 type violation struct {
@@ -52,6 +53,7 @@ func (c *checker) check() {
 		c.conservation(s)
 		for _, r := range c.rows[id] {
 			c.ledger[r.Key] = r
+			c.ended[strings.TrimSuffix(r.Status+"("+r.Reason+")", "()")]++
 			c.row(s, r)
 		}
 	}
@@ -165,6 +167,8 @@ func (c *checker) words(r run, e *effect) {
 		c.violate(r, "the executor did not refuse it: %+v", e)
 	case r.Status == "CANCELLED" && r.Reason == "replaced" && r.OverlapPolicy != "replace":
 		c.violate(r, "only a replacing run can end so")
+	case r.Reason == "timeout" && e != nil && !e.said.IsZero() && r.CompletedAt.Sub(e.said) > startBound/2:
+		c.violate(r, "the executor had reported its end at %s: %+v", clock(e.said), e)
 	case r.Reason == "lost" || r.Reason == "launch_unavailable":
 		// An answer that a crash lost is asked for again, but not after a pause or
 		// deletion.
@@ -267,16 +271,12 @@ func (c *checker) context(v violation) string {
 	return out.String()
 }
 
-// summary counts how runs ended.
+// summary says how many runs ended how.
 func (c *checker) summary() string {
-	counts := make(map[string]int)
-	for _, r := range c.ledger {
-		counts[strings.TrimSuffix(r.Status+"("+r.Reason+")", "()")]++
-	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d rows, %d slots recorded without one, %d calls of %d keys:", len(c.ledger), c.missed, len(c.oracle.calls), len(c.oracle.effects))
-	for _, word := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(&out, " %s %d", word, counts[word])
+	for _, word := range slices.Sorted(maps.Keys(c.ended)) {
+		fmt.Fprintf(&out, " %s %d", word, c.ended[word])
 	}
 	return out.String()
 }

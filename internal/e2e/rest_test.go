@@ -25,10 +25,7 @@ type rest struct {
 
 func newREST(t testing.TB, processes ...*process) *rest {
 	t.Helper()
-	r := &rest{t: t, client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}}
-	for _, p := range processes {
-		r.addresses = append(r.addresses, p.httpAddr)
-	}
+	r := &rest{t: t, addresses: addressesOf(processes), client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}}
 	t.Cleanup(r.client.CloseIdleConnections)
 	return r
 }

@@ -40,13 +40,13 @@ func settings(database string, grace time.Duration) []string {
 
 // siteOptions say what a deployment looks like.
 type siteOptions struct {
-	database string // "" is SQLite
-	serve    [][]string
-	grace    time.Duration
-	tame     bool
+	database  string // "" is SQLite
+	processes int
+	grace     time.Duration
+	tame      bool
 }
 
-// newSite starts one process for each list of arguments behind "serve".
+// newSite prepares a deployment of equal processes, and starts the first.
 func newSite(t testing.TB, o siteOptions) *site {
 	t.Helper()
 	chosen := seed(t)
@@ -54,21 +54,27 @@ func newSite(t testing.TB, o siteOptions) *site {
 		t: t, random: rand.New(rand.NewPCG(chosen, 1)), oracle: newOracle(t, chosen, o.tame), journal: newJournal(), grace: o.grace,
 	}
 	env := append(settings(o.database, o.grace), s.oracle.env()...)
-	for i, args := range o.serve {
-		s.add(fmt.Sprintf("carillon %d", i+1), args, env)
+	for i := range o.processes {
+		s.processes = append(s.processes, newProcess(t, fmt.Sprintf("carillon %d", i+1), []string{"serve", "--migrate"}, env))
 	}
-	for _, p := range s.processes {
-		p.startReady()
+	if o.processes > 1 {
+		balancer := newBalancer(t, addressesOf(s.processes))
+		for _, p := range s.processes {
+			p.env = append(p.env, "PUBLIC_URL="+balancer.URL)
+		}
 	}
+	s.processes[0].startReady()
 	s.api = newREST(t, s.processes...)
 	s.watched = watchRuns(t, s.processes...)
 	return s
 }
 
-func (s *site) add(name string, args, env []string) *process {
-	p := newProcess(s.t, name, append([]string{"serve"}, args...), env)
-	s.processes = append(s.processes, p)
-	return p
+func addressesOf(processes []*process) []string {
+	var addresses []string
+	for _, p := range processes {
+		addresses = append(addresses, p.httpAddr)
+	}
+	return addresses
 }
 
 // registerAll registers what is named, in random order.
@@ -114,7 +120,7 @@ func (s *site) audit() *checker {
 	s.watched.stop()
 	c := &checker{
 		t: s.t, journal: s.journal, oracle: s.oracle, grace: s.grace, watched: s.watched, steadiness: s.watched.steadiness,
-		rows: make(map[string][]run), events: make(map[string][]event), ledger: make(map[string]run),
+		rows: make(map[string][]run), events: make(map[string][]event), ledger: make(map[string]run), ended: make(map[string]int),
 	}
 	for id := range s.journal.schedules {
 		c.rows[id] = s.api.runs("/v1/schedules/"+id+"/runs", url.Values{})
