@@ -50,14 +50,30 @@ var forbidden = []struct {
 	deep   bool // also through others
 	reason string
 }{
-	{"internal/schedule", []string{module + "/internal/store", module + "/worker", module + "/registrar", module + "/launcher", "database/sql", "net/http"}, true,
-		"the domain knows no component, store or transport"},
-	{"internal/plan", []string{"database/sql", "net/http", "log/slog", "context", "os"}, false,
-		"decisions are pure: no I/O, no clock, no log"},
-	{"internal/store/postgres", []string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"}, false,
-		"stores import only schedule and schema"},
-	{"internal/store/sqlite", []string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"}, false,
-		"stores import only schedule and schema"},
+	{
+		"internal/schedule",
+		[]string{module + "/internal/store", module + "/worker", module + "/registrar", module + "/launcher", "database/sql", "net/http"},
+		true,
+		"the domain knows no component, store or transport",
+	},
+	{
+		"internal/plan",
+		[]string{"database/sql", "net/http", "log/slog", "context", "os"},
+		false,
+		"decisions are pure: no I/O, no clock, no log",
+	},
+	{
+		"internal/store/postgres",
+		[]string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"},
+		false,
+		"stores import only schedule and schema",
+	},
+	{
+		"internal/store/sqlite",
+		[]string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"},
+		false,
+		"stores import only schedule and schema",
+	},
 	{"worker", []string{module + "/registrar", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"registrar", []string{module + "/worker", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"launcher", []string{module + "/worker", module + "/registrar"}, false, "components meet in internal/app only"},

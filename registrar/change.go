@@ -1,6 +1,7 @@
 package registrar
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/carillon/carillon/internal/plan"
@@ -67,7 +68,8 @@ func (c *changing) moveDueToBacklog() {
 	if !ok {
 		return
 	}
-	if c.row.Backlog.Open() { // rows between the two ranges are respected
+	c.row.NextRunAt = time.Time{} // it is the backlog's now, whatever else this change does
+	if c.row.Backlog.Open() {     // rows between the two ranges are respected
 		c.row.Backlog.Until = until
 		return
 	}
@@ -77,18 +79,12 @@ func (c *changing) moveDueToBacklog() {
 	c.change.Events = append(c.change.Events, e)
 }
 
-// closeRange records slots that will have no rows, in one event. Slots of an
-// older revision are not counted: its rule is not at hand under this lock, and
-// the range says which they are.
+// closeRange records slots that will have no rows, in one event. Where their
+// rule is not at hand they are not counted; the range says which they are.
 func (c *changing) closeRange(reason schedule.Reason, from, until time.Time, revision int64, note string) {
 	e := newEvent(c.row, schedule.EventBacklogClosed, c.actor, c.now)
 	e.From, e.To, e.Reason, e.Note, e.Revision = from, until.Add(-time.Second), reason, note, revision
-	if revision != c.row.Revision {
-		e.Note += "; the slots are those of an older revision and are not counted"
-		c.change.Events = append(c.change.Events, e)
-		return
-	}
-	tt, err := c.timetable()
+	tt, err := c.timetableOf(revision)
 	if err != nil {
 		e.Note += "; the slots cannot be counted: " + err.Error()
 		c.change.Events = append(c.change.Events, e)
@@ -98,6 +94,18 @@ func (c *changing) closeRange(reason schedule.Reason, from, until time.Time, rev
 		e.Count = int64(count)
 		c.change.Events = append(c.change.Events, e)
 	}
+}
+
+// timetableOf is the timetable of the revision before this change or after it;
+// no other is at hand under this lock.
+func (c *changing) timetableOf(revision int64) (*plan.Timetable, error) {
+	switch revision {
+	case c.row.Revision:
+		return c.timetable()
+	case c.was.Revision:
+		return plan.NewTimetable(&c.was.Definition, c.was.CreatedAt, c.was.RevisedAt)
+	}
+	return nil, fmt.Errorf("they are those of revision %d", revision)
 }
 
 // endDue is what pause and deletion share: an event for what is due but

@@ -117,7 +117,8 @@ type CancelInput struct {
 
 // RetryInput asks for a new attempt of an ended run.
 type RetryInput struct {
-	Key       schedule.Key
-	RequestID string // empty: generated
-	Actor     string
+	Key           schedule.Key
+	RequestID     string                 // empty: generated
+	OverlapPolicy schedule.OverlapPolicy // empty: the retried run's
+	Actor         string
 }

@@ -11,14 +11,15 @@ import (
 // end SKIPPED(paused), and what was due but unplanned is recorded. Nothing of
 // it is sent later than one second after the answer.
 func (r *Registrar) Pause(ctx context.Context, in PauseInput) (View, error) {
-	if len(in.Note) > schedule.MaxNoteLength {
-		return View{}, schedule.Invalid("note", in.Note, "is over 1024 bytes", "")
+	if err := checkNote(in.Note); err != nil {
+		return View{}, err
 	}
+	in.Until = utc(in.Until).Truncate(time.Microsecond) // as it is kept
 	return r.changeOne(ctx, in.ScheduleID, func(current *schedule.Schedule, now time.Time) (*schedule.Change, error) {
 		if !in.Until.IsZero() && !in.Until.After(now) {
 			return nil, schedule.Invalid("until", in.Until.Format(time.RFC3339), "is not in the future", "it is "+now.Format(time.RFC3339)+" now")
 		}
-		want := schedule.Pause{Paused: true, Note: in.Note, By: in.Actor, Until: utc(in.Until)}
+		want := schedule.Pause{Paused: true, Note: in.Note, By: in.Actor, Until: in.Until}
 		if current.Pause == want {
 			return nil, nil
 		}
@@ -32,6 +33,9 @@ func (r *Registrar) Pause(ctx context.Context, in PauseInput) (View, error) {
 // Resume lets a paused schedule go on from now: slots that fell while it was
 // paused are not missed. A schedule that is not paused stays as it is.
 func (r *Registrar) Resume(ctx context.Context, in ResumeInput) (View, error) {
+	if err := checkNote(in.Note); err != nil {
+		return View{}, err
+	}
 	return r.changeOne(ctx, in.ScheduleID, func(current *schedule.Schedule, now time.Time) (*schedule.Change, error) {
 		if !current.Pause.Active(now) {
 			return nil, nil

@@ -3,7 +3,9 @@ package registrar
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -49,8 +51,11 @@ func (r *Registrar) checkReport(in *ReportInput) error {
 	if len(in.RunID) > schedule.MaxIDLength {
 		c.Add("run_id", in.RunID, fmt.Sprintf("is over %d bytes", schedule.MaxIDLength), "")
 	}
-	in.ErrorCode = cut(in.ErrorCode, maxErrorCode)
-	in.ErrorMessage = cut(in.ErrorMessage, maxErrorMessage)
+	if !utf8.ValidString(in.RunID) || strings.ContainsFunc(in.RunID, isControl) {
+		c.Add("run_id", in.RunID, "holds control characters or broken text", "")
+	}
+	in.ErrorCode = storable(in.ErrorCode, maxErrorCode)
+	in.ErrorMessage = storable(in.ErrorMessage, maxErrorMessage)
 	return c.Err()
 }
 
@@ -109,11 +114,17 @@ func ignored(run *schedule.Run, in ReportInput, now time.Time) schedule.Event {
 	}
 }
 
-func cut(s string, limit int) string {
-	if len(s) > limit {
-		return s[:limit]
+// storable is text as every store takes it, at most limit bytes of it: a report
+// must not fail, and its run hang, for what stands in its message.
+func storable(s string, limit int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
+	if len(s) <= limit {
+		return s
 	}
-	return s
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
 }
 
 // CancelRun ends a planned run at once, and asks for the cancel of one in
@@ -121,6 +132,9 @@ func cut(s string, limit int) string {
 // when that confirms it or CANCEL_WAIT_MS is over. A cancelled run stays as it
 // is; one that has ended otherwise is ErrPrecondition.
 func (r *Registrar) CancelRun(ctx context.Context, in CancelInput) (schedule.Run, error) {
+	if err := checkNote(in.Note); err != nil {
+		return schedule.Run{}, err
+	}
 	run, moved, err := r.runs.ChangeRun(ctx, in.Key, schedule.Key{}, func(found schedule.RunInput) (schedule.RunChange, error) {
 		return cancel(found, in, r.now())
 	})

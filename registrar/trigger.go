@@ -85,8 +85,11 @@ var retryable = []schedule.Status{schedule.StatusFailed, schedule.StatusSkipped,
 // the definition and input that it had.
 func (r *Registrar) RetryRun(ctx context.Context, in RetryInput) (schedule.Run, error) {
 	in.RequestID = orDefault(in.RequestID, rand.Text())
-	if !schedule.ValidID(in.RequestID) {
-		return schedule.Run{}, schedule.Invalid("request_id", in.RequestID, "is not a valid id", idHint)
+	var c schedule.Collect
+	checkID(&c, "request_id", in.RequestID)
+	r.checkOwnPolicy(&c, in.OverlapPolicy)
+	if err := c.Err(); err != nil {
+		return schedule.Run{}, err
 	}
 	key := schedule.RetryKey(in.Key, in.RequestID)
 	run, _, err := r.runs.ChangeRun(ctx, in.Key, key, func(found schedule.RunInput) (schedule.RunChange, error) {
@@ -124,6 +127,9 @@ func retry(found schedule.RunInput, key schedule.Key, in RetryInput, now time.Ti
 		Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
 		OverlapKey: old.OverlapKey, OverlapPolicy: old.OverlapPolicy, Exclusive: old.Exclusive, MaxQueued: old.MaxQueued,
 		Attempt: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority,
+	}
+	if p := in.OverlapPolicy; p != "" {
+		row.OverlapPolicy, row.Exclusive = p, p.Exclusive()
 	}
 	if err := refuseOverlap(row, found.InFlight); err != nil {
 		return schedule.RunChange{}, err

@@ -29,7 +29,8 @@ type upserts struct {
 	inputs   []UpsertInput
 	fields   []string // what to put before the field names of the i-th input; may be nil
 	workflow *schedule.WorkflowVersion
-	gone     []string // schedules to delete
+	gone     []string // schedules to delete, as long as managed still owns them
+	managed  string
 }
 
 func (r *Registrar) upsertAll(ctx context.Context, all upserts) ([]UpsertResult, error) {
@@ -61,7 +62,7 @@ func (r *Registrar) upsertAll(ctx context.Context, all upserts) ([]UpsertResult,
 			}
 		}
 		for _, in := range found[len(inputs):] {
-			if in.Schedule != nil && in.Schedule.Alive() {
+			if s := in.Schedule; s != nil && s.Alive() && s.ManagedBy == all.managed {
 				changes = append(changes, remove(in.Schedule, actorOf(inputs), now))
 			}
 		}

@@ -203,6 +203,17 @@ func checkLabels(c *schedule.Collect, labels map[string]string) {
 	}
 }
 
+// checkNote refuses what an event cannot hold.
+func checkNote(note string) error {
+	if len(note) > schedule.MaxNoteLength {
+		return schedule.Invalid("note", note, fmt.Sprintf("is over %d bytes", schedule.MaxNoteLength), "")
+	}
+	if !utf8.ValidString(note) || strings.ContainsRune(note, 0) {
+		return schedule.Invalid("note", note, "is not text", "leave out NUL and broken characters")
+	}
+	return nil
+}
+
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 func orDefault[T ~string](word, fallback T) T {

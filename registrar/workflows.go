@@ -100,7 +100,7 @@ func (r *Registrar) DeployWorkflow(ctx context.Context, in DeployInput) ([]Upser
 	if err != nil {
 		return nil, err
 	}
-	return r.upsertAll(ctx, upserts{inputs: in.Triggers, fields: in.Fields, workflow: w, gone: gone})
+	return r.upsertAll(ctx, upserts{inputs: in.Triggers, fields: in.Fields, workflow: w, gone: gone, managed: managedBy})
 }
 
 // noLongerNamed are the owner's schedules that managedBy made and ids miss.

@@ -52,8 +52,11 @@ func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
 		{"a worker without a launcher", map[string]string{"ROLES": "worker"}, []string{"LAUNCHER_ADDR: is needed"}},
 		{"no executor to call", map[string]string{"EXECUTOR": "http"}, []string{"EXECUTOR_URL: is needed for EXECUTOR=http"}},
 		{"an unknown database", map[string]string{"DATABASE_URL": "mysql://x"}, []string{"DATABASE_URL: begins with neither"}},
-		{"everything at once", map[string]string{"TICK_MS": "1", "RETENTION_DAYS": "1", "HTTP_ADDR": "8080"},
-			[]string{"TICK_MS: 1 is", "RETENTION_DAYS: 1 is not within 30", `HTTP_ADDR: "8080" is not host:port`}},
+		{
+			"everything at once",
+			map[string]string{"TICK_MS": "1", "RETENTION_DAYS": "1", "HTTP_ADDR": "8080"},
+			[]string{"TICK_MS: 1 is", "RETENTION_DAYS: 1 is not within 30", `HTTP_ADDR: "8080" is not host:port`},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for name, value := range c.env {

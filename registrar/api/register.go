@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -46,39 +48,37 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 // maxRequestBytes lets the largest DAG and what stands around it pass.
 const maxRequestBytes = schedule.MaxDAGBytes + 64<<10
 
-// ServerOptions are what every server of carillon.v1 needs: a panic ends one
-// call only, errors become statuses, and malformed requests are refused.
-// Interceptors chained by later options run inside these; give those that
-// must see every call, as metrics and authentication do, before.
+// ServerOptions are what every server of carillon.v1 needs: every call has a
+// line in the log, a panic ends one call only, errors become statuses, and
+// malformed requests are refused. Interceptors chained by later options run
+// inside these; give those that must see every call, as metrics and
+// authentication do, before.
 func ServerOptions(log *slog.Logger) []grpc.ServerOption {
 	if log == nil {
 		log = slog.Default()
 	}
 	log = log.With("component", "api")
 	errorsUnary, errorsStream := answerErrors(log)
-	recoverUnary, recoverStream := recoverPanics(log)
 	validateUnary, validateStream := validateRequests()
+	calls, onlyEnds := callLogger(log), logging.WithLogOnEvents(logging.FinishCall)
+	panics := recovery.WithRecoveryHandlerContext(func(ctx context.Context, p any) error {
+		log.ErrorContext(ctx, "call panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		return status.Error(codes.Internal, "internal error; the log of the server has the cause")
+	})
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequestBytes),
-		grpc.ChainUnaryInterceptor(errorsUnary, recoverUnary, validateUnary),
-		grpc.ChainStreamInterceptor(errorsStream, recoverStream, validateStream),
+		grpc.ChainUnaryInterceptor(logging.UnaryServerInterceptor(calls, onlyEnds), errorsUnary, recovery.UnaryServerInterceptor(panics), validateUnary),
+		grpc.ChainStreamInterceptor(logging.StreamServerInterceptor(calls, onlyEnds), errorsStream, recovery.StreamServerInterceptor(panics), validateStream),
 	}
 }
 
-func recoverPanics(log *slog.Logger) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
-	recovered := func(ctx context.Context, method string, err *error) {
-		if p := recover(); p != nil {
-			log.ErrorContext(ctx, "call panicked", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			*err = status.Error(codes.Internal, "internal error; the log of the server has the cause")
+// callLogger is the access log. Calls that went well are many, and Debug.
+func callLogger(log *slog.Logger) logging.Logger {
+	return logging.LoggerFunc(func(ctx context.Context, level logging.Level, msg string, fields ...any) {
+		to := slog.LevelDebug
+		if level >= logging.LevelWarn {
+			to = slog.LevelInfo // the caller's mistakes are no trouble of ours; our own are logged where they happen
 		}
-	}
-	unary := func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
-		defer recovered(ctx, call.FullMethod, &err)
-		return next(ctx, req)
-	}
-	stream := func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-		defer recovered(ss.Context(), call.FullMethod, &err)
-		return next(srv, ss)
-	}
-	return unary, stream
+		log.Log(ctx, to, msg, fields...)
+	})
 }

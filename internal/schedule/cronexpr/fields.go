@@ -33,13 +33,19 @@ var fields = [6]field{
 	secondField: {name: "second", max: 59, top: 59, takes: "0-59"},
 	minuteField: {name: "minute", max: 59, top: 59, takes: "0-59"},
 	hourField:   {name: "hour", max: 23, top: 23, takes: "0-23"},
-	domField: {name: "day of month", min: 1, max: 31, top: 31,
-		takes: "1-31, L (last day), 1W-31W (nearest weekday) or LW", special: specialDom},
-	monthField: {name: "month", min: 1, max: 12, top: 12, takes: "1-12 or JAN-DEC",
-		names: []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}},
-	dowField: {name: "day of week", max: 7, top: 6,
+	domField: {
+		name: "day of month", min: 1, max: 31, top: 31,
+		takes: "1-31, L (last day), 1W-31W (nearest weekday) or LW", special: specialDom,
+	},
+	monthField: {
+		name: "month", min: 1, max: 12, top: 12, takes: "1-12 or JAN-DEC",
+		names: []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"},
+	},
+	dowField: {
+		name: "day of week", max: 7, top: 6,
 		takes: "0-7 or SUN-SAT, FRIL (last Friday) or FRI#2 (second Friday)",
-		names: weekdays, special: specialDow},
+		names: weekdays, special: specialDow,
+	},
 }
 
 var weekdays = []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}

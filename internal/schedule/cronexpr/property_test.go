@@ -120,7 +120,8 @@ func TestDailyScheduleRunsOncePerLocalDate(t *testing.T) {
 		d := rapid.SampledFrom(decades).Draw(t, "decade")
 		loc, _ := cronexpr.LoadLocation(d.zone)
 		at := rapid.SampledFrom([]string{
-			"0 00", "1 00", "30 00", "0 01", "30 01", "15 02", "30 02", "0 03", "30 23", "59 23", "0 12"}).Draw(t, "at")
+			"0 00", "1 00", "30 00", "0 01", "30 01", "15 02", "30 02", "0 03", "30 23", "59 23", "0 12",
+		}).Draw(t, "at")
 		e, err := cronexpr.Parse(at + " * * *")
 		if err != nil {
 			t.Fatal(err)

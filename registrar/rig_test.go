@@ -1,0 +1,209 @@
+package registrar_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar"
+)
+
+// noon is the now at which every test begins.
+var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+// rig is a registrar whose decisions are looked at as such: behind it stands a
+// page of memory that hands out what a test put down and notes what is to be
+// written.
+type rig struct {
+	*testing.T
+	*registrar.Registrar
+	page *page
+}
+
+func newRig(t *testing.T, config registrar.Config) *rig {
+	p := &page{now: noon, schedules: make(map[string]*schedule.Schedule), runs: make(map[schedule.Key]schedule.RunInput)}
+	return &rig{T: t, page: p, Registrar: registrar.New(registrar.Options{
+		Schedules: p, Runs: p, Workflows: p, Now: func() time.Time { return p.now }, Logger: slog.New(slog.DiscardHandler), Config: config,
+	})}
+}
+
+// page stands where a store would, without any rule of its own.
+type page struct {
+	now       time.Time
+	schedules map[string]*schedule.Schedule
+	runs      map[schedule.Key]schedule.RunInput
+	inFlight  int
+
+	beforeChange func()            // what others do right before the next change
+	changes      []schedule.Change // of the last call
+	runChange    *schedule.RunChange
+	workflow     *schedule.WorkflowVersion
+}
+
+func (p *page) ChangeSchedules(_ context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+	p.changes, p.workflow = nil, nil
+	if p.beforeChange != nil {
+		p.beforeChange()
+	}
+	in := make([]schedule.ChangeInput, len(req.ScheduleIDs))
+	for i, id := range req.ScheduleIDs {
+		if s := p.schedules[id]; s != nil {
+			row := *s
+			in[i].Schedule = &row
+		}
+		in[i].InFlight = p.inFlight
+	}
+	changes, err := decide(in)
+	if err != nil {
+		return err
+	}
+	p.changes, p.workflow = changes, req.Workflow
+	for _, c := range changes {
+		if c.Row != nil {
+			row := *c.Row
+			p.schedules[c.ScheduleID] = &row
+		}
+		for _, run := range c.Runs {
+			p.runs[run.Key] = schedule.RunInput{Run: run}
+		}
+	}
+	return nil
+}
+
+func (p *page) GetSchedule(_ context.Context, id string) (*schedule.Schedule, error) {
+	if s := p.schedules[id]; s != nil {
+		return s, nil
+	}
+	return nil, schedule.ErrNotFound
+}
+
+func (p *page) ListSchedules(_ context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
+	var out []schedule.Schedule
+	for _, s := range p.schedules {
+		if s.Alive() && (f.ManagedBy == "" || s.ManagedBy == f.ManagedBy) && (f.UserID == "" || s.UserID == f.UserID) {
+			out = append(out, *s)
+		}
+	}
+	return out, nil
+}
+
+func (p *page) ListEvents(context.Context, string, int64, int) ([]schedule.Event, error) {
+	return nil, nil
+}
+
+func (p *page) ListRevisions(context.Context, string, int64, int) ([]schedule.Revision, error) {
+	return nil, nil
+}
+
+func (p *page) ChangeRun(_ context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
+	p.runChange = nil
+	in, ok := p.runs[key]
+	if !ok {
+		return schedule.Run{}, false, schedule.ErrNotFound
+	}
+	if there, ok := p.runs[existing]; ok {
+		in.Existing = &there.Run
+	}
+	change, err := decide(in)
+	if err != nil {
+		return schedule.Run{}, false, err
+	}
+	p.runChange = &change
+	if change.Insert != nil {
+		p.runs[change.Insert.Key] = schedule.RunInput{Run: *change.Insert}
+		return *change.Insert, true, nil
+	}
+	return in.Run, change.Settle != nil, nil
+}
+
+func (p *page) GetRun(_ context.Context, key schedule.Key) (*schedule.Run, error) {
+	if in, ok := p.runs[key]; ok {
+		return &in.Run, nil
+	}
+	return nil, schedule.ErrNotFound
+}
+
+func (p *page) ListRuns(context.Context, schedule.RunFilter) ([]schedule.Run, error) { return nil, nil }
+
+func (p *page) PutWorkflow(context.Context, *schedule.WorkflowVersion) error { return nil }
+
+func (p *page) GetWorkflow(context.Context, string, int32) (*schedule.WorkflowVersion, error) {
+	return nil, schedule.ErrNotFound
+}
+
+func (p *page) ListWorkflows(context.Context, string, int32, int) ([]schedule.WorkflowVersion, error) {
+	return nil, nil
+}
+
+// hourly is a schedule with a slot at every full hour, as its owner sends it.
+func hourly(more ...func(*registrar.UpsertInput)) registrar.UpsertInput {
+	in := registrar.UpsertInput{Actor: "me", Definition: schedule.Definition{
+		ScheduleID: "s", WorkflowID: "w", Version: 1, UserID: "u", CronExpr: "0 * * * *", Input: json.RawMessage(`{"a": 1}`),
+	}}
+	for _, change := range more {
+		change(&in)
+	}
+	return in
+}
+
+func (r *rig) upsert(in registrar.UpsertInput) registrar.UpsertResult {
+	r.Helper()
+	result, err := r.Upsert(r.Context(), in)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return result
+}
+
+// stand is the schedule as it is stored.
+func (r *rig) stand() *schedule.Schedule {
+	r.Helper()
+	s := r.page.schedules["s"]
+	if s == nil {
+		r.Fatal("there is no schedule s")
+	}
+	return s
+}
+
+// planned puts the planner's cursor where it would stand if it had stopped
+// planning then.
+func (r *rig) planned(cursor time.Time) { r.stand().NextRunAt = cursor }
+
+// change is the one change of the last call.
+func (r *rig) change() schedule.Change {
+	r.Helper()
+	if len(r.page.changes) != 1 {
+		r.Fatalf("%d changes were written, want one", len(r.page.changes))
+	}
+	return r.page.changes[0]
+}
+
+func (r *rig) wroteNothing() {
+	r.Helper()
+	if len(r.page.changes) != 0 {
+		r.Errorf("%d changes were written, want none: %+v", len(r.page.changes), r.page.changes)
+	}
+}
+
+// events are those of the last change, as short words: kind from-to count.
+func (r *rig) events(want ...string) {
+	r.Helper()
+	var got []string
+	for _, e := range r.change().Events {
+		word := string(e.Kind)
+		if !e.To.IsZero() {
+			word = fmt.Sprintf("%s(%s) %s-%s n=%d r%d", e.Kind, e.Reason, e.From.Format("15:04:05"), e.To.Format("15:04:05"), e.Count, e.Revision)
+		}
+		got = append(got, word)
+	}
+	if !slices.Equal(got, want) {
+		r.Errorf("the events are\n%q, want\n%q", got, want)
+	}
+}
+
+func (r *rig) after(d time.Duration) { r.page.now = r.page.now.Add(d) }
