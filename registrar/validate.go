@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
