@@ -1,0 +1,51 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// A plan holds its schedules and its leadership while it decides. Neither a
+// renewal nor a claim of the same schedules may wait for that: the one would
+// lose a leadership that nobody disputes, the other its exact second.
+func TestWhatMustNotWaitForAPlanDoesNot(t *testing.T) {
+	t.Parallel()
+	store, _ := fresh(t)
+	s := everySecond("busy", noon)
+	create(t, store, noon, s)
+	term, ok, err := store.Takeover(t.Context(), schedule.TakeoverRequest{Holder: "leader", TTL: time.Hour, LockHeld: true})
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	now := noon.Add(time.Second)
+	req := schedule.PlanRequest{Term: term, Now: now, Horizon: now, Grace: time.Minute, Limit: 10}
+	if _, err := store.Plan(t.Context(), req, planOne); err != nil {
+		t.Fatal(err)
+	}
+
+	later := noon.Add(2 * time.Second)
+	req.Now, req.Horizon = later, later
+	_, err = store.Plan(t.Context(), req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
+		if len(candidates) != 1 {
+			t.Errorf("%d schedules are held, want 1", len(candidates))
+		}
+		// A lock timeout of 2 s, tried again, would end far beyond this.
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		if err := store.Renew(ctx, term, time.Hour, later); err != nil {
+			t.Errorf("a renewal waits for a plan: %v", err)
+		}
+		claim := schedule.ClaimRequest{Term: term, Now: later, Limit: 10, Grace: time.Minute, Lease: time.Minute}
+		result, err := store.Claim(ctx, claim, claimFirst)
+		if err != nil || len(result.Launches) != 1 {
+			t.Errorf("a claim waits for a plan: %d launches, %v", len(result.Launches), err)
+		}
+		return planOne(candidates)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,226 @@
+package postgres_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/postgres"
+)
+
+// TestAStormOfWritersEndsWithoutAnError has everything that writes write at
+// once to the same few schedules, in orders that meet head on. Whatever
+// collides must be tried again inside the store: nobody gets a deadlock or a
+// lock timeout to see, and at the end no exclusive key has two runs in flight.
+func TestAStormOfWritersEndsWithoutAnError(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	s := newStorm(t, store)
+	const turns = 25
+	group, ctx := errgroup.WithContext(t.Context())
+	writers := []func(context.Context) error{
+		s.plan, s.claim, s.claim, s.settle, s.settle, s.edit, s.edit, s.report, s.report, s.sweep, s.renew,
+	}
+	for _, write := range writers {
+		group.Go(func() error {
+			for range turns {
+				if err := write(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	var doubled int
+	err := connect(t, url).QueryRow(t.Context(), `SELECT count(*) FROM (
+		SELECT overlap_key FROM schedule_runs WHERE exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')
+		GROUP BY overlap_key HAVING count(*) > 1) AS doubled`).Scan(&doubled)
+	if err != nil || doubled > 0 {
+		t.Errorf("%d overlap keys have two runs in flight (%v)", doubled, err)
+	}
+	if s.launched.Load() == 0 || s.moved.Load() == 0 {
+		t.Errorf("%d launches and %d settlements: there was no storm", s.launched.Load(), s.moved.Load())
+	}
+}
+
+const stormSchedules = 40
+
+type storm struct {
+	store           *postgres.Store
+	term            schedule.Term
+	ids             []string
+	seconds         atomic.Int64 // the time goes on with every plan
+	launched, moved atomic.Int64
+
+	mu   sync.Mutex
+	open []schedule.Key // launched and not yet settled
+}
+
+func newStorm(t *testing.T, store *postgres.Store) *storm {
+	t.Helper()
+	s := &storm{store: store}
+	var rows []schedule.Schedule
+	for i := range stormSchedules {
+		row := everySecond(fmt.Sprintf("storm-%02d", i), noon)
+		row.OverlapPolicy = schedule.OverlapPolicies[i%len(schedule.OverlapPolicies)]
+		row.OverlapKey = fmt.Sprintf("key-%d", i/2) // two schedules to a key
+		rows = append(rows, row)
+		s.ids = append(s.ids, row.ScheduleID)
+	}
+	create(t, store, noon, rows...)
+	term, ok, err := store.Takeover(t.Context(), schedule.TakeoverRequest{Holder: "storm", TTL: time.Hour, LockHeld: true})
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	s.term = term
+	return s
+}
+
+func (s *storm) now() time.Time { return noon.Add(time.Duration(s.seconds.Load()) * time.Second) }
+
+func (s *storm) plan(ctx context.Context) error {
+	s.seconds.Add(1)
+	now := s.now()
+	_, err := s.store.Plan(ctx, schedule.PlanRequest{Term: s.term, Now: now, Horizon: now, Grace: time.Hour, Limit: 100}, planOne)
+	return err
+}
+
+func (s *storm) claim(ctx context.Context) error {
+	req := schedule.ClaimRequest{
+		Term: s.term, Now: s.now(), Limit: 15, Grace: time.Hour, Lease: time.Minute, RetryFor: time.Minute,
+	}
+	result, err := s.store.Claim(ctx, req, judgeStorm)
+	if err != nil {
+		return err
+	}
+	var begins []schedule.BeginRequest
+	for _, l := range result.Launches {
+		begins = append(begins, schedule.BeginRequest{
+			Key: l.Run.Key, RequestHash: sha256.Sum256(l.Run.Key[:]), ScheduleID: l.Run.ScheduleID,
+			Trigger: l.Run.Trigger, FireAt: l.Run.FireAt, Lease: time.Minute,
+		})
+	}
+	if _, err := s.store.Begin(ctx, begins, s.now()); err != nil {
+		return err
+	}
+	s.launched.Add(int64(len(begins)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range begins {
+		s.open = append(s.open, begins[i].Key)
+	}
+	return nil
+}
+
+// judgeStorm claims what comes first under a free key; all else ends, waits or
+// replaces, as its policy says.
+func judgeStorm(g schedule.OverlapGroup) []schedule.Verdict {
+	if verdicts := claimFirst(g); verdicts != nil {
+		return verdicts
+	}
+	var verdicts []schedule.Verdict
+	for i := range g.Due {
+		v := schedule.Verdict{Key: g.Due[i].Key, Action: schedule.VerdictWait}
+		if g.Due[i].OverlapPolicy == schedule.OverlapSkip {
+			v.Action, v.Reason = schedule.VerdictSkip, schedule.ReasonOverlap
+		}
+		verdicts = append(verdicts, v)
+	}
+	for i := range g.InFlight {
+		if len(g.Due) > 0 && g.Due[0].OverlapPolicy == schedule.OverlapReplace {
+			verdicts = append(verdicts, schedule.Verdict{
+				Key: g.InFlight[i].Key, Action: schedule.VerdictCancel, Reason: schedule.ReasonReplaced,
+			})
+		}
+	}
+	return verdicts
+}
+
+// some takes up to n open keys in any order, and leaves them open where keep is.
+func (s *storm) some(n int, keep bool) []schedule.Key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rand.Shuffle(len(s.open), func(i, j int) { s.open[i], s.open[j] = s.open[j], s.open[i] })
+	n = min(n, len(s.open))
+	keys := slices.Clone(s.open[:n])
+	if !keep {
+		s.open = s.open[n:]
+	}
+	return keys
+}
+
+func (s *storm) settle(ctx context.Context) error {
+	keys := s.some(10, false)
+	if len(keys) == 0 {
+		return s.claim(ctx)
+	}
+	var settlements []schedule.Settlement
+	for _, key := range keys {
+		settlements = append(settlements, schedule.Settlement{Key: key, To: schedule.StatusSuccess, LaunchedAt: s.now()})
+	}
+	moved, err := s.store.Settle(ctx, s.term, s.now(), settlements)
+	for _, m := range moved {
+		if m {
+			s.moved.Add(1)
+		}
+	}
+	return err
+}
+
+// edit touches many schedules, named in any order.
+func (s *storm) edit(ctx context.Context) error {
+	ids := slices.Clone(s.ids)
+	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	req := schedule.ChangeRequest{ScheduleIDs: ids[:8], CountInFlight: true}
+	return s.store.ChangeSchedules(ctx, req, func(inputs []schedule.ChangeInput) ([]schedule.Change, error) {
+		var changes []schedule.Change
+		for _, in := range inputs {
+			row := *in.Schedule
+			row.Priority++
+			change := schedule.Change{ScheduleID: row.ScheduleID, Row: &row, Now: s.now(), DropPlannedAfter: s.now()}
+			change.EndDue.To, change.EndDue.Reason = schedule.StatusSkipped, schedule.ReasonPaused
+			changes = append(changes, change)
+		}
+		return changes, nil
+	})
+}
+
+func (s *storm) report(ctx context.Context) error {
+	for _, key := range s.some(5, true) {
+		_, _, err := s.store.ChangeRun(ctx, key, schedule.Key{}, func(schedule.RunInput) (schedule.RunChange, error) {
+			return schedule.RunChange{Now: s.now(), Settle: &schedule.Settlement{
+				Key: key, To: schedule.StatusStarted, LaunchedAt: s.now(), TimeoutAt: s.now().Add(time.Minute),
+			}}, nil
+		})
+		if err != nil && !errors.Is(err, schedule.ErrNotFound) { // pruned meanwhile
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *storm) sweep(ctx context.Context) error {
+	req := schedule.SweepRequest{Term: s.term, Now: s.now().Add(30 * time.Second), CancelWait: time.Second, RetryFor: 5 * time.Second, Limit: 100}
+	if _, err := s.store.Sweep(ctx, req); err != nil {
+		return err
+	}
+	_, err := s.store.Prune(ctx, s.term, s.now().Add(-5*time.Second), 10)
+	return err
+}
+
+func (s *storm) renew(ctx context.Context) error {
+	return s.store.Renew(ctx, s.term, time.Hour, s.now())
+}
