@@ -59,6 +59,7 @@ func (c *checker) check() {
 	}
 	c.executor()
 	c.overlap()
+	c.liveness()
 	for _, wrong := range append(c.oracle.wrongs, c.watched.wrongs...) {
 		c.violations = append(c.violations, violation{text: wrong})
 	}
@@ -170,10 +171,27 @@ func (c *checker) words(r run, e *effect) {
 	case r.Reason == "timeout" && e != nil && !e.said.IsZero() && r.CompletedAt.Sub(e.said) > startBound/2:
 		c.violate(r, "the executor had reported its end at %s: %+v", clock(e.said), e)
 	case r.Reason == "lost" || r.Reason == "launch_unavailable":
-		// An answer that a crash lost is asked for again, but not after a pause or
-		// deletion.
-		if quiet := c.journal.schedules[r.ScheduleID].quietFrom; quiet.IsZero() || r.CompletedAt.Before(quiet) {
-			c.violate(r, "it was given up: %+v", e)
+		// What a crash left open is asked for again, but not for ever, and not
+		// after a pause or deletion.
+		quiet := c.journal.schedules[r.ScheduleID].quietFrom
+		if (quiet.IsZero() || r.CompletedAt.Before(quiet)) && !c.journal.killedBetween(r.FireAt.Add(-arming), r.CompletedAt) {
+			c.violate(r, "it was given up, and nothing had crashed: %+v", e)
+		}
+	}
+}
+
+// liveness: whatever is killed, the executor soon hears of something due every
+// second again.
+func (c *checker) liveness() {
+	const bound = 8 * time.Second
+	for i := 1; i < len(c.oracle.calls); i++ {
+		before, now := c.oracle.calls[i-1], c.oracle.calls[i]
+		if now.number > 1 || now.at.After(c.journal.ended) {
+			continue
+		}
+		if outage := c.journal.outageBetween(before.at, now.at); now.at.Sub(before.at) > bound+outage {
+			c.violations = append(c.violations, violation{now.at, now.body.ScheduleID, now.key,
+				fmt.Sprintf("nothing was launched from %s until %s", clock(before.at), clock(now.at))})
 		}
 	}
 }

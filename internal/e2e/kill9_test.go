@@ -32,7 +32,7 @@ func TestSlotsSurviveKill9(t *testing.T) {
 	})
 }
 
-const kills = 9
+const kills = 8
 
 // surviveKills is one such life: most are registered before the first kill,
 // some between, some are edited, one is paused for a while.
@@ -48,6 +48,7 @@ func surviveKills(t *testing.T, o siteOptions) *checker {
 		s.live(1500*time.Millisecond, 4*time.Second)
 		victim := s.victim()
 		victim.kill()
+		since := time.Now()
 		s.journal.note("kill %d: %s", n, victim.name)
 		if len(s.processes) == 1 && n%4 == 2 {
 			s.live(s.grace+2*time.Second, s.grace+4*time.Second) // an outage beyond the grace
@@ -59,7 +60,7 @@ func surviveKills(t *testing.T, o siteOptions) *checker {
 		}
 		s.change(n)
 		victim.awaitReady()
-		s.journal.note("%s is ready again", victim.name)
+		s.journal.outage(victim.name, since)
 	}
 	s.live(2*time.Second, 3*time.Second)
 	s.stopAll()

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -17,7 +18,12 @@ import (
 var workshop string
 
 func TestMain(m *testing.M) {
-	var err error
+	flag.Parse()
+	// These tests wait for processes more than they compute.
+	err := flag.Set("test.parallel", "4")
+	if err != nil {
+		panic(err)
+	}
 	if workshop, err = os.MkdirTemp("", "carillon-e2e-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

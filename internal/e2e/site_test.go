@@ -89,6 +89,7 @@ func (s *site) registerAll(definitions []definition) {
 // stopAll ends every schedule, each in one of the ways there are.
 func (s *site) stopAll() {
 	s.t.Helper()
+	s.journal.ended = time.Now()
 	var ids []string
 	for _, d := range workload(time.Now()) { // in a fixed order
 		if s.journal.schedules[d.ScheduleID] != nil {

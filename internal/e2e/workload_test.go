@@ -94,6 +94,8 @@ func workload(now time.Time) []definition {
 type journal struct {
 	mu        sync.Mutex
 	lines     []journalLine
+	outages   []lapse // from a kill until that process was ready again
+	ended     time.Time
 	schedules map[string]*registered
 }
 
@@ -108,6 +110,29 @@ func (j *journal) note(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lines = append(j.lines, journalLine{time.Now(), fmt.Sprintf(format, args...)})
+}
+
+// outage notes that a process was down since an instant.
+func (j *journal) outage(name string, since time.Time) {
+	j.note("%s is ready again", name)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.outages = append(j.outages, lapse{since, time.Now()})
+}
+
+func (j *journal) killedBetween(from, until time.Time) bool { return j.outageBetween(from, until) > 0 }
+
+// outageBetween is how long a process was down within a time.
+func (j *journal) outageBetween(from, until time.Time) time.Duration {
+	total := time.Duration(0)
+	for _, o := range j.outages {
+		begin, end := laterOf(from, o.from), until
+		if o.until.Before(end) {
+			end = o.until
+		}
+		total += max(0, end.Sub(begin))
+	}
+	return total
 }
 
 // around is what happened within two seconds of an instant.
