@@ -28,6 +28,7 @@ const (
 // exclusive runs would be in flight together, whatever judge said, nothing of
 // the batch is written and its overlap keys are claimed one by one.
 func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
+	req.Limit = max(req.Limit, 0)
 	pass := &claimPass{store: s, req: req, judge: judge}
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		pass.begin(tx)

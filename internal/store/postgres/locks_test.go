@@ -16,10 +16,7 @@ func TestWhatMustNotWaitForAPlanDoesNot(t *testing.T) {
 	store, _ := fresh(t)
 	s := everySecond("busy", noon)
 	create(t, store, noon, s)
-	term, ok, err := store.Takeover(t.Context(), schedule.TakeoverRequest{Holder: "leader", TTL: time.Hour, LockHeld: true})
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	term := lead(t, store)
 	now := noon.Add(time.Second)
 	req := schedule.PlanRequest{Term: term, Now: now, Horizon: now, Grace: time.Minute, Limit: 10}
 	if _, err := store.Plan(t.Context(), req, planOne); err != nil {
@@ -28,7 +25,7 @@ func TestWhatMustNotWaitForAPlanDoesNot(t *testing.T) {
 
 	later := noon.Add(2 * time.Second)
 	req.Now, req.Horizon = later, later
-	_, err = store.Plan(t.Context(), req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
+	_, err := store.Plan(t.Context(), req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
 		if len(candidates) != 1 {
 			t.Errorf("%d schedules are held, want 1", len(candidates))
 		}

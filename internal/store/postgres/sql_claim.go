@@ -4,7 +4,8 @@ package postgres
 // schedules need only FOR KEY SHARE (sqlClaimLock), which waits for edits but
 // not for the planner: a slot every minute is planned in the very second in
 // which the one before is claimed.
-const sqlClaimGuard = `SELECT pg_advisory_xact_lock(1128352844, $1)`
+const sqlClaimGuard = `
+SELECT pg_advisory_xact_lock(1128352844, $1)`
 
 // claimOrder is due before what is only armed, on-time before catch-up and
 // backfill, then priority; $1 = now.
@@ -33,7 +34,9 @@ const halted = `CASE
 
 // sqlClaimCandidates is what a claim begins with, $3 rows at most: due rows,
 // the first row of every overlap key on which rows wait and nothing is in
-// flight, and what the planner passes over because its schedule is halted.
+// flight, and what is stranded: too late for a claim, and passed over by the
+// planner because its schedule is halted. (The exclusive ones are looked at with
+// their groups, whether halted or not.)
 // waiting_keys hops from key to key through schedule_runs_waiting; DISTINCT ON
 // read every waiting row (100 keys with 100 rows each: 15 ms against 6 ms).
 const sqlClaimCandidates = `
@@ -45,23 +48,23 @@ WITH RECURSIVE waiting_keys AS (
 		ORDER BY w.overlap_key LIMIT 1)
 	FROM waiting_keys k WHERE k.overlap_key IS NOT NULL
 ), candidates AS (
-	(SELECT` + candidateColumns + ` FROM schedule_runs r WHERE ` + soon + ` ORDER BY ` + claimOrder + ` LIMIT $3)
+	(SELECT` + candidateColumns + `, false AS stranded FROM schedule_runs r WHERE ` + soon + ` ORDER BY ` + claimOrder + ` LIMIT $3)
 	UNION ALL
 	SELECT w.* FROM waiting_keys k CROSS JOIN LATERAL (
-		SELECT` + candidateColumns + ` FROM schedule_runs r
+		SELECT` + candidateColumns + `, false FROM schedule_runs r
 		WHERE r.overlap_key = k.overlap_key AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL
 		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT 1) w
 	WHERE k.overlap_key IS NOT NULL AND NOT EXISTS (SELECT FROM schedule_runs f
 		WHERE f.overlap_key = k.overlap_key AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))
 	UNION ALL
-	(SELECT` + candidateColumns + ` FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+	(SELECT` + candidateColumns + `, true FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 	WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND ` + missed + ` AND ` + halted + ` <> ''
 	ORDER BY r.fire_at LIMIT $3)
 )
 SELECT r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive,
-	CASE WHEN r.exclusive THEN '' ELSE ` + halted + ` END, r.fire_at > $1
+	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END, r.fire_at > $1
 FROM (SELECT * FROM candidates r ORDER BY ` + claimOrder + ` LIMIT $3) r
-LEFT JOIN schedules s ON s.schedule_id = r.schedule_id AND NOT r.exclusive
+LEFT JOIN schedules s ON s.schedule_id = r.schedule_id AND (r.stranded OR NOT r.exclusive)
 ORDER BY ` + claimOrder
 
 // sqlClaimLock takes the schedules that have one of the overlap keys now, and

@@ -31,7 +31,8 @@ const scheduleRows = `unnest(
 	shard, last_run_at, created_at, updated_at, deleted_at)`
 
 // sqlChangeGuard keeps two creations of one new id apart: there is no row to
-// lock yet. Stripes, because the lock table is small.
+// lock yet. Stripes, because the lock table is small. The first number is this
+// lock's own among the advisory locks of the database.
 const sqlChangeGuard = `
 SELECT pg_advisory_xact_lock(1128354380, stripe)
 FROM (SELECT DISTINCT hashtext(id) & 255 AS stripe FROM unnest($1::text[]) AS id ORDER BY 1) AS stripes`
