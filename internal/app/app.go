@@ -141,6 +141,8 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))...)
 	if a.cfg.Has("registrar") {
 		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Runs: reg, Now: a.store.Now})
+	} else if a.launch != nil { // executors report to where they were called from
+		registrarapi.RegisterReports(a.grpc, reg)
 	}
 	if a.launch != nil {
 		launcherapi.Register(a.grpc, a.launch)

@@ -45,6 +45,21 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now})
 }
 
+// RegisterReports puts ReportRun alone on the server of a launcher without the
+// registrar's role, for its executors. Every other call is UNIMPLEMENTED there.
+func RegisterReports(server grpc.ServiceRegistrar, runs Runs) {
+	carillonv1.RegisterRunServiceServer(server, &reportServer{all: &runServer{runs: runs}})
+}
+
+type reportServer struct {
+	carillonv1.UnimplementedRunServiceServer
+	all *runServer
+}
+
+func (s *reportServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequest) (*carillonv1.ReportRunResponse, error) {
+	return s.all.ReportRun(ctx, req)
+}
+
 // maxRequestBytes lets the largest DAG and what stands around it pass.
 const maxRequestBytes = schedule.MaxDAGBytes + 64<<10
 
