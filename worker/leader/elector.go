@@ -115,31 +115,34 @@ func (e *Elector) campaign(ctx context.Context, lead func(ctx, trusted context.C
 
 // follow waits for the lock or for the row to expire, and takes over. since is
 // when the successful attempt began.
+//
+// The lock comes first: whoever took over an expired row at once would often
+// lose it again to the one that gets the lock a moment later.
 func (e *Elector) follow(ctx context.Context, held <-chan error) (term schedule.Term, since time.Time, err error) {
 	lockHeld := false
 	for {
-		since = time.Now()
-		attempt, cancel := context.WithTimeout(ctx, e.TTL/2)
-		term, won, err := e.takeOver(attempt, lockHeld)
-		cancel()
-		if err != nil {
-			return term, since, fmt.Errorf("take over: %w", err)
-		}
-		if won {
-			return term, since, nil
-		}
+		var lockErr error
 		poll := time.NewTimer(followerPoll)
 		select {
 		case <-ctx.Done():
 			poll.Stop()
 			return term, since, ctx.Err()
-		case err := <-held:
+		case lockErr = <-held:
+			lockHeld, held = lockErr == nil, nil
 			poll.Stop()
-			if err != nil {
-				return term, since, fmt.Errorf("acquire lock: %w", err)
-			}
-			lockHeld = true
 		case <-poll.C:
+		}
+		since = time.Now()
+		attempt, cancel := context.WithTimeout(ctx, e.TTL/2)
+		term, won, err := e.takeOver(attempt, lockHeld)
+		cancel()
+		switch {
+		case err != nil:
+			return term, since, fmt.Errorf("take over: %w", err)
+		case won:
+			return term, since, nil
+		case lockErr != nil: // to be tried again, with a new connection or file
+			return term, since, fmt.Errorf("acquire lock: %w", lockErr)
 		}
 	}
 }
@@ -188,6 +191,11 @@ func (e *Elector) renew(trusted context.Context, distrust context.CancelCauseFun
 	every := e.TTL / 3
 	timer := time.NewTimer(every)
 	defer timer.Stop()
+	// Trust ends in time whatever a renewal is doing, e.g. waiting for a disk.
+	trustEnds := time.AfterFunc(time.Until(since.Add(e.TTL-margin)), func() {
+		distrust(fmt.Errorf("%w: no renewal in time", ErrTermLost))
+	})
+	defer trustEnds.Stop()
 	for {
 		select {
 		case <-done:
@@ -208,6 +216,7 @@ func (e *Elector) renew(trusted context.Context, distrust context.CancelCauseFun
 			return
 		}
 		since = began
+		trustEnds.Reset(time.Until(since.Add(e.TTL - margin)))
 		timer.Reset(every)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -76,19 +75,6 @@ func (l *Lock) connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, fmt.Errorf("connect for the leader lock: %w", err)
 	}
 	return conn, nil
-}
-
-// userTimeout bounds how long unacknowledged bytes may hang (TCP_USER_TIMEOUT).
-func userTimeout(network, _ string, c syscall.RawConn) error {
-	if network == "unix" {
-		return nil
-	}
-	const tcpUserTimeout = 18
-	var failed error
-	err := c.Control(func(fd uintptr) {
-		failed = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, 5000)
-	})
-	return errors.Join(err, failed)
 }
 
 // Release frees the lock by ending its session.
