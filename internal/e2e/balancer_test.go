@@ -49,3 +49,14 @@ func forward(w http.ResponseWriter, r *http.Request, client *http.Client, addres
 	_, _ = io.Copy(w, resp.Body) // the one who asked may be gone
 	return true
 }
+
+// newServer is a server of one handler that ends with the test.
+func newServer(t testing.TB, serve http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(serve)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server
+}
