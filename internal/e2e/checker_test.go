@@ -79,8 +79,10 @@ func (c *checker) conservation(s *registered) {
 		expected[slot.Unix()] = true
 		n, ranges := rows[slot.Unix()], c.covering(id, slot)
 		if n+len(ranges) != 1 {
-			c.violations = append(c.violations, violation{slot, id, slotKey(id, slot),
-				fmt.Sprintf("the slot %s has %d rows and lies in %d recorded ranges; want one of either: %v", clock(slot), n, len(ranges), ranges)})
+			c.violations = append(c.violations, violation{
+				slot, id, slotKey(id, slot),
+				fmt.Sprintf("the slot %s has %d rows and lies in %d recorded ranges; want one of either: %v", clock(slot), n, len(ranges), ranges),
+			})
 		}
 		c.missed += len(ranges)
 	}
@@ -168,7 +170,7 @@ func (c *checker) words(r run, e *effect) {
 		c.violate(r, "the executor did not refuse it: %+v", e)
 	case r.Status == "CANCELLED" && r.Reason == "replaced" && r.OverlapPolicy != "replace":
 		c.violate(r, "only a replacing run can end so")
-	case r.Reason == "timeout" && c.journal.outageBetween(r.FireAt, r.CompletedAt) < runTimeout/2:
+	case r.Reason == "timeout" && c.journal.outageBetween(r.FireAt, r.CompletedAt)+c.steadiness.rose < runTimeout/2:
 		// No run of these tests lasts that long, and a report is repeated until
 		// it is taken.
 		c.violate(r, "it timed out: %+v", e)
@@ -191,9 +193,11 @@ func (c *checker) liveness() {
 		if now.number > 1 || now.at.After(c.journal.ended) {
 			continue
 		}
-		if outage := c.journal.outageBetween(before.at, now.at); now.at.Sub(before.at) > bound+outage {
-			c.violations = append(c.violations, violation{now.at, now.body.ScheduleID, now.key,
-				fmt.Sprintf("nothing was launched from %s until %s", clock(before.at), clock(now.at))})
+		if outage := c.journal.outageBetween(before.at, now.at); now.at.Sub(before.at) > bound+outage+c.steadiness.rose {
+			c.violations = append(c.violations, violation{
+				now.at, now.body.ScheduleID, now.key,
+				fmt.Sprintf("nothing was launched from %s until %s", clock(before.at), clock(now.at)),
+			})
 		}
 	}
 }

@@ -13,6 +13,7 @@ func TestSlotsSurviveKill9(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
+	t.Parallel()
 	t.Run("one process on SQLite", func(t *testing.T) {
 		t.Parallel()
 		surviveKills(t, siteOptions{processes: 1, grace: 2 * time.Second})

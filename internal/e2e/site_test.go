@@ -175,9 +175,9 @@ type watch struct {
 	steadiness steadiness
 }
 
-// steadiness is how far the wall clock was set against the monotonic one. A
-// store on another machine tells its time now and then; in between only the
-// monotonic clock counts.
+// steadiness is how far the wall clock was set against the monotonic one, by
+// somebody, or because the machine was suspended. A store on another machine
+// tells its time now and then; in between only the monotonic clock counts.
 type steadiness struct {
 	began      time.Time
 	high, low  time.Duration

@@ -72,6 +72,7 @@ func TestTheReadmeTour(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes up to a minute")
 	}
+	t.Parallel()
 	for _, tool := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("the README's commands need %s: %v", tool, err)
