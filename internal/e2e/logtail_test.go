@@ -38,6 +38,13 @@ func (l *logTail) Write(p []byte) (int, error) {
 	}
 }
 
+// note is a line of the test's own.
+func (l *logTail) note(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keep(line)
+}
+
 func (l *logTail) keep(line string) {
 	if slices.ContainsFunc(alarming, func(part string) bool { return strings.Contains(line, part) }) {
 		l.alarm = append(l.alarm, line)

@@ -73,7 +73,7 @@ func (p *process) start() {
 	if err := startChild(cmd); err != nil {
 		p.t.Fatalf("start %s: %v", p.name, err)
 	}
-	fmt.Fprintf(p.log, "---- pid %d started at %s\n", cmd.Process.Pid, clock(time.Now()))
+	p.log.note(fmt.Sprintf("---- pid %d started at %s", cmd.Process.Pid, clock(time.Now())))
 	p.cmd, p.ended = cmd, make(chan struct{})
 	ended := p.ended
 	go func() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,7 +186,7 @@ func (at stop) seen(output, promise string) error {
 	return nil
 }
 
-func (g *guide) shell(text string, output *logTail) *exec.Cmd {
+func (g *guide) shell(text string, output io.Writer) *exec.Cmd {
 	script := strings.Join(append(g.exports, text), "\n")
 	cmd := exec.Command("sh", "-eu", "-c", script)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = g.dir, g.process.environ(), output, output
@@ -195,10 +196,8 @@ func (g *guide) shell(text string, output *logTail) *exec.Cmd {
 }
 
 func (g *guide) run(text string) (string, error) {
-	var output logTail
-	cmd := g.shell(text, &output)
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd := g.shell(text, &out)
 	if err := startChild(cmd); err != nil {
 		return "", err
 	}
@@ -217,8 +216,11 @@ func (g *guide) watch(text string, at stop) {
 	if err := startChild(cmd); err != nil {
 		g.t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ends with a signal is its own affair
+		close(ended)
+	}()
 	err := within(startBound, func() error { return at.seen(output.last(keptLines), "") })
 	_ = cmd.Process.Signal(os.Interrupt) // it fails only when it has ended by itself
 	select {
