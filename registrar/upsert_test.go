@@ -136,8 +136,11 @@ func TestAScheduleWithoutAnIDIsNamedByItsOwnersRequest(t *testing.T) {
 	if first := named("u", "1"); first != named("u", "1") || !schedule.ValidID(first) {
 		r.Errorf("the same request was named %q and otherwise", first)
 	}
-	if named("u", "1") == named("u", "2") || named("u", "1") == named("v", "1") || named("u", "") == named("u", "") {
+	if named("u", "1") == named("u", "2") || named("u", "1") == named("v", "1") {
 		r.Error("different requests share a schedule")
+	}
+	if generated := named("u", ""); generated == named("u", "") {
+		r.Error("two requests without an id share a schedule")
 	}
 }
 

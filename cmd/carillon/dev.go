@@ -58,7 +58,19 @@ func deployExamples(ctx context.Context, a *app.App, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("deploy the examples: %w", err)
 	}
-	fmt.Fprintf(out, "\nCarillon is up.\n  REST     http://%s/v1/schedules\n  metrics  http://%s/metrics\n  gRPC     %s\n\n", a.HTTPAddr(), a.HTTPAddr(), a.GRPCAddr())
-	fmt.Fprintf(out, "%d example schedules are deployed. In another terminal:\n  carillon schedule list\n  carillon run list\n  carillon run watch\n\n", deployed)
-	return nil
+	_, err = fmt.Fprintf(out, banner, a.HTTPAddr(), a.HTTPAddr(), a.GRPCAddr(), deployed)
+	return err
 }
+
+const banner = `
+Carillon is up.
+  REST     http://%s/v1/schedules
+  metrics  http://%s/metrics
+  gRPC     %s
+
+%d example schedules are deployed; in a minute they will have run. In another terminal:
+  carillon schedule list
+  carillon run list
+  carillon run watch
+
+`

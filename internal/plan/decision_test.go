@@ -29,7 +29,9 @@ func (c decideCase) candidate() *schedule.PlanCandidate {
 		s.NextRunAt = clock(c.cursor)
 		if c.backlog != "" {
 			var from, until string
-			fmt.Sscan(c.backlog, &from, &until, &s.Backlog.Revision)
+			if _, err := fmt.Sscan(c.backlog, &from, &until, &s.Backlog.Revision); err != nil {
+				panic(err) // the table is mistyped
+			}
 			s.Backlog.From, s.Backlog.Until, s.Backlog.At = clock(from), clock(until), clock(c.portion)
 		}
 		if c.change != nil {

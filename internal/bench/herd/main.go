@@ -10,6 +10,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -44,12 +45,12 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, url string, n, runs int) error {
+func measure(ctx context.Context, url string, n, runs int) (err error) {
 	rig, err := newRig(ctx, url)
 	if err != nil {
 		return err
 	}
-	defer rig.close()
+	defer func() { err = errors.Join(err, rig.close()) }()
 	var results []result
 	for i := range runs {
 		r, err := rig.herd(ctx, i, n)
