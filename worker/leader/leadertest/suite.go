@@ -62,7 +62,7 @@ func lockHasOneHolder(t *testing.T, s Setting) {
 		ok(t, err, "acquire after the release")
 	case <-time.After(soon):
 		t.Error("the next did not get the lock")
-		_ = <-acquired
+		ok(t, <-acquired, "acquire in the end")
 	}
 	ok(t, second.Release(t.Context()), "release")
 	ok(t, first.Acquire(t.Context()), "acquire again")
