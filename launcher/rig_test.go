@@ -122,9 +122,15 @@ type workflows struct {
 	err  error
 }
 
-func (w *workflows) LoadDAG(context.Context, string, int32) ([]byte, error) {
-	time.Sleep(w.took)
-	return []byte(`{"steps":[]}`), w.err
+func (w *workflows) LoadDAG(ctx context.Context, _ string, _ int32) ([]byte, error) {
+	timer := time.NewTimer(w.took)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return []byte(`{"steps":[]}`), w.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // executor answers as told and counts. A nil ask or cancel is unsupported.

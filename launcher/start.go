@@ -203,7 +203,10 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	if s.loaded {
 		return reply, false, nil
 	}
-	s.dag, err = s.workflows.LoadDAG(ctx, s.req.WorkflowID, s.req.Version)
+	// Never longer than the lease: what is given back must still be ours.
+	loading, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer cancel()
+	s.dag, err = s.workflows.LoadDAG(loading, s.req.WorkflowID, s.req.Version)
 	switch {
 	case err == nil:
 		s.loaded = true

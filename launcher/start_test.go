@@ -219,6 +219,19 @@ func TestAWorkflowStoreThatIsDownLeavesTheKeyOpen(t *testing.T) {
 	})
 }
 
+func TestAWorkflowStoreThatHangsIsGivenUpWithinTheLease(t *testing.T) {
+	inBubble(t, reports, func(r *rig) {
+		r.workflows.took = time.Hour
+		began := time.Now()
+		if _, err := r.start(r.request()); err == nil {
+			r.Error("a run was started without its DAG")
+		}
+		if took := time.Since(began); took > 15*time.Second { // a call of 10 s and its margin
+			r.Errorf("given up after %s; somebody else may have the key by then", took)
+		}
+	})
+}
+
 func TestReportsGoToThePublicURLWithTheRunsOwnToken(t *testing.T) {
 	secret := []byte("a secret of 16 b")
 	inBubble(t, launcher.Config{Feedback: true, PublicURL: "http://carillon.example/", ReportSecret: secret}, func(r *rig) {

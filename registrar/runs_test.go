@@ -104,6 +104,21 @@ func TestAHeartbeatDoesNotMoveTheStart(t *testing.T) {
 	}
 }
 
+func TestAReportThatOvertakesTheAnswerSaysWhenTheRunWasLaunchedAtTheEarliest(t *testing.T) {
+	for name, claimed := range map[string]time.Time{"claimed late": noon.Add(time.Second), "armed ahead": noon.Add(-time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, registrar.Config{})
+			r.run(schedule.StatusLaunching, func(run *schedule.Run) { run.LaunchedAt, run.ClaimedAt = time.Time{}, claimed })
+			if _, _, err := r.Report(r.Context(), registrar.ReportInput{Key: key, Status: schedule.StatusStarted}); err != nil {
+				r.Fatal(err)
+			}
+			if at := r.page.runChange.Settle.LaunchedAt; at.Before(noon) || at.Before(claimed) {
+				r.Errorf("launched_at is %s, before fire_at %s or the claim %s", at, noon, claimed)
+			}
+		})
+	}
+}
+
 func TestWhichReportsAreRefused(t *testing.T) {
 	secret := []byte("0123456789abcdef")
 	for _, tc := range []struct {
