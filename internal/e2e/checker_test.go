@@ -51,6 +51,7 @@ func (c *checker) check() {
 		s := c.journal.schedules[id]
 		slices.SortFunc(c.rows[id], func(a, b run) int { return a.RunAt.Compare(b.RunAt) })
 		c.conservation(s)
+		c.lateEnough(id)
 		for _, r := range c.rows[id] {
 			c.ledger[r.Key] = r
 			c.ended[strings.TrimSuffix(r.Status+"("+r.Reason+")", "()")]++
@@ -126,6 +127,16 @@ func (c *checker) covering(id string, slot time.Time) []event {
 		}
 	}
 	return found
+}
+
+// lateEnough: what is recorded as missed was later than the grace.
+func (c *checker) lateEnough(id string) {
+	for _, e := range c.events[id] {
+		if late := e.Time.Sub(e.To); (e.Kind == "missed" || e.Kind == "coalesced") && late <= c.grace {
+			c.violations = append(c.violations, violation{at: e.To, scheduleID: id, text: fmt.Sprintf(
+				"%d slots until %s are %s after %s, within the grace of %s", e.Count, clock(e.To), e.Kind, late, c.grace)})
+		}
+	}
 }
 
 // tolerance is what clocks of one machine may differ by, in their rounding.
