@@ -32,7 +32,7 @@ type span struct{ from, until time.Time }
 
 // CHAOS_SEEDS=400 is a long look; the default is short enough for every day.
 func TestWhateverHappensEachSlotHasOneEndAndOneEffect(t *testing.T) {
-	seeds, turns := 2, 10
+	seeds, turns := 2, 6
 	if n, err := strconv.Atoi(os.Getenv("CHAOS_SEEDS")); err == nil {
 		seeds, turns = n, 25
 	}
@@ -47,8 +47,8 @@ func TestWhateverHappensEachSlotHasOneEndAndOneEffect(t *testing.T) {
 }
 
 func (c *chaos) live(turns int) {
-	c.config.Grace, c.config.RetryFor, c.config.MaxLaunches = 3*time.Second, 8*time.Second, 1+c.rand.IntN(5)
-	c.s = c.every("s", time.Second, runTimeout(10*time.Second),
+	c.config.Grace, c.config.RetryFor, c.config.MaxLaunches = 3*time.Second, 5*time.Second, 1+c.rand.IntN(5)
+	c.s = c.every("s", time.Second, runTimeout(5*time.Second),
 		overlap([]schedule.OverlapPolicy{schedule.OverlapSkip, schedule.OverlapQueue, schedule.OverlapAllow, schedule.OverlapReplace}[c.rand.IntN(4)]),
 		catchup(schedule.CatchupPolicies[c.rand.IntN(len(schedule.CatchupPolicies))]))
 	c.executor.will(c.answer)
@@ -79,7 +79,7 @@ func (c *chaos) live(turns int) {
 	if _, err := c.registrar.Pause(c.Context(), registrar.PauseInput{ScheduleID: "s"}); err != nil {
 		c.Fatal(err)
 	}
-	time.Sleep(21 * time.Second) // longer than any bound
+	time.Sleep(12 * time.Second) // longer than any bound
 	stop()
 	c.executor.reports.Wait()
 	c.judge(end)
