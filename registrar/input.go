@@ -56,6 +56,7 @@ type PauseInput struct {
 	Note       string
 	Until      time.Time // zero: until resumed
 	Actor      string
+	KeepPaused bool // a schedule that is paused already keeps its note and end
 }
 
 // ResumeInput ends a pause.

@@ -20,7 +20,7 @@ func (r *Registrar) Pause(ctx context.Context, in PauseInput) (View, error) {
 			return nil, schedule.Invalid("until", in.Until.Format(time.RFC3339), "is not in the future", "it is "+now.Format(time.RFC3339)+" now")
 		}
 		want := schedule.Pause{Paused: true, Note: in.Note, By: in.Actor, Until: in.Until}
-		if current.Pause == want {
+		if current.Pause == want || in.KeepPaused && current.Pause.Active(now) {
 			return nil, nil
 		}
 		c := begin(current, in.Actor, now)

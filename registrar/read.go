@@ -28,14 +28,11 @@ func view(s *schedule.Schedule, now time.Time) View {
 	return View{Schedule: s, NextRunAt: nextRunAt(s, now), Paused: s.Pause.Active(now)}
 }
 
-// from is where a preview of what will really fire begins: now, or the end of
-// a pause; never for one without an end.
+// from is where a schedule's own preview begins: now, also if it is paused
+// without an end (as if it were resumed), or the end of its pause.
 func from(s *schedule.Schedule, now time.Time) time.Time {
-	switch {
-	case !s.Pause.Active(now):
+	if !s.Pause.Active(now) || s.Pause.Until.IsZero() {
 		return now
-	case s.Pause.Until.IsZero():
-		return schedule.MaxTime
 	}
 	return schedule.CeilSecond(s.Pause.Until).Add(-time.Second)
 }
@@ -175,5 +172,10 @@ func (r *Registrar) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run
 // ListRuns answers runs, newest run_at first.
 func (r *Registrar) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	f.Now = r.now()
+	if f.ScheduleID != "" { // a name that never was is a mistake, not an empty list
+		if _, err := r.schedules.GetSchedule(ctx, f.ScheduleID); err != nil {
+			return nil, err
+		}
+	}
 	return r.runs.ListRuns(ctx, f)
 }

@@ -85,7 +85,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		if run.StartedAt.IsZero() {
 			settle.StartedAt = now
 		}
-		settle.TimeoutAt = now.Add(found.Definition.RunTimeout())
+		settle.TimeoutAt = now.Add(runTimeout(found.Definition))
 		return schedule.RunChange{Now: now, Settle: settle}, nil
 	}
 	settle.CompletedAt = now
@@ -104,6 +104,15 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		}
 	}
 	return schedule.RunChange{Now: now, Settle: settle}, nil
+}
+
+// runTimeout is the definition's; a revision that can no longer be read must
+// not keep a run from being reported.
+func runTimeout(d *schedule.Definition) time.Duration {
+	if d == nil {
+		return schedule.DefaultRunTimeout
+	}
+	return d.RunTimeout()
 }
 
 func ignored(run *schedule.Run, in ReportInput, now time.Time) schedule.Event {

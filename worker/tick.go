@@ -55,9 +55,9 @@ func (t *term) tick(ctx context.Context) {
 
 // plan plans batch after batch until nothing more is due.
 func (t *term) plan(ctx context.Context) {
-	began := time.Now()
 	due := 0
 	for ctx.Err() == nil {
+		began := time.Now()
 		pass, err := t.planOnce()
 		t.Metrics.step("plan", began, err)
 		if err != nil {

@@ -5,6 +5,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -58,7 +59,8 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 }
 
 // flushNext flushes the oldest of what is pending, the caller's own input
-// among it, and names who flushes the rest.
+// among it, and names who flushes the rest, also when flush panics: the others
+// must not wait for ever.
 func (b *Batcher[In, Out]) flushNext(ctx context.Context) {
 	b.mu.Lock()
 	n := min(len(b.pending), b.limit)
@@ -66,8 +68,11 @@ func (b *Batcher[In, Out]) flushNext(ctx context.Context) {
 	b.pending = b.pending[n:]
 	b.mu.Unlock()
 
+	defer b.handOver()
 	b.run(ctx, calls)
+}
 
+func (b *Batcher[In, Out]) handOver() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.pending) > 0 {
@@ -78,19 +83,25 @@ func (b *Batcher[In, Out]) flushNext(ctx context.Context) {
 	b.pending = nil
 }
 
+// errPanicked is what the others of a batch get when flush panics.
+var errPanicked = errors.New("flush panicked")
+
 func (b *Batcher[In, Out]) run(ctx context.Context, calls []*call[In, Out]) {
+	outs, err := []Out(nil), errPanicked
+	defer func() {
+		for i, c := range calls {
+			if c.err = err; err == nil {
+				c.out = outs[i]
+			}
+			close(c.done)
+		}
+	}()
 	ins := make([]In, len(calls))
 	for i, c := range calls {
 		ins[i] = c.in
 	}
-	outs, err := b.flush(ctx, ins)
+	outs, err = b.flush(ctx, ins)
 	if err == nil && len(outs) != len(ins) {
 		err = fmt.Errorf("flush of %d inputs gave %d outputs", len(ins), len(outs))
-	}
-	for i, c := range calls {
-		if c.err = err; err == nil {
-			c.out = outs[i]
-		}
-		close(c.done)
 	}
 }

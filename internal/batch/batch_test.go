@@ -66,3 +66,27 @@ func TestACallerWhoseContextEndsStillLearnsWhatBecameOfItsInput(t *testing.T) {
 		t.Errorf("Do = %d, %v; want 7 and no error", out, err)
 	}
 }
+
+func TestAFlushThatPanicsLeavesNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := batch.New(10, func(_ context.Context, ins []int) ([]int, error) {
+			time.Sleep(time.Second) // virtual: the others gather meanwhile
+			if ins[0] == 13 {
+				panic("13")
+			}
+			return ins, nil
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			defer func() { _ = recover() }()
+			_, _ = b.Do(t.Context(), 13)
+		})
+		synctest.Wait()
+		wg.Go(func() {
+			if out, err := b.Do(t.Context(), 7); out != 7 || err != nil {
+				t.Errorf("Do = %d, %v after another batch panicked", out, err)
+			}
+		})
+		wg.Wait()
+	})
+}

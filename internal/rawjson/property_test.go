@@ -81,6 +81,9 @@ func value(t *rapid.T, depth int) string {
 
 func text(t *rapid.T) string {
 	quoted, _ := json.Marshal(rapid.String().Draw(t, "text"))
+	if strings.Contains(string(quoted), `\`) {
+		return string(quoted) // the a may be part of an escape
+	}
 	return strings.Replace(string(quoted), `a`, `\u0061`, 1)
 }
 

@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -61,6 +63,11 @@ func statusOf(err error) *status.Status {
 	}
 	if st, ok := status.FromError(err); ok {
 		return st
+	}
+	// A store that cannot be reached, however its driver says so.
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return status.New(codes.Unavailable, "the database cannot be reached; try again")
 	}
 	return status.New(codes.Internal, "internal error; the log of the server has the cause")
 }

@@ -87,7 +87,7 @@ func (s *scheduleServer) ResumeSchedule(ctx context.Context, req *carillonv1.Res
 func (s *scheduleServer) SetPaused(ctx context.Context, req *carillonv1.SetPausedRequest) (*carillonv1.SetPausedResponse, error) {
 	var err error
 	if req.GetPaused() {
-		_, err = s.write.Pause(ctx, registrar.PauseInput{ScheduleID: req.GetScheduleId(), Actor: s.actor(ctx)})
+		_, err = s.write.Pause(ctx, registrar.PauseInput{ScheduleID: req.GetScheduleId(), Actor: s.actor(ctx), KeepPaused: true})
 	} else {
 		_, err = s.write.Resume(ctx, registrar.ResumeInput{ScheduleID: req.GetScheduleId(), Actor: s.actor(ctx)})
 	}
