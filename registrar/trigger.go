@@ -1,8 +1,11 @@
 package registrar
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"slices"
 	"time"
 
@@ -17,8 +20,8 @@ func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run,
 		return schedule.Run{}, err
 	}
 	key := schedule.ManualKey(in.ScheduleID, in.RequestID)
-	if run, err := r.runs.GetRun(ctx, key); err == nil {
-		return *run, nil // asked before
+	if run, err := r.askedBefore(ctx, key, in); run != nil || err != nil {
+		return value(run, schedule.Run{}), err
 	}
 	req := schedule.ChangeRequest{ScheduleIDs: []string{in.ScheduleID}, CountInFlight: true}
 	err := r.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
@@ -38,15 +41,34 @@ func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run,
 		e.Note = "request_id " + in.RequestID
 		return []schedule.Change{{ScheduleID: s.ScheduleID, Runs: []schedule.Run{row}, Events: []schedule.Event{e}, Now: now}}, nil
 	})
-	if err != nil {
+	// Refused or not: the same request may have come twice at once, and its own
+	// run is then what it finds in flight.
+	run, lookErr := r.askedBefore(ctx, key, in)
+	switch {
+	case run == nil && err != nil:
 		return schedule.Run{}, err
-	}
-	run, err := r.runs.GetRun(ctx, key)
-	if err != nil {
-		return schedule.Run{}, err
+	case run == nil || lookErr != nil:
+		return schedule.Run{}, cmp.Or(lookErr, schedule.Explain(schedule.ErrNotFound, "the run of request_id %q is gone already", in.RequestID))
 	}
 	r.log.InfoContext(ctx, "run asked for", "schedule_id", in.ScheduleID, "key", key.String(), "trigger", string(schedule.TriggerManual))
 	return *run, nil
+}
+
+// askedBefore is the run that the same request has made, if it has; another
+// request under the same id is ErrKeyConflict.
+func (r *Registrar) askedBefore(ctx context.Context, key schedule.Key, in TriggerInput) (*schedule.Run, error) {
+	run, err := r.runs.GetRun(ctx, key)
+	if errors.Is(err, schedule.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(run.Input, in.Input) || in.OverlapPolicy != "" && run.OverlapPolicy != in.OverlapPolicy {
+		return nil, schedule.Explain(schedule.ErrKeyConflict,
+			"request_id %q was used before with another input or overlap_policy; use a new one", in.RequestID)
+	}
+	return run, nil
 }
 
 func (r *Registrar) checkTrigger(in *TriggerInput) error {

@@ -175,8 +175,11 @@ func TestRunsByHand(t *testing.T) {
 	r.must("POST", "/v1/schedules", upsert("input", `{"of":"schedule"}`))
 	first := r.must("POST", "/v1/schedules/s1:trigger", `{"request_id":"r1","input":{"own":1}}`)
 	key := member(t, first, "run", "idempotency_key")
-	if again := r.must("POST", "/v1/schedules/s1:trigger", `{"request_id":"r1"}`); again != first {
+	if again := r.must("POST", "/v1/schedules/s1:trigger", `{"request_id":"r1","input":{"own":1}}`); again != first {
 		t.Errorf("the same request answers %s, before %s", again, first)
+	}
+	if code, text := r.rest("POST", "/v1/schedules/s1:trigger", `{"request_id":"r1","input":{"own":2}}`); code != http.StatusUnprocessableEntity {
+		t.Errorf("another request under the same id: %d %s", code, text)
 	}
 	if got := r.must("GET", "/v1/runs/"+key, ""); got != first {
 		t.Errorf("the run is %s, it was %s", got, first)
@@ -275,9 +278,9 @@ func TestWhatIsNoCallIsSaidPlainly(t *testing.T) {
 		want int
 	}{
 		{"no such path", "GET /v1/nothing", http.StatusNotFound},
-		{"no such verb", "POST /v1/schedules/s1:explode", http.StatusNotImplemented},
-		{"the wrong method", "DELETE /v1/schedules", http.StatusNotImplemented},
-		{"a POST is not taken for a GET", "POST /v1/runs", http.StatusNotImplemented},
+		{"no such verb", "POST /v1/schedules/s1:explode", http.StatusMethodNotAllowed},
+		{"the wrong method", "DELETE /v1/schedules", http.StatusMethodNotAllowed},
+		{"a POST is not taken for a GET", "POST /v1/runs", http.StatusMethodNotAllowed},
 		{"the launcher is not here", "POST /run-launcher/start", http.StatusNotFound},
 	}
 	for _, tt := range tests {

@@ -36,6 +36,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		// Whatever the Content-Type: curl -d says it sends a form.
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
 		runtime.WithErrorHandler(answerError),
+		runtime.WithRoutingErrorHandler(answerRouting),
 		runtime.WithDisablePathLengthFallback(), // and a POST is never taken for a GET
 		runtime.WithDisableHTTPMethodOverride(),
 	)
@@ -74,6 +75,18 @@ func Loopback() (*bufconn.Listener, *grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)),
 	)
 	return lis, conn, err
+}
+
+// answerRouting answers what no call stands behind. The gateway would answer
+// 501 to a method that a path does not have.
+func answerRouting(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	if code != http.StatusMethodNotAllowed {
+		runtime.DefaultRoutingErrorHandler(ctx, mux, m, w, r, code)
+		return
+	}
+	answerError(ctx, mux, m, w, r, &runtime.HTTPStatusError{
+		HTTPStatus: code, Err: status.Errorf(codes.Unimplemented, "%s has no %s", r.URL.Path, r.Method),
+	})
 }
 
 // answerError answers with a google.rpc.Status and its HTTP code.
