@@ -12,6 +12,7 @@ type Config struct {
 	DefaultOverlap  schedule.OverlapPolicy
 	DefaultCatchup  schedule.CatchupPolicy
 	DefaultJitterMS uint32
+	RunTimeoutMS    uint32 // for schedules that name none; 0: an hour
 	// CanCancel says that the executor takes cancels; without it overlap_policy
 	// replace is refused at upsert.
 	CanCancel bool
@@ -52,6 +53,9 @@ func New(o Options) *Registrar {
 	}
 	if o.Config.DefaultCatchup == "" {
 		o.Config.DefaultCatchup = schedule.CatchupNone
+	}
+	if o.Config.RunTimeoutMS == 0 {
+		o.Config.RunTimeoutMS = uint32(schedule.DefaultRunTimeout.Milliseconds())
 	}
 	return &Registrar{
 		schedules: o.Schedules, runs: o.Runs, workflows: o.Workflows,

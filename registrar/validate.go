@@ -26,7 +26,7 @@ func (r *Registrar) resolve(in UpsertInput) schedule.Definition {
 	d.JitterMS = value(in.JitterMS, r.cfg.DefaultJitterMS)
 	d.MaxQueued = value(in.MaxQueued, schedule.DefaultMaxQueued)
 	d.CatchupWindowMS = value(in.CatchupWindowMS, uint32(schedule.DefaultCatchupSpan.Milliseconds()))
-	d.RunTimeoutMS = value(in.RunTimeoutMS, uint32(schedule.DefaultRunTimeout.Milliseconds()))
+	d.RunTimeoutMS = value(in.RunTimeoutMS, r.cfg.RunTimeoutMS)
 	d.Priority = value(in.Priority, 0)
 	d.OnceAt, d.StartAt, d.EndAt = utc(d.OnceAt), utc(d.StartAt), utc(d.EndAt)
 	return d

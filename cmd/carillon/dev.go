@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -46,7 +47,7 @@ func newDevCommand() *cobra.Command {
 			return closing(a, g.Wait())
 		},
 	}
-	app.Flags(cmd.Flags())
+	app.Flags(cmd.Flags(), devSettings)
 	cmd.Flags().BoolVar(&withExamples, "examples", true, "deploy the example workflows")
 	return cmd
 }
@@ -58,19 +59,19 @@ func deployExamples(ctx context.Context, a *app.App, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("deploy the examples: %w", err)
 	}
-	_, err = fmt.Fprintf(out, banner, a.HTTPAddr(), a.HTTPAddr(), a.GRPCAddr(), deployed)
+	_, err = fmt.Fprintf(out, banner, a.HTTPAddr(), a.GRPCAddr(), deployed, os.Args[0])
 	return err
 }
 
 const banner = `
 Carillon is up.
-  REST     http://%s/v1/schedules
-  metrics  http://%s/metrics
-  gRPC     %s
+  REST     http://%[1]s/v1/schedules
+  metrics  http://%[1]s/metrics
+  gRPC     %[2]s
 
-%d example schedules are deployed; in a minute they will have run. In another terminal:
-  carillon schedule list
-  carillon run list
-  carillon run watch
+%[3]d example schedules are deployed; in a minute they will have run. In another terminal:
+  %[4]s schedule list
+  %[4]s run list
+  %[4]s run watch
 
 `

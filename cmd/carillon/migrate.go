@@ -29,7 +29,7 @@ func newMigrateCommand() *cobra.Command {
 			return err
 		},
 	}
-	app.Flags(cmd.Flags())
+	app.Flags(cmd.Flags(), nil)
 	return cmd
 }
 

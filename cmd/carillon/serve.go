@@ -31,7 +31,7 @@ func newServeCommand() *cobra.Command {
 			return closing(a, err)
 		},
 	}
-	app.Flags(cmd.Flags())
+	app.Flags(cmd.Flags(), nil)
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the database to this binary's schema first")
 	cmd.Flags().BoolVar(&reflection, "reflection", false, "offer gRPC reflection")
 	return cmd

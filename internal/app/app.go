@@ -53,18 +53,24 @@ type App struct {
 	httpLis  net.Listener
 	grpcLis  net.Listener
 	steps    chan clockStep
-	skew     atomic.Int64 // this machine's clock − the database's, in nanoseconds, as last measured
+	ending   chan struct{} // closed when the servers are to end
+	skew     atomic.Int64  // this machine's clock − the database's, in nanoseconds, as last measured
 }
 
 type closer interface{ Close() error }
 
-// drainHTTP is how long open requests may take at the end.
-const drainHTTP = 5 * time.Second
+// drainMargin is how much longer than a call of the executor open requests may
+// take at the end.
+const drainMargin = 2 * time.Second
+
+// drain is how long open requests may take at the end: a worker elsewhere may
+// wait for what its launch has come to.
+func (a *App) drain() time.Duration { return ms(a.cfg.ExecutorTimeoutMS) + drainMargin }
 
 // New builds a process: the database is open and its schema checked, the
 // listeners are bound, nothing runs yet. Close frees it all.
 func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
-	a := &App{cfg: cfg, log: o.Logger, registry: prometheus.NewRegistry(), steps: make(chan clockStep, 1)}
+	a := &App{cfg: cfg, log: o.Logger, registry: prometheus.NewRegistry(), steps: make(chan clockStep, 1), ending: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -140,7 +146,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		// Clients may ask often whether we still live; ours do every 30 s.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))...)
 	if a.cfg.Has("registrar") {
-		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Runs: reg, Now: a.store.Now})
+		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Runs: reg, Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to where they were called from
 		registrarapi.RegisterReports(a.grpc, reg)
 	}
@@ -192,6 +198,7 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	})
 	err := workers.Wait()
+	close(a.ending)
 	stopServing()
 	if serveErr := servers.Wait(); serveErr != nil && !errors.Is(serveErr, context.Canceled) {
 		err = errors.Join(err, serveErr)
@@ -205,7 +212,7 @@ func (a *App) Run(ctx context.Context) error {
 
 func (a *App) serveHTTP(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
-		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainHTTP)
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.drain())
 		defer cancel()
 		if err := a.http.Shutdown(drain); err != nil {
 			_ = a.http.Close()
@@ -220,7 +227,7 @@ func (a *App) serveHTTP(ctx context.Context) error {
 
 func (a *App) serveGRPC(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
-		time.AfterFunc(drainHTTP, a.grpc.Stop) // streams may have no end of their own
+		defer time.AfterFunc(a.drain(), a.grpc.Stop).Stop()
 		a.grpc.GracefulStop()
 	})()
 	var g errgroup.Group

@@ -21,7 +21,7 @@ import (
 )
 
 // Config is everything that an operator decides. The tags are the one table
-// behind defaults, environment, flags, bounds and docs/configuration.md: an
+// behind defaults, environment, flags, bounds and the README's table: an
 // environment variable is the koanf name in upper case, a flag the same with
 // dashes.
 type Config struct {
@@ -34,7 +34,7 @@ type Config struct {
 
 	HTTPAddr    string `koanf:"http_addr" default:"127.0.0.1:8080" help:"REST, metrics and health"`
 	GRPCAddr    string `koanf:"grpc_addr" default:"127.0.0.1:9090" help:"gRPC"`
-	PublicURL   string `koanf:"public_url" help:"where executors reach HTTP_ADDR (default: http://HTTP_ADDR)"`
+	PublicURL   string `koanf:"public_url" help:"where executors report to; with several processes an address that all share, such as a load balancer's (default: http://HTTP_ADDR)"`
 	DataDir     string `koanf:"data_dir" default:"./.carillon" help:"SQLite and what the local executor keeps"`
 	DatabaseURL string `koanf:"database_url" secret:"true" help:"postgres://… or sqlite:PATH (default: sqlite in DATA_DIR)"`
 
@@ -49,13 +49,15 @@ type Config struct {
 	Executor           string `koanf:"executor" default:"http" oneof:"http grpc local" help:"what runs workflows"`
 	ExecutorURL        string `koanf:"executor_url" help:"http: URL with {workflow_id} and {version}; grpc: host:port"`
 	ExecutorToken      string `koanf:"executor_token" secret:"true" help:"bearer token for the executor"`
-	ExecutorCancelURL  string `koanf:"executor_cancel_url" help:"http: DELETE URL with {idempotency_key} and {run_id}; without it runs cannot be cancelled at the executor"`
+	ExecutorCancelURL  string `koanf:"executor_cancel_url" help:"http: DELETE URL with {idempotency_key} and {run_id}; without it runs cannot be cancelled and overlap_policy replace is refused; the same in registrar and launcher"`
+	ExecutorDialect    string `koanf:"executor_dialect" default:"carillon" oneof:"carillon graph" help:"http: whose contract the executor speaks"`
 	ExecutorFeedback   string `koanf:"executor_feedback" default:"reports" oneof:"reports none" help:"none: accepted is SUCCESS"`
 	ExecutorTimeoutMS  int    `koanf:"executor_timeout_ms" default:"10000" min:"100" max:"60000" help:"of one call of the executor"`
 	AllowLocalExecutor bool   `koanf:"allow_local_executor" default:"false" help:"EXECUTOR=local outside dev: it runs commands on this machine"`
 	ReportSecret       string `koanf:"report_secret" secret:"true" help:"signs report tokens; the same in every process (default: a random one kept in DATA_DIR)"`
 
 	MisfireGraceMS   int `koanf:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still simply fire"`
+	RunTimeoutMS     int `koanf:"run_timeout_ms" default:"3600000" min:"1000" max:"2592000000" help:"for schedules that name none: after how long without a sign of life a run is FAILED(timeout)"`
 	ClaimLeaseMS     int `koanf:"claim_lease_ms" default:"30000" min:"1000" max:"600000" help:"after how long a launch without an answer is sent again"`
 	LaunchRetryForMS int `koanf:"launch_retry_for_ms" default:"600000" min:"1000" max:"86400000" help:"how long an unreachable executor is tried"`
 	CancelWaitMS     int `koanf:"cancel_wait_ms" default:"30000" min:"1000" max:"600000" help:"after how long a cancel that nobody confirmed ends the run"`
@@ -97,8 +99,12 @@ func Settings() []Setting {
 
 // Flags adds a flag for every setting that is no secret: secrets come from
 // the environment or a file, where a process list does not show them.
-func Flags(fs *pflag.FlagSet) {
+// overrides are the command's own defaults, as in Load.
+func Flags(fs *pflag.FlagSet, overrides map[string]any) {
 	for _, s := range Settings() {
+		if own, ok := overrides[strings.ToLower(s.Name)]; ok {
+			s.Default = fmt.Sprint(own)
+		}
 		if s.Secret {
 			continue
 		}
@@ -236,6 +242,12 @@ func (c *Config) Validate() error {
 	}
 	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
 		problem("PUBLIC_URL: %q is not an http or https URL", c.PublicURL)
+	}
+	if c.LookaheadMS < 2*c.TickMS {
+		problem("LOOKAHEAD_MS: %d is less than two ticks (TICK_MS %d): slots would be planned late", c.LookaheadMS, c.TickMS)
+	}
+	if c.ClaimLeaseMS < c.ExecutorTimeoutMS+5000 {
+		problem("CLAIM_LEASE_MS: %d is less than EXECUTOR_TIMEOUT_MS %d and 5000: open calls would be sent again", c.ClaimLeaseMS, c.ExecutorTimeoutMS)
 	}
 	if c.LeaderLock == "postgres" && !c.OnPostgres() {
 		problem("LEADER_LOCK: postgres needs a Postgres DATABASE_URL")

@@ -14,7 +14,7 @@ import (
 func load(t *testing.T, args ...string) (app.Config, error) {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	app.Flags(fs)
+	app.Flags(fs, nil)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}

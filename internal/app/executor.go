@@ -35,6 +35,7 @@ func newExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slo
 	}
 	e, err := httpexecutor.New(httpexecutor.Config{
 		URL: cfg.ExecutorURL, CancelURL: cfg.ExecutorCancelURL, Token: cfg.ExecutorToken, Timeout: ms(cfg.ExecutorTimeoutMS),
+		Dialect: cfg.ExecutorDialect,
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -27,6 +28,7 @@ func (a *App) newRegistrar(secret []byte) *registrar.Registrar {
 			DefaultOverlap:  schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
 			DefaultCatchup:  schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
 			DefaultJitterMS: uint32(a.cfg.DefaultJitterMS),
+			RunTimeoutMS:    uint32(a.cfg.RunTimeoutMS),
 			CanCancel:       a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
 			ReportSecret:    secret,
 		},
@@ -85,6 +87,8 @@ func (a *App) buildWorker() error {
 			MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
 			CancelWait: ms(a.cfg.CancelWaitMS), Retention: a.cfg.retention(),
 			MaxLaunches: a.cfg.MaxLaunches,
+			// A stop waits for open calls as long as one may take.
+			DrainTimeout: ms(a.cfg.ExecutorTimeoutMS) + 2*time.Second,
 		},
 	})
 	return nil

@@ -29,6 +29,9 @@ type Services struct {
 	Actor func(context.Context) string
 	// Now is the clock that runs are stamped by; nil: time.Now.
 	Now func() time.Time
+	// Ending is closed when the server is to end: watches, which have no end of
+	// their own, end then. nil: they end with their clients.
+	Ending <-chan struct{}
 }
 
 // Register puts the registrar's services on a server, which must have been
@@ -42,7 +45,7 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	}
 	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, actor: s.Actor})
 	carillonv1.RegisterWorkflowServiceServer(server, &workflowServer{workflows: s.Workflows, actor: s.Actor})
-	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now})
+	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending})
 }
 
 // RegisterReports puts ReportRun alone on the server of a launcher without the

@@ -18,6 +18,8 @@ type runServer struct {
 	runs  Runs
 	actor func(context.Context) string
 	now   func() time.Time
+
+	ending <-chan struct{}
 }
 
 func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (*carillonv1.GetRunResponse, error) {

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -41,6 +43,8 @@ func (s *runServer) WatchRuns(req *carillonv1.WatchRunsRequest, stream grpc.Serv
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-s.ending:
+			return status.Error(codes.Unavailable, "the server is shutting down; watch again")
 		case <-every.C:
 		}
 	}
