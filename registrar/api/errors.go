@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -64,12 +65,23 @@ func statusOf(err error) *status.Status {
 	if st, ok := status.FromError(err); ok {
 		return st
 	}
-	// A store that cannot be reached, however its driver says so.
-	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if storeAway(err) {
 		return status.New(codes.Unavailable, "the database cannot be reached; try again")
 	}
 	return status.New(codes.Internal, "internal error; the log of the server has the cause")
+}
+
+// storeAway reports whether a store could not be reached, however its driver
+// says so: a broken connection, or a SQLSTATE of the classes 08 (connection),
+// 53 (resources) and 57 (shut down, not up yet, timed out).
+func storeAway(err error) bool {
+	var network net.Error
+	var refused interface{ SQLState() string }
+	if errors.As(err, &refused) {
+		state := refused.SQLState()
+		return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "53") || strings.HasPrefix(state, "57")
+	}
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // refusal is INVALID_ARGUMENT with one field violation for each field.
