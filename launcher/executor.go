@@ -52,7 +52,7 @@ func (r *Refusal) Error() string { return fmt.Sprintf("refused: %s: %s", r.Code,
 var ErrNotSent = errors.New("not sent")
 
 // ErrUnsupported says that an executor has no such call.
-var ErrUnsupported = errors.New("not supported by this executor")
+var ErrUnsupported = schedule.ErrUnsupported
 
 // Reporter takes what an executor in this process has to say of its runs; the
 // registrar implements it. Status is STARTED, SUCCESS or FAILED.

@@ -139,11 +139,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 // Finish the executor has the key, and honours it.
 func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	if b.Sent {
-		if reply, over, err := s.ask(ctx); over {
+		if reply, over, err := s.ask(ctx, b); over {
 			return reply, true, err
 		}
 		if !s.req.SendUntil.IsZero() && s.now().After(s.req.SendUntil) {
-			s.release(ctx, s.req.Key, true)
+			s.release(ctx, b, true)
 			return reply, true, fmt.Errorf("%w: its time to be sent again was over at %s", ErrWithheld, s.req.SendUntil.Format(time.RFC3339))
 		}
 	}
@@ -152,10 +152,10 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 	}
 	switch {
 	case s.waitUntil(ctx, s.req.FireAt) != nil:
-		s.release(ctx, s.req.Key, b.Sent)
+		s.release(ctx, b, b.Sent)
 		return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
 	case s.now().Sub(b.checkedAt) > checkLife:
-		s.release(ctx, s.req.Key, b.Sent)
+		s.release(ctx, b, b.Sent)
 		return reply, false, nil
 	}
 	reply, err = s.call(ctx, b)
@@ -164,7 +164,7 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 
 // ask asks the executor what became of the key; over = false: it does not know
 // it, or cannot say.
-func (s *start) ask(ctx context.Context) (reply schedule.StartReply, over bool, err error) {
+func (s *start) ask(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	if s.asked {
 		return reply, false, nil
 	}
@@ -177,7 +177,7 @@ func (s *start) ask(ctx context.Context) (reply schedule.StartReply, over bool, 
 		s.asked = true
 		return reply, false, nil
 	}
-	s.release(ctx, s.req.Key, true)
+	s.release(ctx, b, true)
 	return reply, true, fmt.Errorf("%w: ask by key: %w", ErrOutcomeUnknown, err)
 }
 
@@ -203,22 +203,22 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	if s.loaded {
 		return reply, false, nil
 	}
-	// Never longer than the lease: what is given back must still be ours.
-	loading, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	// Asking by key and this together are no longer than the lease.
+	loading, cancel := context.WithTimeout(ctx, min(storeTimeout, s.cfg.CallTimeout))
 	defer cancel()
 	s.dag, err = s.workflows.LoadDAG(loading, s.req.WorkflowID, s.req.Version)
 	switch {
 	case err == nil:
 		s.loaded = true
 		return reply, false, nil
-	case errors.Is(err, schedule.ErrNotFound) && !b.Sent:
+	case errors.Is(err, schedule.ErrNotFound) && !b.Sent && s.now().Before(b.Request.LeaseUntil):
 		reply, err = s.finish(ctx, s.req, schedule.Outcome{
 			Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowNotFound, ErrorCode: string(schedule.ReasonWorkflowNotFound),
 			ErrorMessage: fmt.Sprintf("the workflow store holds no version %d of %q", s.req.Version, s.req.WorkflowID),
 		}, time.Time{})
 		return reply, true, err
 	}
-	s.release(ctx, s.req.Key, b.Sent)
+	s.release(ctx, b, b.Sent)
 	return reply, true, fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err)
 }
 
@@ -260,7 +260,7 @@ func (l *Launcher) callFailed(ctx context.Context, req schedule.StartRequest, b 
 		}, time.Time{})
 	}
 	notSent := errors.Is(err, ErrNotSent)
-	l.release(ctx, req.Key, b.Sent || !notSent)
+	l.release(ctx, b, b.Sent || !notSent)
 	l.log.WarnContext(ctx, "executor call failed", "schedule_id", req.ScheduleID, "run_at", req.ScheduledFor,
 		"key", req.Key.String(), "sent", !notSent, "err", err)
 	if notSent {
@@ -283,12 +283,13 @@ func (l *Launcher) finish(ctx context.Context, req schedule.StartRequest, outcom
 	return schedule.StartReply{Outcome: outcome, LaunchedAt: launchedAt}, nil
 }
 
-// release gives the key back early. If that fails, the lease ends by itself.
-func (l *Launcher) release(ctx context.Context, key schedule.Key, sent bool) {
+// release gives the key back early, if it is still ours. If that fails, the
+// lease ends by itself.
+func (l *Launcher) release(ctx context.Context, b begun, sent bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := l.store.Release(ctx, key, sent, l.now()); err != nil {
-		l.log.WarnContext(ctx, "key not released", "key", key.String(), "err", err)
+	if err := l.store.Release(ctx, b.Request.Key, b.Request.LeaseUntil, sent, l.now()); err != nil {
+		l.log.WarnContext(ctx, "key not released", "key", b.Request.Key.String(), "err", err)
 	}
 }
 

@@ -14,15 +14,18 @@ type Store interface {
 	// re-checks that the key's run, if the ledger has one, is LAUNCHING without
 	// cancel_requested_at, and that its schedule is neither deleted nor (for
 	// triggers schedule and catchup) paused at now. A key without a run in the
-	// ledger is only checked against its schedule, if there is one.
+	// ledger is only checked against its schedule, if there is one. What is granted
+	// comes with its lease, in Request.LeaseUntil.
 	Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error)
 	// Finish records definite outcomes: IN_PROGRESS → DONE. A key that is DONE
 	// already keeps its first outcome.
 	Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error
 	// Release ends the lease of a call whose outcome is unknown, so that the key
 	// may be sent again. sent = false says that in no attempt a request was ever
-	// written to a connection.
-	Release(ctx context.Context, key schedule.Key, sent bool, now time.Time) error
+	// written to a connection. lease is the LeaseUntil that the caller was granted,
+	// to the microsecond: if the key has passed to another sender, or is DONE,
+	// nothing changes.
+	Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error
 	// CloseKey ends a key of which no call has begun, as DONE and cancelled with
 	// the reason, so that every later send of it is answered from there.
 	// closed = false when a call has begun or it is DONE already.

@@ -143,6 +143,68 @@ func TestACallWhoseCallerDiedIsTakenUpAfterItsLease(t *testing.T) {
 	})
 }
 
+// TestASenderWhoseLeaseIsOverLeavesTheKeyToTheNext has a workflow store that
+// heeds no deadline: when it answers, another sender's call is open.
+func TestASenderWhoseLeaseIsOverLeavesTheKeyToTheNext(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		late  error // what the workflow store says at last
+		first bool  // the first sender gets the second one's answer
+	}{
+		{name: "the workflow store fails at last", late: errCut},
+		{name: "it holds no such version at last", late: schedule.ErrNotFound},
+		{name: "it has the DAG at last", first: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, reports, func(r *rig) {
+				req, loads := r.request(), 0
+				r.workflows.load = func(context.Context) ([]byte, error) {
+					if loads++; loads > 1 {
+						return []byte(`{}`), nil
+					}
+					time.Sleep(20 * time.Second)
+					return []byte(`{}`), tc.late
+				}
+				r.executor.run = func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+					time.Sleep(8 * time.Second)
+					return accept(ctx, call)
+				}
+				first, second := make(chan error, 1), make(chan error, 1)
+				go func() { _, err := r.start(req); first <- err }()
+				time.Sleep(16 * time.Second)
+				go func() { _, err := r.start(req); second <- err }()
+				time.Sleep(5 * time.Second) // the first one knows, the second one's call is open
+				closed, recorded, err := r.store.CloseKey(r.Context(), req.Key, schedule.ReasonCancelled, r.store.Now())
+				if err != nil || closed || recorded.Done || !recorded.Sent || recorded.LeaseUntil.IsZero() {
+					r.Errorf("the open call is forgotten: closed %t, %+v, %v", closed, recorded, err)
+				}
+				if err := <-second; err != nil {
+					r.Errorf("the second sender: %v", err)
+				}
+				if err := <-first; (err == nil) != tc.first {
+					r.Errorf("the first sender: %v", err)
+				}
+				r.isOutcome(r.must(req), schedule.StatusEnqueued, schedule.ReasonNone)
+				r.wantCalls(1, 1)
+			})
+		})
+	}
+}
+
+func TestTheWorkflowStoreIsNotWaitedForLongerThanAnyStore(t *testing.T) {
+	inBubble(t, reports, func(r *rig) {
+		r.workflows.took = time.Hour
+		began := time.Now()
+		if _, err := r.start(r.request()); !errors.Is(err, context.DeadlineExceeded) {
+			r.Errorf("got %v, want a deadline that was exceeded", err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			r.Errorf("loading was given up after %s, want 5 s", took)
+		}
+		r.wantCalls(0, 0)
+	})
+}
+
 func TestNothingIsSentAgainAfterItsTimeButAskedFor(t *testing.T) {
 	inBubble(t, reports, func(r *rig) {
 		r.executor.run = lost

@@ -41,7 +41,7 @@ type BeginResult struct {
 	Permission Permission
 	Sent       bool             // an earlier attempt may have reached the executor
 	Reason     Reason           // Refused, Withheld: which check
-	Request    ExecutionRequest // Recorded, Refused, Busy, Conflict: the row
+	Request    ExecutionRequest // the row; Withheld: none. Of what is granted LeaseUntil says which call it is
 }
 
 // FinishRequest records one definite outcome.

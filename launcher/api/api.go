@@ -134,6 +134,9 @@ func startOf(req *carillonv1.RunLauncherStartRequest) (schedule.StartRequest, er
 	if req.FireAt != nil {
 		start.FireAt = req.GetFireAt().AsTime()
 	}
+	if req.SendUntil != nil {
+		start.SendUntil = req.GetSendUntil().AsTime()
+	}
 	return start, nil
 }
 

@@ -55,14 +55,16 @@ func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule
 		return replyOf(resp), nil
 	case codes.AlreadyExists:
 		return failed(schedule.ReasonKeyConflict, "key_conflict", err), nil
-	case codes.InvalidArgument, codes.Unimplemented:
-		// It will not become valid by being sent again.
+	case codes.InvalidArgument:
+		// It will not become valid by being sent again. UNIMPLEMENTED is another
+		// matter: so answers a server on which the launcher is not on yet.
 		return failed(schedule.ReasonLaunchRefused, "invalid_argument", err), nil
 	}
 	return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", err)
 }
 
-// Cancel asks for the end of a run over there.
+// Cancel asks for the end of a run over there. An executor that cannot cancel
+// is schedule.ErrUnsupported.
 func (c *Client) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -73,16 +75,23 @@ func (c *Client) Cancel(ctx context.Context, req schedule.CancelRequest) (confir
 	if err != nil {
 		return false, fmt.Errorf("call the launcher: %w", err)
 	}
+	if !resp.GetConfirmed() && !resp.GetSupported() {
+		return false, fmt.Errorf("cancel: %w", schedule.ErrUnsupported)
+	}
 	return resp.GetConfirmed(), nil
 }
 
 func requestOf(req schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
 	trigger, timeout := string(req.Trigger), uint32(req.RunTimeout.Milliseconds())
-	return &carillonv1.RunLauncherStartRequest{
+	start := &carillonv1.RunLauncherStartRequest{
 		IdempotencyKey: req.Key.String(), ScheduleId: req.ScheduleID, WorkflowId: req.WorkflowID, Version: req.Version, UserId: req.UserID,
 		ScheduledFor: timestamppb.New(req.ScheduledFor), Trigger: &trigger, Attempt: &req.Attempt, Epoch: uint32(req.Epoch),
 		ExecutionGrantId: req.ExecutionGrantID, Input: req.Input, FireAt: timestamppb.New(req.FireAt), RunTimeoutMs: &timeout,
 	}
+	if !req.SendUntil.IsZero() {
+		start.SendUntil = timestamppb.New(req.SendUntil)
+	}
+	return start
 }
 
 func replyOf(resp *carillonv1.RunLauncherStartResponse) schedule.StartReply {

@@ -3,8 +3,10 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +35,7 @@ func request(n int) schedule.StartRequest {
 	return schedule.StartRequest{
 		Key: schedule.SlotKey("s", runAt.Add(time.Duration(n)*time.Second)), ScheduleID: "s", WorkflowID: "w", Version: 3, UserID: "u",
 		ScheduledFor: runAt, FireAt: runAt.Add(time.Second), Trigger: schedule.TriggerCatchup, Attempt: 2, Epoch: 7,
-		ExecutionGrantID: "g", Input: []byte(`{"a": 1}`), RunTimeout: 30 * 24 * time.Hour,
+		ExecutionGrantID: "g", Input: []byte(`{"a": 1}`), RunTimeout: 30 * 24 * time.Hour, SendUntil: runAt.Add(time.Minute),
 	}
 }
 
@@ -73,12 +75,17 @@ func refuseInvalid(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next g
 // serve puts the launcher on a server.
 func serve(t *testing.T, l api.Launcher) string {
 	t.Helper()
+	return serveAs(t, func(s grpc.ServiceRegistrar) { api.Register(s, l) })
+}
+
+func serveAs(t *testing.T, register func(grpc.ServiceRegistrar)) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(refuseInvalid))
-	api.Register(server, l)
+	register(server)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -99,6 +106,17 @@ func connect(t *testing.T, addr string) *client.Client {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// Whoever adds a field to StartRequest adds it to request above, and then to
+// the message and to both ends of it.
+func TestTheRequestThatTravelsHasEveryFieldSet(t *testing.T) {
+	sent := reflect.ValueOf(request(0))
+	for i := range sent.NumField() {
+		if sent.Field(i).IsZero() {
+			t.Errorf("%s is not set, so nothing shows that it arrives", sent.Type().Field(i).Name)
+		}
+	}
 }
 
 func TestStartArrivesAndReturnsWhole(t *testing.T) {
@@ -122,12 +140,12 @@ func TestARunWithoutWhatIsOptional(t *testing.T) {
 	o := &over{reply: schedule.StartReply{Outcome: schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}}}
 	c := connect(t, serve(t, o))
 	req := request(0)
-	req.Input, req.ExecutionGrantID, req.FireAt = nil, "", req.ScheduledFor
+	req.Input, req.ExecutionGrantID, req.FireAt, req.SendUntil = nil, "", req.ScheduledFor, time.Time{}
 	reply, err := c.Start(t.Context(), req)
 	if err != nil || reply != o.reply {
 		t.Errorf("Start() = %+v, %v, want %+v", reply, err, o.reply)
 	}
-	if got := o.started[0]; len(got.Input) != 0 || got.ExecutionGrantID != "" {
+	if got := o.started[0]; len(got.Input) != 0 || got.ExecutionGrantID != "" || !got.SendUntil.IsZero() {
 		t.Errorf("over there: %+v", got)
 	}
 }
@@ -144,6 +162,12 @@ func TestStartWithoutADefiniteAnswerIsUnknown(t *testing.T) {
 			}
 		})
 	}
+	t.Run("no launcher there", func(t *testing.T) {
+		c := connect(t, serveAs(t, func(grpc.ServiceRegistrar) {}))
+		if reply, err := c.Start(t.Context(), request(0)); err == nil {
+			t.Errorf("Start() = %+v, want an error: a launcher may be there again soon", reply)
+		}
+	})
 	t.Run("nobody there", func(t *testing.T) {
 		if reply, err := connect(t, "127.0.0.1:1").Start(t.Context(), request(0)); err == nil {
 			t.Errorf("Start() = %+v, want an error", reply)
@@ -189,6 +213,10 @@ func TestCancelArrivesAndReturns(t *testing.T) {
 		if err != nil || got != confirmed || len(o.ended) != 1 || o.ended[0] != want {
 			t.Errorf("Cancel() = %v, %v; over there: %+v", got, err, o.ended)
 		}
+	}
+	_, err := connect(t, serve(t, &over{err: fmt.Errorf("cancel: %w", launcher.ErrUnsupported)})).Cancel(t.Context(), want)
+	if !errors.Is(err, schedule.ErrUnsupported) {
+		t.Errorf("Cancel where the executor cannot: %v, want ErrUnsupported", err)
 	}
 	if _, err := connect(t, serve(t, &over{err: errors.New("away")})).Cancel(t.Context(), want); err == nil {
 		t.Error("Cancel of a launcher that cannot say: no error")

@@ -133,16 +133,16 @@ func (b *beginning) refuse(req *schedule.BeginRequest, known *schedule.Execution
 // grant gives the lease. From here on the executor may have been called,
 // whatever becomes of the caller.
 func (b *beginning) grant(req *schedule.BeginRequest, known *schedule.ExecutionRequest) schedule.BeginResult {
-	row := schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, Sent: true, LeaseUntil: b.now.Add(req.Lease)}
+	row := schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, Sent: true, LeaseUntil: b.now.Add(req.Lease).UTC().Truncate(time.Microsecond)}
 	b.memory[req.Key] = &row
 	if known == nil {
 		row.CreatedAt = b.now.UTC().Truncate(time.Microsecond)
 		b.fresh = append(b.fresh, row)
-		return schedule.BeginResult{Permission: schedule.Granted}
+		return schedule.BeginResult{Permission: schedule.Granted, Request: row}
 	}
 	row.CreatedAt = known.CreatedAt
 	b.again = append(b.again, row)
-	return schedule.BeginResult{Permission: schedule.GrantedAgain, Sent: known.Sent}
+	return schedule.BeginResult{Permission: schedule.GrantedAgain, Sent: known.Sent, Request: row}
 }
 
 // anyRequest is the hash of a key that was closed before any request was made.
@@ -250,9 +250,10 @@ func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now t
 	return nil
 }
 
-// Release ends the lease of a call whose outcome is unknown.
-func (s *Store) Release(ctx context.Context, key schedule.Key, sent bool, now time.Time) error {
-	if _, err := s.pool.Exec(ctx, sqlRelease, key[:], sent, now); err != nil {
+// Release ends the lease of a call whose outcome is unknown, if it is still the
+// one that was granted.
+func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error {
+	if _, err := s.pool.Exec(ctx, sqlRelease, key[:], lease, sent, now); err != nil {
 		return fmt.Errorf("release %s: %w", key, err)
 	}
 	return nil

@@ -43,9 +43,10 @@ FROM unnest($2::bytea[], $3::boolean[], $4::text[], $5::text[], $6::text[], $7::
 	AS u(key, ok, status, reason, run_id, trace_id, error_code, error_message)
 WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS'`
 
+// sqlRelease: the lease says whose call it is.
 const sqlRelease = `
-UPDATE execution_requests SET lease_until = NULL, sent = $2, updated_at = $3
-WHERE idempotency_key = $1 AND state = 'IN_PROGRESS'`
+UPDATE execution_requests SET lease_until = NULL, sent = $3, updated_at = $4
+WHERE idempotency_key = $1 AND state = 'IN_PROGRESS' AND lease_until = $2`
 
 // sqlCloseKey closes a key that is new or whose call was given up unsent. The
 // hash of a request that was never made is all zero; any request is answered

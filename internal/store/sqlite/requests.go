@@ -21,7 +21,7 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 		b.now = now
 		for i := range reqs {
 			results[i] = b.permit(&reqs[i])
-			if err := b.record(ctx, t, &reqs[i], results[i]); err != nil {
+			if err := b.record(ctx, t, &reqs[i], &results[i]); err != nil {
 				return fmt.Errorf("key %s: %w", reqs[i].Key, err)
 			}
 		}
@@ -135,17 +135,18 @@ func (b *beginning) check(q *schedule.BeginRequest) (refusal schedule.Outcome, f
 }
 
 // record writes what was permitted, for a second request with the key as well.
-func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, result schedule.BeginResult) (err error) {
-	now, lease := b.now.UnixMicro(), b.now.Add(q.Lease)
+func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, result *schedule.BeginResult) (err error) {
+	now, lease := b.now.UnixMicro(), b.now.Add(q.Lease).UTC().Truncate(time.Microsecond)
 	switch result.Permission {
 	case schedule.Granted:
 		_, err = t.exec(ctx, sqlBeginInsert, keyArg(q.Key), q.RequestHash[:], lease.UnixMicro(), now)
-		b.requests[q.Key] = schedule.ExecutionRequest{Key: q.Key, RequestHash: q.RequestHash, Sent: true, LeaseUntil: lease, CreatedAt: b.now}
+		result.Request = schedule.ExecutionRequest{Key: q.Key, RequestHash: q.RequestHash, Sent: true, LeaseUntil: lease, CreatedAt: b.now}
+		b.requests[q.Key] = result.Request
 	case schedule.GrantedAgain:
 		_, err = t.exec(ctx, sqlBeginAgain, lease.UnixMicro(), now, keyArg(q.Key))
 		there := b.requests[q.Key]
 		there.Sent, there.LeaseUntil = true, lease
-		b.requests[q.Key] = there
+		result.Request, b.requests[q.Key] = there, there
 	case schedule.Refused:
 		o := result.Request.Outcome
 		_, err = t.exec(ctx, sqlRefuse, keyArg(q.Key), q.RequestHash[:], string(o.Status), word(o.Reason), now)
@@ -173,10 +174,11 @@ func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now t
 	return nil
 }
 
-// Release ends the lease of a call whose outcome is unknown.
-func (s *Store) Release(ctx context.Context, key schedule.Key, sent bool, now time.Time) error {
+// Release ends the lease of a call whose outcome is unknown, if it is still the
+// one that was granted.
+func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error {
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		_, err := t.exec(ctx, sqlRelease, sent, now.UnixMicro(), keyArg(key))
+		_, err := t.exec(ctx, sqlRelease, sent, now.UnixMicro(), keyArg(key), micros(lease))
 		return err
 	})
 	if err != nil {

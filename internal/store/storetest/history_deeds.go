@@ -35,9 +35,9 @@ func (h *history) beginSome() {
 		case 0:
 			h.finish(key, accepted)
 		case 1:
-			h.ok(h.Release(h.ctx, key, true, h.now), "release")
+			h.ok(h.Release(h.ctx, key, got.Request.LeaseUntil, true, h.now), "release")
 		case 2:
-			h.ok(h.Release(h.ctx, key, got.Sent, h.now), "release")
+			h.ok(h.Release(h.ctx, key, got.Request.LeaseUntil, got.Sent, h.now), "release")
 		}
 	}
 	if run, any := pick(h, h.inStatus(schedule.StatusLaunching)); any && h.random.IntN(3) == 0 {

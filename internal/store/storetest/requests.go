@@ -12,6 +12,7 @@ var requests = []check{
 	{"a new key is granted", beginNew},
 	{"a key is busy while its lease runs, and granted again after", beginLease},
 	{"a key whose lease was released may be sent again at once", beginAfterRelease},
+	{"only the lease that was granted can be released, not that of who came after", releaseOwn},
 	{"a key that is done answers what was recorded first, for ever", beginRecorded},
 	{"a key that was used for another request is a conflict", beginConflict},
 	{"every permission in one batch, in the order asked; twice one key is busy", beginBatch},
@@ -62,6 +63,14 @@ func (r *rig) granted(req schedule.BeginRequest) {
 	r.Helper()
 	got := r.permits(req, schedule.Granted)
 	r.hold(!got.Sent, "nothing was sent before")
+	until := r.now.Add(req.Lease).Truncate(time.Microsecond)
+	r.hold(got.Request.LeaseUntil.Equal(until), "the lease that is granted ends at %s, got %s", until, got.Request.LeaseUntil)
+}
+
+// release ends the lease of a key that was granted at the rig's now.
+func (r *rig) release(key schedule.Key, sent bool) {
+	r.Helper()
+	r.ok(r.Release(r.ctx, key, r.at(lease), sent, r.now), "release")
 }
 
 func (r *rig) finish(key schedule.Key, outcome schedule.Outcome) {
@@ -106,8 +115,8 @@ func beginAfterRelease(r *rig) {
 	sent, unsent := r.strange("sent"), r.strange("unsent")
 	r.granted(sent)
 	r.granted(unsent)
-	r.ok(r.Release(r.ctx, sent.Key, true, r.now), "release")
-	r.ok(r.Release(r.ctx, unsent.Key, false, r.now), "release")
+	r.release(sent.Key, true)
+	r.release(unsent.Key, false)
 	again := r.permits(sent, schedule.GrantedAgain)
 	r.hold(again.Sent, "it may have reached the executor")
 	r.permits(sent, schedule.Busy)
@@ -118,12 +127,36 @@ func beginAfterRelease(r *rig) {
 	r.permits(unsent, schedule.Busy)
 }
 
+// releaseOwn has a sender whose lease ran out before it could give it back: the
+// next one has called the executor by then, and that must stay known.
+func releaseOwn(r *rig) {
+	req := r.strange("passed on")
+	r.now = r.at(1234567 * time.Nanosecond) // leases are compared as they are kept
+	r.granted(req)
+	first := r.at(lease)
+	r.now = first.Add(time.Second)
+	second := r.permits(req, schedule.GrantedAgain).Request.LeaseUntil
+	r.hold(second.Equal(r.at(lease).Truncate(time.Microsecond)), "a lease that is taken over is shown, got %s", second)
+
+	r.ok(r.Release(r.ctx, req.Key, first, false, r.now), "release a lease that is over")
+	busy := r.permits(req, schedule.Busy)
+	r.hold(busy.Sent && busy.Request.LeaseUntil.Equal(second), "the second call stands, got %+v", busy.Request)
+	closed, _ := r.closeKey(req.Key)
+	r.hold(!closed, "a key that may have been sent is not closed")
+
+	r.ok(r.Release(r.ctx, req.Key, second, true, r.now), "release one's own")
+	r.ok(r.Release(r.ctx, req.Key, second, false, r.now), "release it twice")
+	r.ok(r.Release(r.ctx, req.Key, time.Time{}, false, r.now), "release no lease")
+	again := r.permits(req, schedule.GrantedAgain)
+	r.hold(again.Sent, "the second call is remembered")
+}
+
 func beginRecorded(r *rig) {
 	req := r.strange("done")
 	r.granted(req)
 	r.finish(req.Key, accepted)
 	r.finish(req.Key, schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: "later"})
-	r.ok(r.Release(r.ctx, req.Key, true, r.now), "release a key that is done")
+	r.release(req.Key, true)
 	for range 3 {
 		got := r.permits(req, schedule.Recorded)
 		r.hold(got.Request.Done, "the row is done")

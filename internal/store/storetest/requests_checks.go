@@ -122,7 +122,7 @@ func beginWithheldAfterCall(r *rig) {
 	paused := r.bring(r.slot(s, r.at(-time.Second)), schedule.StatusLaunching)
 	cancelled := r.bring(r.slot(s, r.at(-2*time.Second)), schedule.StatusLaunching)
 	r.begin(r.beginRequest(paused), r.beginRequest(cancelled))
-	r.ok(r.Release(r.ctx, paused.Key, true, r.now), "release")
+	r.release(paused.Key, true)
 	r.askCancel(cancelled.Key, schedule.ReasonCancelled, r.now)
 	s = r.pause(s, time.Time{})
 	r.now = r.at(lease + time.Second)
@@ -144,7 +144,7 @@ func beginRefusedAfterUnsentCall(r *rig) {
 	cancelled := r.bring(r.slot(s, r.at(-2*time.Second)), schedule.StatusLaunching)
 	for _, run := range []schedule.Run{run, cancelled} {
 		r.granted(r.beginRequest(run))
-		r.ok(r.Release(r.ctx, run.Key, false, r.now), "release")
+		r.release(run.Key, false)
 	}
 	closed, recorded := r.closeKey(cancelled.Key)
 	r.hold(closed && recorded.Done, "its key can be closed, got %+v", recorded)

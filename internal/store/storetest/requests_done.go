@@ -84,7 +84,7 @@ func closeUsed(r *rig) {
 	r.hold(!closed && recorded.Done, "a key that is done is not closed, got %+v", recorded)
 	equal(r, "outcomes", recorded.Outcome, accepted)
 
-	r.ok(r.Release(r.ctx, begun.Key, true, r.now), "release")
+	r.release(begun.Key, true)
 	closed, _ = r.closeKey(begun.Key)
 	r.hold(!closed, "a call of unknown outcome has begun and is not closed")
 	r.permits(begun, schedule.GrantedAgain)

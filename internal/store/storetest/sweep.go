@@ -66,7 +66,7 @@ func sweepUnavailable(r *rig) {
 
 	unsent := r.bring(r.slot(s, r.now.Truncate(time.Second)), schedule.StatusLaunching)
 	r.granted(r.beginRequest(unsent))
-	r.ok(r.Release(r.ctx, unsent.Key, false, r.now), "release")
+	r.release(unsent.Key, false)
 	r.now = r.at(retryFor + time.Second)
 	r.swept(r.sweep(), unsent, schedule.StatusFailed, schedule.ReasonLaunchUnavailable)
 }
@@ -95,7 +95,7 @@ func sweepLost(r *rig) {
 		run := r.bring(r.manual(s, name, r.now), schedule.StatusLaunching)
 		r.granted(r.beginRequest(run))
 		if release {
-			r.ok(r.Release(r.ctx, run.Key, true, r.now), "release")
+			r.release(run.Key, true)
 		}
 		r.now = r.at(retryFor + time.Minute)
 		equal(r, name+": ended after the retry time", r.sweep(), nil)
