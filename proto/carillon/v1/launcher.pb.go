@@ -46,7 +46,10 @@ type RunLauncherStartRequest struct {
 	// The executor is not called before. Default: at once.
 	FireAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=fire_at,json=fireAt,proto3" json:"fire_at,omitempty"`
 	// How long the run may show no sign of life. Default RUN_TIMEOUT_MS.
-	RunTimeoutMs  *uint32 `protobuf:"varint,13,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
+	RunTimeoutMs *uint32 `protobuf:"varint,13,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
+	// What may have reached the executor before is not sent again after it, only
+	// asked for. Default: no end.
+	SendUntil     *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=send_until,json=sendUntil,proto3" json:"send_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -170,6 +173,13 @@ func (x *RunLauncherStartRequest) GetRunTimeoutMs() uint32 {
 		return *x.RunTimeoutMs
 	}
 	return 0
+}
+
+func (x *RunLauncherStartRequest) GetSendUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SendUntil
+	}
+	return nil
 }
 
 type RunLauncherStartResponse struct {
@@ -527,7 +537,7 @@ var File_carillon_v1_launcher_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\x06\n" +
+	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\x06\n" +
 	"\x17RunLauncherStartRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -545,7 +555,9 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x10executionGrantId\x12\x1f\n" +
 	"\x05input\x18\v \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x04R\x05input\x123\n" +
 	"\afire_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x126\n" +
-	"\x0erun_timeout_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x02R\frunTimeoutMs\x88\x01\x01B\n" +
+	"\x0erun_timeout_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x02R\frunTimeoutMs\x88\x01\x01\x129\n" +
+	"\n" +
+	"send_until\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tsendUntilB\n" +
 	"\n" +
 	"\b_triggerB\n" +
 	"\n" +
@@ -615,20 +627,21 @@ var file_carillon_v1_launcher_proto_goTypes = []any{
 var file_carillon_v1_launcher_proto_depIdxs = []int32{
 	6, // 0: carillon.v1.RunLauncherStartRequest.scheduled_for:type_name -> google.protobuf.Timestamp
 	6, // 1: carillon.v1.RunLauncherStartRequest.fire_at:type_name -> google.protobuf.Timestamp
-	6, // 2: carillon.v1.RunLauncherStartResponse.launched_at:type_name -> google.protobuf.Timestamp
-	0, // 3: carillon.v1.RunLauncherStartBatchRequest.start:type_name -> carillon.v1.RunLauncherStartRequest
-	1, // 4: carillon.v1.RunLauncherStartBatchResponse.outcome:type_name -> carillon.v1.RunLauncherStartResponse
-	0, // 5: carillon.v1.RunLauncher.Start:input_type -> carillon.v1.RunLauncherStartRequest
-	2, // 6: carillon.v1.RunLauncher.StartBatch:input_type -> carillon.v1.RunLauncherStartBatchRequest
-	4, // 7: carillon.v1.RunLauncher.Cancel:input_type -> carillon.v1.RunLauncherCancelRequest
-	1, // 8: carillon.v1.RunLauncher.Start:output_type -> carillon.v1.RunLauncherStartResponse
-	3, // 9: carillon.v1.RunLauncher.StartBatch:output_type -> carillon.v1.RunLauncherStartBatchResponse
-	5, // 10: carillon.v1.RunLauncher.Cancel:output_type -> carillon.v1.RunLauncherCancelResponse
-	8, // [8:11] is the sub-list for method output_type
-	5, // [5:8] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	6, // 2: carillon.v1.RunLauncherStartRequest.send_until:type_name -> google.protobuf.Timestamp
+	6, // 3: carillon.v1.RunLauncherStartResponse.launched_at:type_name -> google.protobuf.Timestamp
+	0, // 4: carillon.v1.RunLauncherStartBatchRequest.start:type_name -> carillon.v1.RunLauncherStartRequest
+	1, // 5: carillon.v1.RunLauncherStartBatchResponse.outcome:type_name -> carillon.v1.RunLauncherStartResponse
+	0, // 6: carillon.v1.RunLauncher.Start:input_type -> carillon.v1.RunLauncherStartRequest
+	2, // 7: carillon.v1.RunLauncher.StartBatch:input_type -> carillon.v1.RunLauncherStartBatchRequest
+	4, // 8: carillon.v1.RunLauncher.Cancel:input_type -> carillon.v1.RunLauncherCancelRequest
+	1, // 9: carillon.v1.RunLauncher.Start:output_type -> carillon.v1.RunLauncherStartResponse
+	3, // 10: carillon.v1.RunLauncher.StartBatch:output_type -> carillon.v1.RunLauncherStartBatchResponse
+	5, // 11: carillon.v1.RunLauncher.Cancel:output_type -> carillon.v1.RunLauncherCancelResponse
+	9, // [9:12] is the sub-list for method output_type
+	6, // [6:9] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_launcher_proto_init() }
