@@ -80,7 +80,7 @@
 // for pause and deletion only from fire_at on. While a call is open it counts as
 // sent, because whoever made it may be dead and cannot say; once it is released
 // as never sent it counts as not begun. Only the call whose lease it is can
-release it: one whose lease has passed to another sender changes nothing.
+// release it: one whose lease has passed to another sender changes nothing.
 //
 // Takeover gives out epochs that only ever grow, whether a leader resigned, ran
 // out, or was replaced by one that holds the lock.
