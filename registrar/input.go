@@ -120,6 +120,6 @@ type CancelInput struct {
 type RetryInput struct {
 	Key           schedule.Key
 	RequestID     string                 // empty: generated
-	OverlapPolicy schedule.OverlapPolicy // empty: the retried run's
+	OverlapPolicy schedule.OverlapPolicy // empty: the schedule's
 	Actor         string
 }

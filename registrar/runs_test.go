@@ -1,13 +1,14 @@
 package registrar_test
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/registrar"
@@ -25,7 +26,7 @@ func (r *rig) run(status schedule.Status, more ...func(*schedule.Run)) {
 	for _, change := range more {
 		change(&run)
 	}
-	d := schedule.Definition{ScheduleID: "s", RunTimeoutMS: 60_000}
+	d := schedule.Definition{ScheduleID: "s", RunTimeoutMS: 60_000, OverlapPolicy: schedule.OverlapSkip}
 	r.page.runs[key] = schedule.RunInput{Run: run, Definition: &d, Schedule: &schedule.Schedule{Definition: d, Revision: 1}}
 }
 
@@ -232,6 +233,15 @@ func TestWhichRunsCanBeRetried(t *testing.T) {
 		{"one of a schedule that is gone", schedule.StatusFailed, func(in *schedule.RunInput) { in.Schedule = nil }, registrar.RetryInput{}, schedule.ErrPrecondition},
 		{"one of a paused schedule", schedule.StatusFailed, func(in *schedule.RunInput) { in.Schedule.Pause.Paused = true }, registrar.RetryInput{}, nil},
 		{"under skip, with a run in flight", schedule.StatusFailed, func(in *schedule.RunInput) { in.InFlight = 1 }, registrar.RetryInput{}, schedule.ErrPrecondition},
+		{"under allow by now, with a run in flight", schedule.StatusFailed, func(in *schedule.RunInput) {
+			in.Schedule.OverlapPolicy, in.InFlight = schedule.OverlapAllow, 1
+		}, registrar.RetryInput{}, nil},
+		{"under queue by now, with a run in flight", schedule.StatusFailed, func(in *schedule.RunInput) {
+			in.Schedule.OverlapPolicy, in.Schedule.MaxQueued, in.InFlight = schedule.OverlapQueue, 3, 1
+		}, registrar.RetryInput{}, nil},
+		{"under allow then and skip by now, with a run in flight", schedule.StatusFailed, func(in *schedule.RunInput) {
+			in.Run.OverlapPolicy, in.InFlight = schedule.OverlapAllow, 1
+		}, registrar.RetryInput{}, schedule.ErrPrecondition},
 		{"with a policy of its own", schedule.StatusFailed, func(in *schedule.RunInput) { in.InFlight = 1 }, registrar.RetryInput{OverlapPolicy: schedule.OverlapAllow}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -254,10 +264,10 @@ func TestWhichRunsCanBeRetried(t *testing.T) {
 			want.Key, want.RetryOf, want.Attempt = schedule.RetryKey(key, "again"), key, 2
 			want.Status, want.Trigger, want.FireAt = schedule.StatusPlanned, schedule.TriggerRetry, noon
 			want.ClaimedAt, want.LaunchedAt = time.Time{}, time.Time{}
-			if p := tc.in.OverlapPolicy; p != "" {
-				want.OverlapPolicy, want.Exclusive = p, p.Exclusive()
-			}
-			if diff := cmp.Diff(want, run); diff != "" {
+			now := r.page.runs[key].Schedule
+			want.OverlapPolicy, want.MaxQueued = cmp.Or(tc.in.OverlapPolicy, now.OverlapPolicy), now.MaxQueued
+			want.Exclusive = want.OverlapPolicy.Exclusive()
+			if diff := gocmp.Diff(want, run); diff != "" {
 				r.Errorf("the new attempt (-want +got):\n%s", diff)
 			}
 		})

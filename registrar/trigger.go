@@ -104,7 +104,8 @@ func refuseOverlap(row schedule.Run, inFlight int) error {
 var retryable = []schedule.Status{schedule.StatusFailed, schedule.StatusSkipped, schedule.StatusCancelled}
 
 // RetryRun runs a failed, skipped or cancelled run again as a new attempt, with
-// the definition and input that it had.
+// the definition and input that it had, under the overlap policy that its
+// schedule has now or one of its own.
 func (r *Registrar) RetryRun(ctx context.Context, in RetryInput) (schedule.Run, error) {
 	in.RequestID = orDefault(in.RequestID, rand.Text())
 	var c schedule.Collect
@@ -147,12 +148,12 @@ func retry(found schedule.RunInput, key schedule.Key, in RetryInput, now time.Ti
 		Key: key, ScheduleID: old.ScheduleID, Revision: old.Revision, UserID: old.UserID,
 		WorkflowID: old.WorkflowID, Version: old.Version, RunAt: old.RunAt, FireAt: now,
 		Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
-		OverlapKey: old.OverlapKey, OverlapPolicy: old.OverlapPolicy, Exclusive: old.Exclusive, MaxQueued: old.MaxQueued,
+		OverlapKey: old.OverlapKey, MaxQueued: found.Schedule.MaxQueued,
 		Attempt: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority,
 	}
-	if p := in.OverlapPolicy; p != "" {
-		row.OverlapPolicy, row.Exclusive = p, p.Exclusive()
-	}
+	// What the schedule lets run side by side today counts, not what it did then.
+	row.OverlapPolicy = cmp.Or(in.OverlapPolicy, found.Schedule.OverlapPolicy)
+	row.Exclusive = row.OverlapPolicy.Exclusive()
 	if err := refuseOverlap(row, found.InFlight); err != nil {
 		return schedule.RunChange{}, err
 	}

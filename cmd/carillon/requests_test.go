@@ -177,6 +177,11 @@ func TestFlagsBecomeRequests(t *testing.T) {
 			args: []string{"run", "retry", keyA, "--request-id", "r2"},
 			want: &carillonv1.RetryRunRequest{IdempotencyKey: keyA, RequestId: "r2"},
 		},
+		{
+			name: "retry takes an overlap policy of its own",
+			args: []string{"run", "retry", keyA, "--overlap", "queue"},
+			want: &carillonv1.RetryRunRequest{IdempotencyKey: keyA, OverlapPolicy: pointer("queue")},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := answering(t)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -67,7 +68,9 @@ func newRunRetryCommand(o *client) *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
+	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", optional(&req.OverlapPolicy))
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` of the attempt to ask for: the same one gives the same run")
 	f.BoolVar(&wait, "wait", false, "wait until the new attempt has ended")
+	words(cmd, "overlap", schedule.OverlapPolicies)
 	return cmd
 }

@@ -206,6 +206,15 @@ func TestRunsByHand(t *testing.T) {
 	if member(t, retry, "run", "retry_of") != key || member(t, retry, "run", "attempt") != "2" {
 		t.Errorf("retry answers %s", retry)
 	}
+	if policy := member(t, retry, "run", "overlap_policy"); policy != "skip" {
+		t.Errorf("the retry is under %s, want the schedule's skip", policy)
+	}
+	if retry := r.must("POST", "/v1/runs/"+key+":retry", `{"request_id":"b","overlap_policy":"queue"}`); member(t, retry, "run", "overlap_policy") != "queue" {
+		t.Errorf("retry with a policy of its own answers %s", retry)
+	}
+	if code, text := r.rest("POST", "/v1/runs/"+key+":retry", `{"overlap_policy":"often"}`); code != http.StatusBadRequest {
+		t.Errorf("retry with a policy that does not exist: %d %s", code, text)
+	}
 	if code, text := r.rest("GET", "/v1/runs/"+strings.Repeat("0", 64), ""); code != http.StatusNotFound {
 		t.Errorf("an unknown run: %d %s", code, text)
 	}

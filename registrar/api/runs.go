@@ -132,7 +132,9 @@ func (s *runServer) RetryRun(ctx context.Context, req *carillonv1.RetryRunReques
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.runs.RetryRun(ctx, registrar.RetryInput{Key: key, RequestID: req.GetRequestId(), Actor: s.actor(ctx)})
+	run, err := s.runs.RetryRun(ctx, registrar.RetryInput{
+		Key: key, RequestID: req.GetRequestId(), OverlapPolicy: schedule.OverlapPolicy(req.GetOverlapPolicy()), Actor: s.actor(ctx),
+	})
 	if err != nil {
 		return nil, err
 	}

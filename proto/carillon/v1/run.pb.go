@@ -812,7 +812,9 @@ type RetryRunRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Names the attempt: the same id gives the same run. Default: generated.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Default: the schedule's.
+	OverlapPolicy *string `protobuf:"bytes,3,opt,name=overlap_policy,json=overlapPolicy,proto3,oneof" json:"overlap_policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -857,6 +859,13 @@ func (x *RetryRunRequest) GetIdempotencyKey() string {
 func (x *RetryRunRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RetryRunRequest) GetOverlapPolicy() string {
+	if x != nil && x.OverlapPolicy != nil {
+		return *x.OverlapPolicy
 	}
 	return ""
 }
@@ -1142,11 +1151,13 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"7\n" +
 	"\x11CancelRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\x9b\x01\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xfe\x01\n" +
 	"\x0fRetryRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12A\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"6\n" +
+	"request_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12N\n" +
+	"\x0eoverlap_policy\x18\x03 \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x00R\roverlapPolicy\x88\x01\x01B\x11\n" +
+	"\x0f_overlap_policy\"6\n" +
 	"\x10RetryRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xa2\x06\n" +
 	"\x10WatchRunsRequest\x12C\n" +
@@ -1251,6 +1262,7 @@ func file_carillon_v1_run_proto_init() {
 		return
 	}
 	file_carillon_v1_run_proto_msgTypes[3].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[9].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
