@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -38,7 +39,8 @@ func (t *term) launch(l *schedule.Launch) {
 	if !reply.LaunchedAt.IsZero() {
 		t.Metrics.launched(&l.Run, reply.LaunchedAt)
 	}
-	t.settle(l, settlement(l, reply, t.cancels.reason(l.Run.Key), t.now()))
+	cancelled := cmp.Or(t.cancels.reason(l.Run.Key), l.Run.CancelReason) // the log begins with the term
+	t.settle(l, settlement(l, reply, cancelled, t.now()))
 }
 
 // settlement is what a definite answer makes of a run. An answer after the

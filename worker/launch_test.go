@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/registrar"
 )
 
 func notSent(context.Context, launcher.Call) (schedule.Outcome, error) {
@@ -158,4 +159,45 @@ func TestARunWithoutASignOfLifeFreesItsOverlapKey(t *testing.T) {
 			r.Errorf("%d slots were launched, want both: the first ended at its timeout", n)
 		}
 	})
+}
+
+// The worker died between the executor's answer and the settlement, and the
+// owner asked for a cancel before, or long before, the next one came.
+func TestARecordedOutcomeSettlesARunWhoseCancelWasAskedForMeanwhile(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		answer schedule.Status
+		away   time.Duration
+		want   schedule.Status
+		reason schedule.Reason
+	}{
+		{name: "it has succeeded", answer: schedule.StatusSuccess, want: schedule.StatusSuccess},
+		{name: "it has succeeded, and nobody came for longer than a cancel may take", answer: schedule.StatusSuccess, away: 10 * time.Second, want: schedule.StatusSuccess},
+		{name: "it has failed", answer: schedule.StatusFailed, want: schedule.StatusCancelled, reason: schedule.ReasonCancelled},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.every("s", time.Second, byHand)
+				r.executor.will(lose)
+				r.executor.cancel = func(schedule.CancelRequest) error { return schedule.ErrNotFound }
+				run := r.trigger("s", "one")
+				r.work(1500 * time.Millisecond)
+				r.is(r.run(run.Key), schedule.StatusLaunching, schedule.ReasonNone)
+				done := schedule.FinishRequest{Key: run.Key, Outcome: schedule.Outcome{Status: tc.answer}}
+				if err := r.store.Finish(r.Context(), []schedule.FinishRequest{done}, r.store.Now()); err != nil {
+					r.Fatal(err)
+				}
+				if _, err := r.registrar.CancelRun(r.Context(), registrar.CancelInput{Key: run.Key}); err != nil {
+					r.Fatal(err)
+				}
+				time.Sleep(tc.away)
+				sent := len(r.executor.calls("s"))
+				r.work(8 * time.Second)
+				r.is(r.run(run.Key), tc.want, tc.reason)
+				if n := len(r.executor.calls("s")); n != sent {
+					r.Errorf("the executor was called %d times more for an outcome that is recorded", n-sent)
+				}
+			})
+		})
+	}
 }

@@ -40,7 +40,8 @@ type FireStore interface {
 	// Reclaim takes LAUNCHING rows that are to be sent again: those of an older
 	// epoch at once, our own once claimed_until has passed. They get the term's
 	// epoch, a new claimed_until and one delivery more. Rows with
-	// cancel_requested_at are left out.
+	// cancel_requested_at are left out, unless their execution request is DONE:
+	// then the resend is answered from the record, and settles them.
 	Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error)
 	// Settle moves runs forward, each where its status allows; moved[i] says
 	// whether the i-th did. A settlement to LAUNCHING only renews claimed_until.
@@ -51,7 +52,8 @@ type FireStore interface {
 	// was ever sent, i.e. without an execution request or with sent = false
 	// (FAILED launch_unavailable), or past timeout_at (FAILED lost); in-flight
 	// rows whose cancel was asked for CancelWait ago (CANCELLED with their
-	// cancel_reason, plus a cancel_timed_out event).
+	// cancel_reason, plus a cancel_timed_out event), LAUNCHING ones whose
+	// execution request is DONE only past timeout_at: Reclaim comes for them.
 	Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error)
 	// NextFireAt is the earliest fire_at later than now of the PLANNED rows that
 	// do not wait; zero = none.

@@ -137,11 +137,14 @@ WHERE r.status || '' = 'PLANNED' AND r.judged_at IS NULL AND r.idempotency_key =
 	WHERE ` + due + ` AND r.trigger = 'schedule' AND r.judged_at IS NULL
 	ORDER BY r.fire_at DESC LIMIT $3))`
 
+// sqlReclaim: a scalar subselect is looked up by key for each row that needs it;
+// EXISTS might be planned as one reading of all that is DONE.
 const sqlReclaim = `
 UPDATE schedule_runs r SET epoch = $1, deliveries = r.deliveries + 1, claimed_until = $3, updated_at = $2
-WHERE r.status || '' = 'LAUNCHING' AND r.cancel_requested_at IS NULL AND r.idempotency_key = ANY(ARRAY(
+WHERE r.status || '' = 'LAUNCHING' AND r.idempotency_key = ANY(ARRAY(
 	SELECT r.idempotency_key FROM schedule_runs r
-	WHERE r.status = 'LAUNCHING' AND r.cancel_requested_at IS NULL
+	WHERE r.status = 'LAUNCHING' AND (r.cancel_requested_at IS NULL
+		OR (SELECT e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key))
 		AND (r.epoch < $1 OR r.claimed_until IS NULL OR r.claimed_until <= $2)
 	ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT $4
 	FOR UPDATE SKIP LOCKED))

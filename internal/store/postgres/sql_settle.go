@@ -50,27 +50,32 @@ WHERE r.idempotency_key = u.key AND r.status || '' = 'LAUNCHING'
 RETURNING r.idempotency_key`
 
 // sqlSweep ends what is past its bound: by a cancel that nobody confirmed, else
-// by time. "past" finds the keys through three partial indexes; the row as it is
-// once locked decides how it ends.
+// by time. A launch whose outcome is recorded waits for its delivery, cancel or
+// not, until timeout_at. "past" finds the keys through three partial indexes; the
+// row as it is once locked decides how it ends.
 const sqlSweep = `
 WITH past AS (
 	(SELECT idempotency_key FROM schedule_runs
 	WHERE status IN ('LAUNCHING','ENQUEUED','STARTED') AND timeout_at <= $1 ORDER BY timeout_at LIMIT $4)
 	UNION
-	(SELECT idempotency_key FROM schedule_runs
-	WHERE status IN ('LAUNCHING','ENQUEUED','STARTED') AND cancel_requested_at <= $2 ORDER BY cancel_requested_at LIMIT $4)
+	(SELECT r.idempotency_key FROM schedule_runs r
+	WHERE r.status IN ('LAUNCHING','ENQUEUED','STARTED') AND r.cancel_requested_at <= $2 AND NOT (r.status = 'LAUNCHING' AND coalesce(
+		(SELECT e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key), false))
+	ORDER BY r.cancel_requested_at LIMIT $4)
 	UNION
 	(SELECT r.idempotency_key FROM schedule_runs r LEFT JOIN execution_requests e ON e.idempotency_key = r.idempotency_key
 	WHERE r.status = 'LAUNCHING' AND r.claimed_at <= $3 AND NOT coalesce(e.sent OR e.state = 'DONE', false) LIMIT $4)
 ), locked AS (
 	SELECT r.idempotency_key, r.status AS before, CASE
-		WHEN r.cancel_requested_at <= $2 THEN coalesce(r.cancel_reason, 'cancelled')
+		WHEN cancelled THEN coalesce(r.cancel_reason, 'cancelled')
 		WHEN r.status <> 'LAUNCHING' AND r.timeout_at <= $1 THEN 'timeout'
 		WHEN r.status = 'LAUNCHING' AND r.claimed_at <= $3 AND NOT coalesce(e.sent OR e.state = 'DONE', false) THEN 'launch_unavailable'
 		WHEN r.status = 'LAUNCHING' AND r.timeout_at <= $1 THEN 'lost'
-		END AS reason, coalesce(r.cancel_requested_at <= $2, false) AS cancelled
+		END AS reason, cancelled
 	FROM past JOIN schedule_runs r ON r.idempotency_key = past.idempotency_key
 	LEFT JOIN execution_requests e ON e.idempotency_key = r.idempotency_key
+	CROSS JOIN LATERAL (SELECT coalesce(r.cancel_requested_at <= $2
+		AND (r.status <> 'LAUNCHING' OR r.timeout_at <= $1 OR e.state IS DISTINCT FROM 'DONE'), false) AS cancelled) c
 	WHERE r.status IN ('LAUNCHING','ENQUEUED','STARTED')
 	ORDER BY r.idempotency_key LIMIT $4 FOR UPDATE OF r SKIP LOCKED
 )

@@ -110,14 +110,14 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 		}
 		for _, bound := range []struct {
 			statement string
-			past      time.Time
+			past      []any
 			end       func(schedule.Run) (schedule.Status, schedule.Reason)
 		}{
-			{sqlSweepCancelled, req.Now.Add(-req.CancelWait), cancelledUnconfirmed},
-			{sqlSweepUnavailable, req.Now.Add(-req.RetryFor), neverSent},
-			{sqlSweepTimedOut, req.Now, silent},
+			{sqlSweepCancelled, []any{req.Now.Add(-req.CancelWait).UnixMicro(), req.Now.UnixMicro()}, cancelledUnconfirmed},
+			{sqlSweepUnavailable, []any{req.Now.Add(-req.RetryFor).UnixMicro()}, neverSent},
+			{sqlSweepTimedOut, []any{req.Now.UnixMicro()}, silent},
 		} {
-			runs, err := readRuns(ctx, t, bound.statement, bound.past.UnixMicro(), max(req.Limit-len(ended), 0))
+			runs, err := readRuns(ctx, t, bound.statement, append(bound.past, max(req.Limit-len(ended), 0))...)
 			if err != nil {
 				return err
 			}

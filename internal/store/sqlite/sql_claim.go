@@ -78,8 +78,12 @@ const (
      AND NOT (r.trigger = 'schedule' AND r.fire_at < ?2 AND r.run_at < ?2)
    ORDER BY r.fire_at LIMIT 5000)`
 
+	// answered runs have an outcome in the launcher's memory: the next delivery
+	// settles them, cancel or not.
+	answered = `EXISTS (SELECT 1 FROM execution_requests q WHERE q.idempotency_key = r.idempotency_key AND q.state = 'DONE')`
+
 	sqlReclaimable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
- WHERE r.status = 'LAUNCHING' AND r.cancel_requested_at IS NULL AND (r.epoch <> ?1 OR r.claimed_until IS NULL OR r.claimed_until <= ?2)
+ WHERE r.status = 'LAUNCHING' AND (r.cancel_requested_at IS NULL OR ` + answered + `) AND (r.epoch <> ?1 OR r.claimed_until IS NULL OR r.claimed_until <= ?2)
  ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT ?3`
 	sqlReclaim = `UPDATE schedule_runs SET epoch = ?1, claimed_until = ?2, deliveries = deliveries + 1, updated_at = ?3
  WHERE idempotency_key = ?4 AND status = 'LAUNCHING'`

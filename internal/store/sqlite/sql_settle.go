@@ -34,8 +34,9 @@ const (
 // Sweep.
 const (
 	sqlSweepCancelled = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
- WHERE r.cancel_requested_at <= ? AND ` + inFlight + `
- ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?`
+ WHERE r.cancel_requested_at <= ?1 AND ` + inFlight + `
+   AND NOT (r.status = 'LAUNCHING' AND (r.timeout_at IS NULL OR r.timeout_at > ?2) AND ` + answered + `)
+ ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?3`
 	// What was recorded as DONE has an outcome: the next delivery will learn it.
 	sqlSweepUnavailable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
  WHERE r.status = 'LAUNCHING' AND r.claimed_at <= ? AND NOT EXISTS (SELECT 1 FROM execution_requests q

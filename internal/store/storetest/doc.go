@@ -59,7 +59,8 @@
 // planner would come for them.
 //
 // Reclaim hands out LAUNCHING rows again: those of older epochs at once, those
-// of its own after claimed_until. A row whose cancel was asked for is left out.
+// of its own after claimed_until. A row whose cancel was asked for is left out,
+// unless its key is DONE: then only the settlement is missing.
 //
 // Settle and ChangeRun move runs forward and say whether anything moved. A
 // STARTED run may be settled to STARTED again: a heartbeat, which does not move
@@ -67,7 +68,7 @@
 // else. A run that is cancelled without a reason takes the one that was asked for.
 //
 // Sweep ends what is past its bound, and says what it was before. A launch whose
-// key is DONE is left to be asked for again, until its bound.
+// key is DONE is left to be asked for again, until its bound, cancel or not.
 //
 // ChangeSchedules locks, asks, writes: many schedules, all or none. Two who
 // create the same schedule do not both see none. What a plan put down for the

@@ -15,6 +15,7 @@ var sweeps = []check{
 	{"a launch whose outcome is recorded is not unavailable: it will be asked for again", sweepRecorded},
 	{"a launch whose outcome never became known ends FAILED(lost) at its bound", sweepLost},
 	{"a cancel that nobody confirmed ends the run anyway, and an event says so", sweepCancels},
+	{"an unconfirmed cancel does not end a launch whose outcome is recorded, until its bound", sweepCancelRecorded},
 	{"what has not been in flight, or has ended, is not touched", sweepOnlyInFlight},
 	{"at most Limit runs are ended in one call", sweepLimit},
 }
@@ -121,6 +122,21 @@ func sweepCancels(r *rig) {
 		last := events[i]
 		r.hold(last.Kind == schedule.EventCancelTimedOut && last.Time.Equal(r.now), "it is cancel_timed_out, now, got %s at %s", last.Kind, last.Time)
 	}
+}
+
+// sweepCancelRecorded has a worker that was away for longer than a cancel may
+// take: the outcome is there, and the next delivery settles it.
+func sweepCancelRecorded(r *rig) {
+	r.lead()
+	s := r.create("answered")
+	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	r.granted(r.beginRequest(run))
+	r.finish(run.Key, schedule.Outcome{Status: schedule.StatusSuccess})
+	r.askCancel(run.Key, schedule.ReasonCancelled, r.now)
+	r.now = r.at(cancelWait + time.Second)
+	equal(r, "ended although its outcome is recorded", r.sweep(), nil)
+	r.now = r.at(2 * time.Hour)
+	r.swept(r.sweep(), run, schedule.StatusCancelled, schedule.ReasonCancelled)
 }
 
 func sweepOnlyInFlight(r *rig) {
