@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type cancelLog struct {
 type cancelEntry struct {
 	reason     schedule.Reason
 	seen, sent time.Time
+	cannot     bool // the executor was found to have no cancel, and that was said
 }
 
 func newCancelLog() *cancelLog { return &cancelLog{known: make(map[schedule.Key]cancelEntry)} }
@@ -48,6 +50,17 @@ func (c *cancelLog) sending(key schedule.Key, now time.Time) {
 	e := c.known[key]
 	e.sent = now
 	c.known[key] = e
+}
+
+// cannot notes that the executor has no cancel, and reports whether that is new.
+func (c *cancelLog) cannot(key schedule.Key) (isNew bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.known[key]
+	isNew = !e.cannot
+	e.cannot = true
+	c.known[key] = e
+	return isNew
 }
 
 // reason is why the cancel of a run was asked for; "" = it was not.
@@ -100,6 +113,12 @@ func (t *term) sendCancel(run *schedule.Run) {
 	confirmed, err := t.Launcher.Cancel(t.trusted, schedule.CancelRequest{
 		Key: run.Key, ScheduleID: run.ScheduleID, WorkflowID: run.WorkflowID, RunID: run.RunID, Reason: run.CancelReason,
 	})
+	if errors.Is(err, schedule.ErrUnsupported) {
+		if t.cancels.cannot(run.Key) {
+			t.log.Debug("the executor cannot cancel: the run is left to end by itself", "schedule_id", run.ScheduleID, "key", run.Key.String())
+		}
+		return
+	}
 	if err != nil {
 		t.log.Warn("cancel not delivered", "schedule_id", run.ScheduleID, "key", run.Key.String(), "err", err)
 		return

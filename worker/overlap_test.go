@@ -1,7 +1,10 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +119,30 @@ func TestReplaceCancelsTheRunInFlight(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAnExecutorThatCannotCancelIsMentionedOnceAndIsNoFault(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		var log bytes.Buffer
+		r.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		r.config.CancelWait = 30 * time.Second
+		r.every("s", 2*time.Second, overlap(schedule.OverlapReplace), func(in *registrar.UpsertInput) {
+			in.Definition.EndAt = r.at(4 * time.Second)
+		})
+		r.executor.will(accept)
+		asks := 0
+		r.executor.cancel = func(schedule.CancelRequest) error { asks++; return launcher.ErrUnsupported }
+		r.work(20 * time.Second)
+		if asks < 2 {
+			r.Fatalf("asked %d times, want it asked again", asks)
+		}
+		if n := strings.Count(log.String(), "cannot cancel"); n != 1 {
+			r.Errorf("mentioned %d times, want once:\n%s", n, log.String())
+		}
+		if strings.Contains(log.String(), "cancel not delivered") {
+			r.Errorf("it counts as a fault:\n%s", log.String())
+		}
+	})
 }
 
 func TestANewerSlotTakesThePlaceOfOneThatWaitsToReplace(t *testing.T) {

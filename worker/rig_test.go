@@ -32,6 +32,7 @@ type rig struct {
 	launcher  launcher.Config
 	began     time.Time
 	options   sqlite.Options
+	log       *slog.Logger // the worker's
 }
 
 // inBubble runs test on a rig of its own in virtual time, with bounds that are
@@ -41,7 +42,7 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{
-			T: t, path: filepath.Join(t.TempDir(), "carillon.db"), began: time.Now(),
+			T: t, path: filepath.Join(t.TempDir(), "carillon.db"), began: time.Now(), log: quiet,
 			launcher: launcher.Config{Feedback: true, CallTimeout: 2 * time.Second},
 			config: worker.Config{
 				Lookahead: 10 * time.Second, ClaimLease: 5 * time.Second, RetryFor: 20 * time.Second, CancelWait: 4 * time.Second,
@@ -96,7 +97,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	elector := leader.New(leader.Options{Lease: store, Lock: solo.New(r.path + ".lock"), Now: store.Now, Logger: quiet})
 	w := worker.New(worker.Options{
 		ID: elector.Holder(), Plans: store, Fires: store, Launcher: launch, Elector: elector, Waker: store,
-		Now: store.Now, Logger: quiet, Config: r.config,
+		Now: store.Now, Logger: r.log, Config: r.config,
 	})
 	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan error, 1)

@@ -17,6 +17,7 @@ var (
 	ErrRunIDMismatch = errors.New("another run_id is recorded")
 	ErrFenced        = errors.New("not the leader any more") // the epoch has moved on
 	ErrUnavailable   = errors.New("unavailable")
+	ErrUnsupported   = errors.New("not supported by this executor")
 )
 
 // Violation is one thing wrong with one field.

@@ -42,6 +42,7 @@ var codeOf = []struct {
 	{schedule.ErrUnauthenticated, codes.Unauthenticated, ""},
 	{schedule.ErrFenced, codes.Unavailable, ""},
 	{schedule.ErrUnavailable, codes.Unavailable, ""},
+	{schedule.ErrUnsupported, codes.Unimplemented, ""},
 	{context.Canceled, codes.Canceled, ""},
 	{context.DeadlineExceeded, codes.DeadlineExceeded, ""},
 }

@@ -50,6 +50,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 		{"ErrUnauthenticated", schedule.ErrUnauthenticated, codes.Unauthenticated, http.StatusUnauthorized, "not authenticated", ""},
 		{"ErrFenced", schedule.ErrFenced, codes.Unavailable, http.StatusServiceUnavailable, "leader", ""},
 		{"ErrUnavailable", fmt.Errorf("read: %w", schedule.ErrUnavailable), codes.Unavailable, http.StatusServiceUnavailable, "unavailable", ""},
+		{"ErrUnsupported", schedule.ErrUnsupported, codes.Unimplemented, http.StatusNotImplemented, "not supported", ""},
 		{"", schedule.Invalid("cron_expr", "x", "is refused", ""), codes.InvalidArgument, http.StatusBadRequest, `cron_expr: "x" is refused`, ""},
 		{"", context.DeadlineExceeded, codes.DeadlineExceeded, http.StatusGatewayTimeout, "deadline", ""},
 		{"", context.Canceled, codes.Canceled, 499, "canceled", ""},
