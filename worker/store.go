@@ -19,9 +19,10 @@ type PlanStore interface {
 	// Heartbeat notes that this worker process is alive; workerID is random per
 	// process start.
 	Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error
-	// Prune deletes up to limit rows each of terminal runs, events, done
-	// execution requests and tombstones (with their revisions) that are older
-	// than before. It returns how many rows went; 0 = nothing is left to delete.
+	// Prune deletes up to limit rows each of terminal runs, events, execution
+	// requests, workers (by when they were last seen) and tombstones (with their
+	// revisions) that are older than before. A request, DONE or not, stays while
+	// its run is yet to end or its lease is not older than before. It returns how many rows went; 0 = nothing is left to delete.
 	Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error)
 }
 

@@ -280,7 +280,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 	gone := 0
 	err := s.fenced(ctx, term, func(tx pgx.Tx) error {
 		gone = 0
-		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests} {
+		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneWorkers} {
 			n, err := affect(ctx, tx, statement, before, limit)
 			if err != nil {
 				return err

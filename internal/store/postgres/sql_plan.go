@@ -98,13 +98,18 @@ const sqlPruneEvents = `
 DELETE FROM schedule_events WHERE event_id = ANY(ARRAY(
 	SELECT event_id FROM schedule_events WHERE time < $1 ORDER BY time LIMIT $2))`
 
-// The memory of a key stays while its run may be sent again.
+// The memory of a key stays while its run may be sent again, and while a call of
+// it is open.
 const sqlPruneRequests = `
 DELETE FROM execution_requests WHERE idempotency_key = ANY(ARRAY(
 	SELECT e.idempotency_key FROM execution_requests e
-	WHERE e.created_at < $1 AND e.state = 'DONE' AND NOT EXISTS (SELECT FROM schedule_runs r
+	WHERE e.created_at < $1 AND (e.lease_until IS NULL OR e.lease_until < $1) AND NOT EXISTS (SELECT FROM schedule_runs r
 		WHERE r.idempotency_key = e.idempotency_key AND r.status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED'))
 	ORDER BY e.created_at LIMIT $2))`
+
+const sqlPruneWorkers = `
+DELETE FROM workers WHERE worker_id = ANY(ARRAY(
+	SELECT worker_id FROM workers WHERE seen_at < $1 ORDER BY seen_at LIMIT $2))`
 
 // A tombstone stays while a run of it does: its revisions say whose that is.
 const sqlPruneTombstones = `

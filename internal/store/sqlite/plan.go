@@ -172,7 +172,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		if err := fence(ctx, t, term); err != nil {
 			return err
 		}
-		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests} {
+		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneWorkers} {
 			n, err := t.exec(ctx, statement, before.UnixMicro(), limit)
 			if err != nil {
 				return err

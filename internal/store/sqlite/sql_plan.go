@@ -48,16 +48,17 @@ const (
 )
 
 // Prune deletes so many at a time. A row goes once nothing needs it: a request
-// after its run has ended, a tombstone after its last run.
+// after its run and its call have ended, a tombstone after its last run.
 const (
 	sqlPruneRuns = `DELETE FROM schedule_runs WHERE rowid IN (SELECT rowid FROM schedule_runs
  WHERE updated_at < ? AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED') ORDER BY updated_at LIMIT ?)`
 	sqlPruneEvents = `DELETE FROM schedule_events WHERE event_id IN (SELECT event_id FROM schedule_events
  WHERE time < ? ORDER BY time LIMIT ?)`
 	sqlPruneRequests = `DELETE FROM execution_requests WHERE rowid IN (SELECT q.rowid FROM execution_requests q
- WHERE q.created_at < ? AND q.state = 'DONE' AND NOT EXISTS (SELECT 1 FROM schedule_runs r
+ WHERE q.created_at < ?1 AND (q.lease_until IS NULL OR q.lease_until < ?1) AND NOT EXISTS (SELECT 1 FROM schedule_runs r
   WHERE r.idempotency_key = q.idempotency_key AND (status = 'PLANNED' OR ` + inFlight + `))
- ORDER BY q.created_at LIMIT ?)`
+ ORDER BY q.created_at LIMIT ?2)`
+	sqlPruneWorkers    = `DELETE FROM workers WHERE rowid IN (SELECT rowid FROM workers WHERE seen_at < ? ORDER BY seen_at LIMIT ?)`
 	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ?
  AND NOT EXISTS (SELECT 1 FROM schedule_runs r WHERE r.schedule_id = s.schedule_id) ORDER BY s.schedule_id LIMIT ?`
 	sqlPruneRevisions = `DELETE FROM schedule_revisions WHERE schedule_id IN (SELECT value FROM json_each(?))`

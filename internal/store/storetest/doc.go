@@ -37,7 +37,8 @@
 //
 // Prune deletes what has ended and is old. A tombstone stays while runs of it
 // are left, because a run is read with its revision; the memory of a key stays
-// while its run is not over, because it may be sent again.
+// while its run is not over, because it may be sent again. A call that nobody
+// finished is no reason to keep it longer.
 //
 // Claim takes what is due (fire_at not after Now), on-time rows before catch-up
 // and backfill, then by priority, fire_at, run_at and key, never more than

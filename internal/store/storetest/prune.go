@@ -12,6 +12,8 @@ var prunes = []check{
 	{"what has ended and is older goes, all else stays", pruneOld},
 	{"a tombstone goes with its revisions", pruneTombstone},
 	{"the memory of a key stays while its run is not over", pruneKeepsMemoryOfLiveRuns},
+	{"the memory of a call that nobody finished goes once its run is over, or gone", pruneOpenRequests},
+	{"workers that were not seen for so long are forgotten", pruneWorkers},
 	{"a run that stays can still be read when its tombstone is old", pruneKeepsRunsReadable},
 	{"at most limit rows of each kind go at once, until nothing is left", pruneInChunks},
 }
@@ -84,7 +86,7 @@ func pruneOld(r *rig) {
 	r.event(s, "young")
 
 	n := r.pruneAll(r.at(-24 * time.Hour))
-	r.hold(n == len(old)+2, "%d runs, one request and one event went, got %d", len(old), n)
+	r.hold(n == len(old)+3, "%d runs, two requests and one event went, got %d", len(old), n)
 	for _, run := range old {
 		r.gone(run)
 	}
@@ -94,7 +96,7 @@ func pruneOld(r *rig) {
 	events := r.eventsOf(s)
 	r.hold(len(events) == 1 && events[0].Note == "young", "the young event stays, got %+v", events)
 	r.permits(doneOld, schedule.Granted)
-	r.permits(openOld, schedule.GrantedAgain)
+	r.permits(openOld, schedule.Granted)
 	r.permits(doneYoung, schedule.Recorded)
 	revisions, err := r.ListRevisions(r.ctx, s.ScheduleID, 0, 10)
 	r.ok(err, "list revisions")
@@ -117,6 +119,62 @@ func pruneKeepsMemoryOfLiveRuns(r *rig) {
 	r.pruneAll(r.now)
 	r.gone(run)
 	r.permits(r.beginRequest(run), schedule.Granted)
+}
+
+// pruneOpenRequests has launches that were given up without an answer: what is
+// still in flight may be sent again, what has ended never will be.
+func pruneOpenRequests(r *rig) {
+	r.lead()
+	s := r.create("unanswered")
+	launch := func(i int) schedule.Run {
+		run := r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), schedule.StatusLaunching)
+		r.granted(r.beginRequest(run))
+		return run
+	}
+	var live []schedule.Run
+	for i, status := range schedule.InFlight {
+		run := launch(i)
+		if status != schedule.StatusLaunching {
+			r.settle(schedule.Settlement{Key: run.Key, To: status})
+		}
+		live = append(live, run)
+	}
+	ended, called := launch(10), r.strange("called by hand")
+	r.granted(called)
+	released := r.strange("released")
+	r.granted(released)
+	r.release(released.Key, true)
+	r.now = r.at(48 * time.Hour)
+	held := r.strange("held")
+	held.Lease = 96 * time.Hour
+	r.granted(held)
+	r.settle(schedule.Settlement{Key: ended.Key, To: schedule.StatusFailed})
+
+	n := r.pruneAll(r.at(-24 * time.Hour))
+	r.hold(n == 3, "what is kept of three keys went, got %d rows", n)
+	r.permits(r.beginRequest(ended), schedule.Withheld) // its run has ended and is not old enough
+	r.permits(called, schedule.Granted)
+	r.permits(released, schedule.Granted)
+	for _, run := range live {
+		closed, request := r.closeKey(run.Key)
+		r.hold(!closed && request.Sent, "the key of a run in flight is remembered, got %+v", request)
+	}
+	r.now = r.at(48 * time.Hour)
+	r.pruneAll(r.at(-24 * time.Hour))
+	r.permits(held, schedule.Busy)
+}
+
+func pruneWorkers(r *rig) {
+	r.lead()
+	seen := time.Now() // by the store's own clock
+	for _, worker := range []string{"one", "two", "three"} {
+		r.ok(r.Heartbeat(r.ctx, r.id(worker), seen), "heartbeat")
+	}
+	r.hold(r.prune(seen.Add(-time.Hour), 1000) == 0, "who was seen since stays")
+	n := r.prune(seen.Add(time.Hour), 2)
+	r.hold(n == 2, "at most two go at once, got %d", n)
+	n = r.pruneAll(seen.Add(time.Hour))
+	r.hold(n == 1, "the last one goes then, got %d", n)
 }
 
 func pruneTombstone(r *rig) {
