@@ -97,13 +97,14 @@ func (t *term) sendCancels(ctx context.Context) {
 		if !t.cancels.note(&runs[i], now) {
 			continue
 		}
-		if t.reserve(1) == 0 {
-			t.starved.Store(true)
-			continue
+		select {
+		case <-t.freeCancels:
+		default:
+			continue // the next pass, at the latest the next tick
 		}
 		t.cancels.sending(runs[i].Key, now)
 		go func() {
-			defer t.release(1)
+			defer func() { t.freeCancels <- struct{}{} }()
 			t.sendCancel(&runs[i])
 		}()
 	}

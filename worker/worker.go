@@ -119,8 +119,11 @@ type term struct {
 	log     *slog.Logger
 	free    chan struct{} // one token for each launch that may still begin
 	starved atomic.Bool   // a pass found no launch free
-	settles *batch.Batcher[schedule.Settlement, bool]
-	cancels *cancelLog
+	// Cancels have places of their own: calls that hang and hold every launch
+	// are just what they may be for.
+	freeCancels chan struct{}
+	settles     *batch.Batcher[schedule.Settlement, bool]
+	cancels     *cancelLog
 }
 
 // lead is one term. It plans before it claims: what was planned too late and
@@ -129,10 +132,14 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	lead := &term{
 		Worker: w, Term: t, trusted: trusted, log: w.log.With("epoch", t.Epoch),
 		free: make(chan struct{}, w.cfg.MaxLaunches), cancels: newCancelLog(),
+		freeCancels: make(chan struct{}, cancelBatch),
 	}
 	lead.settles = batch.New(maxBatch, lead.settleAll)
 	for range w.cfg.MaxLaunches {
 		lead.free <- struct{}{}
+	}
+	for range cancelBatch {
+		lead.freeCancels <- struct{}{}
 	}
 	lead.tick(ctx)
 	var loops errgroup.Group
@@ -148,13 +155,17 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 func (t *term) drain() {
 	timeout := time.NewTimer(t.cfg.DrainTimeout)
 	defer timeout.Stop()
-	for range t.cfg.MaxLaunches {
+	for n := range t.cfg.MaxLaunches + cancelBatch {
+		free := t.free
+		if n >= t.cfg.MaxLaunches {
+			free = t.freeCancels
+		}
 		select {
-		case <-t.free:
+		case <-free:
 		case <-t.trusted.Done():
 			return
 		case <-timeout.C:
-			t.log.Warn("launches still open at the end of the term")
+			t.log.Warn("launches or cancels still open at the end of the term")
 			return
 		}
 	}
