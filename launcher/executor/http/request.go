@@ -43,7 +43,7 @@ func (c Config) carillonRequest(call launcher.Call) (request, error) {
 	body, err := encode(runBody{
 		IdempotencyKey: call.Key.String(), ScheduleID: call.ScheduleID,
 		WorkflowID: call.WorkflowID, Version: call.Version, UserID: call.UserID,
-		ScheduledFor: call.ScheduledFor.UTC().Format(time.RFC3339), Trigger: string(call.Trigger),
+		ScheduledFor: call.ScheduledFor.UTC().Format(time.RFC3339Nano), Trigger: string(call.Trigger),
 		Attempt: call.Attempt, Epoch: call.Epoch, ExecutionGrantID: call.ExecutionGrantID,
 		Input: call.Input, DAG: call.DAG, ReportURL: call.ReportURL, ReportToken: call.ReportToken,
 	})

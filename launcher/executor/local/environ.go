@@ -36,7 +36,7 @@ func (s *scene) stepEnv(e *Executor, step *Step, ended map[string]*StepResult) [
 	env = append(env,
 		"CARILLON_INPUT="+string(s.call.Input),
 		"CARILLON_INPUT_FILE="+filepath.Join(s.runDir, "input.json"),
-		"CARILLON_RUN_AT="+s.call.ScheduledFor.Format(time.RFC3339),
+		"CARILLON_RUN_AT="+s.call.ScheduledFor.Format(time.RFC3339Nano),
 		"CARILLON_SCHEDULE_ID="+s.call.ScheduleID,
 		"CARILLON_WORKFLOW_ID="+s.call.WorkflowID,
 		"CARILLON_VERSION="+strconv.Itoa(int(s.call.Version)),
