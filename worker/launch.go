@@ -81,7 +81,10 @@ func (t *term) unknown(l *schedule.Launch, cause error) {
 	backoff := min(30*time.Second, time.Second<<min(max(l.Run.Deliveries-1, 0), 5))
 	t.log.Warn("launch outcome unknown", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(),
 		"deliveries", l.Run.Deliveries, "again_in", backoff, "err", cause)
-	t.settle(l, schedule.Settlement{Key: l.Run.Key, To: schedule.StatusLaunching, ClaimedUntil: t.now().Add(backoff)})
+	t.settle(l, schedule.Settlement{
+		Key: l.Run.Key, To: schedule.StatusLaunching, ClaimedUntil: t.now().Add(backoff),
+		ErrorCode: "outcome_unknown", ErrorMessage: cause.Error(), // why it is still LAUNCHING, for whoever asks
+	})
 }
 
 // settle writes one settlement, together with those of other launches.

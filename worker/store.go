@@ -45,7 +45,8 @@ type FireStore interface {
 	// then the resend is answered from the record, and settles them.
 	Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error)
 	// Settle moves runs forward, each where its status allows; moved[i] says
-	// whether the i-th did. A settlement to LAUNCHING only renews claimed_until.
+	// whether the i-th did. A settlement to LAUNCHING only renews claimed_until
+	// and notes its error, which ends when the run leaves LAUNCHING.
 	// It also sets schedules.last_run_at where the run was launched.
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
 	// Sweep ends what is past its bound: ENQUEUED and STARTED past timeout_at

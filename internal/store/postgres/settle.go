@@ -91,7 +91,9 @@ func settleRound(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sc
 	type settlement = schedule.Settlement
 	renewed, err := keysOf(ctx, tx, sqlSettleRenew, now,
 		column(renewals, func(st *settlement) []byte { return st.Key[:] }),
-		column(renewals, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.ClaimedUntil) }))
+		column(renewals, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.ClaimedUntil) }),
+		column(renewals, func(st *settlement) pgtype.Text { return noneOrText(st.ErrorCode) }),
+		column(renewals, func(st *settlement) pgtype.Text { return noneOrText(st.ErrorMessage) }))
 	if err != nil {
 		return nil, fmt.Errorf("renew claims: %w", err)
 	}

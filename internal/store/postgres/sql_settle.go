@@ -25,11 +25,13 @@ FROM (
 ) l
 WHERE s.schedule_id = l.schedule_id AND (s.last_run_at IS NULL OR s.last_run_at < l.run_at)`
 
-// sqlSettle moves runs forward. A heartbeat keeps the first started_at.
+// sqlSettle moves runs forward. A heartbeat keeps the first started_at. What a
+// launch without an answer left behind as its error ends with LAUNCHING.
 const sqlSettle = `
 UPDATE schedule_runs r SET status = u.status,
 	reason = coalesce(u.reason, CASE WHEN u.status = 'CANCELLED' THEN r.cancel_reason END, r.reason), run_id = coalesce(u.run_id, r.run_id), trace_id = coalesce(u.trace_id, r.trace_id),
-	error_code = coalesce(u.error_code, r.error_code), error_message = coalesce(u.error_message, r.error_message),
+	error_code = CASE WHEN r.status = 'LAUNCHING' THEN u.error_code ELSE coalesce(u.error_code, r.error_code) END,
+	error_message = CASE WHEN r.status = 'LAUNCHING' THEN u.error_message ELSE coalesce(u.error_message, r.error_message) END,
 	launched_at = coalesce(u.launched_at, r.launched_at),
 	started_at = CASE WHEN r.status = 'STARTED' THEN coalesce(r.started_at, u.started_at) ELSE coalesce(u.started_at, r.started_at) END,
 	completed_at = CASE WHEN u.terminal THEN coalesce(u.completed_at, $1) ELSE r.completed_at END,
@@ -44,8 +46,9 @@ RETURNING r.idempotency_key`
 
 // sqlSettleRenew is a settlement to LAUNCHING.
 const sqlSettleRenew = `
-UPDATE schedule_runs r SET claimed_until = coalesce(u.claimed_until, r.claimed_until), updated_at = $1
-FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, claimed_until)
+UPDATE schedule_runs r SET claimed_until = coalesce(u.claimed_until, r.claimed_until), updated_at = $1,
+	error_code = coalesce(u.error_code, r.error_code), error_message = coalesce(u.error_message, r.error_message)
+FROM unnest($2::bytea[], $3::timestamptz[], $4::text[], $5::text[]) AS u(key, claimed_until, error_code, error_message)
 WHERE r.idempotency_key = u.key AND r.status || '' = 'LAUNCHING'
 RETURNING r.idempotency_key`
 

@@ -51,7 +51,7 @@ var settleStatements = map[schedule.Status]string{
 // settle moves one run, if its status is one that To may follow.
 func settle(ctx context.Context, t tx, e *schedule.Settlement, now time.Time) (moved bool, err error) {
 	if e.To == schedule.StatusLaunching {
-		n, err := t.exec(ctx, settleLaunching, keyArg(e.Key), micros(e.ClaimedUntil), now.UnixMicro())
+		n, err := t.exec(ctx, settleLaunching, keyArg(e.Key), micros(e.ClaimedUntil), now.UnixMicro(), word(e.ErrorCode), word(e.ErrorMessage))
 		if err != nil {
 			return false, fmt.Errorf("renew claim of run %s: %w", e.Key, err)
 		}
@@ -166,6 +166,7 @@ func endSwept(ctx context.Context, t tx, r *schedule.Run, now time.Time) error {
 		return nil
 	}
 	return t.insertEvents(ctx, r.ScheduleID, []schedule.Event{{
-		Kind: schedule.EventCancelTimedOut, From: r.RunAt, To: r.RunAt, Count: 1, Reason: r.Reason, Revision: r.Revision,
+		Kind: schedule.EventCancelTimedOut, From: r.RunAt, To: r.RunAt, Count: 1,
+		Reason: r.Reason, Note: r.Key.String(), Revision: r.Revision,
 	}}, now)
 }

@@ -2,14 +2,17 @@ package sqlite
 
 // Settle: one statement per status, each with the statuses that it may leave;
 // a test compares them with schedule.Status.Predecessors. What a settlement
-// does not say stays, and so does when it started.
+// does not say stays, and so does when it started. But what a launch without an
+// answer left behind as its error ends with LAUNCHING.
 const (
-	settleLaunching = `UPDATE schedule_runs SET claimed_until = COALESCE(?2, claimed_until), updated_at = ?3
+	settleLaunching = `UPDATE schedule_runs SET claimed_until = COALESCE(?2, claimed_until), updated_at = ?3,
+ error_code = COALESCE(?4, error_code), error_message = COALESCE(?5, error_message)
  WHERE idempotency_key = ?1 AND status = 'LAUNCHING'`
 
 	settleSet = ` waiting_since = NULL, claimed_until = NULL, updated_at = ?3,
  reason = COALESCE(?4, reason), run_id = COALESCE(?5, run_id), trace_id = COALESCE(?6, trace_id),
- error_code = COALESCE(?7, error_code), error_message = COALESCE(?8, error_message),
+ error_code = CASE WHEN status = 'LAUNCHING' THEN ?7 ELSE COALESCE(?7, error_code) END,
+ error_message = CASE WHEN status = 'LAUNCHING' THEN ?8 ELSE COALESCE(?8, error_message) END,
  launched_at = COALESCE(?9, launched_at), started_at = COALESCE(started_at, ?10),
  timeout_at = COALESCE(?11, timeout_at), completed_at = COALESCE(?2, completed_at)
  WHERE idempotency_key = ?1 AND `

@@ -13,6 +13,7 @@ var settles = []check{
 	{"a settlement writes what it says and leaves the rest", settleWritesFields},
 	{"a heartbeat moves the timeout of a STARTED run", settleHeartbeat},
 	{"a settlement to LAUNCHING renews claimed_until and nothing else", settleRenews},
+	{"the error of a launch without an answer shows until the run leaves LAUNCHING", settleUnknown},
 	{"completed_at is now unless it is given", settleCompletedAt},
 	{"a run that leaves PLANNED waits no more", settleWaiting},
 	{"a run whose cancel was asked for still ends as it is reported", settleAfterCancel},
@@ -111,6 +112,21 @@ func settleRenews(r *rig) {
 	got := r.ledger(want.Key)
 	want.ClaimedUntil, want.UpdatedAt = r.at(time.Hour), got.UpdatedAt
 	equal(r, "runs", got, want)
+}
+
+func settleUnknown(r *rig) {
+	r.lead()
+	s := r.create("unknown")
+	for _, to := range []schedule.Status{schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess} {
+		run := r.manual(s, string(to), r.now)
+		r.bring(run, schedule.StatusLaunching)
+		r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusLaunching, ErrorCode: "outcome_unknown", ErrorMessage: "connection reset"})
+		got := r.ledger(run.Key)
+		r.hold(got.ErrorCode == "outcome_unknown" && got.ErrorMessage == "connection reset", "it says why, got %q %q", got.ErrorCode, got.ErrorMessage)
+		r.settle(schedule.Settlement{Key: run.Key, To: to})
+		got = r.ledger(run.Key)
+		r.hold(got.Status == to && got.ErrorCode == "" && got.ErrorMessage == "", "a run that is %s has no error, got %q %q", to, got.ErrorCode, got.ErrorMessage)
+	}
 }
 
 func settleCompletedAt(r *rig) {
