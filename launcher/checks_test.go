@@ -187,3 +187,32 @@ func TestALostLeadershipSendsNothingMoreAndKeepsAnAnswer(t *testing.T) {
 		r.wantCalls(1, 0)
 	})
 }
+
+func TestACallSaysHowLongItsCheckIsGood(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		ahead  time.Duration // of fire_at, when the launcher gets the run
+		loads  time.Duration
+		called time.Duration // how long before the check is too old
+	}{
+		{"at once", 0, 0, time.Second},
+		{"after loading the DAG", 0, 300 * time.Millisecond, 700 * time.Millisecond},
+		{"checked ahead of fire_at", 2 * time.Second, 0, 500 * time.Millisecond},
+		{"checked anew, because loading outlived the first check", 0, 1500 * time.Millisecond, time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, reports, func(r *rig) {
+				r.workflows.took = tc.loads
+				req := r.request()
+				req.FireAt = r.store.Now().Add(tc.ahead)
+				r.must(req)
+				for _, call := range r.executor.runs() {
+					if left := call.SendBy.Sub(call.at); left != tc.called {
+						r.Errorf("the call may be sent for another %s, want %s", left, tc.called)
+					}
+				}
+				r.wantCalls(1, 0)
+			})
+		})
+	}
+}

@@ -37,6 +37,11 @@ type Call struct {
 	ReportURL   string          // where a REST report goes; empty: nowhere to report to
 	ReportToken string
 	Deadline    time.Time // of the call itself, not of the run
+	// SendBy is how long the check of pause, deletion, cancel and grant is good:
+	// what is not written to a connection before it is not written any more, and
+	// if nothing was, that is ErrNotSent. Zero: no bound. An executor in this
+	// process, which has no connection, is called in time and may ignore it.
+	SendBy time.Time
 }
 
 // Refusal is an executor's definite no.

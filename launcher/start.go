@@ -225,20 +225,22 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 // call calls the executor and records what it says.
 func (s *start) call(ctx context.Context, b begun) (schedule.StartReply, error) {
 	launchedAt := s.now()
-	outcome, err := s.callExecutor(ctx, s.req, s.dag)
+	outcome, err := s.callExecutor(ctx, b, s.req, s.dag)
 	if err != nil {
 		return s.callFailed(ctx, s.req, b, err)
 	}
 	return s.finish(ctx, s.req, outcome, launchedAt)
 }
 
-func (l *Launcher) callExecutor(ctx context.Context, req schedule.StartRequest, dag []byte) (schedule.Outcome, error) {
+func (l *Launcher) callExecutor(ctx context.Context, b begun, req schedule.StartRequest, dag []byte) (schedule.Outcome, error) {
 	// Once begun, a call is not cut off by a lost leadership or a shutdown: its
 	// answer is worth more than the seconds.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.CallTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	call := Call{StartRequest: req, DAG: dag, Deadline: deadline}
+	// Of the store's clock and this machine's only the distance is compared.
+	sendBy := time.Now().Add(b.checkedAt.Add(checkLife).Sub(l.now()))
+	call := Call{StartRequest: req, DAG: dag, Deadline: deadline, SendBy: sendBy}
 	if l.cfg.PublicURL != "" {
 		call.ReportURL = strings.TrimRight(l.cfg.PublicURL, "/") + "/v1/runs/" + req.Key.String() + ":report"
 		call.ReportToken = schedule.ReportToken(l.cfg.ReportSecret, req.Key)

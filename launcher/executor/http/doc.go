@@ -13,7 +13,8 @@
 // may come from a proxy that is there for a minute only, so it is no refusal.
 // It includes a 200 that does not say how the run ended.
 //
-// An error wraps launcher.ErrNotSent only if no connection was ever given to
-// the request. From the moment it has one, bytes may have left, and the
-// outcome counts as unknown.
+// An error wraps launcher.ErrNotSent only if nothing of the request was
+// written to a connection, and nothing can be any more (sending.go). From its
+// first byte on the outcome counts as unknown. Nothing is written after the
+// call's SendBy, however long dialling or a handshake takes.
 package httpexecutor

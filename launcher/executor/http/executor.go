@@ -8,10 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -41,13 +39,13 @@ func New(cfg Config) (*Executor, error) {
 	if cfg.Dialect == DialectGraph {
 		cfg.URL = cfg.graphURL()
 	}
-	// HTTP/1.1 alone: there, a request without a connection has provably sent
-	// nothing, which is what ErrNotSent promises.
+	// HTTP/1.1 alone: there, a connection carries one request at a time, so that
+	// what was written to it says whether the request was sent.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	transport := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: cfg.Timeout, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:            dialGated(&net.Dialer{Timeout: cfg.Timeout, KeepAlive: 30 * time.Second}),
 		Protocols:              protocols,
 		MaxIdleConns:           256,
 		MaxIdleConnsPerHost:    256, // launches come in bursts at full minutes
@@ -89,7 +87,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
 		defer cancel()
 	}
-	answer, err := e.send(ctx, http.MethodPost, call.Key, req)
+	answer, err := e.send(ctx, http.MethodPost, call.Key, call.SendBy, req)
 	if err != nil {
 		return schedule.Outcome{}, fmt.Errorf("call the executor: %w", err)
 	}
@@ -116,7 +114,7 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 	if climbs(e.cfg.CancelURL, runID, ref.RunID) {
 		return fmt.Errorf("cancel: %w: run_id %q cannot stand in the path of EXECUTOR_CANCEL_URL", launcher.ErrNotSent, ref.RunID)
 	}
-	answer, err := e.send(ctx, http.MethodDelete, ref.Key, request{
+	answer, err := e.send(ctx, http.MethodDelete, ref.Key, time.Time{}, request{
 		url:    expand(e.cfg.CancelURL, map[string]string{idempotencyKey: ref.Key.String(), runID: ref.RunID}),
 		header: map[string]string{"Idempotency-Key": ref.Key.String()},
 	})
@@ -138,17 +136,18 @@ func (e *Executor) GetByKey(context.Context, schedule.Key) (schedule.Outcome, er
 	return schedule.Outcome{}, fmt.Errorf("ask by key: %w", launcher.ErrUnsupported)
 }
 
-// send makes one call and reads its answer whole. The error wraps ErrNotSent
-// where no byte can have left.
-func (e *Executor) send(ctx context.Context, method string, key schedule.Key, r request) (answer, error) {
+// send makes one call and reads its answer whole; nothing of it is written
+// after by, if that is set. The error wraps ErrNotSent where no byte has left,
+// or will.
+func (e *Executor) send(ctx context.Context, method string, key schedule.Key, by time.Time, r request) (answer, error) {
+	if !by.IsZero() && !time.Now().Before(by) {
+		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, errLate)
+	}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
-	// Before a connection is given to the request nothing of it is written;
-	// from then on a write may be under way even after an error has returned.
-	var connected atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-	})
+	sent := &sending{by: by}
+	ctx, over := sent.watch(ctx)
+	defer over()
 	req, err := http.NewRequestWithContext(ctx, method, r.url, bytes.NewReader(r.body))
 	if err != nil {
 		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, bare(err))
@@ -166,7 +165,7 @@ func (e *Executor) send(ctx context.Context, method string, key schedule.Key, r 
 		req.Header.Set(name, value)
 	}
 	resp, err := e.client.Do(req)
-	if err != nil && !connected.Load() {
+	if err != nil && !sent.end() {
 		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, bare(err))
 	}
 	if err != nil {
