@@ -69,6 +69,23 @@ const (
 const (
 	sqlRewindDrop = `DELETE FROM schedule_runs WHERE status = 'PLANNED' AND trigger IN ('schedule', 'catchup') AND run_at > ?1`
 
+	// What lies later than now by the old clock is shifted by ?2, the size of the
+	// step. That a row was written since (until ?3) says that it goes by the new
+	// one: so a Rewind that is repeated shifts nothing twice.
+	sqlRewindInFlight = `UPDATE schedule_runs SET claimed_at = claimed_at - ?2 * (claimed_at > ?1),
+ claimed_until = claimed_until - ?2 * (claimed_until > ?1), timeout_at = timeout_at - ?2 * (timeout_at > ?1),
+ cancel_requested_at = cancel_requested_at - ?2 * (cancel_requested_at > ?1),
+ fire_at = fire_at - ?2 * (fire_at > ?1 AND status = 'LAUNCHING'), updated_at = ?1
+ WHERE ` + inFlight + ` AND NOT updated_at BETWEEN ?1 AND ?3`
+	// A slot that is left was due by now, and is at most put off by its jitter.
+	sqlRewindPlanned = `UPDATE schedule_runs SET fire_at = fire_at - ?2 * (fire_at > ?1 AND trigger <> 'schedule'),
+ waiting_since = waiting_since - ?2 * (waiting_since > ?1), updated_at = ?1
+ WHERE status = 'PLANNED' AND (fire_at > ?1 AND trigger <> 'schedule' OR waiting_since > ?1) AND NOT updated_at BETWEEN ?1 AND ?3`
+	sqlRewindLeases = `UPDATE execution_requests SET lease_until = lease_until - ?2, updated_at = ?1
+ WHERE state = 'IN_PROGRESS' AND lease_until > ?1 AND NOT updated_at BETWEEN ?1 AND ?3`
+	// Repeated it makes a portion due sooner, which harms nobody.
+	sqlRewindBacklogs = `UPDATE schedules SET backlog_at = backlog_at - ?2, plan_at = plan_at - ?2 * (plan_at > ?1) WHERE backlog_at > ?1`
+
 	sqlRewindEvents = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, note, revision)
 SELECT schedule_id, ?1, 'clock_stepped', ?1, ?2, ?3, revision FROM schedules` + rewound
 

@@ -98,6 +98,8 @@ var whole = map[string]string{
 	"sqlPing":            "the schema",
 	"sqlHasWorkers":      "the schema",
 	"sqlPruneTombstones": "now and then, by the leader only",
+	"sqlRewindLeases":    "a clock that steps back is rare",
+	"sqlRewindBacklogs":  "a clock that steps back is rare",
 	"sqlSweepTimedOut":   "its index covers what is in flight",
 	"sqlGauges":          "partial indexes",
 	"sqlListRuns":        "gets an order, and its index, behind it",

@@ -1,0 +1,115 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/sqlite"
+)
+
+// TestAStepBackOfTheClockKeepsWhatIsUnderWayAtItsDistance has a clock that is
+// set back an hour at noon.
+func TestAStepBackOfTheClockKeepsWhatIsUnderWayAtItsDistance(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{})
+	term := lead(t, s, noon)
+	step := time.Hour
+	to := noon.Add(-step)
+
+	// In flight at noon, one of them asked to cancel, and one that waits.
+	started, launching, waiting := everySecond("started", noon), everySecond("launching", noon), everySecond("waiting", noon)
+	waiting.OverlapPolicy = schedule.OverlapQueue
+	behind := slotOf(&waiting, noon)
+	behind.Key, behind.Trigger = schedule.ManualKey("waiting", "1"), schedule.TriggerManual
+	runs := []schedule.Run{slotOf(&started, noon), slotOf(&launching, noon), behind}
+	create(t, s, started, runs[0])
+	create(t, s, launching, runs[1])
+	create(t, s, waiting, behind)
+	_, err := s.Claim(t.Context(), claimAll(term, noon), func(g schedule.OverlapGroup) []schedule.Verdict {
+		if g.OverlapKey == behind.OverlapKey {
+			return []schedule.Verdict{{Key: behind.Key, Action: schedule.VerdictWait}}
+		}
+		return claimFirst(g)
+	})
+	must(t, err)
+	_, err = s.Settle(t.Context(), term, noon, []schedule.Settlement{{Key: runs[0].Key, To: schedule.StatusStarted, TimeoutAt: noon.Add(10 * time.Minute)}})
+	must(t, err)
+	_, _, err = s.ChangeRun(t.Context(), runs[0].Key, schedule.Key{}, func(schedule.RunInput) (schedule.RunChange, error) {
+		return schedule.RunChange{AskCancel: schedule.ReasonCancelled, Now: noon}, nil
+	})
+	must(t, err)
+	call := schedule.BeginRequest{Key: runs[1].Key, ScheduleID: "launching", Trigger: schedule.TriggerSchedule, FireAt: noon, Lease: 15 * time.Second}
+	_, err = s.Begin(t.Context(), []schedule.BeginRequest{call}, noon)
+	must(t, err)
+
+	// Planned by the old clock, or, as the last one, already by the new.
+	planned := everySecond("planned", noon)
+	planned.Backlog = schedule.Backlog{From: noon.Add(-9 * time.Hour), Until: noon.Add(-8 * time.Hour), Revision: 1, At: noon.Add(20 * time.Second)}
+	row := func(trigger schedule.Trigger, request string, runAt, fireAt, written time.Time) schedule.Run {
+		r := slotOf(&planned, runAt)
+		r.Trigger, r.FireAt, r.CreatedAt, r.UpdatedAt = trigger, fireAt, written, written
+		if trigger != schedule.TriggerSchedule {
+			r.Key = schedule.ManualKey("planned", request)
+		}
+		runs = append(runs, r)
+		return r
+	}
+	put := noon.Add(5 * time.Second)
+	create(t, s, planned,
+		row(schedule.TriggerCatchup, "catchup", noon.Add(-9*time.Hour), put, noon),
+		row(schedule.TriggerManual, "manual", noon, put, noon),
+		row(schedule.TriggerRetry, "retry", noon, put, noon),
+		row(schedule.TriggerBackfill, "backfill", noon.Add(-48*time.Hour), put, noon),
+		row(schedule.TriggerSchedule, "jitter", to.Add(-time.Second), to.Add(30*time.Second), noon))
+	young := row(schedule.TriggerManual, "young", to.Add(time.Second), to.Add(time.Second), to.Add(time.Second))
+	err = s.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{"planned"}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+		return []schedule.Change{{ScheduleID: "planned", Runs: []schedule.Run{young}, Now: to.Add(time.Second)}}, nil
+	})
+	must(t, err)
+
+	want := make([]schedule.Run, len(runs))
+	for i := range runs {
+		r, err := s.GetRun(t.Context(), runs[i].Key)
+		must(t, err)
+		want[i] = *r
+		for _, at := range []*time.Time{
+			&want[i].ClaimedAt, &want[i].ClaimedUntil, &want[i].TimeoutAt, &want[i].CancelRequestedAt, &want[i].WaitingSince, &want[i].FireAt,
+		} {
+			if !at.IsZero() && i < len(runs)-2 && !(at == &want[i].FireAt && want[i].Status == schedule.StatusStarted) {
+				*at = at.Add(-step)
+			}
+		}
+	}
+	for pass := range 2 { // the second one comes after an error, and shifts no run again
+		must(t, s.Rewind(t.Context(), noon, to))
+		for i := range want {
+			got, err := s.GetRun(t.Context(), want[i].Key)
+			must(t, err)
+			if d := cmp.Diff(want[i], *got, cmpopts.IgnoreFields(schedule.Run{}, "UpdatedAt")); d != "" {
+				t.Errorf("%s run of %s (- want, + got):\n%s", want[i].Trigger, want[i].ScheduleID, d)
+			}
+		}
+		_, request, err := s.CloseKey(t.Context(), call.Key, schedule.ReasonCancelled, to)
+		must(t, err)
+		if want := to.Add(15 * time.Second); !request.LeaseUntil.Equal(want) {
+			t.Errorf("the open call's lease lasts until %s, want %s", request.LeaseUntil, want)
+		}
+		kept, err := s.GetSchedule(t.Context(), "planned")
+		must(t, err)
+		if want := to.Add(20 * time.Second); pass == 0 && !kept.Backlog.At.Equal(want) {
+			t.Errorf("the backlog goes on at %s, want %s", kept.Backlog.At, want)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
