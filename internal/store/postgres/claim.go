@@ -26,7 +26,8 @@ const (
 // Claim takes due runs, at most req.Limit, and lets judge decide on those of
 // exclusive policies; see worker.FireStore. If the database finds that two
 // exclusive runs would be in flight together, whatever judge said, nothing of
-// the batch is written and its overlap keys are claimed one by one.
+// the batch is written and its overlap keys are claimed one by one; if that fails
+// half-way, what was claimed until then is the result.
 func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
 	req.Limit = max(req.Limit, 0)
 	pass := &claimPass{store: s, req: req, judge: judge}
@@ -40,6 +41,11 @@ func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func
 	if violates(err, oneInFlight) {
 		s.log.WarnContext(ctx, "overlap found by the database", "err", err)
 		err = pass.oneByOne(ctx)
+		if c := &pass.result; err != nil && len(c.Launches)+len(c.Skipped)+len(c.Cancels)+c.Waiting > 0 {
+			// What is committed is in flight and must be launched.
+			s.log.WarnContext(ctx, "rest of the batch not claimed", "launches", len(c.Launches), "err", err)
+			c.More, err = true, nil
+		}
 	}
 	if err != nil {
 		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
@@ -180,17 +186,17 @@ func (p *claimPass) readable(ctx context.Context) (map[revisionRef]*schedule.Def
 		if definitions[c.ref] != nil {
 			return false
 		}
-		p.refuse(c.key, fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.revision, c.ref.scheduleID))
+		p.refuse(c.key, "definition_unreadable", fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.revision, c.ref.scheduleID))
 		return true
 	})
 	return definitions, nil
 }
 
 // refuse ends a run that can never be launched because of what its row holds.
-func (p *claimPass) refuse(key schedule.Key, why string) {
+func (p *claimPass) refuse(key schedule.Key, code, why string) {
 	p.ends = append(p.ends, schedule.Settlement{
 		Key: key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, CompletedAt: p.req.Now,
-		ErrorCode: "unreadable", ErrorMessage: why,
+		ErrorCode: code, ErrorMessage: why,
 	})
 }
 

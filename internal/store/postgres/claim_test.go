@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -45,6 +46,71 @@ func TestStrandedRowsEndUnderEveryPolicy(t *testing.T) {
 		run, err := store.GetRun(t.Context(), key)
 		if err != nil || run.Status != schedule.StatusCancelled || run.Reason != schedule.ReasonDeleted {
 			t.Errorf("under %s it is %s(%s), want CANCELLED(deleted); %v", policy, run.Status, run.Reason, err)
+		}
+	}
+}
+
+// The database refuses the batch, so its overlap keys are claimed one by one;
+// at the second of them the connection's caller is gone.
+func TestWhatWasClaimedBeforeAFailureIsHandedOut(t *testing.T) {
+	t.Parallel()
+	store, _ := fresh(t)
+	term := lead(t, store)
+	var keys []schedule.Key
+	for _, id := range []string{"first", "second"} {
+		s := everySecond(id, noon)
+		create(t, store, noon, s)
+		runs := []schedule.Run{slotOf(&s, noon.Add(-2*time.Second)), slotOf(&s, noon.Add(-time.Second))}
+		keys = append(keys, runs[0].Key, runs[1].Key)
+		err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{id}},
+			func([]schedule.ChangeInput) ([]schedule.Change, error) {
+				return []schedule.Change{{ScheduleID: id, Runs: runs, Now: noon}}, nil
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := schedule.ClaimRequest{Term: term, Now: noon, Limit: 10, Grace: time.Minute, Lease: time.Minute}
+	for _, tc := range []struct {
+		name      string
+		failAt    int // which call of the judge
+		launches  int
+		wantError bool
+	}{
+		{name: "nothing was committed", failAt: 3, wantError: true},
+		{name: "the first overlap key was", failAt: 4, launches: 1},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		result, err := store.Claim(ctx, req, func(g schedule.OverlapGroup) []schedule.Verdict {
+			if calls++; calls == tc.failAt {
+				cancel()
+			}
+			var all []schedule.Verdict
+			for _, run := range g.Due { // more than one can be in flight
+				all = append(all, schedule.Verdict{Key: run.Key, Action: schedule.VerdictClaim})
+			}
+			return all
+		})
+		cancel()
+		if len(result.Launches) != tc.launches || (err != nil) != tc.wantError {
+			t.Errorf("%s: %d launches were handed out with %v, want %d", tc.name, len(result.Launches), err, tc.launches)
+		}
+		inFlight := 0
+		for _, key := range keys {
+			run, err := store.GetRun(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if run.Status == schedule.StatusLaunching {
+				inFlight++
+			}
+		}
+		if inFlight != tc.launches {
+			t.Errorf("%s: %d rows are LAUNCHING, want %d", tc.name, inFlight, tc.launches)
+		}
+		if !tc.wantError && !result.More {
+			t.Errorf("%s: it does not say that more is left", tc.name)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (p *claimPass) readGroups(ctx context.Context, overlapKeys []string, candid
 		case halted != "":
 			p.end(run.Key, halted)
 		case err != nil && run.Status == schedule.StatusPlanned:
-			p.refuse(run.Key, err.Error())
+			p.refuse(run.Key, "run_unreadable", err.Error())
 		default: // in flight it blocks, readable or not
 			runs = append(runs, run)
 		}
@@ -173,6 +173,7 @@ func (p *claimPass) again(ctx context.Context, part []candidate, claim func(cont
 		return claim(ctx, part)
 	})
 	if err != nil {
+		p.result = total // of this part nothing was written
 		return err
 	}
 	p.result.Launches = append(total.Launches, p.result.Launches...)

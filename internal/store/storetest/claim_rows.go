@@ -75,8 +75,8 @@ func claimWithoutDefinition(r *rig) {
 	equal(r, "launched", launched(r.claim()), []schedule.Key{sound.Key})
 	for _, run := range lost {
 		got := r.ledger(run.Key)
-		r.hold(got.Status == schedule.StatusFailed && got.Reason == schedule.ReasonLaunchRefused && got.ErrorMessage != "",
-			"it is FAILED(launch_refused) and says why, got %s(%s) %q", got.Status, got.Reason, got.ErrorMessage)
+		r.hold(got.Status == schedule.StatusFailed && got.Reason == schedule.ReasonLaunchRefused && got.ErrorCode == "definition_unreadable" && got.ErrorMessage != "",
+			"it is FAILED(launch_refused) and says why, got %s(%s) %s %q", got.Status, got.Reason, got.ErrorCode, got.ErrorMessage)
 	}
 }
 

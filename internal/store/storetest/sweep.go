@@ -120,7 +120,12 @@ func sweepCancels(r *rig) {
 		events := r.eventsOf(s)
 		r.hold(len(events) == i+1, "one event per cancel, got %d after %d", len(events), i+1)
 		last := events[i]
-		r.hold(last.Kind == schedule.EventCancelTimedOut && last.Time.Equal(r.now), "it is cancel_timed_out, now, got %s at %s", last.Kind, last.Time)
+		want := schedule.Event{
+			ScheduleID: s.ScheduleID, Time: r.now, Kind: schedule.EventCancelTimedOut, From: run.RunAt, To: run.RunAt, Count: 1,
+			Reason: schedule.ReasonReplaced, Note: run.Key.String(), Revision: run.Revision,
+		}
+		want.ID = last.ID
+		equal(r, "events", last, want)
 	}
 }
 
