@@ -9,5 +9,6 @@
 //
 // An error wraps launcher.ErrNotSent only if the request's first frame was
 // never handed to a connection (see sent.go); UNAVAILABLE alone does not say
-// that.
+// that. Nothing is handed to one after the call's SendBy: not when it is
+// connected too late, nor when it has too many calls open.
 package grpcexecutor

@@ -2,6 +2,7 @@ package grpcexecutor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -65,8 +66,8 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 		defer cancel()
 	}
 	var resp *carillonv1.ExecutorRunResponse
-	sent, err := e.call(ctx, call.Key, func(ctx context.Context) (err error) {
-		resp, err = e.rpc.Run(ctx, requestOf(call))
+	sent, err := e.call(ctx, call.Key, call.SendBy, func(ctx context.Context) (err error) {
+		resp, err = e.rpc.Run(ctx, requestOf(call), grpc.PerRPCCredentials(sendBy(call.SendBy)))
 		return err
 	})
 	if err != nil {
@@ -95,7 +96,7 @@ func runError(err error, sent bool) error {
 
 // Cancel asks for the end of a run; see launcher.Executor.
 func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
-	sent, err := e.call(ctx, ref.Key, func(ctx context.Context) error {
+	sent, err := e.call(ctx, ref.Key, time.Time{}, func(ctx context.Context) error {
 		_, err := e.rpc.Cancel(ctx, &carillonv1.ExecutorCancelRequest{
 			IdempotencyKey: ref.Key.String(), WorkflowId: ref.WorkflowID, RunId: ref.RunID, Reason: string(ref.Reason),
 		})
@@ -110,7 +111,7 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 // GetByKey asks what became of a key; see launcher.Executor.
 func (e *Executor) GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error) {
 	var resp *carillonv1.ExecutorGetByKeyResponse
-	sent, err := e.call(ctx, key, func(ctx context.Context) (err error) {
+	sent, err := e.call(ctx, key, time.Time{}, func(ctx context.Context) (err error) {
 		resp, err = e.rpc.GetByKey(ctx, &carillonv1.ExecutorGetByKeyRequest{IdempotencyKey: key.String()})
 		return err
 	})
@@ -134,19 +135,25 @@ func askError(err error, sent bool) error {
 	return unknown("the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
 }
 
-// call makes one call with what every call carries, and says whether anything
-// of it can have left. It does not wait for a connection: a launch that cannot
-// be delivered now is better told so, and sent again.
-func (e *Executor) call(ctx context.Context, key schedule.Key, invoke func(context.Context) error) (sent bool, err error) {
+// call makes one call with what every call carries, nothing of it after by, and
+// says whether anything of it can have left. Where there is no connection and
+// none is being made it does not wait for one: a launch that cannot be
+// delivered now is better told so, and sent again.
+func (e *Executor) call(ctx context.Context, key schedule.Key, by time.Time, invoke func(context.Context) error) (sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", executor.TraceParent(key))
 	if e.cfg.Token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+e.cfg.Token)
 	}
-	ctx, left := withSent(ctx)
+	s := new(sending)
+	ctx, over := s.watch(ctx, by)
+	defer over()
 	err = invoke(ctx)
-	return left.Load(), err
+	if err != nil && errors.Is(context.Cause(ctx), errLate) {
+		err = status.Error(codes.DeadlineExceeded, errLate.Error())
+	}
+	return s.begun.Load(), err
 }
 
 func requestOf(call launcher.Call) *carillonv1.ExecutorRunRequest {

@@ -58,13 +58,13 @@ func (s *service) GetByKey(_ context.Context, req *carillonv1.ExecutorGetByKeyRe
 }
 
 // serve starts the service and a client of it.
-func serve(t *testing.T, s *service, cfg grpcexecutor.Config) *grpcexecutor.Executor {
+func serve(t *testing.T, s *service, cfg grpcexecutor.Config, options ...grpc.ServerOption) *grpcexecutor.Executor {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
+	server := grpc.NewServer(options...)
 	carillonv1.RegisterExecutorServer(server, s)
 	served := make(chan struct{})
 	go func() {
