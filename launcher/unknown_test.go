@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,9 +158,10 @@ func TestASenderWhoseLeaseIsOverLeavesTheKeyToTheNext(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inBubble(t, reports, func(r *rig) {
-				req, loads := r.request(), 0
+				req := r.request()
+				var loads atomic.Int32
 				r.workflows.load = func(context.Context) ([]byte, error) {
-					if loads++; loads > 1 {
+					if loads.Add(1) > 1 {
 						return []byte(`{}`), nil
 					}
 					time.Sleep(20 * time.Second)
