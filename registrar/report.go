@@ -10,11 +10,6 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-const (
-	maxErrorCode    = 128
-	maxErrorMessage = 4096
-)
-
 // Report moves a run forward. Repeated, late and out-of-order reports are
 // safe: one that moves nothing answers the run as it stands and leaves an
 // event. Another run_id than the recorded one is ErrRunIDMismatch.
@@ -54,8 +49,10 @@ func (r *Registrar) checkReport(in *ReportInput) error {
 	if !utf8.ValidString(in.RunID) || strings.ContainsFunc(in.RunID, isControl) {
 		c.Add("run_id", in.RunID, "holds control characters or broken text", "")
 	}
-	in.ErrorCode = storable(in.ErrorCode, maxErrorCode)
-	in.ErrorMessage = storable(in.ErrorMessage, maxErrorMessage)
+	// Cut rather than refused: losing the end of a message is better than losing
+	// the end of a run.
+	in.ErrorCode = schedule.Storable(in.ErrorCode, schedule.MaxErrorCode)
+	in.ErrorMessage = schedule.Storable(in.ErrorMessage, schedule.MaxErrorMessage)
 	return c.Err()
 }
 
@@ -121,19 +118,6 @@ func ignored(run *schedule.Run, in ReportInput, now time.Time) schedule.Event {
 		Reason: run.Reason, Revision: run.Revision,
 		Note: fmt.Sprintf("%s was reported while the run is %s (key %s)", in.Status, run.Status, run.Key),
 	}
-}
-
-// storable is text as every store takes it, at most limit bytes of it: a report
-// must not fail, and its run hang, for what stands in its message.
-func storable(s string, limit int) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }
 
 // CancelRun ends a planned run at once, and asks for the cancel of one in

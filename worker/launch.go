@@ -83,7 +83,8 @@ func (t *term) unknown(l *schedule.Launch, cause error) {
 		"deliveries", l.Run.Deliveries, "again_in", backoff, "err", cause)
 	t.settle(l, schedule.Settlement{
 		Key: l.Run.Key, To: schedule.StatusLaunching, ClaimedUntil: t.now().Add(backoff),
-		ErrorCode: "outcome_unknown", ErrorMessage: cause.Error(), // why it is still LAUNCHING, for whoever asks
+		ErrorCode:    "outcome_unknown", // why it is still LAUNCHING, for whoever asks
+		ErrorMessage: schedule.Storable(cause.Error(), schedule.MaxErrorMessage),
 	})
 }
 

@@ -2,9 +2,12 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -13,6 +16,31 @@ import (
 
 func notSent(context.Context, launcher.Call) (schedule.Outcome, error) {
 	return schedule.Outcome{}, fmt.Errorf("dial: %w", launcher.ErrNotSent)
+}
+
+// A text that Postgres refuses would fail the settlement of a whole batch.
+func TestWhyAnOutcomeIsUnknownIsKeptAsTextThatEveryStoreTakes(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.every("s", time.Second, byHand)
+		r.executor.will(func(context.Context, launcher.Call) (schedule.Outcome, error) {
+			return schedule.Outcome{}, errors.New("reset \x00 \xff by " + strings.Repeat("ü", 4096))
+		})
+		stop := r.start()
+		defer stop()
+		run := r.trigger("s", "one")
+		time.Sleep(500 * time.Millisecond)
+		got, err := r.registrar.GetRun(r.Context(), run.Key)
+		if err != nil {
+			r.Fatal(err)
+		}
+		text := got.ErrorMessage
+		if got.Status != schedule.StatusLaunching || !strings.Contains(text, "reset") {
+			r.Errorf("the run is %s and says %.60q", got.Status, text)
+		}
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) || len(text) > schedule.MaxErrorMessage {
+			r.Errorf("%d bytes of %.60q are kept", len(text), text)
+		}
+	})
 }
 
 func TestAnUnknownOutcomeIsSentAgainWithTheSameKeyAndBackoff(t *testing.T) {

@@ -3,9 +3,7 @@ package api
 import (
 	"encoding/hex"
 	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -122,17 +120,4 @@ func workflowOf(w *schedule.WorkflowVersion) *carillonv1.WorkflowVersion {
 		WorkflowId: w.WorkflowID, Version: w.Version, Dag: w.DAG,
 		Sha256: hex.EncodeToString(w.Hash[:]), CreatedAt: timestamp(w.CreatedAt),
 	}
-}
-
-// clean makes any text fit for storing and sending: UTF-8 without NUL, at most
-// limit bytes, cut between characters.
-func clean(s string, limit int) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }

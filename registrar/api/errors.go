@@ -94,10 +94,10 @@ func refusal(invalid *schedule.InvalidError) *status.Status {
 			description += "; " + v.Hint
 		}
 		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-			Field: clean(v.Field, maxText), Description: clean(description, maxText),
+			Field: schedule.Storable(v.Field, maxText), Description: schedule.Storable(description, maxText),
 		})
 	}
-	return detailed(status.New(codes.InvalidArgument, clean(invalid.Error(), maxText)), bad)
+	return detailed(status.New(codes.InvalidArgument, schedule.Storable(invalid.Error(), maxText)), bad)
 }
 
 // An answer never grows with what was sent.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -100,7 +101,7 @@ func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler
 		code, err = routing.HTTPStatus, routing.Err
 	}
 	st := status.Convert(err).Proto()
-	st.Message = clean(st.GetMessage(), maxText) // the gateway's own may quote any bytes of the path
+	st.Message = schedule.Storable(st.GetMessage(), maxText) // the gateway's own may quote any bytes of the path
 	err = status.ErrorProto(st)
 	if code == 0 {
 		code = httpStatus(status.Convert(err))

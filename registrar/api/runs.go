@@ -81,13 +81,6 @@ func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsReques
 	return resp, nil
 }
 
-// Reported text is cut rather than refused: losing the end of a message is
-// better than losing the end of a run.
-const (
-	maxErrorCode    = 128
-	maxErrorMessage = 4096
-)
-
 func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequest) (*carillonv1.ReportRunResponse, error) {
 	key, err := schedule.ParseKey(req.GetIdempotencyKey())
 	if err != nil {
@@ -95,7 +88,7 @@ func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequ
 	}
 	run, moved, err := s.runs.Report(ctx, registrar.ReportInput{
 		Key: key, Status: schedule.Status(req.GetStatus()), RunID: req.GetRunId(),
-		ErrorCode: clean(req.GetErrorCode(), maxErrorCode), ErrorMessage: clean(req.GetErrorMessage(), maxErrorMessage),
+		ErrorCode: req.GetErrorCode(), ErrorMessage: req.GetErrorMessage(),
 		Token: bearer(ctx),
 	})
 	if err != nil {
