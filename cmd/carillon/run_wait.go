@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -18,6 +19,23 @@ const (
 	// waitSilent is how long the server may be away, as at a deploy.
 	waitSilent = time.Minute
 )
+
+// showAskedFor shows the answer to a call that asked for a run, which stands in
+// it at run, with wait only once that run has ended; its failure is the
+// command's.
+func (c *client) showAskedFor(ctx context.Context, l *link, resp proto.Message, run **carillonv1.Run, wait bool) (err error) {
+	var ended error
+	if wait {
+		if *run, err = await(ctx, l, *run); err != nil {
+			return err
+		}
+		ended = failure(*run)
+	}
+	if err := c.show(resp, func(p *page) { p.run(*run) }); err != nil {
+		return err
+	}
+	return ended
+}
 
 // await asks for a run until it has ended, less and less often.
 func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, error) {

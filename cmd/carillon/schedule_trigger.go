@@ -33,17 +33,7 @@ func newScheduleTriggerCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var ended error
-			if wait {
-				if resp.Run, err = await(ctx, l, resp.GetRun()); err != nil {
-					return err
-				}
-				ended = failure(resp.GetRun())
-			}
-			if err := o.show(resp, func(p *page) { p.run(resp.GetRun()) }); err != nil {
-				return err
-			}
-			return ended
+			return o.showAskedFor(ctx, l, resp, &resp.Run, wait)
 		}),
 	}
 	f := cmd.Flags()
