@@ -98,6 +98,9 @@ func (f folders) loadAccepted(key schedule.Key) (accepted, error) {
 // markerForm is what a marker says, for people and for endLeftovers.
 const markerForm = "%s pid %d session %d\n"
 
+// noSession stands where the session is not known; 0 is one that exists.
+const noSession = -1
+
 // begin makes the run's folder and its marker. fs.ErrExist: it has begun
 // before, in this process or in one that has ended, and must not begin again.
 func (f folders) begin(key schedule.Key, now time.Time) error {
@@ -128,15 +131,17 @@ func (f folders) begin(key schedule.Key, now time.Time) error {
 func (f folders) begun(key schedule.Key) (yes bool, session int, err error) {
 	content, err := os.ReadFile(filepath.Join(f.run(key), "started"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, 0, nil
+		return false, noSession, nil
 	}
 	if err != nil {
-		return false, 0, fmt.Errorf("look for the run's marker: %w", err)
+		return false, noSession, fmt.Errorf("look for the run's marker: %w", err)
 	}
 	var at string
 	var pid int
 	// A marker that a crash left empty is one all the same.
-	_, _ = fmt.Sscanf(string(content), markerForm, &at, &pid, &session)
+	if _, err := fmt.Sscanf(string(content), markerForm, &at, &pid, &session); err != nil {
+		session = noSession
+	}
 	return true, session, nil
 }
 

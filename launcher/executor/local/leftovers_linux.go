@@ -13,7 +13,7 @@ import (
 // had started. They are known by the key in their environment. What has made
 // a session of its own was meant to live on.
 func endLeftovers(key string, session int) {
-	if session == 0 {
+	if session == noSession {
 		return
 	}
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -32,17 +32,21 @@ func endLeftovers(key string, session int) {
 
 func ownSession() int { return sessionOf("/proc/self") }
 
-// sessionOf reads a process's session from its stat file; 0: unknown.
+// sessionOf reads a process's session from its stat file. 0 is a session like
+// any other: one whose leader lives outside this container.
 func sessionOf(dir string) int {
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
-		return 0
+		return noSession
 	}
 	// "pid (name) state ppid pgrp session …": the name may hold anything.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 4 {
-		return 0
+		return noSession
 	}
-	session, _ := strconv.Atoi(string(fields[3]))
+	session, err := strconv.Atoi(string(fields[3]))
+	if err != nil {
+		return noSession
+	}
 	return session
 }

@@ -6,4 +6,4 @@ package local
 
 func endLeftovers(string, int) {}
 
-func ownSession() int { return 0 }
+func ownSession() int { return noSession }

@@ -13,5 +13,8 @@ func TestMain(m *testing.M) {
 		serveUntilKilled(dir)
 		return
 	}
+	if os.Getenv("IN_CONTAINER") != "" {
+		enterContainer()
+	}
 	goleak.VerifyTestMain(m)
 }
