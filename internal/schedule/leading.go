@@ -2,16 +2,54 @@ package schedule
 
 import "time"
 
+// MaxShards bounds SHARDS: each worker holds a database session for each.
+const MaxShards = 64
+
 // TakeoverRequest asks for the leadership of a shard.
 type TakeoverRequest struct {
 	Shard    int
+	Shards   int // the number that this worker was started with; 0 counts as 1
 	Holder   string
 	TTL      time.Duration
 	LockHeld bool
 	Now      time.Time
 }
 
-// Gauges are the ledger's own counts.
+// RenewRequest extends a term.
+type RenewRequest struct {
+	TTL time.Duration
+	// LockHeld says whether the leader has the lock as well. One that took over
+	// an expired row may lead without it: then a lock that comes free says
+	// nothing about the leader.
+	LockHeld bool
+	Now      time.Time
+}
+
+// Leadership is the leaders row of one shard, for people and for the balance
+// between workers.
+type Leadership struct {
+	Term
+	ExpiresAt time.Time
+	Expired   bool // by the clock that judges takeovers
+	LockHeld  bool
+	AskedTo   bool // its leader was asked to resign and has not yet
+}
+
+// WorkerSeen is one row of workers.
+type WorkerSeen struct {
+	WorkerID  string // the Holder of its terms
+	StartedAt time.Time
+	SeenAt    time.Time
+}
+
+// LeaseExtension keeps an open call's key for longer.
+type LeaseExtension struct {
+	Key   Key
+	Held  time.Time // LeaseUntil as it was granted or extended last: whose call it is
+	Lease time.Duration
+}
+
+// Gauges are the ledger's own counts for one shard.
 type Gauges struct {
 	InFlight int
 	Waiting  int

@@ -7,9 +7,17 @@ import "time"
 // holds another epoch or holder: after epoch e+1 is committed, nothing is
 // written by e.
 type Term struct {
-	Shard  int
+	Shard  int    // 0 to Shards-1
+	Shards int    // how many there are; 0 counts as 1
 	Holder string // random per process start
-	Epoch  int64
+	Epoch  int64  // grows with every term of any shard, and never goes back
+}
+
+// Buckets are the first and the last of the hash buckets (see BucketOf) that
+// the term's shard consists of.
+func (t Term) Buckets() (first, last int) {
+	n := max(t.Shards, 1)
+	return (t.Shard*Buckets + n - 1) / n, ((t.Shard+1)*Buckets+n-1)/n - 1
 }
 
 // PlanRequest asks the store for one batch of schedules to plan.
