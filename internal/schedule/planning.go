@@ -13,11 +13,13 @@ type Term struct {
 	Epoch  int64  // grows with every term of any shard, and never goes back
 }
 
-// Buckets are the first and the last of the hash buckets (see BucketOf) that
-// the term's shard consists of.
+// Buckets are the first and the last of the hash buckets (see Bucket) that the
+// term's shard consists of: all of them where nothing is sharded.
 func (t Term) Buckets() (first, last int) {
-	n := max(t.Shards, 1)
-	return (t.Shard*Buckets + n - 1) / n, ((t.Shard+1)*Buckets+n-1)/n - 1
+	if t.Shards <= 1 {
+		return 0, Buckets - 1
+	}
+	return (t.Shard*Buckets + t.Shards - 1) / t.Shards, ((t.Shard+1)*Buckets+t.Shards-1)/t.Shards - 1
 }
 
 // PlanRequest asks the store for one batch of schedules to plan.
