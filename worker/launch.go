@@ -36,40 +36,15 @@ func (t *term) launch(l *schedule.Launch) {
 		t.unknown(l, err)
 		return
 	}
+	if reply.Queued {
+		t.Metrics.queued.Inc()
+		return // whoever takes it from the queue settles it, or the claim's lease sends it again
+	}
 	if !reply.LaunchedAt.IsZero() {
 		t.Metrics.launched(&l.Run, reply.LaunchedAt)
 	}
 	cancelled := cmp.Or(t.cancels.reason(l.Run.Key), l.Run.CancelReason) // the log begins with the term
-	t.settle(l, settlement(l, reply, cancelled, t.now()))
-}
-
-// settlement is what a definite answer makes of a run. An answer after the
-// run's cancel was asked for is read as a report would be: a run that was to be
-// replaced is, and one that was to be cancelled and failed is cancelled.
-func settlement(l *schedule.Launch, reply schedule.StartReply, cancelled schedule.Reason, now time.Time) schedule.Settlement {
-	o := reply.Outcome
-	s := schedule.Settlement{
-		Key: l.Run.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
-		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: reply.LaunchedAt,
-	}
-	if s.LaunchedAt.IsZero() && (o.OK() || o.Reason == schedule.ReasonWorkflowFailed) {
-		// An earlier delivery was answered, and nobody is left who knows when it
-		// was sent.
-		s.LaunchedAt = l.Run.NotLaunchedBefore()
-	}
-	if !o.Status.Terminal() {
-		s.TimeoutAt = now.Add(l.Definition.RunTimeout()) // counts from acceptance
-		return s
-	}
-	s.CompletedAt = now
-	failed := o.Status == schedule.StatusFailed
-	if cancelled == schedule.ReasonReplaced && (failed || o.OK()) || cancelled != "" && failed {
-		s.To, s.Reason = schedule.StatusCancelled, cancelled
-		if s.ErrorMessage == "" {
-			s.ErrorMessage = "answered " + string(o.Status) + " after its cancel was asked for"
-		}
-	}
-	return s
+	t.settle(l, schedule.SettlementOf(l, reply, cancelled, t.now()))
 }
 
 // unknown leaves the run LAUNCHING: the same key is sent again after a backoff

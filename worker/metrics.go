@@ -21,6 +21,7 @@ type Metrics struct {
 	cancelled      *prometheus.CounterVec
 	missed         prometheus.Counter
 	redelivered    prometheus.Counter
+	queued         prometheus.Counter
 	drift          prometheus.Histogram
 	lateness       prometheus.Histogram
 	steps          *prometheus.HistogramVec
@@ -57,6 +58,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		cancelled:      counters("carillon_runs_cancelled_total", "Runs that this worker saw end CANCELLED, by reason.", "reason"),
 		missed:         counter("carillon_slots_missed_total", "Slots that were missed and will not fire."),
 		redelivered:    counter("carillon_runs_redelivered_total", "Runs sent again under the same key."),
+		queued:         counter("carillon_runs_queued_total", "Runs handed to the launch queue, repeats included."),
 		drift:          p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_scheduling_drift_seconds", Help: "|actual launch − run_at|.", Buckets: seconds}),
 		lateness:       p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_launch_lateness_seconds", Help: "Actual launch − fire_at.", Buckets: seconds}),
 		steps:          p.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_worker_step_seconds", Help: "How long a pass of plan, claim, settle or sweep took.", Buckets: seconds}, []string{"step"}),

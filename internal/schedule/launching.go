@@ -36,11 +36,14 @@ func (l *Launch) StartRequest() StartRequest {
 	}
 }
 
-// StartReply is a definite answer to a StartRequest. Where the outcome is
+// StartReply is a definite answer to a StartRequest, unless it is Queued. Where the outcome is
 // unknown there is an error instead, and the same key may be sent again.
 type StartReply struct {
 	Outcome    Outcome
 	LaunchedAt time.Time // when the executor was called; zero if it was not
+	// Queued: the run was handed over to a queue, and there is no outcome yet.
+	// Whoever takes it from there settles it.
+	Queued bool
 }
 
 // CancelRequest asks the launcher to cancel a run in flight.
