@@ -189,11 +189,12 @@ func columns(t *testing.T, db *sql.DB, query string) map[string]column {
 var (
 	makesTable = regexp.MustCompile(`(?ms)^CREATE (?:UNLOGGED )?TABLE (\w+) \((.*?)^\)`)
 	isColumn   = regexp.MustCompile(`^    ([a-z_]+)\s+([a-zA-Z]+)(.*)$`)
+	addsColumn = regexp.MustCompile(`(?m)^ALTER TABLE (\w+) ADD COLUMN (\w+) ([a-zA-Z]+)(.*);$`)
 	primaryKey = regexp.MustCompile(`PRIMARY KEY \(([^)]*)\)`)
 )
 
 // readFiles reads the columns out of a dialect's migrations: tables are made
-// one column a line.
+// one column a line, and get more one statement a line.
 func readFiles(t *testing.T, dialect string) map[string]column {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dialect, "*.sql"))
@@ -219,6 +220,10 @@ func readFiles(t *testing.T, dialect string) map[string]column {
 					found[table[1]+"."+m[1]] = column{Table: table[1], Name: m[1], Required: required, Kind: kind(t, m[2])}
 				}
 			}
+		}
+		up, _, _ := strings.Cut(string(text), "-- +goose Down")
+		for _, m := range addsColumn.FindAllStringSubmatch(up, -1) {
+			found[m[1]+"."+m[2]] = column{Table: m[1], Name: m[2], Required: strings.Contains(m[4], "NOT NULL"), Kind: kind(t, m[3])}
 		}
 	}
 	return found

@@ -85,7 +85,7 @@ func (c *cancelLog) forget(now time.Time) {
 // confirmed within CancelWait is ended by the sweep.
 func (t *term) sendCancels(ctx context.Context) {
 	storeCtx, cancel := t.storeContext()
-	runs, err := t.Fires.CancelsDue(storeCtx, cancelBatch)
+	runs, err := t.Fires.CancelsDue(storeCtx, t.Term, cancelBatch)
 	cancel()
 	if err != nil {
 		t.failed(ctx, "cancel", err)

@@ -48,11 +48,11 @@ func (t *term) untilNext(ctx context.Context) time.Duration {
 	storeCtx, cancel := t.storeContext()
 	defer cancel()
 	now := t.now()
-	due, err := t.Fires.NextFireAt(storeCtx, now)
+	due, err := t.Fires.NextFireAt(storeCtx, t.Term, now)
 	wait := untilTime(now, due)
 	if err == nil && wait <= armAhead {
 		var beyond time.Time
-		beyond, err = t.Fires.NextFireAt(storeCtx, now.Add(armAhead))
+		beyond, err = t.Fires.NextFireAt(storeCtx, t.Term, now.Add(armAhead))
 		wait = min(wait, untilTime(now, beyond)-armAhead)
 	} else if err == nil {
 		wait -= armAhead

@@ -7,8 +7,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// PlanStore is what the planning loop needs. Each method is one transaction
-// that begins by checking the term's epoch (schedule.ErrFenced).
+// PlanStore is what the planning loop needs. Each method is one transaction;
+// Plan and Prune begin by checking the term's epoch (schedule.ErrFenced). Plan
+// sees the schedules of the term's buckets, Prune those of all.
 type PlanStore interface {
 	// Plan locks a batch of schedules (those that others have locked are passed
 	// over until the next tick), hands them to decide, and writes the decisions:
@@ -19,6 +20,8 @@ type PlanStore interface {
 	// Heartbeat notes that this worker process is alive; workerID is random per
 	// process start.
 	Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error
+	// Leave takes the note back: this process is about to end.
+	Leave(ctx context.Context, workerID string) error
 	// Prune deletes up to limit rows each of terminal runs, events, execution
 	// requests, workers (by when they were last seen) and tombstones (with their
 	// revisions) that are older than before. A request, DONE or not, stays while
@@ -26,8 +29,9 @@ type PlanStore interface {
 	Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error)
 }
 
-// FireStore is what the firing loop needs. Methods with a term check its epoch
-// in their transaction (schedule.ErrFenced).
+// FireStore is what the firing loop needs. All of it sees the runs of the
+// term's buckets only, but for Settle, which takes any. What writes checks the
+// term's epoch in its transaction (schedule.ErrFenced).
 type FireStore interface {
 	// Claim takes due PLANNED rows, in the order on-time before catch-up and
 	// backfill, then priority (higher first), fire_at, run_at, key; and for every
@@ -59,10 +63,10 @@ type FireStore interface {
 	Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error)
 	// NextFireAt is the earliest fire_at later than now of the PLANNED rows that
 	// do not wait; zero = none.
-	NextFireAt(ctx context.Context, now time.Time) (time.Time, error)
+	NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (time.Time, error)
 	// CancelsDue are in-flight runs whose cancel was asked for, oldest first.
-	CancelsDue(ctx context.Context, limit int) ([]schedule.Run, error)
+	CancelsDue(ctx context.Context, term schedule.Term, limit int) ([]schedule.Run, error)
 	// Gauges are counts for the metrics: rows in flight, waiting, and due but
 	// unclaimed.
-	Gauges(ctx context.Context, now time.Time) (schedule.Gauges, error)
+	Gauges(ctx context.Context, term schedule.Term, now time.Time) (schedule.Gauges, error)
 }

@@ -177,7 +177,7 @@ func (t *term) sweep(ctx context.Context) {
 func (t *term) gauge() {
 	ctx, cancel := t.storeContext()
 	defer cancel()
-	if g, err := t.Fires.Gauges(ctx, t.now()); err == nil {
+	if g, err := t.Fires.Gauges(ctx, t.Term, t.now()); err == nil {
 		t.Metrics.gauges(g)
 	}
 }

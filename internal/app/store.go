@@ -22,6 +22,7 @@ type Store interface {
 	worker.FireStore
 	worker.Waker
 	leader.LeaseStore
+	leader.Roster
 	launcher.Store
 	launcher.WorkflowStore
 	registrar.ScheduleStore

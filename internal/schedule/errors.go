@@ -18,6 +18,7 @@ var (
 	ErrFenced        = errors.New("not the leader any more") // the epoch has moved on
 	ErrUnavailable   = errors.New("unavailable")
 	ErrUnsupported   = errors.New("not supported by this executor")
+	ErrShardCount    = errors.New("another number of shards is recorded")
 )
 
 // Violation is one thing wrong with one field.

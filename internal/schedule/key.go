@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -68,6 +69,12 @@ func (k Key) Fraction(n uint64) uint64 {
 
 // Buckets is the fixed number of hash buckets that shards group.
 const Buckets = 1024
+
+// Owner is whose a qualified overlap key is: what stands before its first '/'.
+func Owner(qualifiedOverlapKey string) string {
+	owner, _, _ := strings.Cut(qualifiedOverlapKey, "/")
+	return owner
+}
 
 // Bucket is the shard bucket of an owner's overlap key. Schedules that share
 // an overlap key share a bucket, so that one leader judges them all.

@@ -88,6 +88,10 @@ type ClaimRequest struct {
 	Ahead    time.Duration // rows due so soon come too, to be armed; see OverlapGroup.Now
 	Lease    time.Duration // claimed_until = Now + Lease
 	RetryFor time.Duration // timeout_at of a LAUNCHING row = Now + max(RetryFor, run timeout)
+	// Room says how many more runs of an owner (see Owner) may be launched; nil =
+	// any number. With it owners take turns when not all that is due can be
+	// launched. It is pure, and may be asked again.
+	Room func(owner string) int
 }
 
 // OverlapGroup is all that overlap is judged on for one overlap key, read

@@ -39,7 +39,8 @@ type Options struct {
 // Elector campaigns for one shard.
 type Elector struct {
 	Options
-	holder string
+	holder   string
+	lockHeld bool // when the present term began
 }
 
 // margin is taken off the trust in a term.
@@ -140,6 +141,7 @@ func (e *Elector) follow(ctx context.Context, held <-chan error) (term schedule.
 		case err != nil:
 			return term, since, fmt.Errorf("take over: %w", err)
 		case won:
+			e.lockHeld = lockHeld
 			return term, since, nil
 		case lockErr != nil: // to be tried again, with a new connection or file
 			return term, since, fmt.Errorf("acquire lock: %w", lockErr)
@@ -207,7 +209,7 @@ func (e *Elector) renew(trusted context.Context, distrust context.CancelCauseFun
 		attempt, cancel := context.WithDeadline(trusted, since.Add(e.TTL-margin))
 		err := e.Fit()
 		if err == nil {
-			err = e.Lease.Renew(attempt, term, e.TTL, e.Now())
+			_, err = e.Lease.Renew(attempt, term, schedule.RenewRequest{TTL: e.TTL, LockHeld: e.lockHeld, Now: e.Now()})
 		}
 		cancel()
 		if err != nil {

@@ -97,11 +97,12 @@ func (p *claimPass) readCandidates(ctx context.Context) error {
 		c   candidate
 		raw []byte
 	)
+	first, last := p.req.Term.Buckets()
 	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.early}, func() error {
 		c.key = schedule.Key(raw)
 		p.candidates = append(p.candidates, c)
 		return nil
-	}, sqlClaimCandidates, p.req.Now, p.req.Now.Add(-p.req.Grace), p.req.Limit+1, p.req.Now.Add(p.req.Ahead))
+	}, sqlClaimCandidates, p.req.Now, p.req.Now.Add(-p.req.Grace), p.req.Limit+1, p.req.Now.Add(p.req.Ahead), first, last)
 	if err != nil {
 		return fmt.Errorf("find due runs: %w", err)
 	}
@@ -249,7 +250,8 @@ func (p *claimPass) stampRest(ctx context.Context) error {
 	if p.req.Limit == 0 {
 		portion = stampAlone
 	}
-	if _, err := p.tx.Exec(ctx, sqlClaimStamp, p.req.Now, p.req.Now.Add(-p.req.Grace), portion); err != nil {
+	first, last := p.req.Term.Buckets()
+	if _, err := p.tx.Exec(ctx, sqlClaimStamp, p.req.Now, p.req.Now.Add(-p.req.Grace), portion, first, last); err != nil {
 		return fmt.Errorf("stamp what is left: %w", err)
 	}
 	return nil

@@ -69,6 +69,7 @@ func runArgs(runs []schedule.Run, now time.Time) []any {
 		column(runs, func(r *run) int32 { return r.Priority }),
 		column(runs, func(r *run) pgtype.Text { return noneOrText(r.TraceID) }),
 		column(runs, func(r *run) pgtype.Timestamptz { return noneOrTime(r.CreatedAt) }),
+		column(runs, func(r *run) int32 { return int32(schedule.Bucket(r.OverlapKey)) }),
 	}
 }
 

@@ -7,40 +7,21 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Takeover makes holder the leader with the next epoch if it holds the lock or
-// the row has expired. It waits for every batch that is under way below the old
-// epoch: once it has returned, nothing more is written there.
+// Takeover makes holder the leader with the next epoch if the row has expired,
+// or if it holds the lock that the leader had. It waits for every batch that is
+// under way below the old epoch: once it has returned, nothing more is written
+// there.
+//
+// Its locks, in this order: the number of shards (shared), the row, the greatest
+// epoch.
 func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (schedule.Term, bool, error) {
-	if !req.LockHeld {
-		var held bool
-		if err := s.pool.QueryRow(ctx, sqlTakeoverHeld, req.Shard).Scan(&held); err != nil {
-			return schedule.Term{}, false, fmt.Errorf("take over shard %d: %w", req.Shard, err)
-		}
-		if held {
-			return schedule.Term{}, false, nil
-		}
-	}
-	term := schedule.Term{Shard: req.Shard, Holder: req.Holder}
-	won := false
-	err := s.transact(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sqlTakeoverPlace, req.Shard); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, sqlTakeoverLock, req.Shard); err != nil {
-			return err
-		}
-		err := tx.QueryRow(ctx, sqlTakeover, req.Shard, req.Holder, interval(req.TTL), req.LockHeld).Scan(&term.Epoch)
-		if errors.Is(err, pgx.ErrNoRows) {
-			won = false
-			return nil
-		}
-		won = err == nil
-		return err
-	})
+	term := schedule.Term{Shard: req.Shard, Shards: req.Shards, Holder: req.Holder}
+	won, err := s.takeOver(ctx, req, &term)
 	if err != nil {
 		return schedule.Term{}, false, fmt.Errorf("take over shard %d: %w", req.Shard, err)
 	}
@@ -50,17 +31,53 @@ func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (sch
 	return term, true, nil
 }
 
+func (s *Store) takeOver(ctx context.Context, req schedule.TakeoverRequest, term *schedule.Term) (won bool, err error) {
+	if !req.LockHeld {
+		if err := ofShards(ctx, s.pool, req.Shards); err != nil {
+			return false, err
+		}
+		var held bool
+		if err := s.pool.QueryRow(ctx, sqlTakeoverHeld, req.Shard).Scan(&held); err != nil || held {
+			return false, err
+		}
+	}
+	err = s.transact(ctx, func(tx pgx.Tx) error {
+		won = false
+		if _, err := tx.Exec(ctx, sqlTakeoverCount); err != nil {
+			return err
+		}
+		if err := ofShards(ctx, tx, req.Shards); err != nil {
+			return err
+		}
+		for _, statement := range []string{sqlTakeoverPlace, sqlTakeoverLock} {
+			if _, err := tx.Exec(ctx, statement, req.Shard); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, sqlTakeoverEpoch); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, sqlTakeover, req.Shard, req.Holder, interval(req.TTL), req.LockHeld).Scan(&term.Epoch)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		won = err == nil
+		return err
+	})
+	return won && err == nil, err
+}
+
 // Renew extends the term from the database's now; schedule.ErrFenced when it
 // is over.
-func (s *Store) Renew(ctx context.Context, term schedule.Term, ttl time.Duration, _ time.Time) error {
-	tag, err := s.pool.Exec(ctx, sqlRenew, term.Shard, term.Holder, term.Epoch, interval(ttl))
+func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.RenewRequest) (askedToResign bool, err error) {
+	err = s.pool.QueryRow(ctx, sqlRenew, term.Shard, term.Holder, term.Epoch, interval(req.TTL), req.LockHeld).Scan(&askedToResign)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("epoch %d: %w", term.Epoch, schedule.ErrFenced)
+	}
 	if err != nil {
-		return fmt.Errorf("renew shard %d: %w", term.Shard, err)
+		return false, fmt.Errorf("renew shard %d: %w", term.Shard, err)
 	}
-	if tag.RowsAffected() == 0 {
-		return fmt.Errorf("renew shard %d, epoch %d: %w", term.Shard, term.Epoch, schedule.ErrFenced)
-	}
-	return nil
+	return askedToResign, nil
 }
 
 // Resign lets the term expire at once, if it still is the row's.
@@ -71,16 +88,167 @@ func (s *Store) Resign(ctx context.Context, term schedule.Term, _ time.Time) err
 	return nil
 }
 
-// Leader is the row as it stands; a zero Term when there is none.
-func (s *Store) Leader(ctx context.Context, shard int) (schedule.Term, time.Time, error) {
-	term := schedule.Term{Shard: shard}
-	var expiresAt time.Time
-	err := s.pool.QueryRow(ctx, sqlLeader, shard).Scan(&term.Holder, &term.Epoch, &expiresAt)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return schedule.Term{}, time.Time{}, nil
-	}
+// AskToResign notes that the present term was asked to end, and wakes all
+// workers.
+func (s *Store) AskToResign(ctx context.Context, shard int, _ time.Time) (schedule.Leadership, error) {
+	var asked schedule.Leadership
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		rows, err := leaderships(ctx, tx, sqlAskToResign, shard)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return schedule.Explain(schedule.ErrNotFound, "nobody leads shard %d", shard)
+		}
+		asked = rows[0]
+		return wakeListeners(ctx, tx)
+	})
 	if err != nil {
-		return schedule.Term{}, time.Time{}, fmt.Errorf("read leader of shard %d: %w", shard, err)
+		return schedule.Leadership{}, fmt.Errorf("ask the leader to resign: %w", err)
 	}
-	return term, expiresAt.UTC(), nil
+	return asked, nil
+}
+
+// Leaders are all rows as they stand, by shard.
+func (s *Store) Leaders(ctx context.Context, _ time.Time) ([]schedule.Leadership, error) {
+	rows, err := leaderships(ctx, s.pool, sqlLeaders)
+	if err != nil {
+		return nil, fmt.Errorf("list leaders: %w", err)
+	}
+	return rows, nil
+}
+
+// leaderships reads rows of leadershipColumns.
+func leaderships(ctx context.Context, q rowQuerier, statement string, args ...any) ([]schedule.Leadership, error) {
+	shards, _, err := recordedShards(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		l    schedule.Leadership
+		rows []schedule.Leadership
+	)
+	err = each(ctx, q, []any{&l.Shard, &l.Holder, &l.Epoch, &l.ExpiresAt, &l.Expired, &l.LockHeld, &l.AskedTo}, func() error {
+		l.Shards, l.ExpiresAt = shards, l.ExpiresAt.UTC()
+		rows = append(rows, l)
+		return nil
+	}, statement, args...)
+	return rows, err
+}
+
+// Heartbeat notes that a worker process is alive, by the database's clock.
+func (s *Store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
+	if _, err := s.pool.Exec(ctx, sqlHeartbeat, workerID, startedAt); err != nil {
+		return fmt.Errorf("note worker %s: %w", workerID, err)
+	}
+	return nil
+}
+
+// Leave takes a worker off the roster.
+func (s *Store) Leave(ctx context.Context, workerID string) error {
+	if _, err := s.pool.Exec(ctx, sqlLeave, workerID); err != nil {
+		return fmt.Errorf("take worker %s off: %w", workerID, err)
+	}
+	return nil
+}
+
+// Workers are those that were seen within so long, by the database's clock.
+func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) ([]schedule.WorkerSeen, error) {
+	var (
+		w       schedule.WorkerSeen
+		workers []schedule.WorkerSeen
+	)
+	err := each(ctx, s.pool, []any{&w.WorkerID, &w.StartedAt, &w.SeenAt}, func() error {
+		w.StartedAt, w.SeenAt = w.StartedAt.UTC(), w.SeenAt.UTC()
+		workers = append(workers, w)
+		return nil
+	}, sqlWorkers, interval(within))
+	if err != nil {
+		return nil, fmt.Errorf("list workers: %w", err)
+	}
+	return workers, nil
+}
+
+// rowQuerier is a pool or a transaction.
+type rowQuerier interface {
+	querier
+	QueryRow(ctx context.Context, statement string, args ...any) pgx.Row
+}
+
+// recordedShards is the number of shards, if one is recorded.
+func recordedShards(ctx context.Context, q rowQuerier) (n int, ok bool, err error) {
+	var recorded pgtype.Int4
+	err = q.QueryRow(ctx, sqlShards).Scan(&recorded)
+	return int(recorded.Int32), recorded.Valid, err
+}
+
+// ofShards refuses whoever was started with another number of shards than is
+// recorded.
+func ofShards(ctx context.Context, q rowQuerier, shards int) error {
+	recorded, ok, err := recordedShards(ctx, q)
+	if err != nil {
+		return fmt.Errorf("read the number of shards: %w", err)
+	}
+	if here := max(shards, 1); ok && here != recorded {
+		return schedule.Explain(schedule.ErrShardCount,
+			"SHARDS is %d here and %d in the database: start this worker with SHARDS=%d, or change it for all with `carillon shards set %d`",
+			here, recorded, recorded, here)
+	}
+	return nil
+}
+
+// RecordShards records n unless a number of shards is recorded. Who leads
+// without one leads all that there is: if n is more than one, that ends.
+func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err error) {
+	err = s.transact(ctx, func(tx pgx.Tx) error {
+		var ok bool
+		if recorded, ok, err = recordedShards(ctx, tx); err != nil || ok {
+			return err
+		}
+		if _, err := tx.Exec(ctx, sqlSetShardsCount); err != nil {
+			return err
+		}
+		if recorded, ok, err = recordedShards(ctx, tx); err != nil || ok {
+			return err
+		}
+		recorded = n
+		return writeShards(ctx, tx, n, n > 1)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("record %d shards: %w", n, err)
+	}
+	return recorded, nil
+}
+
+// SetShards records n and ends every term. It waits for every batch that is
+// under way.
+func (s *Store) SetShards(ctx context.Context, n int, _ time.Time) error {
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlSetShardsCount); err != nil {
+			return err
+		}
+		if err := writeShards(ctx, tx, n, true); err != nil {
+			return err
+		}
+		return wakeListeners(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("set %d shards: %w", n, err)
+	}
+	return nil
+}
+
+func writeShards(ctx context.Context, tx pgx.Tx, n int, endTerms bool) error {
+	if n < 1 || n > schedule.MaxShards {
+		return schedule.Invalid("shards", n, fmt.Sprintf("is not from 1 to %d", schedule.MaxShards), "choose a number in that range")
+	}
+	if _, err := tx.Exec(ctx, sqlSetShards, n); err != nil || !endTerms {
+		return err
+	}
+	for _, statement := range []string{sqlSetShardsLock, sqlSetShardsEnd} {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -32,7 +32,7 @@ func TestWhatMustNotWaitForAPlanDoesNot(t *testing.T) {
 		// A lock timeout of 2 s, tried again, would end far beyond this.
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		if err := store.Renew(ctx, term, time.Hour, later); err != nil {
+		if _, err := store.Renew(ctx, term, schedule.RenewRequest{TTL: time.Hour, Now: later}); err != nil {
 			t.Errorf("a renewal waits for a plan: %v", err)
 		}
 		claim := schedule.ClaimRequest{Term: term, Now: later, Limit: 10, Grace: time.Minute, Lease: time.Minute}

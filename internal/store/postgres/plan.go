@@ -45,6 +45,8 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 		candidates []schedule.PlanCandidate
 		ids        []string
 		late       = req.Now.Add(-req.Grace)
+
+		first, last = req.Term.Buckets()
 	)
 	lock := func(statement string, args ...any) error {
 		return each(ctx, tx, row.targets(), func() error {
@@ -59,14 +61,14 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 			return nil
 		}, statement, args...)
 	}
-	if err := lock(sqlPlanDue, req.Horizon, req.Now, req.Limit); err != nil {
+	if err := lock(sqlPlanDue, req.Horizon, req.Now, req.Limit, first, last); err != nil {
 		return nil, fmt.Errorf("lock due schedules: %w", err)
 	}
 	if rest := req.Limit - len(candidates); rest > 0 {
 		if ids == nil {
 			ids = []string{}
 		}
-		if err := lock(sqlPlanLateOwners, late, req.Now, ids, rest); err != nil {
+		if err := lock(sqlPlanLateOwners, late, req.Now, ids, rest, first, last); err != nil {
 			return nil, fmt.Errorf("lock schedules with late runs: %w", err)
 		}
 	}

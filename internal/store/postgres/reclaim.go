@@ -18,7 +18,8 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 	var launches []schedule.Launch
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		launches = nil
-		runs, err := s.runsReturned(ctx, tx, sqlReclaim, req.Term.Epoch, req.Now, req.Now.Add(req.Lease), req.Limit)
+		first, last := req.Term.Buckets()
+		runs, err := s.runsReturned(ctx, tx, sqlReclaim, req.Term.Epoch, req.Now, req.Now.Add(req.Lease), req.Limit, first, last)
 		if err != nil {
 			return err
 		}
@@ -75,9 +76,10 @@ func (s *Store) runsReturned(ctx context.Context, tx pgx.Tx, statement string, a
 
 // NextFireAt is the earliest fire_at later than now of what is planned and does
 // not wait; zero = none.
-func (s *Store) NextFireAt(ctx context.Context, now time.Time) (time.Time, error) {
+func (s *Store) NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (time.Time, error) {
+	first, last := term.Buckets()
 	var next time.Time
-	err := s.pool.QueryRow(ctx, sqlNextFireAt, now).Scan(&next)
+	err := s.pool.QueryRow(ctx, sqlNextFireAt, now, first, last).Scan(&next)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, nil
 	}
@@ -88,18 +90,20 @@ func (s *Store) NextFireAt(ctx context.Context, now time.Time) (time.Time, error
 }
 
 // CancelsDue are runs in flight whose cancel was asked for, oldest first.
-func (s *Store) CancelsDue(ctx context.Context, limit int) ([]schedule.Run, error) {
-	runs, err := collectRuns(ctx, s.pool, sqlCancelsDue, limit)
+func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) ([]schedule.Run, error) {
+	first, last := term.Buckets()
+	runs, err := collectRuns(ctx, s.pool, sqlCancelsDue, limit, first, last)
 	if err != nil {
 		return nil, fmt.Errorf("list cancels: %w", err)
 	}
 	return runs, nil
 }
 
-// Gauges are the ledger's own counts.
-func (s *Store) Gauges(ctx context.Context, now time.Time) (schedule.Gauges, error) {
+// Gauges are the ledger's own counts for the term's shard.
+func (s *Store) Gauges(ctx context.Context, term schedule.Term, now time.Time) (schedule.Gauges, error) {
+	first, last := term.Buckets()
 	var g schedule.Gauges
-	if err := s.pool.QueryRow(ctx, sqlGauges, now).Scan(&g.InFlight, &g.Waiting, &g.Due); err != nil {
+	if err := s.pool.QueryRow(ctx, sqlGauges, now, first, last).Scan(&g.InFlight, &g.Waiting, &g.Due); err != nil {
 		return schedule.Gauges{}, fmt.Errorf("count runs: %w", err)
 	}
 	return g, nil

@@ -259,6 +259,38 @@ func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, 
 	return nil
 }
 
+// Extend gives the open calls of the leases that still hold new ones.
+func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) ([]time.Time, error) {
+	type extension = schedule.LeaseExtension
+	sorted := slices.SortedFunc(slices.Values(open), func(x, y extension) int { return slices.Compare(x.Key[:], y.Key[:]) })
+	type call struct {
+		key  schedule.Key
+		held int64
+	}
+	extended := make(map[call]time.Time, len(open))
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		var (
+			raw         []byte
+			held, until time.Time
+		)
+		return each(ctx, tx, []any{&raw, &held, &until}, func() error {
+			extended[call{schedule.Key(raw), held.UnixMicro()}] = until.UTC()
+			return nil
+		}, sqlExtend, now,
+			column(sorted, func(x *extension) []byte { return x.Key[:] }),
+			column(sorted, func(x *extension) time.Time { return x.Held }),
+			column(sorted, func(x *extension) time.Time { return now.Add(x.Lease) }))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("extend leases: %w", err)
+	}
+	until := make([]time.Time, len(open))
+	for i, x := range open {
+		until[i] = extended[call{x.Key, x.Held.UnixMicro()}]
+	}
+	return until, nil
+}
+
 // CloseKey ends a key of which no call has begun.
 func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {

@@ -17,26 +17,44 @@ import (
 // whether the i-th did. Settlements of one run apply in their order.
 func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
 	var moved []bool
-	err := s.fenced(ctx, term, func(tx pgx.Tx) error {
-		moved = make([]bool, len(settlements))
-		ended := false
-		for _, round := range rounds(settlements) {
-			keys, err := settleRound(ctx, tx, now, round.settlements)
-			if err != nil {
-				return err
-			}
-			for i, st := range round.settlements {
-				moved[round.places[i]] = keys[st.Key]
-				ended = ended || keys[st.Key] && st.To.Terminal()
-			}
-		}
-		if ended {
-			return wakeListeners(ctx, tx)
-		}
-		return nil
+	err := s.fenced(ctx, term, func(tx pgx.Tx) (err error) {
+		moved, err = settleAll(ctx, tx, now, settlements)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("settle runs: %w", err)
+	}
+	return moved, nil
+}
+
+// SettleLaunched is Settle for a launcher, which leads nothing: only the status
+// of each run says whether it moves.
+func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
+	var moved []bool
+	err := s.transact(ctx, func(tx pgx.Tx) (err error) {
+		moved, err = settleAll(ctx, tx, now, settlements)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("settle launched runs: %w", err)
+	}
+	return moved, nil
+}
+
+func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
+	moved, ended := make([]bool, len(settlements)), false
+	for _, round := range rounds(settlements) {
+		keys, err := settleRound(ctx, tx, now, round.settlements)
+		if err != nil {
+			return nil, err
+		}
+		for i, st := range round.settlements {
+			moved[round.places[i]] = keys[st.Key]
+			ended = ended || keys[st.Key] && st.To.Terminal()
+		}
+	}
+	if ended {
+		return moved, wakeListeners(ctx, tx)
 	}
 	return moved, nil
 }
@@ -174,6 +192,7 @@ func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req schedule.SweepRequest)
 		ended  []schedule.Ended
 		runs   []schedule.Run
 	)
+	first, last := req.Term.Buckets()
 	err := each(ctx, tx, append(row.targets(), &before), func() error {
 		run, err := row.run()
 		if err != nil { // it has ended, whatever else its row holds
@@ -182,7 +201,7 @@ func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req schedule.SweepRequest)
 		runs = append(runs, run)
 		ended = append(ended, schedule.Ended{Run: run, Before: schedule.Status(before)})
 		return nil
-	}, sqlSweep, req.Now, req.Now.Add(-req.CancelWait), req.Now.Add(-req.RetryFor), req.Limit)
+	}, sqlSweep, req.Now, req.Now.Add(-req.CancelWait), req.Now.Add(-req.RetryFor), req.Limit, first, last)
 	if err != nil {
 		return nil, err
 	}

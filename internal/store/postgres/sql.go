@@ -19,39 +19,7 @@ const sqlListen = `LISTEN carillon_wake`
 
 const sqlNow = `SELECT clock_timestamp()`
 
-const sqlHeartbeat = `
-INSERT INTO workers (worker_id, started_at, seen_at) VALUES ($1, $2, clock_timestamp())
-ON CONFLICT (worker_id) DO UPDATE SET seen_at = excluded.seen_at`
-
-// Leaders. Expiry is judged and set by the database's clock.
-
-// sqlTakeoverPlace makes the row that the next two statements lock and change.
-const sqlTakeoverPlace = `
-INSERT INTO leaders (shard, holder, epoch, expires_at) VALUES ($1, '', 0, to_timestamp(0))
-ON CONFLICT (shard) DO NOTHING`
-
-const sqlTakeoverLock = `
-SELECT 1 FROM leaders WHERE shard = $1 FOR UPDATE`
-
-const sqlTakeover = `
-UPDATE leaders SET holder = $2, epoch = epoch + 1, expires_at = clock_timestamp() + $3::interval
-WHERE shard = $1 AND ($4 OR expires_at <= clock_timestamp())
-RETURNING epoch`
-
-// sqlTakeoverHeld spares a follower that only looks from taking any lock.
-const sqlTakeoverHeld = `
-SELECT EXISTS (SELECT FROM leaders WHERE shard = $1 AND expires_at > clock_timestamp())`
-
-const sqlRenew = `
-UPDATE leaders SET expires_at = clock_timestamp() + $4::interval
-WHERE shard = $1 AND holder = $2 AND epoch = $3 AND expires_at > clock_timestamp()`
-
-const sqlResign = `
-UPDATE leaders SET expires_at = clock_timestamp()
-WHERE shard = $1 AND holder = $2 AND epoch = $3 AND expires_at > clock_timestamp()`
-
-const sqlLeader = `
-SELECT holder, epoch, expires_at FROM leaders WHERE shard = $1`
+const sqlPing = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean`
 
 // Workflows.
 

@@ -12,7 +12,7 @@ SELECT pg_advisory_xact_lock(1128352844, $1)`
 const claimOrder = `r.fire_at > $1, r.trigger IN ('catchup','backfill'), r.priority DESC, r.fire_at, r.run_at, r.idempotency_key`
 
 const candidateColumns = `
-r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive, r.trigger, r.priority, r.fire_at, r.run_at`
+r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive, r.trigger, r.priority, r.fire_at, r.run_at, r.shard`
 
 // due is planned and due, soon due or so within the time to be armed; $1 = now,
 // $2 = now - grace, $4 = now + ahead. Missable rows later than the grace are
@@ -21,6 +21,9 @@ const (
 	due  = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= $1 AND NOT (` + missed + `)`
 	soon = `r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= $4 AND NOT (` + missed + `)`
 )
+
+// ours is what of the runs is in the term's buckets; see sqlPlanDue.
+const ours = `CASE WHEN r.shard < $5 THEN false ELSE r.shard <= $6 END`
 
 const missed = `r.trigger = 'schedule' AND r.judged_at IS NULL AND r.fire_at < $2 AND r.run_at < $2`
 
@@ -38,7 +41,8 @@ const halted = `CASE
 // planner because its schedule is halted. (The exclusive ones are looked at with
 // their groups, whether halted or not.)
 // waiting_keys hops from key to key through schedule_runs_waiting; DISTINCT ON
-// read every waiting row (100 keys with 100 rows each: 15 ms against 6 ms).
+// read every waiting row (100 keys with 100 rows each: 15 ms against 6 ms). It
+// hops over the keys of other shards as well, whose first row says that they are.
 const sqlClaimCandidates = `
 WITH RECURSIVE waiting_keys AS (
 	(SELECT overlap_key FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NOT NULL ORDER BY overlap_key LIMIT 1)
@@ -48,17 +52,17 @@ WITH RECURSIVE waiting_keys AS (
 		ORDER BY w.overlap_key LIMIT 1)
 	FROM waiting_keys k WHERE k.overlap_key IS NOT NULL
 ), candidates AS (
-	(SELECT` + candidateColumns + `, false AS stranded FROM schedule_runs r WHERE ` + soon + ` ORDER BY ` + claimOrder + ` LIMIT $3)
+	(SELECT` + candidateColumns + `, false AS stranded FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` ORDER BY ` + claimOrder + ` LIMIT $3)
 	UNION ALL
-	SELECT w.* FROM waiting_keys k CROSS JOIN LATERAL (
+	SELECT r.* FROM waiting_keys k CROSS JOIN LATERAL (
 		SELECT` + candidateColumns + `, false FROM schedule_runs r
 		WHERE r.overlap_key = k.overlap_key AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL
-		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT 1) w
-	WHERE k.overlap_key IS NOT NULL AND NOT EXISTS (SELECT FROM schedule_runs f
+		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT 1) r
+	WHERE k.overlap_key IS NOT NULL AND ` + ours + ` AND NOT EXISTS (SELECT FROM schedule_runs f
 		WHERE f.overlap_key = k.overlap_key AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))
 	UNION ALL
 	(SELECT` + candidateColumns + `, true FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
-	WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND ` + missed + ` AND ` + halted + ` <> ''
+	WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND ` + missed + ` AND ` + ours + ` AND ` + halted + ` <> ''
 	ORDER BY r.fire_at LIMIT $3)
 )
 SELECT r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive,
@@ -135,6 +139,7 @@ UPDATE schedule_runs r SET judged_at = $1, updated_at = $1
 WHERE r.status || '' = 'PLANNED' AND r.judged_at IS NULL AND r.idempotency_key = ANY(ARRAY(
 	SELECT r.idempotency_key FROM schedule_runs r
 	WHERE ` + due + ` AND r.trigger = 'schedule' AND r.judged_at IS NULL
+		AND CASE WHEN r.shard < $4 THEN false ELSE r.shard <= $5 END
 	ORDER BY r.fire_at DESC LIMIT $3))`
 
 // sqlReclaim: a scalar subselect is looked up by key for each row that needs it;
@@ -145,7 +150,7 @@ WHERE r.status || '' = 'LAUNCHING' AND r.idempotency_key = ANY(ARRAY(
 	SELECT r.idempotency_key FROM schedule_runs r
 	WHERE r.status = 'LAUNCHING' AND (r.cancel_requested_at IS NULL
 		OR (SELECT e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key))
-		AND (r.epoch < $1 OR r.claimed_until IS NULL OR r.claimed_until <= $2)
+		AND (r.epoch < $1 OR r.claimed_until IS NULL OR r.claimed_until <= $2) AND ` + ours + `
 	ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT $4
 	FOR UPDATE SKIP LOCKED))
 RETURNING` + runColumns
@@ -153,16 +158,18 @@ RETURNING` + runColumns
 const sqlNextFireAt = `
 SELECT fire_at FROM schedule_runs
 WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at > $1
+	AND CASE WHEN shard < $2 THEN false ELSE shard <= $3 END
 ORDER BY fire_at LIMIT 1`
 
 const sqlCancelsDue = `
 SELECT` + runColumns + identityColumns + `
 FROM schedule_runs r` + joinRevision + `
 WHERE r.cancel_requested_at IS NOT NULL AND r.status IN ('LAUNCHING','ENQUEUED','STARTED')
+	AND CASE WHEN r.shard < $2 THEN false ELSE r.shard <= $3 END
 ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT $1`
 
 const sqlGauges = `
 SELECT
-	(SELECT count(*) FROM schedule_runs WHERE status IN ('LAUNCHING','ENQUEUED','STARTED')),
-	(SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NOT NULL),
-	(SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= $1)`
+	(SELECT count(*) FROM schedule_runs WHERE status IN ('LAUNCHING','ENQUEUED','STARTED') AND shard BETWEEN $2 AND $3),
+	(SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NOT NULL AND shard BETWEEN $2 AND $3),
+	(SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= $1 AND shard BETWEEN $2 AND $3)`

@@ -3,17 +3,23 @@ package postgres
 // sqlPlanDue walks schedules_plan_at in order and stops at the limit; rows that
 // others have locked do not count against it. An edit holds a schedule FOR
 // UPDATE, so that a plan never writes over it.
+//
+// Here and wherever a term's buckets are asked for, it is by CASE: of BETWEEN
+// with parameters a generic plan believes that it leaves one row in 200, where
+// it leaves all of them if nothing is sharded.
 const sqlPlanDue = `
 SELECT` + scheduleColumns + `
 FROM schedules s
 WHERE s.plan_at <= $1 AND s.deleted_at IS NULL
 	AND (NOT s.paused OR s.paused_until <= $2)
+	AND CASE WHEN s.shard < $4 THEN false ELSE s.shard <= $5 END
 ORDER BY s.plan_at LIMIT $3
 FOR NO KEY UPDATE SKIP LOCKED`
 
 // sqlPlanLateOwners finds schedules with late rows that sqlPlanDue did not
 // give. Late rows are at the very beginning of schedule_runs_due. What is in
-// quarantine is left alone until its plan_at.
+// quarantine is left alone until its plan_at. The bucket is the schedule's: its
+// rows may be of another, from before an edit.
 const sqlPlanLateOwners = `
 SELECT` + scheduleColumns + `
 FROM schedules s
@@ -21,6 +27,7 @@ WHERE s.schedule_id IN (SELECT r.schedule_id FROM schedule_runs r WHERE ` + late
 	AND s.schedule_id <> ALL($3::text[])
 	AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= $2)
 	AND (s.plan_failures = 0 OR s.plan_at <= $2)
+	AND CASE WHEN s.shard < $5 THEN false ELSE s.shard <= $6 END
 ORDER BY s.schedule_id LIMIT $4
 FOR NO KEY UPDATE SKIP LOCKED`
 
@@ -33,21 +40,21 @@ SELECT` + runColumns + `
 FROM unnest($2::text[]) AS u(schedule_id) JOIN schedule_runs r ON r.schedule_id = u.schedule_id AND ` + late + `
 ORDER BY r.run_at, r.idempotency_key`
 
-// sqlInsertRuns: 16 arrays, no query per row. Of 1,000 rows a key that is there
+// sqlInsertRuns: 19 arrays, no query per row. Of 1,000 rows a key that is there
 // already is left as it is.
 const sqlInsertRuns = `
 INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, trigger,
 	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
-	attempt, retry_of, input, priority, trace_id, created_at, updated_at)
+	attempt, retry_of, input, priority, trace_id, created_at, updated_at, shard)
 SELECT key, schedule_id, revision, run_at, fire_at, 'PLANNED', trigger,
 	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
-	attempt, retry_of, input, priority, trace_id, coalesce(created_at, $1), $1
+	attempt, retry_of, input, priority, trace_id, coalesce(created_at, $1), $1, shard
 FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::timestamptz[], $6::timestamptz[], $7::text[],
 	$8::text[], $9::text[], $10::boolean[], $11::bigint[], $12::timestamptz[], $13::timestamptz[],
-	$14::integer[], $15::bytea[], $16::text[], $17::integer[], $18::text[], $19::timestamptz[])
+	$14::integer[], $15::bytea[], $16::text[], $17::integer[], $18::text[], $19::timestamptz[], $20::integer[])
 	AS u(key, schedule_id, revision, run_at, fire_at, trigger,
 	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
-	attempt, retry_of, input, priority, trace_id, created_at)
+	attempt, retry_of, input, priority, trace_id, created_at, shard)
 ON CONFLICT (idempotency_key) DO NOTHING`
 
 // sqlPlanSchedules moves the cursors. The rows are locked, and updated_at is the

@@ -48,6 +48,14 @@ const sqlRelease = `
 UPDATE execution_requests SET lease_until = NULL, sent = $3, updated_at = $4
 WHERE idempotency_key = $1 AND state = 'IN_PROGRESS' AND lease_until = $2`
 
+// sqlExtend: the lease says whose call it is, also one that has run out, as
+// long as nobody else was granted the key.
+const sqlExtend = `
+UPDATE execution_requests e SET lease_until = u.lease_until, updated_at = $1
+FROM unnest($2::bytea[], $3::timestamptz[], $4::timestamptz[]) AS u(key, held, lease_until)
+WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND e.lease_until = u.held
+RETURNING e.idempotency_key, u.held, e.lease_until`
+
 // sqlCloseKey closes a key that is new or whose call was given up unsent. The
 // hash of a request that was never made is all zero; any request is answered
 // from such a row.

@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/schema"
 )
 
@@ -141,18 +142,17 @@ func (s *Store) unlimited() *pgx.ConnConfig {
 	return config
 }
 
-// Ping says whether the database answers.
+// Ping says whether the database answers and takes writes.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.pool.Ping(ctx); err != nil {
+	var standby, readOnly bool
+	err := s.pool.QueryRow(ctx, sqlPing).Scan(&standby, &readOnly)
+	switch {
+	case err != nil:
 		return fmt.Errorf("ping Postgres: %w", err)
-	}
-	return nil
-}
-
-// Heartbeat notes that a worker process is alive, by the database's clock.
-func (s *Store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
-	if _, err := s.pool.Exec(ctx, sqlHeartbeat, workerID, startedAt); err != nil {
-		return fmt.Errorf("note worker %s: %w", workerID, err)
+	case standby:
+		return schedule.Explain(schedule.ErrUnavailable, "Postgres is a standby and takes no writes: name the primary in DATABASE_URL, e.g. with target_session_attrs=read-write")
+	case readOnly:
+		return schedule.Explain(schedule.ErrUnavailable, "Postgres takes no writes from this session: see default_transaction_read_only of the server, database and role")
 	}
 	return nil
 }

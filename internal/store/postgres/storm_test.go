@@ -222,5 +222,6 @@ func (s *storm) sweep(ctx context.Context) error {
 }
 
 func (s *storm) renew(ctx context.Context) error {
-	return s.store.Renew(ctx, s.term, time.Hour, s.now())
+	_, err := s.store.Renew(ctx, s.term, schedule.RenewRequest{TTL: time.Hour, Now: s.now()})
+	return err
 }

@@ -17,6 +17,7 @@ func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func
 	asked := false
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		c := claiming{t: t, req: req}
+		c.first, c.last = req.Term.Buckets()
 		err := c.claim(ctx, s, judge)
 		out, asked = c.out, len(c.out.Cancels) > 0
 		return err
@@ -36,13 +37,15 @@ type claiming struct {
 	req  schedule.ClaimRequest
 	out  schedule.ClaimResult
 	take []schedule.Run // to become LAUNCHING
+
+	first, last int // the term's buckets
 }
 
 func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
 	if err := fence(ctx, c.t, c.req.Term); err != nil {
 		return err
 	}
-	if _, err := c.readStanding(ctx, sqlClaimStranded); err != nil {
+	if _, err := c.readStanding(ctx, sqlClaimStranded, c.first, c.last); err != nil {
 		return fmt.Errorf("end late runs of deleted and paused schedules: %w", err)
 	}
 	turns, err := c.turns(ctx)
@@ -65,7 +68,7 @@ func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.Over
 		return nil
 	}
 	// Who was seen in time and left behind can no longer be missed.
-	if _, err := c.t.exec(ctx, sqlClaimStamp, c.req.Now.UnixMicro(), c.late()); err != nil {
+	if _, err := c.t.exec(ctx, sqlClaimStamp, c.req.Now.UnixMicro(), c.late(), c.first, c.last); err != nil {
 		return fmt.Errorf("stamp what is left: %w", err)
 	}
 	return nil
@@ -91,11 +94,11 @@ type turn struct {
 // turns are the first Limit rows in the order of claims.
 func (c *claiming) turns(ctx context.Context) ([]turn, error) {
 	now, limit := c.req.Now.UnixMicro(), max(c.req.Limit, 0)
-	due, err := c.readTurns(ctx, sqlClaimDue, now, c.late(), limit+1, c.soon())
+	due, err := c.readTurns(ctx, sqlClaimDue, now, c.late(), limit+1, c.soon(), c.first, c.last)
 	if err != nil {
 		return nil, fmt.Errorf("read what is due: %w", err)
 	}
-	ready, err := c.readTurns(ctx, sqlClaimReady, limit+1)
+	ready, err := c.readTurns(ctx, sqlClaimReady, limit+1, c.first, c.last)
 	if err != nil {
 		return nil, fmt.Errorf("read what waits: %w", err)
 	}

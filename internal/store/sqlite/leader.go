@@ -8,20 +8,23 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Takeover makes req.Holder the leader, one epoch on, if it holds the lock or
-// the row has expired at req.Now.
+// Takeover makes req.Holder the leader, one epoch on, if the row has expired at
+// req.Now, or if it holds the lock that the leader had.
 func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (schedule.Term, bool, error) {
 	var term schedule.Term
 	ok := false
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		term, ok = schedule.Term{}, false
+		if err := ofShards(ctx, t, req.Shards); err != nil {
+			return err
+		}
 		n, err := t.exec(ctx, sqlTakeover, req.Shard, req.Holder, req.Now.Add(req.TTL).UnixMicro(), req.LockHeld, req.Now.UnixMicro())
 		if err != nil || n == 0 {
 			return err
 		}
 		ok = true
-		term, _, err = readLeader(ctx, t, req.Shard)
-		return err
+		term = schedule.Term{Shard: req.Shard, Shards: req.Shards, Holder: req.Holder}
+		return t.query(ctx, sqlTerm, func(scan scan) error { return scan(&term.Epoch) }, req.Shard)
 	})
 	if err != nil {
 		return schedule.Term{}, false, fmt.Errorf("take over shard %d: %w", req.Shard, err)
@@ -30,18 +33,21 @@ func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (sch
 }
 
 // Renew extends the term; schedule.ErrFenced when it is over.
-func (s *Store) Renew(ctx context.Context, term schedule.Term, ttl time.Duration, now time.Time) error {
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		n, err := t.exec(ctx, sqlRenew, now.Add(ttl).UnixMicro(), term.Shard, term.Holder, term.Epoch, now.UnixMicro())
-		if err == nil && n == 0 {
+func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.RenewRequest) (askedToResign bool, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		n, err := t.exec(ctx, sqlRenew, req.Now.Add(req.TTL).UnixMicro(), req.LockHeld, term.Shard, term.Holder, term.Epoch, req.Now.UnixMicro())
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
 			return fenced(term)
 		}
-		return err
+		return t.query(ctx, sqlAsked, func(scan scan) error { return scan(&askedToResign) }, term.Shard)
 	})
 	if err != nil {
-		return fmt.Errorf("renew term: %w", err)
+		return false, fmt.Errorf("renew term: %w", err)
 	}
-	return nil
+	return askedToResign, nil
 }
 
 // Resign lets the term expire at once, if it still is the row's.
@@ -56,22 +62,57 @@ func (s *Store) Resign(ctx context.Context, term schedule.Term, now time.Time) e
 	return nil
 }
 
-// Leader is the row as it stands and when it expires.
-func (s *Store) Leader(ctx context.Context, shard int) (schedule.Term, time.Time, error) {
-	term, expires, err := readLeader(ctx, s.readers, shard)
+// AskToResign notes that the present term was asked to end, and wakes all
+// workers of this process.
+func (s *Store) AskToResign(ctx context.Context, shard int, now time.Time) (schedule.Leadership, error) {
+	var asked schedule.Leadership
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		n, err := t.exec(ctx, sqlAskToResign, shard, now.UnixMicro())
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return schedule.Explain(schedule.ErrNotFound, "nobody leads shard %d", shard)
+		}
+		rows, err := leaderships(ctx, t, now)
+		for _, l := range rows {
+			if l.Shard == shard {
+				asked = l
+			}
+		}
+		return err
+	})
 	if err != nil {
-		return schedule.Term{}, time.Time{}, fmt.Errorf("read leader of shard %d: %w", shard, err)
+		return schedule.Leadership{}, fmt.Errorf("ask the leader to resign: %w", err)
 	}
-	return term, expires, nil
+	s.wakes.call()
+	return asked, nil
 }
 
-func readLeader(ctx context.Context, q querier, shard int) (term schedule.Term, expires time.Time, err error) {
-	var at instant
-	err = q.query(ctx, sqlLeader, func(scan scan) error {
-		term.Shard = shard
-		return scan(&term.Holder, &term.Epoch, &at)
-	}, shard)
-	return term, at.Time, err
+// Leaders are all rows as they stand, by shard.
+func (s *Store) Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error) {
+	rows, err := leaderships(ctx, s.readers, now)
+	if err != nil {
+		return nil, fmt.Errorf("list leaders: %w", err)
+	}
+	return rows, nil
+}
+
+func leaderships(ctx context.Context, q querier, now time.Time) ([]schedule.Leadership, error) {
+	shards, err := recordedShards(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var rows []schedule.Leadership
+	err = q.query(ctx, sqlLeaders, func(scan scan) error {
+		l := schedule.Leadership{Term: schedule.Term{Shards: shards}}
+		var expires instant
+		err := scan(&l.Shard, &l.Holder, &l.Epoch, &expires, &l.Expired, &l.LockHeld, &l.AskedTo)
+		l.ExpiresAt = expires.Time
+		rows = append(rows, l)
+		return err
+	}, now.UnixMicro())
+	return rows, err
 }
 
 // fence refuses whoever is not the leader any more. The write lock is held, so

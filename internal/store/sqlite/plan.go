@@ -49,12 +49,13 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 // backlog.
 func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) ([]schedule.PlanCandidate, error) {
 	late := req.Now.Add(-req.Grace).UnixMicro()
-	rows, err := readSchedules(ctx, t, sqlPlanDue, req.Horizon.UnixMicro(), req.Now.UnixMicro(), req.Limit)
+	first, last := req.Term.Buckets()
+	rows, err := readSchedules(ctx, t, sqlPlanDue, req.Horizon.UnixMicro(), req.Now.UnixMicro(), req.Limit, first, last)
 	if err != nil {
 		return nil, fmt.Errorf("read schedules that are due: %w", err)
 	}
 	if len(rows) < req.Limit {
-		more, err := readSchedules(ctx, t, sqlPlanLate, req.Horizon.UnixMicro(), req.Now.UnixMicro(), late, req.Limit-len(rows))
+		more, err := readSchedules(ctx, t, sqlPlanLate, req.Horizon.UnixMicro(), req.Now.UnixMicro(), late, req.Limit-len(rows), first, last)
 		if err != nil {
 			return nil, fmt.Errorf("read schedules with late runs: %w", err)
 		}

@@ -17,7 +17,8 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 		if err := fence(ctx, t, req.Term); err != nil {
 			return err
 		}
-		runs, err := readRuns(ctx, t, sqlReclaimable, req.Term.Epoch, req.Now.UnixMicro(), max(req.Limit, 0))
+		first, last := req.Term.Buckets()
+		runs, err := readRuns(ctx, t, sqlReclaimable, req.Term.Epoch, req.Now.UnixMicro(), max(req.Limit, 0), first, last)
 		if err != nil {
 			return err
 		}
@@ -52,9 +53,10 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 }
 
 // NextFireAt is the earliest fire_at later than now of what does not wait.
-func (s *Store) NextFireAt(ctx context.Context, now time.Time) (time.Time, error) {
+func (s *Store) NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (time.Time, error) {
+	first, last := term.Buckets()
 	var at instant
-	err := s.readers.query(ctx, sqlNextFireAt, func(scan scan) error { return scan(&at) }, now.UnixMicro())
+	err := s.readers.query(ctx, sqlNextFireAt, func(scan scan) error { return scan(&at) }, now.UnixMicro(), first, last)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read next fire_at: %w", err)
 	}
@@ -62,8 +64,9 @@ func (s *Store) NextFireAt(ctx context.Context, now time.Time) (time.Time, error
 }
 
 // CancelsDue are runs in flight whose cancel was asked for, oldest first.
-func (s *Store) CancelsDue(ctx context.Context, limit int) ([]schedule.Run, error) {
-	runs, err := readRuns(ctx, s.readers, sqlCancelsDue, limitOf(limit))
+func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) ([]schedule.Run, error) {
+	first, last := term.Buckets()
+	runs, err := readRuns(ctx, s.readers, sqlCancelsDue, limitOf(limit), first, last)
 	if err != nil {
 		return nil, fmt.Errorf("read cancels: %w", err)
 	}
@@ -71,9 +74,11 @@ func (s *Store) CancelsDue(ctx context.Context, limit int) ([]schedule.Run, erro
 }
 
 // Gauges counts what is in flight, what waits, and what is due but unclaimed.
-func (s *Store) Gauges(ctx context.Context, now time.Time) (schedule.Gauges, error) {
+func (s *Store) Gauges(ctx context.Context, term schedule.Term, now time.Time) (schedule.Gauges, error) {
+	first, last := term.Buckets()
 	var g schedule.Gauges
-	err := s.readers.query(ctx, sqlGauges, func(scan scan) error { return scan(&g.InFlight, &g.Waiting, &g.Due) }, now.UnixMicro())
+	err := s.readers.query(ctx, sqlGauges, func(scan scan) error { return scan(&g.InFlight, &g.Waiting, &g.Due) },
+		now.UnixMicro(), first, last)
 	if err != nil {
 		return schedule.Gauges{}, fmt.Errorf("count runs: %w", err)
 	}

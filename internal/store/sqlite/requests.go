@@ -187,6 +187,38 @@ func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, 
 	return nil
 }
 
+// Extend gives the open calls of the leases that still hold new ones.
+func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		held = make([]time.Time, len(open))
+		type call struct {
+			key  schedule.Key
+			held int64
+		}
+		extended := make(map[call]time.Time, len(open))
+		for i, x := range open {
+			c := call{x.Key, x.Held.UnixMicro()}
+			if until, again := extended[c]; again {
+				held[i] = until
+				continue
+			}
+			until := now.Add(x.Lease).UTC().Truncate(time.Microsecond)
+			n, err := t.exec(ctx, sqlExtend, until.UnixMicro(), now.UnixMicro(), keyArg(x.Key), micros(x.Held))
+			if err != nil {
+				return fmt.Errorf("key %s: %w", x.Key, err)
+			}
+			if n == 1 {
+				held[i], extended[c] = until, until
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("extend leases: %w", err)
+	}
+	return held, nil
+}
+
 // CloseKey ends a key of which no call has begun, as DONE and cancelled.
 func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {

@@ -87,6 +87,7 @@ func runArgs(r *schedule.Run, now time.Time) []any {
 		word(r.Reason), string(r.Trigger), r.OverlapKey, string(r.OverlapPolicy), r.Exclusive, int64(r.MaxQueued),
 		micros(r.WaitingSince), micros(r.JudgedAt), int64(max(r.Attempt, 1)), keyArg(r.RetryOf), rawArg(r.Input),
 		int64(r.Priority), word(r.TraceID), either(r.CreatedAt, now).UnixMicro(), either(r.UpdatedAt, now).UnixMicro(),
+		schedule.Bucket(r.OverlapKey),
 	}
 }
 

@@ -10,10 +10,28 @@ import (
 
 // Settle moves runs forward, each where its status allows.
 func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+	moved, err = s.settleAll(ctx, now, settlements, func(ctx context.Context, t tx) error { return fence(ctx, t, term) })
+	if err != nil {
+		return nil, fmt.Errorf("settle runs: %w", err)
+	}
+	return moved, nil
+}
+
+// SettleLaunched is Settle for a launcher, which leads nothing: only the status
+// of each run says whether it moves.
+func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+	moved, err = s.settleAll(ctx, now, settlements, func(context.Context, tx) error { return nil })
+	if err != nil {
+		return nil, fmt.Errorf("settle launched runs: %w", err)
+	}
+	return moved, nil
+}
+
+func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []schedule.Settlement, allowed func(context.Context, tx) error) (moved []bool, err error) {
 	ended := false
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
 		moved, ended = make([]bool, len(settlements)), false
-		if err := fence(ctx, t, term); err != nil {
+		if err := allowed(ctx, t); err != nil {
 			return err
 		}
 		var launched []schedule.Key
@@ -29,13 +47,10 @@ func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, s
 		}
 		return noteLastRuns(ctx, t, launched)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("settle runs: %w", err)
-	}
-	if ended {
+	if err == nil && ended {
 		s.wakes.call()
 	}
-	return moved, nil
+	return moved, err
 }
 
 // settleStatements are the statuses that a settlement may lead to.
@@ -108,6 +123,7 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 		if err := fence(ctx, t, req.Term); err != nil {
 			return err
 		}
+		first, last := req.Term.Buckets()
 		for _, bound := range []struct {
 			statement string
 			past      []any
@@ -117,7 +133,7 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 			{sqlSweepUnavailable, []any{req.Now.Add(-req.RetryFor).UnixMicro()}, neverSent},
 			{sqlSweepTimedOut, []any{req.Now.UnixMicro()}, silent},
 		} {
-			runs, err := readRuns(ctx, t, bound.statement, append(bound.past, max(req.Limit-len(ended), 0))...)
+			runs, err := readRuns(ctx, t, bound.statement, append(bound.past, max(req.Limit-len(ended), 0), first, last)...)
 			if err != nil {
 				return err
 			}

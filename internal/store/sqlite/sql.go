@@ -28,16 +28,39 @@ const (
  ON CONFLICT (worker_id) DO UPDATE SET started_at = excluded.started_at, seen_at = excluded.seen_at`
 )
 
+// Workers.
+const (
+	sqlLeave   = `DELETE FROM workers WHERE worker_id = ?`
+	sqlWorkers = `SELECT worker_id, started_at, seen_at FROM workers WHERE seen_at > ? ORDER BY worker_id`
+)
+
 // Leaders. Fence comes first in every transaction that names a term.
 const (
 	sqlFence = `SELECT count(*) FROM leaders WHERE shard = ? AND holder = ? AND epoch = ?`
 
-	sqlTakeover = `INSERT INTO leaders (shard, holder, epoch, expires_at) VALUES (?1, ?2, 1, ?3)
- ON CONFLICT (shard) DO UPDATE SET holder = excluded.holder, epoch = leaders.epoch + 1, expires_at = excluded.expires_at
- WHERE ?4 OR leaders.expires_at <= ?5`
-	sqlRenew  = `UPDATE leaders SET expires_at = ? WHERE shard = ? AND holder = ? AND epoch = ? AND expires_at > ?`
-	sqlResign = `UPDATE leaders SET expires_at = min(expires_at, ?) WHERE shard = ? AND holder = ? AND epoch = ?`
-	sqlLeader = `SELECT holder, epoch, expires_at FROM leaders WHERE shard = ?`
+	// A leader that had the lock is gone when another has it; one that leads
+	// without it is not.
+	sqlTakeover = `INSERT INTO leaders (shard, holder, epoch, expires_at, lock_held)
+ SELECT ?1, ?2, 1 + COALESCE(max(epoch), 0), ?3, ?4 FROM leaders WHERE true
+ ON CONFLICT (shard) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch, expires_at = excluded.expires_at,
+  lock_held = excluded.lock_held
+ WHERE leaders.expires_at <= ?5 OR ?4 AND leaders.lock_held AND leaders.holder <> ?2`
+	sqlTerm  = `SELECT epoch FROM leaders WHERE shard = ?`
+	sqlRenew = `UPDATE leaders SET expires_at = ?, lock_held = ? WHERE shard = ? AND holder = ? AND epoch = ? AND expires_at > ?`
+	sqlAsked = `SELECT asked_epoch IS epoch FROM leaders WHERE shard = ?`
+
+	sqlResign      = `UPDATE leaders SET expires_at = min(expires_at, ?) WHERE shard = ? AND holder = ? AND epoch = ?`
+	sqlAskToResign = `UPDATE leaders SET asked_epoch = epoch WHERE shard = ? AND expires_at > ?`
+
+	// ?1 = now.
+	sqlLeaders = `SELECT shard, holder, epoch, expires_at, expires_at <= ?1, lock_held, asked_epoch IS epoch AND expires_at > ?1
+ FROM leaders ORDER BY shard`
+
+	sqlShards    = `SELECT value FROM settings WHERE name = 'shards'`
+	sqlSetShards = `INSERT INTO settings (name, value) VALUES ('shards', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
+	// A row is left for every shard that there was: what stands in it keeps the
+	// epochs growing.
+	sqlSetShardsEnd = `UPDATE leaders SET holder = '', epoch = 1 + (SELECT max(epoch) FROM leaders), expires_at = 0, lock_held = 0`
 )
 
 // Workflow versions.

@@ -14,10 +14,11 @@ const (
 
 	// By schedule_runs_due. What is only close (?1 = now) comes last.
 	sqlClaimDue = `SELECT ` + turnColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due
- WHERE ` + claimable + ` ORDER BY r.fire_at > ?1, ` + claimOrder + ` LIMIT ?3`
+ WHERE ` + claimable + ` AND r.shard BETWEEN ?5 AND ?6 ORDER BY r.fire_at > ?1, ` + claimOrder + ` LIMIT ?3`
 
 	// By schedule_runs_waiting, from key to key (a plain DISTINCT reads every row
-	// that waits), then the one that waits longest under each key that is free.
+	// that waits), then the one that waits longest under each key that is free. Of
+	// the keys of other shards, only that one is read.
 	sqlClaimReady = `WITH RECURSIVE waiting (overlap_key) AS (
   SELECT min(w.overlap_key) FROM schedule_runs w WHERE w.status = 'PLANNED' AND w.waiting_since IS NOT NULL
   UNION ALL
@@ -28,9 +29,9 @@ const (
   SELECT w.idempotency_key FROM schedule_runs w
    WHERE w.status = 'PLANNED' AND w.waiting_since IS NOT NULL AND w.overlap_key = waiting.overlap_key
    ORDER BY w.fire_at, w.run_at, w.idempotency_key LIMIT 1)
- WHERE NOT EXISTS (SELECT 1 FROM schedule_runs f
+ WHERE r.shard BETWEEN ?2 AND ?3 AND NOT EXISTS (SELECT 1 FROM schedule_runs f
   WHERE f.overlap_key = waiting.overlap_key AND ` + inFlight + `)
- ORDER BY ` + claimOrder + ` LIMIT ?`
+ ORDER BY ` + claimOrder + ` LIMIT ?1`
 
 	// Where a schedule is gone for good, its rows are too: nobody may fire them.
 	// ?1 = now.
@@ -44,6 +45,7 @@ const (
  WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?2
    AND r.trigger = 'schedule' AND r.judged_at IS NULL AND r.run_at < ?2
    AND (s.schedule_id IS NULL OR s.deleted_at IS NOT NULL OR s.paused AND (s.paused_until IS NULL OR s.paused_until > ?1))
+   AND r.shard BETWEEN ?3 AND ?4
  LIMIT 1000`
 
 	sqlClaimRuns = `SELECT ` + runColumns + standing + `
@@ -75,7 +77,7 @@ const (
 	sqlClaimStamp = `UPDATE schedule_runs SET judged_at = ?1 WHERE status = 'PLANNED' AND rowid IN (
   SELECT r.rowid FROM schedule_runs r INDEXED BY schedule_runs_due
    WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= ?1 AND r.judged_at IS NULL
-     AND NOT (r.trigger = 'schedule' AND r.fire_at < ?2 AND r.run_at < ?2)
+     AND NOT (r.trigger = 'schedule' AND r.fire_at < ?2 AND r.run_at < ?2) AND r.shard BETWEEN ?3 AND ?4
    ORDER BY r.fire_at LIMIT 5000)`
 
 	// answered runs have an outcome in the launcher's memory: the next delivery
@@ -84,16 +86,18 @@ const (
 
 	sqlReclaimable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
  WHERE r.status = 'LAUNCHING' AND (r.cancel_requested_at IS NULL OR ` + answered + `) AND (r.epoch <> ?1 OR r.claimed_until IS NULL OR r.claimed_until <= ?2)
+   AND r.shard BETWEEN ?4 AND ?5
  ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT ?3`
 	sqlReclaim = `UPDATE schedule_runs SET epoch = ?1, claimed_until = ?2, deliveries = deliveries + 1, updated_at = ?3
  WHERE idempotency_key = ?4 AND status = 'LAUNCHING'`
 
-	sqlNextFireAt = `SELECT min(fire_at) FROM schedule_runs INDEXED BY schedule_runs_due WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at > ?`
+	sqlNextFireAt = `SELECT min(fire_at) FROM schedule_runs INDEXED BY schedule_runs_due WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at > ?
+ AND shard BETWEEN ? AND ?`
 	sqlCancelsDue = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
- WHERE r.cancel_requested_at IS NOT NULL AND ` + inFlight + `
- ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?`
+ WHERE r.cancel_requested_at IS NOT NULL AND ` + inFlight + ` AND r.shard BETWEEN ?2 AND ?3
+ ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?1`
 	sqlGauges = `SELECT
- (SELECT count(*) FROM schedule_runs WHERE ` + inFlight + `),
- (SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NOT NULL),
- (SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= ?)`
+ (SELECT count(*) FROM schedule_runs WHERE ` + inFlight + ` AND shard BETWEEN ?2 AND ?3),
+ (SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NOT NULL AND shard BETWEEN ?2 AND ?3),
+ (SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= ?1 AND shard BETWEEN ?2 AND ?3)`
 )

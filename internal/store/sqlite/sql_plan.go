@@ -5,10 +5,12 @@ const (
 	// By schedules_plan_at, in its order: what is not due costs nothing.
 	sqlPlanDue = `SELECT ` + scheduleColumns + ` FROM schedules s
  WHERE s.plan_at <= ?1 AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?2)
+   AND s.shard BETWEEN ?4 AND ?5
  ORDER BY s.plan_at, s.schedule_id LIMIT ?3`
 
 	// Schedules that are not due to be planned, but have rows that nobody judged
-	// in time. One that is in quarantine waits for its own turn.
+	// in time. One that is in quarantine waits for its own turn. The bucket is the
+	// schedule's: its rows may be of another, from before an edit.
 	sqlPlanLate = `SELECT ` + scheduleColumns + ` FROM (
   SELECT r.schedule_id, min(r.run_at) AS oldest FROM schedule_runs r INDEXED BY schedule_runs_due
    WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?3
@@ -17,6 +19,7 @@ const (
  CROSS JOIN schedules s ON s.schedule_id = late.schedule_id
  WHERE (s.plan_at IS NULL OR s.plan_at > ?1) AND s.plan_failures = 0
    AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?2)
+   AND s.shard BETWEEN ?5 AND ?6
  ORDER BY late.oldest, s.schedule_id LIMIT ?4`
 
 	// By schedule_runs_due: the few rows of all schedules that are late. Later
@@ -31,7 +34,7 @@ const (
 	// no faster, as SQLite then spends the time in its JSON functions.
 	sqlInsertRun = `INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, reason, trigger,
  overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at, attempt, retry_of, input, priority, trace_id,
- created_at, updated_at) VALUES (?, ?, ?, ?, ?, 'PLANNED', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ created_at, updated_at, shard) VALUES (?, ?, ?, ?, ?, 'PLANNED', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
  ON CONFLICT (idempotency_key) DO NOTHING`
 
 	// The write lock makes the compare-and-set on revision and cursor: what the

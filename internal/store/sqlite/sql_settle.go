@@ -39,15 +39,17 @@ const (
 	sqlSweepCancelled = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
  WHERE r.cancel_requested_at <= ?1 AND ` + inFlight + `
    AND NOT (r.status = 'LAUNCHING' AND (r.timeout_at IS NULL OR r.timeout_at > ?2) AND ` + answered + `)
+   AND r.shard BETWEEN ?4 AND ?5
  ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?3`
 	// What was recorded as DONE has an outcome: the next delivery will learn it.
 	sqlSweepUnavailable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
- WHERE r.status = 'LAUNCHING' AND r.claimed_at <= ? AND NOT EXISTS (SELECT 1 FROM execution_requests q
+ WHERE r.status = 'LAUNCHING' AND r.claimed_at <= ?1 AND NOT EXISTS (SELECT 1 FROM execution_requests q
   WHERE q.idempotency_key = r.idempotency_key AND (q.sent OR q.state = 'DONE'))
- ORDER BY r.claimed_at, r.idempotency_key LIMIT ?`
+   AND r.shard BETWEEN ?3 AND ?4
+ ORDER BY r.claimed_at, r.idempotency_key LIMIT ?2`
 	sqlSweepTimedOut = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_timeout` + ofRevision + `
- WHERE r.timeout_at <= ? AND ` + inFlight + `
- ORDER BY r.timeout_at, r.idempotency_key LIMIT ?`
+ WHERE r.timeout_at <= ?1 AND ` + inFlight + ` AND r.shard BETWEEN ?3 AND ?4
+ ORDER BY r.timeout_at, r.idempotency_key LIMIT ?2`
 	sqlSweep = `UPDATE schedule_runs SET status = ?1, reason = ?2, claimed_until = NULL, completed_at = ?3, updated_at = ?3
  WHERE idempotency_key = ?4 AND ` + inFlight
 )

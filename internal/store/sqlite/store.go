@@ -12,11 +12,15 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	sqlitelib "modernc.org/sqlite/lib"
+
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/schema"
 )
 
@@ -106,12 +110,22 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	return s.writer.lend(ctx, func(db *sql.DB) error { return schema.Check(ctx, db, schema.SQLite) })
 }
 
-// Ping reads from the file.
+// Ping says whether the file can be read and written. A file that is busy can.
 func (s *Store) Ping(ctx context.Context) error {
 	var tables int64
 	err := s.readers.query(ctx, sqlPing, func(scan scan) error { return scan(&tables) })
 	if err != nil {
 		return fmt.Errorf("ping: %w", err)
 	}
-	return nil
+	err = s.writer.transact(ctx, func(context.Context, tx) error { return errNothingToWrite })
+	switch {
+	case errors.Is(err, errNothingToWrite), isBusy(err):
+		return nil
+	case hasCode(err, sqlitelib.SQLITE_READONLY):
+		return fmt.Errorf("%w: the database file takes no writes: see who owns it, and whether it was moved or its disk is read-only: %w", schedule.ErrUnavailable, err)
+	}
+	return fmt.Errorf("ping: %w", err)
 }
+
+// errNothingToWrite ends the transaction of a ping.
+var errNothingToWrite = errors.New("nothing to write")

@@ -118,7 +118,7 @@ func claimNothing(r *rig) {
 func nextFireAt(r *rig) {
 	r.lead()
 	next := func() time.Time {
-		at, err := r.NextFireAt(r.ctx, r.now)
+		at, err := r.NextFireAt(r.ctx, r.term, r.now)
 		r.ok(err, "next fire_at")
 		return at
 	}
@@ -138,7 +138,7 @@ func nextFireAt(r *rig) {
 func gauges(r *rig) {
 	r.lead()
 	count := func() schedule.Gauges {
-		g, err := r.Gauges(r.ctx, r.now)
+		g, err := r.Gauges(r.ctx, r.term, r.now)
 		r.ok(err, "count")
 		return g
 	}
@@ -160,7 +160,7 @@ func cancelsDue(r *rig) {
 		rows = append(rows, r.bring(r.slot(s, r.at(-time.Duration(i)*time.Second)), status))
 	}
 	due := func(limit int) []schedule.Key {
-		runs, err := r.CancelsDue(r.ctx, limit)
+		runs, err := r.CancelsDue(r.ctx, r.term, limit)
 		r.ok(err, "list cancels due")
 		return keysOf(runs)
 	}

@@ -136,11 +136,11 @@ func (h *history) retryOne() {
 }
 
 func (h *history) look() {
-	gauges, err := h.Gauges(h.ctx, h.now)
+	gauges, err := h.Gauges(h.ctx, h.term, h.now)
 	h.ok(err, "count")
-	next, err := h.NextFireAt(h.ctx, h.now)
+	next, err := h.NextFireAt(h.ctx, h.term, h.now)
 	h.ok(err, "next fire_at")
-	cancels, err := h.CancelsDue(h.ctx, 100)
+	cancels, err := h.CancelsDue(h.ctx, h.term, 100)
 	h.ok(err, "cancels due")
 	keys := keysOf(cancels)
 	h.say("look: %+v, next at %s, cancels [%s]", gauges, h.clock(next), h.nameAll(keys))

@@ -34,6 +34,8 @@ type rig struct {
 	user string
 	now  time.Time
 	term schedule.Term
+
+	terms int // how many this rig has led
 }
 
 var rigs atomic.Int64
@@ -83,7 +85,8 @@ func (r *rig) hold(so bool, format string, args ...any) {
 // lead makes this rig the leader of its shard, in a new epoch.
 func (r *rig) lead() {
 	r.Helper()
-	r.term = r.takeover("leader-" + r.name)
+	r.terms++
+	r.term = r.takeover(fmt.Sprintf("leader-%s-%d", r.name, r.terms))
 }
 
 // takeover gives the shard to holder, who holds the lock.

@@ -87,7 +87,7 @@ func livedRunSurvives(r *rig) {
 	want.ClaimedAt, want.LaunchedAt, want.StartedAt, want.TimeoutAt = r.now, launched, started, odd(31)
 	want.RunID, want.TraceID = "run-ü-1", "trace-2"
 	want.CancelRequestedAt, want.CancelReason, want.UpdatedAt = asked, schedule.ReasonReplaced, asked
-	due, err := r.CancelsDue(r.ctx, 10)
+	due, err := r.CancelsDue(r.ctx, r.term, 10)
 	r.ok(err, "list cancels due")
 	r.hold(len(due) == 1, "its cancel is due")
 	equal(r, "CancelsDue: runs", bodily(due[0]), bodily(stored(want)))

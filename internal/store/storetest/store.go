@@ -15,6 +15,7 @@ type Store interface {
 	worker.PlanStore
 	worker.FireStore
 	leader.LeaseStore
+	leader.Roster
 	launcher.Store
 	launcher.WorkflowStore
 	registrar.ScheduleStore

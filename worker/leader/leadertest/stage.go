@@ -139,12 +139,12 @@ func (l *lease) Takeover(ctx context.Context, req schedule.TakeoverRequest) (sch
 	return term, won, err
 }
 
-func (l *lease) Renew(ctx context.Context, term schedule.Term, ttl time.Duration, now time.Time) error {
+func (l *lease) Renew(ctx context.Context, term schedule.Term, req schedule.RenewRequest) (askedToResign bool, err error) {
 	l.mu.Lock()
 	f := l.renewing
 	l.mu.Unlock()
 	if f != nil {
-		return f(ctx)
+		return false, f(ctx)
 	}
-	return l.LeaseStore.Renew(ctx, term, ttl, now)
+	return l.LeaseStore.Renew(ctx, term, req)
 }

@@ -134,7 +134,7 @@ func failedRenewalEndsTerm(t *testing.T, s Setting) {
 	if again := stage.next(); again.candidate != second || again.term.Epoch <= leads.term.Epoch {
 		t.Errorf("epoch %d came after %d", again.term.Epoch, leads.term.Epoch)
 	}
-	if err := s.Lease.Renew(t.Context(), leads.term, TTL, s.Now()); !errors.Is(err, schedule.ErrFenced) {
+	if _, err := s.Lease.Renew(t.Context(), leads.term, schedule.RenewRequest{TTL: TTL, Now: s.Now()}); !errors.Is(err, schedule.ErrFenced) {
 		t.Errorf("the old term is renewed: %v, want ErrFenced", err)
 	}
 }
@@ -183,7 +183,7 @@ func hungHolderIsReplaced(t *testing.T, s Setting) {
 	if early := expires.Sub(leads.at); early > 200*time.Millisecond {
 		t.Errorf("replaced %s before its row had expired", early)
 	}
-	if err := s.Lease.Renew(t.Context(), term, TTL, s.Now()); !errors.Is(err, schedule.ErrFenced) {
+	if _, err := s.Lease.Renew(t.Context(), term, schedule.RenewRequest{TTL: TTL, Now: s.Now()}); !errors.Is(err, schedule.ErrFenced) {
 		t.Errorf("the hung holder wakes and renews: %v, want ErrFenced", err)
 	}
 	ok(t, hung.Release(t.Context()), "release")

@@ -1,0 +1,91 @@
+package postgres
+
+// Leaders. Expiry is judged and set by the database's clock.
+
+// sqlTakeoverCount keeps the number of shards as it is for one transaction;
+// sqlSetShardsCount is for the one that changes it. The first number is this
+// lock's own among the advisory locks of the database.
+const (
+	sqlTakeoverCount  = `SELECT pg_advisory_xact_lock_shared(1128353875, 0)`
+	sqlSetShardsCount = `SELECT pg_advisory_xact_lock(1128353875, 0)`
+)
+
+// sqlTakeoverPlace makes the row that the next statements lock and change.
+const sqlTakeoverPlace = `
+INSERT INTO leaders (shard, holder, epoch, expires_at, lock_held) VALUES ($1, '', 0, to_timestamp(0), false)
+ON CONFLICT (shard) DO NOTHING`
+
+const sqlTakeoverLock = `
+SELECT 1 FROM leaders WHERE shard = $1 FOR UPDATE`
+
+// sqlTakeoverEpoch lets one transaction at a time look for the greatest epoch
+// of all shards. It is taken last, so that nobody who has it waits for anything.
+const sqlTakeoverEpoch = `
+SELECT pg_advisory_xact_lock(1128353875, 1)`
+
+// sqlTakeover: a leader that had the lock is gone when another has it; one that
+// leads without it is not.
+const sqlTakeover = `
+UPDATE leaders SET holder = $2, epoch = 1 + (SELECT max(epoch) FROM leaders),
+	expires_at = clock_timestamp() + $3::interval, lock_held = $4
+WHERE shard = $1 AND (expires_at <= clock_timestamp() OR $4 AND lock_held AND holder <> $2)
+RETURNING epoch`
+
+// sqlTakeoverHeld spares a follower that only looks from taking any lock.
+const sqlTakeoverHeld = `
+SELECT EXISTS (SELECT FROM leaders WHERE shard = $1 AND expires_at > clock_timestamp())`
+
+const sqlRenew = `
+UPDATE leaders SET expires_at = clock_timestamp() + $4::interval, lock_held = $5
+WHERE shard = $1 AND holder = $2 AND epoch = $3 AND expires_at > clock_timestamp()
+RETURNING asked_epoch IS NOT DISTINCT FROM epoch`
+
+const sqlResign = `
+UPDATE leaders SET expires_at = clock_timestamp()
+WHERE shard = $1 AND holder = $2 AND epoch = $3 AND expires_at > clock_timestamp()`
+
+const leadershipColumns = `
+l.shard, l.holder, l.epoch, l.expires_at, l.expires_at <= clock_timestamp(), l.lock_held,
+l.asked_epoch IS NOT DISTINCT FROM l.epoch AND l.expires_at > clock_timestamp()`
+
+const sqlAskToResign = `
+UPDATE leaders l SET asked_epoch = l.epoch
+WHERE l.shard = $1 AND l.expires_at > clock_timestamp()
+RETURNING` + leadershipColumns
+
+const sqlLeaders = `
+SELECT` + leadershipColumns + `
+FROM leaders l ORDER BY l.shard`
+
+// Workers.
+
+const sqlHeartbeat = `
+INSERT INTO workers (worker_id, started_at, seen_at) VALUES ($1, $2, clock_timestamp())
+ON CONFLICT (worker_id) DO UPDATE SET seen_at = excluded.seen_at`
+
+const sqlLeave = `
+DELETE FROM workers WHERE worker_id = $1`
+
+const sqlWorkers = `
+SELECT worker_id, started_at, seen_at FROM workers
+WHERE seen_at > clock_timestamp() - $1::interval
+ORDER BY worker_id COLLATE "C"`
+
+// The number of shards. NULL: none is recorded.
+
+const sqlShards = `
+SELECT max(value)::integer FROM settings WHERE name = 'shards'`
+
+const sqlSetShards = `
+INSERT INTO settings (name, value) VALUES ('shards', $1::integer::text)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value`
+
+// sqlSetShardsLock waits for every batch that is under way in any term, in the
+// order of shards.
+const sqlSetShardsLock = `
+SELECT 1 FROM leaders ORDER BY shard FOR UPDATE`
+
+// sqlSetShardsEnd leaves a row for every shard that there was: what stands in it
+// keeps the epochs growing.
+const sqlSetShardsEnd = `
+UPDATE leaders SET holder = '', epoch = 1 + (SELECT max(epoch) FROM leaders), expires_at = to_timestamp(0), lock_held = false`

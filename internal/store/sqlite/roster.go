@@ -1,0 +1,107 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Leave takes a worker off the roster.
+func (s *Store) Leave(ctx context.Context, workerID string) error {
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		_, err := t.exec(ctx, sqlLeave, workerID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take worker %s off: %w", workerID, err)
+	}
+	return nil
+}
+
+// Workers are those that were seen within so long. Now is the store's own
+// clock, which noted them.
+func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) ([]schedule.WorkerSeen, error) {
+	var workers []schedule.WorkerSeen
+	err := s.readers.query(ctx, sqlWorkers, func(scan scan) error {
+		var w schedule.WorkerSeen
+		var started, seen instant
+		err := scan(&w.WorkerID, &started, &seen)
+		w.StartedAt, w.SeenAt = started.Time, seen.Time
+		workers = append(workers, w)
+		return err
+	}, s.Now().Add(-within).UnixMicro())
+	if err != nil {
+		return nil, fmt.Errorf("list workers: %w", err)
+	}
+	return workers, nil
+}
+
+// recordedShards is the number of shards; zero: none is recorded.
+func recordedShards(ctx context.Context, q querier) (n int, err error) {
+	var recorded text
+	err = q.query(ctx, sqlShards, func(scan scan) error { return scan(&recorded) })
+	if err != nil || recorded == "" {
+		return 0, err
+	}
+	n, err = strconv.Atoi(string(recorded))
+	if err != nil {
+		return 0, fmt.Errorf("read the number of shards: %w", err)
+	}
+	return n, nil
+}
+
+// ofShards refuses whoever was started with another number of shards than is
+// recorded.
+func ofShards(ctx context.Context, q querier, shards int) error {
+	recorded, err := recordedShards(ctx, q)
+	if err != nil {
+		return fmt.Errorf("read the number of shards: %w", err)
+	}
+	if here := max(shards, 1); recorded != 0 && here != recorded {
+		return schedule.Explain(schedule.ErrShardCount,
+			"SHARDS is %d here and %d in the database: start this worker with SHARDS=%d, or change it for all with `carillon shards set %d`",
+			here, recorded, recorded, here)
+	}
+	return nil
+}
+
+// RecordShards records n unless a number of shards is recorded. Who leads
+// without one leads all that there is: if n is more than one, that ends.
+func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		var err error
+		if recorded, err = recordedShards(ctx, t); err != nil || recorded != 0 {
+			return err
+		}
+		recorded = n
+		return writeShards(ctx, t, n, n > 1)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("record %d shards: %w", n, err)
+	}
+	return recorded, nil
+}
+
+// SetShards records n and ends every term.
+func (s *Store) SetShards(ctx context.Context, n int, _ time.Time) error {
+	err := s.write(ctx, func(ctx context.Context, t tx) error { return writeShards(ctx, t, n, true) })
+	if err != nil {
+		return fmt.Errorf("set %d shards: %w", n, err)
+	}
+	s.wakes.call()
+	return nil
+}
+
+func writeShards(ctx context.Context, t tx, n int, endTerms bool) error {
+	if n < 1 || n > schedule.MaxShards {
+		return schedule.Invalid("shards", n, fmt.Sprintf("is not from 1 to %d", schedule.MaxShards), "choose a number in that range")
+	}
+	if _, err := t.exec(ctx, sqlSetShards, strconv.Itoa(n)); err != nil || !endTerms {
+		return err
+	}
+	_, err := t.exec(ctx, sqlSetShardsEnd)
+	return err
+}
