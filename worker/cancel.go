@@ -103,15 +103,15 @@ func (t *term) sendCancels(ctx context.Context) {
 			continue // the next pass, at the latest the next tick
 		}
 		t.cancels.sending(runs[i].Key, now)
-		go func() {
+		t.calling(func() {
 			defer func() { t.freeCancels <- struct{}{} }()
 			t.sendCancel(&runs[i])
-		}()
+		})
 	}
 }
 
 func (t *term) sendCancel(run *schedule.Run) {
-	confirmed, err := t.Launcher.Cancel(t.trusted, schedule.CancelRequest{
+	confirmed, err := t.Launcher.Cancel(t.calls, schedule.CancelRequest{
 		Key: run.Key, ScheduleID: run.ScheduleID, WorkflowID: run.WorkflowID, RunID: run.RunID, Reason: run.CancelReason,
 	})
 	if errors.Is(err, schedule.ErrUnsupported) {

@@ -17,8 +17,8 @@ type Config struct {
 	RetryFor     time.Duration // LAUNCH_RETRY_FOR_MS
 	CancelWait   time.Duration // CANCEL_WAIT_MS
 	Retention    time.Duration // RETENTION_DAYS
-	MaxLaunches  int           // MAX_LAUNCHES: calls of the launcher open at once
-	DrainTimeout time.Duration // how long a stop waits for open calls
+	MaxLaunches  int           // MAX_LAUNCHES: calls of the launcher open at once, of all terms; one owner has nine tenths of them at most
+	DrainTimeout time.Duration // how long the end of the process waits for open calls
 }
 
 func (c Config) withDefaults() Config {
@@ -39,7 +39,7 @@ func (c Config) withDefaults() Config {
 		c.MaxCatchup = 100
 	}
 	if c.MaxLaunches == 0 {
-		c.MaxLaunches = 1000
+		c.MaxLaunches = 2000
 	}
 	return c
 }

@@ -75,21 +75,14 @@ func untilTime(now, at time.Time) time.Duration {
 // claim claims and launches until nothing more is due or no launch is free.
 func (t *term) claim(ctx context.Context) {
 	for ctx.Err() == nil {
-		n := t.reserve(maxBatch)
-		if n == 0 {
-			t.claimNone(ctx)
-			if t.starved.Store(true); len(t.free) == 0 {
-				return
-			}
-			continue // one came back in between
-		}
-		result, names, err := t.claimOnce(n)
+		r := t.launches.reserve(maxBatch)
+		result, names, err := t.claimOnce(r)
 		if err != nil {
-			t.release(n)
+			r.open(nil)
 			t.failed(ctx, "claim", err)
 			return
 		}
-		t.release(n - len(result.Launches))
+		r.open(result.Launches)
 		for i := range result.Skipped {
 			t.skipped(&result.Skipped[i], names)
 		}
@@ -97,19 +90,22 @@ func (t *term) claim(ctx context.Context) {
 			t.cancels.note(&result.Cancels[i], t.now())
 		}
 		t.launchAll(result.Launches)
-		if moved := len(result.Launches) + len(result.Skipped) + result.Waiting; !result.More || moved == 0 {
+		moved := len(result.Launches) + len(result.Skipped) + result.Waiting
+		if !result.More || moved == 0 && !r.wanting() {
 			return
 		}
 	}
 }
 
 // claimOnce is one claim transaction; names are the slots that were judged.
-func (t *term) claimOnce(limit int) (result schedule.ClaimResult, names map[schedule.Key]slotName, err error) {
+// With nothing reserved it only lets the store stamp what is due as seen in
+// time: it can then no longer be missed.
+func (t *term) claimOnce(r *reservation) (result schedule.ClaimResult, names map[schedule.Key]slotName, err error) {
 	began := time.Now()
 	ctx, cancel := t.storeContext()
 	defer cancel()
 	names = make(map[schedule.Key]slotName)
-	result, err = t.Fires.Claim(ctx, t.claimRequest(limit), func(g schedule.OverlapGroup) []schedule.Verdict {
+	result, err = t.Fires.Claim(ctx, t.claimRequest(r), func(g schedule.OverlapGroup) []schedule.Verdict {
 		remember(names, g.Waiting)
 		remember(names, g.Due)
 		return plan.JudgeOverlap(g)
@@ -130,17 +126,9 @@ func remember(names map[schedule.Key]slotName, runs []schedule.Run) {
 	}
 }
 
-// claimNone lets the store stamp what is due as seen in time, though no launch
-// is free: it can then no longer be missed.
-func (t *term) claimNone(ctx context.Context) {
-	if _, _, err := t.claimOnce(0); err != nil {
-		t.failed(ctx, "claim", err)
-	}
-}
-
-func (t *term) claimRequest(limit int) schedule.ClaimRequest {
+func (t *term) claimRequest(r *reservation) schedule.ClaimRequest {
 	return schedule.ClaimRequest{
-		Term: t.Term, Now: t.now(), Limit: limit, Ahead: armAhead,
+		Term: t.Term, Now: t.now(), Limit: r.n, Room: r.room, Ahead: armAhead,
 		Grace: t.cfg.Grace, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,
 	}
 }
@@ -148,41 +136,19 @@ func (t *term) claimRequest(limit int) schedule.ClaimRequest {
 // reclaim sends again what nobody has an answer for: runs of an older term at
 // once, our own once their lease or backoff is over.
 func (t *term) reclaim(ctx context.Context) {
-	n := t.reserve(maxBatch)
-	if n == 0 {
+	r := t.launches.reserve(maxBatch)
+	if r.n == 0 {
 		return
 	}
 	storeCtx, cancel := t.storeContext()
-	launches, err := t.Fires.Reclaim(storeCtx, t.claimRequest(n))
+	launches, err := t.Fires.Reclaim(storeCtx, t.claimRequest(r))
 	cancel()
+	r.open(launches)
 	if err != nil {
-		t.release(n)
 		t.failed(ctx, "reclaim", err)
 		return
 	}
-	t.release(n - len(launches))
 	t.launchAll(launches)
-}
-
-// reserve takes up to limit free launches.
-func (t *term) reserve(limit int) int {
-	for n := range limit {
-		select {
-		case <-t.free:
-		default:
-			return n
-		}
-	}
-	return limit
-}
-
-func (t *term) release(n int) {
-	for range n {
-		t.free <- struct{}{}
-	}
-	if n > 0 && t.starved.CompareAndSwap(true, false) {
-		t.Wake() // something due was left behind for want of this
-	}
 }
 
 // skipped logs and counts a run that ended before it was launched. names may

@@ -10,14 +10,18 @@ import (
 )
 
 // launchAll hands claimed runs to the launcher, each in a goroutine that holds
-// one reserved launch; drain waits for them by taking every token back. A
-// hanging executor can use up the launches, but never stops a tick.
+// one of the process' launches. A hanging executor can use up its owner's
+// share of them, but never stops a tick.
 func (t *term) launchAll(launches []schedule.Launch) {
 	for i := range launches {
-		go func() {
-			defer t.release(1)
+		t.calling(func() {
+			defer func() {
+				if t.launches.giveBack(owner(&launches[i])) {
+					t.Wake() // something due was left behind for want of this
+				}
+			}()
 			t.launch(&launches[i])
-		}()
+		})
 	}
 }
 
@@ -31,7 +35,7 @@ func (t *term) launch(l *schedule.Launch) {
 	}
 	req := l.StartRequest()
 	req.SendUntil = l.Run.ClaimedAt.Add(t.cfg.RetryFor)
-	reply, err := t.Launcher.Start(t.trusted, req)
+	reply, err := t.Launcher.Start(t.calls, req)
 	if err != nil {
 		t.unknown(l, err)
 		return
@@ -47,17 +51,26 @@ func (t *term) launch(l *schedule.Launch) {
 	t.settle(l, schedule.SettlementOf(l, reply, cancelled, t.now()))
 }
 
-// unknown leaves the run LAUNCHING: the same key is sent again after a backoff
-// that doubles from one second to thirty.
+// backoff is how long a key rests whose outcome is unknown: it doubles from one
+// second to thirty, but for a key that was not even tried, because another
+// call of it is open or a check holds it back.
+func backoff(deliveries int32, cause error) time.Duration {
+	if errors.Is(cause, schedule.ErrNotTried) {
+		return time.Second
+	}
+	return min(30*time.Second, time.Second<<min(max(deliveries-1, 0), 5))
+}
+
+// unknown leaves the run LAUNCHING: the same key is sent again after a backoff.
 func (t *term) unknown(l *schedule.Launch, cause error) {
-	if t.trusted.Err() != nil {
+	if t.trusted.Err() != nil || t.handedOver.Load() {
 		return // the next leader sends it again
 	}
-	backoff := min(30*time.Second, time.Second<<min(max(l.Run.Deliveries-1, 0), 5))
+	again := backoff(l.Run.Deliveries, cause)
 	t.log.Warn("launch outcome unknown", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(),
-		"deliveries", l.Run.Deliveries, "again_in", backoff, "err", cause)
+		"deliveries", l.Run.Deliveries, "again_in", again, "err", cause)
 	t.settle(l, schedule.Settlement{
-		Key: l.Run.Key, To: schedule.StatusLaunching, ClaimedUntil: t.now().Add(backoff),
+		Key: l.Run.Key, To: schedule.StatusLaunching, ClaimedUntil: t.now().Add(again),
 		ErrorCode:    "outcome_unknown", // why it is still LAUNCHING, for whoever asks
 		ErrorMessage: schedule.Storable(cause.Error(), schedule.MaxErrorMessage),
 	})
@@ -67,7 +80,7 @@ func (t *term) unknown(l *schedule.Launch, cause error) {
 func (t *term) settle(l *schedule.Launch, s schedule.Settlement) {
 	moved, err := t.settles.Do(t.trusted, s)
 	if err != nil {
-		if t.trusted.Err() == nil {
+		if t.trusted.Err() == nil && !errors.Is(err, schedule.ErrFenced) {
 			t.log.Error("run not settled, its lease will send it again", "key", s.Key.String(), "to", string(s.To), "err", err)
 		}
 		return
@@ -79,19 +92,28 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) {
 	t.log.Info("run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
 		"status", string(s.To), "reason", string(s.Reason), "run_id", s.RunID)
 	if s.To.Terminal() && l.Run.Exclusive {
-		t.Wake() // its overlap key is free
+		t.wakeUp() // its overlap key is free
 	}
 }
 
-// settleAll writes a batch of settlements in one fenced transaction.
+// settleAll writes a batch of settlements in one fenced transaction; or, once
+// the term was given back, without one. A term that was lost writes nothing:
+// its leader may have been away for long.
 func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	moved, err := t.settleInTerm(ctx, settlements)
+	if errors.Is(err, schedule.ErrFenced) && t.handedOver.Load() {
+		moved, err = t.Fires.SettleLaunched(ctx, t.now(), settlements)
+	}
+	t.Metrics.step("settle", began, err)
+	return moved, err
+}
+
+func (t *term) settleInTerm(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
 	if t.trusted.Err() != nil {
 		return nil, errors.Join(schedule.ErrFenced, context.Cause(t.trusted))
 	}
-	moved, err := t.Fires.Settle(ctx, t.Term, t.now(), settlements)
-	t.Metrics.step("settle", began, err)
-	return moved, err
+	return t.Fires.Settle(ctx, t.Term, t.now(), settlements)
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,7 +13,7 @@ import (
 // Metrics are the worker's figures. None has a label per schedule; the label
 // values of reason are schedule.Reason's.
 type Metrics struct {
-	due            prometheus.Gauge
+	due            *prometheus.GaugeVec
 	emitted        *prometheus.CounterVec
 	skippedOverlap prometheus.Counter
 	skipped        *prometheus.CounterVec
@@ -27,12 +28,12 @@ type Metrics struct {
 	steps          *prometheus.HistogramVec
 	stepErrors     *prometheus.CounterVec
 	planFailures   prometheus.Counter
-	leader         prometheus.Gauge
-	epoch          prometheus.Gauge
+	leader         *prometheus.GaugeVec
+	epoch          *prometheus.GaugeVec
 	takeovers      prometheus.Counter
-	inFlight       prometheus.Gauge
-	waiting        prometheus.Gauge
-	overdue        prometheus.Gauge
+	inFlight       *prometheus.GaugeVec
+	waiting        *prometheus.GaugeVec
+	overdue        *prometheus.GaugeVec
 }
 
 // NewMetrics registers the figures with r; nil registers them nowhere.
@@ -44,8 +45,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	counters := func(name, help, label string) *prometheus.CounterVec {
 		return p.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
-	gauge := func(name, help string) prometheus.Gauge {
-		return p.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	gauge := func(name, help string) *prometheus.GaugeVec { // the terms of one process stand side by side
+		return p.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"shard"})
 	}
 	seconds := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	m := &Metrics{
@@ -64,8 +65,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		steps:          p.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_worker_step_seconds", Help: "How long a pass of plan, claim, settle or sweep took.", Buckets: seconds}, []string{"step"}),
 		stepErrors:     counters("carillon_worker_step_errors_total", "Passes that failed, by step.", "step"),
 		planFailures:   counter("carillon_plan_failures_total", "Schedules that could not be planned."),
-		leader:         gauge("carillon_leader", "1 while this process leads."),
-		epoch:          gauge("carillon_leader_epoch", "The epoch of this process' last term."),
+		leader:         gauge("carillon_leader", "1 while this process leads the shard."),
+		epoch:          gauge("carillon_leader_epoch", "The epoch of this process' last term of the shard."),
 		takeovers:      counter("carillon_leader_takeovers_total", "Terms that this process won."),
 		inFlight:       gauge("carillon_runs_in_flight", "Runs LAUNCHING, ENQUEUED or STARTED."),
 		waiting:        gauge("carillon_runs_waiting", "Slots that wait for their overlap key."),
@@ -93,15 +94,31 @@ func (m *Metrics) showZeros() {
 	}
 }
 
+// showShards makes it visible what this process does not lead yet.
+func (m *Metrics) showShards(n int) {
+	for shard := range n {
+		m.leader.WithLabelValues(strconv.Itoa(shard))
+	}
+}
+
 // LeadershipChanged is for leader.Options.OnChange.
 func (m *Metrics) LeadershipChanged(term schedule.Term, leading bool) {
+	shard := strconv.Itoa(term.Shard)
 	if !leading {
-		m.leader.Set(0)
+		m.leader.WithLabelValues(shard).Set(0)
+		// From now on another process says these.
+		for _, gauge := range []*prometheus.GaugeVec{m.due, m.inFlight, m.waiting, m.overdue} {
+			gauge.DeleteLabelValues(shard)
+		}
 		return
 	}
-	m.leader.Set(1)
-	m.epoch.Set(float64(term.Epoch))
+	m.leader.WithLabelValues(shard).Set(1)
+	m.epoch.WithLabelValues(shard).Set(float64(term.Epoch))
 	m.takeovers.Inc()
+}
+
+func (m *Metrics) looked(term schedule.Term, schedules int) {
+	m.due.WithLabelValues(strconv.Itoa(term.Shard)).Set(float64(schedules))
 }
 
 func (m *Metrics) step(name string, began time.Time, err error) {
@@ -137,8 +154,9 @@ func (m *Metrics) launched(run *schedule.Run, at time.Time) {
 	m.lateness.Observe(at.Sub(run.FireAt).Seconds())
 }
 
-func (m *Metrics) gauges(g schedule.Gauges) {
-	m.inFlight.Set(float64(g.InFlight))
-	m.waiting.Set(float64(g.Waiting))
-	m.overdue.Set(float64(g.Due))
+func (m *Metrics) gauges(term schedule.Term, g schedule.Gauges) {
+	shard := strconv.Itoa(term.Shard)
+	m.inFlight.WithLabelValues(shard).Set(float64(g.InFlight))
+	m.waiting.WithLabelValues(shard).Set(float64(g.Waiting))
+	m.overdue.WithLabelValues(shard).Set(float64(g.Due))
 }

@@ -96,7 +96,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	})
 	elector := leader.New(leader.Options{Lease: store, Lock: solo.New(r.path + ".lock"), Now: store.Now, Logger: quiet})
 	w := worker.New(worker.Options{
-		ID: elector.Holder(), Plans: store, Fires: store, Launcher: launch, Elector: elector, Waker: store,
+		ID: elector.Holder(), Plans: store, Fires: store, Launcher: launch, Electors: []worker.Elector{elector}, Waker: store,
 		Now: store.Now, Logger: r.log, Config: r.config,
 	})
 	ctx, cancel := context.WithCancel(r.Context())

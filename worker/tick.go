@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -27,10 +28,12 @@ const (
 )
 
 // planLoop ticks: plans what falls due inside the lookahead, sweeps what is
-// past its bound, prunes what is older than retention.
+// past its bound, prunes what is older than retention. The term has planned
+// already when it begins.
 func (t *term) planLoop(ctx context.Context) {
 	ticker := time.NewTicker(t.cfg.Tick)
 	defer ticker.Stop()
+	t.tidy(ctx)
 	var nextPrune time.Time // the first tick: a worker may never get old
 	for {
 		select {
@@ -38,19 +41,19 @@ func (t *term) planLoop(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		t.tick(ctx)
-		if now := time.Now(); !now.Before(nextPrune) && t.prune(ctx) {
+		t.plan(ctx)
+		t.tidy(ctx)
+		if now := time.Now(); t.Shard == 0 && !now.Before(nextPrune) && t.prune(ctx) {
 			nextPrune = now.Add(pruneEvery)
 		}
 	}
 }
 
-// tick is one pass of everything that does not wait for an exact instant.
-func (t *term) tick(ctx context.Context) {
-	t.plan(ctx)
+// tidy is what a tick does beside planning.
+func (t *term) tidy(ctx context.Context) {
 	t.sweep(ctx)
 	t.gauge()
-	t.Wake() // whatever a lost wake-up left behind
+	t.wakeUp() // whatever a lost wake-up left behind
 }
 
 // plan plans batch after batch until nothing more is due.
@@ -70,7 +73,7 @@ func (t *term) plan(ctx context.Context) {
 			break
 		}
 	}
-	t.Metrics.due.Set(float64(due))
+	t.Metrics.looked(t.Term, due)
 }
 
 // planPass is one plan transaction: what was decided in it, and what it did.
@@ -144,7 +147,7 @@ func (t *term) planned(pass planPass) {
 		t.skipped(&pass.result.Skipped[i], pass.late)
 	}
 	if pass.result.Inserted > 0 {
-		t.Wake() // the next instant may have come nearer
+		t.wakeUp() // the next instant may have come nearer
 	}
 }
 
@@ -177,8 +180,8 @@ func (t *term) sweep(ctx context.Context) {
 func (t *term) gauge() {
 	ctx, cancel := t.storeContext()
 	defer cancel()
-	if g, err := t.Fires.Gauges(ctx, t.Term, t.now()); err == nil {
-		t.Metrics.gauges(g)
+	if g, err := t.Plans.Gauges(ctx, t.Term, t.now()); err == nil {
+		t.Metrics.gauges(t.Term, g)
 	}
 }
 
@@ -208,8 +211,8 @@ func (t *term) prune(ctx context.Context) (done bool) {
 // failed reports a pass that failed. The next tick tries again; if the reason
 // is a lost term, the elector ends this one.
 func (t *term) failed(ctx context.Context, step string, err error) {
-	if ctx.Err() != nil || t.trusted.Err() != nil {
-		return
+	if ctx.Err() != nil || t.trusted.Err() != nil || errors.Is(err, schedule.ErrFenced) {
+		return // the elector says it
 	}
 	t.log.Warn("pass failed", "step", step, "err", err)
 }

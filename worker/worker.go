@@ -3,20 +3,21 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/carillon/carillon/internal/batch"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
 // Elector wins terms for the worker; *leader.Elector is one.
 type Elector interface {
 	// Run calls lead for every term that is won, until ctx ends. lead's ctx ends
-	// when it should drain, trusted when nothing may be written any more.
+	// when it should stop planning and claiming, trusted when nothing may be
+	// written any more.
 	Run(ctx context.Context, lead func(ctx, trusted context.Context, term schedule.Term) error) error
 }
 
@@ -26,13 +27,20 @@ type Waker interface {
 	Listen(ctx context.Context, wake func()) error
 }
 
+// Balancer keeps this process' share of the shards fair: it asks electors of
+// this process to resign. It runs beside them.
+type Balancer interface {
+	Run(ctx context.Context) error
+}
+
 // Options are a Worker's parts.
 type Options struct {
-	ID       string // random per process start
+	ID       string // random per process start; the Holder of its terms
 	Plans    PlanStore
 	Fires    FireStore
 	Launcher Launcher
-	Elector  Elector
+	Electors []Elector        // one for each shard, in their order
+	Balancer Balancer         // optional: one shard needs none
 	Waker    Waker            // optional: ticks and timers do without
 	Now      func() time.Time // default time.Now
 	Logger   *slog.Logger     // default slog.Default
@@ -40,18 +48,31 @@ type Options struct {
 	Config   Config
 }
 
-// Worker plans due slots and fires them while it leads.
+// Worker plans due slots and fires them, for each shard that it leads. What
+// its terms launch is the process' own: it goes on when a term has ended.
 type Worker struct {
 	Options
-	cfg  Config
-	log  *slog.Logger
-	wake chan struct{} // holds at most one wake-up
+	cfg Config
+	log *slog.Logger
 
+	launches *pool
+	// Cancels have places of their own: calls that hang and hold every launch
+	// are just what they may be for.
+	freeCancels chan struct{}
+	calls       context.Context // of the launcher; ends when the process must
+	open        sync.WaitGroup  // calls of the launcher
+
+	mu        sync.Mutex
+	terms     map[*term]struct{}
 	startedAt time.Time
+	beatAt    time.Time // when the last heartbeat was written; by this machine's clock
 }
 
 // storeTimeout bounds one call of the store.
 const storeTimeout = 10 * time.Second
+
+// leaveTimeout bounds the farewell of a process.
+const leaveTimeout = time.Second
 
 // New makes a Worker of its parts.
 func New(o Options) *Worker {
@@ -64,25 +85,83 @@ func New(o Options) *Worker {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	return &Worker{
+	w := &Worker{
 		Options: o, cfg: o.Config.withDefaults(), log: o.Logger.With("component", "worker"),
-		wake: make(chan struct{}, 1), startedAt: o.Now(),
+		freeCancels: make(chan struct{}, cancelBatch), terms: make(map[*term]struct{}), startedAt: o.Now(),
 	}
+	w.launches = newPool(w.cfg.MaxLaunches)
+	for range cancelBatch {
+		w.freeCancels <- struct{}{}
+	}
+	w.Metrics.showShards(len(o.Electors))
+	return w
 }
 
-// Run works until ctx ends: then it stops planning and claiming, waits for
-// open launches and gives the leadership back.
+// Run works until ctx ends: then it stops planning and claiming and gives the
+// leadership back at once, waits for the calls that are open, and ends.
 func (w *Worker) Run(ctx context.Context) error {
+	var endCalls context.CancelFunc
+	w.calls, endCalls = context.WithCancel(context.WithoutCancel(ctx))
+	defer endCalls()
 	g, ctx := errgroup.WithContext(ctx)
 	if w.Waker != nil {
 		g.Go(func() error { return w.Waker.Listen(ctx, w.Wake) })
 	}
-	g.Go(func() error { w.beat(ctx); return nil })
-	g.Go(func() error { return w.Elector.Run(ctx, w.lead) })
-	if err := g.Wait(); !errors.Is(err, context.Canceled) {
-		return err
+	if w.Balancer != nil {
+		g.Go(func() error { return w.Balancer.Run(ctx) })
 	}
-	return nil
+	g.Go(func() error { w.beat(ctx); return nil })
+	for _, elector := range w.Electors {
+		g.Go(func() error { return elector.Run(ctx, w.lead) })
+	}
+	err := g.Wait()
+	w.leave(ctx)
+	w.drain()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// leave tells the others at once that this process is gone, so that its shards
+// are shared out anew.
+func (w *Worker) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	l, ok := w.Plans.(interface{ Leave(context.Context, string) error })
+	if !ok {
+		return
+	}
+	if err := l.Leave(ctx, w.ID); err != nil {
+		w.log.Warn("not signed off, the others will miss this process in a moment", "err", err)
+	}
+}
+
+// drain waits for open calls, a bounded time. What is still open then is sent
+// again by the next leader under the same key.
+func (w *Worker) drain() {
+	if !within(&w.open, w.cfg.DrainTimeout) {
+		w.log.Warn("calls of the launcher still open at the end of the process", "after", w.cfg.DrainTimeout)
+	}
+}
+
+// within waits for wg, at most d. What it leaves behind waits as long as the
+// calls do, which have bounds of their own.
+func within(wg *sync.WaitGroup, d time.Duration) bool {
+	timeout := time.NewTimer(d)
+	defer timeout.Stop()
+	select {
+	case <-ended(wg):
+		return true
+	case <-timeout.C:
+		return false
+	}
+}
+
+func ended(wg *sync.WaitGroup) <-chan struct{} {
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	return done
 }
 
 // beat says each tick that this process is alive, leading or not.
@@ -91,10 +170,15 @@ func (w *Worker) beat(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		storeCtx, cancel := context.WithTimeout(ctx, storeTimeout)
-		if err := w.Plans.Heartbeat(storeCtx, w.ID, w.startedAt); err != nil && ctx.Err() == nil {
+		err := w.Plans.Heartbeat(storeCtx, w.ID, w.startedAt)
+		cancel()
+		if err == nil {
+			w.mu.Lock()
+			w.beatAt = time.Now()
+			w.mu.Unlock()
+		} else if ctx.Err() == nil {
 			w.log.Warn("heartbeat not written", "err", err)
 		}
-		cancel()
 		select {
 		case <-ctx.Done():
 			return
@@ -103,78 +187,33 @@ func (w *Worker) beat(ctx context.Context) {
 	}
 }
 
-// Wake makes the firing loop look at once. It never blocks.
+// silence is for how long a process may not have been heard of and still be
+// counted among the living.
+const silence = 5 * time.Second
+
+// Beating says why the others do not count this process among the living; nil:
+// they do.
+func (w *Worker) Beating(context.Context) error {
+	w.mu.Lock()
+	at := w.beatAt
+	w.mu.Unlock()
+	switch since := time.Since(at); {
+	case at.IsZero():
+		return errors.New("no heartbeat was written yet")
+	case since > max(silence, 3*w.cfg.Tick):
+		return fmt.Errorf("no heartbeat was written for %s", since.Round(time.Second))
+	}
+	return nil
+}
+
+// Wake makes the firing loops look at once. It never blocks.
 func (w *Worker) Wake() {
-	select {
-	case w.wake <- struct{}{}:
-	default: // one is pending already
-	}
-}
-
-// term is one leadership at work.
-type term struct {
-	*Worker
-	schedule.Term
-	trusted context.Context // ends when nothing may be written any more
-	log     *slog.Logger
-	free    chan struct{} // one token for each launch that may still begin
-	starved atomic.Bool   // a pass found no launch free
-	// Cancels have places of their own: calls that hang and hold every launch
-	// are just what they may be for.
-	freeCancels chan struct{}
-	settles     *batch.Batcher[schedule.Settlement, bool]
-	cancels     *cancelLog
-}
-
-// lead is one term. It plans before it claims: what was planned too late and
-// what was not planned at all are judged together.
-func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
-	lead := &term{
-		Worker: w, Term: t, trusted: trusted, log: w.log.With("epoch", t.Epoch),
-		free: make(chan struct{}, w.cfg.MaxLaunches), cancels: newCancelLog(),
-		freeCancels: make(chan struct{}, cancelBatch),
-	}
-	lead.settles = batch.New(maxBatch, lead.settleAll)
-	for range w.cfg.MaxLaunches {
-		lead.free <- struct{}{}
-	}
-	for range cancelBatch {
-		lead.freeCancels <- struct{}{}
-	}
-	lead.tick(ctx)
-	var loops errgroup.Group
-	loops.Go(func() error { lead.planLoop(ctx); return nil })
-	loops.Go(func() error { lead.fireLoop(ctx); return nil })
-	err := loops.Wait()
-	lead.drain()
-	return err
-}
-
-// drain waits for open launches, a bounded time. What is still open then is
-// sent again by the next leader under the same key.
-func (t *term) drain() {
-	timeout := time.NewTimer(t.cfg.DrainTimeout)
-	defer timeout.Stop()
-	for n := range t.cfg.MaxLaunches + cancelBatch {
-		free := t.free
-		if n >= t.cfg.MaxLaunches {
-			free = t.freeCancels
-		}
-		select {
-		case <-free:
-		case <-t.trusted.Done():
-			return
-		case <-timeout.C:
-			t.log.Warn("launches or cancels still open at the end of the term")
-			return
-		}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for t := range w.terms {
+		t.wakeUp()
 	}
 }
 
 // now is the component's clock, in the precision of the stores.
 func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }
-
-// storeContext bounds a store call of this term.
-func (t *term) storeContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(t.trusted, storeTimeout)
-}

@@ -41,9 +41,9 @@ func newRootCommand(c *cli) *cobra.Command {
 		}
 		root.AddCommand(commands...)
 	}
-	add(groupRun, newDevCommand(), newServeCommand(), newMigrateCommand())
+	add(groupRun, newDevCommand(), newServeCommand(), newMigrateCommand(), newShardsCommand())
 	add(groupAsk, newPreviewCommand(c), newVersionCommand(c))
-	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newRunCommand(c))
+	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newRunCommand(c), newWorkerCommand(c))
 	return root
 }
 

@@ -62,7 +62,7 @@ type Config struct {
 	LaunchRetryForMS int `koanf:"launch_retry_for_ms" default:"600000" min:"1000" max:"86400000" help:"how long an unreachable executor is tried"`
 	CancelWaitMS     int `koanf:"cancel_wait_ms" default:"30000" min:"1000" max:"600000" help:"after how long a cancel that nobody confirmed ends the run"`
 	RetentionDays    int `koanf:"retention_days" default:"90" min:"30" max:"3650" help:"how long ended runs, events and keys are kept"`
-	MaxLaunches      int `koanf:"max_launches" default:"1000" min:"1" max:"100000" help:"launcher calls open at once"`
+	MaxLaunches      int `koanf:"max_launches" default:"2000" min:"1" max:"100000" help:"launcher calls open at once; one owner has at most nine tenths of them"`
 
 	LogLevel  string `koanf:"log_level" default:"info" oneof:"debug info warn error" help:"least level that is logged"`
 	LogFormat string `koanf:"log_format" default:"json" oneof:"json text" help:"how logs are written, to stderr"`

@@ -80,7 +80,7 @@ func (a *App) buildWorker() error {
 		OnChange: metrics.LeadershipChanged,
 	})
 	a.worker = worker.New(worker.Options{
-		ID: elector.Holder(), Plans: a.store, Fires: a.store, Launcher: launch, Elector: elector, Waker: a.store,
+		ID: elector.Holder(), Plans: a.store, Fires: a.store, Launcher: launch, Electors: []worker.Elector{elector}, Waker: a.store,
 		Now: a.store.Now, Logger: a.log, Metrics: metrics,
 		Config: worker.Config{
 			Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),

@@ -46,6 +46,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		carillonv1.RegisterScheduleServiceHandlerClient(ctx, mux, carillonv1.NewScheduleServiceClient(checked)),
 		carillonv1.RegisterWorkflowServiceHandlerClient(ctx, mux, carillonv1.NewWorkflowServiceClient(checked)),
 		carillonv1.RegisterRunServiceHandlerClient(ctx, mux, carillonv1.NewRunServiceClient(checked)),
+		carillonv1.RegisterWorkerServiceHandlerClient(ctx, mux, carillonv1.NewWorkerServiceClient(checked)),
 	)
 	if o.Launcher {
 		err = errors.Join(err, carillonv1.RegisterRunLauncherHandlerClient(ctx, mux, carillonv1.NewRunLauncherClient(checked)))

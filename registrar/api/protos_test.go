@@ -39,6 +39,7 @@ func TestClosedSetsAreTheDomains(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
 		carillonv1.File_carillon_v1_schedule_proto, carillonv1.File_carillon_v1_run_proto,
 		carillonv1.File_carillon_v1_launcher_proto, carillonv1.File_carillon_v1_executor_proto,
+		carillonv1.File_carillon_v1_worker_proto,
 	} {
 		for i := range file.Messages().Len() {
 			md := file.Messages().Get(i)
@@ -136,7 +137,7 @@ func TestOpenAPIHasEveryPath(t *testing.T) {
 		"/v1/schedules/{schedule_id}/events", "/v1/schedules/{schedule_id}/revisions",
 		"/v1/workflows/{workflow_id}/versions", "/v1/workflows/{workflow_id}/versions/{version}", "/v1/workflows/{workflow_id}:deploy",
 		"/v1/runs", "/v1/runs:watch", "/v1/runs/{idempotency_key}", "/v1/runs/{idempotency_key}:report",
-		"/v1/runs/{idempotency_key}:cancel", "/v1/runs/{idempotency_key}:retry",
+		"/v1/runs/{idempotency_key}:cancel", "/v1/runs/{idempotency_key}:retry", "/v1/workers", "/v1/workers:resign",
 	} {
 		if !strings.Contains(string(document), `"`+path+`": {`) {
 			t.Errorf("no %s", path)

@@ -18,12 +18,13 @@ import (
 )
 
 // Services is what Register puts behind the calls. *registrar.Registrar is
-// each of the first four.
+// each of the first four, every store is Workers.
 type Services struct {
 	Writer    ScheduleWriter
 	Reader    ScheduleReader
 	Workflows Workflows
 	Runs      Runs
+	Workers   Workers // nil: its calls are UNIMPLEMENTED
 
 	// Actor names who makes a call, for events and revisions; nil: nobody.
 	Actor func(context.Context) string
@@ -46,6 +47,11 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, actor: s.Actor})
 	carillonv1.RegisterWorkflowServiceServer(server, &workflowServer{workflows: s.Workflows, actor: s.Actor})
 	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending})
+	if s.Workers == nil {
+		carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})
+		return
+	}
+	carillonv1.RegisterWorkerServiceServer(server, &workerServer{workers: s.Workers, now: s.Now})
 }
 
 // RegisterReports puts ReportRun alone on the server of a launcher without the

@@ -9,7 +9,8 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// What the servers ask of the registrar; *registrar.Registrar is all four.
+// What the servers ask of the registrar; *registrar.Registrar is all but
+// Workers, which is a store.
 // Every call may return a *schedule.InvalidError or one of schedule's
 // sentinels; statusOf says what clients see of them.
 
@@ -54,4 +55,16 @@ type Runs interface {
 	Report(ctx context.Context, in registrar.ReportInput) (run schedule.Run, moved bool, err error)
 	CancelRun(ctx context.Context, in registrar.CancelInput) (schedule.Run, error)
 	RetryRun(ctx context.Context, in registrar.RetryInput) (schedule.Run, error)
+}
+
+// Workers is what the workers have written down about themselves.
+type Workers interface {
+	// Workers were seen within so long before now, ordered by id.
+	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
+	// Leaders are all shards that were ever led, by number.
+	Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error)
+	// Shards is the number that is recorded; 0 = none is.
+	Shards(ctx context.Context) (int, error)
+	// AskToResign is schedule.ErrNotFound when nobody leads the shard.
+	AskToResign(ctx context.Context, shard int, now time.Time) (schedule.Leadership, error)
 }

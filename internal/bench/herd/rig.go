@@ -68,7 +68,7 @@ func (r *rig) startWorker(ctx context.Context, lock leader.Lock, log *slog.Logge
 	})
 	elector := leader.New(leader.Options{Lease: r.store, Lock: lock, Now: r.store.Now, Logger: log})
 	w := worker.New(worker.Options{
-		ID: elector.Holder(), Plans: r.store, Fires: r.store, Launcher: launch, Elector: elector, Waker: r.store,
+		ID: elector.Holder(), Plans: r.store, Fires: r.store, Launcher: launch, Electors: []worker.Elector{elector}, Waker: r.store,
 		Now: r.store.Now, Logger: log,
 	})
 	ctx, cancel := context.WithCancel(ctx)

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+func newShardsCommand() *cobra.Command {
+	cmd := newGroup("shards", "The number of shards that the workers share, in the database")
+	cmd.AddCommand(newShardsGetCommand(), newShardsSetCommand())
+	return cmd
+}
+
+func newShardsGetCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "get",
+		Short:   "The number of shards that is recorded",
+		Example: "  DATABASE_URL=postgres://… carillon shards get",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return onStore(cmd, func(ctx context.Context, s app.Store) error {
+				n, err := s.Shards(ctx)
+				if err != nil {
+					return err
+				}
+				answer := fmt.Sprintf("%d\n", n)
+				if n == 0 {
+					answer = "none is recorded yet: the first worker records its SHARDS\n"
+				}
+				_, err = fmt.Fprint(cmd.OutOrStdout(), answer)
+				return err
+			})
+		},
+	}
+	app.Flags(cmd.Flags(), nil)
+	return cmd
+}
+
+func newShardsSetCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set N",
+		Short: "Record another number of shards; every worker must be restarted with it",
+		Long: "Records the number of shards and ends every term at once. From then on nothing is planned or fired until\n" +
+			"workers run with SHARDS=N: those that were started with another number refuse to lead. Restart them all\n" +
+			"right after it. What falls due meanwhile fires then, late by that much, and no slot is lost or doubled.",
+		Example: "  DATABASE_URL=postgres://… carillon shards set 4",
+		Args:    exactly("N"),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := shardCount(args[0]); err != nil {
+				return usage(cmd, "%w", err)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := shardCount(args[0])
+			if err != nil {
+				return err
+			}
+			return onStore(cmd, func(ctx context.Context, s app.Store) error {
+				before, err := s.Shards(ctx)
+				if err != nil {
+					return err
+				}
+				if before == n {
+					_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d is recorded already; nothing was changed\n", n)
+					return err
+				}
+				if err := s.SetShards(ctx, n, s.Now()); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d is recorded now, instead of %s. Every term has ended.\n"+
+					"Restart every worker with SHARDS=%d now: until then nothing fires.\n", n, orNone(before), n)
+				return err
+			})
+		},
+	}
+	app.Flags(cmd.Flags(), nil)
+	return cmd
+}
+
+func shardCount(argument string) (int, error) {
+	n, err := strconv.Atoi(argument)
+	if err != nil || n < 1 || n > schedule.MaxShards {
+		return 0, fmt.Errorf("the number of shards %q is not a whole number from 1 to %d", argument, schedule.MaxShards)
+	}
+	return n, nil
+}
+
+func orNone(n int) string {
+	if n == 0 {
+		return "none"
+	}
+	return strconv.Itoa(n)
+}
+
+// onStore opens the database that the settings name, for the time of a command.
+func onStore(cmd *cobra.Command, do func(ctx context.Context, s app.Store) error) error {
+	// The roles need settings that this does not.
+	cfg, err := app.Load(cmd.Flags(), map[string]any{"roles": "registrar"})
+	if err != nil {
+		return err
+	}
+	store, err := app.OpenStore(cmd.Context(), cfg, app.NewLogger(cmd.ErrOrStderr(), cfg), nil)
+	if err != nil {
+		return err
+	}
+	if err = store.CheckSchema(cmd.Context()); err == nil {
+		err = do(cmd.Context(), store)
+	}
+	return closing(store, err)
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newWorkerCommand(c *cli) *cobra.Command {
+	cmd := newGroup("worker", "See who plans and fires, hand a shard over")
+	cmd.Aliases = []string{"workers"}
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(newWorkerListCommand(o), newWorkerResignCommand(o))
+	return cmd
+}
+
+func workers(l *link) carillonv1.WorkerServiceClient {
+	return carillonv1.NewWorkerServiceClient(l.conn)
+}
+
+func newWorkerListCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Every worker of the last minute, and the shards that it leads",
+		Long: "Lists every worker that was seen in the last minute, and the shards that it leads with their epochs.\n" +
+			"A shard that nobody of them leads is named below.",
+		Example: "  carillon worker list",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			resp, err := call(ctx, l, workers(l).ListWorkers, &carillonv1.ListWorkersRequest{})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.workers(resp) })
+		}),
+	}
+}
+
+// workers shows the workers, and below them what none of them leads.
+func (p *page) workers(resp *carillonv1.ListWorkersResponse) {
+	rows := make([][]string, len(resp.GetWorkers()))
+	led := make(map[uint32]bool)
+	for i, w := range resp.GetWorkers() {
+		leads := make([]string, len(w.GetLeads()))
+		for j, l := range w.GetLeads() {
+			leads[j] = leadership(l)
+			led[l.GetShard()] = true
+		}
+		rows[i] = []string{w.GetWorkerId(), p.when(w.GetStartedAt()), p.when(w.GetSeenAt()), strings.Join(leads, " ")}
+	}
+	p.table([]string{"worker", "started", "seen", "leads"}, rows)
+	known := make(map[uint32]*carillonv1.Leadership)
+	for _, l := range resp.GetLeaderships() {
+		known[l.GetShard()] = l
+	}
+	for shard := range max(resp.GetShards(), 1) {
+		switch l := known[shard]; {
+		case led[shard]:
+		case l == nil || l.GetWorkerId() == "" || l.GetExpired():
+			p.line("nobody leads shard %d", shard)
+		default:
+			p.line("shard %d is led by %s, which was not seen in the last minute; its term ends %s", shard, l.GetWorkerId(), p.when(l.GetExpiresAt()))
+		}
+	}
+}
+
+// leadership is one shard in a word: 0@17, with what is unusual about it.
+func leadership(l *carillonv1.Leadership) string {
+	text := fmt.Sprintf("%d@%d", l.GetShard(), l.GetEpoch())
+	if !l.GetLockHeld() {
+		text += "(no lock)"
+	}
+	if l.GetAskedToResign() {
+		text += "(resigning)"
+	}
+	return text
+}
+
+func newWorkerResignCommand(o *client) *cobra.Command {
+	var wait bool
+	req := &carillonv1.ResignRequest{}
+	cmd := &cobra.Command{
+		Use:   "resign",
+		Short: "Ask the leader of a shard to hand it over, as a drill",
+		Long: "Asks the leader of a shard to hand it over. It stops planning and claiming, and another worker takes over;\n" +
+			"where there is no other, the same one does. No slot is lost, doubled or late by it. With --wait it ends\n" +
+			"when the next epoch leads, and says how long that took.",
+		Example: "  carillon worker resign --wait\n  carillon worker resign --shard 3",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			began := time.Now()
+			resp, err := call(ctx, l, workers(l).Resign, req)
+			if err != nil {
+				return err
+			}
+			was := resp.GetLeadership()
+			if !wait {
+				return o.show(resp, func(p *page) {
+					p.line("worker %s is asked to hand over shard %d (epoch %d)", was.GetWorkerId(), was.GetShard(), was.GetEpoch())
+				})
+			}
+			now, err := succeeded(ctx, l, was)
+			if err != nil {
+				return err
+			}
+			took := time.Since(began)
+			return o.show(&carillonv1.ResignResponse{Leadership: now}, func(p *page) {
+				p.line("shard %d went from worker %s (epoch %d) to %s (epoch %d) within %s",
+					was.GetShard(), was.GetWorkerId(), was.GetEpoch(), now.GetWorkerId(), now.GetEpoch(), brief(took))
+			})
+		}),
+	}
+	cmd.Flags().Uint32Var(&req.Shard, "shard", 0, "`NUMBER` of the shard")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the next epoch leads")
+	return cmd
+}
+
+// How long and how often the next leader is looked for.
+const (
+	successorWait  = 30 * time.Second
+	successorPause = 20 * time.Millisecond
+)
+
+// succeeded waits for the leadership that follows one.
+func succeeded(ctx context.Context, l *link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
+	for began := time.Now(); ; {
+		resp, err := call(ctx, l, workers(l).ListWorkers, &carillonv1.ListWorkersRequest{})
+		if err != nil && !away(err) {
+			return nil, err
+		}
+		next := slices.IndexFunc(resp.GetLeaderships(), func(n *carillonv1.Leadership) bool {
+			return n.GetShard() == was.GetShard() && n.GetEpoch() != was.GetEpoch() && !n.GetExpired()
+		})
+		if next >= 0 {
+			return resp.GetLeaderships()[next], nil
+		}
+		if time.Since(began) > successorWait {
+			return nil, fmt.Errorf("nobody has taken over shard %d from worker %s (epoch %d) within %s; see carillon worker list",
+				was.GetShard(), was.GetWorkerId(), was.GetEpoch(), successorWait)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(successorPause):
+		}
+	}
+}

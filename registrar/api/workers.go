@@ -1,0 +1,66 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// workersWithin is how long ago a worker may have been seen and still be
+// listed: long enough to see who has just died.
+const workersWithin = time.Minute
+
+type workerServer struct {
+	carillonv1.UnimplementedWorkerServiceServer
+	workers Workers
+	now     func() time.Time
+}
+
+func (s *workerServer) ListWorkers(ctx context.Context, _ *carillonv1.ListWorkersRequest) (*carillonv1.ListWorkersResponse, error) {
+	now := s.now()
+	shards, err := s.workers.Shards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leaders, err := s.workers.Leaders(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := s.workers.Workers(ctx, workersWithin, now)
+	if err != nil {
+		return nil, err
+	}
+	resp := &carillonv1.ListWorkersResponse{Shards: uint32(shards)}
+	leads := make(map[string][]*carillonv1.Leadership)
+	for i := range leaders {
+		l := leadershipOf(&leaders[i])
+		resp.Leaderships = append(resp.Leaderships, l)
+		if !l.GetExpired() {
+			leads[l.GetWorkerId()] = append(leads[l.GetWorkerId()], l)
+		}
+	}
+	for _, w := range seen {
+		resp.Workers = append(resp.Workers, &carillonv1.Worker{
+			WorkerId: w.WorkerID, StartedAt: timestamp(w.StartedAt), SeenAt: timestamp(w.SeenAt), Leads: leads[w.WorkerID],
+		})
+	}
+	return resp, nil
+}
+
+func (s *workerServer) Resign(ctx context.Context, req *carillonv1.ResignRequest) (*carillonv1.ResignResponse, error) {
+	asked, err := s.workers.AskToResign(ctx, int(req.GetShard()), s.now())
+	if err != nil {
+		return nil, fmt.Errorf("shard %d: %w", req.GetShard(), err)
+	}
+	return &carillonv1.ResignResponse{Leadership: leadershipOf(&asked)}, nil
+}
+
+func leadershipOf(l *schedule.Leadership) *carillonv1.Leadership {
+	return &carillonv1.Leadership{
+		Shard: uint32(l.Shard), WorkerId: l.Holder, Epoch: uint32(l.Epoch), ExpiresAt: timestamp(l.ExpiresAt),
+		Expired: l.Expired, LockHeld: l.LockHeld, AskedToResign: l.AskedTo,
+	}
+}

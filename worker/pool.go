@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"sync"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// fairShare is how many times what is free one owner may hold. Whatever an
+// owner asks for, a tenth stays free for the others, and shrinks only as they
+// come: a dynamic threshold (Choudhury and Hahne, 1998), which needs to know
+// neither who will come nor how many.
+const fairShare = 9
+
+// smallestPart is the part of all launches that one reservation may take
+// though it be more than half of what is free: one in so many.
+const smallestPart = 50
+
+// pool is the launches that this process may have open at once. Its terms
+// share them.
+type pool struct {
+	mu   sync.Mutex
+	size int
+	free int            // neither open nor reserved
+	open map[string]int // by owner
+	// What was left behind for want of launches: its owner had too many open, or
+	// nobody had one. Whoever gives one back wakes the loops for it.
+	limited map[string]struct{}
+	starved bool
+	given   uint64 // how many were given back ever
+}
+
+func newPool(size int) *pool {
+	return &pool{size: size, free: size, open: make(map[string]int), limited: make(map[string]struct{})}
+}
+
+// reservation is launches that one pass has for itself while it asks the store
+// what is due.
+type reservation struct {
+	pool  *pool
+	n     int
+	given uint64 // as it was then
+	avail int    // what was not open then, these included
+	rooms map[string]int
+}
+
+// reserve takes up to limit launches, at most half of what is free: so several
+// owners that come at once cannot take the last ones between two looks.
+func (p *pool) reserve(limit int) *reservation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := min(limit, max((p.free+1)/2, min(p.free, p.size/smallestPart)))
+	r := &reservation{pool: p, n: n, given: p.given, avail: p.free, rooms: make(map[string]int)}
+	p.free -= n
+	return r
+}
+
+// room is how many launches more an owner may have. It answers the same each
+// time: the store may ask again.
+func (r *reservation) room(owner string) int {
+	if n, known := r.rooms[owner]; known {
+		return n
+	}
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	own := r.pool.open[owner]
+	// The greatest n with own + n <= fairShare × (avail − n).
+	n := (fairShare*r.avail - own) / (fairShare + 1)
+	if own == 0 && r.avail > 0 {
+		n = max(n, 1) // of a small pool too
+	}
+	r.rooms[owner] = max(n, 0)
+	return r.rooms[owner]
+}
+
+// open makes some of what is reserved open and gives the rest back.
+func (r *reservation) open(launches []schedule.Launch) {
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	for i := range launches {
+		r.pool.open[owner(&launches[i])]++
+	}
+	r.pool.free += r.n - len(launches)
+}
+
+// wanting notes that something due was left behind, and reports whether it is
+// to be looked at again at once: launches were given back in between.
+func (r *reservation) wanting() (again bool) {
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	if r.pool.given != r.given {
+		return true
+	}
+	for owner, n := range r.rooms {
+		if n < r.n {
+			r.pool.limited[owner] = struct{}{}
+		}
+	}
+	if r.n == 0 {
+		r.pool.starved = true
+	}
+	return false
+}
+
+// giveBack ends one open launch, and reports whether something waits for it.
+func (p *pool) giveBack(owner string) (wanted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free++
+	p.given++
+	if p.open[owner]--; p.open[owner] <= 0 {
+		delete(p.open, owner)
+	}
+	_, limited := p.limited[owner]
+	if !limited && !p.starved {
+		return false
+	}
+	clear(p.limited)
+	p.starved = false
+	return true
+}
+
+func owner(l *schedule.Launch) string { return l.Definition.UserID }

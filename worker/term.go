@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon/carillon/internal/batch"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// handOver is how long a term that is asked to end may take for what it has
+// begun: passes that are under way, answers that are there already.
+const handOver = 100 * time.Millisecond
+
+// term is one leadership of one shard at work.
+type term struct {
+	*Worker
+	schedule.Term
+	log     *slog.Logger
+	trusted context.Context // ends when nothing may be written any more
+	passes  context.Context // of planning and claiming; ends with the hand-over at the latest
+	wake    chan struct{}   // holds at most one wake-up
+	open    sync.WaitGroup  // calls of the launcher that this term has begun
+	// The term has ended as it should, and is given back: what its open calls
+	// come to is settled as any launcher does it, without a term.
+	handedOver atomic.Bool
+	settles    *batch.Batcher[schedule.Settlement, bool]
+	cancels *cancelLog
+}
+
+// lead is one term. It plans before it claims: what was planned too late and
+// what was not planned at all are judged together. Then the first claim comes
+// at once; what has time is left to the loops.
+//
+// It does not wait for calls that are open at its end: the leadership is given
+// back meanwhile. They go on in this process, also those that were armed and
+// whose instant is yet to come, and settle when they are answered. The next
+// leader sends their keys again, for it cannot know: it is answered from the
+// record.
+func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
+	passes, endPasses := context.WithCancel(trusted)
+	defer endPasses()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(handOver, endPasses) })()
+	lead := &term{
+		Worker: w, Term: t, trusted: trusted, passes: passes, log: w.log.With("shard", t.Shard, "epoch", t.Epoch),
+		wake: make(chan struct{}, 1), cancels: newCancelLog(),
+	}
+	lead.settles = batch.New(maxBatch, lead.settleAll)
+	w.begins(lead)
+	defer w.ends(lead)
+	lead.plan(ctx)
+	var loops errgroup.Group
+	loops.Go(func() error { lead.planLoop(ctx); return nil })
+	loops.Go(func() error { lead.fireLoop(ctx); return nil })
+	err := loops.Wait()
+	select {
+	case <-ended(&lead.open):
+	case <-passes.Done():
+		lead.log.Info("calls of the launcher go on beyond the term")
+	}
+	lead.handedOver.Store(trusted.Err() == nil)
+	return err
+}
+
+func (w *Worker) begins(t *term) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.terms[t] = struct{}{}
+}
+
+func (w *Worker) ends(t *term) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.terms, t)
+}
+
+// wakeUp makes this term's firing loop look at once. It never blocks.
+func (t *term) wakeUp() {
+	select {
+	case t.wake <- struct{}{}:
+	default: // one is pending already
+	}
+}
+
+// calling runs one call of the launcher in a goroutine of its own, which ends
+// with the process at the latest, not with the term.
+func (t *term) calling(call func()) {
+	t.open.Add(1)
+	t.Worker.open.Add(1)
+	go func() {
+		defer t.Worker.open.Done()
+		defer t.open.Done()
+		call()
+	}()
+}
+
+// storeContext bounds a store call of this term's passes.
+func (t *term) storeContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.passes, storeTimeout)
+}
