@@ -14,7 +14,7 @@ import (
 // again, later.
 var (
 	// ErrBusy: another call of this key is open.
-	ErrBusy = errors.New("a call of this key is open")
+	ErrBusy = schedule.ErrBusy
 	// ErrWithheld: a check failed, but that is not final.
 	ErrWithheld = errors.New("not to be sent now")
 	// ErrOutcomeUnknown: the executor was called and did not answer definitely.

@@ -51,12 +51,15 @@ func (t *term) launch(l *schedule.Launch) {
 	t.settle(l, schedule.SettlementOf(l, reply, cancelled, t.now()))
 }
 
+// busyPause is how long a key rests of which another call is open.
+const busyPause = time.Second
+
 // backoff is how long a key rests whose outcome is unknown: it doubles from one
-// second to thirty, but for a key that was not even tried, because another
-// call of it is open or a check holds it back.
+// second to thirty. A key that was not even tried, because another call of it
+// is open, rests for a moment only: the answer may be there any time.
 func backoff(deliveries int32, cause error) time.Duration {
-	if errors.Is(cause, schedule.ErrNotTried) {
-		return time.Second
+	if errors.Is(cause, schedule.ErrBusy) {
+		return busyPause
 	}
 	return min(30*time.Second, time.Second<<min(max(deliveries-1, 0), 5))
 }

@@ -27,6 +27,9 @@ type PlanStore interface {
 	// revisions) that are older than before. A request, DONE or not, stays while
 	// its run is yet to end or its lease is not older than before. It returns how many rows went; 0 = nothing is left to delete.
 	Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error)
+	// Gauges are counts for the metrics: rows in flight, waiting, and due but
+	// unclaimed.
+	Gauges(ctx context.Context, term schedule.Term, now time.Time) (schedule.Gauges, error)
 }
 
 // FireStore is what the firing loop needs. All of it sees the runs of the
@@ -53,6 +56,9 @@ type FireStore interface {
 	// and notes its error, which ends when the run leaves LAUNCHING.
 	// It also sets schedules.last_run_at where the run was launched.
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
+	// SettleLaunched is Settle without a term, for what a launch came to that was
+	// still open when its term was given back.
+	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
 	// Sweep ends what is past its bound: ENQUEUED and STARTED past timeout_at
 	// (FAILED timeout); LAUNCHING claimed RetryFor ago or longer of which nothing
 	// was ever sent, i.e. without an execution request or with sent = false
@@ -66,7 +72,4 @@ type FireStore interface {
 	NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (time.Time, error)
 	// CancelsDue are in-flight runs whose cancel was asked for, oldest first.
 	CancelsDue(ctx context.Context, term schedule.Term, limit int) ([]schedule.Run, error)
-	// Gauges are counts for the metrics: rows in flight, waiting, and due but
-	// unclaimed.
-	Gauges(ctx context.Context, term schedule.Term, now time.Time) (schedule.Gauges, error)
 }

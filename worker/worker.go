@@ -128,11 +128,7 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	l, ok := w.Plans.(interface{ Leave(context.Context, string) error })
-	if !ok {
-		return
-	}
-	if err := l.Leave(ctx, w.ID); err != nil {
+	if err := w.Plans.Leave(ctx, w.ID); err != nil {
 		w.log.Warn("not signed off, the others will miss this process in a moment", "err", err)
 	}
 }

@@ -53,6 +53,16 @@ func showing(t *testing.T) *fake {
 	listed.Dag = nil
 	f.always("PutWorkflowVersion", &carillonv1.PutWorkflowVersionResponse{WorkflowVersion: listed})
 	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: []*carillonv1.WorkflowVersion{listed}})
+	led := []*carillonv1.Leadership{
+		{Shard: 0, WorkerId: "wa", Epoch: 17, ExpiresAt: at("2026-03-08T12:00:08Z"), LockHeld: true},
+		{Shard: 1, WorkerId: "wb", Epoch: 12, ExpiresAt: at("2026-03-08T12:00:09Z"), AskedToResign: true},
+		{Shard: 2, WorkerId: "wc", Epoch: 9, ExpiresAt: at("2026-03-08T12:00:03Z"), LockHeld: true},
+		{Shard: 3, Epoch: 16, ExpiresAt: at("2026-03-08T11:59:00Z"), Expired: true},
+	}
+	f.always("ListWorkers", &carillonv1.ListWorkersResponse{Shards: 4, Leaderships: led, Workers: []*carillonv1.Worker{
+		{WorkerId: "wa", StartedAt: at("2026-03-08T10:00:00Z"), SeenAt: at("2026-03-08T12:00:00Z"), Leads: led[:1]},
+		{WorkerId: "wb", StartedAt: at("2026-03-07T12:00:00Z"), SeenAt: at("2026-03-08T11:59:30Z"), Leads: led[1:2]},
+	}})
 	f.stream = []*carillonv1.WatchRunsResponse{{Run: running}, {Run: failedRun()}}
 	return f
 }
@@ -79,6 +89,8 @@ func TestWhatPeopleSee(t *testing.T) {
 		{"run", "report", keyA, "SUCCESS"},
 		{"run", "cancel", keyA},
 		{"preview", "--schedule", "nightly"},
+		{"worker", "list"},
+		{"worker", "resign", "--shard", "3"},
 	} {
 		name := args[0] + "_" + strings.TrimLeft(args[1], "-")
 		t.Run(name, func(t *testing.T) {

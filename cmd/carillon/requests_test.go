@@ -36,6 +36,8 @@ func answering(t *testing.T) *fake {
 	f.always("ReportRun", &carillonv1.ReportRunResponse{Run: run})
 	f.always("CancelRun", &carillonv1.CancelRunResponse{Run: run})
 	f.always("RetryRun", &carillonv1.RetryRunResponse{Run: run})
+	f.always("ListWorkers", &carillonv1.ListWorkersResponse{})
+	f.always("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{Shard: 3, WorkerId: "wa", Epoch: 17}})
 	return f
 }
 
@@ -181,6 +183,16 @@ func TestFlagsBecomeRequests(t *testing.T) {
 			name: "retry takes an overlap policy of its own",
 			args: []string{"run", "retry", keyA, "--overlap", "queue"},
 			want: &carillonv1.RetryRunRequest{IdempotencyKey: keyA, OverlapPolicy: pointer("queue")},
+		},
+		{
+			name: "resign is of the only shard, unless another is named",
+			args: []string{"worker", "resign"},
+			want: &carillonv1.ResignRequest{},
+		},
+		{
+			name: "resign names a shard",
+			args: []string{"worker", "resign", "--shard", "3"},
+			want: &carillonv1.ResignRequest{Shard: 3},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,7 @@ type Options struct {
 // App is one process with its roles.
 type App struct {
 	cfg      Config
+	id       string // of this process among the workers; another one after every start
 	log      *slog.Logger
 	store    Store
 	registry *prometheus.Registry
@@ -54,6 +56,7 @@ type App struct {
 	grpcLis  net.Listener
 	steps    chan clockStep
 	ending   chan struct{} // closed when the servers are to end
+	told     atomic.Int64  // when the process was told to end, Unix nanoseconds; 0 = it was not
 	skew     atomic.Int64  // this machine's clock − the database's, in nanoseconds, as last measured
 }
 
@@ -63,14 +66,29 @@ type closer interface{ Close() error }
 // take at the end.
 const drainMargin = 2 * time.Second
 
-// drain is how long open requests may take at the end: a worker elsewhere may
-// wait for what its launch has come to.
-func (a *App) drain() time.Duration { return ms(a.cfg.ExecutorTimeoutMS) + drainMargin }
+// bound is how long the end of the process may take: as long as one call of
+// the executor, which a worker here or elsewhere may wait for.
+func (a *App) bound() time.Duration { return ms(a.cfg.ExecutorTimeoutMS) + drainMargin }
+
+// drain is how long open requests may take once the worker has ended: what is
+// left of the bound, and a moment at least.
+func (a *App) drain() time.Duration {
+	since := time.Since(time.Unix(0, a.told.Load()))
+	return max(drainMargin, a.bound()-since)
+}
+
+// mayServe says that a process which was told to end wants no new requests.
+func (a *App) mayServe(context.Context) error {
+	if a.told.Load() != 0 {
+		return errors.New("it is ending")
+	}
+	return nil
+}
 
 // New builds a process: the database is open and its schema checked, the
 // listeners are bound, nothing runs yet. Close frees it all.
 func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
-	a := &App{cfg: cfg, log: o.Logger, registry: prometheus.NewRegistry(), steps: make(chan clockStep, 1), ending: make(chan struct{})}
+	a := &App{cfg: cfg, id: rand.Text(), log: o.Logger, registry: prometheus.NewRegistry(), steps: make(chan clockStep, 1), ending: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -94,7 +112,7 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	if err := a.buildLauncher(reg, secret); err != nil {
 		return nil, err
 	}
-	if err := a.buildWorker(); err != nil {
+	if err := a.buildWorker(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.buildServers(ctx, reg, o.Reflection); err != nil {
@@ -146,7 +164,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		// Clients may ask often whether we still live; ours do every 30 s.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))...)
 	if a.cfg.Has("registrar") {
-		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Runs: reg, Now: a.store.Now, Ending: a.ending})
+		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Runs: reg, Workers: a.store, Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to where they were called from
 		registrarapi.RegisterReports(a.grpc, reg)
 	}
@@ -166,13 +184,18 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if err != nil {
 		return fmt.Errorf("build REST gateway: %w", err)
 	}
-	a.http = newHTTPServer(newMux(gateway, a.registry, []check{{"database", a.store.Ping}}))
+	checks := []check{{"process", a.mayServe}, {"database", a.store.Ping}}
+	if a.worker != nil {
+		checks = append(checks, check{"worker", a.worker.Beating})
+	}
+	a.http = newHTTPServer(newMux(gateway, a.registry, checks))
 	return nil
 }
 
 // Run serves until ctx ends. Then the worker drains first, while executors can
 // still report, and the listeners close after it.
 func (a *App) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { a.told.Store(time.Now().UnixNano()) })()
 	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	servers, serveCtx := errgroup.WithContext(serveCtx)

@@ -43,8 +43,10 @@ type Config struct {
 
 	Roles        string `koanf:"roles" default:"registrar,worker,launcher" help:"what this process does"`
 	LauncherAddr string `koanf:"launcher_addr" help:"gRPC address of the launcher, for a worker without that role"`
-	LeaderLock   string `koanf:"leader_lock" oneof:"postgres solo" help:"default: postgres on Postgres, solo on SQLite"`
+	LeaderLock   string `koanf:"leader_lock" oneof:"postgres redis solo" help:"what makes handing over fast (default: postgres on Postgres, solo on SQLite); the same in every worker"`
 	LeaderTTLMS  int    `koanf:"leader_ttl_ms" default:"10000" min:"2000" max:"60000" help:"after how long a hung leader is replaced"`
+	Shards       int    `koanf:"shards" default:"1" min:"1" max:"64" help:"how many leaders the schedules are shared out to; recorded in the database, see carillon shards set"`
+	RedisURL     string `koanf:"redis_url" secret:"true" help:"redis://… for LEADER_LOCK=redis"`
 
 	Executor           string `koanf:"executor" default:"http" oneof:"http grpc local" help:"what runs workflows"`
 	ExecutorURL        string `koanf:"executor_url" help:"http: URL with {workflow_id} and {version}; grpc: host:port"`
@@ -251,6 +253,12 @@ func (c *Config) Validate() error {
 	}
 	if c.LeaderLock == "solo" && c.OnPostgres() {
 		problem("LEADER_LOCK: solo is for SQLite")
+	}
+	if c.LeaderLock == "redis" && c.RedisURL == "" {
+		problem("REDIS_URL: is needed for LEADER_LOCK=redis, e.g. redis://127.0.0.1:6379/0")
+	}
+	if scheme, _, _ := strings.Cut(c.RedisURL, "://"); c.RedisURL != "" && scheme != "redis" && scheme != "rediss" && scheme != "unix" {
+		problem("REDIS_URL: begins with none of redis://, rediss:// and unix://") // its text may hold a password
 	}
 	return errors.Join(problems...)
 }

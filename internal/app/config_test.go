@@ -51,6 +51,9 @@ func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
 		{"an unknown role", map[string]string{"ROLES": "worker,launcher,cook"}, []string{`ROLES: "cook" is not one of`}},
 		{"a worker without a launcher", map[string]string{"ROLES": "worker"}, []string{"LAUNCHER_ADDR: is needed"}},
 		{"no executor to call", map[string]string{"EXECUTOR": "http"}, []string{"EXECUTOR_URL: is needed for EXECUTOR=http"}},
+		{"more shards than may be", map[string]string{"SHARDS": "65"}, []string{"SHARDS: 65 is not within 1 to 64"}},
+		{"a lock on Redis without Redis", map[string]string{"LEADER_LOCK": "redis"}, []string{"REDIS_URL: is needed for LEADER_LOCK=redis"}},
+		{"a Redis that is none", map[string]string{"REDIS_URL": "http://u:secret@x"}, []string{"REDIS_URL: begins with none of redis://"}},
 		{"an unknown database", map[string]string{"DATABASE_URL": "mysql://x"}, []string{"DATABASE_URL: begins with neither"}},
 		{
 			"everything at once",

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (a *App) workflows() launcher.WorkflowStore {
 	return workflow.NewCached(a.store, dagCache)
 }
 
-func (a *App) buildWorker() error {
+func (a *App) buildWorker(ctx context.Context) error {
 	if !a.cfg.Has("worker") {
 		return nil
 	}
@@ -74,23 +75,39 @@ func (a *App) buildWorker() error {
 	if err != nil {
 		return err
 	}
+	if err := a.checkShards(ctx); err != nil {
+		return err
+	}
 	metrics := worker.NewMetrics(a.registry)
-	elector := leader.New(leader.Options{
-		Lease: a.store, Lock: a.lock(), TTL: ms(a.cfg.LeaderTTLMS), Now: a.store.Now, Logger: a.log, Fit: a.clockFit,
-		OnChange: metrics.LeadershipChanged,
-	})
+	electors, balancer, err := a.electors(metrics)
+	if err != nil {
+		return err
+	}
 	a.worker = worker.New(worker.Options{
-		ID: elector.Holder(), Plans: a.store, Fires: a.store, Launcher: launch, Electors: []worker.Elector{elector}, Waker: a.store,
+		ID: a.id, Plans: a.store, Fires: a.store, Launcher: launch, Electors: electors, Balancer: balancer, Waker: a.store,
 		Now: a.store.Now, Logger: a.log, Metrics: metrics,
 		Config: worker.Config{
 			Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
 			MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
 			CancelWait: ms(a.cfg.CancelWaitMS), Retention: a.cfg.retention(),
-			MaxLaunches: a.cfg.MaxLaunches,
-			// A stop waits for open calls as long as one may take.
-			DrainTimeout: ms(a.cfg.ExecutorTimeoutMS) + 2*time.Second,
+			MaxLaunches: a.cfg.MaxLaunches, DrainTimeout: a.bound(),
 		},
 	})
+	return nil
+}
+
+// checkShards refuses to work with another number of shards than the others.
+// The first worker of a database records its own.
+func (a *App) checkShards(ctx context.Context) error {
+	recorded, err := a.store.RecordShards(ctx, a.cfg.Shards)
+	if err != nil {
+		return err
+	}
+	if recorded != a.cfg.Shards {
+		return schedule.Explain(schedule.ErrShardCount,
+			"SHARDS is %d here and %d in the database; start this worker with SHARDS=%d, or change it for all with `carillon shards set %d` and restart every worker",
+			a.cfg.Shards, recorded, recorded, a.cfg.Shards)
+	}
 	return nil
 }
 

@@ -19,6 +19,7 @@ var (
 	ErrUnavailable   = errors.New("unavailable")
 	ErrUnsupported   = errors.New("not supported by this executor")
 	ErrShardCount    = errors.New("another number of shards is recorded")
+	ErrBusy          = errors.New("a call of this key is open") // of the launcher: ask again in a moment
 )
 
 // Violation is one thing wrong with one field.

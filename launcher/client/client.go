@@ -59,6 +59,8 @@ func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule
 		// It will not become valid by being sent again. UNIMPLEMENTED is another
 		// matter: so answers a server on which the launcher is not on yet.
 		return failed(schedule.ReasonLaunchRefused, "invalid_argument", err), nil
+	case codes.Aborted:
+		return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", schedule.ErrBusy)
 	}
 	return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", err)
 }

@@ -157,8 +157,12 @@ func TestStartWithoutADefiniteAnswerIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := connect(t, serve(t, &over{err: err}))
-			if reply, err := c.Start(t.Context(), request(0)); err == nil {
+			reply, got := c.Start(t.Context(), request(0))
+			if got == nil {
 				t.Errorf("Start() = %+v, want an error", reply)
+			}
+			if busy := errors.Is(err, schedule.ErrBusy); errors.Is(got, schedule.ErrBusy) != busy {
+				t.Errorf("Start() = %v; busy over there: %v", got, busy)
 			}
 		})
 	}

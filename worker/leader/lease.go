@@ -34,6 +34,8 @@ type Roster interface {
 	// Workers are the processes that were seen within so long, by id, as the
 	// clock says that notes them.
 	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
+	// Shards is the number that is recorded; 0 = none is.
+	Shards(ctx context.Context) (int, error)
 	// RecordShards records n where no number of shards is recorded yet, and
 	// answers what is.
 	RecordShards(ctx context.Context, n int) (recorded int, err error)
