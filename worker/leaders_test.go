@@ -2,12 +2,14 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/worker"
 )
 
 // onceEach holds a schedule with a slot every step to what counts in the end:
@@ -105,9 +107,18 @@ func TestANewLeaderTakesUpWhatAnOlderOneLeftLaunching(t *testing.T) {
 	})
 }
 
+// dies is a process that does not live to settle what is answered after its
+// term.
+type dies struct{ worker.FireStore }
+
+func (dies) SettleLaunched(context.Context, time.Time, []schedule.Settlement) ([]bool, error) {
+	return nil, errors.New("this process is dead")
+}
+
 func TestAnAnswerThatWasRecordedButNotSettledIsNotAskedForAgain(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.config.DrainTimeout = time.Millisecond
+		r.fires = func(s worker.FireStore) worker.FireStore { return dies{s} }
 		r.every("s", time.Second, byHand)
 		r.executor.will(func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 			time.Sleep(time.Second)

@@ -33,6 +33,7 @@ type rig struct {
 	began     time.Time
 	options   sqlite.Options
 	log       *slog.Logger // the worker's
+	fires     func(worker.FireStore) worker.FireStore
 }
 
 // inBubble runs test on a rig of its own in virtual time, with bounds that are
@@ -43,6 +44,7 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{
 			T: t, path: filepath.Join(t.TempDir(), "carillon.db"), began: time.Now(), log: quiet,
+			fires:    func(s worker.FireStore) worker.FireStore { return s },
 			launcher: launcher.Config{Feedback: true, CallTimeout: 2 * time.Second},
 			config: worker.Config{
 				Lookahead: 10 * time.Second, ClaimLease: 5 * time.Second, RetryFor: 20 * time.Second, CancelWait: 4 * time.Second,
@@ -96,7 +98,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	})
 	elector := leader.New(leader.Options{Lease: store, Lock: solo.New(r.path + ".lock"), Now: store.Now, Logger: quiet})
 	w := worker.New(worker.Options{
-		ID: elector.Holder(), Plans: store, Fires: store, Launcher: launch, Electors: []worker.Elector{elector}, Waker: store,
+		ID: elector.Holder(), Plans: store, Fires: r.fires(store), Launcher: launch, Electors: []worker.Elector{elector}, Waker: store,
 		Now: store.Now, Logger: r.log, Config: r.config,
 	})
 	ctx, cancel := context.WithCancel(r.Context())

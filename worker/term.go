@@ -30,7 +30,7 @@ type term struct {
 	// come to is settled as any launcher does it, without a term.
 	handedOver atomic.Bool
 	settles    *batch.Batcher[schedule.Settlement, bool]
-	cancels *cancelLog
+	cancels    *cancelLog
 }
 
 // lead is one term. It plans before it claims: what was planned too late and

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -111,6 +110,17 @@ func (a *App) checkShards(ctx context.Context) error {
 	return nil
 }
 
+// electors campaign for one shard each, all under the id of this process.
+func (a *App) electors(metrics *worker.Metrics) (all []worker.Elector, balancer worker.Balancer, err error) {
+	for shard := range a.cfg.Shards {
+		all = append(all, leader.New(leader.Options{
+			Lease: a.store, Lock: a.lock(shard), Shard: shard, TTL: ms(a.cfg.LeaderTTLMS),
+			Now: a.store.Now, Logger: a.log, Fit: a.clockFit, OnChange: metrics.LeadershipChanged,
+		}))
+	}
+	return all, nil, nil
+}
+
 func (a *App) launcherForWorker() (worker.Launcher, error) {
 	if a.launch != nil {
 		return a.launch, nil
@@ -123,11 +133,15 @@ func (a *App) launcherForWorker() (worker.Launcher, error) {
 	return client, nil
 }
 
-func (a *App) lock() leader.Lock {
+func (a *App) lock(shard int) leader.Lock {
 	if a.cfg.OnPostgres() {
-		return pglock.New(a.cfg.DatabaseURL, 0)
+		return pglock.New(a.cfg.DatabaseURL, shard)
 	}
-	return solo.New(a.cfg.sqlitePath() + ".lock")
+	path := a.cfg.sqlitePath() + ".lock"
+	if shard > 0 {
+		path += fmt.Sprint(".", shard)
+	}
+	return solo.New(path)
 }
 
 // reportSecret is what signs report tokens: the configured one, else a random

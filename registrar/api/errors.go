@@ -43,6 +43,8 @@ var codeOf = []struct {
 	{schedule.ErrFenced, codes.Unavailable, ""},
 	{schedule.ErrUnavailable, codes.Unavailable, ""},
 	{schedule.ErrUnsupported, codes.Unimplemented, ""},
+	{schedule.ErrShardCount, codes.FailedPrecondition, ""},
+	{schedule.ErrBusy, codes.Aborted, ""},
 	{context.Canceled, codes.Canceled, ""},
 	{context.DeadlineExceeded, codes.DeadlineExceeded, ""},
 }

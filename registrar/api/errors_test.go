@@ -51,6 +51,8 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 		{"ErrFenced", schedule.ErrFenced, codes.Unavailable, http.StatusServiceUnavailable, "leader", ""},
 		{"ErrUnavailable", fmt.Errorf("read: %w", schedule.ErrUnavailable), codes.Unavailable, http.StatusServiceUnavailable, "unavailable", ""},
 		{"ErrUnsupported", schedule.ErrUnsupported, codes.Unimplemented, http.StatusNotImplemented, "not supported", ""},
+		{"ErrShardCount", schedule.ErrShardCount, codes.FailedPrecondition, http.StatusConflict, "number of shards", ""},
+		{"ErrBusy", schedule.ErrBusy, codes.Aborted, http.StatusConflict, "is open", ""},
 		{"", schedule.Invalid("cron_expr", "x", "is refused", ""), codes.InvalidArgument, http.StatusBadRequest, `cron_expr: "x" is refused`, ""},
 		{"", context.DeadlineExceeded, codes.DeadlineExceeded, http.StatusGatewayTimeout, "deadline", ""},
 		{"", context.Canceled, codes.Canceled, 499, "canceled", ""},

@@ -50,7 +50,7 @@ func newRig(t testing.TB) *rig {
 		t.Fatal(err)
 	}
 	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Logger: quiet})
-	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Runs: r})
+	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Runs: r, Workers: store})
 	return &rig{t: t, store: store, conn: conn, base: base, gateway: gateway}
 }
 

@@ -182,6 +182,15 @@ func recordedShards(ctx context.Context, q rowQuerier) (n int, ok bool, err erro
 	return int(recorded.Int32), recorded.Valid, err
 }
 
+// Shards is the number that is recorded; 0 = none is.
+func (s *Store) Shards(ctx context.Context) (int, error) {
+	n, _, err := recordedShards(ctx, s.pool)
+	if err != nil {
+		return 0, fmt.Errorf("read the number of shards: %w", err)
+	}
+	return n, nil
+}
+
 // ofShards refuses whoever was started with another number of shards than is
 // recorded.
 func ofShards(ctx context.Context, q rowQuerier, shards int) error {

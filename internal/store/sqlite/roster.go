@@ -53,6 +53,15 @@ func recordedShards(ctx context.Context, q querier) (n int, err error) {
 	return n, nil
 }
 
+// Shards is the number that is recorded; 0 = none is.
+func (s *Store) Shards(ctx context.Context) (int, error) {
+	n, err := recordedShards(ctx, s.readers)
+	if err != nil {
+		return 0, fmt.Errorf("read the number of shards: %w", err)
+	}
+	return n, nil
+}
+
 // ofShards refuses whoever was started with another number of shards than is
 // recorded.
 func ofShards(ctx context.Context, q querier, shards int) error {
