@@ -17,10 +17,6 @@ type Config struct {
 	ReportSecret []byte        // signs report tokens
 }
 
-// leaseMargin is how much longer than a call its lease lasts: nobody else may
-// send a key while a call of it can still be open.
-const leaseMargin = 5 * time.Second
-
 // checkLife is how long a check of pause, deletion, cancel and grant is good.
 const checkLife = time.Second
 
@@ -52,6 +48,7 @@ type Launcher struct {
 	cfg       Config
 	begins    *batch.Batcher[schedule.BeginRequest, begun]
 	finishes  *batch.Batcher[schedule.FinishRequest, struct{}]
+	leases    *keeper
 }
 
 // begun is what Begin answered, and when it was asked.
@@ -80,6 +77,12 @@ func New(o Options) *Launcher {
 	}
 	l.begins = batch.New(maxBatch, l.beginAll)
 	l.finishes = batch.New(maxBatch, l.finishAll)
+	l.leases = &keeper{
+		store: o.Store, now: o.Now, log: l.log, lost: l.metrics.leasesLost.Inc, open: make(map[*lease]bool),
+		// A call begins within checkLife. It, or asking and loading before it, and
+		// recording what it came to are all bounded.
+		longer: checkLife + o.Config.CallTimeout + 2*storeTimeout,
+	}
 	return l
 }
 
@@ -87,6 +90,9 @@ func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) (
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	now := l.now()
+	for i := range reqs {
+		reqs[i].Lease = leaseAt(now, reqs[i].FireAt)
+	}
 	results, err := l.store.Begin(ctx, reqs, now)
 	if err != nil {
 		return nil, err

@@ -13,15 +13,23 @@ import (
 // Metrics are the launcher's figures.
 type Metrics struct {
 	executorSeconds *prometheus.HistogramVec
+	leasesLost      prometheus.Counter
 }
 
 // NewMetrics registers the figures with r; nil registers them nowhere.
 func NewMetrics(r prometheus.Registerer) *Metrics {
-	return &Metrics{executorSeconds: promauto.With(r).NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "carillon_executor_call_seconds",
-		Help:    "How long calls of the executor took, by what they answered.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-	}, []string{"outcome"})}
+	p := promauto.With(r)
+	return &Metrics{
+		executorSeconds: p.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "carillon_executor_call_seconds",
+			Help:    "How long calls of the executor took, by what they answered.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"outcome"}),
+		leasesLost: p.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_launch_leases_lost_total",
+			Help: "Open calls whose key was not this process' any more: it, or the database, was away for longer than the lease.",
+		}),
+	}
 }
 
 func (m *Metrics) called(took time.Duration, outcome schedule.Outcome, err error) {

@@ -48,7 +48,7 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 		}
 		switch b.Permission {
 		case schedule.Granted, schedule.GrantedAgain:
-			if reply, over, err := s.proceed(ctx, b); over {
+			if reply, over, err := s.granted(ctx, b); over {
 				return reply, err
 			}
 		case schedule.Recorded, schedule.Refused:
@@ -82,7 +82,8 @@ type start struct {
 	*Launcher
 	req    schedule.StartRequest
 	hash   [32]byte
-	asked  bool // the executor was asked by key, and does not know it or cannot say
+	lease  *lease // of the key while it is ours
+	asked  bool   // the executor was asked by key, and does not know it or cannot say
 	loaded bool
 	dag    []byte
 }
@@ -93,7 +94,7 @@ func (s *start) begin(ctx context.Context) (begun, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		b, err := s.begins.Do(ctx, schedule.BeginRequest{
 			Key: s.req.Key, RequestHash: s.hash, ScheduleID: s.req.ScheduleID, Trigger: s.req.Trigger,
-			FireAt: s.req.FireAt, Lease: s.cfg.CallTimeout + leaseMargin,
+			FireAt: s.req.FireAt, // the lease is known when it is written: see beginAll
 		})
 		if err != nil || b.Permission != schedule.Busy || time.Since(began) >= busyWait {
 			return b, err
@@ -129,21 +130,28 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// granted goes on with a key that is ours, and keeps it so meanwhile.
+func (s *start) granted(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
+	s.lease = s.leases.keep(b)
+	defer s.leases.leave(s.lease)
+	return s.proceed(ctx, b)
+}
+
 // proceed goes on with a key that is ours: it asks by key where an earlier call
 // may have arrived, loads the DAG, and calls the executor. over = false: that
 // took longer than the check is good for, the key was given back, and the
 // check is to be made again.
 //
 // The crash windows: before the call the key is recorded as in progress, so
-// that the next sender asks or sends the same key; after the call and before
-// Finish the executor has the key, and honours it.
+// that the next sender, when the lease is over, asks or sends the same key;
+// after the call and before Finish the executor has the key, and honours it.
 func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	if b.Sent {
 		if reply, over, err := s.ask(ctx, b); over {
 			return reply, true, err
 		}
 		if !s.req.SendUntil.IsZero() && s.now().After(s.req.SendUntil) {
-			s.release(ctx, b, true)
+			s.release(ctx, true)
 			return reply, true, fmt.Errorf("%w: its time to be sent again was over at %s", ErrWithheld, s.req.SendUntil.Format(time.RFC3339))
 		}
 	}
@@ -152,10 +160,10 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 	}
 	switch {
 	case s.waitUntil(ctx, s.req.FireAt) != nil:
-		s.release(ctx, b, b.Sent)
+		s.release(ctx, b.Sent)
 		return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
 	case s.now().Sub(b.checkedAt) > checkLife:
-		s.release(ctx, b, b.Sent)
+		s.release(ctx, b.Sent)
 		return reply, false, nil
 	}
 	reply, err = s.call(ctx, b)
@@ -171,13 +179,13 @@ func (s *start) ask(ctx context.Context, b begun) (reply schedule.StartReply, ov
 	outcome, err := s.getByKey(ctx)
 	switch {
 	case err == nil:
-		reply, err = s.finish(ctx, s.req, outcome, time.Time{})
+		reply, err = s.finish(ctx, outcome, time.Time{})
 		return reply, true, err
 	case errors.Is(err, schedule.ErrNotFound), errors.Is(err, ErrUnsupported):
 		s.asked = true
 		return reply, false, nil
 	}
-	s.release(ctx, b, true)
+	s.release(ctx, true)
 	return reply, true, fmt.Errorf("%w: ask by key: %w", ErrOutcomeUnknown, err)
 }
 
@@ -192,7 +200,7 @@ func (s *start) getByKey(ctx context.Context) (schedule.Outcome, error) {
 func (s *start) withheld(ctx context.Context, b begun) (schedule.StartReply, error) {
 	if b.Sent {
 		if outcome, err := s.getByKey(ctx); err == nil {
-			return s.finish(ctx, s.req, outcome, time.Time{})
+			return s.finish(ctx, outcome, time.Time{})
 		}
 	}
 	return schedule.StartReply{}, fmt.Errorf("%w: %s", ErrWithheld, b.Reason)
@@ -203,7 +211,6 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	if s.loaded {
 		return reply, false, nil
 	}
-	// Asking by key and this together are no longer than the lease.
 	loading, cancel := context.WithTimeout(ctx, min(storeTimeout, s.cfg.CallTimeout))
 	defer cancel()
 	s.dag, err = s.workflows.LoadDAG(loading, s.req.WorkflowID, s.req.Version)
@@ -211,60 +218,62 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	case err == nil:
 		s.loaded = true
 		return reply, false, nil
-	case errors.Is(err, schedule.ErrNotFound) && !b.Sent && s.now().Before(b.Request.LeaseUntil):
-		reply, err = s.finish(ctx, s.req, schedule.Outcome{
+	case errors.Is(err, schedule.ErrNotFound) && !b.Sent && s.leases.ours(s.lease):
+		reply, err = s.finish(ctx, schedule.Outcome{
 			Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowNotFound, ErrorCode: string(schedule.ReasonWorkflowNotFound),
 			ErrorMessage: fmt.Sprintf("the workflow store holds no version %d of %q", s.req.Version, s.req.WorkflowID),
 		}, time.Time{})
 		return reply, true, err
 	}
-	s.release(ctx, b, b.Sent)
+	s.release(ctx, b.Sent)
 	return reply, true, fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err)
 }
 
-// call calls the executor and records what it says.
+// call calls the executor and records what it says. The key was granted no
+// longer ago than its check is good, and a lease lasts longer than that: no
+// call of it can be open elsewhere now.
 func (s *start) call(ctx context.Context, b begun) (schedule.StartReply, error) {
 	launchedAt := s.now()
-	outcome, err := s.callExecutor(ctx, b, s.req, s.dag)
+	outcome, err := s.callExecutor(ctx, b)
 	if err != nil {
-		return s.callFailed(ctx, s.req, b, err)
+		return s.callFailed(ctx, b, err)
 	}
-	return s.finish(ctx, s.req, outcome, launchedAt)
+	return s.finish(ctx, outcome, launchedAt)
 }
 
-func (l *Launcher) callExecutor(ctx context.Context, b begun, req schedule.StartRequest, dag []byte) (schedule.Outcome, error) {
+func (s *start) callExecutor(ctx context.Context, b begun) (schedule.Outcome, error) {
 	// Once begun, a call is not cut off by a lost leadership or a shutdown: its
 	// answer is worth more than the seconds.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.CallTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.CallTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	// Of the store's clock and this machine's only the distance is compared.
-	sendBy := time.Now().Add(b.checkedAt.Add(checkLife).Sub(l.now()))
-	call := Call{StartRequest: req, DAG: dag, Deadline: deadline, SendBy: sendBy}
-	if l.cfg.PublicURL != "" {
-		call.ReportURL = strings.TrimRight(l.cfg.PublicURL, "/") + "/v1/runs/" + req.Key.String() + ":report"
-		call.ReportToken = schedule.ReportToken(l.cfg.ReportSecret, req.Key)
+	sendBy := time.Now().Add(b.checkedAt.Add(checkLife).Sub(s.now()))
+	call := Call{StartRequest: s.req, DAG: s.dag, Deadline: deadline, SendBy: sendBy}
+	if s.cfg.PublicURL != "" {
+		call.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
+		call.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
 	}
 	began := time.Now()
-	outcome, err := l.executor.Run(ctx, call)
-	l.metrics.called(time.Since(began), outcome, err)
+	outcome, err := s.executor.Run(ctx, call)
+	s.metrics.called(time.Since(began), outcome, err)
 	return outcome, err
 }
 
 // callFailed sorts an executor's error: a definite no is recorded, anything
 // else leaves the key open.
-func (l *Launcher) callFailed(ctx context.Context, req schedule.StartRequest, b begun, err error) (schedule.StartReply, error) {
+func (s *start) callFailed(ctx context.Context, b begun, err error) (schedule.StartReply, error) {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
-		return l.finish(ctx, req, schedule.Outcome{
+		return s.finish(ctx, schedule.Outcome{
 			Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused,
 			ErrorCode: refusal.Code, ErrorMessage: refusal.Message,
 		}, time.Time{})
 	}
 	notSent := errors.Is(err, ErrNotSent)
-	l.release(ctx, b, b.Sent || !notSent)
-	l.log.WarnContext(ctx, "executor call failed", "schedule_id", req.ScheduleID, "run_at", req.ScheduledFor,
-		"key", req.Key.String(), "sent", !notSent, "err", err)
+	s.release(ctx, b.Sent || !notSent)
+	s.log.WarnContext(ctx, "executor call failed", "schedule_id", s.req.ScheduleID, "run_at", s.req.ScheduledFor,
+		"key", s.req.Key.String(), "sent", !notSent, "err", err)
 	if notSent {
 		return schedule.StartReply{}, err
 	}
@@ -272,26 +281,31 @@ func (l *Launcher) callFailed(ctx context.Context, req schedule.StartRequest, b 
 }
 
 // finish records a definite outcome, so that every repeat is answered the same.
-func (l *Launcher) finish(ctx context.Context, req schedule.StartRequest, outcome schedule.Outcome, launchedAt time.Time) (schedule.StartReply, error) {
+func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt time.Time) (schedule.StartReply, error) {
 	switch {
-	case outcome.Status == schedule.StatusEnqueued && !l.cfg.Feedback:
+	case outcome.Status == schedule.StatusEnqueued && !s.cfg.Feedback:
 		outcome.Status, outcome.Reason = schedule.StatusSuccess, schedule.ReasonAccepted
 	case outcome.Status == schedule.StatusFailed && outcome.Reason == "":
 		outcome.Reason = schedule.ReasonWorkflowFailed
 	}
-	if _, err := l.finishes.Do(ctx, schedule.FinishRequest{Key: req.Key, Outcome: outcome}); err != nil {
-		return schedule.StartReply{}, fmt.Errorf("record outcome of key %s: %w", req.Key, err)
+	if s.lease != nil {
+		s.leases.end(s.lease)
+	}
+	if _, err := s.finishes.Do(ctx, schedule.FinishRequest{Key: s.req.Key, Outcome: outcome}); err != nil {
+		return schedule.StartReply{}, fmt.Errorf("record outcome of key %s: %w", s.req.Key, err)
 	}
 	return schedule.StartReply{Outcome: outcome, LaunchedAt: launchedAt}, nil
 }
 
 // release gives the key back early, if it is still ours. If that fails, the
 // lease ends by itself.
-func (l *Launcher) release(ctx context.Context, b begun, sent bool) {
+func (s *start) release(ctx context.Context, sent bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := l.store.Release(ctx, b.Request.Key, b.Request.LeaseUntil, sent, l.now()); err != nil {
-		l.log.WarnContext(ctx, "key not released", "key", b.Request.Key.String(), "err", err)
+	for _, until := range s.leases.leave(s.lease) {
+		if err := s.store.Release(ctx, s.req.Key, until, sent, s.now()); err != nil {
+			s.log.WarnContext(ctx, "key not released", "key", s.req.Key.String(), "err", err)
+		}
 	}
 }
 

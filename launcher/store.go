@@ -23,17 +23,14 @@ type Store interface {
 	// Release ends the lease of a call whose outcome is unknown, so that the key
 	// may be sent again. sent = false says that in no attempt a request was ever
 	// written to a connection. lease is the LeaseUntil that the caller was granted,
-	// to the microsecond: if the key has passed to another sender, or is DONE,
-	// nothing changes.
+	// or given by the last Extend, to the microsecond: if the key has passed to
+	// another sender, or is DONE, nothing changes.
 	Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error
 	// Extend keeps the keys of open calls: each gets a lease of so long from now,
 	// if its lease is still the one that the caller was granted or given last.
 	// held are the new LeaseUntil; zero = the key has passed to another sender, was
 	// released, or is DONE.
 	Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error)
-	// SettleLaunched moves runs forward as the worker's Settle does, but under no
-	// term: it is for what a launcher that takes launches from a queue has learned.
-	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
 	// CloseKey ends a key of which no call has begun, as DONE and cancelled with
 	// the reason, so that every later send of it is answered from there.
 	// closed = false when a call has begun or it is DONE already.

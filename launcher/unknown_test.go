@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,55 +141,6 @@ func TestACallWhoseCallerDiedIsTakenUpAfterItsLease(t *testing.T) {
 			r.Errorf("the executor was called %d times, want 2 with the same key", n)
 		}
 	})
-}
-
-// TestASenderWhoseLeaseIsOverLeavesTheKeyToTheNext has a workflow store that
-// heeds no deadline: when it answers, another sender's call is open.
-func TestASenderWhoseLeaseIsOverLeavesTheKeyToTheNext(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		late  error // what the workflow store says at last
-		first bool  // the first sender gets the second one's answer
-	}{
-		{name: "the workflow store fails at last", late: errCut},
-		{name: "it holds no such version at last", late: schedule.ErrNotFound},
-		{name: "it has the DAG at last", first: true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			inBubble(t, reports, func(r *rig) {
-				req := r.request()
-				var loads atomic.Int32
-				r.workflows.load = func(context.Context) ([]byte, error) {
-					if loads.Add(1) > 1 {
-						return []byte(`{}`), nil
-					}
-					time.Sleep(20 * time.Second)
-					return []byte(`{}`), tc.late
-				}
-				r.executor.run = func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
-					time.Sleep(8 * time.Second)
-					return accept(ctx, call)
-				}
-				first, second := make(chan error, 1), make(chan error, 1)
-				go func() { _, err := r.start(req); first <- err }()
-				time.Sleep(16 * time.Second)
-				go func() { _, err := r.start(req); second <- err }()
-				time.Sleep(5 * time.Second) // the first one knows, the second one's call is open
-				closed, recorded, err := r.store.CloseKey(r.Context(), req.Key, schedule.ReasonCancelled, r.store.Now())
-				if err != nil || closed || recorded.Done || !recorded.Sent || recorded.LeaseUntil.IsZero() {
-					r.Errorf("the open call is forgotten: closed %t, %+v, %v", closed, recorded, err)
-				}
-				if err := <-second; err != nil {
-					r.Errorf("the second sender: %v", err)
-				}
-				if err := <-first; (err == nil) != tc.first {
-					r.Errorf("the first sender: %v", err)
-				}
-				r.isOutcome(r.must(req), schedule.StatusEnqueued, schedule.ReasonNone)
-				r.wantCalls(1, 1)
-			})
-		})
-	}
 }
 
 func TestTheWorkflowStoreIsNotWaitedForLongerThanAnyStore(t *testing.T) {
