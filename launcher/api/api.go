@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/wire"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -38,7 +38,7 @@ type server struct {
 }
 
 func (s *server) Start(ctx context.Context, req *carillonv1.RunLauncherStartRequest) (*carillonv1.RunLauncherStartResponse, error) {
-	start, err := startOf(req)
+	start, err := wire.StartRequest(req)
 	if err != nil {
 		return nil, err
 	}
@@ -95,49 +95,15 @@ func (s *server) answer(ctx context.Context, req *carillonv1.RunLauncherStartReq
 }
 
 func (s *server) Cancel(ctx context.Context, req *carillonv1.RunLauncherCancelRequest) (*carillonv1.RunLauncherCancelResponse, error) {
-	key, err := schedule.ParseKey(req.GetIdempotencyKey())
+	cancel, err := wire.CancelRequest(req)
 	if err != nil {
 		return nil, err
 	}
-	reason := schedule.Reason(req.GetReason())
-	if reason == "" {
-		reason = schedule.ReasonCancelled
-	}
-	confirmed, err := s.launcher.Cancel(ctx, schedule.CancelRequest{
-		Key: key, ScheduleID: req.GetScheduleId(), WorkflowID: req.GetWorkflowId(), RunID: req.GetRunId(), Reason: reason,
-	})
+	confirmed, err := s.launcher.Cancel(ctx, cancel)
 	if err != nil && !errors.Is(err, launcher.ErrUnsupported) {
 		return nil, unknown(err)
 	}
 	return &carillonv1.RunLauncherCancelResponse{Confirmed: confirmed, Supported: err == nil}, nil
-}
-
-func startOf(req *carillonv1.RunLauncherStartRequest) (schedule.StartRequest, error) {
-	key, err := schedule.ParseKey(req.GetIdempotencyKey())
-	if err != nil {
-		return schedule.StartRequest{}, err
-	}
-	start := schedule.StartRequest{
-		Key: key, ScheduleID: req.GetScheduleId(), WorkflowID: req.GetWorkflowId(), Version: req.GetVersion(), UserID: req.GetUserId(),
-		ScheduledFor: req.GetScheduledFor().AsTime(), Trigger: schedule.TriggerSchedule, Attempt: 1, Epoch: int64(req.GetEpoch()),
-		ExecutionGrantID: req.GetExecutionGrantId(), Input: req.GetInput(), RunTimeout: schedule.DefaultRunTimeout,
-	}
-	if req.Trigger != nil {
-		start.Trigger = schedule.Trigger(req.GetTrigger())
-	}
-	if req.Attempt != nil {
-		start.Attempt = req.GetAttempt()
-	}
-	if req.RunTimeoutMs != nil {
-		start.RunTimeout = time.Duration(req.GetRunTimeoutMs()) * time.Millisecond
-	}
-	if req.FireAt != nil {
-		start.FireAt = req.GetFireAt().AsTime()
-	}
-	if req.SendUntil != nil {
-		start.SendUntil = req.GetSendUntil().AsTime()
-	}
-	return start, nil
 }
 
 func responseOf(reply schedule.StartReply) *carillonv1.RunLauncherStartResponse {

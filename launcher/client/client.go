@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher/wire"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -49,7 +49,7 @@ func (c *Client) Close() error { return c.conn.Close() }
 func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	resp, err := c.rpc.Start(ctx, requestOf(req))
+	resp, err := c.rpc.Start(ctx, wire.Start(req))
 	switch status.Code(err) {
 	case codes.OK:
 		return replyOf(resp), nil
@@ -70,10 +70,7 @@ func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule
 func (c *Client) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	reason := string(req.Reason)
-	resp, err := c.rpc.Cancel(ctx, &carillonv1.RunLauncherCancelRequest{
-		IdempotencyKey: req.Key.String(), ScheduleId: req.ScheduleID, WorkflowId: req.WorkflowID, RunId: req.RunID, Reason: &reason,
-	})
+	resp, err := c.rpc.Cancel(ctx, wire.Cancel(req))
 	if err != nil {
 		return false, fmt.Errorf("call the launcher: %w", err)
 	}
@@ -81,19 +78,6 @@ func (c *Client) Cancel(ctx context.Context, req schedule.CancelRequest) (confir
 		return false, fmt.Errorf("cancel: %w", schedule.ErrUnsupported)
 	}
 	return resp.GetConfirmed(), nil
-}
-
-func requestOf(req schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
-	trigger, timeout := string(req.Trigger), uint32(req.RunTimeout.Milliseconds())
-	start := &carillonv1.RunLauncherStartRequest{
-		IdempotencyKey: req.Key.String(), ScheduleId: req.ScheduleID, WorkflowId: req.WorkflowID, Version: req.Version, UserId: req.UserID,
-		ScheduledFor: timestamppb.New(req.ScheduledFor), Trigger: &trigger, Attempt: &req.Attempt, Epoch: uint32(req.Epoch),
-		ExecutionGrantId: req.ExecutionGrantID, Input: req.Input, FireAt: timestamppb.New(req.FireAt), RunTimeoutMs: &timeout,
-	}
-	if !req.SendUntil.IsZero() {
-		start.SendUntil = timestamppb.New(req.SendUntil)
-	}
-	return start
 }
 
 func replyOf(resp *carillonv1.RunLauncherStartResponse) schedule.StartReply {

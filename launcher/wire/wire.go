@@ -1,0 +1,80 @@
+// Package wire turns what the launcher is asked (step 5) into the messages of
+// carillon.v1.RunLauncher and back, for everyone who carries them: the gRPC
+// client and server, and the launch queue.
+package wire
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// Start is a StartRequest as a message.
+func Start(req schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
+	trigger, timeout := string(req.Trigger), uint32(req.RunTimeout.Milliseconds())
+	start := &carillonv1.RunLauncherStartRequest{
+		IdempotencyKey: req.Key.String(), ScheduleId: req.ScheduleID, WorkflowId: req.WorkflowID, Version: req.Version, UserId: req.UserID,
+		ScheduledFor: timestamppb.New(req.ScheduledFor), Trigger: &trigger, Attempt: &req.Attempt, Epoch: uint32(req.Epoch),
+		ExecutionGrantId: req.ExecutionGrantID, Input: req.Input, FireAt: timestamppb.New(req.FireAt), RunTimeoutMs: &timeout,
+	}
+	if !req.SendUntil.IsZero() {
+		start.SendUntil = timestamppb.New(req.SendUntil)
+	}
+	return start
+}
+
+// StartRequest reads what Start has written, or a caller of one's own: what it
+// leaves out takes its default.
+func StartRequest(msg *carillonv1.RunLauncherStartRequest) (schedule.StartRequest, error) {
+	key, err := schedule.ParseKey(msg.GetIdempotencyKey())
+	if err != nil {
+		return schedule.StartRequest{}, err
+	}
+	start := schedule.StartRequest{
+		Key: key, ScheduleID: msg.GetScheduleId(), WorkflowID: msg.GetWorkflowId(), Version: msg.GetVersion(), UserID: msg.GetUserId(),
+		ScheduledFor: msg.GetScheduledFor().AsTime(), Trigger: schedule.TriggerSchedule, Attempt: 1, Epoch: int64(msg.GetEpoch()),
+		ExecutionGrantID: msg.GetExecutionGrantId(), Input: msg.GetInput(), RunTimeout: schedule.DefaultRunTimeout,
+	}
+	if msg.Trigger != nil {
+		start.Trigger = schedule.Trigger(msg.GetTrigger())
+	}
+	if msg.Attempt != nil {
+		start.Attempt = msg.GetAttempt()
+	}
+	if msg.RunTimeoutMs != nil {
+		start.RunTimeout = time.Duration(msg.GetRunTimeoutMs()) * time.Millisecond
+	}
+	if msg.FireAt != nil {
+		start.FireAt = msg.GetFireAt().AsTime()
+	}
+	if msg.SendUntil != nil {
+		start.SendUntil = msg.GetSendUntil().AsTime()
+	}
+	return start, nil
+}
+
+// Cancel is a CancelRequest as a message.
+func Cancel(req schedule.CancelRequest) *carillonv1.RunLauncherCancelRequest {
+	reason := string(req.Reason)
+	return &carillonv1.RunLauncherCancelRequest{
+		IdempotencyKey: req.Key.String(), ScheduleId: req.ScheduleID, WorkflowId: req.WorkflowID, RunId: req.RunID, Reason: &reason,
+	}
+}
+
+// CancelRequest reads what Cancel has written, or a caller of one's own.
+func CancelRequest(msg *carillonv1.RunLauncherCancelRequest) (schedule.CancelRequest, error) {
+	key, err := schedule.ParseKey(msg.GetIdempotencyKey())
+	if err != nil {
+		return schedule.CancelRequest{}, err
+	}
+	reason := schedule.Reason(msg.GetReason())
+	if reason == "" {
+		reason = schedule.ReasonCancelled
+	}
+	return schedule.CancelRequest{
+		Key: key, ScheduleID: msg.GetScheduleId(), WorkflowID: msg.GetWorkflowId(), RunID: msg.GetRunId(), Reason: reason,
+	}, nil
+}
