@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
-	"github.com/carillon/carillon/worker"
 )
 
 // onceEach holds a schedule with a slot every step to what counts in the end:
@@ -109,7 +109,7 @@ func TestANewLeaderTakesUpWhatAnOlderOneLeftLaunching(t *testing.T) {
 
 // dies is a process that does not live to settle what is answered after its
 // term.
-type dies struct{ worker.FireStore }
+type dies struct{ *sqlite.Store }
 
 func (dies) SettleLaunched(context.Context, time.Time, []schedule.Settlement) ([]bool, error) {
 	return nil, errors.New("this process is dead")
@@ -118,7 +118,7 @@ func (dies) SettleLaunched(context.Context, time.Time, []schedule.Settlement) ([
 func TestAnAnswerThatWasRecordedButNotSettledIsNotAskedForAgain(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.config.DrainTimeout = time.Millisecond
-		r.fires = func(s worker.FireStore) worker.FireStore { return dies{s} }
+		r.over = func(s *sqlite.Store) ledger { return dies{s} }
 		r.every("s", time.Second, byHand)
 		r.executor.will(func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 			time.Sleep(time.Second)

@@ -32,8 +32,16 @@ type rig struct {
 	launcher  launcher.Config
 	began     time.Time
 	options   sqlite.Options
-	log       *slog.Logger // the worker's
-	fires     func(worker.FireStore) worker.FireStore
+	log       *slog.Logger               // the worker's
+	over      func(*sqlite.Store) ledger // what stands between worker and store
+	worker    *worker.Worker             // the last that was started
+}
+
+// ledger is what a worker and its elector need of a store.
+type ledger interface {
+	worker.PlanStore
+	worker.FireStore
+	leader.LeaseStore
 }
 
 // inBubble runs test on a rig of its own in virtual time, with bounds that are
@@ -44,7 +52,7 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{
 			T: t, path: filepath.Join(t.TempDir(), "carillon.db"), began: time.Now(), log: quiet,
-			fires:    func(s worker.FireStore) worker.FireStore { return s },
+			over:     func(s *sqlite.Store) ledger { return s },
 			launcher: launcher.Config{Feedback: true, CallTimeout: 2 * time.Second},
 			config: worker.Config{
 				Lookahead: 10 * time.Second, ClaimLease: 5 * time.Second, RetryFor: 20 * time.Second, CancelWait: 4 * time.Second,
@@ -96,14 +104,15 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	launch := launcher.New(launcher.Options{
 		Store: store, Workflows: store, Executor: r.executor, Now: store.Now, Logger: quiet, Config: r.launcher,
 	})
-	elector := leader.New(leader.Options{Lease: store, Lock: solo.New(r.path + ".lock"), Now: store.Now, Logger: quiet})
-	w := worker.New(worker.Options{
-		ID: elector.Holder(), Plans: store, Fires: r.fires(store), Launcher: launch, Electors: []worker.Elector{elector}, Waker: store,
+	over := r.over(store)
+	elector := leader.New(leader.Options{Lease: over, Lock: solo.New(r.path + ".lock"), Now: store.Now, Logger: quiet})
+	r.worker = worker.New(worker.Options{
+		ID: elector.Holder(), Plans: over, Fires: over, Launcher: launch, Electors: []worker.Elector{elector}, Waker: store,
 		Now: store.Now, Logger: r.log, Config: r.config,
 	})
 	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
+	go func(w *worker.Worker) { done <- w.Run(ctx) }(r.worker)
 	return sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {

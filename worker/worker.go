@@ -71,8 +71,12 @@ type Worker struct {
 // storeTimeout bounds one call of the store.
 const storeTimeout = 10 * time.Second
 
-// leaveTimeout bounds the farewell of a process.
-const leaveTimeout = time.Second
+// The bounds of a process' farewell: of all of it, which has what is left of
+// DrainTimeout, and of signing off.
+const (
+	leastFarewell = 100 * time.Millisecond
+	leaveTimeout  = time.Second
+)
 
 // New makes a Worker of its parts.
 func New(o Options) *Worker {
@@ -104,6 +108,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.calls, endCalls = context.WithCancel(context.WithoutCancel(ctx))
 	defer endCalls()
 	g, ctx := errgroup.WithContext(ctx)
+	told := make(chan time.Time, 1)
+	defer context.AfterFunc(ctx, func() { told <- time.Now() })()
 	if w.Waker != nil {
 		g.Go(func() error { return w.Waker.Listen(ctx, w.Wake) })
 	}
@@ -115,8 +121,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		g.Go(func() error { return elector.Run(ctx, w.lead) })
 	}
 	err := g.Wait()
-	w.leave(ctx)
-	w.drain()
+	left := max(leastFarewell, w.cfg.DrainTimeout-time.Since(<-told))
+	var leaving sync.WaitGroup
+	leaving.Go(func() { w.leave(ctx, min(left, leaveTimeout)) })
+	w.drain(left)
+	leaving.Wait()
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -125,8 +134,8 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // leave tells the others at once that this process is gone, so that its shards
 // are shared out anew.
-func (w *Worker) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+func (w *Worker) leave(ctx context.Context, bound time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
 	if err := w.Plans.Leave(ctx, w.ID); err != nil {
 		w.log.Warn("not signed off, the others will miss this process in a moment", "err", err)
@@ -135,8 +144,8 @@ func (w *Worker) leave(ctx context.Context) {
 
 // drain waits for open calls, a bounded time. What is still open then is sent
 // again by the next leader under the same key.
-func (w *Worker) drain() {
-	if !within(&w.open, w.cfg.DrainTimeout) {
+func (w *Worker) drain(d time.Duration) {
+	if !within(&w.open, d) {
 		w.log.Warn("calls of the launcher still open at the end of the process", "after", w.cfg.DrainTimeout)
 	}
 }
