@@ -6,58 +6,80 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Lock makes handing over fast. It decides who tries, never who may write.
-type Lock interface {
-	// Acquire blocks until the lock is held or ctx ends.
-	Acquire(ctx context.Context) error
-	// Release frees it, if it is held.
-	Release(ctx context.Context) error
-}
+// Lead is one term's work. ctx ends when it should stop planning and claiming,
+// trusted when nothing may be written any more. The leadership is given back
+// when it returns.
+type Lead = func(ctx, trusted context.Context, term schedule.Term) error
 
 // Options are an Elector's parts.
 type Options struct {
 	Lease  LeaseStore
 	Lock   Lock
 	Shard  int
-	TTL    time.Duration // default 10 s
+	Shards int    // how many there are; 0 counts as 1
+	Holder string // one per process start; default random
+	TTL    time.Duration
 	Now    func() time.Time
 	Logger *slog.Logger
 	// Fit says why this process must not lead now, e.g. because its clock is too
 	// far off; nil: it may. It is asked before every takeover and renewal.
 	Fit func() error
+	// Yield says that another worker is to go first; nil: never. It is asked when
+	// the lock was won, see Balancer.
+	Yield func(ctx context.Context) bool
 	// OnChange is told of every term that begins (leading) and ends.
 	OnChange func(term schedule.Term, leading bool)
+	// Jitter makes a pause differ from the same pause elsewhere; by default it is
+	// random between a half and all of it.
+	Jitter func(pause time.Duration) time.Duration
 }
 
 // Elector campaigns for one shard.
 type Elector struct {
 	Options
-	holder   string
-	lockHeld bool // when the present term began
+	holder string
+	quiet  sparing
+
+	failures   int            // since the last term that held
+	yieldingAt time.Time      // since when other workers have been let go first
+	unresigned *schedule.Term // ended, but its row could not be told
+
+	mu   sync.Mutex
+	stop context.CancelCauseFunc // ends the present term on purpose; nil: there is none
 }
 
-// margin is taken off the trust in a term.
-const margin = time.Second
-
-// followerPoll is how often a follower looks whether the row has expired.
-const followerPoll = time.Second
+const (
+	// defaultTTL is after how long a leader that says nothing is replaced.
+	defaultTTL = 10 * time.Second
+	// followerPoll is how often a follower looks whether the row has expired.
+	followerPoll = 500 * time.Millisecond
+	// behind is how long whoever gave the lock back stays away: longer than the
+	// slowest lock takes to find the next.
+	behind = 400 * time.Millisecond
+	// yieldFor is how long a free shard waits for the worker that should have it.
+	yieldFor = time.Second
+	// refusedPause is the pause after a refusal that a person has to end.
+	refusedPause = 3 * time.Second
+)
 
 // ErrTermLost is the cause with which a term's context ends when a renewal
 // failed.
 var ErrTermLost = errors.New("leadership lost")
 
-// New makes an Elector with a random holder name: the same process started
-// again is somebody else.
+// errGaveWay ends a campaign that was won and not used.
+var errGaveWay = errors.New("gave way to another worker")
+
+// New makes an Elector. Its holder name is random by default: the same process
+// started again is somebody else.
 func New(o Options) *Elector {
 	if o.TTL <= 0 {
-		o.TTL = 10 * time.Second
+		o.TTL = defaultTTL
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -68,50 +90,88 @@ func New(o Options) *Elector {
 	if o.Fit == nil {
 		o.Fit = func() error { return nil }
 	}
+	if o.Yield == nil {
+		o.Yield = func(context.Context) bool { return false }
+	}
 	if o.OnChange == nil {
 		o.OnChange = func(schedule.Term, bool) {}
 	}
+	if o.Jitter == nil {
+		o.Jitter = jitter
+	}
+	if o.Holder == "" {
+		o.Holder = rand.Text()
+	}
 	o.Logger = o.Logger.With("component", "leader", "shard", o.Shard)
-	return &Elector{Options: o, holder: rand.Text()}
+	return &Elector{Options: o, holder: o.Holder, quiet: sparing{log: o.Logger}}
 }
 
 // Holder is this process' name in the leaders row.
 func (e *Elector) Holder() string { return e.holder }
 
+// Resign ends the present term on purpose: whoever leads stops planning, and
+// the leadership is given back. Without a term it does nothing.
+func (e *Elector) Resign() {
+	e.mu.Lock()
+	stop := e.stop
+	e.mu.Unlock()
+	if stop != nil {
+		stop(errResigned)
+	}
+}
+
 // Run campaigns until ctx ends. For every term that is won it calls lead and
-// waits for it. lead gets two contexts: ctx, which ends when it should stop
-// and drain, and trusted, which ends when nothing may be written any more.
-func (e *Elector) Run(ctx context.Context, lead func(ctx, trusted context.Context, term schedule.Term) error) error {
+// waits for it.
+func (e *Elector) Run(ctx context.Context, lead Lead) error {
 	for ctx.Err() == nil {
-		if err := e.campaign(ctx, lead); err != nil && ctx.Err() == nil {
-			e.Logger.Warn("campaign failed", "err", err)
-			pause(ctx, time.Second)
-		}
+		pause(ctx, e.campaign(ctx, lead))
 	}
 	return ctx.Err()
 }
 
-// campaign is one follower's wait and, if it is won, one term.
-func (e *Elector) campaign(ctx context.Context, lead func(ctx, trusted context.Context, term schedule.Term) error) error {
-	lockCtx, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
-	held := make(chan error, 1)
-	var g errgroup.Group
-	g.Go(func() error { held <- e.Lock.Acquire(lockCtx); return nil })
+// campaign is one follower's wait and, if it is won, one term. It says how long
+// to stay away before the next.
+func (e *Elector) campaign(ctx context.Context, lead Lead) (away time.Duration) {
+	err := e.Fit()
+	if err == nil {
+		err = e.contend(ctx, lead)
+	}
+	switch {
+	case err == nil, errors.Is(err, errGaveWay):
+		return e.Jitter(2 * behind)
+	case ctx.Err() != nil:
+		return 0
+	case errors.Is(err, schedule.ErrShardCount):
+		e.quiet.warn("refused to lead", err)
+		return e.Jitter(refusedPause)
+	case errors.Is(err, ErrTermLost): // which has been said
+		return e.Jitter(behind + e.backoff())
+	}
+	e.quiet.warn("campaign failed", err)
+	return e.Jitter(e.backoff())
+}
+
+// backoff grows from 50 ms to a second while nothing works.
+func (e *Elector) backoff() time.Duration {
+	e.failures++
+	return backoff(e.failures)
+}
+
+func (e *Elector) contend(ctx context.Context, lead Lead) error {
+	h := &hold{Elector: e, held: make(chan struct{})}
+	lockCtx, stopWaiting := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() { h.wait(lockCtx) })
 	defer func() {
 		stopWaiting()
-		_ = g.Wait()
-		releaseCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		if err := e.Lock.Release(releaseCtx); err != nil {
-			e.Logger.Warn("lock not released", "err", err)
-		}
+		waiting.Wait()
+		h.giveBack(ctx)
 	}()
-
-	term, since, err := e.follow(ctx, held)
+	term, since, err := e.follow(ctx, h)
 	if err != nil {
 		return err
 	}
-	return e.lead(ctx, term, since, lead)
+	return e.serve(ctx, h, term, since, lead)
 }
 
 // follow waits for the lock or for the row to expire, and takes over. since is
@@ -119,115 +179,66 @@ func (e *Elector) campaign(ctx context.Context, lead func(ctx, trusted context.C
 //
 // The lock comes first: whoever took over an expired row at once would often
 // lose it again to the one that gets the lock a moment later.
-func (e *Elector) follow(ctx context.Context, held <-chan error) (term schedule.Term, since time.Time, err error) {
-	lockHeld := false
+func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, since time.Time, err error) {
+	poll := time.NewTimer(e.Jitter(followerPoll) + followerPoll/2)
+	defer poll.Stop()
 	for {
-		var lockErr error
-		poll := time.NewTimer(followerPoll)
 		select {
 		case <-ctx.Done():
-			poll.Stop()
 			return term, since, ctx.Err()
-		case lockErr = <-held:
-			lockHeld, held = lockErr == nil, nil
-			poll.Stop()
+		case <-h.held:
 		case <-poll.C:
 		}
-		since = time.Now()
-		attempt, cancel := context.WithTimeout(ctx, e.TTL/2)
-		term, won, err := e.takeOver(attempt, lockHeld)
-		cancel()
-		switch {
-		case err != nil:
-			return term, since, fmt.Errorf("take over: %w", err)
-		case won:
-			e.lockHeld = lockHeld
-			return term, since, nil
-		case lockErr != nil: // to be tried again, with a new connection or file
-			return term, since, fmt.Errorf("acquire lock: %w", lockErr)
+		lockHeld := h.isHeld()
+		if lockHeld && e.givesWay(ctx) {
+			return term, since, errGaveWay
 		}
+		since = time.Now()
+		term, won, err := e.takeOver(ctx, lockHeld)
+		switch {
+		case won:
+			return term, since, nil
+		case errors.Is(err, schedule.ErrShardCount), err != nil && lockHeld: // others may be better off with the lock
+			return term, since, err
+		case err != nil:
+			e.quiet.warn("leader not known", err)
+		case lockHeld: // its leader lives without it, and waits for it
+			return term, since, errGaveWay
+		}
+		poll.Reset(e.Jitter(followerPoll) + followerPoll/4)
 	}
+}
+
+// givesWay tells whether to leave a free shard to a worker that has fewer. Only
+// for a while: that worker may not be able to lead at all.
+func (e *Elector) givesWay(ctx context.Context) bool {
+	if !e.Yield(ctx) {
+		e.yieldingAt = time.Time{}
+		return false
+	}
+	if e.yieldingAt.IsZero() || time.Since(e.yieldingAt) > 5*yieldFor { // another handover than the last
+		e.yieldingAt = time.Now()
+	}
+	return time.Since(e.yieldingAt) < yieldFor
 }
 
 func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, bool, error) {
 	if err := e.Fit(); err != nil {
 		return schedule.Term{}, false, err
 	}
-	return e.Lease.Takeover(ctx, schedule.TakeoverRequest{
-		Shard: e.Shard, Holder: e.holder, TTL: e.TTL, LockHeld: lockHeld, Now: e.Now(),
+	ctx, cancel := context.WithTimeout(ctx, e.trust()/2)
+	defer cancel()
+	if e.unresigned != nil { // else the own row would have to expire
+		if err := e.Lease.Resign(ctx, *e.unresigned, e.Now()); err != nil {
+			return schedule.Term{}, false, fmt.Errorf("resign the last term: %w", err)
+		}
+		e.unresigned = nil
+	}
+	term, won, err := e.Lease.Takeover(ctx, schedule.TakeoverRequest{
+		Shard: e.Shard, Shards: e.Shards, Holder: e.holder, TTL: e.TTL, LockHeld: lockHeld, Now: e.Now(),
 	})
-}
-
-// lead runs one term: renewals beside lead, until lead returns.
-func (e *Elector) lead(ctx context.Context, term schedule.Term, since time.Time, lead func(ctx, trusted context.Context, term schedule.Term) error) error {
-	trusted, distrust := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer distrust(nil)
-	leadCtx, stop := context.WithCancel(ctx)
-	defer stop()
-	context.AfterFunc(trusted, stop)
-
-	e.Logger.Info("leadership won", "epoch", term.Epoch, "holder", term.Holder)
-	e.OnChange(term, true)
-	defer e.OnChange(term, false)
-
-	var g errgroup.Group
-	done := make(chan struct{})
-	g.Go(func() error { e.renew(trusted, distrust, done, term, since); return nil })
-	err := lead(leadCtx, trusted, term)
-	close(done)
-	_ = g.Wait()
-
-	if trusted.Err() == nil {
-		resignCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		if err := e.Lease.Resign(resignCtx, term, e.Now()); err != nil {
-			e.Logger.Warn("not resigned, the term will expire", "epoch", term.Epoch, "err", err)
-		}
-		e.Logger.Info("leadership given back", "epoch", term.Epoch)
+	if err != nil {
+		return schedule.Term{}, false, fmt.Errorf("take over: %w", err)
 	}
-	return err
-}
-
-// renew extends the row until done. Any error means: not the leader.
-func (e *Elector) renew(trusted context.Context, distrust context.CancelCauseFunc, done <-chan struct{}, term schedule.Term, since time.Time) {
-	every := e.TTL / 3
-	timer := time.NewTimer(every)
-	defer timer.Stop()
-	// Trust ends in time whatever a renewal is doing, e.g. waiting for a disk.
-	trustEnds := time.AfterFunc(time.Until(since.Add(e.TTL-margin)), func() {
-		distrust(fmt.Errorf("%w: no renewal in time", ErrTermLost))
-	})
-	defer trustEnds.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-timer.C:
-		}
-		began := time.Now()
-		// The attempt may not outlive the trust in the last one.
-		attempt, cancel := context.WithDeadline(trusted, since.Add(e.TTL-margin))
-		err := e.Fit()
-		if err == nil {
-			_, err = e.Lease.Renew(attempt, term, schedule.RenewRequest{TTL: e.TTL, LockHeld: e.lockHeld, Now: e.Now()})
-		}
-		cancel()
-		if err != nil {
-			e.Logger.Warn("leadership lost", "epoch", term.Epoch, "err", err)
-			distrust(fmt.Errorf("%w: %w", ErrTermLost, err))
-			return
-		}
-		since = began
-		trustEnds.Reset(time.Until(since.Add(e.TTL - margin)))
-		timer.Reset(every)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	return term, won, nil
 }

@@ -1,13 +1,14 @@
 // Package pglock is the leader lock on Postgres: a session advisory lock on a
-// connection of its own, never one from a pool, which would recycle it.
+// connection of its own, never one from a pool, which would recycle it. It says
+// which process tries to lead steps 2 to 4 of a slot's life; see package leader.
 package pglock
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,7 @@ const namespace = 0x63617269
 type Lock struct {
 	url   string
 	shard int
+	pid   atomic.Int64 // the server process of our session, also while it waits; 0: none
 	mu    sync.Mutex
 	conn  *pgx.Conn // nil: not held
 }
@@ -32,14 +34,26 @@ func New(url string, shard int) *Lock { return &Lock{url: url, shard: shard} }
 // about a millisecond.
 const sqlAcquire = `SELECT pg_advisory_lock($1, $2)`
 
+// sqlKeep needs the session that holds the lock, and nothing else.
+const sqlKeep = `SELECT 1`
+
+// sqlBreak ends the session that holds the lock, unless it is our own, which
+// may have got it by now. A role may end sessions of its own role.
+const sqlBreak = `
+SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'advisory' AND classid = $1 AND objid = $2 AND objsubid = 2 AND granted AND pid <> $3
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
 // Acquire waits until no other session holds the lock.
 func (l *Lock) Acquire(ctx context.Context) error {
-	conn, err := l.connect(ctx)
+	conn, err := connect(ctx, l.url)
 	if err != nil {
 		return err
 	}
+	l.pid.Store(int64(conn.PgConn().PID()))
 	if _, err := conn.Exec(ctx, sqlAcquire, namespace, l.shard); err != nil {
 		// A cancelled call may have got the lock: only closing the session is sure.
+		l.pid.Store(0)
 		closeConn(conn)
 		return fmt.Errorf("acquire advisory lock: %w", err)
 	}
@@ -49,32 +63,23 @@ func (l *Lock) Acquire(ctx context.Context) error {
 	return nil
 }
 
-func (l *Lock) connect(ctx context.Context) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig(l.url)
-	if err != nil {
-		return nil, errors.New("DATABASE_URL is not a Postgres URL") // its text may hold a password
+// keepLimit bounds how long a leader waits for a session that answers nothing.
+const keepLimit = 5 * time.Second
+
+// Keep asks the session that holds the lock whether it still lives.
+func (l *Lock) Keep(ctx context.Context) error {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if conn == nil {
+		return errors.New("the advisory lock is not held")
 	}
-	cfg.ConnectTimeout = 5 * time.Second
-	cfg.RuntimeParams["application_name"] = "carillon-leader"
-	cfg.RuntimeParams["statement_timeout"] = "0" // waiting is the point
-	cfg.RuntimeParams["lock_timeout"] = "0"
-	cfg.RuntimeParams["idle_session_timeout"] = "0"
-	// The server must notice a holder that vanished: its defaults take hours.
-	cfg.RuntimeParams["tcp_keepalives_idle"] = "2"
-	cfg.RuntimeParams["tcp_keepalives_interval"] = "1"
-	cfg.RuntimeParams["tcp_keepalives_count"] = "3"
-	cfg.RuntimeParams["tcp_user_timeout"] = "5000"
-	dialer := &net.Dialer{
-		Timeout:         5 * time.Second,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3},
-		Control:         userTimeout,
+	ctx, cancel := context.WithTimeout(ctx, keepLimit)
+	defer cancel()
+	if _, err := conn.Exec(ctx, sqlKeep); err != nil {
+		return fmt.Errorf("the session of the advisory lock is gone: %w", err)
 	}
-	cfg.DialFunc = dialer.DialContext
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connect for the leader lock: %w", err)
-	}
-	return conn, nil
+	return nil
 }
 
 // Release frees the lock by ending its session.
@@ -84,7 +89,22 @@ func (l *Lock) Release(context.Context) error {
 	l.conn = nil
 	l.mu.Unlock()
 	if conn != nil {
+		l.pid.Store(0)
 		closeConn(conn)
+	}
+	return nil
+}
+
+// Break ends the session of whoever else holds the lock: a process that was
+// stopped would keep it for ever.
+func (l *Lock) Break(ctx context.Context) error {
+	conn, err := connect(ctx, l.url)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	if _, err := conn.Exec(ctx, sqlBreak, namespace, l.shard, l.pid.Load()); err != nil {
+		return fmt.Errorf("end the session that holds the advisory lock: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,27 @@
+package redislock
+
+import (
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Client makes a client for the locks of one process. It connects when it is
+// first used; the caller closes it.
+func Client(url string) (*redis.Client, error) {
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		// Not %w: the parser repeats the URL, and with it the password.
+		return nil, errors.New("REDIS_URL is not a Redis URL; it must look like redis://user:password@host:6379/0 (rediss:// for TLS)")
+	}
+	options.DialTimeout = callLimit
+	options.ReadTimeout, options.WriteTimeout = callLimit, callLimit
+	options.ContextTimeoutEnabled = true
+	// A second try within a call would hide a Redis that is in trouble; whoever
+	// calls tries again.
+	options.MaxRetries = -1
+	options.PoolTimeout = callLimit
+	options.ConnMaxIdleTime = 5 * time.Minute
+	return redis.NewClient(options), nil
+}

@@ -1,0 +1,254 @@
+package leader
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Share is how many shards one live worker leads.
+type Share struct {
+	Worker string
+	Shards int
+}
+
+// gives tells whether me is to give one shard up. The richest is paired with
+// the poorest, the second richest with the second poorest and so on; who has
+// two or more ahead of its counterpart gives one. So no more shards are on
+// their way at a time than there are workers that want one, everyone who sees
+// the same shares comes to the same answer, and where no two differ by two,
+// nobody gives.
+func gives(me string, shares []Share) bool {
+	ranked := slices.Clone(shares)
+	slices.SortFunc(ranked, func(a, b Share) int {
+		return cmp.Or(cmp.Compare(b.Shards, a.Shards), cmp.Compare(a.Worker, b.Worker))
+	})
+	for rich, poor := 0, len(ranked)-1; rich < poor; rich, poor = rich+1, poor-1 {
+		if ranked[rich].Worker == me {
+			return ranked[rich].Shards-ranked[poor].Shards >= 2
+		}
+	}
+	return false
+}
+
+// yields tells whether a free shard had better go to another than me: some
+// live worker leads fewer.
+func yields(me string, shares []Share) bool {
+	mine := 0
+	if i := slices.IndexFunc(shares, func(s Share) bool { return s.Worker == me }); i >= 0 {
+		mine = shares[i].Shards
+	}
+	return slices.ContainsFunc(shares, func(s Share) bool { return s.Worker != me && s.Shards < mine })
+}
+
+// ShareStore tells who leads what, and who is alive.
+type ShareStore interface {
+	Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error)
+	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
+}
+
+// BalancerOptions are a Balancer's parts.
+type BalancerOptions struct {
+	Store  ShareStore
+	Holder string // of all electors of this process
+	Shards int
+	// Resign gives the shard up, if this process leads it; Elector.Resign does.
+	Resign func(shard int)
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Balancer gives every live worker a fair share of the shards: one that leads
+// two more than another resigns one, and stands back when that one is free.
+// With one shard, or one worker, it does nothing.
+type Balancer struct {
+	BalancerOptions
+	quiet sparing
+
+	mu   sync.Mutex
+	led  map[string]int       // as last seen
+	fell map[string]time.Time // when a worker was first seen without any shard of several
+
+	given   map[int]schedule.Term // what was given up and has no new leader yet
+	resting time.Time             // nothing is given up before
+	rest    time.Duration
+}
+
+const (
+	// balanceEvery is how often shares are compared, and so how fast they move.
+	balanceEvery = time.Second
+	// aliveWithin is how lately a worker was seen that is counted on, and how long
+	// one that has lost all its shards is not: it may have died.
+	aliveWithin = 5 * time.Second
+	// shareLimit bounds one look at the shares.
+	shareLimit = 2 * time.Second
+)
+
+// NewBalancer makes the Balancer of one process.
+func NewBalancer(o BalancerOptions) *Balancer {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	o.Logger = o.Logger.With("component", "balancer")
+	return &Balancer{BalancerOptions: o, quiet: sparing{log: o.Logger}, led: make(map[string]int), fell: make(map[string]time.Time), given: make(map[int]schedule.Term)}
+}
+
+// Run keeps the shares fair until ctx ends.
+func (b *Balancer) Run(ctx context.Context) error {
+	if b.Shards <= 1 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	for {
+		pause(ctx, balanceEvery)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		seen, err := b.look(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				b.quiet.warn("shares not known", err)
+			}
+			continue
+		}
+		if shard, give := b.decide(seen, time.Now()); give {
+			b.Logger.Info("shard given up for balance", "shard_given", shard)
+			b.Resign(shard)
+		}
+	}
+}
+
+// Yield is Options.Yield of the elector of a shard: whether a free shard is
+// left to a worker that leads fewer. One whose leader has died is taken over by
+// whoever is first; balance comes later.
+func (b *Balancer) Yield(shard int) func(ctx context.Context) bool {
+	if b.Shards <= 1 {
+		return nil
+	}
+	return func(ctx context.Context) bool {
+		seen, err := b.look(ctx)
+		if err != nil { // it will be the same to the others
+			return false
+		}
+		if row, ok := seen.rows[shard]; ok && !row.Expired {
+			return false
+		}
+		return yields(b.Holder, seen.shares)
+	}
+}
+
+// view is who leads what at one moment.
+type view struct {
+	rows    map[int]schedule.Leadership
+	shares  []Share
+	settled bool // every shard is led by a live worker
+}
+
+func (b *Balancer) look(ctx context.Context) (view, error) {
+	ctx, cancel := context.WithTimeout(ctx, shareLimit)
+	defer cancel()
+	now := b.Now()
+	leaders, err := b.Store.Leaders(ctx, now)
+	if err != nil {
+		return view{}, err
+	}
+	workers, err := b.Store.Workers(ctx, aliveWithin, now)
+	if err != nil {
+		return view{}, err
+	}
+	return b.count(leaders, workers, time.Now()), nil
+}
+
+func (b *Balancer) count(leaders []schedule.Leadership, workers []schedule.WorkerSeen, now time.Time) view {
+	v := view{rows: make(map[int]schedule.Leadership)}
+	led := map[string]int{b.Holder: 0} // alive for certain
+	for _, w := range workers {
+		led[w.WorkerID] = 0
+	}
+	counted := 0
+	for _, row := range leaders {
+		if row.Shard >= b.Shards { // of a time with more shards
+			continue
+		}
+		v.rows[row.Shard] = row
+		if _, alive := led[row.Holder]; alive && !row.Expired {
+			led[row.Holder]++
+			counted++
+		}
+	}
+	v.settled = counted == b.Shards
+	fallen := b.fallen(led, now)
+	for worker, shards := range led {
+		if !fallen[worker] {
+			v.shares = append(v.shares, Share{worker, shards})
+		}
+	}
+	return v
+}
+
+// fallen are the workers that led shards a moment ago and lead none: nothing is
+// left to one that may be dead. Balance never takes the last shard of a worker.
+func (b *Balancer) fallen(led map[string]int, now time.Time) map[string]bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fallen := make(map[string]bool)
+	for worker, shards := range led {
+		switch {
+		case worker == b.Holder:
+		case shards > 0:
+			delete(b.fell, worker)
+		case b.led[worker] > 0:
+			b.fell[worker] = now
+		}
+		fallen[worker] = shards == 0 && now.Sub(b.fell[worker]) < aliveWithin
+	}
+	maps.DeleteFunc(b.fell, func(worker string, _ time.Time) bool { _, seen := led[worker]; return !seen })
+	b.led = led
+	return fallen
+}
+
+// decide says which shard to give up, if any. While a shard is on its way
+// nothing moves: it would be counted nowhere.
+func (b *Balancer) decide(seen view, now time.Time) (shard int, give bool) {
+	b.learn(seen, now)
+	if !seen.settled || now.Before(b.resting) || !gives(b.Holder, seen.shares) {
+		return 0, false
+	}
+	for shard := b.Shards - 1; shard >= 0; shard-- {
+		if row := seen.rows[shard]; row.Holder == b.Holder && !row.Expired {
+			b.given[shard] = row.Term
+			return shard, true
+		}
+	}
+	return 0, false
+}
+
+// learn sees what became of shards that were given up. One that came back was
+// wanted by nobody: the worker with fewer shards lives but cannot lead, for
+// instance because its clock is wrong. Then it is left alone, for longer each
+// time.
+func (b *Balancer) learn(seen view, now time.Time) {
+	const first, most = 10 * time.Second, 5 * time.Minute
+	for shard, term := range b.given {
+		row := seen.rows[shard]
+		if row.Expired || row.Epoch == term.Epoch {
+			continue // still on its way
+		}
+		delete(b.given, shard)
+		if row.Holder != b.Holder {
+			b.rest = 0
+			continue
+		}
+		b.rest = min(max(first, 2*b.rest), most)
+		b.resting = now.Add(b.rest)
+	}
+}

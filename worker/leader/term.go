@@ -1,0 +1,148 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// errResigned is why a term ends on purpose.
+var errResigned = errors.New("asked to resign")
+
+const (
+	// maxMargin is taken off the trust in a term, see margin.
+	maxMargin = time.Second
+	// maxRenewal is how often a term is renewed at least.
+	maxRenewal = time.Second
+	// resignLimit bounds how long the lock waits for the row to be given back.
+	resignLimit = time.Second
+	// steady is how long a term lasts after which earlier failures count no more.
+	steady = 10 * time.Second
+)
+
+// trust is how long a term is believed in after the start of an attempt that
+// was successful: the TTL less a margin for clocks that run at different speeds.
+func (e *Elector) trust() time.Duration { return e.TTL - min(maxMargin, e.TTL/4) }
+
+// renewal is how often a term is renewed.
+func (e *Elector) renewal() time.Duration { return min(maxRenewal, e.TTL/4) }
+
+// tenure is one term being served.
+type tenure struct {
+	*hold
+	term     schedule.Term
+	stop     context.CancelCauseFunc // it should end
+	distrust context.CancelCauseFunc // it is over
+}
+
+// serve runs one term: renewals beside lead, until lead returns; then it gives
+// the row back.
+func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since time.Time, lead Lead) error {
+	trusted, distrust := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer distrust(nil)
+	leading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(trusted, func() { stop(context.Cause(trusted)) })()
+	t := &tenure{hold: h, term: term, stop: stop, distrust: distrust}
+
+	e.Logger.Info("leadership won", "epoch", term.Epoch, "holder", term.Holder, "lock_held", h.isHeld())
+	e.OnChange(term, true)
+	defer e.OnChange(term, false)
+	e.resignBy(stop)
+	defer e.resignBy(nil)
+
+	beside, done := context.WithCancel(trusted)
+	defer done()
+	var others sync.WaitGroup
+	others.Go(func() { t.renewAll(beside, since) })
+	others.Go(func() { h.breakOff(beside) })
+	err := lead(leading, trusted, term)
+	done()
+	others.Wait()
+
+	if time.Since(since) > steady {
+		e.failures = 0
+	}
+	lost := context.Cause(trusted)
+	t.giveRowBack(ctx, lost)
+	e.yieldingAt = time.Time{}
+	return errors.Join(lost, err)
+}
+
+// resignBy says how the present term is ended on purpose.
+func (e *Elector) resignBy(stop context.CancelCauseFunc) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stop = stop
+}
+
+// giveRowBack lets the row expire, also after a term that was lost: unless
+// another has replaced it, the next leader need not wait for it then.
+func (t *tenure) giveRowBack(ctx context.Context, lost error) {
+	if errors.Is(lost, schedule.ErrFenced) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignLimit)
+	defer cancel()
+	if err := t.Lease.Resign(ctx, t.term, t.Now()); err != nil {
+		t.unresigned = &t.term
+		t.quiet.warn("not resigned, the term will expire", err)
+		return
+	}
+	if lost == nil {
+		t.Logger.Info("leadership given back", "epoch", t.term.Epoch)
+	}
+}
+
+// renewAll keeps the lock and extends the row until ctx ends. Any error means:
+// not the leader.
+func (t *tenure) renewAll(ctx context.Context, since time.Time) {
+	// Trust ends in time whatever a renewal is doing, e.g. waiting for a disk.
+	trustEnds := time.AfterFunc(time.Until(since.Add(t.trust())), func() {
+		t.lose(errors.New("no renewal in time"))
+	})
+	defer trustEnds.Stop()
+	for asked := false; ; {
+		pause(ctx, t.renewal())
+		began := time.Now()
+		askedNow, err := t.renew(ctx, since)
+		switch {
+		case ctx.Err() != nil: // over, and nothing is to be judged any more
+			return
+		case err != nil:
+			t.lose(err)
+			return
+		case askedNow && !asked:
+			t.Logger.Info("leader was asked to resign", "epoch", t.term.Epoch)
+			t.stop(errResigned)
+		}
+		asked = askedNow
+		since = began
+		trustEnds.Reset(time.Until(since.Add(t.trust())))
+	}
+}
+
+// renew is one attempt. It may not outlive the trust in the last one.
+func (t *tenure) renew(ctx context.Context, since time.Time) (asked bool, err error) {
+	ctx, cancel := context.WithDeadline(ctx, since.Add(t.trust()))
+	defer cancel()
+	if err := t.Fit(); err != nil {
+		return false, err
+	}
+	held := t.isHeld()
+	if held {
+		if err := t.Lock.Keep(ctx); err != nil {
+			return false, fmt.Errorf("keep lock: %w", err)
+		}
+	}
+	return t.Lease.Renew(ctx, t.term, schedule.RenewRequest{TTL: t.TTL, LockHeld: held, Now: t.Now()})
+}
+
+func (t *tenure) lose(err error) {
+	t.distrust(fmt.Errorf("%w: %w", ErrTermLost, err))
+	t.Logger.Warn("leadership lost", "epoch", t.term.Epoch, "err", err)
+}
