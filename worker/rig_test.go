@@ -105,7 +105,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 		Store: store, Workflows: store, Executor: r.executor, Now: store.Now, Logger: quiet, Config: r.launcher,
 	})
 	over := r.over(store)
-	elector := leader.New(leader.Options{Lease: over, Lock: solo.New(r.path + ".lock"), Now: store.Now, Logger: quiet})
+	elector := leader.New(leader.Options{Lease: over, Lock: solo.New(r.path+".lock", quiet), Now: store.Now, Logger: quiet})
 	r.worker = worker.New(worker.Options{
 		ID: elector.Holder(), Plans: over, Fires: over, Launcher: launch, Electors: []worker.Elector{elector}, Waker: store,
 		Now: store.Now, Logger: r.log, Config: r.config,

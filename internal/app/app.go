@@ -48,6 +48,7 @@ type App struct {
 	launch   *launcher.Launcher
 	worker   *worker.Worker // nil without the worker role
 	client   closer         // of LAUNCHER_ADDR
+	redis    closer         // of LEADER_LOCK=redis
 	grpc     *grpc.Server
 	http     *http.Server
 	loopback net.Listener
@@ -280,6 +281,9 @@ func (a *App) Close() error {
 	}
 	if a.client != nil {
 		errs = append(errs, a.client.Close())
+	}
+	if a.redis != nil {
+		errs = append(errs, a.redis.Close())
 	}
 	if a.executor != nil && a.executor.close != nil {
 		a.executor.close()

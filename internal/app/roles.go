@@ -15,9 +15,6 @@ import (
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
-	"github.com/carillon/carillon/worker/leader"
-	"github.com/carillon/carillon/worker/leader/pglock"
-	"github.com/carillon/carillon/worker/leader/solo"
 )
 
 // newRegistrar is built in every process: executors report to a launcher too.
@@ -78,7 +75,7 @@ func (a *App) buildWorker(ctx context.Context) error {
 		return err
 	}
 	metrics := worker.NewMetrics(a.registry)
-	electors, balancer, err := a.electors(metrics)
+	electors, balancer, err := a.electors(ctx, metrics)
 	if err != nil {
 		return err
 	}
@@ -110,17 +107,6 @@ func (a *App) checkShards(ctx context.Context) error {
 	return nil
 }
 
-// electors campaign for one shard each, all under the id of this process.
-func (a *App) electors(metrics *worker.Metrics) (all []worker.Elector, balancer worker.Balancer, err error) {
-	for shard := range a.cfg.Shards {
-		all = append(all, leader.New(leader.Options{
-			Lease: a.store, Lock: a.lock(shard), Shard: shard, TTL: ms(a.cfg.LeaderTTLMS),
-			Now: a.store.Now, Logger: a.log, Fit: a.clockFit, OnChange: metrics.LeadershipChanged,
-		}))
-	}
-	return all, nil, nil
-}
-
 func (a *App) launcherForWorker() (worker.Launcher, error) {
 	if a.launch != nil {
 		return a.launch, nil
@@ -131,17 +117,6 @@ func (a *App) launcherForWorker() (worker.Launcher, error) {
 	}
 	a.client = client
 	return client, nil
-}
-
-func (a *App) lock(shard int) leader.Lock {
-	if a.cfg.OnPostgres() {
-		return pglock.New(a.cfg.DatabaseURL, shard)
-	}
-	path := a.cfg.sqlitePath() + ".lock"
-	if shard > 0 {
-		path += fmt.Sprint(".", shard)
-	}
-	return solo.New(path)
 }
 
 // reportSecret is what signs report tokens: the configured one, else a random

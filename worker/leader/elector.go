@@ -30,8 +30,8 @@ type Options struct {
 	// Fit says why this process must not lead now, e.g. because its clock is too
 	// far off; nil: it may. It is asked before every takeover and renewal.
 	Fit func() error
-	// Yield says that another worker is to go first; nil: never. It is asked when
-	// the lock was won, see Balancer.
+	// Yield says that the shard is free and another worker is to go first; nil:
+	// never. It is asked before every takeover; Balancer.Yield is one.
 	Yield func(ctx context.Context) bool
 	// OnChange is told of every term that begins (leading) and ends.
 	OnChange func(term schedule.Term, leading bool)
@@ -49,6 +49,7 @@ type Elector struct {
 	failures   int            // since the last term that held
 	yieldingAt time.Time      // since when other workers have been let go first
 	unresigned *schedule.Term // ended, but its row could not be told
+	refused    bool           // for its number of shards, and that has been said
 
 	mu   sync.Mutex
 	stop context.CancelCauseFunc // ends the present term on purpose; nil: there is none
@@ -142,7 +143,10 @@ func (e *Elector) campaign(ctx context.Context, lead Lead) (away time.Duration) 
 	case ctx.Err() != nil:
 		return 0
 	case errors.Is(err, schedule.ErrShardCount):
-		e.quiet.warn("refused to lead", err)
+		if !e.refused {
+			e.refused = true
+			e.Logger.Error("this worker must not lead", "err", err)
+		}
 		return e.Jitter(refusedPause)
 	case errors.Is(err, ErrTermLost): // which has been said
 		return e.Jitter(behind + e.backoff())
@@ -190,8 +194,12 @@ func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, sinc
 		case <-poll.C:
 		}
 		lockHeld := h.isHeld()
-		if lockHeld && e.givesWay(ctx) {
-			return term, since, errGaveWay
+		poll.Reset(e.Jitter(followerPoll) + followerPoll/4)
+		if e.givesWay(ctx) {
+			if lockHeld {
+				return term, since, errGaveWay
+			}
+			continue
 		}
 		since = time.Now()
 		term, won, err := e.takeOver(ctx, lockHeld)
@@ -205,7 +213,6 @@ func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, sinc
 		case lockHeld: // its leader lives without it, and waits for it
 			return term, since, errGaveWay
 		}
-		poll.Reset(e.Jitter(followerPoll) + followerPoll/4)
 	}
 }
 

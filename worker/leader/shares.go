@@ -135,14 +135,17 @@ func (b *Balancer) Yield(shard int) func(ctx context.Context) bool {
 		return nil
 	}
 	return func(ctx context.Context) bool {
-		seen, err := b.look(ctx)
+		ctx, cancel := context.WithTimeout(ctx, shareLimit)
+		defer cancel()
+		leaders, err := b.Store.Leaders(ctx, b.Now())
 		if err != nil { // it will be the same to the others
 			return false
 		}
-		if row, ok := seen.rows[shard]; ok && !row.Expired {
+		if slices.ContainsFunc(leaders, func(row schedule.Leadership) bool { return row.Shard == shard && !row.Expired }) {
 			return false
 		}
-		return yields(b.Holder, seen.shares)
+		seen, err := b.look(ctx)
+		return err == nil && yields(b.Holder, seen.shares)
 	}
 }
 

@@ -50,6 +50,7 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 	t := &tenure{hold: h, term: term, stop: stop, distrust: distrust}
 
 	e.Logger.Info("leadership won", "epoch", term.Epoch, "holder", term.Holder, "lock_held", h.isHeld())
+	e.refused = false
 	e.OnChange(term, true)
 	defer e.OnChange(term, false)
 	e.resignBy(stop)

@@ -46,7 +46,7 @@ func newRig(ctx context.Context, url string) (*rig, error) {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 	r := &rig{store: store, name: "sqlite", executor: newNullExecutor(), folder: folder}
-	var lock leader.Lock = solo.New(filepath.Join(folder, "lock"))
+	var lock leader.Lock = solo.New(filepath.Join(folder, "lock"), log)
 	if cfg.OnPostgres() {
 		r.name, lock = "postgres", pglock.New(url, 0)
 	}

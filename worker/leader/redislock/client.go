@@ -5,7 +5,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
+
+// What goes wrong is returned to whoever called. The library's own log would
+// say it again, past the process' logger and as often as it tries.
+func init() { logging.Disable() }
 
 // Client makes a client for the locks of one process. It connects when it is
 // first used; the caller closes it.
@@ -21,6 +26,7 @@ func Client(url string) (*redis.Client, error) {
 	// A second try within a call would hide a Redis that is in trouble; whoever
 	// calls tries again.
 	options.MaxRetries = -1
+	options.DialerRetries = 1
 	options.PoolTimeout = callLimit
 	options.ConnMaxIdleTime = 5 * time.Minute
 	return redis.NewClient(options), nil

@@ -35,14 +35,14 @@ func TestSoloLeads(t *testing.T) {
 			if _, err := store.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			test(t, leadertest.Setting{Lease: store, Now: store.Now, Lock: func() leader.Lock { return solo.New(path + ".lock") }})
+			test(t, leadertest.Setting{Lease: store, Now: store.Now, Lock: func() leader.Lock { return solo.New(path+".lock", slog.New(slog.DiscardHandler)) }})
 		})
 	})
 }
 
 func TestALockFileThatCannotBeMadeIsSaid(t *testing.T) {
 	t.Parallel()
-	lock := solo.New(filepath.Join(t.TempDir(), "none", "lock"))
+	lock := solo.New(filepath.Join(t.TempDir(), "none", "lock"), nil)
 	if err := lock.Acquire(t.Context()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want that the folder does not exist", err)
 	}

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/carillon/carillon/worker"
+	"github.com/carillon/carillon/worker/leader"
+	"github.com/carillon/carillon/worker/leader/pglock"
+	"github.com/carillon/carillon/worker/leader/redislock"
+	"github.com/carillon/carillon/worker/leader/solo"
+)
+
+// electors campaign for one shard each, all under the id of this process, and
+// the balancer keeps this process' share of them fair.
+func (a *App) electors(ctx context.Context, metrics *worker.Metrics) ([]worker.Elector, worker.Balancer, error) {
+	newLock, err := a.locks(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	electors := make([]*leader.Elector, a.cfg.Shards)
+	balancer := leader.NewBalancer(leader.BalancerOptions{
+		Store: a.store, Holder: a.id, Shards: a.cfg.Shards, Now: a.store.Now, Logger: a.log,
+		Resign: func(shard int) { electors[shard].Resign() },
+	})
+	all := make([]worker.Elector, a.cfg.Shards)
+	for shard := range electors {
+		electors[shard] = leader.New(leader.Options{
+			Lease: a.store, Lock: newLock(shard), Shard: shard, Shards: a.cfg.Shards, Holder: a.id, TTL: ms(a.cfg.LeaderTTLMS),
+			Now: a.store.Now, Logger: a.log, Fit: a.clockFit, Yield: balancer.Yield(shard), OnChange: metrics.LeadershipChanged,
+		})
+		all[shard] = electors[shard]
+	}
+	return all, balancer, nil
+}
+
+// locks makes the leader lock of each shard, as LEADER_LOCK says.
+func (a *App) locks(ctx context.Context) (newLock func(shard int) leader.Lock, err error) {
+	switch {
+	case a.cfg.LeaderLock == "redis":
+		var client *redis.Client
+		if client, err = redislock.Client(a.cfg.RedisURL); err != nil {
+			return nil, err
+		}
+		a.redis = client
+		return func(shard int) leader.Lock { return redislock.New(client, shard, ms(a.cfg.LeaderTTLMS)) }, nil
+	case a.cfg.OnPostgres():
+		if err := pglock.CheckSession(ctx, a.cfg.DatabaseURL); err != nil {
+			return nil, err
+		}
+		return func(shard int) leader.Lock { return pglock.New(a.cfg.DatabaseURL, shard) }, nil
+	}
+	return func(shard int) leader.Lock {
+		path := a.cfg.sqlitePath() + ".lock"
+		if shard > 0 {
+			path += fmt.Sprint(".", shard)
+		}
+		return solo.New(path, a.log)
+	}, nil
+}
