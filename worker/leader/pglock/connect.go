@@ -96,7 +96,8 @@ func CheckSession(ctx context.Context, url string) error {
 
 func session(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (pid int64, err error) {
+},
+) (pid int64, err error) {
 	// Without a prepared statement, which poolers stumble over in their own way.
 	err = db.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&pid)
 	if err != nil {
