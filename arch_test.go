@@ -76,6 +76,7 @@ var forbidden = []struct {
 	},
 	{"worker", []string{module + "/registrar", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"registrar", []string{module + "/worker", module + "/launcher"}, false, "components meet in internal/app only"},
+	{"internal/launchqueue", []string{module + "/worker", module + "/registrar", module + "/internal/store"}, false, "components meet in internal/app only"},
 	{"launcher", []string{module + "/worker", module + "/registrar"}, false, "components meet in internal/app only"},
 }
 
@@ -106,9 +107,10 @@ var importers = map[string]struct {
 	allowed []string
 	reason  string
 }{
-	"github.com/adhocore/gronx": {[]string{"internal/schedule/cronexpr"}, "one package knows what gronx may be asked"},
-	"github.com/jackc/pgx/v5":   {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/testservices"}, "one store speaks Postgres, and the leader lock has its own connection"},
-	"modernc.org/sqlite":        {[]string{"internal/store/sqlite"}, "one store speaks SQLite"},
+	"github.com/adhocore/gronx":    {[]string{"internal/schedule/cronexpr"}, "one package knows what gronx may be asked"},
+	"github.com/jackc/pgx/v5":      {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/testservices"}, "one store speaks Postgres, and the leader lock has its own connection"},
+	"github.com/redis/go-redis/v9": {[]string{"internal/launchqueue", "internal/app", "worker/leader/redislock", "internal/testservices"}, "the launch queue, and the leader lock"},
+	"modernc.org/sqlite":           {[]string{"internal/store/sqlite"}, "one store speaks SQLite"},
 }
 
 func TestLibrariesHaveTheirOneImporter(t *testing.T) {

@@ -51,32 +51,15 @@ func (t *term) launch(l *schedule.Launch) {
 	t.settle(l, schedule.SettlementOf(l, reply, cancelled, t.now()))
 }
 
-// busyPause is how long a key rests of which another call is open.
-const busyPause = time.Second
-
-// backoff is how long a key rests whose outcome is unknown: it doubles from one
-// second to thirty. A key that was not even tried, because another call of it
-// is open, rests for a moment only: the answer may be there any time.
-func backoff(deliveries int32, cause error) time.Duration {
-	if errors.Is(cause, schedule.ErrBusy) {
-		return busyPause
-	}
-	return min(30*time.Second, time.Second<<min(max(deliveries-1, 0), 5))
-}
-
 // unknown leaves the run LAUNCHING: the same key is sent again after a backoff.
 func (t *term) unknown(l *schedule.Launch, cause error) {
 	if t.trusted.Err() != nil || t.handedOver.Load() {
 		return // the next leader sends it again
 	}
-	again := backoff(l.Run.Deliveries, cause)
+	s := schedule.UnknownSettlement(&l.Run, cause, t.now())
 	t.log.Warn("launch outcome unknown", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(),
-		"deliveries", l.Run.Deliveries, "again_in", again, "err", cause)
-	t.settle(l, schedule.Settlement{
-		Key: l.Run.Key, To: schedule.StatusLaunching, ClaimedUntil: t.now().Add(again),
-		ErrorCode:    "outcome_unknown", // why it is still LAUNCHING, for whoever asks
-		ErrorMessage: schedule.Storable(cause.Error(), schedule.MaxErrorMessage),
-	})
+		"deliveries", l.Run.Deliveries, "again_at", s.ClaimedUntil, "err", cause)
+	t.settle(l, s)
 }
 
 // settle writes one settlement, together with those of other launches.

@@ -101,6 +101,15 @@ func (m *Metrics) showShards(n int) {
 	}
 }
 
+// RunLaunched and RunEnded are for runs that are settled elsewhere than by the
+// worker: by a launcher that takes them out of a queue.
+func (m *Metrics) RunLaunched(run *schedule.Run, at time.Time) { m.launched(run, at) }
+
+// RunEnded counts the end of a run; see RunLaunched.
+func (m *Metrics) RunEnded(status schedule.Status, reason schedule.Reason, neverTaken bool) {
+	m.ended(status, reason, neverTaken)
+}
+
 // LeadershipChanged is for leader.Options.OnChange.
 func (m *Metrics) LeadershipChanged(term schedule.Term, leading bool) {
 	shard := strconv.Itoa(term.Shard)

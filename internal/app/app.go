@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/launcher"
 	launcherapi "github.com/carillon/carillon/launcher/api"
 	"github.com/carillon/carillon/registrar"
@@ -46,9 +48,12 @@ type App struct {
 	registry *prometheus.Registry
 	executor *executorRole // nil without the launcher role
 	launch   *launcher.Launcher
-	worker   *worker.Worker // nil without the worker role
-	client   closer         // of LAUNCHER_ADDR
-	redis    closer         // of LEADER_LOCK=redis
+	worker   *worker.Worker        // nil without the worker role
+	consumer *launchqueue.Consumer // nil without the launcher role or LAUNCH_QUEUE
+	client   closer                // of LAUNCHER_ADDR
+	queue    *redis.Client         // nil without LAUNCH_QUEUE
+	runs     *worker.Metrics
+	redis    closer // of LEADER_LOCK=redis
 	grpc     *grpc.Server
 	http     *http.Server
 	loopback net.Listener
@@ -113,9 +118,13 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	if err := a.buildLauncher(reg, secret); err != nil {
 		return nil, err
 	}
+	if err := a.openQueue(); err != nil {
+		return nil, err
+	}
 	if err := a.buildWorker(ctx); err != nil {
 		return nil, err
 	}
+	a.buildConsumer()
 	if err := a.buildServers(ctx, reg, o.Reflection); err != nil {
 		return nil, err
 	}
@@ -213,6 +222,9 @@ func (a *App) Run(ctx context.Context) error {
 	if a.worker != nil {
 		workers.Go(func() error { return a.worker.Run(workCtx) })
 	}
+	if a.consumer != nil {
+		workers.Go(func() error { return a.consumer.Run(workCtx) })
+	}
 	workers.Go(func() error { // a server that fails ends the worker too
 		select {
 		case <-serveCtx.Done():
@@ -284,6 +296,9 @@ func (a *App) Close() error {
 	}
 	if a.redis != nil {
 		errs = append(errs, a.redis.Close())
+	}
+	if a.queue != nil {
+		errs = append(errs, a.queue.Close())
 	}
 	if a.executor != nil && a.executor.close != nil {
 		a.executor.close()

@@ -43,10 +43,11 @@ type Config struct {
 
 	Roles        string `koanf:"roles" default:"registrar,worker,launcher" help:"what this process does"`
 	LauncherAddr string `koanf:"launcher_addr" help:"gRPC address of the launcher, for a worker without that role"`
+	LaunchQueue  string `koanf:"launch_queue" default:"none" oneof:"none redis" help:"redis: runs go through a Redis Stream to every process with the launcher role; the same in workers and launchers"`
 	LeaderLock   string `koanf:"leader_lock" oneof:"postgres redis solo" help:"what makes handing over fast (default: postgres on Postgres, solo on SQLite); the same in every worker"`
 	LeaderTTLMS  int    `koanf:"leader_ttl_ms" default:"10000" min:"2000" max:"60000" help:"after how long a hung leader is replaced"`
 	Shards       int    `koanf:"shards" default:"1" min:"1" max:"64" help:"how many leaders the schedules are shared out to; recorded in the database, see carillon shards set"`
-	RedisURL     string `koanf:"redis_url" secret:"true" help:"redis://… for LEADER_LOCK=redis"`
+	RedisURL     string `koanf:"redis_url" secret:"true" help:"redis://:password@host:port/database for LEADER_LOCK=redis and LAUNCH_QUEUE=redis; a database of this deployment's own"`
 
 	Executor           string `koanf:"executor" default:"http" oneof:"http grpc local" help:"what runs workflows"`
 	ExecutorURL        string `koanf:"executor_url" help:"http: URL with {workflow_id} and {version}; grpc: host:port"`
@@ -228,8 +229,11 @@ func (c *Config) Validate() error {
 			problem("ROLES: %q is not one of registrar, worker, launcher", role)
 		}
 	}
-	if c.Has("worker") && !c.Has("launcher") && c.LauncherAddr == "" {
-		problem("LAUNCHER_ADDR: is needed for a worker without the launcher role")
+	if c.Has("worker") && !c.Has("launcher") && c.LauncherAddr == "" && c.LaunchQueue != "redis" {
+		problem("LAUNCHER_ADDR: is needed for a worker without the launcher role, unless LAUNCH_QUEUE=redis")
+	}
+	if c.LaunchQueue == "redis" && c.RedisURL == "" && (c.Has("worker") || c.Has("launcher")) {
+		problem("REDIS_URL: is needed for LAUNCH_QUEUE=redis, e.g. redis://127.0.0.1:6379/0")
 	}
 	if c.Has("launcher") && c.Executor != "local" && c.ExecutorURL == "" {
 		problem("EXECUTOR_URL: is needed for EXECUTOR=%s; `carillon dev` runs workflows on this machine", c.Executor)

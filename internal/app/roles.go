@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	launcherclient "github.com/carillon/carillon/launcher/client"
@@ -74,7 +75,7 @@ func (a *App) buildWorker(ctx context.Context) error {
 	if err := a.checkShards(ctx); err != nil {
 		return err
 	}
-	metrics := worker.NewMetrics(a.registry)
+	metrics := a.runMetrics()
 	electors, balancer, err := a.electors(ctx, metrics)
 	if err != nil {
 		return err
@@ -108,7 +109,10 @@ func (a *App) checkShards(ctx context.Context) error {
 }
 
 func (a *App) launcherForWorker() (worker.Launcher, error) {
-	if a.launch != nil {
+	switch {
+	case a.queue != nil:
+		return launchqueue.NewPublisher(a.queue), nil
+	case a.launch != nil:
 		return a.launch, nil
 	}
 	client, err := launcherclient.New(a.cfg.LauncherAddr)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
@@ -25,6 +26,7 @@ type Store interface {
 	leader.Roster
 	launcher.Store
 	launcher.WorkflowStore
+	launchqueue.Store
 	registrar.ScheduleStore
 	registrar.RunStore
 	registrar.WorkflowStore

@@ -1,6 +1,9 @@
 package schedule
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // SettlementOf is what a definite answer makes of a run. An answer after the
 // run's cancel was asked for is read as a report would be: a run that was to be
@@ -29,4 +32,27 @@ func SettlementOf(l *Launch, reply StartReply, cancelled Reason, now time.Time) 
 		}
 	}
 	return s
+}
+
+// UnknownSettlement leaves a run LAUNCHING whose outcome is unknown, and says
+// when the same key is sent again.
+func UnknownSettlement(r *Run, cause error, now time.Time) Settlement {
+	return Settlement{
+		Key: r.Key, To: StatusLaunching, ClaimedUntil: now.Add(backoff(r.Deliveries, cause)),
+		ErrorCode:    "outcome_unknown", // why it is still LAUNCHING, for whoever asks
+		ErrorMessage: Storable(cause.Error(), MaxErrorMessage),
+	}
+}
+
+// busyPause is how long a key rests of which another call is open.
+const busyPause = time.Second
+
+// backoff is how long a key rests whose outcome is unknown: it doubles from one
+// second to thirty. A key that was not even tried, because another call of it
+// is open, rests for a moment only: the answer may be there any time.
+func backoff(deliveries int32, cause error) time.Duration {
+	if errors.Is(cause, ErrBusy) {
+		return busyPause
+	}
+	return min(30*time.Second, time.Second<<min(max(deliveries-1, 0), 5))
 }

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
@@ -16,6 +17,7 @@ var (
 	_ leader.LeaseStore       = (*postgres.Store)(nil)
 	_ launcher.Store          = (*postgres.Store)(nil)
 	_ launcher.WorkflowStore  = (*postgres.Store)(nil)
+	_ launchqueue.Store       = (*postgres.Store)(nil)
 	_ registrar.ScheduleStore = (*postgres.Store)(nil)
 	_ registrar.RunStore      = (*postgres.Store)(nil)
 	_ registrar.WorkflowStore = (*postgres.Store)(nil)

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
@@ -16,6 +17,7 @@ var (
 	_ leader.LeaseStore       = (*sqlite.Store)(nil)
 	_ launcher.Store          = (*sqlite.Store)(nil)
 	_ launcher.WorkflowStore  = (*sqlite.Store)(nil)
+	_ launchqueue.Store       = (*sqlite.Store)(nil)
 	_ registrar.ScheduleStore = (*sqlite.Store)(nil)
 	_ registrar.RunStore      = (*sqlite.Store)(nil)
 	_ registrar.WorkflowStore = (*sqlite.Store)(nil)

@@ -1,0 +1,40 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/carillon/carillon/internal/launchqueue"
+	"github.com/carillon/carillon/worker"
+)
+
+// openQueue makes the client of LAUNCH_QUEUE, for the roles that use it.
+func (a *App) openQueue() (err error) {
+	if a.cfg.LaunchQueue != "redis" || !a.cfg.Has("worker") && !a.cfg.Has("launcher") {
+		return nil
+	}
+	if a.queue, err = launchqueue.Open(a.cfg.RedisURL); err != nil {
+		return fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return nil
+}
+
+// buildConsumer builds what a launcher takes runs out of the queue with.
+func (a *App) buildConsumer() {
+	if a.queue == nil || a.launch == nil {
+		return
+	}
+	a.consumer = launchqueue.New(launchqueue.Options{
+		Redis: a.queue, Launcher: a.launch, Store: a.store, Now: a.store.Now, Logger: a.log,
+		Metrics: launchqueue.NewMetrics(a.registry), Observer: a.runMetrics(),
+		MaxLaunches: a.cfg.MaxLaunches, Drain: a.drain(),
+	})
+}
+
+// runMetrics are the figures of runs, the same wherever runs are settled: by
+// the worker, or by the launcher that takes them out of the queue.
+func (a *App) runMetrics() *worker.Metrics {
+	if a.runs == nil {
+		a.runs = worker.NewMetrics(a.registry)
+	}
+	return a.runs
+}

@@ -1,0 +1,140 @@
+package launchqueue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// storeTimeout bounds one call of the store.
+const storeTimeout = 10 * time.Second
+
+// launch starts one run and settles what comes back.
+func (c *Consumer) launch(ctx context.Context, m redis.XMessage) (done bool) {
+	req, err := readStart(m)
+	if err != nil {
+		return c.drop(m, err)
+	}
+	// What was put in again while its key is open here is answered by what comes
+	// of that. If nothing does, the claim's lease puts it in once more.
+	if !c.keys.begin(req.Key) {
+		c.Metrics.redelivered.Inc()
+		return true
+	}
+	defer c.keys.end(req.Key)
+	reply, err := c.Launcher.Start(ctx, req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return false // this process is ending: another consumer takes it over
+	case err != nil:
+		c.unknown(ctx, req, err)
+	default:
+		c.settleReply(ctx, req, reply)
+	}
+	return true
+}
+
+// cancel carries one cancel to the launcher. What is not confirmed is put in
+// again by the leader, until its time is over.
+func (c *Consumer) cancel(ctx context.Context, m redis.XMessage) (done bool) {
+	req, err := readCancel(m)
+	if err != nil {
+		return c.drop(m, err)
+	}
+	confirmed, err := c.Launcher.Cancel(ctx, req)
+	switch {
+	case errors.Is(err, schedule.ErrUnsupported):
+		c.log.Debug("the executor cannot cancel: the run is left to end by itself", "schedule_id", req.ScheduleID, "key", req.Key.String())
+	case err != nil:
+		c.log.Warn("cancel not delivered", "schedule_id", req.ScheduleID, "key", req.Key.String(), "err", err)
+	case confirmed:
+		c.settle(ctx, req.ScheduleID, schedule.Settlement{
+			Key: req.Key, To: schedule.StatusCancelled, Reason: req.Reason, CompletedAt: c.now(),
+		})
+	}
+	return true
+}
+
+// drop is for an entry that nobody can read: it would come again for ever. The
+// claim's lease sends its run again.
+func (c *Consumer) drop(m redis.XMessage, err error) (done bool) {
+	c.Metrics.dropped.Inc()
+	c.log.Error("launch queue entry dropped: it cannot be read", "entry", m.ID, "err", err)
+	return true
+}
+
+func (c *Consumer) now() time.Time { return c.Now().UTC().Truncate(time.Microsecond) }
+
+// settleReply settles a definite answer, by the rule of every sender.
+func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, reply schedule.StartReply) {
+	run := &schedule.Run{Key: req.Key, ScheduleID: req.ScheduleID, RunAt: req.ScheduledFor, FireAt: req.FireAt}
+	if !reply.LaunchedAt.IsZero() && c.Observer != nil {
+		c.Observer.RunLaunched(run, reply.LaunchedAt)
+	}
+	if reply.LaunchedAt.IsZero() || reply.Outcome.Status.Terminal() {
+		// When it was claimed and whether its cancel was asked for stands in the
+		// ledger.
+		row, err := c.row(ctx, req.Key)
+		if err != nil {
+			c.notSettled(req.ScheduleID, req.Key, reply.Outcome.Status, err)
+			return
+		}
+		run = row
+	}
+	l := &schedule.Launch{Run: *run, Definition: &schedule.Definition{RunTimeoutMS: uint32(req.RunTimeout.Milliseconds())}}
+	c.settle(ctx, req.ScheduleID, schedule.SettlementOf(l, reply, run.CancelReason, c.now()))
+}
+
+// unknown leaves a run LAUNCHING: the leader sends the same key again after a
+// backoff.
+func (c *Consumer) unknown(ctx context.Context, req schedule.StartRequest, cause error) {
+	row, err := c.row(ctx, req.Key)
+	if err != nil {
+		c.notSettled(req.ScheduleID, req.Key, schedule.StatusLaunching, errors.Join(cause, err))
+		return
+	}
+	s := schedule.UnknownSettlement(row, cause, c.now())
+	c.log.Warn("launch outcome unknown", "schedule_id", req.ScheduleID, "run_at", req.ScheduledFor, "key", req.Key.String(),
+		"deliveries", row.Deliveries, "again_at", s.ClaimedUntil, "err", cause)
+	c.settle(ctx, req.ScheduleID, s)
+}
+
+func (c *Consumer) row(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	return c.Store.GetRun(ctx, key)
+}
+
+// settle writes one settlement, together with those of other entries.
+func (c *Consumer) settle(ctx context.Context, scheduleID string, s schedule.Settlement) {
+	moved, err := c.settles.Do(ctx, s)
+	if err != nil {
+		c.notSettled(scheduleID, s.Key, s.To, err)
+		return
+	}
+	if !moved || s.To == schedule.StatusLaunching {
+		return // a report was faster, or it is to be sent again
+	}
+	if c.Observer != nil {
+		c.Observer.RunEnded(s.To, s.Reason, s.LaunchedAt.IsZero())
+	}
+	c.log.Info("run settled", "schedule_id", scheduleID, "key", s.Key.String(),
+		"status", string(s.To), "reason", string(s.Reason), "run_id", s.RunID)
+}
+
+// notSettled says that an answer was not written. It stands in the launcher's
+// record: the run is sent again when its claim's lease is over, and answered
+// from there.
+func (c *Consumer) notSettled(scheduleID string, key schedule.Key, to schedule.Status, err error) {
+	c.log.Error("run not settled, its lease will send it again", "schedule_id", scheduleID, "key", key.String(), "to", string(to), "err", err)
+}
+
+func (c *Consumer) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return c.Store.SettleLaunched(ctx, c.now(), settlements)
+}
