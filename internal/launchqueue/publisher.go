@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/carillon/carillon/internal/batch"
@@ -22,6 +23,10 @@ const callTimeout = 2 * time.Second
 // again for as long as they are to be launched.
 const maxEntries = 100_000
 
+// What goes wrong is returned to whoever called; the library's own log would
+// say it again, past the process' logger and as often as it tries.
+func init() { logging.Disable() }
+
 // Open makes the client of a Redis at redis://:password@host:port/database. It
 // connects with the first call.
 func Open(url string) (*redis.Client, error) {
@@ -32,6 +37,7 @@ func Open(url string) (*redis.Client, error) {
 	}
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = callTimeout, callTimeout, callTimeout
 	options.ContextTimeoutEnabled = true
+	options.DialerRetries = 1
 	options.MaxRetries = 1 // an entry that is then there twice is harmless
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(options), nil
