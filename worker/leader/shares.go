@@ -18,13 +18,13 @@ type Share struct {
 	Shards int
 }
 
-// gives tells whether me is to give one shard up. The richest is paired with
+// Gives tells whether me is to give one shard up. The richest is paired with
 // the poorest, the second richest with the second poorest and so on; who has
 // two or more ahead of its counterpart gives one. So no more shards are on
 // their way at a time than there are workers that want one, everyone who sees
 // the same shares comes to the same answer, and where no two differ by two,
 // nobody gives.
-func gives(me string, shares []Share) bool {
+func Gives(me string, shares []Share) bool {
 	ranked := slices.Clone(shares)
 	slices.SortFunc(ranked, func(a, b Share) int {
 		return cmp.Or(cmp.Compare(b.Shards, a.Shards), cmp.Compare(a.Worker, b.Worker))
@@ -37,9 +37,9 @@ func gives(me string, shares []Share) bool {
 	return false
 }
 
-// yields tells whether a free shard had better go to another than me: some
+// Yields tells whether a free shard had better go to another than me: some
 // live worker leads fewer.
-func yields(me string, shares []Share) bool {
+func Yields(me string, shares []Share) bool {
 	mine := 0
 	if i := slices.IndexFunc(shares, func(s Share) bool { return s.Worker == me }); i >= 0 {
 		mine = shares[i].Shards
@@ -82,7 +82,7 @@ type Balancer struct {
 
 const (
 	// balanceEvery is how often shares are compared, and so how fast they move.
-	balanceEvery = time.Second
+	balanceEvery = 500 * time.Millisecond
 	// aliveWithin is how lately a worker was seen that is counted on, and how long
 	// one that has lost all its shards is not: it may have died.
 	aliveWithin = 5 * time.Second
@@ -145,7 +145,7 @@ func (b *Balancer) Yield(shard int) func(ctx context.Context) bool {
 			return false
 		}
 		seen, err := b.look(ctx)
-		return err == nil && yields(b.Holder, seen.shares)
+		return err == nil && Yields(b.Holder, seen.shares)
 	}
 }
 
@@ -223,7 +223,7 @@ func (b *Balancer) fallen(led map[string]int, now time.Time) map[string]bool {
 // nothing moves: it would be counted nowhere.
 func (b *Balancer) decide(seen view, now time.Time) (shard int, give bool) {
 	b.learn(seen, now)
-	if !seen.settled || now.Before(b.resting) || !gives(b.Holder, seen.shares) {
+	if !seen.settled || now.Before(b.resting) || !Gives(b.Holder, seen.shares) {
 		return 0, false
 	}
 	for shard := b.Shards - 1; shard >= 0; shard-- {
