@@ -93,24 +93,41 @@ func (p *claimPass) readCandidates(ctx context.Context) error {
 	if _, err := p.tx.Exec(ctx, sqlClaimGuard, p.req.Term.Shard); err != nil {
 		return fmt.Errorf("wait for the claim before: %w", err)
 	}
-	var (
-		c   candidate
-		raw []byte
-	)
-	first, last := p.req.Term.Buckets()
-	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.early}, func() error {
-		c.key = schedule.Key(raw)
-		p.candidates = append(p.candidates, c)
-		return nil
-	}, sqlClaimCandidates, p.req.Now, p.req.Now.Add(-p.req.Grace), p.req.Limit+1, p.req.Now.Add(p.req.Ahead), first, last)
-	if err != nil {
+	var err error
+	if p.candidates, err = p.find(ctx, sqlClaimCandidates, p.req.Limit+1); err != nil {
 		return fmt.Errorf("find due runs: %w", err)
 	}
 	if len(p.candidates) > p.req.Limit {
 		p.result.More = true
-		p.candidates = p.candidates[:p.req.Limit]
 	}
+	if p.req.Room != nil {
+		if err := p.shareOut(ctx); err != nil {
+			return fmt.Errorf("find due runs of every owner: %w", err)
+		}
+	}
+	p.candidates = p.candidates[:min(len(p.candidates), p.req.Limit)]
 	return nil
+}
+
+// find reads candidates.
+func (p *claimPass) find(ctx context.Context, statement string, limit int, more ...any) ([]candidate, error) {
+	var (
+		c     candidate
+		raw   []byte
+		found []candidate
+	)
+	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.early}, func() error {
+		c.key = schedule.Key(raw)
+		found = append(found, c)
+		return nil
+	}, statement, append(p.window(limit), more...)...)
+	return found, err
+}
+
+// window are the arguments that all readings of candidates begin with.
+func (p *claimPass) window(limit int) []any {
+	first, last := p.req.Term.Buckets()
+	return []any{p.req.Now, p.req.Now.Add(-p.req.Grace), limit, p.req.Now.Add(p.req.Ahead), first, last}
 }
 
 // claim judges the candidates and writes what comes of it.

@@ -43,7 +43,21 @@ const halted = `CASE
 // waiting_keys hops from key to key through schedule_runs_waiting; DISTINCT ON
 // read every waiting row (100 keys with 100 rows each: 15 ms against 6 ms). It
 // hops over the keys of other shards as well, whose first row says that they are.
-const sqlClaimCandidates = `
+const sqlClaimCandidates = waitingKeys + `, candidates AS (
+	(SELECT` + candidateColumns + `, false AS stranded FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` ORDER BY ` + claimOrder + ` LIMIT $3)
+	UNION ALL
+	` + waitingHeads + `
+	UNION ALL
+	` + stranded + `
+)
+SELECT` + candidateOutcome + `
+FROM (SELECT * FROM candidates r ORDER BY ` + claimOrder + ` LIMIT $3) r
+LEFT JOIN schedules s ON s.schedule_id = r.schedule_id AND (r.stranded OR NOT r.exclusive)
+ORDER BY ` + claimOrder
+
+// The parts of a reading of candidates.
+const (
+	waitingKeys = `
 WITH RECURSIVE waiting_keys AS (
 	(SELECT overlap_key FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NOT NULL ORDER BY overlap_key LIMIT 1)
 	UNION ALL
@@ -51,23 +65,49 @@ WITH RECURSIVE waiting_keys AS (
 		WHERE w.status = 'PLANNED' AND w.waiting_since IS NOT NULL AND w.overlap_key > k.overlap_key
 		ORDER BY w.overlap_key LIMIT 1)
 	FROM waiting_keys k WHERE k.overlap_key IS NOT NULL
-), candidates AS (
-	(SELECT` + candidateColumns + `, false AS stranded FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` ORDER BY ` + claimOrder + ` LIMIT $3)
-	UNION ALL
-	SELECT r.* FROM waiting_keys k CROSS JOIN LATERAL (
+)`
+
+	waitingHeads = `SELECT r.* FROM waiting_keys k CROSS JOIN LATERAL (
 		SELECT` + candidateColumns + `, false FROM schedule_runs r
 		WHERE r.overlap_key = k.overlap_key AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL
 		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT 1) r
 	WHERE k.overlap_key IS NOT NULL AND ` + ours + ` AND NOT EXISTS (SELECT FROM schedule_runs f
-		WHERE f.overlap_key = k.overlap_key AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))
-	UNION ALL
-	(SELECT` + candidateColumns + `, true FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+		WHERE f.overlap_key = k.overlap_key AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))`
+
+	stranded = `(SELECT` + candidateColumns + `, true FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 	WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND ` + missed + ` AND ` + ours + ` AND ` + halted + ` <> ''
-	ORDER BY r.fire_at LIMIT $3)
+	ORDER BY r.fire_at LIMIT $3)`
+
+	candidateOutcome = ` r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive,
+	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END, r.fire_at > $1`
 )
-SELECT r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive,
-	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END, r.fire_at > $1
-FROM (SELECT * FROM candidates r ORDER BY ` + claimOrder + ` LIMIT $3) r
+
+// owner is schedule.Owner of a run's overlap key.
+const owner = `split_part(r.overlap_key, '/', 1)`
+
+// sqlClaimOwners are the owners of what sqlClaimTurns chooses from.
+const sqlClaimOwners = waitingKeys + `
+SELECT ` + owner + ` FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + `
+UNION SELECT ` + owner + ` FROM (` + waitingHeads + `) r
+UNION SELECT ` + owner + ` FROM ` + stranded + ` r`
+
+// sqlClaimTurns is sqlClaimCandidates where more is due than can be launched and
+// it belongs to several owners ($7), each with so much room ($8): the first of
+// each before the second of any. It ranks all that is due.
+const sqlClaimTurns = waitingKeys + `, candidates AS (
+	SELECT` + candidateColumns + `, false AS stranded FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + `
+	UNION ALL
+	` + waitingHeads + `
+	UNION ALL
+	` + stranded + `
+), ranked AS (
+	SELECT r.*, ` + owner + ` AS owner, row_number() OVER (PARTITION BY ` + owner + `, r.stranded ORDER BY ` + claimOrder + `) AS place
+	FROM candidates r
+)
+SELECT` + candidateOutcome + `
+FROM (
+	SELECT r.* FROM ranked r JOIN unnest($7::text[], $8::integer[]) AS o(owner, room) ON o.owner = r.owner AND (r.place <= o.room OR r.stranded)
+	ORDER BY r.fire_at > $1, r.trigger IN ('catchup','backfill'), r.place, ` + claimOrder + ` LIMIT $3) r
 LEFT JOIN schedules s ON s.schedule_id = r.schedule_id AND (r.stranded OR NOT r.exclusive)
 ORDER BY ` + claimOrder
 

@@ -80,51 +80,6 @@ func (c *claiming) late() int64 { return c.req.Now.Add(-c.req.Grace).UnixMicro()
 // soon is the instant until which rows are armed.
 func (c *claiming) soon() int64 { return c.req.Now.Add(c.req.Ahead).UnixMicro() }
 
-// turn is a row whose turn has come: it is due, or it waits longest for an
-// overlap key that is free.
-type turn struct {
-	key           schedule.Key
-	overlapKey    string
-	exclusive     bool
-	afterOthers   bool // catch-up and backfill go after what is on time
-	priority      int64
-	fireAt, runAt int64
-}
-
-// turns are the first Limit rows in the order of claims.
-func (c *claiming) turns(ctx context.Context) ([]turn, error) {
-	now, limit := c.req.Now.UnixMicro(), max(c.req.Limit, 0)
-	due, err := c.readTurns(ctx, sqlClaimDue, now, c.late(), limit+1, c.soon(), c.first, c.last)
-	if err != nil {
-		return nil, fmt.Errorf("read what is due: %w", err)
-	}
-	ready, err := c.readTurns(ctx, sqlClaimReady, limit+1, c.first, c.last)
-	if err != nil {
-		return nil, fmt.Errorf("read what waits: %w", err)
-	}
-	turns := append(due, ready...)
-	slices.SortFunc(turns, func(a, b turn) int {
-		return cmp.Or(compareBool(a.fireAt > now, b.fireAt > now), compareBool(a.afterOthers, b.afterOthers), cmp.Compare(b.priority, a.priority),
-			cmp.Compare(a.fireAt, b.fireAt), cmp.Compare(a.runAt, b.runAt), slices.Compare(a.key[:], b.key[:]))
-	})
-	if len(turns) > limit {
-		c.out.More = true
-		turns = turns[:limit]
-	}
-	return turns, nil
-}
-
-func (c *claiming) readTurns(ctx context.Context, statement string, args ...any) ([]turn, error) {
-	var turns []turn
-	err := c.t.query(ctx, statement, func(scan scan) error {
-		var t turn
-		err := scan((*key)(&t.key), &t.overlapKey, &t.exclusive, &t.afterOthers, &t.priority, &t.fireAt, &t.runAt)
-		turns = append(turns, t)
-		return err
-	}, args...)
-	return turns, err
-}
-
 // inOrder compares runs in the order of claims.
 func (c *claiming) inOrder(a, b schedule.Run) int {
 	return cmp.Or(compareBool(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), compareBool(afterOthers(a.Trigger), afterOthers(b.Trigger)), cmp.Compare(b.Priority, a.Priority),

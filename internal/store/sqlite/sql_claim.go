@@ -19,19 +19,43 @@ const (
 	// By schedule_runs_waiting, from key to key (a plain DISTINCT reads every row
 	// that waits), then the one that waits longest under each key that is free. Of
 	// the keys of other shards, only that one is read.
-	sqlClaimReady = `WITH RECURSIVE waiting (overlap_key) AS (
+	waitingKeys = `RECURSIVE waiting (overlap_key) AS (
   SELECT min(w.overlap_key) FROM schedule_runs w WHERE w.status = 'PLANNED' AND w.waiting_since IS NOT NULL
   UNION ALL
   SELECT (SELECT min(w.overlap_key) FROM schedule_runs w
            WHERE w.status = 'PLANNED' AND w.waiting_since IS NOT NULL AND w.overlap_key > waiting.overlap_key)
-    FROM waiting WHERE waiting.overlap_key IS NOT NULL)
- SELECT ` + turnColumns + ` FROM waiting CROSS JOIN schedule_runs r ON r.idempotency_key = (
+    FROM waiting WHERE waiting.overlap_key IS NOT NULL)`
+	ready = ` FROM waiting CROSS JOIN schedule_runs r ON r.idempotency_key = (
   SELECT w.idempotency_key FROM schedule_runs w
    WHERE w.status = 'PLANNED' AND w.waiting_since IS NOT NULL AND w.overlap_key = waiting.overlap_key
    ORDER BY w.fire_at, w.run_at, w.idempotency_key LIMIT 1)
- WHERE r.shard BETWEEN ?2 AND ?3 AND NOT EXISTS (SELECT 1 FROM schedule_runs f
-  WHERE f.overlap_key = waiting.overlap_key AND ` + inFlight + `)
- ORDER BY ` + claimOrder + ` LIMIT ?1`
+ WHERE r.shard BETWEEN ?5 AND ?6 AND NOT EXISTS (SELECT 1 FROM schedule_runs f
+  WHERE f.overlap_key = waiting.overlap_key AND ` + inFlight + `)`
+	sqlClaimReady = `WITH ` + waitingKeys + `
+ SELECT ` + turnColumns + ready + `
+ ORDER BY ` + claimOrder + ` LIMIT ?3`
+
+	// owner is schedule.Owner of a run's overlap key.
+	owner = `substr(r.overlap_key, 1, instr(r.overlap_key || '/', '/') - 1)`
+
+	// The owners of what sqlClaimTurns chooses from.
+	sqlClaimOwners = `WITH ` + waitingKeys + `
+ SELECT ` + owner + ` FROM schedule_runs r INDEXED BY schedule_runs_due WHERE ` + claimable + ` AND r.shard BETWEEN ?5 AND ?6
+ UNION SELECT ` + owner + ready
+
+	// sqlClaimDue and sqlClaimReady where more is due than can be launched and it
+	// belongs to several owners (?7, each with so much room): the first of each
+	// before the second of any. It ranks all that is due.
+	sqlClaimTurns = `WITH ` + waitingKeys + `, candidates AS (
+  SELECT ` + rankedColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due WHERE ` + claimable + ` AND r.shard BETWEEN ?5 AND ?6
+  UNION ALL SELECT ` + rankedColumns + ready + `
+ ), ranked AS (
+  SELECT r.*, ` + owner + ` AS owner, row_number() OVER (PARTITION BY ` + owner + ` ORDER BY r.fire_at > ?1, ` + claimOrder + `) AS place
+   FROM candidates r
+ ), rooms AS MATERIALIZED (SELECT value ->> 0 AS owner, value ->> 1 AS room FROM json_each(?7))
+ SELECT ` + turnColumns + ` FROM ranked r JOIN rooms o ON o.owner = r.owner AND r.place <= o.room
+ ORDER BY r.fire_at > ?1, r.trigger IN ('catchup','backfill'), r.place, ` + claimOrder + ` LIMIT ?3`
+	rankedColumns = `r.idempotency_key, r.overlap_key, r.exclusive, r.trigger, r.priority, r.fire_at, r.run_at`
 
 	// Where a schedule is gone for good, its rows are too: nobody may fire them.
 	// ?1 = now.

@@ -169,6 +169,8 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlPlanLate":         "schedule_runs_due",
 		"sqlPlanLateRuns":     "schedule_runs_due",
 		"sqlClaimDue":         "schedule_runs_due",
+		"sqlClaimOwners":      "schedule_runs_due",
+		"sqlClaimTurns":       "schedule_runs_due",
 		"sqlClaimStranded":    "schedule_runs_due",
 		"sqlClaimReady":       "schedule_runs_waiting",
 		"sqlClaimWaiting":     "schedule_runs_waiting",

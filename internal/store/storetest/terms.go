@@ -1,0 +1,182 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Each of these has a store of its own: they are about all shards of one.
+var terms = []check{
+	{"an epoch is one more than the greatest of all shards", epochsOverAllShards},
+	{"of many shards that are taken over at once no two get one epoch", epochsRace},
+	{"a leader that had the lock is gone when another has it; one without it is not", takeoverFromLockless},
+	{"leaders are listed by shard, with what they said last", leadersListed},
+	{"a leader that is asked to resign learns of it when it renews", askToResign},
+	{"nobody is asked where nobody leads", askNobody},
+	{"asking wakes the workers", askWakes},
+	{"workers are listed while they are seen, and no longer than they stay", workersSeen},
+}
+
+// takeShard asks for a shard of n.
+func (r *rig) takeShard(shard, n int, holder string, lockHeld bool) (schedule.Term, bool) {
+	r.Helper()
+	term, ok, err := r.Takeover(r.ctx, schedule.TakeoverRequest{
+		Shard: shard, Shards: n, Holder: holder, TTL: time.Hour, LockHeld: lockHeld, Now: r.now,
+	})
+	r.ok(err, "take over")
+	return term, ok
+}
+
+func epochsOverAllShards(r *rig) {
+	for i, shard := range []int{2, 0, 2, 1, 0, 2} {
+		term, ok := r.takeShard(shard, 3, fmt.Sprint("holder-", i), true)
+		r.hold(ok && term.Epoch == int64(i+1), "epoch %d, got %v, %d", i+1, ok, term.Epoch)
+	}
+}
+
+func epochsRace(r *rig) {
+	const n = 16
+	seen := map[int64]int{}
+	for round := range 4 {
+		var won [n]schedule.Term
+		var wg sync.WaitGroup
+		for shard := range won {
+			wg.Go(func() {
+				term, ok, err := r.Takeover(r.ctx, schedule.TakeoverRequest{
+					Shard: shard, Shards: n, Holder: fmt.Sprint(round), TTL: time.Hour, LockHeld: true, Now: r.now,
+				})
+				if err != nil || !ok {
+					r.Errorf("take over shard %d: %v, %v", shard, ok, err)
+				}
+				won[shard] = term
+			})
+		}
+		wg.Wait()
+		for _, term := range won {
+			seen[term.Epoch]++
+			r.hold(seen[term.Epoch] == 1, "epoch %d is given out once", term.Epoch)
+			r.hold(term.Epoch > int64(n*round), "epoch %d is greater than all of the round before", term.Epoch)
+		}
+	}
+}
+
+func takeoverFromLockless(r *rig) {
+	first, ok := r.takeShard(0, 1, "first", false)
+	r.hold(ok, "there is none yet, so the first leads")
+	_, ok = r.takeShard(0, 1, "second", true)
+	r.hold(!ok, "the first leads without the lock: that it is free says nothing")
+
+	asked, err := r.Renew(r.ctx, first, schedule.RenewRequest{TTL: time.Hour, LockHeld: true, Now: r.now})
+	r.ok(err, "renew")
+	r.hold(!asked, "nobody asked it to resign")
+	_, ok = r.takeShard(0, 1, "first", true)
+	r.hold(!ok, "who leads already does not take over from himself")
+	second, ok := r.takeShard(0, 1, "second", true)
+	r.hold(ok && second.Epoch > first.Epoch, "the first had the lock, and has it no more: it is gone")
+
+	_, err = r.Renew(r.ctx, second, schedule.RenewRequest{TTL: time.Hour, Now: r.now})
+	r.ok(err, "renew without the lock")
+	_, ok = r.takeShard(0, 1, "third", true)
+	r.hold(!ok, "a leader that says it has lost the lock lives")
+	r.ok(r.Resign(r.ctx, second, r.now), "resign")
+	r.now = r.at(time.Second)
+	_, ok = r.takeShard(0, 1, "third", true)
+	r.hold(ok, "what has run out may be taken over by whoever has the lock")
+}
+
+func (r *rig) allLeaders() []schedule.Leadership {
+	r.Helper()
+	rows, err := r.Leaders(r.ctx, r.now)
+	r.ok(err, "list leaders")
+	return rows
+}
+
+func leadersListed(r *rig) {
+	equal(r, "leaders of an empty store", r.allLeaders(), nil)
+	r.recorded(3)
+	one, _ := r.takeShard(1, 3, "one", true)
+	zero, _ := r.takeShard(0, 3, "zero", false)
+	gone, _ := r.takeShard(2, 3, "gone", true)
+	r.ok(r.Resign(r.ctx, gone, r.now), "resign")
+	r.now = r.at(time.Second)
+
+	rows := r.allLeaders()
+	r.hold(len(rows) == 3, "there is one row a shard, got %d", len(rows))
+	for i, want := range []schedule.Leadership{{Term: zero}, {Term: one, LockHeld: true}, {Term: gone, LockHeld: true, Expired: true}} {
+		got := rows[i]
+		r.hold(!got.ExpiresAt.IsZero() && got.ExpiresAt.Location() == time.UTC, "its expiry is a time in UTC, got %v", got.ExpiresAt)
+		got.ExpiresAt = time.Time{}
+		equal(r, fmt.Sprintf("leaders row %d", i), got, want)
+	}
+}
+
+func askToResign(r *rig) {
+	renew := func(term schedule.Term) bool {
+		asked, err := r.Renew(r.ctx, term, schedule.RenewRequest{TTL: time.Hour, LockHeld: true, Now: r.now})
+		r.ok(err, "renew")
+		return asked
+	}
+	first, _ := r.takeShard(0, 2, "first", true)
+	other, _ := r.takeShard(1, 2, "other", true)
+	r.hold(!renew(first), "nobody asked it to resign")
+	asked, err := r.AskToResign(r.ctx, 0, r.now)
+	r.ok(err, "ask to resign")
+	r.hold(asked.Holder == "first" && asked.Epoch == first.Epoch && asked.AskedTo && !asked.Expired, "the answer is who was asked, got %+v", asked)
+	rows := r.allLeaders()
+	r.hold(rows[0].AskedTo && !rows[1].AskedTo, "only that one is seen to be asked")
+	r.hold(renew(first) && renew(first), "it learns of it, again and again")
+	r.hold(!renew(other), "the other was not asked")
+
+	r.ok(r.Resign(r.ctx, first, r.now), "resign")
+	r.now = r.at(time.Second)
+	r.hold(!r.allLeaders()[0].AskedTo, "whoever has resigned is asked no more")
+	next, _ := r.takeShard(0, 2, "second", false)
+	r.hold(!renew(next), "the next leader was not asked")
+}
+
+func askNobody(r *rig) {
+	ask := func(shard int) error { _, err := r.AskToResign(r.ctx, shard, r.now); return err }
+	r.hold(errors.Is(ask(0), schedule.ErrNotFound), "of a shard that nobody ever led: ErrNotFound, got %v", ask(0))
+	term, _ := r.takeShard(0, 1, "first", true)
+	r.hold(errors.Is(ask(1), schedule.ErrNotFound), "of another shard: ErrNotFound, got %v", ask(1))
+	r.ok(r.Resign(r.ctx, term, r.now), "resign")
+	r.now = r.at(time.Second)
+	r.hold(errors.Is(ask(0), schedule.ErrNotFound), "of a shard that was given back: ErrNotFound, got %v", ask(0))
+}
+
+func askWakes(r *rig) {
+	r.takeShard(0, 1, "first", true)
+	r.wakes(func(int) {
+		_, err := r.AskToResign(r.ctx, 0, r.now)
+		r.ok(err, "ask to resign")
+	})
+}
+
+func workersSeen(r *rig) {
+	listed := func(within time.Duration) []string {
+		workers, err := r.Workers(r.ctx, within, time.Now())
+		r.ok(err, "list workers")
+		var ids []string
+		for _, w := range workers {
+			r.hold(w.StartedAt.Equal(noon), "%s started at %s, got %s", w.WorkerID, noon, w.StartedAt)
+			r.hold(w.SeenAt.Location() == time.UTC && time.Since(w.SeenAt).Abs() < time.Hour, "%s was seen now, by the clock, got %s", w.WorkerID, w.SeenAt)
+			ids = append(ids, w.WorkerID)
+		}
+		return ids
+	}
+	equal(r, "workers of an empty store", listed(time.Hour), nil)
+	for _, id := range []string{"b", "a", "C", "b"} {
+		r.ok(r.Heartbeat(r.ctx, id, noon), "heartbeat")
+	}
+	equal(r, "workers", listed(time.Hour), []string{"C", "a", "b"})
+	equal(r, "workers that were seen after now", listed(-time.Hour), nil)
+	r.ok(r.Leave(r.ctx, "a"), "leave")
+	r.ok(r.Leave(r.ctx, "nobody"), "leave without having come")
+	equal(r, "workers once one has left", listed(time.Hour), []string{"C", "b"})
+	r.ok(r.Heartbeat(r.ctx, "a", noon), "heartbeat after all")
+	equal(r, "workers once it is back", listed(time.Hour), []string{"C", "a", "b"})
+}
