@@ -49,7 +49,8 @@ func TestAHangingExecutorStopsNoTickAndMakesNoSlotMissed(t *testing.T) {
 			id := fmt.Sprint("other-", i)
 			r.is(r.slot(id, 3*time.Second), schedule.StatusSuccess, schedule.ReasonNone)
 			for _, call := range r.executor.calls(id) {
-				if late := call.at.Sub(r.at(11500 * time.Millisecond)); late < 0 || late > 50*time.Millisecond {
+				// One owner never has all of the launches: they go in several turns.
+				if late := call.at.Sub(r.at(11500 * time.Millisecond)); late < 0 || late > 200*time.Millisecond {
 					r.Errorf("%s was launched %s after launches became free", id, late)
 				}
 			}
