@@ -60,8 +60,11 @@ func queued(t *testing.T, p *process) {
 	eventually(t, 15*time.Second, "the launch queue is empty at "+p.name, func() error {
 		for _, stream := range []string{"launches", "catchup", "cancels"} {
 			depth, err := strconv.ParseFloat(metric(p, `carillon_launch_queue_depth{stream="`+stream+`"}`), 64)
-			if err != nil || depth != 0 {
-				return fmt.Errorf("%s: depth %v, %v", stream, depth, err)
+			if err != nil {
+				return err
+			}
+			if depth != 0 {
+				return fmt.Errorf("%s holds %v entries", stream, depth)
 			}
 		}
 		return nil
