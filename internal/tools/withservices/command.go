@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/carillon/carillon/internal/tools/servers"
 )
 
 // signalGrace is how long a command may take to end after a signal before it
@@ -33,8 +35,8 @@ func runCommand(setup context.Context, args, extraEnv []string) (int, error) {
 	command.Env = append(os.Environ(), extraEnv...)
 	// Without us, and soon without servers, there is nothing left to run for.
 	command.SysProcAttr = &syscall.SysProcAttr{}
-	dieWithParent(command.SysProcAttr, syscall.SIGTERM)
-	if err := command.Start(); err != nil {
+	servers.DieWithParent(command.SysProcAttr, syscall.SIGTERM)
+	if err := servers.StartChild(command); err != nil {
 		return exitFailure, fmt.Errorf("start the command: %w", err)
 	}
 

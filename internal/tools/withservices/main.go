@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
+
+	"github.com/carillon/carillon/internal/tools/servers"
 )
 
 // Exit codes of our own, as shells use them.
@@ -21,22 +22,7 @@ const (
 // servers once it has acted on them.
 var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
-// durable is whether Postgres is to survive a crash, as benchmarks want it.
-var durable bool
-
-// serverFolders is where the servers' folders go.
-func serverFolders() string {
-	if durable {
-		return os.TempDir() // folderBase may be memory
-	}
-	return folderBase()
-}
-
 func main() {
-	// The kernel ends the servers when the thread that started them ends
-	// (see dieWithParent): so this one must stay for as long as we do.
-	runtime.LockOSThread()
-
 	code, err := run(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "withservices:", err)
@@ -47,8 +33,9 @@ func main() {
 // run starts what is missing, runs the command, and stops what it started:
 // also when it panics, since the stopping is deferred.
 func run(args []string) (int, error) {
+	var options servers.Options
 	if len(args) > 0 && args[0] == "-durable" {
-		durable, args = true, args[1:]
+		options.Durable, args = true, args[1:]
 	}
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
@@ -60,14 +47,14 @@ func run(args []string) (int, error) {
 	ctx, release := signal.NotifyContext(context.Background(), forwarded...)
 	defer release()
 
-	removeLeftovers(serverFolders())
-	var servers running
-	defer func() { servers.stop() }()
-	if err := servers.start(ctx, wanted(os.Getenv)); err != nil {
+	servers.RemoveLeftovers(options.Base())
+	var started servers.Set
+	defer func() { started.Stop() }()
+	if err := started.Start(ctx, options, os.Getenv); err != nil {
 		if ctx.Err() != nil {
 			return exitInterrupted, errors.New("interrupted while the servers started")
 		}
 		return exitFailure, err
 	}
-	return runCommand(ctx, args, servers.environ())
+	return runCommand(ctx, args, started.Environ())
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -14,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/carillon/carillon/internal/tools/servers"
 )
 
 // asCommand makes this test binary behave as the command itself: so the tests
@@ -114,7 +113,9 @@ func TestServersAreGoneOnceTheCommandHasEnded(t *testing.T) {
 		{name: "after a signal to withservices", script: "kill -TERM $PPID; exec sleep 30"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			needServers(t)
+			if !servers.Installed() {
+				t.Skip("Postgres or Redis is not installed: this test is not worth an installation")
+			}
 			unset := []string{"TEST_DATABASE_URL=", "TEST_REDIS_URL="}
 			command := withServices(t, unset, "--", "sh", "-c", "echo $TEST_DATABASE_URL $TEST_REDIS_URL; "+test.script)
 			var complaints bytes.Buffer
@@ -134,7 +135,7 @@ func TestServersAreGoneOnceTheCommandHasEnded(t *testing.T) {
 					t.Errorf("%s still listens", parsed.Host)
 				}
 			}
-			folders := filepath.Join(folderBase(), folderPrefix+strconv.Itoa(command.Process.Pid)+"-*")
+			folders := filepath.Join(servers.Options{}.Base(), servers.FolderPrefix+strconv.Itoa(command.Process.Pid)+"-*")
 			if left, _ := filepath.Glob(folders); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
@@ -142,133 +143,3 @@ func TestServersAreGoneOnceTheCommandHasEnded(t *testing.T) {
 	}
 }
 
-// needServers skips where Postgres or Redis is not installed: this test is not
-// worth an installation, which `make test` does anyway.
-func needServers(t *testing.T) {
-	t.Helper()
-	for _, s := range missing(wanted(func(string) string { return "" })) {
-		t.Skipf("%s is not installed", s.name)
-	}
-}
-
-func TestAMissingServerIsAnErrorOnlyWhereItIsRequired(t *testing.T) {
-	absent := service{name: "Carillon", variable: "TEST_CARILLON_URL", debian: "carillon"}
-	absent.find = func() (string, error) { return "", errNotInstalled }
-	present := service{name: "Shell", find: func() (string, error) { return "/bin/sh", nil }}
-	t.Setenv("PATH", "") // so that nothing is installed
-
-	t.Setenv("REQUIRE_SERVICES", "")
-	if found, err := provide([]service{absent, present}); err != nil || len(found) != 1 || found[0].name != "Shell" {
-		t.Errorf("not required: got %v, %v, want only the one that is there", found, err)
-	}
-	t.Setenv("REQUIRE_SERVICES", "1")
-	_, err := provide([]service{absent, present})
-	if err == nil || !strings.Contains(err.Error(), "TEST_CARILLON_URL") {
-		t.Errorf("required: got %v, want an error that names the variable", err)
-	}
-}
-
-func TestTheNewestPostgresWithAServerIsFound(t *testing.T) {
-	root := t.TempDir()
-	for _, program := range []string{"9/bin/initdb", "15/bin/initdb", "16/bin/psql", "other/bin/initdb"} {
-		if err := writeFile(filepath.Join(root, program), "", 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := newestPostgres(root)
-	if expected := filepath.Join(root, "15", "bin"); err != nil || got != expected {
-		t.Errorf("got %q, %v, want %q", got, err, expected)
-	}
-	if _, err := newestPostgres(t.TempDir()); !errors.Is(err, errNotInstalled) {
-		t.Errorf("in an empty folder: got %v, want %v", err, errNotInstalled)
-	}
-}
-
-func TestAServerThatEndsAtOnceIsTriedOnAnotherPort(t *testing.T) {
-	f := folder{path: t.TempDir()}
-	var ports []int
-	_, err := startOnFreePort(t.Context(), func(port int) (*server, error) {
-		ports = append(ports, port)
-		s, err := spawn(f, syscall.SIGKILL, "/bin/sh", "-c", "echo address already in use >&2; exit 1")
-		if err == nil {
-			s.ready = func(context.Context) bool { return false }
-		}
-		return s, err
-	})
-	if !errors.Is(err, errEndedEarly) || !strings.Contains(err.Error(), "address already in use") {
-		t.Errorf("got %v, want %v with the end of the server's log", err, errEndedEarly)
-	}
-	if len(ports) != startAttempts {
-		t.Errorf("tried the ports %v, want %d of them", ports, startAttempts)
-	}
-}
-
-func TestOnlyFoldersOfDeadProcessesAreLeftovers(t *testing.T) {
-	base := t.TempDir()
-	dead := exec.Command("true")
-	if err := dead.Run(); err != nil {
-		t.Fatal(err)
-	}
-	alive := filepath.Join(base, folderPrefix+strconv.Itoa(os.Getpid())+"-1")
-	gone := filepath.Join(base, folderPrefix+strconv.Itoa(dead.Process.Pid)+"-2")
-	foreign := filepath.Join(base, "another-"+strconv.Itoa(dead.Process.Pid)+"-3")
-	for _, path := range []string{alive, gone, foreign} {
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	removeLeftovers(base)
-	for path, expected := range map[string]bool{alive: true, gone: false, foreign: true} {
-		if _, err := os.Stat(path); (err == nil) != expected {
-			t.Errorf("%s is there: %t, want %t", filepath.Base(path), err == nil, expected)
-		}
-	}
-}
-
-func TestServicesStayDownOnlyWhileInstalling(t *testing.T) {
-	for _, test := range []struct {
-		name          string
-		before, saved string // the machine's policy, and one saved by an install that was killed
-		expected      string
-	}{
-		{name: "the machine has no policy", expected: ""},
-		{name: "the machine has a policy of its own", before: "theirs", expected: "theirs"},
-		{name: "an earlier install was killed", before: "ours, left behind", saved: "theirs", expected: "theirs"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			root := t.TempDir()
-			policy := filepath.Join(root, "usr/sbin/policy-rc.d")
-			write(t, policy, test.before)
-			write(t, policy+".carillon-saved", test.saved)
-
-			restore, err := keepServicesDown(root)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := exec.Command(policy).Run(); err == nil || !strings.Contains(err.Error(), "101") {
-				t.Errorf("while installing the policy answers %v, want 101", err)
-			}
-			if err := restore(); err != nil {
-				t.Fatal(err)
-			}
-			got, err := os.ReadFile(policy)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				t.Fatal(err)
-			}
-			if string(got) != test.expected {
-				t.Errorf("afterwards the policy is %q, want %q", got, test.expected)
-			}
-		})
-	}
-}
-
-// write writes the file unless the text is empty.
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if text == "" {
-		return
-	}
-	if err := writeFile(path, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
-}

@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// folderPrefix begins the name of every folder of ours; the id of the process
+// FolderPrefix begins the name of every folder of ours; the id of the process
 // that made it follows.
-const folderPrefix = "carillon-test-"
+const FolderPrefix = "carillon-test-"
 
 // An account is whom a server runs as. The zero account is ourselves.
 type account struct {
@@ -58,9 +58,9 @@ func (a account) attributes() *syscall.SysProcAttr {
 	return attributes
 }
 
-// newFolder makes a folder that only the owner may enter.
-func newFolder(owner account) (folder, error) {
-	path, err := os.MkdirTemp(serverFolders(), folderPrefix+strconv.Itoa(os.Getpid())+"-")
+// newFolder makes a folder below base that only the owner may enter.
+func newFolder(base string, owner account) (folder, error) {
+	path, err := os.MkdirTemp(base, FolderPrefix+strconv.Itoa(os.Getpid())+"-")
 	if err != nil {
 		return folder{}, fmt.Errorf("make a folder for a server: %w", err)
 	}
@@ -87,19 +87,19 @@ func (f folder) logPath() string { return filepath.Join(f.path, "server.log") }
 
 func (f folder) remove() {
 	if err := os.RemoveAll(f.path); err != nil {
-		fmt.Fprintln(os.Stderr, "withservices: remove test files:", err)
+		fmt.Fprintln(os.Stderr, "servers: remove test files:", err)
 	}
 }
 
-// removeLeftovers removes the folders of processes that were killed before
+// RemoveLeftovers removes the folders of processes that were killed before
 // they could do it themselves.
-func removeLeftovers(base string) {
-	paths, err := filepath.Glob(filepath.Join(base, folderPrefix+"*-*"))
+func RemoveLeftovers(base string) {
+	paths, err := filepath.Glob(filepath.Join(base, FolderPrefix+"*-*"))
 	if err != nil {
 		return // only for a bad pattern, and this one is constant
 	}
 	for _, path := range paths {
-		id, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), folderPrefix), "-")
+		id, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), FolderPrefix), "-")
 		maker, err := strconv.Atoi(id)
 		if err == nil && errors.Is(syscall.Kill(maker, 0), syscall.ESRCH) {
 			folder{path: path}.remove()

@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func install(services []service) (err error) {
 	for _, s := range services {
 		packages = append(packages, s.debian)
 	}
-	fmt.Fprintln(os.Stderr, "withservices: installing", strings.Join(packages, " "), "(once per machine)")
+	fmt.Fprintln(os.Stderr, "servers: installing", strings.Join(packages, " "), "(once per machine)")
 
 	// Two installs at once would take each other's policy for the machine's.
 	unlock, err := lockFile(filepath.Join(os.TempDir(), "carillon-test-install.lock"))

@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"bufio"
@@ -15,17 +15,17 @@ import (
 const redisDatabases = 1024
 
 // startRedis starts a Redis that keeps nothing.
-func startRedis(ctx context.Context, program string) (*server, error) {
+func startRedis(ctx context.Context, o Options, program string) (*Server, error) {
 	owner, err := serverAccount("redis", "valkey")
 	if err != nil {
 		return nil, err
 	}
-	f, err := newFolder(owner)
+	f, err := newFolder(o.Base(), owner)
 	if err != nil {
 		return nil, err
 	}
 	password := rand.Text()
-	s, err := startOnFreePort(ctx, func(port int) (*server, error) {
+	s, err := startOnFreePort(ctx, func(port int) (*Server, error) {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		s, err := spawn(f, syscall.SIGKILL, program,
 			"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--requirepass", password, "--dir", f.path,

@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"context"
@@ -17,19 +17,20 @@ type service struct {
 	variable string // the environment variable that holds its URL
 	debian   string // the Debian package that brings it
 	find     func() (string, error)
-	start    func(ctx context.Context, program string) (*server, error)
+	start    func(ctx context.Context, o Options, program string) (*Server, error)
 }
 
 var errNotInstalled = errors.New("not installed")
 
+var (
+	postgres = service{"Postgres", "TEST_DATABASE_URL", "postgresql", findPostgres, startPostgres}
+	redis    = service{"Redis", "TEST_REDIS_URL", "redis-server", findRedis, startRedis}
+)
+
 // wanted lists the services whose variable is not set yet.
 func wanted(getenv func(string) string) []service {
-	all := []service{
-		{"Postgres", "TEST_DATABASE_URL", "postgresql", findPostgres, startPostgres},
-		{"Redis", "TEST_REDIS_URL", "redis-server", findRedis, startRedis},
-	}
 	var unset []service
-	for _, s := range all {
+	for _, s := range []service{postgres, redis} {
 		if getenv(s.variable) == "" {
 			unset = append(unset, s)
 		}
@@ -97,7 +98,7 @@ func provide(services []service) ([]service, error) {
 	absent := missing(services)
 	if len(absent) > 0 && canInstall() {
 		if err := install(absent); err != nil {
-			fmt.Fprintln(os.Stderr, "withservices:", err)
+			fmt.Fprintln(os.Stderr, "servers:", err)
 		}
 		absent = missing(services)
 	}
@@ -115,7 +116,7 @@ func provide(services []service) ([]service, error) {
 	if os.Getenv("REQUIRE_SERVICES") == "1" {
 		return nil, problem
 	}
-	fmt.Fprintf(os.Stderr, "withservices: WARNING: %v\nwithservices: WARNING: the tests that need it will be skipped\n", problem)
+	fmt.Fprintf(os.Stderr, "servers: WARNING: %v\nservers: WARNING: the tests that need it will be skipped\n", problem)
 
 	var present []service
 	for _, s := range services {
@@ -125,3 +126,6 @@ func provide(services []service) ([]service, error) {
 	}
 	return present, nil
 }
+
+// Installed says whether every server is on this machine already.
+func Installed() bool { return len(missing(wanted(func(string) string { return "" }))) == 0 }

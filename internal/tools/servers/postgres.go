@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"context"
@@ -16,16 +16,16 @@ const superuser = "carillon"
 
 // startPostgres makes a new cluster with the programs in folder bin, and
 // starts it.
-func startPostgres(ctx context.Context, bin string) (*server, error) {
+func startPostgres(ctx context.Context, o Options, bin string) (*Server, error) {
 	owner, err := serverAccount("postgres")
 	if err != nil {
 		return nil, err
 	}
-	f, err := newFolder(owner)
+	f, err := newFolder(o.Base(), owner)
 	if err != nil {
 		return nil, err
 	}
-	s, err := startPostgresIn(ctx, f, bin)
+	s, err := startPostgresIn(ctx, o, f, bin)
 	if err != nil {
 		f.remove()
 		return nil, err
@@ -33,14 +33,14 @@ func startPostgres(ctx context.Context, bin string) (*server, error) {
 	return s, nil
 }
 
-func startPostgresIn(ctx context.Context, f folder, bin string) (*server, error) {
+func startPostgresIn(ctx context.Context, o Options, f folder, bin string) (*Server, error) {
 	password := rand.Text()
 	if err := initPostgres(ctx, f, bin, password); err != nil {
 		return nil, err
 	}
-	return startOnFreePort(ctx, func(port int) (*server, error) {
-		// SIGQUIT: stop at once; nobody will start this cluster again.
-		s, err := spawn(f, syscall.SIGQUIT, filepath.Join(bin, "postgres"), postgresArgs(f, port)...)
+	return startOnFreePort(ctx, func(port int) (*Server, error) {
+		// SIGQUIT: stop at once, without a checkpoint.
+		s, err := spawn(f, syscall.SIGQUIT, filepath.Join(bin, "postgres"), postgresArgs(o, f, port)...)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func initPostgres(ctx context.Context, f folder, bin, password string) error {
 
 func clusterIn(f folder) string { return filepath.Join(f.path, "cluster") }
 
-func postgresArgs(f folder, port int) []string {
+func postgresArgs(o Options, f folder, port int) []string {
 	args := []string{"-D", clusterIn(f), "-p", strconv.Itoa(port)}
 	settings := []string{
 		"listen_addresses=127.0.0.1",
@@ -88,7 +88,7 @@ func postgresArgs(f folder, port int) []string {
 		"timezone=UTC",
 		"log_timezone=UTC",
 	}
-	if durable {
+	if o.Durable {
 		settings = append(settings, "shared_buffers=1GB", "max_wal_size=4GB")
 	} else {
 		// Nothing here outlives the tests, so nothing need survive a crash.

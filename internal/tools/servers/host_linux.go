@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"fmt"
@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel send the signal to the process when we end
+// DieWithParent has the kernel send the signal to the process when we end
 // without having stopped it ourselves, as by SIGKILL. To the kernel, "we" is
-// the thread that starts it: see main.
-func dieWithParent(attributes *syscall.SysProcAttr, quit syscall.Signal) {
+// the thread that starts it: see StartChild.
+func DieWithParent(attributes *syscall.SysProcAttr, quit syscall.Signal) {
 	attributes.Pdeathsig = quit
 }
 

@@ -1,15 +1,15 @@
 //go:build !linux
 
-package main
+package servers
 
 import (
 	"os"
 	"syscall"
 )
 
-// dieWithParent is Linux only: elsewhere a server outlives us if we are killed
+// DieWithParent is Linux only: elsewhere a server outlives us if we are killed
 // without a chance to stop it.
-func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
+func DieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
 func folderBase() string { return os.TempDir() }
 
