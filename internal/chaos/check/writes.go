@@ -1,0 +1,124 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/chaos/record"
+)
+
+// writes is I7, I8 and I9, by what a trigger of the database saw: status only
+// moves forward, what is sent is LAUNCHING before, and no worker writes a run
+// after another has begun a newer epoch.
+func (c *checker) writes() {
+	launching := make(map[string]time.Time)
+	epochs := make(map[string]int64)
+	for _, w := range c.Writes {
+		r := c.written(w)
+		switch {
+		case w.After == "":
+			if w.Before != "PLANNED" {
+				c.violate("I7", r, "a row that was %s is deleted by %s at %s", w.Before, w.Writer, clock(w.At))
+			}
+			delete(epochs, w.Key)
+			continue
+		case w.Before != "" && rank[w.Before] == terminal && w.After != w.Before:
+			c.violate("I7", r, "it had ended %s, and %s makes it %s at %s", w.Before, w.Writer, w.After, clock(w.At))
+		case w.Before != "" && rank[w.After] < rank[w.Before]:
+			c.violate("I7", r, "%s moves it from %s back to %s at %s", w.Writer, w.Before, w.After, clock(w.At))
+		case w.Epoch < epochs[w.Key]:
+			c.violate("I7", r, "%s sets its epoch from %d back to %d at %s", w.Writer, epochs[w.Key], w.Epoch, clock(w.At))
+		}
+		epochs[w.Key] = w.Epoch
+		if w.After == "LAUNCHING" && launching[w.Key].IsZero() {
+			launching[w.Key] = w.At
+		}
+		// With several shards each has its own newest epoch; there the row's
+		// epoch alone is compared, above.
+		if c.Settings.Workers > 0 && strings.HasPrefix(w.Writer, "worker") && w.Holder != "" && w.Writer != w.Holder {
+			c.violate("I9", r, "%s writes %s→%s at %s, after %s had begun epoch %d", w.Writer, w.Before, w.After, clock(w.At), w.Holder, w.Leader)
+		}
+	}
+	if len(c.Writes) == 0 {
+		return // a store without the trigger
+	}
+	for key, e := range c.effects {
+		r, known := c.ledger[key]
+		if !known {
+			continue
+		}
+		if at := launching[key]; at.IsZero() || at.After(e.first().Add(tolerance+c.fell)) {
+			c.violate("I8", r, "it was sent at %s, and LAUNCHING only at %s", clock(e.first()), clock(at))
+		}
+	}
+}
+
+func (c *checker) written(w record.Write) record.Run {
+	if r, known := c.ledger[w.Key]; known {
+		return r
+	}
+	return record.Run{Key: w.Key, RunAt: w.At}
+}
+
+// terms is I7's rest: epochs strictly increase, and no two have one.
+func (c *checker) terms() {
+	greatest := make(map[int]int64)
+	seen := make(map[int64]string)
+	c.report.Counts.Terms = len(c.Terms)
+	for _, t := range c.Terms {
+		at := record.Run{RunAt: t.At}
+		if t.Epoch <= greatest[t.Shard] {
+			c.violate("I7", at, "the epoch of shard %d goes from %d to %d, by %s", t.Shard, greatest[t.Shard], t.Epoch, t.Writer)
+		}
+		greatest[t.Shard] = t.Epoch
+		who := fmt.Sprintf("shard %d, %s", t.Shard, t.Holder)
+		if before, taken := seen[t.Epoch]; taken && before != who {
+			c.violate("I7", at, "epoch %d is of %s, and of %s", t.Epoch, before, who)
+		}
+		seen[t.Epoch] = who
+	}
+}
+
+// liveness is I12: whatever is broken, the executor soon hears of something
+// new. Where nothing can be launched the clock stands until it can.
+func (c *checker) liveness() {
+	bound := c.Settings.LeaderTTL + 3*time.Second + c.rose + c.stall
+	var last time.Time
+	for _, line := range c.Executor {
+		if line.Kind != record.Call || line.Number > 1 || line.At.After(c.stopped) {
+			continue
+		}
+		if gap := line.At.Sub(last) - c.away(last, line.At); !last.IsZero() && gap > bound {
+			c.report.Violations = append(c.report.Violations, Violation{
+				Invariant: "I12", At: line.At, ScheduleID: line.ScheduleID, Key: line.Key,
+				Text: fmt.Sprintf("nothing was launched from %s until %s", clock(last), clock(line.At)),
+			})
+		}
+		last = later(last, line.At)
+	}
+}
+
+// away is how long, within a time, something was broken that nobody can work
+// around: from its beginning to its end.
+func (c *checker) away(from, until time.Time) time.Duration {
+	total := time.Duration(0)
+	for _, f := range c.Faults {
+		if f.Ended.IsZero() || f.Kind == record.Clock || f.Leader {
+			continue
+		}
+		begin, end := later(from, f.Began), until
+		if f.Ended.Before(end) {
+			end = f.Ended
+		}
+		total += max(0, end.Sub(begin))
+	}
+	return total
+}
+
+// hygiene is I14 as far as logs show it.
+func (c *checker) hygiene() {
+	for _, line := range c.Alarms {
+		c.report.Violations = append(c.report.Violations, Violation{Invariant: "I14", Text: "logged what must never be logged: " + line})
+	}
+}

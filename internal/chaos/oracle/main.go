@@ -1,0 +1,57 @@
+// Command oracle is the executor of the chaos rig: it honours keys, behaves as
+// badly as the contract allows, and writes down every request before it acts on
+// it, on the disk. It knows nothing of the product but the HTTP contract of
+// docs/architecture.md.
+//
+// It takes no step in a slot's life.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	addr := flag.String("addr", "127.0.0.1:0", "where to listen")
+	folder := flag.String("folder", ".", "where the log goes")
+	seed := flag.Uint64("seed", 1, "behaviours are drawn from it and the key")
+	temper := flag.String("temper", "wild", "wild, or tame: every run is fine")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, *addr, *folder, *seed, *temper == "tame"); err != nil {
+		fmt.Fprintln(os.Stderr, "oracle:", err)
+		os.Exit(1)
+	}
+}
+
+func serve(ctx context.Context, addr, folder string, seed uint64, tame bool) error {
+	o, err := newOracle(ctx, folder, seed, tame)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /run/{workflow}", o.run)
+	mux.HandleFunc("DELETE /run/{key}", o.cancel)
+	mux.HandleFunc("GET /seen", o.seen)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	fmt.Println("oracle is up at", listener.Addr())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	o.work.Wait()
+	return o.log.Close()
+}
