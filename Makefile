@@ -47,6 +47,20 @@ bench: tools ## Run the benchmarks on a durable Postgres and on SQLite (N=1000 R
 	$(TOOLS)/herd -n $(or $(N),1000) -runs $(or $(RUNS),5)
 	$(TOOLS)/withservices -durable -- go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(PKG)
 
+.PHONY: chaos
+chaos: ## Break a whole deployment and judge what it leaves behind (DOSE=short FAULTS=n SEED=n; docs/reliability.md)
+	@mkdir -p .build && go build -buildvcs=false -o $(TOOLS)/ ./internal/chaos/rig
+	@$(TOOLS)/rig -dose $(or $(DOSE),short) -faults $(or $(FAULTS),$(KILLS),0) -seed $(or $(SEED),0) -results .build/chaos.jsonl
+
+.PHONY: chaos-sum
+chaos-sum: ## Add up all the doses that make chaos has run
+	@mkdir -p .build && go build -buildvcs=false -o $(TOOLS)/ ./internal/chaos/rig
+	@$(TOOLS)/rig -sum .build/chaos.jsonl
+
+.PHONY: chaos-mutants
+chaos-mutants: ## Seed bugs into the product, one after the other, and see that the checker finds each
+	@go run ./internal/chaos/mutants $(if $(ONLY),-only '$(ONLY)')
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME (30s)
 	@FUZZTIME=$(or $(FUZZTIME),30s) sh internal/tools/fuzz.sh $(PKG)

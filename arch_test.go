@@ -74,6 +74,15 @@ var forbidden = []struct {
 		false,
 		"stores import only schedule and schema",
 	},
+	{
+		"internal/chaos",
+		[]string{
+			module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/app", module + "/internal/plan",
+			module + "/internal/schedule", module + "/internal/store", module + "/schema",
+		},
+		true,
+		"the chaos rig and its checker know the product only from outside",
+	},
 	{"worker", []string{module + "/registrar", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"registrar", []string{module + "/worker", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"internal/launchqueue", []string{module + "/worker", module + "/registrar", module + "/internal/store"}, false, "components meet in internal/app only"},
@@ -108,9 +117,9 @@ var importers = map[string]struct {
 	reason  string
 }{
 	"github.com/adhocore/gronx":    {[]string{"internal/schedule/cronexpr"}, "one package knows what gronx may be asked"},
-	"github.com/jackc/pgx/v5":      {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/testservices"}, "one store speaks Postgres, and the leader lock has its own connection"},
+	"github.com/jackc/pgx/v5":      {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/testservices", "internal/chaos/rig"}, "one store speaks Postgres, the leader lock has its own connection, and the chaos rig looks at it from outside"},
 	"github.com/redis/go-redis/v9": {[]string{"internal/launchqueue", "internal/app", "worker/leader/redislock", "internal/testservices"}, "the launch queue, and the leader lock"},
-	"modernc.org/sqlite":           {[]string{"internal/store/sqlite"}, "one store speaks SQLite"},
+	"modernc.org/sqlite":           {[]string{"internal/store/sqlite", "internal/chaos/rig"}, "one store speaks SQLite, and the chaos rig looks at it from outside"},
 }
 
 func TestLibrariesHaveTheirOneImporter(t *testing.T) {

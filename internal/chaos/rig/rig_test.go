@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/carillon/carillon/internal/tools/servers"
+)
+
+// TestAWholeDeploymentSurvives runs the short doses, as `make chaos` does.
+// CHAOS_SEED repeats the faults of a run that failed.
+func TestAWholeDeploymentSurvives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes two minutes")
+	}
+	folder := t.TempDir()
+	built := Options{}
+	if err := build(t.Context(), folder, &built); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"short", "short-sqlite"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			o := Options{Dose: name, Seed: seed(t), Binary: built.Binary, Oracle: built.Oracle, Out: &out}
+			report, err := Run(t.Context(), o)
+			if errors.Is(err, servers.ErrMissing) && os.Getenv("REQUIRE_SERVICES") != "1" {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatalf("%v\n%s", err, &out)
+			}
+			if n := len(report.Violations); n > 0 {
+				t.Errorf("%d violations", n)
+			}
+			if c := report.Counts; c.Kills < 3 || c.Redelivered < 5 || c.Slots < 500 {
+				t.Errorf("too little happened: %+v", c)
+			}
+			t.Log(out.String())
+		})
+	}
+}
+
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	if text := os.Getenv("CHAOS_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("CHAOS_SEED: %v", err)
+		}
+		return n
+	}
+	return rand.Uint64N(1_000_000) + 1
+}
+
+func TestTheSameSeedPlansTheSameFaults(t *testing.T) {
+	for _, d := range doses {
+		d, _ := chosen(d.name)
+		one, again, other := fmt.Sprint(plan(d, 7, d.faults)), fmt.Sprint(plan(d, 7, d.faults)), fmt.Sprint(plan(d, 8, d.faults))
+		if one != again {
+			t.Errorf("%s: seed 7 plans this once and that again:\n%s\n%s", d.name, one, again)
+		}
+		if one == other {
+			t.Errorf("%s: the seeds 7 and 8 plan the same", d.name)
+		}
+	}
+}
+
+func TestEveryKindOfADoseStrikes(t *testing.T) {
+	for _, d := range doses {
+		d, _ := chosen(d.name)
+		struck := make(map[string]int)
+		for _, s := range plan(d, 1, d.faults) {
+			struck[s.kind]++
+		}
+		for _, want := range d.mix {
+			if struck[want.kind] == 0 {
+				t.Errorf("the dose %s has %d faults, and none is a %s", d.name, d.faults, want.kind)
+			}
+		}
+	}
+}
+
+func TestPartsOfADoseAddUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.jsonl")
+	lines := `{"store":"postgres","lock":"postgres","queue":"none","violations":0,"counts":{"slots":10,"leader_kills":2},"figures_ms":{"takeover after kill":[80,120]}}
+{"store":"postgres","lock":"postgres","queue":"none","violations":1,"counts":{"slots":5,"leader_kills":1,"lost":1},"figures_ms":{"takeover after kill":[100]}}
+`
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := addUp(&out, path); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"slots 15", "leader kills 3", "lost 1", "n    3  median    100ms  p99    120ms", "2 runs, 1 violations"} {
+		if !bytes.Contains(out.Bytes(), []byte(want)) {
+			t.Errorf("the sums do not say %q:\n%s", want, &out)
+		}
+	}
+}
