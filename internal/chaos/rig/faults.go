@@ -71,10 +71,11 @@ func (s *site) strikeWorkers(ctx context.Context, st step, victim *child, f *rec
 	case stopLeader, stopAtPoint:
 		return s.freeze(ctx, st, victim, f)
 	case termLeader:
-		f.Began = time.Now()
+		f.Began, f.HandOver = time.Now(), true
 		err := victim.terminate(termBound)
 		return errors.Join(err, victim.start())
 	case rollAll:
+		f.Target, f.HandOver = "workers", true
 		for _, w := range s.workers {
 			if err := errors.Join(w.terminate(termBound), w.start(), w.awaitReady(ctx)); err != nil {
 				return err
