@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -132,6 +133,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // granted goes on with a key that is ours, and keeps it so meanwhile.
 func (s *start) granted(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
+	failpoint.Hit(failpoint.KeyRecorded)
 	s.lease = s.leases.keep(b)
 	defer s.leases.leave(s.lease)
 	return s.proceed(ctx, b)
@@ -255,7 +257,9 @@ func (s *start) callExecutor(ctx context.Context, b begun) (schedule.Outcome, er
 		call.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
 	}
 	began := time.Now()
+	failpoint.Hit(failpoint.Sending)
 	outcome, err := s.executor.Run(ctx, call)
+	failpoint.Hit(failpoint.Sent)
 	s.metrics.called(time.Since(began), outcome, err)
 	return outcome, err
 }
@@ -294,6 +298,7 @@ func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt
 	if _, err := s.finishes.Do(ctx, schedule.FinishRequest{Key: s.req.Key, Outcome: outcome}); err != nil {
 		return schedule.StartReply{}, fmt.Errorf("record outcome of key %s: %w", s.req.Key, err)
 	}
+	failpoint.Hit(failpoint.OutcomeRecorded)
 	return schedule.StartReply{Outcome: outcome, LaunchedAt: launchedAt}, nil
 }
 

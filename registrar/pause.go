@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -94,6 +95,7 @@ func (r *Registrar) changeOne(ctx context.Context, scheduleID string, decide fun
 	if err != nil {
 		return View{}, err
 	}
+	failpoint.Hit(failpoint.PausedOrResumed)
 	return view(after, r.now()), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -23,6 +24,7 @@ func (r *Registrar) Report(ctx context.Context, in ReportInput) (schedule.Run, b
 	if err != nil {
 		return schedule.Run{}, false, err
 	}
+	failpoint.Hit(failpoint.Reported)
 	if moved {
 		r.log.InfoContext(ctx, "run reported", "schedule_id", run.ScheduleID, "key", run.Key.String(), "run_at", run.RunAt,
 			"status", string(run.Status), "reason", string(run.Reason))

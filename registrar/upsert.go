@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -71,6 +72,7 @@ func (r *Registrar) upsertAll(ctx context.Context, all upserts) ([]UpsertResult,
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Hit(failpoint.Upserted)
 	r.logUpserts(ctx, results)
 	return results, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -82,6 +83,7 @@ func (t *term) claim(ctx context.Context) {
 			t.failed(ctx, "claim", err)
 			return
 		}
+		failpoint.Hit(failpoint.Claimed)
 		r.open(result.Launches)
 		for i := range result.Skipped {
 			t.skipped(&result.Skipped[i], names)
@@ -108,6 +110,7 @@ func (t *term) claimOnce(r *reservation) (result schedule.ClaimResult, names map
 	result, err = t.Fires.Claim(ctx, t.claimRequest(r), func(g schedule.OverlapGroup) []schedule.Verdict {
 		remember(names, g.Waiting)
 		remember(names, g.Due)
+		failpoint.Hit(failpoint.Judging)
 		return plan.JudgeOverlap(g)
 	})
 	t.Metrics.step("claim", began, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -35,7 +36,9 @@ func (t *term) launch(l *schedule.Launch) {
 	}
 	req := l.StartRequest()
 	req.SendUntil = l.Run.ClaimedAt.Add(t.cfg.RetryFor)
+	failpoint.Hit(failpoint.HandingOver)
 	reply, err := t.Launcher.Start(t.calls, req)
+	failpoint.Hit(failpoint.HandedOver)
 	if err != nil {
 		t.unknown(l, err)
 		return
@@ -90,6 +93,7 @@ func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement)
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	moved, err := t.settleInTerm(ctx, settlements)
+	failpoint.Hit(failpoint.Settled)
 	if errors.Is(err, schedule.ErrFenced) && t.handedOver.Load() {
 		moved, err = t.Fires.SettleLaunched(ctx, t.now(), settlements)
 	}

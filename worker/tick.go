@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -95,8 +96,10 @@ func (t *term) planOnce() (pass planPass, err error) {
 			pass.decisions[i] = decide(&candidates[i], now, t.cfg.plan())
 			remember(pass.late, candidates[i].Late)
 		}
+		failpoint.Hit(failpoint.Planning)
 		return pass.decisions
 	})
+	failpoint.Hit(failpoint.Planned)
 	return pass, err
 }
 
@@ -161,6 +164,7 @@ func (t *term) sweep(ctx context.Context) {
 		})
 		cancel()
 		t.Metrics.step("sweep", began, err)
+		failpoint.Hit(failpoint.Swept)
 		if err != nil {
 			t.failed(ctx, "sweep", err)
 			return
@@ -195,6 +199,7 @@ func (t *term) prune(ctx context.Context) (done bool) {
 		storeCtx, cancel := t.storeContext()
 		n, err := t.Plans.Prune(storeCtx, t.Term, before, pruneBatch)
 		cancel()
+		failpoint.Hit(failpoint.Pruned)
 		if err != nil {
 			t.failed(ctx, "prune", err)
 			return true

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -241,11 +242,15 @@ func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, b
 		}
 		e.unresigned = nil
 	}
+	failpoint.Hit(failpoint.TakingOver)
 	term, won, err := e.Lease.Takeover(ctx, schedule.TakeoverRequest{
 		Shard: e.Shard, Shards: e.Shards, Holder: e.holder, TTL: e.TTL, LockHeld: lockHeld, Now: e.Now(),
 	})
 	if err != nil {
 		return schedule.Term{}, false, fmt.Errorf("take over: %w", err)
+	}
+	if won {
+		failpoint.Hit(failpoint.TookOver)
 	}
 	return term, won, nil
 }

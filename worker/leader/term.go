@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -94,6 +95,7 @@ func (t *tenure) giveRowBack(ctx context.Context, lost error) {
 		t.quiet.warn("not resigned, the term will expire", err)
 		return
 	}
+	failpoint.Hit(failpoint.Resigned)
 	if lost == nil {
 		t.Logger.Info("leadership given back", "epoch", t.term.Epoch)
 	}
@@ -140,7 +142,10 @@ func (t *tenure) renew(ctx context.Context, since time.Time) (asked bool, err er
 			return false, fmt.Errorf("keep lock: %w", err)
 		}
 	}
-	return t.Lease.Renew(ctx, t.term, schedule.RenewRequest{TTL: t.TTL, LockHeld: held, Now: t.Now()})
+	failpoint.Hit(failpoint.Renewing)
+	asked, err = t.Lease.Renew(ctx, t.term, schedule.RenewRequest{TTL: t.TTL, LockHeld: held, Now: t.Now()})
+	failpoint.Hit(failpoint.Renewed)
+	return asked, err
 }
 
 func (t *tenure) lose(err error) {

@@ -15,6 +15,7 @@ const (
 	stopLeader     = "stop"                  // SIGSTOP past the lease, then SIGCONT
 	stopAtPoint    = "stop at a failpoint"   //
 	termLeader     = "SIGTERM"               //
+	killResigning  = "kill while resigning"  // SIGTERM, and SIGKILL when the row has expired
 	rollAll        = "rolling restart"       // SIGTERM one worker after the other
 	endSession     = "terminated session"    // of the leader's lock
 	endSessions    = "terminated sessions"   // all of the database
@@ -33,18 +34,20 @@ const (
 )
 
 // strikesLeader: these faults end the leader's term, or keep it from leading.
-var strikesLeader = []string{killLeader, killAtPoint, stopLeader, stopAtPoint, termLeader, endSession, blackHole}
+var strikesLeader = []string{killLeader, killAtPoint, stopLeader, stopAtPoint, termLeader, killResigning, endSession, blackHole}
 
 // The failpoints by the process that has them.
 var (
 	leaderPoints = []string{
-		failpoint.PlanBegun, failpoint.PlanCommitting, failpoint.PlanCommitted, failpoint.ClaimCommitting, failpoint.ClaimCommitted,
-		failpoint.HandOver, failpoint.HandedOver, failpoint.SettleCommitting, failpoint.SettleCommitted, failpoint.SweepCommitted,
-		failpoint.RenewSending, failpoint.RenewCommitted,
+		failpoint.Committing, failpoint.Committed, failpoint.Planning, failpoint.Planned, failpoint.Judging, failpoint.Claimed,
+		failpoint.Settled, failpoint.Swept, failpoint.HandingOver, failpoint.HandedOver, failpoint.Renewing, failpoint.Renewed,
 	}
-	launcherPoints  = []string{failpoint.KeyRecorded, failpoint.Sending, failpoint.Sent, failpoint.OutcomeRecorded, failpoint.ReportCommitted}
-	registrarPoints = []string{failpoint.UpsertCommitting, failpoint.UpsertCommitted, failpoint.PauseCommitted}
-	takeoverPoints  = []string{failpoint.TakeoverBegun, failpoint.TakeoverCommitted}
+	launcherPoints = []string{
+		failpoint.Committing, failpoint.Committed, failpoint.KeyRecorded, failpoint.Sending, failpoint.Sent, failpoint.OutcomeRecorded,
+		failpoint.Reported,
+	}
+	registrarPoints = []string{failpoint.Committing, failpoint.Committed, failpoint.Upserted, failpoint.PausedOrResumed}
+	takeoverPoints  = []string{failpoint.TakingOver, failpoint.TookOver}
 )
 
 // share is a kind of fault and its weight in a dose.
@@ -68,9 +71,21 @@ type dose struct {
 
 // doses by name; dose.go's zero values are filled by chosen.
 var doses = []dose{
-	{name: "short", faults: 22, mix: []share{
-		{killLeader, 4}, {killAtPoint, 6}, {stopLeader, 1}, {termLeader, 1}, {endSession, 1}, {endSessions, 1}, {blackHole, 1},
-		{launcherHole, 1}, {restartStore, 1}, {killLauncher, 1}, {launcherPoint, 2}, {killRegistrar, 1}, {registrarPoint, 1},
+	{name: "short", faults: 23, mix: []share{
+		{killLeader, 4},
+		{killAtPoint, 6},
+		{stopLeader, 1},
+		{termLeader, 1},
+		{killResigning, 1},
+		{endSession, 1},
+		{endSessions, 1},
+		{blackHole, 1},
+		{launcherHole, 1},
+		{restartStore, 1},
+		{killLauncher, 1},
+		{launcherPoint, 2},
+		{killRegistrar, 1},
+		{registrarPoint, 1},
 	}, probes: 30},
 	{name: "short-redis", lock: "redis", queue: "redis", faults: 14, mix: []share{
 		{killLeader, 4}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {stopLeader, 1}, {termLeader, 1}, {killLauncher, 1}, {launcherPoint, 1}, {endSessions, 1},
@@ -85,7 +100,7 @@ var doses = []dose{
 		{restartStore, 2}, {endSession, 3}, {endSessions, 2}, {blackHole, 2}, {launcherHole, 2}, {resetLinks, 2}, {slowStore, 1},
 	}, probes: 60},
 	{name: "processes", faults: 40, mix: []share{
-		{killLauncher, 3}, {launcherPoint, 5}, {killRegistrar, 1}, {registrarPoint, 2}, {rollAll, 2}, {killWorkers, 1}, {killAtPoint, 2},
+		{killLauncher, 3}, {launcherPoint, 5}, {killRegistrar, 1}, {registrarPoint, 2}, {rollAll, 2}, {killWorkers, 1}, {killAtPoint, 2}, {killResigning, 2},
 	}, probes: 60},
 	{name: "redis", lock: "redis", faults: 100, mix: []share{
 		{killLeader, 3}, {killAtPoint, 3}, {flushRedis, 1}, {restartRedis, 1}, {stopLeader, 1},
@@ -160,7 +175,7 @@ func (d dose) draw(random *rand.Rand, kind string, place int) step {
 	between := func(least, most time.Duration) time.Duration {
 		return least + time.Duration(random.Int64N(int64(most-least)+1))
 	}
-	s := step{kind: kind, rest: between(d.least, d.most), nth: 1 + random.IntN(6), pick: random.IntN(1 << 20)}
+	s := step{kind: kind, rest: between(d.least, d.most), nth: 1 + random.IntN(20), pick: random.IntN(1 << 20)}
 	s.length = between(time.Second, 4*time.Second)
 	switch kind {
 	case stopLeader, stopAtPoint, blackHole:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/chaos/proxy"
 	"github.com/carillon/carillon/internal/chaos/record"
+	"github.com/carillon/carillon/internal/failpoint"
 )
 
 const contSignal = syscall.SIGCONT
@@ -26,7 +27,7 @@ func (s *site) strike(ctx context.Context, st step) (record.Fault, error) {
 	f := record.Fault{Kind: st.kind, Target: victim.name, Epoch: epoch, Leader: slices.Contains(strikesLeader, st.kind)}
 	f.Began = time.Now()
 	switch st.kind {
-	case killLeader, killAtPoint, stopLeader, stopAtPoint, termLeader, rollAll, killWorkers:
+	case killLeader, killAtPoint, stopLeader, stopAtPoint, termLeader, killResigning, rollAll, killWorkers:
 		err = s.strikeWorkers(ctx, st, victim, &f)
 	case killLauncher, launcherPoint, killRegistrar, registrarPoint:
 		err = s.strikeOther(ctx, st, &f)
@@ -74,6 +75,18 @@ func (s *site) strikeWorkers(ctx context.Context, st step, victim *child, f *rec
 		f.Began, f.HandOver = time.Now(), true
 		err := victim.terminate(termBound)
 		return errors.Join(err, victim.start())
+	case killResigning:
+		if err := victim.arm(failpoint.Resigned + ":kill"); err != nil {
+			return err
+		}
+		sleep(ctx, armTime)
+		f.Began, f.HandOver = time.Now(), true
+		victim.signal(syscall.SIGTERM)
+		if s.firstDeath(ctx, []*child{victim}, termBound) == nil {
+			return errors.New("it has not ended")
+		}
+		f.Point = failpoint.Resigned
+		return victim.start()
 	case rollAll:
 		f.Target, f.HandOver = "workers", true
 		for _, w := range s.workers {
@@ -117,6 +130,9 @@ func (s *site) again(ctx context.Context, victim *child, f *record.Fault) error 
 // rarely.
 const pointBound = 3 * time.Second
 
+// armTime is how long a process may take to read what its failpoints should do.
+const armTime = 60 * time.Millisecond
+
 // atPoint waits until the victim has killed itself at a failpoint. For those of
 // a takeover the leader is killed, and whoever takes over dies of it.
 func (s *site) atPoint(ctx context.Context, st step, victim *child, f *record.Fault) (reached bool, err error) {
@@ -133,7 +149,7 @@ func (s *site) atPoint(ctx context.Context, st step, victim *child, f *record.Fa
 		}
 	}
 	if takeover {
-		sleep(ctx, 50*time.Millisecond) // until it is read
+		sleep(ctx, armTime)
 		f.Began = time.Now()
 		victim.kill()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -36,7 +37,12 @@ func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	gap := backoff.NewExponentialBackOff()
 	gap.InitialInterval, gap.MaxInterval = firstGap, lastGap
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := pgx.BeginFunc(ctx, s.pool, fn)
+		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			err := fn(tx)
+			failpoint.Hit(failpoint.Committing)
+			return err
+		})
+		failpoint.Hit(failpoint.Committed)
 		if err != nil && !transient(err) {
 			err = backoff.Permanent(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
 
+	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -93,10 +94,12 @@ func (w *writer) transact(ctx context.Context, body func(context.Context, tx) er
 	if err := body(steady, t); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.Committing)
 	if _, err := t.exec(steady, sqlCommit); err != nil {
 		return err
 	}
 	committed = true
+	failpoint.Hit(failpoint.Committed)
 	return nil
 }
 

@@ -142,4 +142,3 @@ func TestServersAreGoneOnceTheCommandHasEnded(t *testing.T) {
 		})
 	}
 }
-
