@@ -43,19 +43,19 @@ func (c *checker) placed(r record.Run) {
 		c.violate("I3", r, "nobody registered its schedule")
 		return
 	}
-	s, sure := l.at(r.RunAt)
-	if !sure || s.def == nil {
-		return
+	def := l.revisions[r.Revision]
+	if def == nil {
+		return // of an edit whose answer nobody saw
 	}
-	jitter := time.Duration(s.def.JitterMS) * time.Millisecond
+	jitter := time.Duration(def.JitterMS) * time.Millisecond
 	off := r.FireAt.Sub(r.RunAt)
 	if off < -jitter || r.Trigger == "schedule" && off > jitter {
-		c.violate("I4", r, "fire_at is %s off run_at; jitter_ms is %d", off, s.def.JitterMS)
+		c.violate("I4", r, "fire_at is %s off run_at; jitter_ms is %d", off, def.JitterMS)
 		return
 	}
 	clamped := l.changedNear(r.RunAt, jitter+time.Second) ||
-		!s.def.EndAt.IsZero() && s.def.EndAt.Sub(r.RunAt) <= jitter || !s.def.StartAt.IsZero() && r.RunAt.Sub(s.def.StartAt) <= jitter
-	if want := jittered(s.def, r.RunAt); r.Trigger == "schedule" && !clamped && names(s.def, l.anchor, r.RunAt) && !r.FireAt.Equal(want) {
+		!def.EndAt.IsZero() && def.EndAt.Sub(r.RunAt) <= jitter || !def.StartAt.IsZero() && r.RunAt.Sub(def.StartAt) <= jitter
+	if want := jittered(def, r.RunAt); r.Trigger == "schedule" && !clamped && names(def, l.anchor, r.RunAt) && !r.FireAt.Equal(want) {
 		c.violate("I4", r, "fire_at is not the jittered instant that its key gives, %s", clock(want))
 	}
 }

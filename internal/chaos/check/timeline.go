@@ -28,6 +28,8 @@ type life struct {
 	changes []window // by every act that changes slots
 	quiet   []rest
 	anchor  time.Time
+
+	revisions map[int]*record.Definition
 }
 
 // rest is a time in which nothing of a schedule may be sent: from a second
@@ -51,8 +53,11 @@ func lives(acts []record.Act, loose time.Duration) map[string]*life {
 		}
 		l := all[act.ScheduleID]
 		if l == nil {
-			l = &life{id: act.ScheduleID, anchor: ceilSecond(act.CreatedAt)}
+			l = &life{id: act.ScheduleID, anchor: ceilSecond(act.CreatedAt), revisions: make(map[int]*record.Definition)}
 			all[act.ScheduleID] = l
+		}
+		if act.Verb == record.Upsert {
+			l.revisions[act.Revision] = act.Definition
 		}
 		l.take(act, loose)
 	}
