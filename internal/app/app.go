@@ -304,7 +304,25 @@ func (a *App) Close() error {
 		a.executor.close()
 	}
 	if a.store != nil {
-		errs = append(errs, a.store.Close())
+		errs = append(errs, a.closeStore())
 	}
 	return errors.Join(errs...)
+}
+
+// closeTimeout bounds the wait for calls that are still under way in the store.
+const closeTimeout = 2 * time.Second
+
+// closeStore does not let a database that does not answer hold up the end.
+func (a *App) closeStore() error {
+	closed := make(chan error, 1)
+	go func() { closed <- a.store.Close() }()
+	timeout := time.NewTimer(closeTimeout)
+	defer timeout.Stop()
+	select {
+	case err := <-closed:
+		return err
+	case <-timeout.C:
+		a.log.Warn("the store has calls under way and is left as it is")
+		return nil
+	}
 }
