@@ -2,7 +2,9 @@ package worker_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -35,6 +37,7 @@ type rig struct {
 	log       *slog.Logger               // the worker's
 	over      func(*sqlite.Store) ledger // what stands between worker and store
 	worker    *worker.Worker             // the last that was started
+	shards    int
 }
 
 // ledger is what a worker and its elector need of a store.
@@ -42,6 +45,7 @@ type ledger interface {
 	worker.PlanStore
 	worker.FireStore
 	leader.LeaseStore
+	leader.Roster
 }
 
 // inBubble runs test on a rig of its own in virtual time, with bounds that are
@@ -51,7 +55,7 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{
-			T: t, path: filepath.Join(t.TempDir(), "carillon.db"), began: time.Now(), log: quiet,
+			T: t, path: filepath.Join(t.TempDir(), "carillon.db"), began: time.Now(), log: quiet, shards: 1,
 			over:     func(s *sqlite.Store) ledger { return s },
 			launcher: launcher.Config{Feedback: true, CallTimeout: 2 * time.Second},
 			config: worker.Config{
@@ -104,10 +108,22 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	launch := launcher.New(launcher.Options{
 		Store: store, Workflows: store, Executor: r.executor, Now: store.Now, Logger: quiet, Config: r.launcher,
 	})
-	over := r.over(store)
-	elector := leader.New(leader.Options{Lease: over, Lock: solo.New(r.path+".lock", quiet), Now: store.Now, Logger: quiet})
+	over, holder := r.over(store), rand.Text()
+	electors := make([]*leader.Elector, r.shards)
+	all := make([]worker.Elector, r.shards)
+	balancer := leader.NewBalancer(leader.BalancerOptions{
+		Store: over, Holder: holder, Shards: r.shards, Now: store.Now, Logger: quiet,
+		Resign: func(shard int) { electors[shard].Resign() },
+	})
+	for shard := range electors {
+		electors[shard] = leader.New(leader.Options{
+			Lease: over, Lock: solo.New(fmt.Sprint(r.path, ".lock.", shard), quiet), Shard: shard, Shards: r.shards, Holder: holder,
+			Now: store.Now, Logger: quiet, Yield: balancer.Yield(shard),
+		})
+		all[shard] = electors[shard]
+	}
 	r.worker = worker.New(worker.Options{
-		ID: elector.Holder(), Plans: over, Fires: over, Launcher: launch, Electors: []worker.Elector{elector}, Waker: store,
+		ID: holder, Plans: over, Fires: over, Launcher: launch, Electors: all, Balancer: balancer, Waker: store,
 		Now: store.Now, Logger: r.log, Config: r.config,
 	})
 	ctx, cancel := context.WithCancel(r.Context())
