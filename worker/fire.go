@@ -139,19 +139,24 @@ func (t *term) claimRequest(r *reservation) schedule.ClaimRequest {
 // reclaim sends again what nobody has an answer for: runs of an older term at
 // once, our own once their lease or backoff is over.
 func (t *term) reclaim(ctx context.Context) {
-	r := t.launches.reserve(maxBatch)
-	if r.n == 0 {
-		return
+	for ctx.Err() == nil {
+		r := t.launches.reserve(maxBatch)
+		if r.n == 0 {
+			return
+		}
+		storeCtx, cancel := t.storeContext()
+		launches, err := t.Fires.Reclaim(storeCtx, t.claimRequest(r))
+		cancel()
+		r.open(launches)
+		if err != nil {
+			t.failed(ctx, "reclaim", err)
+			return
+		}
+		t.launchAll(launches)
+		if len(launches) < r.n {
+			return
+		}
 	}
-	storeCtx, cancel := t.storeContext()
-	launches, err := t.Fires.Reclaim(storeCtx, t.claimRequest(r))
-	cancel()
-	r.open(launches)
-	if err != nil {
-		t.failed(ctx, "reclaim", err)
-		return
-	}
-	t.launchAll(launches)
 }
 
 // skipped logs and counts a run that ended before it was launched. names may

@@ -46,7 +46,8 @@ type FireStore interface {
 	// lock is held; all others are claimed. It never claims more than Limit.
 	Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error)
 	// Reclaim takes LAUNCHING rows that are to be sent again: those of an older
-	// epoch at once, our own once claimed_until has passed. They get the term's
+	// epoch at once, our own once claimed_until has passed; as far as their owners
+	// have room, the first of each before the second of any. They get the term's
 	// epoch, a new claimed_until and one delivery more. Rows with
 	// cancel_requested_at are left out, unless their execution request is DONE:
 	// then the resend is answered from the record, and settles them.

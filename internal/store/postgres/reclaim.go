@@ -8,19 +8,19 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
 // Reclaim hands out LAUNCHING rows again: those of older epochs at once, those
-// of this one after claimed_until.
+// of this one after claimed_until, as far as their owners have room.
 func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error) {
 	var launches []schedule.Launch
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		launches = nil
-		first, last := req.Term.Buckets()
-		runs, err := s.runsReturned(ctx, tx, sqlReclaim, req.Term.Epoch, req.Now, req.Now.Add(req.Lease), req.Limit, first, last)
-		if err != nil {
+		runs, err := s.reclaim(ctx, tx, &req)
+		if err != nil || len(runs) == 0 {
 			return err
 		}
 		definitions, err := s.definitionsOf(ctx, tx, refsOf(runs))
@@ -43,6 +43,28 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 	order := claimOrderAt(req.Now)
 	slices.SortFunc(launches, func(a, b schedule.Launch) int { return order(a.Run, b.Run) })
 	return launches, nil
+}
+
+func (s *Store) reclaim(ctx context.Context, tx pgx.Tx, req *schedule.ClaimRequest) ([]schedule.Run, error) {
+	first, last := req.Term.Buckets()
+	window := []any{req.Term.Epoch, req.Now, first, last}
+	var (
+		owner  string
+		owners pgtype.FlatArray[string]
+		rooms  pgtype.FlatArray[int32]
+	)
+	err := each(ctx, tx, []any{&owner}, func() error {
+		room := req.Limit
+		if req.Room != nil {
+			room = min(max(req.Room(owner), 0), room)
+		}
+		owners, rooms = append(owners, owner), append(rooms, int32(room))
+		return nil
+	}, sqlReclaimOwners, window...)
+	if err != nil || len(owners) == 0 {
+		return nil, err
+	}
+	return s.runsReturned(ctx, tx, sqlReclaim, append(window, req.Now.Add(req.Lease), req.Limit, owners, rooms)...)
 }
 
 // runsReturned runs a statement that returns runColumns; the rest of a run comes

@@ -182,16 +182,31 @@ WHERE r.status || '' = 'PLANNED' AND r.judged_at IS NULL AND r.idempotency_key =
 		AND CASE WHEN r.shard < $4 THEN false ELSE r.shard <= $5 END
 	ORDER BY r.fire_at DESC LIMIT $3))`
 
-// sqlReclaim: a scalar subselect is looked up by key for each row that needs it;
-// EXISTS might be planned as one reading of all that is DONE.
+// reclaimable is what may be sent again; $1 = epoch, $2 = now, $3 and $4 = the
+// term's buckets. A scalar subselect is looked up by key for each row that needs
+// it; EXISTS might be planned as one reading of all that is DONE.
+const reclaimable = `r.status = 'LAUNCHING' AND (r.cancel_requested_at IS NULL
+		OR (SELECT e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key))
+		AND (r.epoch < $1 OR r.claimed_until IS NULL OR r.claimed_until <= $2)
+		AND CASE WHEN r.shard < $3 THEN false ELSE r.shard <= $4 END`
+
+// sqlReclaimOwners are the owners of what sqlReclaim chooses from: mostly none.
+const sqlReclaimOwners = `
+SELECT DISTINCT ` + owner + ` FROM schedule_runs r WHERE ` + reclaimable
+
+// sqlReclaim takes $6 rows at most, of each owner ($7) so many as he has room
+// for ($8): the first of each before the second of any.
 const sqlReclaim = `
-UPDATE schedule_runs r SET epoch = $1, deliveries = r.deliveries + 1, claimed_until = $3, updated_at = $2
+UPDATE schedule_runs r SET epoch = $1, deliveries = r.deliveries + 1, claimed_until = $5, updated_at = $2
 WHERE r.status || '' = 'LAUNCHING' AND r.idempotency_key = ANY(ARRAY(
 	SELECT r.idempotency_key FROM schedule_runs r
-	WHERE r.status = 'LAUNCHING' AND (r.cancel_requested_at IS NULL
-		OR (SELECT e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key))
-		AND (r.epoch < $1 OR r.claimed_until IS NULL OR r.claimed_until <= $2) AND ` + ours + `
-	ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT $4
+	WHERE r.idempotency_key = ANY(ARRAY(
+		SELECT r.idempotency_key FROM (
+			SELECT r.idempotency_key, r.fire_at, r.run_at, ` + owner + ` AS owner, row_number() OVER (
+				PARTITION BY ` + owner + ` ORDER BY r.fire_at, r.run_at, r.idempotency_key) AS place
+			FROM schedule_runs r WHERE ` + reclaimable + `) r
+		JOIN unnest($7::text[], $8::integer[]) AS o(owner, room) ON o.owner = r.owner AND r.place <= o.room
+		ORDER BY r.place, r.fire_at, r.run_at, r.idempotency_key LIMIT $6)) AND ` + reclaimable + `
 	FOR UPDATE SKIP LOCKED))
 RETURNING` + runColumns
 

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // Reclaim takes LAUNCHING rows that are to be sent again: of other epochs at
-// once, of this one after claimed_until.
+// once, of this one after claimed_until, as far as their owners have room.
 func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error) {
 	var launches []schedule.Launch
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
@@ -17,9 +18,8 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 		if err := fence(ctx, t, req.Term); err != nil {
 			return err
 		}
-		first, last := req.Term.Buckets()
-		runs, err := readRuns(ctx, t, sqlReclaimable, req.Term.Epoch, req.Now.UnixMicro(), max(req.Limit, 0), first, last)
-		if err != nil {
+		runs, err := readReclaimable(ctx, t, &req)
+		if err != nil || len(runs) == 0 {
 			return err
 		}
 		ids := make([]revisionID, len(runs))
@@ -50,6 +50,30 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 		return nil, fmt.Errorf("reclaim runs: %w", err)
 	}
 	return launches, nil
+}
+
+func readReclaimable(ctx context.Context, t tx, req *schedule.ClaimRequest) ([]schedule.Run, error) {
+	first, last := req.Term.Buckets()
+	window, limit := []any{req.Term.Epoch, req.Now.UnixMicro(), first, last}, max(req.Limit, 0)
+	var rooms [][2]any
+	err := t.query(ctx, sqlReclaimOwners, func(scan scan) error {
+		var owner string
+		err := scan(&owner)
+		room := limit
+		if req.Room != nil {
+			room = min(max(req.Room(owner), 0), room)
+		}
+		rooms = append(rooms, [2]any{owner, room})
+		return err
+	}, window...)
+	if err != nil || len(rooms) == 0 {
+		return nil, err
+	}
+	arg, err := json.Marshal(rooms)
+	if err != nil {
+		return nil, fmt.Errorf("write the rooms of owners: %w", err)
+	}
+	return readRuns(ctx, t, sqlReclaimable, append(window, limit, string(arg))...)
 }
 
 // NextFireAt is the earliest fire_at later than now of what does not wait.

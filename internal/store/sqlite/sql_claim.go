@@ -108,10 +108,24 @@ const (
 	// settles them, cancel or not.
 	answered = `EXISTS (SELECT 1 FROM execution_requests q WHERE q.idempotency_key = r.idempotency_key AND q.state = 'DONE')`
 
-	sqlReclaimable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
- WHERE r.status = 'LAUNCHING' AND (r.cancel_requested_at IS NULL OR ` + answered + `) AND (r.epoch <> ?1 OR r.claimed_until IS NULL OR r.claimed_until <= ?2)
-   AND r.shard BETWEEN ?4 AND ?5
- ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT ?3`
+	// What may be sent again; ?1 = epoch, ?2 = now, ?3 and ?4 = the term's buckets.
+	reclaimable = `r.status = 'LAUNCHING' AND (r.cancel_requested_at IS NULL OR ` + answered + `)
+   AND (r.epoch <> ?1 OR r.claimed_until IS NULL OR r.claimed_until <= ?2) AND r.shard BETWEEN ?3 AND ?4`
+
+	// The owners of what sqlReclaimable chooses from: mostly none.
+	sqlReclaimOwners = `SELECT DISTINCT ` + owner + ` FROM schedule_runs r INDEXED BY schedule_runs_launching WHERE ` + reclaimable
+
+	// ?5 rows at most, of each owner so many as he has room for (?6): the first of
+	// each before the second of any.
+	sqlReclaimable = `WITH ranked AS (
+  SELECT r.idempotency_key, r.fire_at, r.run_at, ` + owner + ` AS owner,
+   row_number() OVER (PARTITION BY ` + owner + ` ORDER BY r.fire_at, r.run_at, r.idempotency_key) AS place
+   FROM schedule_runs r INDEXED BY schedule_runs_launching WHERE ` + reclaimable + `
+ ), rooms AS MATERIALIZED (SELECT value ->> 0 AS owner, value ->> 1 AS room FROM json_each(?6)),
+ chosen AS MATERIALIZED (SELECT k.idempotency_key AS chosen_key FROM ranked k JOIN rooms o ON o.owner = k.owner AND k.place <= o.room
+  ORDER BY k.place, k.fire_at, k.run_at, k.idempotency_key LIMIT ?5)
+ SELECT ` + runColumns + ` FROM chosen CROSS JOIN schedule_runs r ON r.idempotency_key = chosen_key` + ofRevision + `
+ ORDER BY r.fire_at, r.run_at, r.idempotency_key`
 	sqlReclaim = `UPDATE schedule_runs SET epoch = ?1, claimed_until = ?2, deliveries = deliveries + 1, updated_at = ?3
  WHERE idempotency_key = ?4 AND status = 'LAUNCHING'`
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,6 +16,20 @@ var reclaims = []check{
 	{"but not if their outcome is recorded: it is to settle them", reclaimRecorded},
 	{"only LAUNCHING rows are sent again", reclaimOnlyLaunching},
 	{"at most Limit rows are handed out, each once", reclaimLimit},
+	{"owners get no more than their room, the first of each before the second of any", reclaimTurns},
+}
+
+func reclaimTurns(r *rig) {
+	r.lead()
+	a, b := r.owes(r.owned("a", "s-a"), 4, time.Minute), r.owes(r.owned("b", "s-b"), 2, 30*time.Second)
+	r.claim()
+	r.lead()
+	equal(r, "with room for nobody", keysOfLaunches(r.reclaim(r.rooms(map[string]int{"a": 0, "b": -1}))), nil)
+	for i, want := range [][]schedule.Run{{a[0], b[0]}, {a[1], b[1]}, {a[2], a[3]}, nil} {
+		equal(r, fmt.Sprint("two at a time, time ", i+1), keysOfLaunches(r.reclaim(r.rooms(nil), limited(2))), keysOf(want))
+	}
+	r.lead()
+	equal(r, "with room for one of a", keysOfLaunches(r.reclaim(r.rooms(map[string]int{"a": 1}))), keysOf([]schedule.Run{a[0], b[0], b[1]}))
 }
 
 func (r *rig) reclaim(edits ...func(*schedule.ClaimRequest)) []schedule.Launch {
