@@ -1,6 +1,7 @@
 // Package testservices gives each test a Postgres database or a Redis of its
 // own, on the servers that internal/tools/withservices starts for `make test`
-// (or on those that TEST_DATABASE_URL and TEST_REDIS_URL name).
+// (or on those that TEST_DATABASE_URL and TEST_REDIS_URL name), and a PgBouncer
+// before it where a test wants one.
 //
 // It takes no step in a slot's life: only tests import it. Without a server a
 // test is skipped, and says so; with REQUIRE_SERVICES=1, as in CI, it fails.

@@ -19,6 +19,12 @@ const sqlListen = `LISTEN carillon_wake`
 
 const sqlNow = `SELECT clock_timestamp()`
 
+// A session, and what a lock of its own came to.
+const (
+	sqlProbeLock   = `SELECT pg_backend_pid()::bigint, pg_try_advisory_lock($1)`
+	sqlProbeUnlock = `SELECT pg_backend_pid()::bigint, pg_advisory_unlock($1)`
+)
+
 const sqlPing = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean`
 
 // Workflows.

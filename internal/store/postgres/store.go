@@ -42,11 +42,15 @@ type Store struct {
 	clock   reading
 }
 
-// Open connects. It neither migrates nor checks the schema.
+// Open connects, and refuses a pooler that shares sessions between clients. It
+// neither migrates nor checks the schema.
 func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	config, err := poolConfig(dsn, opts)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkSession(ctx, config.ConnConfig); err != nil {
+		return nil, fmt.Errorf("open Postgres: %w", err)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -70,19 +74,6 @@ const (
 	connectTimeout  = 5 * time.Second
 )
 
-// settings of every pooled connection: what a stuck statement, lock or client
-// can hold up; no JIT, whose compiling takes longer than any statement here; no
-// bitmap scans, because only a plain index scan marks the entries of dead rows
-// that it meets, and the partial indexes would fill with them between vacuums.
-var settings = map[string]string{
-	"statement_timeout":                   "5s",
-	"lock_timeout":                        "2s",
-	"idle_in_transaction_session_timeout": "10s",
-	"jit":                                 "off",
-	"enable_bitmapscan":                   "off",
-	"application_name":                    "carillon",
-}
-
 func poolConfig(dsn string, opts Options) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -101,11 +92,10 @@ func poolConfig(dsn string, opts Options) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	for name, value := range settings {
-		if _, chosen := config.ConnConfig.RuntimeParams[name]; !chosen {
-			config.ConnConfig.RuntimeParams[name] = value
-		}
+	if _, chosen := config.ConnConfig.RuntimeParams["application_name"]; !chosen {
+		config.ConnConfig.RuntimeParams["application_name"] = "carillon"
 	}
+	config.AfterConnect = setUp
 	return config, nil
 }
 
@@ -131,7 +121,8 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	return schema.Check(ctx, db, schema.Postgres)
 }
 
-// unlimited is the configuration of a connection outside the pool.
+// unlimited is the configuration of a connection outside the pool, also where
+// the DSN has limits of its own.
 func (s *Store) unlimited() *pgx.ConnConfig {
 	config := s.pool.Config().ConnConfig.Copy()
 	for name := range settings {

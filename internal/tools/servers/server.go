@@ -33,27 +33,36 @@ type Server struct {
 	ended   chan struct{}  // closed when the process is gone
 }
 
-// A Set is the servers started so far, with the variable of each.
+// A Set is the servers started so far, and what the command is told of them.
 type Set struct {
-	servers   []*Server
-	variables []string
+	servers []*Server
+	environ []string
 }
 
 // Start starts, one after the other, the servers whose variable is not set:
 // TEST_DATABASE_URL, TEST_REDIS_URL. What was started before a failure is kept,
-// for Stop.
+// for Stop. Of what tests start themselves it only finds the program:
+// TEST_PGBOUNCER.
 func (r *Set) Start(ctx context.Context, o Options, getenv func(string) string) error {
 	services, err := provide(wanted(getenv))
 	if err != nil {
 		return err
 	}
 	for _, s := range services {
+		if s.start == nil {
+			program, err := s.find()
+			if err != nil {
+				return fmt.Errorf("find %s: %w", s.name, err)
+			}
+			r.environ = append(r.environ, s.variable+"="+program)
+			continue
+		}
 		started, err := s.run(ctx, o)
 		if err != nil {
 			return err
 		}
 		r.servers = append(r.servers, started)
-		r.variables = append(r.variables, s.variable)
+		r.environ = append(r.environ, s.variable+"="+started.url)
 	}
 	return nil
 }
@@ -90,14 +99,8 @@ func one(ctx context.Context, o Options, s service) (*Server, error) {
 	return s.run(ctx, o)
 }
 
-// Environ is a variable per server that was started.
-func (r *Set) Environ() []string {
-	var env []string
-	for i, s := range r.servers {
-		env = append(env, r.variables[i]+"="+s.url)
-	}
-	return env
-}
+// Environ is a variable per server that was started, or program that was found.
+func (r *Set) Environ() []string { return r.environ }
 
 // Stop ends them and removes their files.
 func (r *Set) Stop() {

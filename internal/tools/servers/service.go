@@ -14,10 +14,10 @@ import (
 // A service is a kind of server that tests may need.
 type service struct {
 	name     string // as printed
-	variable string // the environment variable that holds its URL
+	variable string // the environment variable that holds its URL, or its path if tests start it
 	debian   string // the Debian package that brings it
 	find     func() (string, error)
-	start    func(ctx context.Context, o Options, program string) (*Server, error)
+	start    func(ctx context.Context, o Options, program string) (*Server, error) // nil: tests start it
 }
 
 var errNotInstalled = errors.New("not installed")
@@ -25,12 +25,13 @@ var errNotInstalled = errors.New("not installed")
 var (
 	postgres = service{"Postgres", "TEST_DATABASE_URL", "postgresql", findPostgres, startPostgres}
 	redis    = service{"Redis", "TEST_REDIS_URL", "redis-server", findRedis, startRedis}
+	bouncer  = service{"PgBouncer", "TEST_PGBOUNCER", "pgbouncer", findPgBouncer, nil}
 )
 
 // wanted lists the services whose variable is not set yet.
 func wanted(getenv func(string) string) []service {
 	var unset []service
-	for _, s := range []service{postgres, redis} {
+	for _, s := range []service{postgres, redis, bouncer} {
 		if getenv(s.variable) == "" {
 			unset = append(unset, s)
 		}
@@ -74,6 +75,16 @@ func newestPostgres(root string) (string, error) {
 
 func findRedis() (string, error) {
 	for _, name := range []string{"redis-server", "valkey-server"} {
+		if program, err := exec.LookPath(name); err == nil {
+			return program, nil
+		}
+	}
+	return "", errNotInstalled
+}
+
+// findPgBouncer looks where Debian keeps it, too: off the PATH of most users.
+func findPgBouncer() (string, error) {
+	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
 		if program, err := exec.LookPath(name); err == nil {
 			return program, nil
 		}

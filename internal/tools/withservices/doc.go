@@ -2,7 +2,8 @@
 //
 //	go run ./internal/tools/withservices -- go test ./...
 //
-// The command finds them by TEST_DATABASE_URL and TEST_REDIS_URL. A variable
+// The command finds them by TEST_DATABASE_URL and TEST_REDIS_URL, and the
+// program of a PgBouncer, which tests start themselves, by TEST_PGBOUNCER. A variable
 // that is already set is honoured, and its server is not started. The servers
 // listen on random loopback ports, with a random password; they forget to sync
 // to disk, which suits tests only. When the command ends they are stopped and

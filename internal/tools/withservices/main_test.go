@@ -39,8 +39,8 @@ func withServices(t *testing.T, env []string, args ...string) *exec.Cmd {
 	return command
 }
 
-// given makes both servers given, so that none is started.
-var given = []string{"TEST_DATABASE_URL=postgres://given", "TEST_REDIS_URL=redis://given"}
+// given makes all given, so that none is started.
+var given = []string{"TEST_DATABASE_URL=postgres://given", "TEST_REDIS_URL=redis://given", "TEST_PGBOUNCER=given"}
 
 func TestTheExitCodeIsThatOfTheCommand(t *testing.T) {
 	for _, test := range []struct {

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// settings of every pooled connection: what a stuck statement, lock or client
+// can hold up; no JIT, whose compiling takes longer than any statement here; no
+// bitmap scans, because only a plain index scan marks the entries of dead rows
+// that it meets, and the partial indexes would fill with them between vacuums.
+var settings = map[string]string{
+	"statement_timeout":                   "5s",
+	"lock_timeout":                        "2s",
+	"idle_in_transaction_session_timeout": "10s",
+	"jit":                                 "off",
+	"enable_bitmapscan":                   "off",
+}
+
+// setUp makes the settings, but for those that the DSN chose itself. It does
+// so in the session: a pooler refuses a client that begins with settings which
+// it does not know.
+func setUp(ctx context.Context, conn *pgx.Conn) error {
+	var set strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if _, chosen := conn.Config().RuntimeParams[name]; !chosen {
+			fmt.Fprintf(&set, "SET %s = '%s';", name, settings[name])
+		}
+	}
+	if _, err := conn.Exec(ctx, set.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("set up session: %w", err)
+	}
+	return nil
+}
+
+const (
+	probeRounds = 3
+	probeLimit  = 10 * time.Second
+)
+
+// errPooled is what a probe finds.
+var errPooled = errors.New("sessions are shared")
+
+// checkSession refuses a pooler that gives a client another session with each
+// transaction or statement. Behind it no lock, no setting and no LISTEN lasts,
+// and prepared statements are somebody else's.
+func checkSession(ctx context.Context, config *pgx.ConnConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	config = config.Copy()
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // what is prepared may be gone
+	var conns [2]*pgx.Conn
+	for i := range conns {
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+		conns[i] = conn
+	}
+	for range probeRounds { // with other clients about, one round may see nothing
+		err := probe(ctx, conns[0], conns[1], rand.Int64())
+		if errors.Is(err, errPooled) {
+			return schedule.Explain(schedule.ErrUnsupported,
+				"DATABASE_URL leads through a pooler that gives each transaction or statement another session, so that no lock lasts: "+
+					"connect to Postgres itself, or through a pooler in session mode (PgBouncer: pool_mode = session)")
+		}
+		if err != nil {
+			return fmt.Errorf("check session: %w", err)
+		}
+	}
+	return nil
+}
+
+// probe has two clients at once: each must be in a session of its own, which it
+// keeps, and a lock of the first must keep out the second.
+func probe(ctx context.Context, first, second *pgx.Conn, key int64) error {
+	before, locked, err := probeLock(ctx, first, sqlProbeLock, key)
+	if err != nil {
+		return err
+	}
+	// An open transaction keeps the session that the pooler has given it: most
+	// likely the one that the first has just left.
+	tx, err := second.Begin(ctx)
+	if err != nil {
+		return errors.Join(errPooled, err) // statement mode has no transactions
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	other, lockedAgain, err := probeLock(ctx, tx, sqlProbeLock, key)
+	if err != nil {
+		return err
+	}
+	after, unlocked, err := probeLock(ctx, first, sqlProbeUnlock, key)
+	if err != nil {
+		return err
+	}
+	if lockedAgain { // in the session where the first one's is
+		_, _, _ = probeLock(ctx, tx, sqlProbeUnlock, key)
+	}
+	if !unlocked {
+		_, _, _ = probeLock(ctx, tx, sqlProbeUnlock, key)
+	}
+	if !locked || lockedAgain || !unlocked || other == before || after != before {
+		return errPooled
+	}
+	return nil
+}
+
+func probeLock(ctx context.Context, q interface {
+	QueryRow(ctx context.Context, statement string, args ...any) pgx.Row
+}, statement string, key int64,
+) (session int64, done bool, err error) {
+	err = q.QueryRow(ctx, statement, key).Scan(&session, &done)
+	return session, done, err
+}
