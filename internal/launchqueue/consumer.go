@@ -82,7 +82,7 @@ func New(o Options) *Consumer {
 		o.Drain = 10 * time.Second
 	}
 	c := &Consumer{Options: o, name: rand.Text(), log: o.Logger.With("component", "launch queue"), keys: openKeys{open: make(map[schedule.Key]bool)}}
-	c.outage.log = c.log
+	c.outage.log, c.outage.up = c.log, o.Metrics.up
 	share := max(1, o.MaxLaunches/4) // what is made up for may take so many
 	c.streams = []*stream{
 		newStream(launches, "launches", max(1, o.MaxLaunches-share), c.launch),

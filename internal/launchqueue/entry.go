@@ -42,17 +42,22 @@ const (
 // entry is what is to be put into a stream.
 type entry struct {
 	stream string
+	key    schedule.Key
 	body   []byte
 }
 
+// mark is the key under which Redis remembers which entry of a stream is a
+// run's.
+func (e *entry) mark() string { return e.stream + ":" + e.key.String() }
+
 func startEntry(req schedule.StartRequest) (entry, error) {
 	body, err := proto.Marshal(wire.Start(req))
-	return entry{streamOf(req.Trigger), body}, err
+	return entry{streamOf(req.Trigger), req.Key, body}, err
 }
 
 func cancelEntry(req schedule.CancelRequest) (entry, error) {
 	body, err := proto.Marshal(wire.Cancel(req))
-	return entry{cancels, body}, err
+	return entry{cancels, req.Key, body}, err
 }
 
 func readStart(m redis.XMessage) (schedule.StartRequest, error) {

@@ -7,6 +7,7 @@ import (
 
 // Metrics are a consumer's figures of the queue itself.
 type Metrics struct {
+	up          prometheus.Gauge
 	depth       *prometheus.GaugeVec
 	pending     *prometheus.GaugeVec
 	redelivered prometheus.Counter
@@ -24,6 +25,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return p.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &Metrics{
+		up:          p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launch_queue_up", Help: "1 while this process reaches the launch queue."}),
 		depth:       gauges("carillon_launch_queue_depth", "Entries in the launch queue, those that consumers have taken included, by stream."),
 		pending:     gauges("carillon_launch_queue_pending", "Entries of the launch queue that consumers have taken and not dealt with yet, by stream."),
 		redelivered: counter("carillon_launch_queue_redelivered_total", "Entries of the launch queue that came again: taken before and not acknowledged, or put in anew while their key is open here."),

@@ -65,7 +65,7 @@ func NewPublisher(client *redis.Client) *Publisher {
 func (p *Publisher) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	e, err := startEntry(req)
 	if err == nil {
-		err = p.put(ctx, e)
+		err = p.hand(ctx, e)
 	}
 	if err != nil {
 		return schedule.StartReply{}, fmt.Errorf("put run %s into the launch queue: %w", req.Key, err)
@@ -78,7 +78,7 @@ func (p *Publisher) Start(ctx context.Context, req schedule.StartRequest) (sched
 func (p *Publisher) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
 	e, err := cancelEntry(req)
 	if err == nil {
-		err = p.put(ctx, e)
+		err = p.hand(ctx, e)
 	}
 	if err != nil {
 		return false, fmt.Errorf("put the cancel of run %s into the launch queue: %w", req.Key, err)
@@ -86,13 +86,35 @@ func (p *Publisher) Cancel(ctx context.Context, req schedule.CancelRequest) (con
 	return false, nil
 }
 
-func (p *Publisher) put(ctx context.Context, e entry) error {
+func (p *Publisher) hand(ctx context.Context, e entry) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	failed, err := p.entries.Do(ctx, e)
-	return errors.Join(err, failed)
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("%w: %w", schedule.ErrQueueAway, err)
+	}
+	return nil
 }
+
+// put adds an entry, unless the one that was added for its run before is still
+// there: launches that wait in a long queue are sent again whenever their
+// claim's lease ends, and all at once by a new leader, and must not make it
+// longer still. KEYS are the stream and the run's mark; ARGV the most entries,
+// the two fields, and for how long the mark is kept.
+const put = `
+local id = redis.call('GET', KEYS[2])
+if id and #redis.call('XRANGE', KEYS[1], id, id) > 0 then
+  return id
+end
+id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'v', ARGV[2], 'body', ARGV[3])
+redis.call('SET', KEYS[2], id, 'PX', ARGV[4])
+return id`
+
+// markFor is for how long an entry keeps another one of its run away. It ends,
+// should the entry be there and nobody be given it: whoever meddles with the
+// group by hand can bring that about.
+const markFor = 2 * time.Minute
 
 // add puts entries in, each for itself: of one that Redis refuses the others
 // know nothing.
@@ -100,12 +122,10 @@ func (p *Publisher) add(ctx context.Context, entries []entry) ([]error, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	pipe := p.redis.Pipeline()
-	added := make([]*redis.StringCmd, len(entries))
-	for i, e := range entries {
-		added[i] = pipe.XAdd(ctx, &redis.XAddArgs{
-			Stream: e.stream, MaxLen: maxEntries, Approx: true,
-			Values: []any{versionField, version, bodyField, e.body},
-		})
+	added := make([]*redis.Cmd, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		added[i] = pipe.Eval(ctx, put, []string{e.stream, e.mark()}, maxEntries, version, e.body, markFor.Milliseconds())
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own
 	failed := make([]error, len(entries))

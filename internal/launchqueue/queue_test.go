@@ -129,10 +129,10 @@ func TestARedeliveryIsHarmless(t *testing.T) {
 	onBoth(t, func(r *rig) {
 		r.executor.Behave(launchertest.Behavior{Delay: 100 * time.Millisecond})
 		launches := r.claim(10)
+		r.publish(launches...)
+		r.repeat()
+		r.repeat()
 		first, second := r.consume(100), r.consume(100)
-		for range 3 {
-			r.publish(launches...)
-		}
 		r.settled(launches, schedule.StatusSuccess)
 		r.publish(launches...)
 		r.empty()
@@ -143,6 +143,41 @@ func TestARedeliveryIsHarmless(t *testing.T) {
 		}
 		if ended := first.ends[schedule.StatusSuccess] + second.ends[schedule.StatusSuccess]; ended != 10 {
 			r.Errorf("%d runs were counted as ended, want 10", ended)
+		}
+	})
+}
+
+// repeat puts every entry in once more.
+func (r *rig) repeat() {
+	r.Helper()
+	entries, err := r.redis.XRange(r.Context(), "carillon:launches", "-", "+").Result()
+	if err != nil || len(entries) == 0 {
+		r.Fatalf("%d entries, %v", len(entries), err)
+	}
+	for _, e := range entries {
+		if err := r.redis.XAdd(r.Context(), &redis.XAddArgs{Stream: "carillon:launches", Values: e.Values}).Err(); err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+func TestARunThatWaitsInTheQueueIsNotPutInTwice(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		launches := r.claim(5)
+		r.publish(launches...)
+		r.publish(r.again(5)...) // nobody has taken them within the claim's lease
+		if n, err := r.redis.XLen(r.Context(), "carillon:launches").Result(); err != nil || n != 5 {
+			r.Errorf("%d entries, want 5 (%v)", n, err)
+		}
+		c := r.consume(100)
+		r.settled(launches, schedule.StatusSuccess)
+		r.empty()
+		r.once(launches)
+		c.stop()
+		<-c.ended
+		r.publish(launches...) // what was dealt with can be put in again
+		if n, err := r.redis.XLen(r.Context(), "carillon:launches").Result(); err != nil || n != 5 {
+			r.Errorf("%d entries, want 5 (%v)", n, err)
 		}
 	})
 }
@@ -293,8 +328,8 @@ func TestARedisThatIsAwayIsAnErrorAndNotAWait(t *testing.T) {
 	defer away.Close()
 	began := time.Now()
 	publisher := launchqueue.NewPublisher(away)
-	if reply, err := publisher.Start(t.Context(), schedule.StartRequest{}); err == nil || reply.Queued {
-		t.Errorf("a run was handed over to nobody: %+v", reply)
+	if reply, err := publisher.Start(t.Context(), schedule.StartRequest{}); !errors.Is(err, schedule.ErrQueueAway) || reply.Queued {
+		t.Errorf("a run was handed over to nobody: %+v, %v", reply, err)
 	}
 	if _, err := publisher.Cancel(t.Context(), schedule.CancelRequest{}); err == nil {
 		t.Error("a cancel was handed over to nobody")

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -134,6 +135,7 @@ func rest(ctx context.Context, d time.Duration) {
 // outage says once a minute that Redis is away, however many loops find it so.
 type outage struct {
 	log *slog.Logger
+	up  prometheus.Gauge
 
 	mu          sync.Mutex
 	since, said time.Time
@@ -144,6 +146,7 @@ const sayEvery = time.Minute
 func (o *outage) goesOn(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.up.Set(0)
 	if o.since.IsZero() {
 		o.since = time.Now()
 	}
@@ -157,7 +160,7 @@ func (o *outage) goesOn(err error) {
 func (o *outage) over() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.since.IsZero() {
+	if o.up.Set(1); o.since.IsZero() {
 		return
 	}
 	o.log.Info("launch queue is back", "away", time.Since(o.since).Round(time.Millisecond))

@@ -20,6 +20,7 @@ var (
 	ErrUnsupported   = errors.New("not supported by this executor")
 	ErrShardCount    = errors.New("another number of shards is recorded")
 	ErrBusy          = errors.New("a call of this key is open") // of the launcher: ask again in a moment
+	ErrQueueAway     = errors.New("the launch queue is away")
 )
 
 // Violation is one thing wrong with one field.

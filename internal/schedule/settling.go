@@ -44,15 +44,25 @@ func UnknownSettlement(r *Run, cause error, now time.Time) Settlement {
 	}
 }
 
-// busyPause is how long a key rests of which another call is open.
-const busyPause = time.Second
+// busyPause is how long a key rests of which another call is open, and
+// queuePause how long at most one that could not be handed over.
+const (
+	busyPause  = time.Second
+	queuePause = 4 * time.Second
+	mostPause  = 30 * time.Second
+)
 
 // backoff is how long a key rests whose outcome is unknown: it doubles from one
 // second to thirty. A key that was not even tried, because another call of it
-// is open, rests for a moment only: the answer may be there any time.
+// is open, rests for a moment only: the answer may be there any time. Nor does
+// one for long whose launch queue is away: no executor needs to be spared.
 func backoff(deliveries int32, cause error) time.Duration {
-	if errors.Is(cause, ErrBusy) {
+	most := mostPause
+	switch {
+	case errors.Is(cause, ErrBusy):
 		return busyPause
+	case errors.Is(cause, ErrQueueAway):
+		most = queuePause
 	}
-	return min(30*time.Second, time.Second<<min(max(deliveries-1, 0), 5))
+	return min(most, time.Second<<min(max(deliveries-1, 0), 5))
 }
