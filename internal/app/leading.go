@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/pglock"
@@ -40,8 +38,8 @@ func (a *App) electors(ctx context.Context, metrics *worker.Metrics) ([]worker.E
 func (a *App) locks(ctx context.Context) (newLock func(shard int) leader.Lock, err error) {
 	switch {
 	case a.cfg.LeaderLock == "redis":
-		var client *redis.Client
-		if client, err = redislock.Client(a.cfg.RedisURL); err != nil {
+		client, err := redislock.Client(a.cfg.RedisURL)
+		if err != nil {
 			return nil, err
 		}
 		a.redis = client
