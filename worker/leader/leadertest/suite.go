@@ -2,6 +2,7 @@ package leadertest
 
 import (
 	"context"
+	"flag"
 	"testing"
 	"time"
 
@@ -24,6 +25,15 @@ type Setting struct {
 	// Lock makes the hold of one more process on the one lock. Where it expires,
 	// it does after TTL.
 	Lock func() leader.Lock
+}
+
+// Together lets more tests of a binary run at a time than there are processors:
+// in real time they wait more than they compute. It is for TestMain.
+func Together() {
+	flag.Parse()
+	if set := flag.Lookup("test.parallel"); set != nil && set.Value.String() == set.DefValue {
+		_ = flag.Set("test.parallel", "6")
+	}
 }
 
 // Run runs the suite. in calls a test with a setting of its own; it may do so

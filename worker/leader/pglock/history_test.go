@@ -147,7 +147,7 @@ func (a *actor) act(ctx context.Context) error {
 // one, nothing is renewed or written in an old one.
 func TestHistoriesOfTermsAreThoseOfOneRegister(t *testing.T) {
 	t.Parallel()
-	histories, actors, deeds := 300, 4, 10
+	histories, actors, deeds := 200, 4, 10
 	if testing.Short() {
 		histories = 30
 	}

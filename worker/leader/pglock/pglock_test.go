@@ -16,7 +16,10 @@ import (
 	"github.com/carillon/carillon/worker/leader/pglock"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	leadertest.Together()
+	goleak.VerifyTestMain(m)
+}
 
 func TestAdvisoryLockLeads(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,10 @@ import (
 	"github.com/carillon/carillon/worker/leader/redislock"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	leadertest.Together()
+	goleak.VerifyTestMain(m)
+}
 
 // client connects to the Redis at url for the length of the test.
 func client(t *testing.T, url string) *redis.Client {
