@@ -133,7 +133,7 @@ func keptLockStays(t *testing.T, s Setting) {
 	default:
 	}
 	cancel()
-	<-acquired
+	fails(t, <-acquired, "acquire after the wait was given up")
 	ok(t, second.Release(t.Context()), "release what was not acquired")
 	ok(t, first.Release(t.Context()), "release")
 }

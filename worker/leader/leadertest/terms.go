@@ -84,7 +84,9 @@ func resignStress(t *testing.T, s Setting) {
 		for range n%3 + 1 { // once more is as good as once
 			leads.candidate.Resign()
 		}
-		stage.ends(leads, soon)
+		if cause := stage.ends(leads, soon); errors.Is(cause, leader.ErrTermLost) {
+			t.Errorf("a term that was given back was lost: %v", cause)
+		}
 	}
 }
 

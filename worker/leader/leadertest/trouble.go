@@ -70,7 +70,9 @@ func unresignedRowIsResigned(t *testing.T, s Setting) {
 	first := stage.enterAndLead(func(_ *candidate, o *leader.Options) { o.TTL = time.Hour })
 	first.candidate.lease.mute.Store(true)
 	first.candidate.lock.keepFails.Store(true)
-	stage.ends(first, 2*time.Second)
+	if cause := stage.ends(first, 2*time.Second); !errors.Is(cause, leader.ErrTermLost) {
+		t.Errorf("its cause is %v, want ErrTermLost", cause)
+	}
 	stage.nobodyFor(time.Second, "the store is down")
 	first.candidate.lock.keepFails.Store(false)
 	first.candidate.lease.mute.Store(false)
