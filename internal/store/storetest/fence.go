@@ -131,7 +131,7 @@ func fenceAgainstOpenTransactions(r *rig) {
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
-				for i := range 2000 {
+				for i := range 10_000_000 {
 					_, err := r.Settle(r.ctx, old, r.now, []schedule.Settlement{{Key: run.Key, To: schedule.StatusStarted, RunID: fmt.Sprint(old.Epoch, "-", i)}})
 					if i == 0 {
 						writing <- struct{}{}

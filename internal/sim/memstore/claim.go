@@ -1,0 +1,276 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Claim takes what is due, judged under the lock.
+func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
+	var c claiming
+	err := s.fenced(ctx, req.Term, func(t *tx) error {
+		req.Now = at(req.Now)
+		c = claiming{tx: t, req: req, late: req.Now.Add(-req.Grace)}
+		return c.claim(judge)
+	})
+	if err != nil {
+		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
+	}
+	return c.out, nil
+}
+
+// claiming is one claim transaction.
+type claiming struct {
+	*tx
+	req  schedule.ClaimRequest
+	late time.Time // Missable rows before it are the planner's
+	out  schedule.ClaimResult
+	take []*schedule.Run // to become LAUNCHING
+}
+
+func (c *claiming) claim(judge func(schedule.OverlapGroup) []schedule.Verdict) error {
+	for _, r := range c.among(func(r *schedule.Run) bool { return isLate(r, c.late) }) {
+		c.standing(r)
+	}
+	turns := c.turns()
+	if len(turns) == 0 && !c.out.More {
+		return nil
+	}
+	for _, g := range c.groups(turns) {
+		if err := c.judge(g, judge); err != nil {
+			return err
+		}
+	}
+	c.launch()
+	if c.out.More {
+		c.stamp()
+	}
+	return nil
+}
+
+// among are the living rows of the shard for which so holds.
+func (c *claiming) among(so func(*schedule.Run) bool) []*schedule.Run {
+	var out []*schedule.Run
+	for _, r := range c.live {
+		if so(r) && c.inShard(c.req.Term, r.OverlapKey) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// claimable rows are due within Ahead, and not the planner's.
+func (c *claiming) claimable(r *schedule.Run) bool {
+	return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead)) && !isLate(r, c.late)
+}
+
+// turns are the first Limit rows in the order of claims: what is due, and what
+// waits longest for an overlap key that is free.
+func (c *claiming) turns() []*schedule.Run {
+	turns := c.among(c.claimable)
+	heads := make(map[string]*schedule.Run)
+	for _, r := range c.live {
+		if r.Status == schedule.StatusPlanned && !r.WaitingSince.IsZero() {
+			if h := heads[r.OverlapKey]; h == nil || inQueue(r, h) < 0 {
+				heads[r.OverlapKey] = r
+			}
+		}
+	}
+	for key, r := range heads {
+		if c.inShard(c.req.Term, key) && c.inFlight(key) == 0 {
+			turns = append(turns, r)
+		}
+	}
+	slices.SortFunc(turns, c.inOrder)
+	if limit := max(c.req.Limit, 0); len(turns) > limit {
+		c.out.More = true
+		turns = turns[:limit]
+	}
+	return turns
+}
+
+// inFlight counts the runs of an overlap key that are LAUNCHING, ENQUEUED or
+// STARTED.
+func (s *Store) inFlight(overlapKey string) (n int) {
+	for _, r := range s.live {
+		if r.OverlapKey == overlapKey && r.Status != schedule.StatusPlanned {
+			n++
+		}
+	}
+	return n
+}
+
+// inQueue is the order in which rows wait.
+func inQueue(a, b *schedule.Run) int {
+	return cmp.Or(a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), slices.Compare(a.Key[:], b.Key[:]))
+}
+
+// inOrder is the order of claims.
+func (c *claiming) inOrder(a, b *schedule.Run) int {
+	return cmp.Or(last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), last(afterOthers(a), afterOthers(b)),
+		cmp.Compare(b.Priority, a.Priority), inQueue(a, b))
+}
+
+func afterOthers(r *schedule.Run) bool {
+	return r.Trigger == schedule.TriggerCatchup || r.Trigger == schedule.TriggerBackfill
+}
+
+func last(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// groups are what overlap is judged on, in the order in which their turn
+// comes. Rows under policy allow are taken as they are.
+func (c *claiming) groups(turns []*schedule.Run) []*schedule.OverlapGroup {
+	var groups []*schedule.OverlapGroup
+	of := make(map[string]*schedule.OverlapGroup)
+	var due []*schedule.Run
+	for _, r := range turns {
+		if r.Exclusive && of[r.OverlapKey] == nil {
+			g := &schedule.OverlapGroup{OverlapKey: r.OverlapKey, Now: c.req.Now}
+			of[r.OverlapKey], groups = g, append(groups, g)
+		}
+		waits := !r.WaitingSince.IsZero() // it comes with its group
+		switch {
+		case !c.standing(r), r.Exclusive && waits:
+		case r.Exclusive:
+			due = append(due, r)
+		default:
+			c.take = append(c.take, r)
+		}
+	}
+	if c.out.More { // the limit may end the launches, not what the judge sees
+		due = c.among(func(r *schedule.Run) bool { return c.claimable(r) && r.Exclusive && of[r.OverlapKey] != nil })
+		due = slices.DeleteFunc(due, func(r *schedule.Run) bool { return !c.standing(r) })
+	}
+	slices.SortFunc(due, c.inOrder)
+	for _, r := range due {
+		of[r.OverlapKey].Due = append(of[r.OverlapKey].Due, *r)
+	}
+	if len(groups) > 0 {
+		c.addCompany(of)
+	}
+	return groups
+}
+
+// addCompany adds what waits and what is in flight.
+func (c *claiming) addCompany(of map[string]*schedule.OverlapGroup) {
+	company := c.among(func(r *schedule.Run) bool {
+		return of[r.OverlapKey] != nil && (r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero())
+	})
+	slices.SortFunc(company, inQueue)
+	for _, r := range company {
+		g := of[r.OverlapKey]
+		switch {
+		case r.Status != schedule.StatusPlanned:
+			g.InFlight = append(g.InFlight, *r)
+		case c.standing(r):
+			g.Waiting = append(g.Waiting, *r)
+		}
+	}
+}
+
+// standing ends a row whose schedule was deleted or paused, once it is due, and
+// reports whether it stands. The change that did so has ended it already; this
+// is the second lock on the door.
+func (c *claiming) standing(r *schedule.Run) bool {
+	if r.Status != schedule.StatusPlanned {
+		return false // ended in this transaction
+	}
+	s := c.schedules[r.ScheduleID]
+	end := schedule.Settlement{Key: r.Key}
+	switch {
+	case s == nil || !s.Alive():
+		end.To, end.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
+	case s.Pause.Active(c.req.Now) && r.Trigger.FromSpec():
+		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonPaused
+	default:
+		return true
+	}
+	if !r.FireAt.After(c.req.Now) { // else not final
+		c.end(r, end)
+	}
+	return false
+}
+
+// end ends a PLANNED row.
+func (c *claiming) end(r *schedule.Run, e schedule.Settlement) {
+	if r.Status != schedule.StatusPlanned {
+		return
+	}
+	now := c.req.Now
+	e.CompletedAt = now
+	c.change(r, func(r *schedule.Run) {
+		r.Status, r.Reason, r.ErrorCode, r.ErrorMessage = e.To, e.Reason, e.ErrorCode, e.ErrorMessage
+		r.WaitingSince, r.CompletedAt, r.UpdatedAt = time.Time{}, now, now
+	})
+	c.out.Skipped = append(c.out.Skipped, e)
+}
+
+// launch makes what was taken LAUNCHING, in the order of claims.
+func (c *claiming) launch() {
+	slices.SortFunc(c.take, c.inOrder)
+	for _, r := range c.take {
+		if len(c.out.Launches) >= c.req.Limit {
+			c.out.More = true
+			return
+		}
+		v := c.revisions[revisionID{r.ScheduleID, r.Revision}]
+		switch {
+		case r.Status != schedule.StatusPlanned:
+		case v == nil:
+			c.end(r, schedule.Settlement{
+				Key: r.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: "definition_unreadable",
+				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", r.ScheduleID, r.Revision),
+			})
+		case r.Exclusive && c.exclusiveInFlight(r.OverlapKey):
+			// one_in_flight: whatever the judge believed, it stays PLANNED.
+			if c.opts.Watch.Guarded != nil {
+				lost := *r
+				c.told = append(c.told, func() { c.opts.Watch.Guarded(lost) })
+			}
+		default:
+			c.launchOne(r, v)
+		}
+	}
+}
+
+func (c *claiming) exclusiveInFlight(overlapKey string) bool {
+	return slices.ContainsFunc(c.live, func(r *schedule.Run) bool {
+		return r.OverlapKey == overlapKey && r.Exclusive && r.Status != schedule.StatusPlanned
+	})
+}
+
+func (c *claiming) launchOne(r *schedule.Run, v *schedule.Revision) {
+	now, definition := c.req.Now, v.Definition
+	c.change(r, func(r *schedule.Run) {
+		r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
+		r.Deliveries++
+		r.ClaimedUntil = now.Add(c.req.Lease)
+		r.TimeoutAt = now.Add(max(c.req.RetryFor, definition.RunTimeout()))
+	})
+	c.out.Launches = append(c.out.Launches, schedule.Launch{Run: *r, Definition: &definition})
+}
+
+// stamp marks what was seen in time and left behind: it can no longer be
+// missed. updated_at stays: nothing that anybody watches has changed.
+func (c *claiming) stamp() {
+	left := c.among(func(r *schedule.Run) bool {
+		return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now) && r.JudgedAt.IsZero() && !isLate(r, c.late)
+	})
+	slices.SortFunc(left, inQueue)
+	for _, r := range left[:min(len(left), 5000)] {
+		c.change(r, func(r *schedule.Run) { r.JudgedAt = c.req.Now })
+	}
+}

@@ -1,0 +1,248 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Plan hands the schedules that are due to be planned to decide and writes its
+// decisions.
+func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
+	var out schedule.PlanResult
+	err := s.fenced(ctx, req.Term, func(t *tx) error {
+		candidates := t.candidates(req)
+		if len(candidates) == 0 {
+			return nil
+		}
+		out.Candidates = len(candidates)
+		handed := func(id string) bool {
+			return slices.ContainsFunc(candidates, func(c schedule.PlanCandidate) bool { return c.Schedule.ScheduleID == id })
+		}
+		for _, d := range decide(candidates) {
+			if !handed(d.ScheduleID) {
+				return fmt.Errorf("a decision on schedule %q, which was not handed out", d.ScheduleID)
+			}
+			t.decided(&d, req.Now, &out)
+		}
+		return nil
+	})
+	if err != nil {
+		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
+	}
+	return out, nil
+}
+
+// candidates are the schedules that are due to be planned, then those that
+// only have late rows.
+func (t *tx) candidates(req schedule.PlanRequest) []schedule.PlanCandidate {
+	cut := at(req.Now).Add(-req.Grace)
+	late := make(map[string][]schedule.Run)
+	for _, r := range t.live {
+		if isLate(r, cut) && t.inShard(req.Term, r.OverlapKey) {
+			late[r.ScheduleID] = append(late[r.ScheduleID], *r)
+		}
+	}
+	var due, others []schedule.PlanCandidate
+	for id, s := range t.schedules {
+		paused := s.Pause.Paused && (s.Pause.Until.IsZero() || s.Pause.Until.After(req.Now))
+		if !s.Alive() || paused || !t.inShard(req.Term, s.QualifiedOverlapKey()) {
+			continue
+		}
+		c := schedule.PlanCandidate{Schedule: *s, Late: late[id], Unreadable: t.unreadable[id]}
+		slices.SortFunc(c.Late, func(a, b schedule.Run) int {
+			return cmp.Or(a.RunAt.Compare(b.RunAt), slices.Compare(a.Key[:], b.Key[:]))
+		})
+		switch {
+		case !s.PlanAt.IsZero() && !s.PlanAt.After(req.Horizon):
+			due = append(due, c)
+		case len(c.Late) > 0 && s.PlanFailures == 0:
+			others = append(others, c)
+		}
+	}
+	slices.SortFunc(due, func(a, b schedule.PlanCandidate) int {
+		return cmp.Or(a.Schedule.PlanAt.Compare(b.Schedule.PlanAt), cmp.Compare(a.Schedule.ScheduleID, b.Schedule.ScheduleID))
+	})
+	slices.SortFunc(others, func(a, b schedule.PlanCandidate) int {
+		return cmp.Or(a.Late[0].RunAt.Compare(b.Late[0].RunAt), cmp.Compare(a.Schedule.ScheduleID, b.Schedule.ScheduleID))
+	})
+	candidates := append(due, others...)
+	candidates = candidates[:min(len(candidates), max(req.Limit, 0))]
+	for i := range candidates {
+		t.attachBacklog(&candidates[i])
+	}
+	return candidates
+}
+
+// isLate says that a row is the planner's: nobody has looked at it in time.
+func isLate(r *schedule.Run, cut time.Time) bool {
+	return r.Missable() && r.FireAt.Before(cut) && r.RunAt.Before(cut)
+}
+
+// attachBacklog adds the definition of a backlog of an older revision.
+func (t *tx) attachBacklog(c *schedule.PlanCandidate) {
+	b := c.Schedule.Backlog
+	if !b.Open() || b.Revision == c.Schedule.Revision {
+		return
+	}
+	v := t.revisions[revisionID{c.Schedule.ScheduleID, b.Revision}]
+	if v == nil {
+		c.Unreadable = errors.Join(c.Unreadable, fmt.Errorf("read backlog: the definition of revision %d is missing", b.Revision))
+		return
+	}
+	d := v.Definition
+	c.BacklogDefinition = &d
+}
+
+// decided writes one decision.
+func (t *tx) decided(d *schedule.PlanDecision, now time.Time, out *schedule.PlanResult) {
+	row := *t.schedules[d.ScheduleID]
+	poison := t.unreadable[d.ScheduleID]
+	row.PlanAt, row.PlanFailures = at(d.PlanAt), d.Failures
+	if d.Failures > 0 {
+		out.Failed = append(out.Failed, d.ScheduleID)
+		t.put(&row)
+		t.note(d.ScheduleID, d.Events, now)
+		return
+	}
+	row.NextRunAt = at(d.NextRunAt)
+	row.Backlog = schedule.Backlog{From: at(d.Backlog.From), Until: at(d.Backlog.Until), Revision: d.Backlog.Revision, At: at(d.Backlog.At)}
+	if d.EndPause {
+		row.Pause = schedule.Pause{}
+	}
+	t.put(&row)
+	if poison != nil {
+		t.unreadable[d.ScheduleID] = poison
+	}
+	for i := range d.Rows {
+		if t.insert(d.Rows[i], now) {
+			out.Inserted++
+		}
+	}
+	out.Rows = append(out.Rows, d.Rows...)
+	for _, j := range d.Judged {
+		r := t.runs[j.Key]
+		if r == nil || r.ScheduleID != d.ScheduleID || r.Status != schedule.StatusPlanned {
+			continue
+		}
+		t.change(r, func(r *schedule.Run) { judged(r, j, at(now)) })
+		if !j.Fire {
+			out.Skipped = append(out.Skipped, schedule.Settlement{
+				Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: now,
+			})
+		}
+	}
+	t.note(d.ScheduleID, d.Events, now)
+}
+
+func judged(r *schedule.Run, j schedule.Judgement, now time.Time) {
+	r.JudgedAt, r.UpdatedAt = now, now
+	if j.Fire {
+		set(&r.FireAt, at(j.FireAt))
+		set(&r.Trigger, j.Trigger)
+		return
+	}
+	r.Status, r.Reason, r.CompletedAt = schedule.StatusSkipped, j.Reason, now
+}
+
+// Prune deletes what is older than before, up to limit rows of each kind.
+func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (int, error) {
+	pruned := 0
+	err := s.fenced(ctx, term, func(t *tx) error {
+		before = at(before)
+		for _, r := range t.oldest(limit, func(r *schedule.Run) bool { return r.Status.Terminal() && r.UpdatedAt.Before(before) }) {
+			t.remove(r)
+			pruned++
+		}
+		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneWorkers(before, limit) + t.pruneTombstones(before, limit)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune: %w", err)
+	}
+	return pruned, nil
+}
+
+// oldest are the runs that a prune may take, by when they were last written.
+func (s *Store) oldest(limit int, may func(*schedule.Run) bool) []*schedule.Run {
+	var runs []*schedule.Run
+	for _, r := range s.runs {
+		if may(r) {
+			runs = append(runs, r)
+		}
+	}
+	slices.SortFunc(runs, func(a, b *schedule.Run) int {
+		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), slices.Compare(a.Key[:], b.Key[:]))
+	})
+	return runs[:min(len(runs), limit)]
+}
+
+func (t *tx) pruneEvents(before time.Time, limit int) (pruned int) {
+	t.events = slices.DeleteFunc(t.events, func(e schedule.Event) bool {
+		old := e.Time.Before(before) && pruned < limit
+		if old {
+			pruned++
+		}
+		return old
+	})
+	return pruned
+}
+
+func (t *tx) pruneRequests(before time.Time, limit int) (pruned int) {
+	var old []*request
+	for key, q := range t.requests {
+		run := t.runs[key]
+		if q.CreatedAt.Before(before) && q.LeaseUntil.Before(before) && (run == nil || run.Status.Terminal()) {
+			old = append(old, q)
+		}
+	}
+	slices.SortFunc(old, func(a, b *request) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), slices.Compare(a.Key[:], b.Key[:]))
+	})
+	for _, q := range old[:min(len(old), limit)] {
+		delete(t.requests, q.Key)
+		pruned++
+	}
+	return pruned
+}
+
+func (t *tx) pruneWorkers(before time.Time, limit int) (pruned int) {
+	for id, w := range t.workers {
+		if w.SeenAt.Before(before) && pruned < limit {
+			delete(t.workers, id)
+			pruned++
+		}
+	}
+	return pruned
+}
+
+// pruneTombstones counts revisions as well, as the other stores do.
+func (t *tx) pruneTombstones(before time.Time, limit int) (pruned int) {
+	used := make(map[string]bool)
+	for _, r := range t.runs {
+		used[r.ScheduleID] = true
+	}
+	var ids []string
+	for id, s := range t.schedules {
+		if !s.Alive() && s.DeletedAt.Before(before) && !used[id] {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids[:min(len(ids), limit)] {
+		for v := range t.revisions {
+			if v.scheduleID == id {
+				delete(t.revisions, v)
+				pruned++
+			}
+		}
+		delete(t.schedules, id)
+		pruned++
+	}
+	return pruned
+}

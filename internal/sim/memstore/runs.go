@@ -1,0 +1,188 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ChangeRun hands one run and all that a change of it depends on to decide and
+// writes what it says. An error of decide comes back as it is.
+func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (after schedule.Run, moved bool, err error) {
+	var refused error
+	err = s.write(ctx, func(t *tx) error {
+		run := t.runs[key]
+		if run == nil {
+			return schedule.ErrNotFound
+		}
+		change, err := decide(t.runInput(run, existing))
+		if err != nil {
+			refused = err
+			return err
+		}
+		after, moved = t.writeRunChange(run, &change)
+		t.wake = moved
+		return nil
+	})
+	if refused != nil {
+		return schedule.Run{}, false, refused
+	}
+	if err != nil {
+		return schedule.Run{}, false, fmt.Errorf("change run %s: %w", key, err)
+	}
+	return after, moved, nil
+}
+
+func (t *tx) runInput(run *schedule.Run, existing schedule.Key) schedule.RunInput {
+	in := schedule.RunInput{Run: *run, InFlight: t.inFlight(run.OverlapKey)}
+	if s := t.schedules[run.ScheduleID]; s != nil {
+		in.Schedule = copyOf(s)
+	}
+	if v := t.revisions[revisionID{run.ScheduleID, run.Revision}]; v != nil {
+		d := v.Definition
+		in.Definition = &d
+	}
+	if other := t.runs[existing]; other != nil {
+		row := *other
+		in.Existing = &row
+	}
+	return in
+}
+
+func (t *tx) writeRunChange(run *schedule.Run, c *schedule.RunChange) (after schedule.Run, moved bool) {
+	if c.Settle != nil {
+		e := *c.Settle
+		e.Key = run.Key
+		moved = t.settle(&e, c.Now)
+	}
+	if c.AskCancel != "" && t.askCancel(run, c.AskCancel, c.Now) {
+		moved = true
+	}
+	stands := run
+	if c.Insert != nil {
+		moved = t.insert(*c.Insert, c.Now) || moved
+		stands = t.runs[c.Insert.Key]
+	}
+	t.note(run.ScheduleID, c.Events, c.Now)
+	return *stands, moved
+}
+
+// askCancel asks for the cancel of a run that has not ended, unless that was
+// done before.
+func (t *tx) askCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (asked bool) {
+	if r.Status.Terminal() || !r.CancelRequestedAt.IsZero() {
+		return false
+	}
+	t.change(r, func(r *schedule.Run) { r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = at(now), reason, at(now) })
+	t.wake = true
+	return true
+}
+
+// GetRun is one row of the ledger; schedule.ErrNotFound.
+func (s *Store) GetRun(ctx context.Context, key schedule.Key) (run *schedule.Run, err error) {
+	err = s.read(ctx, func() error {
+		found := s.runs[key]
+		if found == nil {
+			return schedule.ErrNotFound
+		}
+		row := *found
+		run = &row
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("get run %s: %w", key, err)
+	}
+	return run, nil
+}
+
+// ListRuns is newest run_at first, or the feed of what was updated last.
+func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) (runs []schedule.Run, err error) {
+	err = s.read(ctx, func() error {
+		now := either(f.Now, s.Now())
+		for _, r := range s.runs {
+			if shown(r, &f, now) {
+				runs = append(runs, *r)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(runs, func(a, b schedule.Run) int {
+		if !f.UpdatedAfter.IsZero() {
+			return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), slices.Compare(a.Key[:], b.Key[:]))
+		}
+		return cmp.Or(b.RunAt.Compare(a.RunAt), slices.Compare(b.Key[:], a.Key[:]))
+	})
+	return runs[:min(len(runs), limitOf(f.Limit))], err
+}
+
+func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
+	switch {
+	case f.ScheduleID != "" && r.ScheduleID != f.ScheduleID,
+		f.UserID != "" && r.UserID != f.UserID,
+		f.WorkflowID != "" && r.WorkflowID != f.WorkflowID,
+		len(f.Statuses) > 0 && !slices.Contains(f.Statuses, r.Status),
+		f.Reason != "" && r.Reason != f.Reason,
+		f.Trigger != "" && r.Trigger != f.Trigger,
+		!f.From.IsZero() && r.RunAt.Before(f.From),
+		!f.To.IsZero() && !r.RunAt.Before(f.To),
+		!slices.Contains(f.Statuses, schedule.StatusPlanned) && r.Status == schedule.StatusPlanned && r.RunAt.After(now):
+		return false
+	case !f.UpdatedAfter.IsZero():
+		return cmp.Or(r.UpdatedAt.Compare(at(f.UpdatedAfter)), slices.Compare(r.Key[:], f.UpdatedKey[:])) > 0
+	case !f.AfterRunAt.IsZero():
+		return cmp.Or(r.RunAt.Compare(at(f.AfterRunAt)), slices.Compare(r.Key[:], f.AfterKey[:])) < 0
+	}
+	return true
+}
+
+// NextFireAt is the earliest fire_at later than now of what does not wait.
+func (s *Store) NextFireAt(ctx context.Context, now time.Time) (next time.Time, err error) {
+	err = s.read(ctx, func() error {
+		now = at(now)
+		for _, r := range s.live {
+			if r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && r.FireAt.After(now) && (next.IsZero() || r.FireAt.Before(next)) {
+				next = r.FireAt
+			}
+		}
+		return nil
+	})
+	return next, err
+}
+
+// CancelsDue are runs in flight whose cancel was asked for, oldest first.
+func (s *Store) CancelsDue(ctx context.Context, limit int) (runs []schedule.Run, err error) {
+	err = s.read(ctx, func() error {
+		for _, r := range s.live {
+			if r.Status != schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() {
+				runs = append(runs, *r)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(runs, func(a, b schedule.Run) int {
+		return cmp.Or(a.CancelRequestedAt.Compare(b.CancelRequestedAt), slices.Compare(a.Key[:], b.Key[:]))
+	})
+	return runs[:min(len(runs), limitOf(limit))], err
+}
+
+// Gauges counts what is in flight, what waits, and what is due but unclaimed.
+func (s *Store) Gauges(ctx context.Context, now time.Time) (g schedule.Gauges, err error) {
+	err = s.read(ctx, func() error {
+		for _, r := range s.live {
+			switch {
+			case r.Status != schedule.StatusPlanned:
+				g.InFlight++
+			case !r.WaitingSince.IsZero():
+				g.Waiting++
+			case !r.FireAt.After(now):
+				g.Due++
+			}
+		}
+		return nil
+	})
+	return g, err
+}

@@ -1,0 +1,213 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ChangeSchedules hands the named schedules, tombstones included, to decide
+// and writes what it says. An error of decide comes back as it is.
+func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+	var refused error
+	err := s.write(ctx, func(t *tx) error {
+		if req.Workflow != nil {
+			if err := t.putWorkflow(req.Workflow, s.Now()); err != nil {
+				return err
+			}
+		}
+		inputs := make([]schedule.ChangeInput, len(req.ScheduleIDs))
+		for i, id := range req.ScheduleIDs {
+			row := t.schedules[id]
+			if row == nil {
+				continue
+			}
+			inputs[i].Schedule = copyOf(row)
+			if req.CountInFlight {
+				inputs[i].InFlight = t.inFlight(row.QualifiedOverlapKey())
+			}
+		}
+		changes, err := decide(inputs)
+		if err != nil {
+			refused = err
+			return err
+		}
+		for i := range changes {
+			if !slices.Contains(req.ScheduleIDs, changes[i].ScheduleID) {
+				return fmt.Errorf("a change of schedule %q, which was not asked for", changes[i].ScheduleID)
+			}
+			if err := t.writeChange(&changes[i]); err != nil {
+				return fmt.Errorf("schedule %s: %w", changes[i].ScheduleID, err)
+			}
+		}
+		t.wake = true
+		return nil
+	})
+	if refused != nil {
+		return refused
+	}
+	if err != nil {
+		return fmt.Errorf("change schedules: %w", err)
+	}
+	return nil
+}
+
+func (t *tx) writeChange(c *schedule.Change) error {
+	if c.Row != nil {
+		if err := t.writeSchedule(c); err != nil {
+			return err
+		}
+	}
+	for _, r := range slices.Clone(t.live) {
+		if r.ScheduleID != c.ScheduleID || r.Status != schedule.StatusPlanned {
+			continue
+		}
+		switch fromSpec := r.Trigger.FromSpec(); {
+		case fromSpec && !c.DropPlannedAfter.IsZero() && r.RunAt.After(at(c.DropPlannedAfter)):
+			t.remove(r)
+		case c.EndDue.To != "" && (fromSpec || c.EndRest):
+			t.change(r, func(r *schedule.Run) {
+				r.Status, r.Reason, r.WaitingSince = c.EndDue.To, c.EndDue.Reason, time.Time{}
+				r.CompletedAt, r.UpdatedAt = at(c.Now), at(c.Now)
+			})
+		}
+	}
+	for i := range c.Runs {
+		if !slices.Contains(schedule.Triggers, c.Runs[i].Trigger) {
+			return fmt.Errorf("insert run %s: %q is no trigger", c.Runs[i].Key, c.Runs[i].Trigger)
+		}
+		t.insert(c.Runs[i], c.Now)
+	}
+	t.note(c.ScheduleID, c.Events, c.Now)
+	return nil
+}
+
+func (t *tx) writeSchedule(c *schedule.Change) error {
+	row := stored(c.Row, c.Now)
+	t.put(row)
+	delete(t.unreadable, row.ScheduleID)
+	if !c.NewRevision {
+		return nil
+	}
+	id := revisionID{row.ScheduleID, row.Revision}
+	if t.revisions[id] != nil {
+		return fmt.Errorf("write revision %d: it is there", row.Revision)
+	}
+	t.revisions[id] = &schedule.Revision{
+		ScheduleID: row.ScheduleID, Revision: row.Revision, Definition: copyOf(row).Definition, ChangedBy: c.ChangedBy, CreatedAt: row.RevisedAt,
+	}
+	t.undo = append(t.undo, func() { delete(t.revisions, id) })
+	return nil
+}
+
+// stored is a schedule as the stores keep it.
+func stored(s *schedule.Schedule, now time.Time) *schedule.Schedule {
+	row := copyOf(s)
+	for _, t := range []*time.Time{
+		&row.OnceAt, &row.StartAt, &row.EndAt, &row.NextRunAt, &row.PlanAt, &row.Backlog.From, &row.Backlog.Until, &row.Backlog.At,
+		&row.Pause.Until, &row.LastRunAt, &row.DeletedAt,
+	} {
+		*t = at(*t)
+	}
+	row.RevisedAt, row.CreatedAt, row.UpdatedAt = either(row.RevisedAt, now), either(row.CreatedAt, now), either(row.UpdatedAt, now)
+	return row
+}
+
+// copyOf shares nothing with the row.
+func copyOf(s *schedule.Schedule) *schedule.Schedule {
+	row := *s
+	row.Input, row.Labels = clone(s.Input), nil
+	if len(s.Labels) > 0 {
+		row.Labels = maps.Clone(s.Labels)
+	}
+	return &row
+}
+
+// GetSchedule is the row, tombstones included.
+func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (row *schedule.Schedule, err error) {
+	err = s.read(ctx, func() error {
+		found := s.schedules[scheduleID]
+		if found == nil {
+			return schedule.ErrNotFound
+		}
+		row = copyOf(found)
+		return s.unreadable[scheduleID]
+	})
+	if err != nil {
+		return nil, fmt.Errorf("get schedule %s: %w", scheduleID, err)
+	}
+	return row, nil
+}
+
+// ListSchedules is ordered by schedule_id, tombstones excluded.
+func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
+	list := []schedule.Schedule{}
+	err := s.read(ctx, func() error {
+		now := either(f.Now, s.Now())
+		for id, row := range s.schedules {
+			if row.Alive() && id > f.After && s.unreadable[id] == nil && matches(row, &f, now) {
+				list = append(list, *copyOf(row))
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b schedule.Schedule) int { return cmp.Compare(a.ScheduleID, b.ScheduleID) })
+	return list[:min(len(list), limitOf(f.Limit))], err
+}
+
+func matches(s *schedule.Schedule, f *schedule.ScheduleFilter, now time.Time) bool {
+	label, labelled := s.Labels[f.LabelKey]
+	paused, exhausted := s.Pause.Active(now), s.NextRunAt.IsZero() && !s.Backlog.Open()
+	switch {
+	case f.UserID != "" && s.UserID != f.UserID,
+		f.WorkflowID != "" && s.WorkflowID != f.WorkflowID,
+		f.ManagedBy != "" && s.ManagedBy != f.ManagedBy,
+		f.LabelKey != "" && !labelled,
+		f.LabelKey != "" && f.LabelValue != "" && label != f.LabelValue,
+		f.State == schedule.StatePaused && !paused,
+		f.State == schedule.StateExhausted && (paused || !exhausted),
+		f.State == schedule.StateActive && (paused || exhausted):
+		return false
+	}
+	return true
+}
+
+// limitOf is a page's size; none asked for is the default.
+func limitOf(limit int) int {
+	if limit <= 0 {
+		return schedule.DefaultPageSize
+	}
+	return limit
+}
+
+// ListEvents is newest first; beforeID = 0 begins at the end.
+func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) (events []schedule.Event, err error) {
+	err = s.read(ctx, func() error {
+		for i := len(s.events) - 1; i >= 0 && len(events) < limitOf(limit); i-- {
+			if e := s.events[i]; e.ScheduleID == scheduleID && (beforeID <= 0 || e.ID < beforeID) {
+				events = append(events, e)
+			}
+		}
+		return nil
+	})
+	return events, err
+}
+
+// ListRevisions is newest first; before = 0 begins at the end.
+func (s *Store) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) (revisions []schedule.Revision, err error) {
+	err = s.read(ctx, func() error {
+		for id, v := range s.revisions {
+			if id.scheduleID == scheduleID && (before <= 0 || id.revision < before) {
+				revisions = append(revisions, *v)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(revisions, func(a, b schedule.Revision) int { return cmp.Compare(b.Revision, a.Revision) })
+	return revisions[:min(len(revisions), limitOf(limit))], err
+}

@@ -1,0 +1,221 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Reclaim takes LAUNCHING rows that are to be sent again: of other epochs at
+// once, of this one after claimed_until.
+func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error) {
+	var launches []schedule.Launch
+	err := s.fenced(ctx, req.Term, func(t *tx) error {
+		now := at(req.Now)
+		var runs []*schedule.Run
+		for _, r := range t.live {
+			asked := !r.CancelRequestedAt.IsZero() && !t.answered(r.Key)
+			if r.Status == schedule.StatusLaunching && !asked && (r.Epoch != req.Term.Epoch || !r.ClaimedUntil.After(now)) && t.inShard(req.Term, r.OverlapKey) {
+				runs = append(runs, r)
+			}
+		}
+		slices.SortFunc(runs, inQueue)
+		for _, r := range runs[:min(len(runs), max(req.Limit, 0))] {
+			t.change(r, func(r *schedule.Run) {
+				r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, now.Add(req.Lease), now
+				r.Deliveries++
+			})
+			if v := t.revisions[revisionID{r.ScheduleID, r.Revision}]; v != nil { // else its timeout ends it
+				definition := v.Definition
+				launches = append(launches, schedule.Launch{Run: *r, Definition: &definition})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reclaim runs: %w", err)
+	}
+	return launches, nil
+}
+
+// answered says that a key has an outcome in the launcher's memory: the next
+// delivery settles its run, cancel or not.
+func (s *Store) answered(key schedule.Key) bool {
+	q := s.requests[key]
+	return q != nil && q.Done
+}
+
+// Settle moves runs forward, each where its status allows.
+func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+	err = s.fenced(ctx, term, func(t *tx) error {
+		moved = t.settleAll(settlements, now)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("settle runs: %w", err)
+	}
+	return moved, nil
+}
+
+func (t *tx) settleAll(settlements []schedule.Settlement, now time.Time) []bool {
+	moved := make([]bool, len(settlements))
+	for i := range settlements {
+		moved[i] = t.settle(&settlements[i], now)
+		t.wake = t.wake || moved[i] && settlements[i].To.Terminal()
+	}
+	return moved
+}
+
+// settle moves one run, if its status is one that To may follow.
+func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
+	r := t.runs[e.Key]
+	if r == nil {
+		return false
+	}
+	now = at(now)
+	if e.To == schedule.StatusLaunching {
+		if r.Status != schedule.StatusLaunching {
+			return false
+		}
+		t.change(r, func(r *schedule.Run) {
+			set(&r.ClaimedUntil, at(e.ClaimedUntil))
+			set(&r.ErrorCode, e.ErrorCode)
+			set(&r.ErrorMessage, e.ErrorMessage)
+			r.UpdatedAt = now
+		})
+		return true
+	}
+	heartbeat := e.To == schedule.StatusStarted && r.Status == schedule.StatusStarted
+	if !r.Status.CanBecome(e.To) && !heartbeat {
+		return false
+	}
+	t.change(r, func(r *schedule.Run) { settled(r, e, now) })
+	s := t.schedules[r.ScheduleID]
+	if countsAsRun(e) && s != nil && s.LastRunAt.Before(r.RunAt) {
+		row := *s
+		row.LastRunAt = r.RunAt
+		t.put(&row)
+	}
+	return true
+}
+
+// settled is what a settlement makes of a row. What it does not say stays, but
+// what a launch without an answer left behind as its error ends with LAUNCHING.
+func settled(r *schedule.Run, e *schedule.Settlement, now time.Time) {
+	if r.Status == schedule.StatusLaunching {
+		r.ErrorCode, r.ErrorMessage = "", ""
+	}
+	r.Status, r.WaitingSince, r.ClaimedUntil, r.UpdatedAt = e.To, time.Time{}, time.Time{}, now
+	set(&r.Reason, e.Reason)
+	set(&r.RunID, e.RunID)
+	set(&r.TraceID, e.TraceID)
+	set(&r.ErrorCode, e.ErrorCode)
+	set(&r.ErrorMessage, e.ErrorMessage)
+	set(&r.LaunchedAt, at(e.LaunchedAt))
+	set(&r.TimeoutAt, at(e.TimeoutAt))
+	if r.StartedAt.IsZero() {
+		r.StartedAt = at(e.StartedAt)
+	}
+	if e.To.Terminal() {
+		r.CompletedAt = either(e.CompletedAt, now)
+	}
+	if e.To == schedule.StatusCancelled {
+		r.Reason = cmp.Or(r.Reason, r.CancelReason)
+	}
+}
+
+// countsAsRun reports whether the settlement says that the executor was called
+// and had something to say.
+func countsAsRun(e *schedule.Settlement) bool {
+	switch e.To {
+	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed:
+		return !e.LaunchedAt.IsZero()
+	}
+	return false
+}
+
+// Sweep ends what is past its bound: cancels that nobody confirmed, launches
+// of which nothing was ever sent, and runs without a sign of life.
+func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
+	var ended []schedule.Ended
+	err := s.fenced(ctx, req.Term, func(t *tx) error {
+		now := at(req.Now)
+		for _, b := range t.bounds(req, now) {
+			var runs []*schedule.Run
+			for _, r := range t.live {
+				if r.Status != schedule.StatusPlanned && t.inShard(req.Term, r.OverlapKey) && b.past(r) {
+					runs = append(runs, r)
+				}
+			}
+			slices.SortFunc(runs, func(x, y *schedule.Run) int {
+				return cmp.Or(b.since(x).Compare(b.since(y)), slices.Compare(x.Key[:], y.Key[:]))
+			})
+			for _, r := range runs[:min(len(runs), max(req.Limit-len(ended), 0))] {
+				before := r.Status
+				status, reason := b.end(r)
+				t.change(r, func(r *schedule.Run) {
+					r.Status, r.Reason, r.ClaimedUntil, r.CompletedAt, r.UpdatedAt = status, reason, time.Time{}, now, now
+				})
+				if status == schedule.StatusCancelled {
+					t.note(r.ScheduleID, []schedule.Event{{
+						Kind: schedule.EventCancelTimedOut, From: r.RunAt, To: r.RunAt, Count: 1,
+						Reason: reason, Note: r.Key.String(), Revision: r.Revision,
+					}}, now)
+				}
+				ended, t.wake = append(ended, schedule.Ended{Run: *r, Before: before}), true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sweep runs: %w", err)
+	}
+	return ended, nil
+}
+
+// bound is one that a run in flight may be past, and what it then ends as.
+type bound struct {
+	past  func(*schedule.Run) bool
+	since func(*schedule.Run) time.Time // who goes first
+	end   func(*schedule.Run) (schedule.Status, schedule.Reason)
+}
+
+func (t *tx) bounds(req schedule.SweepRequest, now time.Time) []bound {
+	timedOut := func(r *schedule.Run) bool { return !r.TimeoutAt.IsZero() && !r.TimeoutAt.After(now) }
+	return []bound{
+		{
+			past: func(r *schedule.Run) bool {
+				awaited := r.Status == schedule.StatusLaunching && !timedOut(r) && t.answered(r.Key)
+				return !r.CancelRequestedAt.IsZero() && !r.CancelRequestedAt.After(now.Add(-req.CancelWait)) && !awaited
+			},
+			since: func(r *schedule.Run) time.Time { return r.CancelRequestedAt },
+			end: func(r *schedule.Run) (schedule.Status, schedule.Reason) {
+				return schedule.StatusCancelled, r.CancelReason
+			},
+		},
+		{
+			past: func(r *schedule.Run) bool {
+				q := t.requests[r.Key]
+				return r.Status == schedule.StatusLaunching && !r.ClaimedAt.After(now.Add(-req.RetryFor)) && (q == nil || !q.Sent && !q.Done)
+			},
+			since: func(r *schedule.Run) time.Time { return r.ClaimedAt },
+			end: func(*schedule.Run) (schedule.Status, schedule.Reason) {
+				return schedule.StatusFailed, schedule.ReasonLaunchUnavailable
+			},
+		},
+		{
+			past:  timedOut,
+			since: func(r *schedule.Run) time.Time { return r.TimeoutAt },
+			end: func(r *schedule.Run) (schedule.Status, schedule.Reason) {
+				if r.Status == schedule.StatusLaunching {
+					return schedule.StatusFailed, schedule.ReasonLost
+				}
+				return schedule.StatusFailed, schedule.ReasonTimeout
+			},
+		},
+	}
+}

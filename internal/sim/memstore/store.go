@@ -1,0 +1,166 @@
+// Package memstore is step 3 of a slot's life, the commit, in memory: the same
+// contract as the stores on Postgres and SQLite (package storetest runs against
+// all three), for the simulator, which makes millions of ledgers. One mutex;
+// every method is one transaction, undone whole if it errs.
+//
+// It is no store for users: nothing of it outlives the process.
+package memstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Options tune a store; the zero value is ready to use.
+type Options struct {
+	// Clock judges the expiry of terms, as the database's clock does on
+	// Postgres; nil: the callers' now, as on SQLite.
+	Clock func() time.Time
+	// Watch is told of every write once it is committed.
+	Watch Watch
+}
+
+// Watch are observers of what is committed, called in the order of the writes
+// under the store's lock: they must not call the store. Each may be nil.
+type Watch struct {
+	// Run: before is nil for a row that is new, after for one that is gone. term
+	// is nil where the write was not one of a leader.
+	Run func(term *schedule.Term, before, after *schedule.Run)
+	// Schedule: before is nil for one that is new. term is the planner's.
+	Schedule func(term *schedule.Term, before, after *schedule.Schedule)
+	Event    func(schedule.Event)
+	Takeover func(schedule.Term)
+	// Guarded: the index of one run in flight per overlap key refused a claim.
+	Guarded func(schedule.Run)
+}
+
+// Store is a ledger in memory.
+type Store struct {
+	opts  Options
+	wakes wakes
+
+	mu         sync.Mutex
+	schedules  map[string]*schedule.Schedule
+	unreadable map[string]error
+	revisions  map[revisionID]*schedule.Revision
+	runs       map[schedule.Key]*schedule.Run
+	live       []*schedule.Run // those of runs that have not ended
+	requests   map[schedule.Key]*request
+	workflows  map[workflowID]schedule.WorkflowVersion
+	leaders    map[int]*leadership
+	workers    map[string]*schedule.WorkerSeen
+	events     []schedule.Event
+	lastEvent  int64
+	settings   settings
+	closed     bool
+}
+
+type revisionID struct {
+	scheduleID string
+	revision   int64
+}
+
+type workflowID struct {
+	id      string
+	version int32
+}
+
+// request is an execution request and when it was last written.
+type request struct{ schedule.ExecutionRequest }
+
+// New makes an empty store.
+func New(o Options) *Store {
+	return &Store{
+		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
+		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run),
+		requests: make(map[schedule.Key]*request), workflows: make(map[workflowID]schedule.WorkflowVersion),
+		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
+	}
+}
+
+// Now is the machine's clock.
+func (s *Store) Now() time.Time { return time.Now() }
+
+// Ping answers until the store is closed.
+func (s *Store) Ping(ctx context.Context) error { return s.read(ctx, func() error { return nil }) }
+
+// Close ends all answers.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+// open says why nothing can be read or written.
+func (s *Store) open() error {
+	if s.closed {
+		return schedule.Explain(schedule.ErrUnavailable, "the store was closed")
+	}
+	return nil
+}
+
+// Listen calls wake after each commit that may give the worker something to
+// do, until ctx ends. wake must not block.
+func (s *Store) Listen(ctx context.Context, wake func()) error {
+	defer s.wakes.add(wake)()
+	<-ctx.Done()
+	return nil
+}
+
+// wakes are the functions that Listen registered, in that order.
+type wakes struct {
+	mu    sync.Mutex
+	calls []*func()
+}
+
+func (w *wakes) add(wake func()) (remove func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, &wake)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i := range w.calls {
+			if w.calls[i] == &wake {
+				w.calls = append(w.calls[:i:i], w.calls[i+1:]...)
+				return
+			}
+		}
+	}
+}
+
+func (w *wakes) call() {
+	w.mu.Lock()
+	calls := w.calls
+	w.mu.Unlock()
+	for _, wake := range calls {
+		(*wake)()
+	}
+}
+
+// at is an instant as the stores keep it: in UTC, to the microsecond.
+func at(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}
+
+func either(t, otherwise time.Time) time.Time {
+	if t.IsZero() {
+		return at(otherwise)
+	}
+	return at(t)
+}
+
+// set is what a write says, unless it says nothing.
+func set[T comparable](old *T, to T) {
+	var none T
+	if to != none {
+		*old = to
+	}
+}

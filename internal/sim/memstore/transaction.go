@@ -1,0 +1,199 @@
+package memstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// tx is one transaction: what it writes stands at once, is undone if it errs,
+// and is told to the watchers once it is over.
+type tx struct {
+	*Store
+	term *schedule.Term
+	undo []func()
+	told []func()
+	wake bool // there may be something to do
+}
+
+// write runs one transaction.
+func (s *Store) write(ctx context.Context, do func(*tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	t := tx{Store: s}
+	err := s.open()
+	if err == nil {
+		err = do(&t)
+	}
+	if err != nil {
+		for i := len(t.undo) - 1; i >= 0; i-- {
+			t.undo[i]()
+		}
+	} else {
+		for _, tell := range t.told {
+			tell()
+		}
+	}
+	s.mu.Unlock()
+	if err == nil && t.wake {
+		s.wakes.call()
+	}
+	return err
+}
+
+// read runs what only looks.
+func (s *Store) read(ctx context.Context, look func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.open(); err != nil {
+		return err
+	}
+	return look()
+}
+
+// fenced runs a transaction of a leader, refused once it leads no more.
+func (s *Store) fenced(ctx context.Context, term schedule.Term, do func(*tx) error) error {
+	return s.write(ctx, func(t *tx) error {
+		if err := s.fence(term); err != nil {
+			return err
+		}
+		t.term = &term
+		return do(t)
+	})
+}
+
+// change writes one row of the ledger.
+func (t *tx) change(r *schedule.Run, edit func(*schedule.Run)) {
+	before := *r
+	edit(r)
+	t.undo = append(t.undo, func() {
+		if r.Status.Terminal() {
+			t.live = append(t.live, r)
+		}
+		*r = before
+	})
+	if r.Status.Terminal() {
+		t.bury(r)
+	}
+	if t.opts.Watch.Run != nil {
+		after := *r
+		t.told = append(t.told, func() { t.opts.Watch.Run(t.term, &before, &after) })
+	}
+}
+
+// bury takes a row that has ended, or is gone, off the living.
+func (s *Store) bury(r *schedule.Run) {
+	for i := range s.live {
+		if s.live[i] == r {
+			last := len(s.live) - 1
+			s.live[i], s.live[last] = s.live[last], nil
+			s.live = s.live[:last]
+			return
+		}
+	}
+}
+
+// insert puts down a PLANNED row, unless its key is there.
+func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
+	if t.runs[r.Key] != nil {
+		return false
+	}
+	row := &schedule.Run{
+		Key: r.Key, ScheduleID: r.ScheduleID, Revision: r.Revision, RunAt: at(r.RunAt), FireAt: at(r.FireAt),
+		Status: schedule.StatusPlanned, Reason: r.Reason, Trigger: r.Trigger,
+		OverlapKey: r.OverlapKey, OverlapPolicy: r.OverlapPolicy, Exclusive: r.Exclusive, MaxQueued: r.MaxQueued,
+		WaitingSince: at(r.WaitingSince), JudgedAt: at(r.JudgedAt), Attempt: max(r.Attempt, 1), RetryOf: r.RetryOf,
+		Input: clone(r.Input), Priority: r.Priority, TraceID: r.TraceID,
+		CreatedAt: either(r.CreatedAt, now), UpdatedAt: either(r.UpdatedAt, now),
+	}
+	if v := t.revisions[revisionID{r.ScheduleID, r.Revision}]; v != nil {
+		row.UserID, row.WorkflowID, row.Version = v.Definition.UserID, v.Definition.WorkflowID, v.Definition.Version
+	}
+	t.runs[r.Key] = row
+	t.live = append(t.live, row)
+	t.undo = append(t.undo, func() { delete(t.runs, r.Key); t.bury(row) })
+	if t.opts.Watch.Run != nil {
+		after := *row
+		t.told = append(t.told, func() { t.opts.Watch.Run(t.term, nil, &after) })
+	}
+	return true
+}
+
+// remove deletes a row of the ledger.
+func (t *tx) remove(r *schedule.Run) {
+	delete(t.runs, r.Key)
+	living := !r.Status.Terminal()
+	if living {
+		t.bury(r)
+	}
+	t.undo = append(t.undo, func() {
+		t.runs[r.Key] = r
+		if living {
+			t.live = append(t.live, r)
+		}
+	})
+	if t.opts.Watch.Run != nil {
+		t.told = append(t.told, func() { t.opts.Watch.Run(t.term, r, nil) })
+	}
+}
+
+// put writes a schedule's row.
+func (t *tx) put(after *schedule.Schedule) {
+	id := after.ScheduleID
+	before, poison := t.schedules[id], t.unreadable[id]
+	t.schedules[id] = after
+	t.undo = append(t.undo, func() {
+		if t.schedules[id] = before; before == nil {
+			delete(t.schedules, id)
+		}
+		if poison != nil {
+			t.unreadable[id] = poison
+		}
+	})
+	if t.opts.Watch.Schedule != nil {
+		t.told = append(t.told, func() { t.opts.Watch.Schedule(t.term, before, after) })
+	}
+}
+
+// request writes what the launcher remembers of a key.
+func (t *tx) request(r schedule.ExecutionRequest) {
+	before := t.requests[r.Key]
+	r.LeaseUntil, r.CreatedAt = at(r.LeaseUntil), at(r.CreatedAt)
+	t.requests[r.Key] = &request{r}
+	t.undo = append(t.undo, func() {
+		if t.requests[r.Key] = before; before == nil {
+			delete(t.requests, r.Key)
+		}
+	})
+}
+
+// note appends events to a schedule's log.
+func (t *tx) note(scheduleID string, events []schedule.Event, now time.Time) {
+	for _, e := range events {
+		t.lastEvent++
+		if e.ScheduleID == "" {
+			e.ScheduleID = scheduleID
+		}
+		e.ID, e.Time = t.lastEvent, either(e.Time, now)
+		e.From, e.To = at(e.From), at(e.To)
+		t.events = append(t.events, e)
+		t.undo = append(t.undo, func() { t.events = t.events[:len(t.events)-1] })
+		if t.opts.Watch.Event != nil {
+			t.told = append(t.told, func() { t.opts.Watch.Event(e) })
+		}
+	}
+}
+
+// clone is raw JSON that nobody else can change; nil where there is none.
+func clone(raw []byte) []byte {
+	if len(raw) == 0 {
+		return nil
+	}
+	return append([]byte(nil), raw...)
+}
