@@ -35,6 +35,8 @@ type Watch struct {
 	Takeover func(schedule.Term)
 	// Guarded: the index of one run in flight per overlap key refused a claim.
 	Guarded func(schedule.Run)
+	// Commit comes after all others of a transaction.
+	Commit func()
 }
 
 // Store is a ledger in memory.

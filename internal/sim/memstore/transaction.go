@@ -36,6 +36,9 @@ func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 		for _, tell := range t.told {
 			tell()
 		}
+		if len(t.told) > 0 && s.opts.Watch.Commit != nil {
+			s.opts.Watch.Commit()
+		}
 	}
 	s.mu.Unlock()
 	if err == nil && t.wake {

@@ -1,0 +1,139 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// The errors that calls meet.
+var (
+	errCrashed = errors.New("sim: this process is dead")
+	errFailed  = errors.New("sim: injected error")
+	errLost    = errors.New("sim: reply lost")
+	errDown    = errors.New("sim: service down")
+)
+
+// caller is one start of a process, or the clients of the API: whoever makes
+// calls.
+type caller struct {
+	*world
+	name   string
+	dice   dice
+	mortal bool // it can die and freeze
+	skew   atomic.Int64
+
+	dead    atomic.Bool
+	crashed chan struct{} // closed when it dies
+	frozen  atomic.Int64  // until that instant of the world nothing of it moves
+}
+
+// now is this process' estimate of the time: it errs late, never early.
+func (c *caller) now() time.Time { return time.Now().Add(-time.Duration(c.skew.Load())) }
+
+// crash ends the process where it stands: nothing it calls has an effect from
+// now on.
+func (c *caller) crash() {
+	if c.dead.CompareAndSwap(false, true) {
+		close(c.crashed)
+	}
+}
+
+// service says whether what stands behind a call is away.
+type service func(at time.Duration) bool
+
+// call is the gate of every call. It waits for an instant of its own, then
+// something goes wrong, or not, around the effect.
+func (c *caller) call(ctx context.Context, s site, id uint64, away service, effect func() error) error {
+	if c.dead.Load() {
+		return errCrashed
+	}
+	d := c.dice.of(uint64(s)).of(id).of(uint64(c.elapsed()))
+	fault := c.draw(s, d)
+	wait := d.of(1).span(50*time.Microsecond, 1500*time.Microsecond)
+	switch fault {
+	case slow:
+		wait += d.of(2).span(0, time.Second)
+	case stall:
+		wait += d.of(2).span(time.Second, 2*c.profile.ttl)
+	}
+	c.wait(ctx, s, d, wait)
+	if c.dead.Load() {
+		return errCrashed
+	}
+	c.coverage.calls[s].Add(1)
+	at := c.elapsed()
+	c.log.note(at, c.name, s, id, fault)
+	if away != nil && away(at) {
+		c.coverage.faults[s][down].Add(1)
+		return errDown
+	}
+	if err := ctx.Err(); err != nil {
+		c.coverage.faults[s][cut].Add(1)
+		if d.of(3).perMille(500) {
+			_ = effect() // it was on its way already
+		}
+		return err
+	}
+	if fault >= 0 {
+		c.coverage.faults[s][fault].Add(1)
+	}
+	return c.perform(fault, effect)
+}
+
+// perform is the effect, with what goes wrong right before or after it.
+func (c *caller) perform(fault kind, effect func() error) error {
+	switch fault {
+	case crashBefore:
+		c.crash()
+		return errCrashed
+	case failed:
+		return errFailed
+	}
+	err := effect()
+	switch {
+	case c.dead.Load():
+		return errCrashed
+	case fault == crashAfter:
+		c.crash()
+		return errCrashed
+	case fault == replyLost:
+		return errLost
+	}
+	return err
+}
+
+// draw is what goes wrong around one call; -1 = nothing.
+func (c *caller) draw(s site, d dice) kind {
+	if c.calm.Load() {
+		return -1
+	}
+	n := d.of(9).below(100_000)
+	for k := range kinds {
+		if n -= c.profile.rates[k]; n < 0 {
+			if cannot(s, k) {
+				return -1
+			}
+			return k
+		}
+	}
+	return -1
+}
+
+// wait sleeps, not past the end of the caller's patience, and through whatever
+// freeze its process is in.
+func (c *caller) wait(ctx context.Context, s site, d dice, wait time.Duration) {
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)+d.of(4).span(1, time.Microsecond))
+	}
+	time.Sleep(wait)
+	for n := uint64(10); ; n++ {
+		thaw := time.Duration(c.frozen.Load()) - c.elapsed()
+		if thaw <= 0 {
+			return
+		}
+		c.coverage.faults[s][frozen].Add(1)
+		time.Sleep(thaw + d.of(n).span(0, time.Millisecond))
+	}
+}

@@ -1,0 +1,221 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+)
+
+// checkCall holds one call of the executor to what must be so at that instant:
+// it is recorded, not early, wanted, and the same request as before.
+func (w *world) checkCall(at time.Duration, call launcher.Call) {
+	now := w.began.Add(at)
+	run, err := w.ledger.GetRun(context.Background(), call.Key)
+	switch {
+	case err != nil:
+		w.violation("the executor was called for %s run_at %s, of which there is no row", call.ScheduleID, w.at(call.ScheduledFor))
+		return
+	case run.Status == schedule.StatusPlanned:
+		w.violation("the executor was called for %s run_at %s, which is only PLANNED", call.ScheduleID, w.at(call.ScheduledFor))
+	case now.Before(run.FireAt):
+		w.violation("the executor was called for %s run_at %s %s early", call.ScheduleID, w.at(call.ScheduledFor), run.FireAt.Sub(now))
+	}
+	w.executor.mu.Lock()
+	known := w.executor.works[call.Key]
+	w.executor.mu.Unlock()
+	if known != nil && !sameRequest(&known.call, &call) {
+		w.violation("the key of %s run_at %s came with another request", call.ScheduleID, w.at(call.ScheduledFor))
+	}
+	w.watch.mu.Lock()
+	defer w.watch.mu.Unlock()
+	f := w.watch.lives[call.ScheduleID]
+	f.wake(&f.row, now)
+	deleted := !f.row.Alive()
+	if f.stopped && f.quiet > 0 && at > f.quiet+time.Second+5*time.Millisecond && (call.Trigger.FromSpec() || deleted) {
+		w.violation("the executor was called for %s run_at %s, %s after its pause or deletion was answered", call.ScheduleID, w.at(call.ScheduledFor), at-f.quiet)
+	}
+}
+
+func sameRequest(a, b *launcher.Call) bool {
+	return a.ScheduleID == b.ScheduleID && a.WorkflowID == b.WorkflowID && a.Version == b.Version && a.UserID == b.UserID &&
+		a.ScheduledFor.Equal(b.ScheduledFor) && a.Trigger == b.Trigger && a.ExecutionGrantID == b.ExecutionGrantID && bytes.Equal(a.Input, b.Input)
+}
+
+// settled reports whether all that fell due has ended, and somebody leads.
+func (w *world) settled() bool {
+	w.watch.mu.Lock()
+	defer w.watch.mu.Unlock()
+	now := time.Now()
+	for _, h := range w.watch.order {
+		if !h.gone && !ended(h.row.Status) && (h.row.Status != schedule.StatusPlanned || !h.row.FireAt.After(now)) {
+			return false
+		}
+	}
+	for _, f := range w.watch.lives {
+		if f.row.Alive() && !f.row.Pause.Paused && (f.row.Backlog.Open() || !f.row.NextRunAt.IsZero()) {
+			return false
+		}
+	}
+	return true
+}
+
+// stuck says what did not end in time.
+func (w *world) stuck() {
+	w.watch.mu.Lock()
+	defer w.watch.mu.Unlock()
+	for _, h := range w.watch.order {
+		if !h.gone && !ended(h.row.Status) {
+			w.violation("%s run_at %s is still %s, %s after the last fault", h.row.ScheduleID, w.at(h.row.RunAt), h.row.Status, calmAfter)
+		}
+	}
+	for id, f := range w.watch.lives {
+		if f.row.Alive() && !f.row.Pause.Paused && (f.row.Backlog.Open() || !f.row.NextRunAt.IsZero()) {
+			w.violation("%s is still to be planned at %s, %s after the last fault", id, w.at(f.row.NextRunAt), calmAfter)
+		}
+	}
+}
+
+// check holds the world as a whole to the promises.
+func (w *world) check() {
+	l := w.watch
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for _, id := range sorted(l.lives) {
+		f := l.lives[id]
+		f.wake(&f.row, now)
+		f.close(now)
+		w.conserved(id, f)
+	}
+	for _, h := range l.order {
+		if !h.gone {
+			w.planned(h)
+			w.truthful(h)
+		}
+	}
+	w.onceInEffect()
+	w.disjoint()
+	if l.epoch == 0 {
+		w.violation("nobody ever led")
+	}
+}
+
+func sorted[V any](m map[string]V) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// conserved: each slot has exactly one row, or lies in exactly one range.
+func (w *world) conserved(id string, f *life) {
+	for i := range f.parts {
+		p := &f.parts[i]
+		for _, at := range p.rule.between(p.from, p.including, p.until) {
+			w.watch.slots++
+			h := w.watch.rows[key(id, at)]
+			row := h != nil && !h.gone
+			ranges := 0
+			for _, e := range w.watch.ranges[id] {
+				if e.Revision == p.revision && !at.Before(e.From) && !at.After(e.To) {
+					ranges++
+				}
+			}
+			switch {
+			case row && ranges == 0, !row && ranges == 1:
+			case row && h.claimed > 0 && ranges == 1 && len(f.parts) > 1:
+				// docs/decisions.md 18: armed while it was edited. The row counts.
+			default:
+				w.violation("the slot of %s run_at %s has %v row and lies in %d ranges", id, w.at(at), row, ranges)
+			}
+		}
+	}
+}
+
+// planned: a slot's row is one of its schedule, at its own instant.
+func (w *world) planned(h *history) {
+	r := &h.row
+	if !r.Trigger.FromSpec() {
+		return
+	}
+	f := w.watch.lives[r.ScheduleID]
+	// Claimed a little ahead of a change, or cancelled by its user, it stays.
+	early := time.Duration(r.FireAt.Sub(r.RunAt).Abs()) + time.Second
+	for i := range f.parts {
+		p := &f.parts[i]
+		inside := r.RunAt.After(p.from) || p.including && r.RunAt.Equal(p.from)
+		before := !r.RunAt.After(p.until) || h.claimed+h.completed > 0 && r.RunAt.Sub(p.until) <= early || r.Reason == schedule.ReasonCancelled
+		if !inside || !before || !p.rule.is(r.RunAt) || p.revision != r.Revision {
+			continue
+		}
+		if r.Trigger == schedule.TriggerSchedule && !r.FireAt.Equal(p.rule.fireAt(r.RunAt)) && !r.FireAt.Equal(p.rule.late().fireAt(r.RunAt)) {
+			w.violation("%s run_at %s fires at %s, and not at %s", r.ScheduleID, w.at(r.RunAt), w.at(r.FireAt), w.at(p.rule.fireAt(r.RunAt)))
+		}
+		return
+	}
+	w.violation("%s run_at %s revision %d has a row, and is no slot", r.ScheduleID, w.at(r.RunAt), r.Revision)
+}
+
+// truthful: what the ledger says of a run is what the executor knows.
+func (w *world) truthful(h *history) {
+	r, wk := &h.row, w.executor.works[h.row.Key]
+	so := true
+	switch {
+	case r.Status == schedule.StatusSuccess:
+		so = wk != nil && !wk.refused && wk.outcome.Status == schedule.StatusSuccess && wk.ends <= h.completed && !wk.cancel
+	case r.Status == schedule.StatusSkipped, r.Reason == schedule.ReasonLaunchUnavailable, r.Reason == schedule.ReasonDeleted:
+		so = wk == nil
+	case r.Reason == schedule.ReasonLaunchRefused:
+		so = wk != nil && wk.refused
+	case r.Reason == schedule.ReasonWorkflowFailed:
+		so = wk != nil && (wk.outcome.Status == schedule.StatusFailed || wk.refused || wk.cancel)
+	}
+	if !so {
+		w.violation("%s run_at %s is %s(%s), and the executor knows it as %+v", r.ScheduleID, w.at(r.RunAt), r.Status, r.Reason, wk)
+	}
+}
+
+// onceInEffect: no slot took effect under two keys.
+func (w *world) onceInEffect() {
+	type slot struct {
+		id string
+		at time.Time
+	}
+	seen := make(map[slot]bool)
+	for _, wk := range w.executor.order {
+		s := slot{wk.call.ScheduleID, wk.call.ScheduledFor.UTC()}
+		if !wk.call.Trigger.FromSpec() || wk.refused {
+			continue
+		}
+		if seen[s] {
+			w.violation("the slot of %s run_at %s took effect twice", s.id, w.at(s.at))
+		}
+		seen[s] = true
+	}
+}
+
+// disjoint: exclusive runs of one overlap key run one after the other, unless
+// the ledger had given one up, and says so.
+func (w *world) disjoint() {
+	for i, a := range w.executor.order {
+		ha := w.watch.rows[a.call.Key]
+		if a.refused || ha == nil || !ha.row.Exclusive {
+			continue
+		}
+		for _, b := range w.executor.order[i+1:] {
+			hb := w.watch.rows[b.call.Key]
+			if b.refused || hb == nil || !hb.row.Exclusive || hb.row.OverlapKey != ha.row.OverlapKey || b.began >= a.ends {
+				continue
+			}
+			if givenUp := ha.row.Reason == schedule.ReasonTimeout || ha.row.Reason == schedule.ReasonLost || w.watch.timedOut[ha.row.Key.String()]; !givenUp {
+				w.violation("%s run_at %s began at +%s while %s run_at %s of the same overlap key ran until +%s, and is %s(%s)", hb.row.ScheduleID,
+					w.at(hb.row.RunAt), b.began, ha.row.ScheduleID, w.at(ha.row.RunAt), a.ends, ha.row.Status, ha.row.Reason)
+			}
+		}
+	}
+}

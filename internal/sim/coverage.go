@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+)
+
+// kind is what can go wrong around a call.
+type kind int
+
+const (
+	crashBefore kind = iota // the process dies, the call has no effect
+	crashAfter              // the call takes effect, the process dies
+	failed                  // an error, no effect
+	replyLost               // the call takes effect, and answers an error
+	slow                    // up to a second
+	stall                   // up to longer than a term
+	kinds                   // those above are drawn for each call
+)
+
+// What else comes in the way of a call.
+const (
+	down   = kinds + iota // the service was away
+	cut                   // the caller's time was over first; the effect may come all the same
+	frozen                // the process stood still
+	allKinds
+)
+
+var kindNames = [allKinds]string{"crash before", "crash after", "error", "reply lost", "slow", "stall", "down", "cut", "frozen"}
+
+// site is a place where a component calls another.
+type site int
+
+const (
+	siteHeartbeat site = iota
+	sitePlan
+	sitePrune
+	siteClaim
+	siteReclaim
+	siteSettle
+	siteSweep
+	siteNext
+	siteCancelsDue
+	siteGauges
+	siteTakeover
+	siteRenew
+	siteResign
+	siteAcquire
+	siteRelease
+	siteStart
+	siteCancel
+	siteBegin
+	siteFinish
+	siteReleaseKey
+	siteCloseKey
+	siteLoad
+	siteRun
+	siteAsk
+	siteExecutorCancel
+	siteReport
+	siteChange
+	siteChangeRun
+	siteGetRun
+	sites
+)
+
+var siteNames = [sites]string{
+	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "next fire_at", "cancels due", "gauges",
+	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
+	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
+}
+
+// strike is what the adversary does from outside.
+type strike int
+
+const (
+	strikeKill strike = iota
+	strikeStop
+	strikeFreeze
+	strikeLoseLock
+	strikeLockDown
+	strikeStoreDown
+	strikeClock
+	strikes
+)
+
+var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set"}
+
+// Coverage counts what went wrong where, over all worlds.
+type Coverage struct {
+	calls   [sites]atomic.Int64
+	faults  [sites][allKinds]atomic.Int64
+	strikes [strikes]atomic.Int64
+}
+
+// Missing lists the pairs of call and fault, and the strikes, that never came.
+func (c *Coverage) Missing() (missing []string) {
+	for s := range sites {
+		for k := range allKinds {
+			if c.faults[s][k].Load() == 0 && !cannot(s, k) {
+				missing = append(missing, siteNames[s]+": "+kindNames[k])
+			}
+		}
+	}
+	for s := range strikes {
+		if c.strikes[s].Load() == 0 {
+			missing = append(missing, strikeNames[s])
+		}
+	}
+	return missing
+}
+
+// cannot says that a fault has no meaning at a place.
+func cannot(s site, k kind) bool {
+	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun
+	switch {
+	case k == crashBefore || k == crashAfter || k == frozen:
+		return users // clients of the API do not die; what they asked for may be lost
+	case k == down:
+		return s == siteStart || s == siteCancel || s == siteRun || s == siteAsk || s == siteExecutorCancel || s == siteReport
+	case k == cut:
+		return s == siteAcquire
+	}
+	return false
+}
+
+// Faults is one line on all faults by kind.
+func (c *Coverage) Faults() string {
+	var b strings.Builder
+	for k := range allKinds {
+		n := int64(0)
+		for s := range sites {
+			n += c.faults[s][k].Load()
+		}
+		fmt.Fprintf(&b, "%s %d, ", kindNames[k], n)
+	}
+	for s := range strikes {
+		fmt.Fprintf(&b, "%s %d, ", strikeNames[s], c.strikes[s].Load())
+	}
+	return strings.TrimSuffix(b.String(), ", ")
+}
+
+// Calls is how many calls were made.
+func (c *Coverage) Calls() (n int64) {
+	for s := range sites {
+		n += c.calls[s].Load()
+	}
+	return n
+}

@@ -1,0 +1,232 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+)
+
+// executor honours keys: whatever comes how often, each key takes effect once
+// and is answered the same. Everything else about it can go wrong.
+type executor struct {
+	mu    sync.Mutex
+	works map[schedule.Key]*work
+	order []*work
+}
+
+// work is what became of one key.
+type work struct {
+	call    launcher.Call
+	calls   int
+	refused bool
+	began   time.Duration // in the world
+	ends    time.Duration // when it ends, or has ended
+	ended   bool
+	cancel  bool // ended by a cancel
+	outcome schedule.Outcome
+}
+
+// manner is how the executor deals with a key.
+type manner struct {
+	refuse   bool
+	sync     bool          // answers when it is done
+	hang     bool          // never answers
+	silent   bool          // never reports
+	started  bool          // reports STARTED first
+	twice    bool          // reports twice
+	fails    bool          // ends FAILED
+	duration time.Duration // of the run
+}
+
+func (w *world) manner(key schedule.Key) manner {
+	d := w.dice.of(forExecutor).of(idOf(key))
+	m := manner{
+		duration: d.of(1).span(20*time.Millisecond, 2500*time.Millisecond), fails: d.of(2).perMille(100),
+		started: d.of(3).perMille(400), twice: d.of(4).perMille(200),
+	}
+	switch n := d.of(5).below(1000); {
+	case n < 350:
+		m.sync, m.duration = true, d.of(6).span(0, 400*time.Millisecond)
+	case n < 400:
+		m.refuse = true
+	case n < 440:
+		m.silent = true
+	case n < 480:
+		m.hang, m.silent = true, d.of(7).perMille(500)
+	case n < 530:
+		m.duration = d.of(8).span(3*time.Second, w.profile.runTimeout+time.Second)
+	}
+	return m
+}
+
+// executorClient is the executor as one process reaches it.
+type executorClient struct{ *caller }
+
+func (e executorClient) Run(ctx context.Context, call launcher.Call) (outcome schedule.Outcome, err error) {
+	err = e.caller.call(ctx, siteRun, idOf(call.Key), nil, func() error {
+		if !call.SendBy.IsZero() && time.Now().After(call.SendBy) {
+			return launcher.ErrNotSent
+		}
+		outcome, err = e.receive(ctx, call)
+		return err
+	})
+	if errors.Is(err, errFailed) && e.dice.of(forNetwork).of(idOf(call.Key)).perMille(500) {
+		err = fmt.Errorf("%w: %w", launcher.ErrNotSent, err) // refused connection
+	}
+	return outcome, err
+}
+
+// receive is one request as the executor gets it.
+func (w *world) receive(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+	at, m := w.elapsed(), w.manner(call.Key)
+	w.checkCall(at, call)
+	wk, first := w.executor.take(at, call, m)
+	w.log.say(at, "executor gets %06x %s run_at +%s, call %d", idOf(call.Key)&0xffffff, call.ScheduleID, call.ScheduledFor.Sub(w.began), wk.calls)
+	switch {
+	case m.refuse:
+		return schedule.Outcome{}, &launcher.Refusal{Code: "sim_refused", Message: "not this one"}
+	case first:
+		w.running.Go(func() { w.work(wk, m) })
+	}
+	if m.hang {
+		<-ctx.Done()
+		return schedule.Outcome{}, ctx.Err()
+	}
+	if m.sync {
+		if err := w.sleepUntil(ctx, wk.began+m.duration); err != nil {
+			return schedule.Outcome{}, err
+		}
+	}
+	return w.executor.answer(w.elapsed(), wk), nil
+}
+
+// sleepUntil waits for an instant of the world, no longer than ctx.
+func (w *world) sleepUntil(ctx context.Context, at time.Duration) error {
+	timer := time.NewTimer(at - w.elapsed())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// take records a call; only the first of a key has an effect.
+func (x *executor) take(at time.Duration, call launcher.Call, m manner) (wk *work, first bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if wk = x.works[call.Key]; wk == nil {
+		first = true
+		wk = &work{call: call, began: at, ends: at + m.duration, refused: m.refuse}
+		wk.outcome = schedule.Outcome{Status: schedule.StatusSuccess, RunID: "run-" + call.Key.String()[:12]}
+		if m.fails {
+			wk.outcome.Status, wk.outcome.ErrorCode = schedule.StatusFailed, "sim_failed"
+		}
+		x.works[call.Key] = wk
+		x.order = append(x.order, wk)
+	}
+	wk.calls++
+	return wk, first
+}
+
+// answer is what the executor says of a key.
+func (x *executor) answer(at time.Duration, wk *work) schedule.Outcome {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case wk.cancel:
+		return schedule.Outcome{Status: schedule.StatusFailed, RunID: wk.outcome.RunID, ErrorCode: "sim_cancelled"}
+	case wk.ended || at >= wk.ends:
+		return wk.outcome
+	}
+	return schedule.Outcome{Status: schedule.StatusEnqueued, RunID: wk.outcome.RunID}
+}
+
+// work is a run under way: it ends, and is reported unless it was answered at
+// once or the executor keeps silent.
+func (w *world) work(wk *work, m manner) {
+	d := w.dice.of(forExecutor + 1).of(idOf(wk.call.Key))
+	if m.started && !m.sync && !m.silent {
+		time.Sleep(min(m.duration/2, d.of(1).span(0, 300*time.Millisecond)))
+		w.report(wk, schedule.StatusStarted, 1)
+	}
+	time.Sleep(wk.began + m.duration - w.elapsed())
+	if cancelled := w.executor.end(w.elapsed(), wk); cancelled || m.sync || m.silent {
+		return
+	}
+	time.Sleep(d.of(2).span(1, 5*time.Millisecond))
+	w.report(wk, wk.outcome.Status, 5)
+	if m.twice {
+		time.Sleep(d.of(3).span(0, 2*time.Second))
+		w.report(wk, wk.outcome.Status, 1)
+	}
+}
+
+func (x *executor) end(at time.Duration, wk *work) (cancelled bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !wk.ended {
+		wk.ended, wk.ends = true, at
+	}
+	return wk.cancel
+}
+
+// report tells the registrar, a few times if need be.
+func (w *world) report(wk *work, status schedule.Status, tries int) {
+	for n := range tries {
+		err := w.clients.call(context.Background(), siteReport, idOf(wk.call.Key), nil, func() error {
+			return w.registrar.ReportOutcome(context.Background(), wk.call.Key, status, wk.outcome.RunID, wk.outcome.ErrorCode, "")
+		})
+		if err == nil || w.calm.Load() && n > 1 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond << n)
+	}
+}
+
+// Cancel ends a run, if the executor can.
+func (e executorClient) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
+	if !e.profile.executorCancels {
+		return launcher.ErrUnsupported
+	}
+	return e.caller.call(ctx, siteExecutorCancel, idOf(ref.Key), nil, func() error {
+		e.executor.mu.Lock()
+		defer e.executor.mu.Unlock()
+		wk := e.executor.works[ref.Key]
+		if wk == nil {
+			return schedule.ErrNotFound
+		}
+		if at := e.elapsed(); !wk.ended && at < wk.ends {
+			wk.ended, wk.cancel, wk.ends = true, true, at
+		}
+		return nil
+	})
+}
+
+// GetByKey says what became of a key, if the executor can.
+func (e executorClient) GetByKey(ctx context.Context, key schedule.Key) (outcome schedule.Outcome, err error) {
+	if !e.profile.executorAnswers {
+		return outcome, launcher.ErrUnsupported
+	}
+	err = e.caller.call(ctx, siteAsk, idOf(key), nil, func() error {
+		e.executor.mu.Lock()
+		wk := e.executor.works[key]
+		e.executor.mu.Unlock()
+		switch {
+		case wk == nil:
+			return schedule.ErrNotFound
+		case wk.refused:
+			outcome = schedule.Outcome{Status: schedule.StatusFailed, ErrorCode: "sim_refused"}
+			return nil
+		}
+		outcome = e.executor.answer(e.elapsed(), wk)
+		return nil
+	})
+	return outcome, err
+}

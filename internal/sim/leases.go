@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Takeover, Renew and Resign are the leaders row as one process reaches it.
+func (s store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (term schedule.Term, won bool, err error) {
+	err = s.tell(ctx, siteTakeover, uint64(req.Shard), func() (err error) {
+		term, won, err = s.ledger.Takeover(context.WithoutCancel(ctx), req)
+		return err
+	})
+	return term, won, err
+}
+
+func (s store) Renew(ctx context.Context, term schedule.Term, ttl time.Duration, now time.Time) error {
+	return s.tell(ctx, siteRenew, shard(term), func() error { return s.ledger.Renew(context.WithoutCancel(ctx), term, ttl, now) })
+}
+
+func (s store) Resign(ctx context.Context, term schedule.Term, now time.Time) error {
+	return s.tell(ctx, siteResign, shard(term), func() error { return s.ledger.Resign(context.WithoutCancel(ctx), term, now) })
+}
+
+// Leader is for people; no component asks.
+func (s store) Leader(ctx context.Context, shard int) (schedule.Term, time.Time, error) {
+	return s.ledger.Leader(ctx, shard)
+}
+
+// lockService gives each shard's lock to one session at a time. It lies, as
+// real ones do: a session that was terminated does not hear of it.
+type lockService struct {
+	mu      sync.Mutex
+	holders map[int]*lock
+	waiting map[int][]*lock
+}
+
+// lock is one process' session for one shard.
+type lock struct {
+	*caller
+	service *lockService
+	shard   int
+	granted chan struct{} // of the present Acquire; closed when it is ours
+}
+
+// Acquire waits for its turn.
+func (l *lock) Acquire(ctx context.Context) error {
+	granted := make(chan struct{})
+	err := l.call(ctx, siteAcquire, uint64(l.shard), l.lockAway, func() error {
+		l.service.ask(l, granted)
+		return nil
+	})
+	if err == nil {
+		select {
+		case <-granted:
+			return nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-l.crashed:
+			err = errCrashed
+		}
+	}
+	l.service.drop(l) // a try that was given up may have taken the lock
+	return err
+}
+
+// Release gives it back.
+func (l *lock) Release(ctx context.Context) error {
+	return l.call(ctx, siteRelease, uint64(l.shard), l.lockAway, func() error {
+		l.service.drop(l)
+		return nil
+	})
+}
+
+func (s *lockService) ask(l *lock, granted chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.granted = granted
+	s.waiting[l.shard] = append(s.waiting[l.shard], l)
+	s.grant(l.shard)
+}
+
+func (s *lockService) grant(shard int) {
+	if s.holders[shard] != nil || len(s.waiting[shard]) == 0 {
+		return
+	}
+	next := s.waiting[shard][0]
+	s.waiting[shard] = s.waiting[shard][1:]
+	s.holders[shard] = next
+	close(next.granted)
+}
+
+// drop ends a session, whether it holds the lock or waits for it.
+func (s *lockService) drop(l *lock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, w := range s.waiting[l.shard] {
+		if w == l {
+			s.waiting[l.shard] = append(s.waiting[l.shard][:i:i], s.waiting[l.shard][i+1:]...)
+			break
+		}
+	}
+	if s.holders[l.shard] == l {
+		s.holders[l.shard] = nil
+		s.grant(l.shard)
+	}
+}
+
+// terminate takes the lock from whoever holds it, without a word.
+func (s *lockService) terminate(shard int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holders[shard] = nil
+	s.grant(shard)
+}

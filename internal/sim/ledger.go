@@ -1,0 +1,289 @@
+package sim
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ledgerWatch sees every write of the ledger as it is committed, holds each to
+// what no write may do, and remembers what the checker needs. It is called
+// under the store's lock.
+type ledgerWatch struct {
+	*world
+	mu        sync.Mutex
+	rows      map[schedule.Key]*history
+	order     []*history
+	lives     map[string]*life
+	ranges    map[string][]schedule.Event
+	timedOut  map[string]bool // keys whose cancel was not confirmed in time
+	leader    map[int]schedule.Term
+	epoch     int64
+	hostOf    map[string]int // by holder
+	asked     *wish
+	endings   []ending
+	takeovers int
+	slots     int
+}
+
+// history is one row of the ledger through all its writes.
+type history struct {
+	row       schedule.Run // as it stands, or stood last
+	gone      bool
+	claimed   time.Duration // the first claim, in the world; 0 = none
+	completed time.Duration
+	planned   time.Duration
+}
+
+func newLedgerWatch(w *world) *ledgerWatch {
+	return &ledgerWatch{
+		world: w, rows: make(map[schedule.Key]*history), lives: make(map[string]*life), ranges: make(map[string][]schedule.Event),
+		timedOut: make(map[string]bool), leader: make(map[int]schedule.Term), hostOf: make(map[string]int),
+	}
+}
+
+// knows remembers which process leads under a name.
+func (l *ledgerWatch) knows(holder string, host int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hostOf[holder] = host
+}
+
+// leading is the host of the newest leader; -1 = none.
+func (l *ledgerWatch) leading() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, term := range l.leader {
+		if term.Epoch == l.epoch {
+			return l.hostOf[term.Holder]
+		}
+	}
+	return -1
+}
+
+// wish is what a user is about to ask for; nil = nothing.
+func (l *ledgerWatch) wish(a *wish) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = a
+}
+
+// takeover: epochs only ever grow.
+func (l *ledgerWatch) takeover(term schedule.Term) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.takeovers++
+	l.log.say(l.elapsed(), "w%d leads shard %d in epoch %d", l.hostOf[term.Holder], term.Shard, term.Epoch)
+	if term.Epoch <= l.epoch {
+		l.violation("a takeover got epoch %d after %d was given out", term.Epoch, l.epoch)
+	}
+	l.leader[term.Shard], l.epoch = term, max(l.epoch, term.Epoch)
+}
+
+// fence: nothing is written by a leader after the next one has begun.
+func (l *ledgerWatch) fence(term *schedule.Term, what string) {
+	if now := l.leader[0]; term != nil {
+		if now = l.leader[term.Shard]; now.Epoch != term.Epoch || now.Holder != term.Holder {
+			l.violation("%s written in epoch %d while epoch %d leads", what, term.Epoch, now.Epoch)
+		}
+	}
+}
+
+// guarded: the judge must never need the last guard.
+func (l *ledgerWatch) guarded(r schedule.Run) {
+	l.violation("two exclusive runs of %s would have been in flight: %s run_at %s", r.OverlapKey, r.ScheduleID, l.at(r.RunAt))
+}
+
+// run holds one write of a row to what a row may become.
+func (l *ledgerWatch) run(term *schedule.Term, before, after *schedule.Run) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.elapsed()
+	switch {
+	case before == nil:
+		l.fence(term, "a new row")
+		l.inserted(at, after)
+	case after == nil:
+		l.rows[before.Key].gone = true
+		if before.Status != schedule.StatusPlanned || !before.Trigger.FromSpec() || term != nil {
+			l.violation("the row of %s %s run_at %s was deleted while %s", before.Trigger, before.ScheduleID, l.at(before.RunAt), before.Status)
+		}
+	default:
+		l.fence(term, "a row")
+		l.moved(at, before, after)
+	}
+}
+
+func (l *ledgerWatch) inserted(at time.Duration, r *schedule.Run) {
+	h := &history{row: *r, planned: at}
+	l.rows[r.Key] = h // a plan that was dropped may come again
+	l.order = append(l.order, h)
+	l.log.say(at, "row %06x %s %s run_at %s fire_at %s", idOf(r.Key)&0xffffff, r.ScheduleID, r.Trigger, l.at(r.RunAt), l.at(r.FireAt))
+	if r.Status != schedule.StatusPlanned {
+		l.violation("a row was born %s", r.Status)
+	}
+	if r.Trigger.FromSpec() && r.Key != key(r.ScheduleID, r.RunAt) {
+		l.violation("the slot of %s run_at %s has another key than its own", r.ScheduleID, l.at(r.RunAt))
+	}
+}
+
+// moved: forward only, with a reason that is true at this moment.
+func (l *ledgerWatch) moved(at time.Duration, before, after *schedule.Run) {
+	h := l.rows[after.Key]
+	h.row = *after
+	if before.Status != after.Status {
+		l.log.say(at, "row %06x %s run_at %s: %s -> %s(%s)", idOf(after.Key)&0xffffff, after.ScheduleID, l.at(after.RunAt), before.Status, after.Status, after.Reason)
+	}
+	same := before.Status == after.Status && !ended(before.Status)
+	switch {
+	case !same && !slices.Contains(follows[before.Status], after.Status):
+		l.violation("%s run_at %s went from %s to %s", after.ScheduleID, l.at(after.RunAt), before.Status, after.Status)
+	case after.Epoch < before.Epoch:
+		l.violation("%s run_at %s went from epoch %d to %d", after.ScheduleID, l.at(after.RunAt), before.Epoch, after.Epoch)
+	case after.Deliveries < before.Deliveries, !after.RunAt.Equal(before.RunAt), after.Revision != before.Revision:
+		l.violation("%s run_at %s: what never changes has changed", after.ScheduleID, l.at(after.RunAt))
+	}
+	if before.Status == schedule.StatusPlanned && after.Status == schedule.StatusLaunching {
+		h.claimed = at
+		l.claimed(after)
+	}
+	if ended(after.Status) && before.Status != after.Status {
+		h.completed = at
+		l.endings = append(l.endings, ending{*before, *after})
+	}
+}
+
+// ending is a row that a transaction under way has ended.
+type ending struct{ before, after schedule.Run }
+
+// commit judges the reasons of a transaction by what stands once it is over:
+// a slot may be skipped for one that the same transaction claims.
+func (l *ledgerWatch) commit() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.elapsed()
+	for i := range l.endings {
+		l.reasoned(at, &l.endings[i].before, &l.endings[i].after)
+	}
+	l.endings = l.endings[:0]
+}
+
+// follows are the statuses that may come after each.
+var follows = map[schedule.Status][]schedule.Status{
+	"PLANNED":   {"LAUNCHING", "SKIPPED", "CANCELLED", "FAILED"},
+	"LAUNCHING": {"ENQUEUED", "STARTED", "SUCCESS", "FAILED", "SKIPPED", "CANCELLED"},
+	"ENQUEUED":  {"STARTED", "SUCCESS", "FAILED", "CANCELLED"},
+	"STARTED":   {"SUCCESS", "FAILED", "CANCELLED"},
+}
+
+func ended(s schedule.Status) bool {
+	return s == "SUCCESS" || s == "FAILED" || s == "SKIPPED" || s == "CANCELLED"
+}
+
+func flying(s schedule.Status) bool { return s == "LAUNCHING" || s == "ENQUEUED" || s == "STARTED" }
+
+// claimed: an exclusive run flies alone. One under allow that was claimed in
+// the same transaction was not in flight yet when this one was judged.
+func (l *ledgerWatch) claimed(r *schedule.Run) {
+	if !r.Exclusive {
+		return
+	}
+	if other := l.company(r); other != nil && (other.Exclusive || !other.ClaimedAt.Equal(r.ClaimedAt)) {
+		l.violation("%s run_at %s was claimed while %s run_at %s of %s was %s", r.ScheduleID, l.at(r.RunAt), other.ScheduleID, l.at(other.RunAt), r.OverlapKey, other.Status)
+	}
+}
+
+// company is another run in flight under the run's overlap key.
+func (l *ledgerWatch) company(r *schedule.Run) *schedule.Run {
+	for _, h := range l.order {
+		if o := &h.row; o.OverlapKey == r.OverlapKey && o.Key != r.Key && !h.gone && flying(o.Status) {
+			return o
+		}
+	}
+	return nil
+}
+
+// reasoned: what a row says of its end is so.
+func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
+	life := l.lives[r.ScheduleID]
+	now := l.began.Add(at)
+	so := true
+	switch r.Reason {
+	case schedule.ReasonOverlap:
+		so = before.Status == schedule.StatusPlanned && l.company(r) != nil
+	case schedule.ReasonPaused:
+		so = life.row.Pause.Paused
+	case schedule.ReasonDeleted:
+		so = !life.row.DeletedAt.IsZero()
+	case schedule.ReasonMissed:
+		so = now.Sub(r.RunAt) > l.profile.grace && now.Sub(before.FireAt) > l.profile.grace
+	case schedule.ReasonCoalesced:
+		so = l.newer(r)
+	case schedule.ReasonQueueFull:
+		so = l.waiting(r) >= int(r.MaxQueued)
+	case schedule.ReasonNone:
+		so = r.Status == schedule.StatusSuccess
+	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonReplaced:
+		so = flying(before.Status)
+	}
+	if !so {
+		l.violation("%s run_at %s ended %s(%s), which is not so", r.ScheduleID, l.at(r.RunAt), r.Status, r.Reason)
+	}
+}
+
+// newer: a newer slot stands in for this one.
+func (l *ledgerWatch) newer(r *schedule.Run) bool {
+	return slices.ContainsFunc(l.order, func(h *history) bool {
+		return h.row.OverlapKey == r.OverlapKey && h.row.RunAt.After(r.RunAt) || h.row.OverlapKey == r.OverlapKey && h.row.RunAt.Equal(r.RunAt) && h.row.Key != r.Key
+	})
+}
+
+func (l *ledgerWatch) waiting(r *schedule.Run) (n int) {
+	for _, h := range l.order {
+		if h.row.OverlapKey == r.OverlapKey && h.row.Status == schedule.StatusPlanned && !h.row.WaitingSince.IsZero() && h.row.Key != r.Key {
+			n++
+		}
+	}
+	return n
+}
+
+// event remembers the ranges of slots that will have no rows.
+func (l *ledgerWatch) event(e schedule.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log.say(l.elapsed(), "event of %s: %s %s %s..%s (%d) revision %d %s", e.ScheduleID, e.Kind, e.Reason, l.at(e.From), l.at(e.To), e.Count, e.Revision, e.Note)
+	switch e.Kind {
+	case schedule.EventMissed, schedule.EventCoalesced, schedule.EventBacklogClosed:
+		l.ranges[e.ScheduleID] = append(l.ranges[e.ScheduleID], e)
+	case schedule.EventCancelTimedOut:
+		l.timedOut[e.Note] = true
+	case schedule.EventPlanFailed:
+		l.violation("schedule %s could not be planned: %s", e.ScheduleID, e.Note)
+	}
+}
+
+// someRun is a run that a user might want to cancel.
+func (l *ledgerWatch) someRun(scheduleID string, d dice) (schedule.Key, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var keys []schedule.Key
+	for _, h := range l.order {
+		if h.row.ScheduleID == scheduleID && !h.gone && !ended(h.row.Status) {
+			keys = append(keys, h.row.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return schedule.Key{}, false
+	}
+	return keys[d.below(len(keys))], true
+}
+
+// at is an instant as seconds of the world.
+func (w *world) at(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return "+" + t.Sub(w.began).String()
+}

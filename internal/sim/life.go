@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// life is one schedule as its users wanted it: when which rule was in force.
+type life struct {
+	row     schedule.Schedule // as it stands
+	parts   []part
+	until   time.Time       // a pause ends by itself then; zero: it does not
+	pauses  []time.Duration // acknowledged pauses and deletions that stand
+	stopped bool            // paused or deleted
+	quiet   time.Duration   // since when that was acknowledged; 0 = not
+}
+
+// part is a time in which a schedule ran by one rule: slots in (from, until].
+type part struct {
+	rule        rule
+	revision    int64
+	from, until time.Time // until zero: it still runs
+	including   bool      // a slot at from is one
+}
+
+// schedule sees every write of a schedule's row. Users' changes must be what a
+// user asked for; the planner may only end a pause.
+func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Schedule) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fence(term, "a schedule")
+	f := l.lives[after.ScheduleID]
+	if f == nil {
+		f = &life{}
+		l.lives[after.ScheduleID] = f
+	}
+	f.row = *after
+	if before != nil && before.Revision == after.Revision && before.Pause == after.Pause && before.DeletedAt.Equal(after.DeletedAt) && before.Equal(&after.Definition) {
+		l.cursor(before, after)
+		return
+	}
+	if term != nil {
+		if after.Pause.Paused || before.Revision != after.Revision || before.Pause.Until.IsZero() || before.Pause.Until.After(time.Now()) {
+			l.violation("the planner changed %s, which is its user's", after.ScheduleID)
+		}
+		return
+	}
+	l.wished(before, after)
+	f.changed(before, after)
+}
+
+// cursor: a plan only moves forward while nobody changes the schedule.
+func (l *ledgerWatch) cursor(before, after *schedule.Schedule) {
+	if after.UpdatedAt.Equal(before.UpdatedAt) && !after.NextRunAt.IsZero() && after.NextRunAt.Before(before.NextRunAt) {
+		l.violation("the cursor of %s went back from %s to %s", after.ScheduleID, l.at(before.NextRunAt), l.at(after.NextRunAt))
+	}
+}
+
+// wished holds a change to what the user is asking for at this moment.
+func (l *ledgerWatch) wished(before, after *schedule.Schedule) {
+	a := l.asked
+	if a == nil || a.id != after.ScheduleID {
+		l.violation("%s changed and nobody asked", after.ScheduleID)
+		return
+	}
+	// A pause whose time has come counts as ended, by the clock of the API.
+	stood := before != nil && before.Alive() && before.Pause.Active(after.UpdatedAt)
+	so := after.Alive()
+	switch a.verb {
+	case "upsert":
+		so = so && after.Pause.Paused == stood && after.IntervalMS == a.definition.IntervalMS && after.CronExpr == a.definition.CronExpr &&
+			after.JitterMS == a.definition.JitterMS && after.OverlapPolicy == a.definition.OverlapPolicy && after.EndAt.Equal(a.definition.EndAt)
+	case "pause":
+		so = so && after.Pause.Paused && after.Pause.Until.Equal(a.until)
+	case "resume":
+		so = so && !after.Pause.Paused
+	case "delete":
+		so = !after.Alive()
+	}
+	if skew := time.Since(after.UpdatedAt); skew < 0 || skew > l.profile.maxSkew+time.Millisecond {
+		so = false
+	}
+	if !so {
+		l.violation("a user's %s of %s made something else of it: %+v", a.verb, a.id, after)
+	}
+}
+
+// changed brings the parts up to a user's change.
+func (f *life) changed(before, after *schedule.Schedule) {
+	now := after.UpdatedAt
+	f.wake(before, now)
+	f.close(now)
+	f.until, f.stopped, f.quiet = time.Time{}, true, 0
+	switch {
+	case !after.Alive():
+	case after.Pause.Paused:
+		f.until = after.Pause.Until
+	default:
+		f.stopped = false
+		f.parts = append(f.parts, part{rule: ruleOf(after), revision: after.Revision, from: now})
+	}
+}
+
+// wake begins the part after a pause that has ended by itself.
+func (f *life) wake(was *schedule.Schedule, now time.Time) {
+	if !f.until.IsZero() && !f.until.After(now) {
+		f.parts = append(f.parts, part{rule: ruleOf(was), revision: was.Revision, from: f.until, including: true})
+		f.until, f.stopped, f.quiet = time.Time{}, false, 0
+	}
+}
+
+func (f *life) close(now time.Time) {
+	if n := len(f.parts); n > 0 && f.parts[n-1].until.IsZero() {
+		f.parts[n-1].until = now
+	}
+}
+
+// acknowledged: from now on the user may rely on it.
+func (l *ledgerWatch) acknowledged(id string, at time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.lives[id]; f != nil && f.stopped {
+		f.quiet = at
+	}
+}

@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/worker"
+	"github.com/carillon/carillon/worker/leader"
+)
+
+// What every process of every world counts into, and nobody reads: making
+// them anew would take longer than the world.
+var (
+	workerMetrics   = worker.NewMetrics(nil)
+	launcherMetrics = launcher.NewMetrics(nil)
+	quiet           = slog.New(slog.DiscardHandler)
+)
+
+// process is one start of a worker with its launcher.
+type process struct {
+	*caller
+	ctx  context.Context
+	stop context.CancelFunc
+	host int
+	lock *lock
+	done chan struct{} // closed when it has ended
+}
+
+// host starts a worker's process again and again until the world ends.
+func (w *world) host(n int) {
+	for start := 0; ; start++ {
+		p := w.newProcess(n, start)
+		w.processes[n].Store(p)
+		w.running.Go(func() {
+			defer close(p.done)
+			p.run()
+		})
+		select {
+		case <-p.crashed:
+			// A dead process' session ends with its connection.
+			time.Sleep(p.dice.of(forProcess).span(time.Millisecond, 60*time.Millisecond))
+			p.locks.drop(p.lock)
+			p.stop()
+		case <-p.done:
+		case <-w.over:
+			p.stop()
+			<-p.done
+			return
+		}
+		pause := time.NewTimer(p.dice.of(forProcess+1).span(100*time.Millisecond, 5*time.Second))
+		select {
+		case <-pause.C:
+		case <-w.over:
+			pause.Stop()
+			return
+		}
+	}
+}
+
+func (w *world) newProcess(n, start int) *process {
+	d := w.dice.of(forProcess + 2).of(uint64(n)).of(uint64(start))
+	c := &caller{world: w, name: fmt.Sprintf("w%d.%d", n, start), dice: d, mortal: true, crashed: make(chan struct{})}
+	c.skew.Store(int64(d.of(3).span(0, w.profile.maxSkew)))
+	p := &process{caller: c, host: n, done: make(chan struct{}), lock: &lock{caller: c, service: w.locks}}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// run wires the parts as internal/app does, each with the others behind calls
+// that go wrong, and runs until the process is told to end or dies.
+func (p *process) run() {
+	w, s := p.profile, store{p.caller}
+	launch := launcher.New(launcher.Options{
+		Store: s, Workflows: s, Executor: executorClient{p.caller}, Now: p.now, Logger: quiet, Metrics: launcherMetrics,
+		Config: launcher.Config{CallTimeout: w.callTimeout, Feedback: true},
+	})
+	elector := leader.New(leader.Options{Lease: s, Lock: p.lock, TTL: w.ttl, Now: p.now, Logger: quiet})
+	p.watch.knows(elector.Holder(), p.host)
+	p.log.say(p.elapsed(), "%s starts", p.name)
+	err := worker.New(worker.Options{
+		ID: p.name, Plans: s, Fires: s, Launcher: launcherClient{p.caller, launch}, Elector: elector, Waker: s.ledger,
+		Now: p.now, Logger: quiet, Metrics: workerMetrics,
+		Config: worker.Config{
+			Tick: time.Second, Lookahead: w.lookahead, Grace: w.grace, MaxCatchup: w.maxCatchup, ClaimLease: w.lease,
+			RetryFor: w.retryFor, CancelWait: w.cancelWait, MaxLaunches: w.maxLaunches, DrainTimeout: w.callTimeout,
+		},
+	}).Run(p.ctx)
+	p.log.say(p.elapsed(), "%s has ended: %v", p.name, err)
+	if err != nil && !p.dead.Load() {
+		p.violation("worker %s ended by itself: %v", p.name, err)
+	}
+}
+
+// launcherClient is the launcher as a worker reaches it: one call away.
+type launcherClient struct {
+	*caller
+	launcher *launcher.Launcher
+}
+
+func (l launcherClient) Start(ctx context.Context, req schedule.StartRequest) (reply schedule.StartReply, err error) {
+	// Runs that are due at one instant are handed over by timers that end at
+	// that instant: a part of a millisecond keeps their order.
+	req.FireAt = req.FireAt.Add(l.dice.of(idOf(req.Key)).span(1, time.Millisecond))
+	err = l.call(ctx, siteStart, idOf(req.Key), nil, func() (err error) {
+		reply, err = l.launcher.Start(ctx, req)
+		return err
+	})
+	return reply, err
+}
+
+func (l launcherClient) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
+	err = l.call(ctx, siteCancel, idOf(req.Key), nil, func() (err error) {
+		confirmed, err = l.launcher.Cancel(ctx, req)
+		return err
+	})
+	return confirmed, err
+}

@@ -1,0 +1,58 @@
+package sim
+
+import "time"
+
+// profile is what kind of world a seed makes.
+type profile struct {
+	workers   int
+	faulty    time.Duration // so long things go wrong
+	schedules int
+
+	ttl, lookahead, grace            time.Duration
+	lease, retryFor, cancelWait      time.Duration
+	callTimeout, runTimeout          time.Duration
+	maxSkew                          time.Duration
+	maxLaunches, maxCatchup          int
+	executorCancels, executorAnswers bool       // has Cancel, has GetByKey
+	rates                            [kinds]int // of faults around a call, per 100,000
+	strikes                          int        // how often the adversary acts
+}
+
+// calmAfter bounds how long after the last fault everything has to be over:
+// the longest of lease, retry time, run timeout and catch-up, one after another.
+const calmAfter = 60 * time.Second
+
+// newProfile draws a world. Faults come by swarm: each world has only some
+// kinds, so that rare ones are not always hidden behind frequent ones.
+func newProfile(d dice) profile {
+	d = d.of(forProfile)
+	p := profile{
+		workers: d.of(1).within(2, 3), faulty: d.of(2).span(16*time.Second, 21*time.Second), schedules: d.of(3).within(3, 6),
+		ttl:       pick(d.of(4), 3*time.Second, 4*time.Second),
+		lookahead: pick(d.of(5), 2*time.Second, 4*time.Second, 6*time.Second),
+		grace:     pick(d.of(6), 2*time.Second, 4*time.Second, 6*time.Second),
+		lease:     pick(d.of(7), 2*time.Second, 4*time.Second), retryFor: pick(d.of(8), 6*time.Second, 10*time.Second),
+		cancelWait: pick(d.of(9), time.Second, 3*time.Second), callTimeout: pick(d.of(10), time.Second, 2*time.Second),
+		runTimeout:  pick(d.of(11), 4*time.Second, 7*time.Second),
+		maxSkew:     pick(d.of(12), 0, 50*time.Millisecond, 400*time.Millisecond),
+		maxLaunches: pick(d.of(13), 1, 3, 50), maxCatchup: pick(d.of(14), 1, 2, 100),
+		executorCancels: d.of(15).perMille(800), executorAnswers: d.of(16).perMille(600),
+		strikes: pick(d.of(17), 0, 2, 4, 8),
+	}
+	for k := range p.rates {
+		on, rate := d.of(100+uint64(k)).perMille(600), d.of(200+uint64(k))
+		switch {
+		case !on:
+		case kind(k) == crashBefore || kind(k) == crashAfter:
+			p.rates[k] = pick(rate, 20, 100, 300)
+		case kind(k) == stall:
+			p.rates[k] = pick(rate, 50, 200, 600)
+		default:
+			p.rates[k] = pick(rate, 100, 1000, 4000)
+		}
+	}
+	if d.of(18).perMille(50) {
+		p.rates, p.strikes = [kinds]int{}, 0 // a world in which nothing goes wrong
+	}
+	return p
+}

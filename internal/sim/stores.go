@@ -1,0 +1,173 @@
+package sim
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// store is the ledger as one process reaches it: every method is a call that
+// can go wrong.
+type store struct{ *caller }
+
+func (s store) tell(ctx context.Context, at site, id uint64, effect func() error) error {
+	return s.call(ctx, at, id, s.storeAway, effect)
+}
+
+func (s store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (out schedule.PlanResult, err error) {
+	err = s.tell(ctx, sitePlan, shard(req.Term), func() (err error) {
+		out, err = s.ledger.Plan(context.WithoutCancel(ctx), req, decide)
+		return err
+	})
+	return out, err
+}
+
+func (s store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
+	return s.tell(ctx, siteHeartbeat, 0, func() error { return s.ledger.Heartbeat(context.WithoutCancel(ctx), workerID, startedAt) })
+}
+
+func (s store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (n int, err error) {
+	err = s.tell(ctx, sitePrune, shard(term), func() (err error) {
+		n, err = s.ledger.Prune(context.WithoutCancel(ctx), term, before, limit)
+		return err
+	})
+	return n, err
+}
+
+func (s store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (out schedule.ClaimResult, err error) {
+	err = s.tell(ctx, siteClaim, shard(req.Term), func() (err error) {
+		out, err = s.ledger.Claim(context.WithoutCancel(ctx), req, judge)
+		return err
+	})
+	if err != nil {
+		return schedule.ClaimResult{}, err
+	}
+	return out, nil
+}
+
+func (s store) Reclaim(ctx context.Context, req schedule.ClaimRequest) (out []schedule.Launch, err error) {
+	err = s.tell(ctx, siteReclaim, shard(req.Term), func() (err error) {
+		out, err = s.ledger.Reclaim(context.WithoutCancel(ctx), req)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (s store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+	id := uint64(0)
+	for i := range settlements {
+		id ^= idOf(settlements[i].Key)
+	}
+	err = s.tell(ctx, siteSettle, id, func() (err error) {
+		moved, err = s.ledger.Settle(context.WithoutCancel(ctx), term, now, settlements)
+		return err
+	})
+	return moved, err
+}
+
+func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out []schedule.Ended, err error) {
+	err = s.tell(ctx, siteSweep, shard(req.Term), func() (err error) {
+		out, err = s.ledger.Sweep(context.WithoutCancel(ctx), req)
+		return err
+	})
+	return out, err
+}
+
+func (s store) NextFireAt(ctx context.Context, now time.Time) (next time.Time, err error) {
+	err = s.tell(ctx, siteNext, 0, func() (err error) {
+		next, err = s.ledger.NextFireAt(context.WithoutCancel(ctx), now)
+		return err
+	})
+	return next, err
+}
+
+func (s store) CancelsDue(ctx context.Context, limit int) (runs []schedule.Run, err error) {
+	err = s.tell(ctx, siteCancelsDue, 0, func() (err error) {
+		runs, err = s.ledger.CancelsDue(context.WithoutCancel(ctx), limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return runs, nil
+}
+
+func (s store) Gauges(ctx context.Context, now time.Time) (g schedule.Gauges, err error) {
+	err = s.tell(ctx, siteGauges, 0, func() (err error) {
+		g, err = s.ledger.Gauges(context.WithoutCancel(ctx), now)
+		return err
+	})
+	return g, err
+}
+
+func (s store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) (out []schedule.BeginResult, err error) {
+	id := uint64(0)
+	for i := range reqs {
+		id ^= idOf(reqs[i].Key)
+	}
+	err = s.tell(ctx, siteBegin, id, func() (err error) {
+		out, err = s.ledger.Begin(context.WithoutCancel(ctx), reqs, now)
+		return err
+	})
+	return out, err
+}
+
+func (s store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error {
+	id := uint64(0)
+	for i := range done {
+		id ^= idOf(done[i].Key)
+	}
+	return s.tell(ctx, siteFinish, id, func() error { return s.ledger.Finish(context.WithoutCancel(ctx), done, now) })
+}
+
+func (s store) Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error {
+	return s.tell(ctx, siteReleaseKey, idOf(key), func() error { return s.ledger.Release(context.WithoutCancel(ctx), key, lease, sent, now) })
+}
+
+func (s store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
+	err = s.tell(ctx, siteCloseKey, idOf(key), func() (err error) {
+		closed, recorded, err = s.ledger.CloseKey(context.WithoutCancel(ctx), key, reason, now)
+		return err
+	})
+	return closed, recorded, err
+}
+
+func (s store) LoadDAG(ctx context.Context, workflowID string, version int32) (dag []byte, err error) {
+	id := binary.LittleEndian.Uint64(append([]byte(workflowID), 0, 0, 0, 0, 0, 0, 0, 0))
+	err = s.tell(ctx, siteLoad, id<<8|uint64(version), func() (err error) {
+		dag, err = s.ledger.LoadDAG(context.WithoutCancel(ctx), workflowID, version)
+		return err
+	})
+	return dag, err
+}
+
+func (s store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+	return s.tell(ctx, siteChange, 0, func() error { return s.ledger.ChangeSchedules(context.WithoutCancel(ctx), req, decide) })
+}
+
+func (s store) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (run schedule.Run, moved bool, err error) {
+	err = s.tell(ctx, siteChangeRun, idOf(key), func() (err error) {
+		run, moved, err = s.ledger.ChangeRun(context.WithoutCancel(ctx), key, existing, decide)
+		return err
+	})
+	return run, moved, err
+}
+
+func (s store) GetRun(ctx context.Context, key schedule.Key) (run *schedule.Run, err error) {
+	err = s.tell(ctx, siteGetRun, idOf(key), func() (err error) {
+		run, err = s.ledger.GetRun(context.WithoutCancel(ctx), key)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+// shard names a term's calls.
+func shard(t schedule.Term) uint64 { return uint64(t.Shard) }

@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar"
+)
+
+// wish is what a user asks of one schedule: known before the call, so that
+// the checker can hold the write to it.
+type wish struct {
+	verb       string // upsert, pause, resume, delete
+	id         string
+	definition schedule.Definition // upsert
+	until      time.Time           // pause
+}
+
+// users register schedules and then change them at random moments.
+func (w *world) users() {
+	names := make([]string, w.profile.schedules)
+	for n := range names {
+		names[n] = fmt.Sprintf("s%d", n)
+		w.ask(wish{verb: "upsert", id: names[n], definition: w.definition(names[n], w.dice.of(forSchedules).of(uint64(n)))})
+	}
+	busy := w.dice.of(forUsers + 2)
+	for n := uint64(0); ; n++ {
+		d := busy.of(n + 1)
+		time.Sleep(d.of(1).span(50*time.Millisecond, pick(busy, time.Second, 4*time.Second, 12*time.Second)))
+		if w.elapsed() > w.profile.faulty-time.Second {
+			return
+		}
+		w.act(names[d.of(2).below(len(names))], d.of(3))
+	}
+}
+
+// act does one thing to one schedule, or to a run of it.
+func (w *world) act(id string, d dice) {
+	switch n := d.of(1).below(100); {
+	case n < 25:
+		w.ask(wish{verb: "upsert", id: id, definition: w.definition(id, w.dice.of(forSchedules).of(uint64(d.of(2).below(4))))})
+	case n < 40:
+		w.ask(wish{verb: "pause", id: id})
+	case n < 50:
+		w.ask(wish{verb: "pause", id: id, until: w.clients.now().Add(d.of(3).span(200*time.Millisecond, 5*time.Second)).UTC().Truncate(time.Microsecond)})
+	case n < 68:
+		w.ask(wish{verb: "resume", id: id})
+	case n < 76:
+		w.ask(wish{verb: "delete", id: id})
+	case n < 92:
+		policy := pick(d.of(4), "", schedule.OverlapAllow, schedule.OverlapQueue)
+		_ = w.insist(func(ctx context.Context) error {
+			_, err := w.registrar.Trigger(ctx, registrar.TriggerInput{ScheduleID: id, RequestID: fmt.Sprintf("t%x", uint64(d)), OverlapPolicy: policy})
+			return err
+		})
+	default:
+		if key, ok := w.watch.someRun(id, d.of(5)); ok {
+			_ = w.insist(func(ctx context.Context) error {
+				_, err := w.registrar.CancelRun(ctx, registrar.CancelInput{Key: key})
+				return err
+			})
+		}
+	}
+}
+
+// ask makes a wish come true, or learns that it cannot.
+func (w *world) ask(a wish) {
+	w.watch.wish(&a)
+	w.log.say(w.elapsed(), "user: %s %s until %v %s", a.verb, a.id, a.until, about(&a.definition))
+	err := w.insist(func(ctx context.Context) (err error) {
+		switch a.verb {
+		case "upsert":
+			jitter, queued, timeout := a.definition.JitterMS, a.definition.MaxQueued, a.definition.RunTimeoutMS
+			_, err = w.registrar.Upsert(ctx, registrar.UpsertInput{Definition: a.definition, JitterMS: &jitter, MaxQueued: &queued, RunTimeoutMS: &timeout})
+		case "pause":
+			_, err = w.registrar.Pause(ctx, registrar.PauseInput{ScheduleID: a.id, Until: a.until})
+		case "resume":
+			_, err = w.registrar.Resume(ctx, registrar.ResumeInput{ScheduleID: a.id})
+		case "delete":
+			err = w.registrar.Delete(ctx, a.id, "")
+		}
+		return err
+	})
+	w.log.say(w.elapsed(), "user: %s %s: %v", a.verb, a.id, err)
+	w.watch.wish(nil)
+	if err == nil {
+		w.watch.acknowledged(a.id, w.elapsed())
+	}
+}
+
+// insist repeats a call whose outcome is unknown, as clients do.
+func (w *world) insist(call func(context.Context) error) (err error) {
+	for n := range 4 {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		err = call(ctx)
+		cancel()
+		var invalid *schedule.InvalidError
+		switch {
+		case err == nil, errors.As(err, &invalid), errors.Is(err, schedule.ErrNotFound), errors.Is(err, schedule.ErrExists), errors.Is(err, schedule.ErrPrecondition):
+			return err
+		}
+		time.Sleep(50*time.Millisecond<<n + time.Duration(n)*1234567)
+	}
+	return err
+}
+
+// definition draws what a schedule says.
+func (w *world) definition(id string, d dice) schedule.Definition {
+	p := &w.profile
+	def := schedule.Definition{
+		ScheduleID: id, WorkflowID: "w", Version: int32(d.of(1).within(1, 2)), UserID: "u",
+		JitterMS: uint32(pick(d.of(2), 0, 0, 300, 900)), MaxQueued: uint32(pick(d.of(3), 1, 2, 100)),
+		OverlapPolicy: pick(d.of(4), schedule.OverlapAllow, schedule.OverlapSkip, schedule.OverlapSkip, schedule.OverlapQueue, schedule.OverlapReplace),
+		CatchupPolicy: pick(d.of(5), schedule.CatchupPolicies...),
+		RunTimeoutMS:  uint32(p.runTimeout.Milliseconds()),
+		EndAt:         w.began.Add(p.faulty).UTC().Truncate(time.Second),
+		Priority:      int32(d.of(6).below(2)),
+	}
+	if def.OverlapPolicy == schedule.OverlapReplace && !p.executorCancels {
+		def.OverlapPolicy = schedule.OverlapQueue
+	}
+	if d.of(7).perMille(250) {
+		def.OverlapKey = "shared"
+	}
+	if d.of(8).perMille(250) {
+		def.CronExpr = fmt.Sprintf("*/%d * * * * *", pick(d.of(9), 2, 3, 5))
+	} else {
+		def.IntervalMS = uint32(1000 * d.of(10).within(1, 5))
+	}
+	if d.of(11).perMille(300) {
+		def.Input = json.RawMessage(fmt.Sprintf(`{"n":%d}`, d.of(12).below(3)))
+	}
+	return def
+}
+
+// about is a definition in a few words.
+func about(d *schedule.Definition) string {
+	if d.ScheduleID == "" {
+		return ""
+	}
+	return fmt.Sprintf("(%s%dms jitter %d, %s of %s, %s, v%d)", d.CronExpr, d.IntervalMS, d.JitterMS, d.OverlapPolicy, d.OverlapKey, d.CatchupPolicy, d.Version)
+}

@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/registrar"
+)
+
+// world is one seed at work. It lives in a synctest bubble.
+type world struct {
+	seed     uint64
+	dice     dice
+	profile  profile
+	coverage *Coverage
+	log      record
+	began    time.Time
+
+	ledger    *memstore.Store
+	watch     *ledgerWatch
+	locks     *lockService
+	executor  *executor
+	clients   *caller // of the API
+	registrar *registrar.Registrar
+	processes []atomic.Pointer[process]
+
+	calm                          atomic.Bool // faults have ended
+	over                          chan struct{}
+	storeDownUntil, lockDownUntil atomic.Int64
+	hosts, running                sync.WaitGroup
+
+	mu         sync.Mutex
+	violations []string
+}
+
+// Result is what became of one world.
+type Result struct {
+	Seed                           uint64
+	Violations                     []string
+	Hash                           uint64   // of everything that happened
+	Trace                          []string // where it was asked for
+	Slots, Effects, Again          int      // Again: calls of the executor beyond the first of a key
+	Takeovers, Restarts, Unsettled int
+}
+
+// Options are how a world is made.
+type Options struct {
+	Coverage *Coverage
+	Trace    bool // keep a line for each call
+}
+
+// Run makes the world of a seed and holds it to the promises. It must be
+// called in a synctest bubble, where it takes no time.
+func Run(seed uint64, o Options) Result {
+	w := newWorld(seed, o)
+	w.start()
+	w.wait()
+	w.check()
+	close(w.over)
+	w.hosts.Wait()
+	w.running.Wait()
+	time.Sleep(time.Minute) // calls that a worker left open when it ended
+	return w.result()
+}
+
+func newWorld(seed uint64, o Options) *world {
+	if o.Coverage == nil {
+		o.Coverage = new(Coverage)
+	}
+	d := dice(seed).of(0)
+	w := &world{
+		seed: seed, dice: d, profile: newProfile(d), coverage: o.Coverage, began: time.Now(), over: make(chan struct{}),
+		locks:    &lockService{holders: make(map[int]*lock), waiting: make(map[int][]*lock)},
+		executor: &executor{works: make(map[schedule.Key]*work)},
+	}
+	w.log.keep = o.Trace
+	w.watch = newLedgerWatch(w)
+	w.ledger = memstore.New(memstore.Options{Clock: time.Now, Watch: memstore.Watch{
+		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Takeover: w.watch.takeover, Guarded: w.watch.guarded,
+		Commit: w.watch.commit,
+	}})
+	w.clients = &caller{world: w, name: "api", dice: d.of(forUsers), crashed: make(chan struct{})}
+	w.clients.skew.Store(int64(d.of(forUsers+1).span(0, w.profile.maxSkew)))
+	api := apiStore{Store: w.ledger, away: store{w.clients}}
+	w.registrar = registrar.New(registrar.Options{
+		Schedules: api, Runs: api, Workflows: api, Now: w.clients.now, Logger: quiet,
+		Config: registrar.Config{CanCancel: w.profile.executorCancels},
+	})
+	w.processes = make([]atomic.Pointer[process], w.profile.workers)
+	return w
+}
+
+// start sets everything going.
+func (w *world) start() {
+	for version := range int32(2) {
+		dag := json.RawMessage(`{"steps":[]}`)
+		hash, _ := schedule.CanonicalHash(dag)
+		err := w.ledger.PutWorkflow(context.Background(), &schedule.WorkflowVersion{WorkflowID: "w", Version: version + 1, DAG: dag, Hash: hash})
+		if err != nil {
+			w.violation("put workflow: %v", err)
+		}
+	}
+	for n := range w.processes {
+		w.hosts.Go(func() {
+			time.Sleep(w.dice.of(forProcess+3).of(uint64(n)).span(time.Microsecond, time.Second))
+			w.host(n)
+		})
+	}
+	w.running.Go(w.users)
+	time.Sleep(1200 * time.Millisecond) // whoever is to be struck is there
+	w.running.Go(w.adversary)
+}
+
+// wait lets things go wrong for a while, then waits until all that fell due
+// has ended, or its time is over.
+func (w *world) wait() {
+	time.Sleep(w.profile.faulty - w.elapsed())
+	w.calm.Store(true)
+	w.log.say(w.elapsed(), "all faults end")
+	for w.elapsed() < w.profile.faulty+calmAfter {
+		time.Sleep(500 * time.Millisecond)
+		if w.settled() {
+			return
+		}
+	}
+	w.stuck()
+}
+
+// elapsed is the instant of the world: since its beginning.
+func (w *world) elapsed() time.Duration { return time.Since(w.began) }
+
+// violation notes a broken promise.
+func (w *world) violation(format string, args ...any) {
+	at := w.elapsed()
+	w.log.say(at, "VIOLATION: "+format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations = append(w.violations, fmt.Sprintf("+%.6fs: ", at.Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *world) result() Result {
+	r := Result{
+		Seed: w.seed, Violations: w.violations, Hash: uint64(w.log.hash), Trace: w.log.lines,
+		Slots: w.watch.slots, Effects: len(w.executor.order), Takeovers: w.watch.takeovers,
+	}
+	for _, wk := range w.executor.order {
+		r.Again += wk.calls - 1
+	}
+	return r
+}
+
+// apiStore is the ledger as the registrar reaches it.
+type apiStore struct {
+	*memstore.Store
+	away store
+}
+
+func (a apiStore) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+	return a.away.ChangeSchedules(ctx, req, decide)
+}
+
+func (a apiStore) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
+	return a.away.ChangeRun(ctx, key, existing, decide)
+}
+
+func (a apiStore) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
+	return a.away.GetRun(ctx, key)
+}
