@@ -1,8 +1,10 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -11,11 +13,10 @@ import (
 // leadership is the leaders row of a shard.
 type leadership struct {
 	schedule.Term
-	expires time.Time
+	expires  time.Time
+	lockHeld bool
+	asked    int64 // the epoch that was asked to resign
 }
-
-// settings are what is recorded for the whole ledger.
-type settings struct{ shards int }
 
 // clock is the instant by which expiry is judged.
 func (s *Store) clock(now time.Time) time.Time {
@@ -25,20 +26,24 @@ func (s *Store) clock(now time.Time) time.Time {
 	return at(now)
 }
 
-// Takeover makes req.Holder the leader, one epoch on, if it holds the lock or
-// the row has expired.
+// Takeover makes req.Holder the leader, one epoch on, if the row has expired,
+// or if it holds the lock that the leader had.
 func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (term schedule.Term, ok bool, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		now := s.clock(req.Now)
-		row := t.leaders[req.Shard]
-		if row == nil {
-			row = &leadership{Term: schedule.Term{Shard: req.Shard}}
-			t.leaders[req.Shard] = row
-		} else if !req.LockHeld && row.expires.After(now) {
+		if err := t.ofShards(req.Shards); err != nil {
+			return err
+		}
+		now, row := s.clock(req.Now), t.leaders[req.Shard]
+		gone := row == nil || !row.expires.After(now) || req.LockHeld && row.lockHeld && row.Holder != req.Holder
+		if !gone {
 			return nil
 		}
-		row.Holder, row.Epoch, row.expires = req.Holder, row.Epoch+1, now.Add(req.TTL)
-		term, ok = row.Term, true
+		if row == nil {
+			row = &leadership{}
+			t.leaders[req.Shard] = row
+		}
+		term, ok = schedule.Term{Shard: req.Shard, Shards: req.Shards, Holder: req.Holder, Epoch: t.newEpoch()}, true
+		row.Term, row.expires, row.lockHeld = term, now.Add(req.TTL), req.LockHeld
 		if s.opts.Watch.Takeover != nil {
 			t.told = append(t.told, func() { s.opts.Watch.Takeover(term) })
 		}
@@ -50,23 +55,32 @@ func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (ter
 	return term, ok, nil
 }
 
+// newEpoch is one more than that of any shard.
+func (s *Store) newEpoch() (epoch int64) {
+	for _, row := range s.leaders {
+		epoch = max(epoch, row.Epoch)
+	}
+	return epoch + 1
+}
+
 // Renew extends the term; schedule.ErrFenced when it is over.
-func (s *Store) Renew(ctx context.Context, term schedule.Term, ttl time.Duration, now time.Time) error {
-	err := s.write(ctx, func(t *tx) error {
+func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.RenewRequest) (askedToResign bool, err error) {
+	err = s.write(ctx, func(t *tx) error {
 		if err := t.fence(term); err != nil {
 			return err
 		}
-		row, now := t.leaders[term.Shard], s.clock(now)
+		row, now := t.leaders[term.Shard], s.clock(req.Now)
 		if !row.expires.After(now) {
 			return fenced(term)
 		}
-		row.expires = now.Add(ttl)
+		row.expires, row.lockHeld = now.Add(req.TTL), req.LockHeld
+		askedToResign = row.asked == row.Epoch
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("renew term: %w", err)
+		return false, fmt.Errorf("renew term: %w", err)
 	}
-	return nil
+	return askedToResign, nil
 }
 
 // Resign lets the term expire at once, if it still is the row's.
@@ -81,23 +95,41 @@ func (s *Store) Resign(ctx context.Context, term schedule.Term, now time.Time) e
 	})
 }
 
-// Leader is the row as it stands and when it expires.
-func (s *Store) Leader(ctx context.Context, shard int) (term schedule.Term, expires time.Time, err error) {
+// AskToResign notes that the present term was asked to end, and wakes all.
+func (s *Store) AskToResign(ctx context.Context, shard int, now time.Time) (asked schedule.Leadership, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		row := t.leaders[shard]
+		if row == nil || !row.expires.After(s.clock(now)) {
+			return schedule.Explain(schedule.ErrNotFound, "nobody leads shard %d", shard)
+		}
+		row.asked, t.wake = row.Epoch, true
+		asked = t.leadershipOf(shard, s.clock(now))
+		return nil
+	})
+	if err != nil {
+		return schedule.Leadership{}, fmt.Errorf("ask the leader to resign: %w", err)
+	}
+	return asked, nil
+}
+
+// Leaders are all rows as they stand, by shard.
+func (s *Store) Leaders(ctx context.Context, now time.Time) (rows []schedule.Leadership, err error) {
 	err = s.read(ctx, func() error {
-		if row := s.leaders[shard]; row != nil {
-			term, expires = row.Term, row.expires
+		for shard := range s.leaders {
+			rows = append(rows, s.leadershipOf(shard, s.clock(now)))
 		}
 		return nil
 	})
-	return term, expires, err
+	slices.SortFunc(rows, func(a, b schedule.Leadership) int { return cmp.Compare(a.Shard, b.Shard) })
+	return rows, err
 }
 
-// Heartbeat notes that a worker process is alive.
-func (s *Store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
-	return s.write(ctx, func(t *tx) error {
-		t.workers[workerID] = &schedule.WorkerSeen{WorkerID: workerID, StartedAt: at(startedAt), SeenAt: s.clock(s.Now())}
-		return nil
-	})
+func (s *Store) leadershipOf(shard int, now time.Time) schedule.Leadership {
+	row := s.leaders[shard]
+	l := schedule.Leadership{Term: row.Term, ExpiresAt: row.expires, Expired: !row.expires.After(now), LockHeld: row.lockHeld}
+	l.Shard, l.Shards = shard, s.shards
+	l.AskedTo = row.asked == row.Epoch && !l.Expired
+	return l
 }
 
 // fence refuses whoever is not the leader any more.
@@ -122,6 +154,10 @@ func (s *Store) inShard(term schedule.Term, overlapKey string) bool {
 		return true
 	}
 	first, last := term.Buckets()
-	bucket := schedule.Bucket(overlapKey)
+	bucket, known := s.buckets[overlapKey]
+	if !known {
+		bucket = schedule.Bucket(overlapKey)
+		s.buckets[overlapKey] = bucket
+	}
 	return first <= bucket && bucket <= last
 }

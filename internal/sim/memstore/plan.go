@@ -44,7 +44,7 @@ func (t *tx) candidates(req schedule.PlanRequest) []schedule.PlanCandidate {
 	cut := at(req.Now).Add(-req.Grace)
 	late := make(map[string][]schedule.Run)
 	for _, r := range t.live {
-		if isLate(r, cut) && t.inShard(req.Term, r.OverlapKey) {
+		if isLate(r, cut) { // perhaps of another bucket than its schedule, from before an edit
 			late[r.ScheduleID] = append(late[r.ScheduleID], *r)
 		}
 	}

@@ -119,6 +119,34 @@ func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now t
 	return nil
 }
 
+// Extend gives the open calls of the leases that still hold new ones.
+func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		type call struct {
+			key  schedule.Key
+			held time.Time
+		}
+		held = make([]time.Time, len(open))
+		extended := make(map[call]time.Time, len(open))
+		for i, x := range open {
+			c, there := call{x.Key, at(x.Held)}, t.requests[x.Key]
+			until, again := extended[c]
+			if !again && there != nil && !there.Done && !x.Held.IsZero() && there.LeaseUntil.Equal(c.held) {
+				until = at(now.Add(x.Lease))
+				row := there.ExecutionRequest
+				row.LeaseUntil, extended[c] = until, until
+				t.request(row)
+			}
+			held[i] = until
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("extend leases: %w", err)
+	}
+	return held, nil
+}
+
 // Release ends the lease of a call whose outcome is unknown, if it is still the
 // one that was granted.
 func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error {

@@ -140,11 +140,11 @@ func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
 }
 
 // NextFireAt is the earliest fire_at later than now of what does not wait.
-func (s *Store) NextFireAt(ctx context.Context, now time.Time) (next time.Time, err error) {
+func (s *Store) NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (next time.Time, err error) {
 	err = s.read(ctx, func() error {
 		now = at(now)
 		for _, r := range s.live {
-			if r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && r.FireAt.After(now) && (next.IsZero() || r.FireAt.Before(next)) {
+			if r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && r.FireAt.After(now) && (next.IsZero() || r.FireAt.Before(next)) && s.inShard(term, r.OverlapKey) {
 				next = r.FireAt
 			}
 		}
@@ -154,10 +154,10 @@ func (s *Store) NextFireAt(ctx context.Context, now time.Time) (next time.Time, 
 }
 
 // CancelsDue are runs in flight whose cancel was asked for, oldest first.
-func (s *Store) CancelsDue(ctx context.Context, limit int) (runs []schedule.Run, err error) {
+func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (runs []schedule.Run, err error) {
 	err = s.read(ctx, func() error {
 		for _, r := range s.live {
-			if r.Status != schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() {
+			if r.Status != schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() && s.inShard(term, r.OverlapKey) {
 				runs = append(runs, *r)
 			}
 		}
@@ -170,10 +170,11 @@ func (s *Store) CancelsDue(ctx context.Context, limit int) (runs []schedule.Run,
 }
 
 // Gauges counts what is in flight, what waits, and what is due but unclaimed.
-func (s *Store) Gauges(ctx context.Context, now time.Time) (g schedule.Gauges, err error) {
+func (s *Store) Gauges(ctx context.Context, term schedule.Term, now time.Time) (g schedule.Gauges, err error) {
 	err = s.read(ctx, func() error {
 		for _, r := range s.live {
 			switch {
+			case !s.inShard(term, r.OverlapKey):
 			case r.Status != schedule.StatusPlanned:
 				g.InFlight++
 			case !r.WaitingSince.IsZero():

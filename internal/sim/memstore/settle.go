@@ -61,6 +61,19 @@ func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, s
 	return moved, nil
 }
 
+// SettleLaunched is Settle for a launcher, which leads nothing: only the status
+// of each run says whether it moves.
+func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		moved = t.settleAll(settlements, now)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("settle launched runs: %w", err)
+	}
+	return moved, nil
+}
+
 func (t *tx) settleAll(settlements []schedule.Settlement, now time.Time) []bool {
 	moved := make([]bool, len(settlements))
 	for i := range settlements {

@@ -56,7 +56,8 @@ type Store struct {
 	workers    map[string]*schedule.WorkerSeen
 	events     []schedule.Event
 	lastEvent  int64
-	settings   settings
+	shards     int            // recorded; 0 = none is
+	buckets    map[string]int // of overlap keys, once worked out
 	closed     bool
 }
 
@@ -80,6 +81,7 @@ func New(o Options) *Store {
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run),
 		requests: make(map[schedule.Key]*request), workflows: make(map[workflowID]schedule.WorkflowVersion),
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
+		buckets: make(map[string]int),
 	}
 }
 

@@ -1,0 +1,105 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Heartbeat notes that a worker process is alive.
+func (s *Store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
+	return s.write(ctx, func(t *tx) error {
+		t.workers[workerID] = &schedule.WorkerSeen{WorkerID: workerID, StartedAt: at(startedAt), SeenAt: s.clock(s.Now())}
+		return nil
+	})
+}
+
+// Leave takes a worker off the roster.
+func (s *Store) Leave(ctx context.Context, workerID string) error {
+	return s.write(ctx, func(t *tx) error {
+		delete(t.workers, workerID)
+		return nil
+	})
+}
+
+// Workers are those that were seen within so long.
+func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) (workers []schedule.WorkerSeen, err error) {
+	err = s.read(ctx, func() error {
+		since := s.clock(s.Now()).Add(-within)
+		for _, w := range s.workers {
+			if w.SeenAt.After(since) {
+				workers = append(workers, *w)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(workers, func(a, b schedule.WorkerSeen) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
+	return workers, err
+}
+
+// Shards is the number that is recorded; 0 = none is.
+func (s *Store) Shards(ctx context.Context) (n int, err error) {
+	err = s.read(ctx, func() error {
+		n = s.shards
+		return nil
+	})
+	return n, err
+}
+
+// ofShards refuses whoever was started with another number of shards than is
+// recorded.
+func (t *tx) ofShards(shards int) error {
+	if here := max(shards, 1); t.shards != 0 && here != t.shards {
+		return schedule.Explain(schedule.ErrShardCount,
+			"SHARDS is %d here and %d in the database: start this worker with SHARDS=%d, or change it for all with `carillon shards set %d`",
+			here, t.shards, t.shards, here)
+	}
+	return nil
+}
+
+// RecordShards records n unless a number of shards is recorded. Who leads
+// without one leads all that there is: if n is more than one, that ends.
+func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		if recorded = t.shards; recorded != 0 {
+			return nil
+		}
+		recorded = n
+		return t.writeShards(n, n > 1)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("record %d shards: %w", n, err)
+	}
+	return recorded, nil
+}
+
+// SetShards records n and ends every term.
+func (s *Store) SetShards(ctx context.Context, n int, _ time.Time) error {
+	err := s.write(ctx, func(t *tx) error {
+		t.wake = true
+		return t.writeShards(n, true)
+	})
+	if err != nil {
+		return fmt.Errorf("set %d shards: %w", n, err)
+	}
+	return nil
+}
+
+func (t *tx) writeShards(n int, endTerms bool) error {
+	if n < 1 || n > schedule.MaxShards {
+		return schedule.Invalid("shards", n, fmt.Sprintf("is not from 1 to %d", schedule.MaxShards), "choose a number in that range")
+	}
+	t.shards = n
+	if !endTerms {
+		return nil
+	}
+	epoch := t.newEpoch()
+	for shard, row := range t.leaders {
+		row.Term, row.expires, row.lockHeld = schedule.Term{Shard: shard, Epoch: epoch}, time.Unix(0, 0).UTC(), false
+	}
+	return nil
+}
