@@ -40,6 +40,15 @@ test: tools ## Run all tests, with the race detector, on real Postgres and Redis
 test-short: tools ## Run the tests that need no server, without the race detector
 	@$(TOOLS)/testsummary -short $(PKG)
 
+.PHONY: sim
+sim: ## Simulate SEEDS made-up worlds (10000; FIRST=1, P=2 to use two cores), or show one: SEED=n
+	@go test -c -buildvcs=false -o .build/sim.test ./internal/sim
+	@sh internal/sim/sim.sh .build/sim.test $(or $(SEEDS),10000) $(or $(FIRST),1) $(or $(P),1) $(SEED)
+
+.PHONY: sim-mutants
+sim-mutants: ## Break the product on purpose, bug by bug, and fail unless the simulator finds each
+	go test -buildvcs=false -count=1 -timeout 30m -run TestSeededBugsAreFound -v ./internal/sim -args -sim.mutants
+
 .PHONY: bench
 bench: tools ## Run the benchmarks on a durable Postgres and on SQLite (N=1000 RUNS=5, BENCH=regexp)
 	@go build -buildvcs=false -o $(TOOLS)/ ./internal/bench/herd

@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/carillon/carillon/internal/batch"
@@ -34,7 +35,10 @@ type Options struct {
 	Now       func() time.Time // default time.Now
 	Logger    *slog.Logger     // default slog.Default
 	Metrics   *Metrics         // default: counted nowhere
-	Config    Config
+	// Spread is some duration below another, so that no two leases end together
+	// and waiting calls do not come in step; default: at random.
+	Spread func(key schedule.Key, below time.Duration) time.Duration
+	Config Config
 }
 
 // Launcher starts runs, each once in effect.
@@ -68,6 +72,9 @@ func New(o Options) *Launcher {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
+	if o.Spread == nil {
+		o.Spread = func(_ schedule.Key, below time.Duration) time.Duration { return rand.N(below) }
+	}
 	if o.Config.CallTimeout <= 0 {
 		o.Config.CallTimeout = 10 * time.Second
 	}
@@ -79,6 +86,7 @@ func New(o Options) *Launcher {
 	l.finishes = batch.New(maxBatch, l.finishAll)
 	l.leases = &keeper{
 		store: o.Store, now: o.Now, log: l.log, lost: l.metrics.leasesLost.Inc, open: make(map[*lease]bool),
+		spread: o.Spread,
 		// A call begins within checkLife. It, or asking and loading before it, and
 		// recording what it came to are all bounded.
 		longer: checkLife + o.Config.CallTimeout + 2*storeTimeout,
@@ -91,7 +99,7 @@ func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) (
 	defer cancel()
 	now := l.now()
 	for i := range reqs {
-		reqs[i].Lease = leaseAt(now, reqs[i].FireAt)
+		reqs[i].Lease = l.leases.leaseAt(now, &reqs[i])
 	}
 	results, err := l.store.Begin(ctx, reqs, now)
 	if err != nil {

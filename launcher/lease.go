@@ -3,7 +3,6 @@ package launcher
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -35,8 +34,8 @@ const (
 
 // leaseAt is how long a key is to be granted that is recorded at now: for
 // leaseFor from then or, where it is armed ahead of it, from fire_at.
-func leaseAt(now, fireAt time.Time) time.Duration {
-	return leaseFor + rand.N(leaseSpread) + min(max(0, fireAt.Sub(now)), checkLife)
+func (k *keeper) leaseAt(now time.Time, req *schedule.BeginRequest) time.Duration {
+	return leaseFor + k.spread(req.Key, leaseSpread) + min(max(0, req.FireAt.Sub(now)), checkLife)
 }
 
 // lease is a key that is ours while its call is open.
@@ -59,7 +58,8 @@ type keeper struct {
 	store  Store
 	now    func() time.Time
 	log    *slog.Logger
-	lost   func()        // counts a lease that was lost
+	lost   func() // counts a lease that was lost
+	spread func(key schedule.Key, below time.Duration) time.Duration
 	longer time.Duration // than any call may be open, unless it hangs
 
 	mu        sync.Mutex
@@ -162,7 +162,7 @@ func (k *keeper) due(now time.Time) []extension {
 		if l.lost || l.ending || l.until[0].Sub(now) > extendBelow || time.Now().After(l.giveUpAt) {
 			continue
 		}
-		length := leaseFor + rand.N(leaseSpread)
+		length := leaseFor + k.spread(l.key, leaseSpread)
 		for _, until := range l.until {
 			wanted = append(wanted, extension{l, schedule.LeaseExtension{Key: l.key, Held: until, Lease: length}})
 		}

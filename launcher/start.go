@@ -100,7 +100,7 @@ func (s *start) begin(ctx context.Context) (begun, error) {
 		if err != nil || b.Permission != schedule.Busy || time.Since(began) >= busyWait {
 			return b, err
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := sleep(ctx, pause+s.leases.spread(s.req.Key, pause/4)); err != nil {
 			return b, nil // busy is all that is known
 		}
 	}

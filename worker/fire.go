@@ -32,9 +32,12 @@ func (t *term) fireLoop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
 		case <-timer.C:
+			t.awake() // by both at once: one pass is enough
 		case <-t.wake:
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		t.claim(ctx)
 		t.reclaim(ctx)

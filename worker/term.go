@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,13 +71,13 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 func (w *Worker) begins(t *term) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.terms[t] = struct{}{}
+	w.terms = append(w.terms, t)
 }
 
 func (w *Worker) ends(t *term) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.terms, t)
+	w.terms = slices.DeleteFunc(w.terms, func(o *term) bool { return o == t })
 }
 
 // wakeUp makes this term's firing loop look at once. It never blocks.
@@ -84,6 +85,14 @@ func (t *term) wakeUp() {
 	select {
 	case t.wake <- struct{}{}:
 	default: // one is pending already
+	}
+}
+
+// awake takes back a wake-up that is pending.
+func (t *term) awake() {
+	select {
+	case <-t.wake:
+	default:
 	}
 }
 

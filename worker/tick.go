@@ -39,8 +39,10 @@ func (t *term) planLoop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
 		case <-ticker.C:
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		t.plan(ctx)
 		t.tidy(ctx)

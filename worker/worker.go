@@ -63,7 +63,7 @@ type Worker struct {
 	open        sync.WaitGroup  // calls of the launcher
 
 	mu        sync.Mutex
-	terms     map[*term]struct{}
+	terms     []*term // woken in this order
 	startedAt time.Time
 	beatAt    time.Time // when the last heartbeat was written; by this machine's clock
 }
@@ -91,7 +91,7 @@ func New(o Options) *Worker {
 	}
 	w := &Worker{
 		Options: o, cfg: o.Config.withDefaults(), log: o.Logger.With("component", "worker"),
-		freeCancels: make(chan struct{}, cancelBatch), terms: make(map[*term]struct{}), startedAt: o.Now(),
+		freeCancels: make(chan struct{}, cancelBatch), startedAt: o.Now(),
 	}
 	w.launches = newPool(w.cfg.MaxLaunches)
 	for range cancelBatch {
@@ -186,8 +186,10 @@ func (w *Worker) beat(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-ticker.C:
+		}
+		if ctx.Err() != nil {
+			return
 		}
 	}
 }
@@ -215,7 +217,7 @@ func (w *Worker) Beating(context.Context) error {
 func (w *Worker) Wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for t := range w.terms {
+	for _, t := range w.terms {
 		t.wakeUp()
 	}
 }

@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // adversary strikes at the processes and services from outside.
 func (w *world) adversary() {
@@ -11,7 +14,7 @@ func (w *world) adversary() {
 		if w.calm.Load() {
 			return
 		}
-		w.strike(pick(d.of(2), strikeKill, strikeStop, strikeFreeze, strikeFreeze, strikeLoseLock, strikeLockDown, strikeStoreDown, strikeClock), d.of(3))
+		w.strike(pick(d.of(2), strikeKill, strikeStop, strikeFreeze, strikeFreeze, strikeLoseLock, strikeLockDown, strikeStoreDown, strikeClock, strikeResign), d.of(3))
 	}
 }
 
@@ -29,11 +32,15 @@ func (w *world) strike(what strike, d dice) {
 	case strikeFreeze:
 		p.frozen.Store(int64(at + min(left, d.of(2).span(w.profile.ttl, 4*w.profile.ttl))))
 	case strikeLoseLock:
-		w.locks.terminate(0)
+		w.locks.terminate(d.of(2).below(w.profile.shards))
 	case strikeLockDown:
 		w.lockDownUntil.Store(int64(at + min(left, d.of(2).span(100*time.Millisecond, 4*time.Second))))
 	case strikeStoreDown:
 		w.storeDownUntil.Store(int64(at + min(left, d.of(2).span(100*time.Millisecond, 6*time.Second))))
+	case strikeResign:
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_, _ = store{w.clients}.AskToResign(ctx, d.of(2).below(w.profile.shards), w.clients.now())
 	case strikeClock:
 		p.skew.Store(int64(d.of(2).span(0, w.profile.maxSkew)))
 	}

@@ -111,7 +111,7 @@ func (c *caller) draw(s site, d dice) kind {
 	}
 	n := d.of(9).below(100_000)
 	for k := range kinds {
-		if n -= c.profile.rates[k]; n < 0 {
+		if n -= c.profile.rates[k] * rare[s]; n < 0 {
 			if cannot(s, k) {
 				return -1
 			}

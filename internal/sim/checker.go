@@ -56,11 +56,18 @@ func (w *world) settled() bool {
 		}
 	}
 	for _, f := range w.watch.lives {
-		if f.row.Alive() && !f.row.Pause.Paused && (f.row.Backlog.Open() || !f.row.NextRunAt.IsZero()) {
+		if f.unplanned() {
 			return false
 		}
 	}
 	return true
+}
+
+// unplanned says that the planner is not done with a schedule. One that is
+// paused for good waits for its user.
+func (f *life) unplanned() bool {
+	forGood := f.row.Pause.Paused && f.row.Pause.Until.IsZero()
+	return f.row.Alive() && !forGood && (f.row.Pause.Paused || f.row.Backlog.Open() || !f.row.NextRunAt.IsZero())
 }
 
 // stuck says what did not end in time.
@@ -73,7 +80,7 @@ func (w *world) stuck() {
 		}
 	}
 	for id, f := range w.watch.lives {
-		if f.row.Alive() && !f.row.Pause.Paused && (f.row.Backlog.Open() || !f.row.NextRunAt.IsZero()) {
+		if f.unplanned() {
 			w.violation("%s is still to be planned at %s, %s after the last fault", id, w.at(f.row.NextRunAt), calmAfter)
 		}
 	}
@@ -128,8 +135,9 @@ func (w *world) conserved(id string, f *life) {
 			}
 			switch {
 			case row && ranges == 0, !row && ranges == 1:
-			case row && h.claimed > 0 && ranges == 1 && len(f.parts) > 1:
-				// docs/decisions.md 18: armed while it was edited. The row counts.
+			case row && h.claimed+h.completed > 0 && ranges == 1 && (len(f.parts) > 1 || f.paused):
+				// docs/decisions.md 18: dealt with ahead of its run_at, and then the
+				// schedule was changed. The row counts.
 			default:
 				w.violation("the slot of %s run_at %s has %v row and lies in %d ranges", id, w.at(at), row, ranges)
 			}

@@ -62,6 +62,14 @@ const (
 	siteChange
 	siteChangeRun
 	siteGetRun
+	siteKeep
+	siteBreak
+	siteAskToResign
+	siteLeaders
+	siteWorkers
+	siteLeave
+	siteSettleLaunched
+	siteExtend
 	sites
 )
 
@@ -69,7 +77,20 @@ var siteNames = [sites]string{
 	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "next fire_at", "cancels due", "gauges",
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
+	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "settle launched", "extend",
 }
+
+// rare are the calls that come so seldom that faults around them are drawn more
+// often; all others have 1.
+var rare = func() (times [sites]int) {
+	for s := range times {
+		times[s] = 1
+	}
+	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteSettleLaunched, siteExtend} {
+		times[s] = 12
+	}
+	return times
+}()
 
 // strike is what the adversary does from outside.
 type strike int
@@ -82,10 +103,11 @@ const (
 	strikeLockDown
 	strikeStoreDown
 	strikeClock
+	strikeResign
 	strikes
 )
 
-var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set"}
+var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set", "asked to resign"}
 
 // Coverage counts what went wrong where, over all worlds.
 type Coverage struct {
@@ -113,14 +135,15 @@ func (c *Coverage) Missing() (missing []string) {
 
 // cannot says that a fault has no meaning at a place.
 func cannot(s site, k kind) bool {
-	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun
+	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteAskToResign
 	switch {
 	case k == crashBefore || k == crashAfter || k == frozen:
 		return users // clients of the API do not die; what they asked for may be lost
 	case k == down:
 		return s == siteStart || s == siteCancel || s == siteRun || s == siteAsk || s == siteExecutorCancel || s == siteReport
 	case k == cut:
-		return s == siteAcquire
+		// Their callers are patient for as long as their process lives.
+		return s == siteAcquire || s == siteStart || s == siteCancel || s == siteReport
 	}
 	return false
 }

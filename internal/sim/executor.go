@@ -157,7 +157,7 @@ func (w *world) work(wk *work, m manner) {
 		w.report(wk, schedule.StatusStarted, 1)
 	}
 	time.Sleep(wk.began + m.duration - w.elapsed())
-	if cancelled := w.executor.end(w.elapsed(), wk); cancelled || m.sync || m.silent {
+	if cancelled := w.executor.end(wk); cancelled || m.sync || m.silent {
 		return
 	}
 	time.Sleep(d.of(2).span(1, 5*time.Millisecond))
@@ -168,12 +168,10 @@ func (w *world) work(wk *work, m manner) {
 	}
 }
 
-func (x *executor) end(at time.Duration, wk *work) (cancelled bool) {
+func (x *executor) end(wk *work) (cancelled bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !wk.ended {
-		wk.ended, wk.ends = true, at
-	}
+	wk.ended = true
 	return wk.cancel
 }
 

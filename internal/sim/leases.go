@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -17,17 +18,47 @@ func (s store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (term
 	return term, won, err
 }
 
-func (s store) Renew(ctx context.Context, term schedule.Term, ttl time.Duration, now time.Time) error {
-	return s.tell(ctx, siteRenew, shard(term), func() error { return s.ledger.Renew(context.WithoutCancel(ctx), term, ttl, now) })
+func (s store) Renew(ctx context.Context, term schedule.Term, req schedule.RenewRequest) (asked bool, err error) {
+	err = s.tell(ctx, siteRenew, shard(term), func() (err error) {
+		asked, err = s.ledger.Renew(context.WithoutCancel(ctx), term, req)
+		return err
+	})
+	return asked, err
 }
 
 func (s store) Resign(ctx context.Context, term schedule.Term, now time.Time) error {
 	return s.tell(ctx, siteResign, shard(term), func() error { return s.ledger.Resign(context.WithoutCancel(ctx), term, now) })
 }
 
-// Leader is for people; no component asks.
-func (s store) Leader(ctx context.Context, shard int) (schedule.Term, time.Time, error) {
-	return s.ledger.Leader(ctx, shard)
+// AskToResign is for operators.
+func (s store) AskToResign(ctx context.Context, shard int, now time.Time) (asked schedule.Leadership, err error) {
+	err = s.tell(ctx, siteAskToResign, uint64(shard), func() (err error) {
+		asked, err = s.ledger.AskToResign(context.WithoutCancel(ctx), shard, now)
+		return err
+	})
+	return asked, err
+}
+
+// Leaders and Workers are what the shares are balanced by.
+func (s store) Leaders(ctx context.Context, now time.Time) (rows []schedule.Leadership, err error) {
+	err = s.tell(ctx, siteLeaders, 0, func() (err error) {
+		rows, err = s.ledger.Leaders(context.WithoutCancel(ctx), now)
+		return err
+	})
+	return rows, err
+}
+
+func (s store) Workers(ctx context.Context, within time.Duration, now time.Time) (rows []schedule.WorkerSeen, err error) {
+	err = s.tell(ctx, siteWorkers, 0, func() (err error) {
+		rows, err = s.ledger.Workers(context.WithoutCancel(ctx), within, now)
+		return err
+	})
+	return rows, err
+}
+
+// Leave takes a process that ends off the roster.
+func (s store) Leave(ctx context.Context, workerID string) error {
+	return s.tell(ctx, siteLeave, 0, func() error { return s.ledger.Leave(context.WithoutCancel(ctx), workerID) })
 }
 
 // lockService gives each shard's lock to one session at a time. It lies, as
@@ -65,6 +96,33 @@ func (l *lock) Acquire(ctx context.Context) error {
 	}
 	l.service.drop(l) // a try that was given up may have taken the lock
 	return err
+}
+
+var errNotHeld = errors.New("sim: the lock is not held any more")
+
+// Keep says whether it is still ours.
+func (l *lock) Keep(ctx context.Context) error {
+	return l.call(ctx, siteKeep, uint64(l.shard), l.lockAway, func() error {
+		l.service.mu.Lock()
+		defer l.service.mu.Unlock()
+		if l.service.holders[l.shard] != l {
+			return errNotHeld
+		}
+		return nil
+	})
+}
+
+// Break ends the session of whoever holds it.
+func (l *lock) Break(ctx context.Context) error {
+	return l.call(ctx, siteBreak, uint64(l.shard), l.lockAway, func() error {
+		l.service.mu.Lock()
+		own := l.service.holders[l.shard] == l
+		l.service.mu.Unlock()
+		if !own {
+			l.service.terminate(l.shard)
+		}
+		return nil
+	})
 }
 
 // Release gives it back.

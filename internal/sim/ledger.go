@@ -214,7 +214,7 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 	case schedule.ReasonOverlap:
 		so = before.Status == schedule.StatusPlanned && l.company(r) != nil
 	case schedule.ReasonPaused:
-		so = life.row.Pause.Paused
+		so = life.row.Pause.Paused || before.Status == schedule.StatusLaunching && life.paused // refused then, settled later
 	case schedule.ReasonDeleted:
 		so = !life.row.DeletedAt.IsZero()
 	case schedule.ReasonMissed:
@@ -236,7 +236,8 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 // newer: a newer slot stands in for this one.
 func (l *ledgerWatch) newer(r *schedule.Run) bool {
 	return slices.ContainsFunc(l.order, func(h *history) bool {
-		return h.row.OverlapKey == r.OverlapKey && h.row.RunAt.After(r.RunAt) || h.row.OverlapKey == r.OverlapKey && h.row.RunAt.Equal(r.RunAt) && h.row.Key != r.Key
+		kin := h.row.OverlapKey == r.OverlapKey || h.row.ScheduleID == r.ScheduleID
+		return kin && (h.row.RunAt.After(r.RunAt) || h.row.RunAt.Equal(r.RunAt) && h.row.Key != r.Key)
 	})
 }
 

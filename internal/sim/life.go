@@ -10,10 +10,10 @@ import (
 type life struct {
 	row     schedule.Schedule // as it stands
 	parts   []part
-	until   time.Time       // a pause ends by itself then; zero: it does not
-	pauses  []time.Duration // acknowledged pauses and deletions that stand
-	stopped bool            // paused or deleted
-	quiet   time.Duration   // since when that was acknowledged; 0 = not
+	until   time.Time     // a pause ends by itself then; zero: it does not
+	paused  bool          // once at least
+	stopped bool          // paused or deleted
+	quiet   time.Duration // since when that was acknowledged; 0 = not
 }
 
 // part is a time in which a schedule ran by one rule: slots in (from, until].
@@ -95,7 +95,7 @@ func (f *life) changed(before, after *schedule.Schedule) {
 	switch {
 	case !after.Alive():
 	case after.Pause.Paused:
-		f.until = after.Pause.Until
+		f.until, f.paused = after.Pause.Until, true
 	default:
 		f.stopped = false
 		f.parts = append(f.parts, part{rule: ruleOf(after), revision: after.Revision, from: now})

@@ -13,12 +13,16 @@ type record struct {
 	hash  dice
 	lines []string
 	keep  bool
+	over  bool // what comes now is only the end of all processes
 }
 
 // note records one call at the instant of its effect.
 func (r *record) note(at time.Duration, who string, s site, id uint64, fault kind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
 	r.hash = r.hash.of(uint64(at)).of(uint64(s)<<8 | uint64(fault+1)).of(id)
 	if !r.keep {
 		return
@@ -38,4 +42,11 @@ func (r *record) say(at time.Duration, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lines = append(r.lines, fmt.Sprintf("%9.6fs         ", at.Seconds())+fmt.Sprintf(format, args...))
+}
+
+// close ends the record: in which order processes end is of no matter.
+func (r *record) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
 }

@@ -23,11 +23,11 @@ var (
 // process is one start of a worker with its launcher.
 type process struct {
 	*caller
-	ctx  context.Context
-	stop context.CancelFunc
-	host int
-	lock *lock
-	done chan struct{} // closed when it has ended
+	ctx      context.Context
+	stop     context.CancelFunc
+	host     int
+	sessions []*lock       // one for each shard
+	done     chan struct{} // closed when it has ended
 }
 
 // host starts a worker's process again and again until the world ends.
@@ -43,7 +43,9 @@ func (w *world) host(n int) {
 		case <-p.crashed:
 			// A dead process' session ends with its connection.
 			time.Sleep(p.dice.of(forProcess).span(time.Millisecond, 60*time.Millisecond))
-			p.locks.drop(p.lock)
+			for _, l := range p.sessions {
+				p.locks.drop(l)
+			}
 			p.stop()
 		case <-p.done:
 		case <-w.over:
@@ -65,7 +67,10 @@ func (w *world) newProcess(n, start int) *process {
 	d := w.dice.of(forProcess + 2).of(uint64(n)).of(uint64(start))
 	c := &caller{world: w, name: fmt.Sprintf("w%d.%d", n, start), dice: d, mortal: true, crashed: make(chan struct{})}
 	c.skew.Store(int64(d.of(3).span(0, w.profile.maxSkew)))
-	p := &process{caller: c, host: n, done: make(chan struct{}), lock: &lock{caller: c, service: w.locks}}
+	p := &process{caller: c, host: n, done: make(chan struct{})}
+	for shard := range w.profile.shards {
+		p.sessions = append(p.sessions, &lock{caller: c, service: w.locks, shard: shard})
+	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }
@@ -75,14 +80,14 @@ func (w *world) newProcess(n, start int) *process {
 func (p *process) run() {
 	w, s := p.profile, store{p.caller}
 	launch := launcher.New(launcher.Options{
-		Store: s, Workflows: s, Executor: executorClient{p.caller}, Now: p.now, Logger: quiet, Metrics: launcherMetrics,
+		Store: s, Workflows: s, Executor: executorClient{p.caller}, Now: p.now, Logger: quiet, Metrics: launcherMetrics, Spread: p.spread,
 		Config: launcher.Config{CallTimeout: w.callTimeout, Feedback: true},
 	})
-	elector := leader.New(leader.Options{Lease: s, Lock: p.lock, TTL: w.ttl, Now: p.now, Logger: quiet})
-	p.watch.knows(elector.Holder(), p.host)
+	electors, balancer := p.electors(s)
+	p.watch.knows(p.name, p.host)
 	p.log.say(p.elapsed(), "%s starts", p.name)
 	err := worker.New(worker.Options{
-		ID: p.name, Plans: s, Fires: s, Launcher: launcherClient{p.caller, launch}, Elector: elector, Waker: s.ledger,
+		ID: p.name, Plans: s, Fires: s, Launcher: launcherClient{p.caller, launch}, Electors: electors, Balancer: balancer, Waker: s.ledger,
 		Now: p.now, Logger: quiet, Metrics: workerMetrics,
 		Config: worker.Config{
 			Tick: time.Second, Lookahead: w.lookahead, Grace: w.grace, MaxCatchup: w.maxCatchup, ClaimLease: w.lease,
@@ -93,6 +98,31 @@ func (p *process) run() {
 	if err != nil && !p.dead.Load() {
 		p.violation("worker %s ended by itself: %v", p.name, err)
 	}
+}
+
+// electors campaign for one shard each.
+func (p *process) electors(s store) (all []worker.Elector, balancer worker.Balancer) {
+	electors := make([]*leader.Elector, p.profile.shards)
+	b := leader.NewBalancer(leader.BalancerOptions{
+		Store: s, Holder: p.name, Shards: p.profile.shards, Now: p.now, Logger: quiet,
+		Resign: func(shard int) { electors[shard].Resign() },
+	})
+	for shard := range electors {
+		electors[shard] = leader.New(leader.Options{
+			Lease: s, Lock: p.sessions[shard], Shard: shard, Shards: p.profile.shards, Holder: p.name, TTL: p.profile.ttl,
+			Now: p.now, Logger: quiet, Yield: b.Yield(shard),
+			Jitter: func(pause time.Duration) time.Duration {
+				return pause/2 + p.dice.of(forProcess+4).of(uint64(shard)).of(uint64(p.elapsed())).span(0, pause/2)
+			},
+		})
+		all = append(all, electors[shard])
+	}
+	return all, b
+}
+
+// spread is some duration below another.
+func (p *process) spread(key schedule.Key, below time.Duration) time.Duration {
+	return p.dice.of(forProcess+5).of(idOf(key)).of(uint64(p.elapsed())).span(0, below-1)
 }
 
 // launcherClient is the launcher as a worker reaches it: one call away.

@@ -5,6 +5,7 @@ import "time"
 // profile is what kind of world a seed makes.
 type profile struct {
 	workers   int
+	shards    int
 	faulty    time.Duration // so long things go wrong
 	schedules int
 
@@ -27,7 +28,7 @@ const calmAfter = 60 * time.Second
 func newProfile(d dice) profile {
 	d = d.of(forProfile)
 	p := profile{
-		workers: d.of(1).within(2, 3), faulty: d.of(2).span(16*time.Second, 21*time.Second), schedules: d.of(3).within(3, 6),
+		workers: d.of(1).within(2, 3), shards: pick(d.of(19), 1, 1, 2, 3), faulty: d.of(2).span(11*time.Second, 15*time.Second), schedules: d.of(3).within(3, 6),
 		ttl:       pick(d.of(4), 3*time.Second, 4*time.Second),
 		lookahead: pick(d.of(5), 2*time.Second, 4*time.Second, 6*time.Second),
 		grace:     pick(d.of(6), 2*time.Second, 4*time.Second, 6*time.Second),

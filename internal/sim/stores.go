@@ -70,6 +70,18 @@ func (s store) Settle(ctx context.Context, term schedule.Term, now time.Time, se
 	return moved, err
 }
 
+func (s store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
+	id := uint64(0)
+	for i := range settlements {
+		id ^= idOf(settlements[i].Key)
+	}
+	err = s.tell(ctx, siteSettleLaunched, id, func() (err error) {
+		moved, err = s.ledger.SettleLaunched(context.WithoutCancel(ctx), now, settlements)
+		return err
+	})
+	return moved, err
+}
+
 func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out []schedule.Ended, err error) {
 	err = s.tell(ctx, siteSweep, shard(req.Term), func() (err error) {
 		out, err = s.ledger.Sweep(context.WithoutCancel(ctx), req)
@@ -78,17 +90,17 @@ func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out []sche
 	return out, err
 }
 
-func (s store) NextFireAt(ctx context.Context, now time.Time) (next time.Time, err error) {
-	err = s.tell(ctx, siteNext, 0, func() (err error) {
-		next, err = s.ledger.NextFireAt(context.WithoutCancel(ctx), now)
+func (s store) NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (next time.Time, err error) {
+	err = s.tell(ctx, siteNext, shard(term), func() (err error) {
+		next, err = s.ledger.NextFireAt(context.WithoutCancel(ctx), term, now)
 		return err
 	})
 	return next, err
 }
 
-func (s store) CancelsDue(ctx context.Context, limit int) (runs []schedule.Run, err error) {
-	err = s.tell(ctx, siteCancelsDue, 0, func() (err error) {
-		runs, err = s.ledger.CancelsDue(context.WithoutCancel(ctx), limit)
+func (s store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (runs []schedule.Run, err error) {
+	err = s.tell(ctx, siteCancelsDue, shard(term), func() (err error) {
+		runs, err = s.ledger.CancelsDue(context.WithoutCancel(ctx), term, limit)
 		return err
 	})
 	if err != nil {
@@ -97,9 +109,9 @@ func (s store) CancelsDue(ctx context.Context, limit int) (runs []schedule.Run, 
 	return runs, nil
 }
 
-func (s store) Gauges(ctx context.Context, now time.Time) (g schedule.Gauges, err error) {
-	err = s.tell(ctx, siteGauges, 0, func() (err error) {
-		g, err = s.ledger.Gauges(context.WithoutCancel(ctx), now)
+func (s store) Gauges(ctx context.Context, term schedule.Term, now time.Time) (g schedule.Gauges, err error) {
+	err = s.tell(ctx, siteGauges, shard(term), func() (err error) {
+		g, err = s.ledger.Gauges(context.WithoutCancel(ctx), term, now)
 		return err
 	})
 	return g, err
@@ -123,6 +135,18 @@ func (s store) Finish(ctx context.Context, done []schedule.FinishRequest, now ti
 		id ^= idOf(done[i].Key)
 	}
 	return s.tell(ctx, siteFinish, id, func() error { return s.ledger.Finish(context.WithoutCancel(ctx), done, now) })
+}
+
+func (s store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error) {
+	id := uint64(0)
+	for i := range open {
+		id ^= idOf(open[i].Key)
+	}
+	err = s.tell(ctx, siteExtend, id, func() (err error) {
+		held, err = s.ledger.Extend(context.WithoutCancel(ctx), open, now)
+		return err
+	})
+	return held, err
 }
 
 func (s store) Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error {

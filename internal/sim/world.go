@@ -41,12 +41,12 @@ type world struct {
 
 // Result is what became of one world.
 type Result struct {
-	Seed                           uint64
-	Violations                     []string
-	Hash                           uint64   // of everything that happened
-	Trace                          []string // where it was asked for
-	Slots, Effects, Again          int      // Again: calls of the executor beyond the first of a key
-	Takeovers, Restarts, Unsettled int
+	Seed                  uint64
+	Violations            []string
+	Hash                  uint64   // of everything that happened
+	Trace                 []string // where it was asked for
+	Slots, Effects, Again int      // Again: calls of the executor beyond the first of a key
+	Takeovers             int
 }
 
 // Options are how a world is made.
@@ -62,6 +62,7 @@ func Run(seed uint64, o Options) Result {
 	w.start()
 	w.wait()
 	w.check()
+	w.log.close()
 	close(w.over)
 	w.hosts.Wait()
 	w.running.Wait()
@@ -92,6 +93,9 @@ func newWorld(seed uint64, o Options) *world {
 		Schedules: api, Runs: api, Workflows: api, Now: w.clients.now, Logger: quiet,
 		Config: registrar.Config{CanCancel: w.profile.executorCancels},
 	})
+	if err := w.ledger.SetShards(context.Background(), w.profile.shards, w.began); err != nil {
+		w.violation("set shards: %v", err)
+	}
 	w.processes = make([]atomic.Pointer[process], w.profile.workers)
 	return w
 }

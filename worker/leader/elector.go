@@ -190,9 +190,11 @@ func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, sinc
 	for {
 		select {
 		case <-ctx.Done():
-			return term, since, ctx.Err()
 		case <-h.held:
 		case <-poll.C:
+		}
+		if ctx.Err() != nil {
+			return term, since, ctx.Err()
 		}
 		lockHeld := h.isHeld()
 		poll.Reset(e.Jitter(followerPoll) + followerPoll/4)
