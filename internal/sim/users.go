@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -112,7 +113,7 @@ func (w *world) insist(call func(context.Context) error) (err error) {
 func (w *world) definition(id string, d dice) schedule.Definition {
 	p := &w.profile
 	def := schedule.Definition{
-		ScheduleID: id, WorkflowID: "w", Version: int32(d.of(1).within(1, 2)), UserID: "u",
+		ScheduleID: id, WorkflowID: "w", Version: int32(d.of(1).within(1, 2)), UserID: "u" + strconv.Itoa(int(id[len(id)-1])%2),
 		JitterMS: uint32(pick(d.of(2), 0, 0, 300, 900)), MaxQueued: uint32(pick(d.of(3), 1, 2, 100)),
 		OverlapPolicy: pick(d.of(4), schedule.OverlapAllow, schedule.OverlapSkip, schedule.OverlapSkip, schedule.OverlapQueue, schedule.OverlapReplace),
 		CatchupPolicy: pick(d.of(5), schedule.CatchupPolicies...),

@@ -69,31 +69,6 @@ func (c *claiming) claimable(r *schedule.Run) bool {
 	return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead)) && !isLate(r, c.late)
 }
 
-// turns are the first Limit rows in the order of claims: what is due, and what
-// waits longest for an overlap key that is free.
-func (c *claiming) turns() []*schedule.Run {
-	turns := c.among(c.claimable)
-	heads := make(map[string]*schedule.Run)
-	for _, r := range c.live {
-		if r.Status == schedule.StatusPlanned && !r.WaitingSince.IsZero() {
-			if h := heads[r.OverlapKey]; h == nil || inQueue(r, h) < 0 {
-				heads[r.OverlapKey] = r
-			}
-		}
-	}
-	for key, r := range heads {
-		if c.inShard(c.req.Term, key) && c.inFlight(key) == 0 {
-			turns = append(turns, r)
-		}
-	}
-	slices.SortFunc(turns, c.inOrder)
-	if limit := max(c.req.Limit, 0); len(turns) > limit {
-		c.out.More = true
-		turns = turns[:limit]
-	}
-	return turns
-}
-
 // inFlight counts the runs of an overlap key that are LAUNCHING, ENQUEUED or
 // STARTED.
 func (s *Store) inFlight(overlapKey string) (n int) {

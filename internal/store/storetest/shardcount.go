@@ -129,7 +129,7 @@ func setShardsFences(r *rig) {
 // writeUntilFenced writes to a run as fast as it can, and says when it has
 // begun.
 func (r *rig) writeUntilFenced(term schedule.Term, key schedule.Key, writing chan<- struct{}) {
-	for i := range 2000 {
+	for i := range 10_000_000 {
 		_, err := r.Settle(r.ctx, term, r.now, []schedule.Settlement{{Key: key, To: schedule.StatusStarted, RunID: fmt.Sprint(term.Epoch, "-", i)}})
 		if i == 0 {
 			writing <- struct{}{}

@@ -1,0 +1,71 @@
+package memstore
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// turns are the first Limit rows in the order of claims, as far as their owners
+// have room: what is due, and what waits longest for an overlap key that is free.
+func (c *claiming) turns() []*schedule.Run {
+	turns := c.among(c.claimable)
+	heads := make(map[string]*schedule.Run)
+	for _, r := range c.live {
+		if r.Status == schedule.StatusPlanned && !r.WaitingSince.IsZero() {
+			if h := heads[r.OverlapKey]; h == nil || inQueue(r, h) < 0 {
+				heads[r.OverlapKey] = r
+			}
+		}
+	}
+	for key, r := range heads {
+		if c.inShard(c.req.Term, key) && c.inFlight(key) == 0 {
+			turns = append(turns, r)
+		}
+	}
+	slices.SortFunc(turns, c.inOrder)
+	limit := max(c.req.Limit, 0)
+	more := len(turns) > limit
+	c.out.More = more
+	switch {
+	case more && limit > 0 && c.req.Room != nil:
+		turns = c.shareOut(turns, limit)
+	case c.req.Room != nil:
+		turns = c.withRoom(turns)
+	}
+	return turns[:min(len(turns), limit)]
+}
+
+// shareOut lets owners take turns where more is due than the limit lets
+// through: the first of each before the second of any.
+func (c *claiming) shareOut(turns []*schedule.Run, limit int) []*schedule.Run {
+	place, of := make(map[*schedule.Run]int), make(map[string]int)
+	for _, r := range turns {
+		owner := schedule.Owner(r.OverlapKey)
+		of[owner]++
+		place[r] = of[owner]
+	}
+	if len(of) < 2 { // their order is the usual one
+		return c.withRoom(turns[:limit])
+	}
+	turns = slices.DeleteFunc(turns, func(r *schedule.Run) bool {
+		return place[r] > min(max(c.req.Room(schedule.Owner(r.OverlapKey)), 0), limit)
+	})
+	slices.SortFunc(turns, func(a, b *schedule.Run) int {
+		return cmp.Or(last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), last(afterOthers(a), afterOthers(b)), cmp.Compare(place[a], place[b]), c.inOrder(a, b))
+	})
+	return turns
+}
+
+// withRoom leaves out what exceeds its owner's room: it stays for later.
+func (c *claiming) withRoom(turns []*schedule.Run) []*schedule.Run {
+	taken := make(map[string]int)
+	return slices.DeleteFunc(turns, func(r *schedule.Run) bool {
+		owner := schedule.Owner(r.OverlapKey)
+		taken[owner]++
+		over := taken[owner] > c.req.Room(owner)
+		c.out.More = c.out.More || over
+		return over
+	})
+}
