@@ -23,8 +23,7 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 				runs = append(runs, r)
 			}
 		}
-		slices.SortFunc(runs, inQueue)
-		for _, r := range runs[:min(len(runs), max(req.Limit, 0))] {
+		for _, r := range roundRobin(runs, max(req.Limit, 0), req.Room) {
 			t.change(r, func(r *schedule.Run) {
 				r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, now.Add(req.Lease), now
 				r.Deliveries++
@@ -40,6 +39,25 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 		return nil, fmt.Errorf("reclaim runs: %w", err)
 	}
 	return launches, nil
+}
+
+// roundRobin chooses up to limit runs as far as their owners have room, the
+// first of each before the second of any, and returns them in their order.
+func roundRobin(runs []*schedule.Run, limit int, room func(owner string) int) []*schedule.Run {
+	slices.SortFunc(runs, inQueue)
+	place, of := make(map[*schedule.Run]int), make(map[string]int)
+	for _, r := range runs {
+		owner := schedule.Owner(r.OverlapKey)
+		of[owner]++
+		place[r] = of[owner]
+	}
+	if room != nil {
+		runs = slices.DeleteFunc(runs, func(r *schedule.Run) bool { return place[r] > room(schedule.Owner(r.OverlapKey)) })
+	}
+	slices.SortStableFunc(runs, func(a, b *schedule.Run) int { return cmp.Compare(place[a], place[b]) })
+	runs = runs[:min(len(runs), limit)]
+	slices.SortFunc(runs, inQueue)
+	return runs
 }
 
 // answered says that a key has an outcome in the launcher's memory: the next
