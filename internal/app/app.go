@@ -72,6 +72,9 @@ type closer interface{ Close() error }
 // take at the end.
 const drainMargin = 2 * time.Second
 
+// leastDrain is what open requests have when the worker took all of the bound.
+const leastDrain = 500 * time.Millisecond
+
 // bound is how long the end of the process may take: as long as one call of
 // the executor, which a worker here or elsewhere may wait for.
 func (a *App) bound() time.Duration { return ms(a.cfg.ExecutorTimeoutMS) + drainMargin }
@@ -80,7 +83,7 @@ func (a *App) bound() time.Duration { return ms(a.cfg.ExecutorTimeoutMS) + drain
 // left of the bound, and a moment at least.
 func (a *App) drain() time.Duration {
 	since := time.Since(time.Unix(0, a.told.Load()))
-	return max(drainMargin, a.bound()-since)
+	return max(leastDrain, a.bound()-since)
 }
 
 // mayServe says that a process which was told to end wants no new requests.
@@ -310,7 +313,7 @@ func (a *App) Close() error {
 }
 
 // closeTimeout bounds the wait for calls that are still under way in the store.
-const closeTimeout = 2 * time.Second
+const closeTimeout = time.Second
 
 // closeStore does not let a database that does not answer hold up the end.
 func (a *App) closeStore() error {
