@@ -34,9 +34,10 @@ type rig struct {
 	launcher  launcher.Config
 	began     time.Time
 	options   sqlite.Options
-	log       *slog.Logger               // the worker's
-	over      func(*sqlite.Store) ledger // what stands between worker and store
-	worker    *worker.Worker             // the last that was started
+	log       *slog.Logger                                         // the worker's
+	over      func(*sqlite.Store) ledger                           // what stands between worker and store
+	through   func(worker.Launcher, *sqlite.Store) worker.Launcher // what stands between worker and launcher
+	worker    *worker.Worker                                       // the last that was started
 	shards    int
 }
 
@@ -57,6 +58,7 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 		r := &rig{
 			T: t, path: filepath.Join(t.TempDir(), "carillon.db"), began: time.Now(), log: quiet, shards: 1,
 			over:     func(s *sqlite.Store) ledger { return s },
+			through:  func(l worker.Launcher, _ *sqlite.Store) worker.Launcher { return l },
 			launcher: launcher.Config{Feedback: true, CallTimeout: 2 * time.Second},
 			config: worker.Config{
 				Lookahead: 10 * time.Second, ClaimLease: 5 * time.Second, RetryFor: 20 * time.Second, CancelWait: 4 * time.Second,
@@ -123,7 +125,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 		all[shard] = electors[shard]
 	}
 	r.worker = worker.New(worker.Options{
-		ID: holder, Plans: over, Fires: over, Launcher: launch, Electors: all, Balancer: balancer, Waker: store,
+		ID: holder, Plans: over, Fires: over, Launcher: r.through(launch, store), Electors: all, Balancer: balancer, Waker: store,
 		Now: store.Now, Logger: r.log, Config: r.config,
 	})
 	ctx, cancel := context.WithCancel(r.Context())

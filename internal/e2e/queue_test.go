@@ -13,7 +13,8 @@ import (
 )
 
 // TestLaunchQueue hands launches over through Redis to two launchers, kills
-// them in turns, and the leader once, and lets Redis forget everything twice.
+// or ends them in turns, and the leader once, and lets Redis forget everything
+// twice.
 func TestLaunchQueue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -29,9 +30,13 @@ func TestLaunchQueue(t *testing.T) {
 		if n == 4 {
 			victim = leader
 		}
-		victim.kill()
 		since := time.Now()
-		s.journal.note("kill %d: %s", n, victim.name)
+		if n == 3 || n == 6 {
+			victim.terminate(10 * time.Second)
+		} else {
+			victim.kill()
+		}
+		s.journal.note("end %d: %s", n, victim.name)
 		if n == 2 || n == 5 {
 			forget()
 			s.journal.note("Redis forgets everything")

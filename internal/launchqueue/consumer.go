@@ -83,12 +83,16 @@ func New(o Options) *Consumer {
 	}
 	c := &Consumer{Options: o, name: rand.Text(), log: o.Logger.With("component", "launch queue"), keys: openKeys{open: make(map[schedule.Key]bool)}}
 	c.outage.log, c.outage.up = c.log, o.Metrics.up
-	share := max(1, o.MaxLaunches/4) // what is made up for may take so many
-	c.streams = []*stream{
-		newStream(launches, "launches", max(1, o.MaxLaunches-share), c.launch),
-		newStream(catchup, "catchup", share, c.launch),
-		newStream(cancels, "cancels", openCancels, c.cancel),
-	}
+	onTime := newStream(launches, "launches", o.MaxLaunches, c.launch)
+	// What is made up for shares these places, and may hold a quarter of them.
+	madeUp := newStream(catchup, "catchup", max(1, o.MaxLaunches/4), func(ctx context.Context, m redis.XMessage) (done bool) {
+		if onTime.reserve(ctx, 1) == 0 {
+			return false
+		}
+		defer onTime.release(1)
+		return c.launch(ctx, m)
+	})
+	c.streams = []*stream{onTime, madeUp, newStream(cancels, "cancels", openCancels, c.cancel)}
 	c.acks = batch.New(maxPipeline, c.acknowledge)
 	c.settles = batch.New(maxPipeline, c.settleAll)
 	return c

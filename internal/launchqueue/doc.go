@@ -22,7 +22,7 @@
 // What is sent, and when, is the launcher's business as ever: it checks pause,
 // deletion and cancel, records the key, and calls no executor before fire_at.
 //
-// What is made up for (catch-up, backfill) has a stream of its own, with a share
-// of the places: on-time slots do not wait behind it. So do cancels: launches
+// What is made up for (catch-up, backfill) has a stream of its own, and may hold a
+// quarter of the places: on-time slots do not wait behind it. So do cancels: launches
 // that hang, and take every place there is, may be just what they are for.
 package launchqueue

@@ -5,6 +5,7 @@
 //
 //	DATABASE_URL=postgres://… go run ./internal/bench/herd -n 1000 -runs 5
 //	go run ./internal/bench/herd -n 1000 -runs 5          # SQLite in a temporary folder
+//	REDIS_URL=redis://… DATABASE_URL=…                    # the same through the launch queue
 package main
 
 import (
@@ -46,7 +47,7 @@ func main() {
 }
 
 func measure(ctx context.Context, url string, n, runs int) (err error) {
-	rig, err := newRig(ctx, url)
+	rig, err := newRig(ctx, url, os.Getenv("REDIS_URL"))
 	if err != nil {
 		return err
 	}
@@ -83,8 +84,8 @@ func printTable(results []result) {
 	}
 	r := results[0]
 	fmt.Printf("\nmedian (min–max) of %d runs, ms after the due instant\n", len(results))
-	fmt.Printf("%-9s %7s  %-20s %-20s %-20s %-22s %s\n", "store", "n", "p50", "p99", "max", "all settled", "lost+doubled+early+unsettled")
-	fmt.Printf("%-9s %7d  %-20s %-20s %-20s %-22s %d\n", r.Store, r.N,
+	fmt.Printf("%-22s %7s  %-20s %-20s %-20s %-22s %s\n", "store", "n", "p50", "p99", "max", "all settled", "lost+doubled+early+unsettled")
+	fmt.Printf("%-22s %7d  %-20s %-20s %-20s %-22s %d\n", r.Store, r.N,
 		column(func(r result) float64 { return r.P50 }), column(func(r result) float64 { return r.P99 }),
 		column(func(r result) float64 { return r.Max }), column(func(r result) float64 { return r.Settled }), bad)
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
@@ -34,7 +35,7 @@ type rig struct {
 	folder    string
 }
 
-func newRig(ctx context.Context, url string) (*rig, error) {
+func newRig(ctx context.Context, url, queueURL string) (*rig, error) {
 	folder, err := os.MkdirTemp("", "carillon-herd-")
 	if err != nil {
 		return nil, err
@@ -57,25 +58,39 @@ func newRig(ctx context.Context, url string) (*rig, error) {
 	if _, err := r.registrar.PutWorkflow(ctx, "herd", 1, json.RawMessage(`{"steps":[]}`)); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	r.startWorker(ctx, lock, log)
+	if err := r.startWorker(ctx, lock, queueURL, log); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
 	return r, nil
 }
 
-func (r *rig) startWorker(ctx context.Context, lock leader.Lock, log *slog.Logger) {
-	launch := launcher.New(launcher.Options{
+func (r *rig) startWorker(ctx context.Context, lock leader.Lock, queueURL string, log *slog.Logger) error {
+	var g errgroup.Group
+	ctx, cancel := context.WithCancel(ctx)
+	r.stop = func() error { cancel(); return g.Wait() }
+	here := launcher.New(launcher.Options{
 		Store: r.store, Workflows: r.store, Executor: r.executor, Now: r.store.Now, Logger: log,
 		Config: launcher.Config{Feedback: true},
 	})
+	var launch worker.Launcher = here
+	if queueURL != "" {
+		client, err := launchqueue.Open(queueURL)
+		if err != nil {
+			return fmt.Errorf("REDIS_URL: %w", err)
+		}
+		launch = launchqueue.NewPublisher(client)
+		r.name += ", launch queue"
+		consumer := launchqueue.New(launchqueue.Options{Redis: client, Launcher: here, Store: r.store, Now: r.store.Now, Logger: log})
+		g.Go(func() error { defer client.Close(); return consumer.Run(ctx) })
+	}
 	elector := leader.New(leader.Options{Lease: r.store, Lock: lock, Now: r.store.Now, Logger: log})
 	w := worker.New(worker.Options{
 		ID: elector.Holder(), Plans: r.store, Fires: r.store, Launcher: launch, Electors: []worker.Elector{elector}, Waker: r.store,
 		Now: r.store.Now, Logger: log,
 	})
-	ctx, cancel := context.WithCancel(ctx)
-	var g errgroup.Group
 	g.Go(func() error { return w.Run(ctx) })
 	g.Go(func() error { app.WatchClock(ctx, r.store, func(time.Duration) {}); return nil })
-	r.stop = func() error { cancel(); return g.Wait() }
+	return nil
 }
 
 func (r *rig) close() error {
