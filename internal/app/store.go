@@ -45,7 +45,9 @@ type Store interface {
 // (SQLite only); it is called from within Now, and may be nil.
 func OpenStore(ctx context.Context, cfg Config, log *slog.Logger, stepped func(from, to time.Time)) (Store, error) {
 	if cfg.OnPostgres() {
-		s, err := postgres.Open(ctx, cfg.DatabaseURL, postgres.Options{Logger: log})
+		// A leader that hangs for as long as its term lasts leads no more, and must
+		// not keep the next one waiting.
+		s, err := postgres.Open(ctx, cfg.DatabaseURL, postgres.Options{Logger: log, HungAfter: min(ms(cfg.LeaderTTLMS), 10*time.Second)})
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/postgres"
 )
 
 // A plan holds its schedules and its leadership while it decides. Neither a
@@ -44,5 +45,31 @@ func TestWhatMustNotWaitForAPlanDoesNot(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A leader that is stopped in the middle of a transaction keeps what it holds
+// for as long as Postgres lets it, and a takeover waits.
+func TestATakeoverWaitsForAHungTransactionOnlySoLong(t *testing.T) {
+	t.Parallel()
+	_, url := fresh(t)
+	store := open(t, url, postgres.Options{HungAfter: 300 * time.Millisecond})
+	other := open(t, url, postgres.Options{MaxConns: 2})
+	create(t, store, noon, everySecond("busy", noon))
+	term := lead(t, store)
+	now := noon.Add(time.Second)
+	req := schedule.PlanRequest{Term: term, Now: now, Horizon: now, Grace: time.Minute, Limit: 10}
+	_, err := store.Plan(t.Context(), req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
+		// Without the bound the leader would hold out for ten seconds.
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		_, won, err := other.Takeover(ctx, schedule.TakeoverRequest{Holder: "next", TTL: time.Hour, LockHeld: true})
+		if err != nil || !won {
+			t.Errorf("the takeover fails: won %t, %v", won, err)
+		}
+		return planOne(candidates)
+	})
+	if err == nil {
+		t.Error("the hung plan was committed although another leads")
 	}
 }

@@ -20,27 +20,35 @@ import (
 // bitmap scans, because only a plain index scan marks the entries of dead rows
 // that it meets, and the partial indexes would fill with them between vacuums.
 var settings = map[string]string{
-	"statement_timeout":                   "5s",
-	"lock_timeout":                        "2s",
-	"idle_in_transaction_session_timeout": "10s",
-	"jit":                                 "off",
-	"enable_bitmapscan":                   "off",
+	"statement_timeout": "5s",
+	"lock_timeout":      "2s",
+	idleInTransaction:   "10s", // or Options.HungAfter
+	"jit":               "off",
+	"enable_bitmapscan": "off",
 }
+
+const idleInTransaction = "idle_in_transaction_session_timeout"
 
 // setUp makes the settings, but for those that the DSN chose itself. It does
 // so in the session: a pooler refuses a client that begins with settings which
 // it does not know.
-func setUp(ctx context.Context, conn *pgx.Conn) error {
-	var set strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if _, chosen := conn.Config().RuntimeParams[name]; !chosen {
-			fmt.Fprintf(&set, "SET %s = '%s';", name, settings[name])
+func setUp(hungAfter time.Duration) func(context.Context, *pgx.Conn) error {
+	all := maps.Clone(settings)
+	if hungAfter > 0 {
+		all[idleInTransaction] = fmt.Sprintf("%dms", hungAfter.Milliseconds())
+	}
+	return func(ctx context.Context, conn *pgx.Conn) error {
+		var set strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if _, chosen := conn.Config().RuntimeParams[name]; !chosen {
+				fmt.Fprintf(&set, "SET %s = '%s';", name, all[name])
+			}
 		}
+		if _, err := conn.Exec(ctx, set.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("set up session: %w", err)
+		}
+		return nil
 	}
-	if _, err := conn.Exec(ctx, set.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
-		return fmt.Errorf("set up session: %w", err)
-	}
-	return nil
 }
 
 const (

@@ -29,6 +29,9 @@ import (
 type Options struct {
 	Logger   *slog.Logger // nil: nothing is logged
 	MaxConns int          // 0: the DSN's pool_max_conns, else 16
+	// HungAfter is after how long a transaction is ended whose client says
+	// nothing, as one that was stopped: a takeover waits for its locks. 0: 10 s.
+	HungAfter time.Duration
 }
 
 // Store keeps everything in one Postgres database. It is safe for use by many
@@ -95,7 +98,7 @@ func poolConfig(dsn string, opts Options) (*pgxpool.Config, error) {
 	if _, chosen := config.ConnConfig.RuntimeParams["application_name"]; !chosen {
 		config.ConnConfig.RuntimeParams["application_name"] = "carillon"
 	}
-	config.AfterConnect = setUp
+	config.AfterConnect = setUp(opts.HungAfter)
 	return config, nil
 }
 
