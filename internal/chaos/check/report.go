@@ -41,11 +41,17 @@ func (r *Report) Print(to io.Writer) {
 	p("lost %d, doubled %d, early %d, wrong skips %d, violations %d %s", n.Lost, n.Doubled, n.Early, n.WrongSkips, len(r.Violations), r.byInvariant())
 }
 
-func (r *Report) byInvariant() string {
+// Broken counts the violations by invariant.
+func (r *Report) Broken() map[string]int {
 	sums := make(map[string]int)
 	for _, v := range r.Violations {
 		sums[v.Invariant]++
 	}
+	return sums
+}
+
+func (r *Report) byInvariant() string {
+	sums := r.Broken()
 	var all []string
 	for _, name := range slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))

@@ -66,7 +66,8 @@ type dose struct {
 	faults             int     // unless asked for another number
 	mix                []share // each at least once, if there are enough
 	least, most        time.Duration
-	probes             int // schedules of which something is due all the time
+	probes             int           // schedules of which something is due all the time
+	patience           time.Duration // run timeout, and how long a launch is tried
 }
 
 // doses by name; dose.go's zero values are filled by chosen.
@@ -110,6 +111,12 @@ var doses = []dose{
 	}, probes: 60},
 	{name: "sqlite", store: "sqlite", lock: "solo", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 50},
 	{name: "outage", faults: 6, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, least: 6 * time.Second, most: 8 * time.Second, probes: 40},
+
+	// For bugs that were seeded: short, and each provokes some.
+	{name: "mutant-calm", faults: 2, mix: []share{{killLeader, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, patience: 8 * time.Second},
+	{name: "mutant-kills", faults: 6, mix: []share{{killLeader, 1}}, probes: 16, patience: 8 * time.Second},
+	{name: "mutant-stops", faults: 3, mix: []share{{stopLeader, 1}}, probes: 16, patience: 8 * time.Second},
+	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, patience: 8 * time.Second},
 }
 
 // chosen is a dose by its name, complete.
@@ -136,6 +143,9 @@ func chosen(name string) (dose, bool) {
 	}
 	if d.least == 0 {
 		d.least, d.most = 500*time.Millisecond, 2500*time.Millisecond
+	}
+	if d.patience == 0 {
+		d.patience = 30 * time.Second
 	}
 	if d.workers = 3; d.store == "sqlite" {
 		d.workers = 1

@@ -21,6 +21,7 @@ type result struct {
 	Lock       string                  `json:"lock"`
 	Queue      string                  `json:"queue"`
 	Violations int                     `json:"violations"`
+	Broken     map[string]int          `json:"broken,omitempty"` // violations by invariant
 	Counts     check.Counts            `json:"counts"`
 	Figures    map[string][]float64    `json:"figures_ms"` // each measured time
 	Lateness   map[string]distribution `json:"lateness_ms"`
@@ -36,7 +37,7 @@ type distribution struct {
 func keep(o Options, d dose, r *check.Report) error {
 	line := result{
 		At: time.Now().UTC(), Dose: d.name, Seed: o.Seed, Store: d.store, Lock: d.lock, Queue: d.queue,
-		Violations: len(r.Violations), Counts: r.Counts, Figures: make(map[string][]float64), Lateness: make(map[string]distribution),
+		Violations: len(r.Violations), Broken: r.Broken(), Counts: r.Counts, Figures: make(map[string][]float64), Lateness: make(map[string]distribution),
 	}
 	for _, f := range r.Figures {
 		if strings.HasPrefix(f.Name, "lateness") {

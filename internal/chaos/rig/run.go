@@ -121,7 +121,7 @@ func (p *people) begin(ctx context.Context) error {
 	if err := p.deploy(ctx); err != nil {
 		return err
 	}
-	for _, d := range workload(time.Now(), p.site.dose.probes) {
+	for _, d := range workload(time.Now(), p.site.dose.probes, p.site.dose.patience) {
 		if err := p.upsert(ctx, d, false); err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (s *site) suffer(ctx context.Context, o Options, p *people, timeline *recor
 const lastRest = 3 * time.Second
 
 func (s *site) drain(ctx context.Context) error {
-	return within(ctx, 3*runTimeout, "no run is in flight", func() error {
+	return within(ctx, 3*s.dose.patience, "no run is in flight", func() error {
 		n, err := s.inFlight(ctx)
 		if err == nil && n > 0 {
 			err = fmt.Errorf("%d runs have not ended", n)

@@ -39,7 +39,6 @@ type site struct {
 
 // The settings are turned down so that bounds are reached in seconds.
 const (
-	runTimeout  = 30 * time.Second
 	callTimeout = 1500 * time.Millisecond
 	cancelWait  = 8 * time.Second
 	maxCatchup  = 5
@@ -47,7 +46,7 @@ const (
 
 func (d dose) settings(seed uint64) record.Settings {
 	return record.Settings{
-		Seed: seed, Dose: d.name, Store: d.store, Lock: d.lock, Queue: d.queue, Workers: d.workers, Grace: d.grace, RunTimeout: runTimeout,
+		Seed: seed, Dose: d.name, Store: d.store, Lock: d.lock, Queue: d.queue, Workers: d.workers, Grace: d.grace, RunTimeout: d.patience,
 		LeaderTTL: d.ttl, MaxCatchup: maxCatchup, CancelWait: cancelWait, CallTimeout: callTimeout,
 	}
 }
@@ -58,7 +57,7 @@ func (s *site) environ() []string {
 		"TICK_MS=500", "LOOKAHEAD_MS=4000", fmt.Sprint("MAX_CATCHUP_PER_TICK=", maxCatchup), "CLAIM_LEASE_MS=3000",
 		fmt.Sprint("EXECUTOR_TIMEOUT_MS=", callTimeout.Milliseconds()), fmt.Sprint("CANCEL_WAIT_MS=", cancelWait.Milliseconds()),
 		fmt.Sprint("LEADER_TTL_MS=", s.dose.ttl.Milliseconds()), fmt.Sprint("MISFIRE_GRACE_MS=", s.dose.grace.Milliseconds()),
-		fmt.Sprint("LAUNCH_RETRY_FOR_MS=", runTimeout.Milliseconds()), "LOG_LEVEL=info", "REPORT_SECRET=the-same-in-every-process",
+		fmt.Sprint("LAUNCH_RETRY_FOR_MS=", s.dose.patience.Milliseconds()), "LOG_LEVEL=info", "REPORT_SECRET=the-same-in-every-process",
 		"EXECUTOR=http", "EXECUTOR_URL=" + oracle + "/run/{workflow_id}", "EXECUTOR_CANCEL_URL=" + oracle + "/run/{idempotency_key}",
 	}
 	if s.dose.lock == "redis" {

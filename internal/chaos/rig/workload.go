@@ -11,7 +11,7 @@ import (
 // workload is what every dose registers: the probes, whose jitter spreads them
 // over every second; every policy and kind of spec; and schedules that people
 // change all the time.
-func workload(now time.Time, probes int) []record.Definition {
+func workload(now time.Time, probes int, patience time.Duration) []record.Definition {
 	soon := now.UTC().Truncate(time.Second)
 	var all []record.Definition
 	policies := []string{"none", "fire_immediately", "spread", "latest"}
@@ -57,7 +57,7 @@ func workload(now time.Time, probes int) []record.Definition {
 	all = append(all, record.Definition{ScheduleID: triggered, CronExpr: "*/7 * * * * *", OverlapPolicy: "allow"})
 	for i := range all {
 		d := &all[i]
-		d.WorkflowID, d.Version, d.RunTimeoutMS = "oracle", 1, int(runTimeout.Milliseconds())
+		d.WorkflowID, d.Version, d.RunTimeoutMS = "oracle", 1, int(patience.Milliseconds())
 		if d.UserID == "" {
 			d.UserID = "ada"
 		}

@@ -1,0 +1,76 @@
+package main
+
+// change is one edit of the product; old must occur exactly once.
+type change struct{ file, old, new string }
+
+// mutant is a bug that somebody might write, and a dose that provokes it.
+type mutant struct {
+	name    string
+	dose    string
+	faults  int
+	changes []change
+}
+
+// mutants are what the checker must find. Where one guard stands behind another
+// both are taken away: a bug that cannot be seen from outside proves nothing.
+var mutants = []mutant{
+	{"the fence is dropped, and a lost term goes on", "mutant-stops", 4, []change{
+		{"internal/store/postgres/sql.go", "SELECT 1 FROM leaders WHERE shard = $1 AND holder = $2 AND epoch = $3 FOR KEY SHARE`", "SELECT 1 WHERE $1::int IS NOT NULL AND $2::text IS NOT NULL AND $3::bigint IS NOT NULL`"},
+		{"worker/leader/term.go", "	t.distrust(fmt.Errorf(\"%w: %w\", ErrTermLost, err))\n", "	_ = fmt.Errorf(\"%w: %w\", ErrTermLost, err)\n"},
+	}},
+	{"rows are inserted after the cursor was committed", "mutant-kills", 8, []change{
+		{"internal/store/postgres/plan.go", "	if len(result.Rows) > 0 {\n		inserted,", "	if result.Rows == nil {\n		inserted,"},
+		{
+			"internal/store/postgres/plan.go", "		return schedule.PlanResult{}, fmt.Errorf(\"plan: %w\", err)\n	}\n",
+			"		return schedule.PlanResult{}, fmt.Errorf(\"plan: %w\", err)\n	}\n	if len(result.Rows) > 0 {\n		time.Sleep(150 * time.Millisecond)\n" +
+				"		err = s.transact(ctx, func(tx pgx.Tx) error {\n			result.Inserted, err = affect(ctx, tx, sqlInsertRuns, runArgs(result.Rows, req.Now)...)\n			return err\n		})\n" +
+				"		if err != nil {\n			return schedule.PlanResult{}, err\n		}\n	}\n",
+		},
+	}},
+	{"overlap is not judged when a slot is claimed", "mutant-calm", 1, []change{
+		{"internal/plan/decide.go", "Exclusive: d.OverlapPolicy.Exclusive(),", "Exclusive: false,"},
+	}},
+	{"whatever is in flight counts as ended for skip", "mutant-calm", 1, []change{
+		{"internal/plan/overlap.go", "		if j.busy {\n			j.set(r.Key, schedule.VerdictSkip, schedule.ReasonOverlap)", "		if !j.busy {\n			j.set(r.Key, schedule.VerdictSkip, schedule.ReasonOverlap)"},
+	}},
+	{"the newest of a queue goes first", "mutant-calm", 1, []change{
+		{"internal/plan/overlap.go", "	turn := max(0, slices.IndexFunc(j.waiting, replaces))\n", "	turn := len(j.waiting) - 1\n"},
+	}},
+	{"an edit ends a pause", "mutant-calm", 2, []change{
+		{"registrar/upsert.go", "	paused := value(in.Paused, current.Pause.Active(now))\n", "	paused := value(in.Paused, false)\n"},
+	}},
+	{"an edit leaves planned slots behind", "mutant-calm", 1, []change{
+		{"internal/store/postgres/schedules.go", "		if !changes[i].DropPlannedAfter.IsZero() {", "		if changes[i].Row == nil {"},
+	}},
+	{"jitter is drawn anew", "mutant-calm", 1, []change{
+		{"internal/plan/jitter.go", "int64(key.Fraction(uint64(a+b+1)))", "time.Now().UnixNano()%(a+b+1)"},
+	}},
+	{"armed runs are sent at once", "mutant-calm", 1, []change{
+		{"launcher/start.go", "		left := fireAt.Sub(l.now())\n", "		left := fireAt.Sub(l.now()) - 200*time.Millisecond\n"},
+	}},
+	{"an unknown outcome counts as a failure", "mutant-calm", 1, []change{
+		{"launcher/start.go", "	notSent := errors.Is(err, ErrNotSent)\n", "	if true {\n		return s.finish(ctx, schedule.Outcome{Status: schedule.StatusFailed}, time.Time{})\n	}\n	notSent := errors.Is(err, ErrNotSent)\n"},
+	}},
+	{"what has no answer is not sent again", "mutant-kills", 3, []change{
+		{"worker/fire.go", "	if r.n == 0 {\n		return\n	}\n	storeCtx, cancel := t.storeContext()", "	if r.n >= 0 {\n		r.open(nil)\n		return\n	}\n	storeCtx, cancel := t.storeContext()"},
+	}},
+	{"a status may be left for any other", "mutant-calm", 1, []change{
+		{"internal/store/postgres/sql_settle.go", "WHERE r.idempotency_key = u.key AND (u.status, r.status) IN (` + forward + `)\nRETURNING r.idempotency_key`", "WHERE r.idempotency_key = u.key\nRETURNING r.idempotency_key`"},
+	}},
+	{"a pause is not looked at when a key is sent again", "mutant-calm", 2, []change{
+		{"internal/store/postgres/requests.go", "	case c.standing && req.Trigger.FromSpec():", "	case false && req.Trigger.FromSpec():"},
+		{"internal/store/postgres/requests.go", "	case c.deleted:", "	case false:"},
+	}},
+	{"no slot has any grace", "mutant-kills", 4, []change{
+		{"internal/plan/jitter.go", "	return now.Sub(runAt) > grace && now.Sub(t.Slot(runAt).FireAt) > grace\n", "	return now.Sub(runAt) > 0 && now.Sub(t.Slot(runAt).FireAt) > 0\n"},
+	}},
+	{"missed slots are dropped without a word", "mutant-outage", 1, []change{
+		{"internal/plan/recovery.go", "	if n == 0 {\n		return\n	}\n", "	if n >= 0 {\n		return\n	}\n"},
+	}},
+	{"an epoch comes back", "mutant-kills", 6, []change{
+		{"internal/store/postgres/sql_leader.go", "UPDATE leaders SET holder = $2, epoch = 1 + (SELECT max(epoch) FROM leaders),\n", "UPDATE leaders SET holder = $2, epoch = 1 + (SELECT max(epoch) FROM leaders) % 3,\n"},
+	}},
+	{"retention forgets what has just ended", "mutant-calm", 1, []change{
+		{"worker/tick.go", "	before := t.now().Add(-t.cfg.Retention)\n", "	before := t.now().Add(-time.Second)\n"},
+	}},
+}
