@@ -169,9 +169,13 @@ func ended(wg *sync.WaitGroup) <-chan struct{} {
 	return done
 }
 
+// beatEvery is how often a process says that it is alive, at least: the others
+// count on one that they have heard lately.
+const beatEvery = time.Second
+
 // beat says each tick that this process is alive, leading or not.
 func (w *Worker) beat(ctx context.Context) {
-	ticker := time.NewTicker(w.cfg.Tick)
+	ticker := time.NewTicker(min(w.cfg.Tick, beatEvery))
 	defer ticker.Stop()
 	for {
 		storeCtx, cancel := context.WithTimeout(ctx, storeTimeout)

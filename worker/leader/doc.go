@@ -58,7 +58,7 @@
 // answer: resigning names the epoch and cannot harm the next. The row is given
 // back before the lock, so that whoever is next can tell a handover on purpose
 // (expired) from a death (not expired): after the former, a worker that leads
-// more shards than another lets that one go first, for about a second.
+// more shards than another lets that one go first, once.
 //
 // # Clocks
 //

@@ -63,9 +63,10 @@ const (
 	followerPoll = 500 * time.Millisecond
 	// behind is how long whoever gave the lock back stays away: longer than the
 	// slowest lock takes to find the next.
-	behind = 400 * time.Millisecond
-	// yieldFor is how long a free shard waits for the worker that should have it.
-	yieldFor = time.Second
+	behind = 500 * time.Millisecond
+	// yieldFor is how long a free shard waits for the worker that should have it:
+	// as long as one stays away.
+	yieldFor = 250 * time.Millisecond
 	// refusedPause is the pause after a refusal that a person has to end.
 	refusedPause = 3 * time.Second
 )
@@ -140,7 +141,7 @@ func (e *Elector) campaign(ctx context.Context, lead Lead) (away time.Duration) 
 	}
 	switch {
 	case err == nil, errors.Is(err, errGaveWay):
-		return e.Jitter(2 * behind)
+		return e.Jitter(behind)
 	case ctx.Err() != nil:
 		return 0
 	case errors.Is(err, schedule.ErrShardCount):
@@ -208,6 +209,7 @@ func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, sinc
 		term, won, err := e.takeOver(ctx, lockHeld)
 		switch {
 		case won:
+			h.wonBy = lockHeld
 			return term, since, nil
 		case errors.Is(err, schedule.ErrShardCount), err != nil && lockHeld: // others may be better off with the lock
 			return term, since, err
@@ -226,7 +228,7 @@ func (e *Elector) givesWay(ctx context.Context) bool {
 		e.yieldingAt = time.Time{}
 		return false
 	}
-	if e.yieldingAt.IsZero() || time.Since(e.yieldingAt) > 5*yieldFor { // another handover than the last
+	if e.yieldingAt.IsZero() || time.Since(e.yieldingAt) > 20*yieldFor { // another handover than the last
 		e.yieldingAt = time.Now()
 	}
 	return time.Since(e.yieldingAt) < yieldFor

@@ -10,7 +10,8 @@ import (
 // on through a term, until it has it or the campaign is over.
 type hold struct {
 	*Elector
-	held chan struct{} // closed once the lock is held
+	held  chan struct{} // closed once the lock is held
+	wonBy bool          // the term was won by it, so the row knows
 }
 
 // releaseLimit bounds how long a lock is given back; whoever follows may wait

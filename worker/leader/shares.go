@@ -86,6 +86,9 @@ const (
 	// aliveWithin is how lately a worker was seen that is counted on, and how long
 	// one that has lost all its shards is not: it may have died.
 	aliveWithin = 5 * time.Second
+	// heardWithin is how lately a worker was seen that a shard is left to: two
+	// heartbeats, and a bit. It may have been killed.
+	heardWithin = 2500 * time.Millisecond
 	// shareLimit bounds one look at the shares.
 	shareLimit = 2 * time.Second
 )
@@ -174,8 +177,10 @@ func (b *Balancer) look(ctx context.Context) (view, error) {
 func (b *Balancer) count(leaders []schedule.Leadership, workers []schedule.WorkerSeen, now time.Time) view {
 	v := view{rows: make(map[int]schedule.Leadership)}
 	led := map[string]int{b.Holder: 0} // alive for certain
+	silent := make(map[string]bool)
 	for _, w := range workers {
 		led[w.WorkerID] = 0
+		silent[w.WorkerID] = w.WorkerID != b.Holder && b.Now().Sub(w.SeenAt) > heardWithin
 	}
 	counted := 0
 	for _, row := range leaders {
@@ -191,7 +196,7 @@ func (b *Balancer) count(leaders []schedule.Leadership, workers []schedule.Worke
 	v.settled = counted == b.Shards
 	fallen := b.fallen(led, now)
 	for worker, shards := range led {
-		if !fallen[worker] {
+		if !fallen[worker] && (shards > 0 || !silent[worker]) {
 			v.shares = append(v.shares, Share{worker, shards})
 		}
 	}

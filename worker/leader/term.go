@@ -109,8 +109,20 @@ func (t *tenure) renewAll(ctx context.Context, since time.Time) {
 		t.lose(errors.New("no renewal in time"))
 	})
 	defer trustEnds.Stop()
-	for asked := false; ; {
-		pause(ctx, t.renewal())
+	asked, unreported := false, t.held
+	if t.wonBy {
+		unreported = nil
+	}
+	timer := time.NewTimer(t.renewal())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-unreported: // while the row says otherwise, a crash costs a TTL
+			unreported = nil
+		}
 		began := time.Now()
 		askedNow, err := t.renew(ctx, since)
 		switch {
@@ -126,6 +138,7 @@ func (t *tenure) renewAll(ctx context.Context, since time.Time) {
 		asked = askedNow
 		since = began
 		trustEnds.Reset(time.Until(since.Add(t.trust())))
+		timer.Reset(t.renewal())
 	}
 }
 

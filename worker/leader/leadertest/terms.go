@@ -56,6 +56,7 @@ func askedHandsOver(t *testing.T, s Setting) {
 	first := stage.enterAndLead(nil)
 	second := stage.enter(nil)
 	stage.nobodyFor(300*time.Millisecond, "the first leads")
+	stage.waitForLock(TTL)
 	asked, err := s.Lease.AskToResign(t.Context(), 0, s.Now())
 	ok(t, err, "ask to resign")
 	if asked.Epoch != first.term.Epoch {

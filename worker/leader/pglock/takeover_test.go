@@ -74,6 +74,7 @@ func takeovers(t *testing.T, rounds int, fault func(conn *pgx.Conn, first *proce
 		<-terms
 		second := compete(t, url, fmt.Sprintf("second-%d", round), terms)
 		waiting(t, conn, 1)
+		lockHeld(t, conn)
 		at := time.Now()
 		fault(conn, first)
 		select {
@@ -91,6 +92,17 @@ func takeovers(t *testing.T, rounds int, fault func(conn *pgx.Conn, first *proce
 	slices.Sort(took)
 	t.Logf("takeover after %s to %s, in the middle %s (%d rounds)", took[0], took[len(took)-1], took[len(took)/2], len(took))
 	return took
+}
+
+// lockHeld waits until the row says that the leader has the lock: on a busy
+// machine it may have found the row free before it was connected.
+func lockHeld(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	for held := false; !held; <-time.After(time.Millisecond) {
+		if err := conn.QueryRow(t.Context(), `SELECT lock_held FROM leaders`).Scan(&held); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestTakeoverIsAMatterOfMilliseconds(t *testing.T) {
