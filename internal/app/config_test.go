@@ -50,6 +50,8 @@ func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
 		{"another word", map[string]string{"DEFAULT_OVERLAP_POLICY": "wait"}, []string{`DEFAULT_OVERLAP_POLICY: "wait" is not one of allow`}},
 		{"an unknown role", map[string]string{"ROLES": "worker,launcher,cook"}, []string{`ROLES: "cook" is not one of`}},
 		{"a worker without a launcher", map[string]string{"ROLES": "worker"}, []string{"LAUNCHER_ADDR: is needed"}},
+		{"a worker with a queue and no Redis", map[string]string{"ROLES": "worker", "LAUNCH_QUEUE": "redis"}, []string{"REDIS_URL: is needed for LAUNCH_QUEUE=redis"}},
+		{"a queue of another kind", map[string]string{"LAUNCH_QUEUE": "kafka"}, []string{`LAUNCH_QUEUE: "kafka" is not one of none, redis`}},
 		{"no executor to call", map[string]string{"EXECUTOR": "http"}, []string{"EXECUTOR_URL: is needed for EXECUTOR=http"}},
 		{"more shards than may be", map[string]string{"SHARDS": "65"}, []string{"SHARDS: 65 is not within 1 to 64"}},
 		{"a lock on Redis without Redis", map[string]string{"LEADER_LOCK": "redis"}, []string{"REDIS_URL: is needed for LEADER_LOCK=redis"}},
@@ -72,6 +74,15 @@ func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAWorkerWithALaunchQueueNeedsNoLauncherAddress(t *testing.T) {
+	t.Setenv("ROLES", "worker")
+	t.Setenv("LAUNCH_QUEUE", "redis")
+	t.Setenv("REDIS_URL", "redis://127.0.0.1:6379/3")
+	if _, err := load(t); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -206,19 +206,28 @@ func (c *consumer) launched() int {
 // consume starts a consumer with a launcher of its own.
 func (r *rig) consume(maxLaunches int) *consumer {
 	r.Helper()
-	return r.consumeWith(launcher.New(launcher.Options{
+	return r.consumeWith(r.launcher(), maxLaunches)
+}
+
+func (r *rig) launcher() *launcher.Launcher {
+	return launcher.New(launcher.Options{
 		Store: r.store, Workflows: workflow.None{}, Executor: r.executor, Now: r.store.Now, Logger: quiet,
 		Config: launcher.Config{Feedback: true, CallTimeout: 5 * time.Second},
-	}), maxLaunches)
+	})
 }
 
 func (r *rig) consumeWith(l launchqueue.Launcher, maxLaunches int) *consumer {
 	r.Helper()
+	return r.run(launchqueue.Options{Redis: r.open(), Launcher: l, MaxLaunches: maxLaunches, Logger: quiet})
+}
+
+// run runs a consumer until the test ends.
+func (r *rig) run(o launchqueue.Options) *consumer {
+	r.Helper()
 	ctx, stop := context.WithCancel(r.Context())
-	c := &consumer{redis: r.open(), stop: stop, ended: make(chan struct{}), ends: make(map[schedule.Status]int)}
-	taker := launchqueue.New(launchqueue.Options{
-		Redis: c.redis, Launcher: l, Store: r.store, Now: r.store.Now, Logger: quiet, Observer: c, MaxLaunches: maxLaunches,
-	})
+	c := &consumer{redis: o.Redis, stop: stop, ended: make(chan struct{}), ends: make(map[schedule.Status]int)}
+	o.Store, o.Now, o.Observer = r.store, r.store.Now, c
+	taker := launchqueue.New(o)
 	go func() {
 		defer close(c.ended)
 		if err := taker.Run(ctx); err != nil {

@@ -132,13 +132,16 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// outage says once a minute that Redis is away, however many loops find it so.
+// outage says that Redis is away, at most once a minute, however many loops
+// find it so and however often it comes and goes.
 type outage struct {
 	log *slog.Logger
 	up  prometheus.Gauge
 
-	mu          sync.Mutex
-	since, said time.Time
+	mu    sync.Mutex
+	since time.Time // zero: it is not away
+	said  time.Time // last
+	told  bool      // of this outage
 }
 
 const sayEvery = time.Minute
@@ -150,19 +153,18 @@ func (o *outage) goesOn(err error) {
 	if o.since.IsZero() {
 		o.since = time.Now()
 	}
-	if time.Since(o.said) < sayEvery {
-		return
+	if time.Since(o.said) >= sayEvery {
+		o.said, o.told = time.Now(), true
+		o.log.Warn("launch queue away: runs are sent again when it is back", "since", o.since, "err", err)
 	}
-	o.said = time.Now()
-	o.log.Warn("launch queue away: runs are sent again when it is back", "since", o.since, "err", err)
 }
 
 func (o *outage) over() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.up.Set(1); o.since.IsZero() {
-		return
+	o.up.Set(1)
+	if o.told {
+		o.log.Info("launch queue is back", "away", time.Since(o.since).Round(time.Millisecond))
 	}
-	o.log.Info("launch queue is back", "away", time.Since(o.since).Round(time.Millisecond))
-	o.since, o.said = time.Time{}, time.Time{}
+	o.since, o.told = time.Time{}, false
 }
