@@ -23,6 +23,7 @@ type caller struct {
 	dice   dice
 	mortal bool // it can die and freeze
 	skew   atomic.Int64
+	trusts [4]atomic.Int64 // by shard: when the last attempt began that said that it leads
 
 	dead    atomic.Bool
 	crashed chan struct{} // closed when it dies

@@ -87,7 +87,7 @@ var rare = func() (times [sites]int) {
 		times[s] = 1
 	}
 	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteSettleLaunched, siteExtend} {
-		times[s] = 12
+		times[s] = 25
 	}
 	return times
 }()
@@ -143,7 +143,7 @@ func cannot(s site, k kind) bool {
 		return s == siteStart || s == siteCancel || s == siteRun || s == siteAsk || s == siteExecutorCancel || s == siteReport
 	case k == cut:
 		// Their callers are patient for as long as their process lives.
-		return s == siteAcquire || s == siteStart || s == siteCancel || s == siteReport
+		return s == siteAcquire || s == siteStart || s == siteCancel || s == siteReport || s == siteSettleLaunched
 	}
 	return false
 }

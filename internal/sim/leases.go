@@ -11,18 +11,26 @@ import (
 
 // Takeover, Renew and Resign are the leaders row as one process reaches it.
 func (s store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (term schedule.Term, won bool, err error) {
+	began := s.elapsed()
 	err = s.tell(ctx, siteTakeover, uint64(req.Shard), func() (err error) {
 		term, won, err = s.ledger.Takeover(context.WithoutCancel(ctx), req)
 		return err
 	})
+	if err == nil && won {
+		s.trusts[req.Shard].Store(int64(began))
+	}
 	return term, won, err
 }
 
 func (s store) Renew(ctx context.Context, term schedule.Term, req schedule.RenewRequest) (asked bool, err error) {
+	began := s.elapsed()
 	err = s.tell(ctx, siteRenew, shard(term), func() (err error) {
 		asked, err = s.ledger.Renew(context.WithoutCancel(ctx), term, req)
 		return err
 	})
+	if err == nil {
+		s.trusts[term.Shard].Store(int64(began))
+	}
 	return asked, err
 }
 

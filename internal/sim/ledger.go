@@ -216,7 +216,7 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 	case schedule.ReasonPaused:
 		so = life.row.Pause.Paused || before.Status == schedule.StatusLaunching && life.paused // refused then, settled later
 	case schedule.ReasonDeleted:
-		so = !life.row.DeletedAt.IsZero()
+		so = !life.row.DeletedAt.IsZero() || before.Status == schedule.StatusLaunching && life.deleted
 	case schedule.ReasonMissed:
 		so = now.Sub(r.RunAt) > l.profile.grace && now.Sub(before.FireAt) > l.profile.grace
 	case schedule.ReasonCoalesced:

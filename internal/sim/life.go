@@ -12,6 +12,7 @@ type life struct {
 	parts   []part
 	until   time.Time     // a pause ends by itself then; zero: it does not
 	paused  bool          // once at least
+	deleted bool          // likewise
 	stopped bool          // paused or deleted
 	quiet   time.Duration // since when that was acknowledged; 0 = not
 }
@@ -94,6 +95,7 @@ func (f *life) changed(before, after *schedule.Schedule) {
 	f.until, f.stopped, f.quiet = time.Time{}, true, 0
 	switch {
 	case !after.Alive():
+		f.deleted = true
 	case after.Pause.Paused:
 		f.until, f.paused = after.Pause.Until, true
 	default:

@@ -20,8 +20,9 @@ type profile struct {
 }
 
 // calmAfter bounds how long after the last fault everything has to be over:
-// the longest of lease, retry time, run timeout and catch-up, one after another.
-const calmAfter = 60 * time.Second
+// leases, retries and run timeouts, and the longest catch-up: all slots of a
+// world, one a lookahead.
+const calmAfter = 5 * time.Minute
 
 // newProfile draws a world. Faults come by swarm: each world has only some
 // kinds, so that rare ones are not always hidden behind frequent ones.

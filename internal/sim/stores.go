@@ -16,8 +16,17 @@ func (s store) tell(ctx context.Context, at site, id uint64, effect func() error
 	return s.call(ctx, at, id, s.storeAway, effect)
 }
 
+// lead is a call that only a leader makes: while it trusts in its term.
+func (s store) lead(ctx context.Context, at site, term schedule.Term, id uint64, effect func() error) error {
+	// What it was told last began then, and is good for three quarters of TTL.
+	if since := s.elapsed() - time.Duration(s.trusts[term.Shard].Load()); since > s.profile.ttl*3/4+time.Millisecond && ctx.Err() == nil && !s.dead.Load() {
+		s.violation("%s began to %s in epoch %d, %s after it was last told that it leads", s.name, siteNames[at], term.Epoch, since)
+	}
+	return s.tell(ctx, at, id, effect)
+}
+
 func (s store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (out schedule.PlanResult, err error) {
-	err = s.tell(ctx, sitePlan, shard(req.Term), func() (err error) {
+	err = s.lead(ctx, sitePlan, req.Term, shard(req.Term), func() (err error) {
 		out, err = s.ledger.Plan(context.WithoutCancel(ctx), req, decide)
 		return err
 	})
@@ -37,7 +46,7 @@ func (s store) Prune(ctx context.Context, term schedule.Term, before time.Time, 
 }
 
 func (s store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (out schedule.ClaimResult, err error) {
-	err = s.tell(ctx, siteClaim, shard(req.Term), func() (err error) {
+	err = s.lead(ctx, siteClaim, req.Term, shard(req.Term), func() (err error) {
 		out, err = s.ledger.Claim(context.WithoutCancel(ctx), req, judge)
 		return err
 	})
@@ -48,7 +57,7 @@ func (s store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(
 }
 
 func (s store) Reclaim(ctx context.Context, req schedule.ClaimRequest) (out []schedule.Launch, err error) {
-	err = s.tell(ctx, siteReclaim, shard(req.Term), func() (err error) {
+	err = s.lead(ctx, siteReclaim, req.Term, shard(req.Term), func() (err error) {
 		out, err = s.ledger.Reclaim(context.WithoutCancel(ctx), req)
 		return err
 	})
@@ -63,7 +72,7 @@ func (s store) Settle(ctx context.Context, term schedule.Term, now time.Time, se
 	for i := range settlements {
 		id ^= idOf(settlements[i].Key)
 	}
-	err = s.tell(ctx, siteSettle, id, func() (err error) {
+	err = s.lead(ctx, siteSettle, term, id, func() (err error) {
 		moved, err = s.ledger.Settle(context.WithoutCancel(ctx), term, now, settlements)
 		return err
 	})
@@ -83,7 +92,7 @@ func (s store) SettleLaunched(ctx context.Context, now time.Time, settlements []
 }
 
 func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out []schedule.Ended, err error) {
-	err = s.tell(ctx, siteSweep, shard(req.Term), func() (err error) {
+	err = s.lead(ctx, siteSweep, req.Term, shard(req.Term), func() (err error) {
 		out, err = s.ledger.Sweep(context.WithoutCancel(ctx), req)
 		return err
 	})

@@ -1,0 +1,201 @@
+package sim_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var mutate = flag.Bool("sim.mutants", false, "run TestSeededBugsAreFound, which builds the simulator once for each")
+
+// mutantSeeds are how many worlds a bug may live through.
+const mutantSeeds = 6000
+
+// edit is a piece of source, which stands in its file once, and what it
+// becomes.
+type edit struct{ file, old, broken string }
+
+// mutants are bugs that a scheduler could have: each breaks a promise, and the
+// checker has to say so. Those of the ledger break the ledger in memory, in the
+// same place in which SQL would be broken.
+var mutants = []struct {
+	name  string
+	edits []edit
+}{
+	{"whoever led once may write", []edit{{
+		"internal/sim/memstore/leader.go", `row == nil || row.Holder != term.Holder || row.Epoch != term.Epoch`, `row == nil`,
+	}}},
+	{"a takeover does not raise the epoch", []edit{{
+		"internal/sim/memstore/leader.go", `return epoch + 1`, `return max(epoch, 1)`,
+	}}},
+	{"a renewal that fails is ignored", []edit{{
+		"worker/leader/term.go", "t.lose(err)\n\t\t\treturn", "continue",
+	}, {
+		"worker/leader/term.go", `t.lose(errors.New("no renewal in time"))`, ``,
+	}}},
+	{"trust counts from a renewal's answer, not from its start", []edit{{
+		"worker/leader/term.go", `since = began`, `_, since = began, time.Now()`,
+	}}},
+	{"overlap is judged without what is in flight", []edit{{
+		"internal/plan/overlap.go", `busy: len(g.InFlight) > 0`, `busy: false`,
+	}}},
+	{"overlap is judged without what is in flight, and no index stands behind it", []edit{{
+		"internal/plan/overlap.go", `busy: len(g.InFlight) > 0`, `busy: false`,
+	}, {
+		"internal/sim/memstore/claim.go", `case r.Exclusive && c.exclusiveInFlight(r.OverlapKey):`, `case false:`,
+	}}},
+	{"a row is inserted after its run is sent: the launcher goes on without its record", []edit{{
+		"launcher/start.go", "return schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", req.Key, err)", "b.Permission, b.Request.Key, b.checkedAt = schedule.Granted, req.Key, s.now()",
+	}}},
+	{"a row that is only planned is sent", []edit{{
+		"worker/fire.go", `return plan.JudgeOverlap(g)`,
+		`for i := range g.Due {
+			req := (&schedule.Launch{Run: g.Due[i], Definition: &schedule.Definition{WorkflowID: g.Due[i].WorkflowID, Version: g.Due[i].Version, UserID: g.Due[i].UserID}}).StartRequest()
+			t.calling(func() { _, _ = t.Launcher.Start(t.calls, req) })
+		}
+		return plan.JudgeOverlap(g)`,
+	}, {
+		"internal/sim/memstore/requests.go", `case run.Status != schedule.StatusLaunching:`, `case run.Status != schedule.StatusLaunching && run.Status != schedule.StatusPlanned:`,
+	}}},
+	{"a deploy ends a pause", []edit{{
+		"registrar/upsert.go", `paused := value(in.Paused, current.Pause.Active(now))`, `paused := value(in.Paused, false)`,
+	}}},
+	{"jitter is drawn by the clock, not from the key", []edit{{
+		"internal/plan/jitter.go", `key.Fraction(uint64(a+b+1))`, `uint64(time.Now().UnixMicro())%uint64(a+b+1)`,
+	}}},
+	{"a change sets the cursor back", []edit{{
+		"registrar/upsert.go", "s.NextRunAt, _ = tt.Next(now)\n\ts.PlanAt = now", "s.NextRunAt, _ = tt.Next(now.Add(-3 * time.Second))\n\ts.PlanAt = now",
+	}}},
+	{"the cursor moves past a slot that was not planned", []edit{{
+		"internal/plan/decide.go", "p.out.NextRunAt = at\n}", "if p.out.NextRunAt = at; ok {\n\t\tp.out.NextRunAt, _ = p.tt.Next(at)\n\t}\n}",
+	}}},
+	{"a slot that was missed is not recorded", []edit{{
+		"internal/plan/recovery.go", `r.record(schedule.EventMissed, schedule.ReasonMissed, missed, "catchup_policy is none")`, ``,
+	}}},
+	{"a status may move backwards", []edit{{
+		"internal/sim/memstore/settle.go", `if !r.Status.CanBecome(e.To) && !heartbeat {`, `if false && !heartbeat {`,
+	}}},
+	{"a claim does not look whether its row is still planned", []edit{{
+		"internal/sim/memstore/claim.go", "case r.Status != schedule.StatusPlanned:\n\t\tcase v == nil:", "case v == nil:",
+	}, {
+		"internal/sim/memstore/claim.go", "r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))", "!r.Status.Terminal() && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))",
+	}, {
+		"internal/sim/memstore/claim.go", "if r.Status != schedule.StatusPlanned {\n\t\treturn false // ended in this transaction", "if r.Status.Terminal() {\n\t\treturn false // ended in this transaction",
+	}}},
+	{"rows are pruned as soon as they have ended", []edit{{
+		"worker/tick.go", `before := t.now().Add(-t.cfg.Retention)`, `before := t.now()`,
+	}}},
+	{"a run is sent again under another key", []edit{{
+		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Run.Deliveries > 1 {\n\t\treq.Key[31] ^= 1\n\t}",
+	}}},
+	{"an unknown outcome counts as failed", []edit{{
+		"internal/schedule/settling.go", `Key: r.Key, To: StatusLaunching, ClaimedUntil: now.Add(backoff(r.Deliveries, cause)),`, `Key: r.Key, To: StatusFailed, Reason: ReasonLaunchUnavailable,`,
+	}}},
+	{"the executor is called a little early", []edit{{
+		"launcher/start.go", `left := fireAt.Sub(l.now())`, `left := fireAt.Sub(l.now()) - 20*time.Millisecond`,
+	}}},
+	{"pause and deletion are not looked at before a run is sent", []edit{{
+		"internal/sim/memstore/requests.go", `case trigger.FromSpec() && s.Pause.Active(now):`, `case trigger.FromSpec() && s.Pause.Active(now) && s.Revision < 0:`,
+	}, {
+		"internal/sim/memstore/requests.go", `case !s.Alive():`, `case !s.Alive() && s.Revision < 0:`,
+	}}},
+	{"a key that is closed is sent all the same", []edit{{
+		"launcher/start.go", `case schedule.Recorded, schedule.Refused:`, `case schedule.Permission(-1):`,
+	}, {
+		"launcher/start.go", `case schedule.Granted, schedule.GrantedAgain:`, `case schedule.Granted, schedule.GrantedAgain, schedule.Recorded, schedule.Refused:`,
+	}}},
+	{"a cancel counts as confirmed while the call is on its way", []edit{{
+		"launcher/cancel.go", `return recorded.Done, nil`, `return true, nil`,
+	}}},
+}
+
+// TestSeededBugsAreFound proves the checker: with each of these bugs in the
+// source, a world breaks.
+func TestSeededBugsAreFound(t *testing.T) {
+	if !*mutate {
+		t.Skip("make sim-mutants")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			binary := build(t, root, m.edits)
+			began := time.Now()
+			out, err := exec.CommandContext(t.Context(), binary, "-test.run", "^TestWorlds", "-test.timeout", "5m",
+				"-sim.failfast", "-sim.seeds", fmt.Sprint(mutantSeeds)).CombinedOutput()
+			if err == nil {
+				t.Fatalf("not found in %d seeds", mutantSeeds)
+			}
+			t.Logf("found after %s seeds, %.1f s: %s", found(out), time.Since(began).Seconds(), firstViolation(out))
+		})
+	}
+}
+
+// build makes the simulator of a source with a bug.
+func build(t *testing.T, root string, edits []edit) (binary string) {
+	t.Helper()
+	dir := t.TempDir()
+	replaced := make(map[string]string)
+	for i, e := range edits {
+		path := filepath.Join(root, e.file)
+		from, known := replaced[path]
+		if !known {
+			from = path
+		}
+		source, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(source), e.old); n != 1 {
+			t.Fatalf("%s has %q %d times, not once: bring this list up to date", e.file, e.old, n)
+		}
+		to := filepath.Join(dir, fmt.Sprintf("%d.go", i))
+		if err := os.WriteFile(to, []byte(strings.Replace(string(source), e.old, e.broken, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replaced[path] = to
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	text, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary = filepath.Join(dir, "sim.test")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-buildvcs=false", "-overlay", overlay, "-o", binary, "./internal/sim")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+var (
+	sumLine       = regexp.MustCompile(`sim: (\d+) seeds,`)
+	violationLine = regexp.MustCompile(`(?m)^\s+\+\d.*$`)
+)
+
+func found(out []byte) string {
+	if m := sumLine.FindSubmatch(out); m != nil {
+		return string(m[1])
+	}
+	return "some" // it crashed, or hung
+}
+
+func firstViolation(out []byte) string {
+	if line := violationLine.Find(out); line != nil {
+		return strings.TrimSpace(string(line))
+	}
+	return string(out[max(0, len(out)-500):])
+}
