@@ -26,7 +26,7 @@ func (a *App) buildConsumer() {
 	a.consumer = launchqueue.New(launchqueue.Options{
 		Redis: a.queue, Launcher: a.launch, Store: a.store, Now: a.store.Now, Logger: a.log,
 		Metrics: launchqueue.NewMetrics(a.registry), Observer: a.runMetrics(),
-		MaxLaunches: a.cfg.MaxLaunches, Drain: a.drain(),
+		MaxLaunches: a.cfg.MaxLaunches, Drain: a.bound(),
 	})
 }
 
