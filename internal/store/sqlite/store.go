@@ -122,7 +122,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	case errors.Is(err, errNothingToWrite), isBusy(err):
 		return nil
 	case hasCode(err, sqlitelib.SQLITE_READONLY):
-		return fmt.Errorf("%w: the database file takes no writes: see who owns it, and whether it was moved or its disk is read-only: %w", schedule.ErrUnavailable, err)
+		return fmt.Errorf("%w: the database file takes no writes: see who owns it, and whether its disk is mounted read-only: %w", schedule.ErrUnavailable, err)
 	}
 	return fmt.Errorf("ping: %w", err)
 }

@@ -21,20 +21,24 @@ const (
 // connect opens a session for the lock. Waiting in it may take for ever, but a
 // peer that has vanished is noticed on both sides.
 func connect(ctx context.Context, url string) (*pgx.Conn, error) {
+	conn, err := dial(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Exec(ctx, sqlSetUp, pgx.QueryExecModeSimpleProtocol); err != nil {
+		closeConn(conn)
+		return nil, fmt.Errorf("set up the session of the leader lock: %w", err)
+	}
+	return conn, nil
+}
+
+func dial(ctx context.Context, url string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("DATABASE_URL is not a Postgres URL") // its text may hold a password
 	}
 	cfg.ConnectTimeout = connectLimit
 	cfg.RuntimeParams["application_name"] = "carillon-leader"
-	cfg.RuntimeParams["statement_timeout"] = "0" // waiting is the point
-	cfg.RuntimeParams["lock_timeout"] = "0"
-	cfg.RuntimeParams["idle_session_timeout"] = "0"
-	// The server must notice a holder that vanished: its defaults take hours.
-	cfg.RuntimeParams["tcp_keepalives_idle"] = "2"
-	cfg.RuntimeParams["tcp_keepalives_interval"] = "1"
-	cfg.RuntimeParams["tcp_keepalives_count"] = "3"
-	cfg.RuntimeParams["tcp_user_timeout"] = "5000"
 	dialer := &net.Dialer{
 		Timeout:         dialLimit,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3},
@@ -48,6 +52,12 @@ func connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
+// sqlSetUp: waiting is the point; and the server must notice a holder that
+// vanished, for which its defaults take hours. It comes once the session is
+// there: a pooler in session mode refuses to begin one with settings of its own.
+const sqlSetUp = `SET statement_timeout = 0; SET lock_timeout = 0; SET idle_session_timeout = 0;
+SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 5000`
+
 // errPooled says what to do about a pooler.
 var errPooled = errors.New("DATABASE_URL leads through a pooler that gives each transaction another session (transaction mode), " +
 	"which would hand the leader lock to other clients; connect to Postgres itself, or use the pooler's session mode")
@@ -56,7 +66,7 @@ var errPooled = errors.New("DATABASE_URL leads through a pooler that gives each 
 // an advisory lock and LISTEN need it. Behind a pooler in transaction mode two
 // clients are seen in one session, or one client in two.
 func CheckSession(ctx context.Context, url string) error {
-	first, err := connect(ctx, url)
+	first, err := dial(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -65,7 +75,7 @@ func CheckSession(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	second, err := connect(ctx, url)
+	second, err := dial(ctx, url)
 	if err != nil {
 		return err
 	}

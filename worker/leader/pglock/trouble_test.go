@@ -160,3 +160,18 @@ func TestAPoolerInTransactionModeIsRefusedInWords(t *testing.T) {
 		})
 	}
 }
+
+func TestAPoolerInSessionModeKeepsTheLock(t *testing.T) {
+	t.Parallel()
+	url := testservices.PgBouncer(t, testservices.Postgres(t, nil), "session")
+	if err := pglock.CheckSession(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	lock := pglock.New(url, 0)
+	if err := lock.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(lock.Keep(t.Context()), lock.Release(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
