@@ -14,6 +14,11 @@
 //     epoch, else they answer schedule.ErrFenced. Once a takeover has returned,
 //     nothing is written under an older epoch, not even by a transaction that
 //     was under way. A zero Term is refused too. (fence.go)
+//   - One shard each. A term plans the schedules, and claims, sends again, ends,
+//     counts and stamps the runs, whose buckets are its own (Term.Buckets); every
+//     bucket is of one shard. A run is of the bucket of its own overlap key, also
+//     when its schedule has another since. Settle takes any run, and Prune looks
+//     at all. (shards.go)
 //   - Forward only. A run's status moves along Status.Predecessors and never
 //     back; what ended has ended. (settle.go)
 //   - One in flight. Two runs that are Exclusive and share an overlap key are
@@ -52,6 +57,14 @@
 // deleted schedule end CANCELLED(deleted), slots of a paused one
 // SKIPPED(paused).
 //
+// With Room, each owner (schedule.Owner of the overlap key) gets no more runs
+// launched than he has room for, and owners take turns when more is due than
+// Limit: due before close, on time before catch-up and backfill, then the first
+// of each owner before the second of any, then by priority and fire_at. Within
+// one owner the order stays as it is. So nobody's 10,000 due rows hold up the
+// single row of another. What an owner has no room for is left behind like what
+// exceeds Limit: PLANNED, stamped, and More. (turns.go)
+//
 // With Ahead, rows that are close come last, may be claimed early, and are else
 // left as they are.
 //
@@ -67,6 +80,7 @@
 // STARTED run may be settled to STARTED again: a heartbeat, which does not move
 // started_at. A settlement to LAUNCHING renews claimed_until and moves nothing
 // else. A run that is cancelled without a reason takes the one that was asked for.
+// SettleLaunched is Settle for whoever leads nothing: the statuses alone decide.
 //
 // Sweep ends what is past its bound, and says what it was before. A launch whose
 // key is DONE is left to be asked for again, until its bound, cancel or not.
@@ -82,10 +96,19 @@
 // for pause and deletion only from fire_at on. While a call is open it counts as
 // sent, because whoever made it may be dead and cannot say; once it is released
 // as never sent it counts as not begun. Only the call whose lease it is can
-// release it: one whose lease has passed to another sender changes nothing.
+// release it: one whose lease has passed to another sender changes nothing. The
+// same goes for Extend, which may also revive a lease that has run out, as long
+// as nobody else was granted the key.
 //
-// Takeover gives out epochs that only ever grow, whether a leader resigned, ran
-// out, or was replaced by one that holds the lock.
+// Takeover gives out epochs that only ever grow, over all shards together,
+// whether a leader resigned, ran out, or was replaced by one that holds the lock.
+// Who holds the lock replaces a leader that had it, and so is gone; but not one
+// that says it leads without, and nobody replaces himself. A leader that is asked
+// to resign learns of it with its next renewal.
+//
+// The number of shards is recorded once and for all workers: whoever has another
+// is refused. SetShards ends every term; once it has returned, nothing is written
+// under an older one. Recording more than one for the first time does so too.
 //
 // # Values
 //
