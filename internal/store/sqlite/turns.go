@@ -69,28 +69,24 @@ func (c *claiming) readTurns(ctx context.Context, statement string, args ...any)
 // first turns may all be one owner's, and the others come after 10,000 of his.
 // Then the owners take turns instead.
 func (c *claiming) shareOut(ctx context.Context, turns []turn) ([]turn, error) {
-	type room struct {
-		owner string
-		left  int
-	}
-	var rooms []room
+	var owners []string
 	err := c.t.query(ctx, sqlClaimOwners, func(scan scan) error {
-		var r room
-		err := scan(&r.owner)
-		rooms = append(rooms, r)
+		var owner string
+		err := scan(&owner)
+		owners = append(owners, owner)
 		return err
 	}, c.window(len(turns))...)
 	if err != nil {
 		return nil, fmt.Errorf("read the owners of what is due: %w", err)
 	}
-	if len(rooms) < 2 { // their order is the usual one
+	if len(owners) < 2 { // their order is the usual one
 		return c.withRoom(turns), nil
 	}
-	pairs := make([][2]any, len(rooms))
-	for i, r := range rooms {
-		pairs[i] = [2]any{r.owner, min(max(c.req.Room(r.owner), 0), len(turns))}
+	rooms := make([][2]any, len(owners))
+	for i, owner := range owners {
+		rooms[i] = [2]any{owner, min(max(c.req.Room(owner), 0), len(turns))}
 	}
-	arg, err := json.Marshal(pairs)
+	arg, err := json.Marshal(rooms)
 	if err != nil {
 		return nil, fmt.Errorf("write the rooms of owners: %w", err)
 	}

@@ -128,7 +128,9 @@ func askToResign(r *rig) {
 	r.hold(asked.Holder == "first" && asked.Epoch == first.Epoch && asked.AskedTo && !asked.Expired, "the answer is who was asked, got %+v", asked)
 	rows := r.allLeaders()
 	r.hold(rows[0].AskedTo && !rows[1].AskedTo, "only that one is seen to be asked")
-	r.hold(renew(first) && renew(first), "it learns of it, again and again")
+	for range 2 {
+		r.hold(renew(first), "it learns of it, again and again")
+	}
 	r.hold(!renew(other), "the other was not asked")
 
 	r.ok(r.Resign(r.ctx, first, r.now), "resign")
