@@ -28,7 +28,7 @@ func oneLeadsAtATime(t *testing.T, s Setting) {
 			t.Errorf("a term that was given back was lost: %v", cause)
 		}
 		if n < 2 {
-			stage.limit = time.Since(left) + soon
+			stage.limit = time.Since(left) + s.Soon
 		}
 	}
 }
@@ -38,7 +38,7 @@ func resignedComesLast(t *testing.T, s Setting) {
 	first := stage.enterAndLead(nil)
 	second := stage.enter(nil)
 	stage.nobodyFor(300*time.Millisecond, "the first leads") // and the second waits for the lock
-	stage.limit = soon
+	stage.limit = s.Soon
 	first.candidate.Resign()
 	leads := stage.next()
 	if leads.candidate != second {
@@ -62,7 +62,7 @@ func askedHandsOver(t *testing.T, s Setting) {
 	if asked.Epoch != first.term.Epoch {
 		t.Errorf("epoch %d was asked, want %d", asked.Epoch, first.term.Epoch)
 	}
-	stage.limit = TTL/4 + soon
+	stage.limit = TTL/4 + s.Soon
 	if leads := stage.next(); leads.candidate != second {
 		t.Error("whoever was asked to resign leads on")
 	}
@@ -85,7 +85,7 @@ func resignStress(t *testing.T, s Setting) {
 		for range n%3 + 1 { // once more is as good as once
 			leads.candidate.Resign()
 		}
-		if cause := stage.ends(leads, soon); errors.Is(cause, leader.ErrTermLost) {
+		if cause := stage.ends(leads, s.Soon); errors.Is(cause, leader.ErrTermLost) {
 			t.Errorf("a term that was given back was lost: %v", cause)
 		}
 	}
@@ -117,8 +117,11 @@ func yields(t *testing.T, s Setting) {
 	stage.nobodyFor(300*time.Millisecond, "the first leads")
 	first.candidate.leave()
 	leads := stage.next()
-	if leads.candidate != poor {
+	if leads.candidate != poor && s.exact() { // else it may have been too slow for one chance
 		t.Error("the worker that has its share was faster")
+	}
+	if leads.candidate != poor {
+		return
 	}
 	poor.leave()
 	stage.limit = TTL
@@ -133,11 +136,11 @@ func yields(t *testing.T, s Setting) {
 func unfitDoesNotLead(t *testing.T, s Setting) {
 	stage := newStage(t, s)
 	unfit := stage.enter(func(c *candidate, _ *leader.Options) { c.lease.unfit.Store(true) })
-	stage.nobodyFor(soon, "the process is not fit")
-	stage.limit = 2 * soon
+	stage.nobodyFor(s.Soon, "the process is not fit")
+	stage.limit = 2 * s.Soon
 	fit := stage.enterAndLead(nil)
 	unfit.lease.unfit.Store(false)
-	stage.nobodyFor(soon, "another leads")
+	stage.nobodyFor(s.Soon, "another leads")
 	fit.candidate.lease.unfit.Store(true)
 	if again := stage.next(); again.candidate != unfit {
 		t.Error("a process that has become unfit still leads")

@@ -19,10 +19,10 @@ func failedRenewalEndsTerm(t *testing.T, s Setting) {
 	second := stage.enter(nil)
 	stage.nobodyFor(300*time.Millisecond, "the first leads")
 	first.candidate.lease.renew(func(context.Context) error { return errors.New("the store is down") })
-	if cause := stage.ends(first, TTL/4+soon); !errors.Is(cause, leader.ErrTermLost) {
+	if cause := stage.ends(first, TTL/4+s.Soon); !errors.Is(cause, leader.ErrTermLost) {
 		t.Errorf("its cause is %v, want ErrTermLost", cause)
 	}
-	stage.limit = soon
+	stage.limit = s.Soon
 	if again := stage.next(); again.candidate != second || again.term.Epoch <= first.term.Epoch {
 		t.Errorf("epoch %d came after %d", again.term.Epoch, first.term.Epoch)
 	}
@@ -37,10 +37,10 @@ func failedKeepEndsTerm(t *testing.T, s Setting) {
 	second := stage.enter(nil)
 	stage.nobodyFor(300*time.Millisecond, "the first leads")
 	first.candidate.lock.keepFails.Store(true)
-	if cause := stage.ends(first, TTL/4+soon); !errors.Is(cause, leader.ErrTermLost) {
+	if cause := stage.ends(first, TTL/4+s.Soon); !errors.Is(cause, leader.ErrTermLost) {
 		t.Errorf("its cause is %v, want ErrTermLost", cause)
 	}
-	stage.limit = soon
+	stage.limit = s.Soon
 	if again := stage.next(); again.candidate != second {
 		t.Error("whoever lost the lock leads again")
 	}
@@ -54,7 +54,7 @@ func replacedTermEnds(t *testing.T, s Setting) {
 	if err != nil || !won {
 		t.Fatalf("take over: %t, %v", won, err)
 	}
-	if cause := stage.ends(first, TTL/4+soon); !errors.Is(cause, schedule.ErrFenced) {
+	if cause := stage.ends(first, TTL/4+s.Soon); !errors.Is(cause, schedule.ErrFenced) {
 		t.Errorf("its cause is %v, want ErrFenced", cause)
 	}
 	// The other one renews without the lock: whoever has it is to leave it alone.
@@ -144,7 +144,7 @@ func stoppedIsReplaced(t *testing.T, s Setting) {
 	if took < expires-200*time.Millisecond {
 		t.Errorf("replaced %s after it stood still, %s before its row had expired", took, expires-took)
 	}
-	if took > expires+soon {
+	if took > expires+s.Soon {
 		t.Errorf("replaced %s after its row had expired", took-expires)
 	}
 	stage.nobodyFor(time.Second, "the new one leads, with or without the lock")
@@ -176,7 +176,7 @@ func freedLockSaysNothing(t *testing.T, s Setting) {
 		t.Errorf("epoch %d leads, want %d undisturbed", row.Epoch, first.term.Epoch)
 	}
 	first.candidate.leave()
-	stage.limit = soon
+	stage.limit = s.Soon
 	stage.next()
 }
 
@@ -229,7 +229,7 @@ func refusedAsksAgain(t *testing.T, s Setting) {
 	if n := log.count("2 is recorded"); n != 1 {
 		t.Errorf("it was said %d times, want once", n)
 	}
-	stage.limit = soon
+	stage.limit = s.Soon
 	other := stage.enterAndLead(nil) // the lock is free for it
 	other.candidate.leave()
 	refused.lease.refused.Store(false)

@@ -35,7 +35,7 @@ func TestAdvisoryLockLeads(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		test(t, leadertest.Setting{Lease: store, Now: store.Now, Lock: func() leader.Lock { return pglock.New(url, 0) }})
+		test(t, leadertest.Setting{Lease: store, Now: store.Now, Soon: leadertest.Busy, Lock: func() leader.Lock { return pglock.New(url, 0) }})
 	})
 }
 

@@ -116,7 +116,7 @@ func TestTakeoverIsAMatterOfMilliseconds(t *testing.T) {
 		most  time.Duration // in the middle: a busy machine may be late once
 	}{
 		{
-			name: "every session of the leader ends, as when it is killed", most: 100 * time.Millisecond,
+			name: "every session of the leader ends, as when it is killed", most: 300 * time.Millisecond,
 			fault: func(conn *pgx.Conn, first *process) {
 				if _, err := conn.Exec(t.Context(), allSessions, first.name, pids(t, conn, true)); err != nil {
 					t.Error(err)
@@ -124,11 +124,11 @@ func TestTakeoverIsAMatterOfMilliseconds(t *testing.T) {
 			},
 		},
 		{
-			name: "the session of its lock ends, and it does not know", most: 100 * time.Millisecond,
+			name: "the session of its lock ends, and it does not know", most: 300 * time.Millisecond,
 			fault: func(conn *pgx.Conn, _ *process) { terminate(t, conn, pids(t, conn, true)[0]) },
 		},
 		{
-			name: "it ends gracefully", most: 100 * time.Millisecond,
+			name: "it ends gracefully", most: 300 * time.Millisecond,
 			fault: func(_ *pgx.Conn, first *process) { first.end() },
 		},
 	} {

@@ -20,14 +20,14 @@ func Client(url string) (*redis.Client, error) {
 		// Not %w: the parser repeats the URL, and with it the password.
 		return nil, errors.New("REDIS_URL is not a Redis URL; it must look like redis://user:password@host:6379/0 (rediss:// for TLS)")
 	}
-	options.DialTimeout = callLimit
-	options.ReadTimeout, options.WriteTimeout = callLimit, callLimit
+	options.DialTimeout = maxCall
+	options.ReadTimeout, options.WriteTimeout = maxCall, maxCall
 	options.ContextTimeoutEnabled = true
 	// A second try within a call would hide a Redis that is in trouble; whoever
 	// calls tries again.
 	options.MaxRetries = -1
 	options.DialerRetries = 1
-	options.PoolTimeout = callLimit
+	options.PoolTimeout = maxCall
 	options.ConnMaxIdleTime = 5 * time.Minute
 	return redis.NewClient(options), nil
 }

@@ -31,9 +31,8 @@ type Lock struct {
 const (
 	// poll is how often a waiting process tries again.
 	poll = 100 * time.Millisecond
-	// callLimit bounds one call. It is less than a second, so that a leader whose
-	// Redis is paused gives its term back long before it expires.
-	callLimit = 900 * time.Millisecond
+	// maxCall bounds one call, see callLimit.
+	maxCall = 3 * time.Second
 	// leftBehindLimit bounds how long a wait that was given up cleans up.
 	leftBehindLimit = 250 * time.Millisecond
 )
@@ -43,6 +42,10 @@ const (
 func New(client redis.Scripter, shard int, ttl time.Duration) *Lock {
 	return &Lock{client: client, locks: redislock.New(client), key: fmt.Sprintf("carillon:leader:%d", shard), ttl: ttl}
 }
+
+// callLimit bounds one call: a leader whose Redis is paused gives its term back
+// before it expires.
+func (l *Lock) callLimit() time.Duration { return min(l.ttl/2, maxCall) }
 
 // Acquire waits until nobody else holds the key. The value is new each time, so
 // that a late command of an earlier hold touches nothing of this one.
@@ -75,7 +78,7 @@ func (l *Lock) Acquire(ctx context.Context) error {
 }
 
 func (l *Lock) obtain(ctx context.Context, token string) (*redislock.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, l.callLimit())
 	defer cancel()
 	return l.locks.Obtain(ctx, l.key, l.ttl, &redislock.Options{Token: token})
 }
@@ -101,7 +104,7 @@ func (l *Lock) Keep(ctx context.Context) error {
 	if held == nil {
 		return errors.New("the key in Redis is not held")
 	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, l.callLimit())
 	defer cancel()
 	err := held.Refresh(ctx, l.ttl, nil)
 	if errors.Is(err, redislock.ErrNotObtained) {
@@ -122,7 +125,7 @@ func (l *Lock) Release(ctx context.Context) error {
 	if held == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, l.callLimit())
 	defer cancel()
 	if err := held.Release(ctx); err != nil && !errors.Is(err, redislock.ErrLockNotHeld) {
 		return fmt.Errorf("delete %s in Redis: %w", l.key, err)
@@ -138,7 +141,7 @@ return 0`)
 // Break removes a key that never expires, which none of ours is: a stranger's.
 // A holder's own key needs no breaking.
 func (l *Lock) Break(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, l.callLimit())
 	defer cancel()
 	if err := deleteEndless.Run(ctx, l.client, []string{l.key}).Err(); err != nil {
 		return fmt.Errorf("look for a stranger's %s in Redis: %w", l.key, err)

@@ -57,7 +57,7 @@ func TestRedisLockLeads(t *testing.T) {
 	testservices.Redis(t)
 	leadertest.Run(t, func(t *testing.T, test func(*testing.T, leadertest.Setting)) {
 		s, url := store(t), testservices.Redis(t)
-		test(t, leadertest.Setting{Lease: s, Now: s.Now, Lock: func() leader.Lock {
+		test(t, leadertest.Setting{Lease: s, Now: s.Now, Soon: leadertest.Busy, Lock: func() leader.Lock {
 			return redislock.New(client(t, url), 0, leadertest.TTL)
 		}})
 	})

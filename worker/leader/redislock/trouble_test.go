@@ -24,7 +24,7 @@ const (
 	key = "carillon:leader:0"
 	ttl = 3 * time.Second
 	// renewal is how often a leader looks after its lock, and a bit.
-	renewal = ttl/4 + 500*time.Millisecond
+	renewal = ttl/4 + 1500*time.Millisecond
 )
 
 // scene is two processes that compete over one Redis, with a row in Postgres.
@@ -169,7 +169,7 @@ func TestAStrangersKeyEndsTheTermAndIsOvercome(t *testing.T) {
 			first := s.next(5*time.Second, "the start")
 			s.do(c.command...)
 			s.ends(first, renewal, c.name)
-			next := s.next(2*time.Second, "the row was given back, so nobody need wait")
+			next := s.next(3*time.Second, "the row was given back, so nobody need wait")
 			s.waitForLock(8 * time.Second)
 			s.holds(next, ttl, "after the trouble")
 		})
@@ -182,8 +182,8 @@ func TestAPausedRedisIsDoneWithout(t *testing.T) {
 	s := newScene(t, url)
 	first := s.next(5*time.Second, "the start")
 	s.do("CLIENT", "PAUSE", 6000)
-	s.ends(first, renewal+time.Second, "the lock cannot be kept")
-	next := s.next(2*time.Second, "the row was given back, so nobody need wait")
+	s.ends(first, ttl, "the lock cannot be kept")
+	next := s.next(3*time.Second, "the row was given back, so nobody need wait")
 	s.holds(next, ttl+time.Second, "the new leader does without the lock")
 	s.waitForLock(6*time.Second + ttl)
 	s.holds(next, ttl, "after the trouble")
@@ -196,7 +196,7 @@ func TestARedisThatIsKilledAndComesBackEmpty(t *testing.T) {
 	first := s.next(5*time.Second, "the start")
 	start := restart()
 	s.ends(first, renewal, "the lock cannot be kept")
-	next := s.next(2*time.Second, "the row was given back, so nobody need wait")
+	next := s.next(3*time.Second, "the row was given back, so nobody need wait")
 	if next.Epoch <= first.Epoch {
 		t.Errorf("epoch %d came after %d", next.Epoch, first.Epoch)
 	}
