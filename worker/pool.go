@@ -27,7 +27,6 @@ type pool struct {
 	// nobody had one. Whoever gives one back wakes the loops for it.
 	limited map[string]struct{}
 	starved bool
-	given   uint64 // how many were given back ever
 }
 
 func newPool(size int) *pool {
@@ -39,8 +38,7 @@ func newPool(size int) *pool {
 type reservation struct {
 	pool  *pool
 	n     int
-	given uint64 // as it was then
-	avail int    // what was not open then, these included
+	avail int // what was not open then, these included
 	rooms map[string]int
 }
 
@@ -50,7 +48,7 @@ func (p *pool) reserve(limit int) *reservation {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := min(limit, max((p.free+1)/2, min(p.free, p.size/smallestPart)))
-	r := &reservation{pool: p, n: n, given: p.given, avail: p.free, rooms: make(map[string]int)}
+	r := &reservation{pool: p, n: n, avail: p.free, rooms: make(map[string]int)}
 	p.free -= n
 	return r
 }
@@ -63,14 +61,19 @@ func (r *reservation) room(owner string) int {
 	}
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
-	own := r.pool.open[owner]
-	// The greatest n with own + n <= fairShare × (avail − n).
-	n := (fairShare*r.avail - own) / (fairShare + 1)
-	if own == 0 && r.avail > 0 {
-		n = max(n, 1) // of a small pool too
-	}
-	r.rooms[owner] = max(n, 0)
+	r.rooms[owner] = r.pool.room(owner, r.avail)
 	return r.rooms[owner]
+}
+
+// room is the greatest n with own + n <= fairShare × (avail − n). Who has none
+// open may have one all the same: in a small pool the share is less than that.
+func (p *pool) room(owner string, avail int) int {
+	own := p.open[owner]
+	n := (fairShare*avail - own) / (fairShare + 1)
+	if own == 0 && avail > 0 {
+		n = max(n, 1)
+	}
+	return max(n, 0)
 }
 
 // open makes some of what is reserved open and gives the rest back.
@@ -84,21 +87,24 @@ func (r *reservation) open(launches []schedule.Launch) {
 }
 
 // wanting notes that something due was left behind, and reports whether it is
-// to be looked at again at once: launches were given back in between.
+// to be looked at again at once: there is room for it now.
 func (r *reservation) wanting() (again bool) {
-	r.pool.mu.Lock()
-	defer r.pool.mu.Unlock()
-	if r.pool.given != r.given {
+	p := r.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.n == 0 && p.free > 0 {
 		return true
 	}
 	for owner, n := range r.rooms {
-		if n < r.n {
-			r.pool.limited[owner] = struct{}{}
+		if n >= r.n {
+			continue
 		}
+		if n == 0 && p.room(owner, p.free) > 0 {
+			return true
+		}
+		p.limited[owner] = struct{}{}
 	}
-	if r.n == 0 {
-		r.pool.starved = true
-	}
+	p.starved = p.starved || r.n == 0
 	return false
 }
 
@@ -107,7 +113,6 @@ func (p *pool) giveBack(owner string) (wanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free++
-	p.given++
 	if p.open[owner]--; p.open[owner] <= 0 {
 		delete(p.open, owner)
 	}

@@ -169,11 +169,14 @@ func ended(wg *sync.WaitGroup) <-chan struct{} {
 	return done
 }
 
-// beatEvery is how often a process says that it is alive, at least: the others
-// count on one that they have heard lately.
-const beatEvery = time.Second
+// The others count a process among the living that was heard of within silence;
+// so it says that it is alive every beatEvery, however slowly it ticks.
+const (
+	silence   = 5 * time.Second
+	beatEvery = time.Second
+)
 
-// beat says each tick that this process is alive, leading or not.
+// beat says again and again that this process is alive, leading or not.
 func (w *Worker) beat(ctx context.Context) {
 	ticker := time.NewTicker(min(w.cfg.Tick, beatEvery))
 	defer ticker.Stop()
@@ -198,10 +201,6 @@ func (w *Worker) beat(ctx context.Context) {
 	}
 }
 
-// silence is for how long a process may not have been heard of and still be
-// counted among the living.
-const silence = 5 * time.Second
-
 // Beating says why the others do not count this process among the living; nil:
 // they do.
 func (w *Worker) Beating(context.Context) error {
@@ -211,7 +210,7 @@ func (w *Worker) Beating(context.Context) error {
 	switch since := time.Since(at); {
 	case at.IsZero():
 		return errors.New("no heartbeat was written yet")
-	case since > max(silence, 3*w.cfg.Tick):
+	case since > silence:
 		return fmt.Errorf("no heartbeat was written for %s", since.Round(time.Second))
 	}
 	return nil

@@ -22,6 +22,7 @@ var turns = []check{
 	{"what an owner has no room for is stamped and can no longer be missed", turnsStamp},
 	{"who is alone gets all of it, in the usual order", turnsAlone},
 	{"without Room the usual order goes for all owners together", turnsWithoutRoom},
+	{"who is named as without room holds up nobody and is left behind", turnsNamed},
 }
 
 // owned is a schedule of another owner.
@@ -68,6 +69,19 @@ func turnsRoom(r *rig) {
 		equal(r, "launched", launched(result), keysOf(want))
 		r.hold(result.More == (i < 2), "More is %v after claim %d, got %v", i < 2, i+1, result.More)
 	}
+}
+
+func turnsNamed(r *rig) {
+	r.lead()
+	full := r.owes(r.owned("a", "full"), 30, time.Minute)
+	free := r.owes(r.owned("b", "free"), 3, 30*time.Second)
+	without := func(req *schedule.ClaimRequest) { req.Without = []string{r.id("a"), r.id("nobody")} }
+	for _, want := range [][]schedule.Run{free[:2], free[2:], nil} {
+		result := r.claim(r.rooms(map[string]int{"a": 0}), without, limited(2))
+		equal(r, "launched", launched(result), keysOf(want))
+		r.hold(result.More, "what is left for want of room is More")
+	}
+	equal(r, "launched once there is room", launched(r.claim(r.rooms(nil), limited(2))), keysOf(full[:2]))
 }
 
 func turnsNoRoom(r *rig) {
