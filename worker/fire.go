@@ -134,7 +134,7 @@ func remember(names map[schedule.Key]slotName, runs []schedule.Run) {
 
 func (t *term) claimRequest(r *reservation) schedule.ClaimRequest {
 	return schedule.ClaimRequest{
-		Term: t.Term, Now: t.now(), Limit: r.n, Room: r.room, Ahead: armAhead,
+		Term: t.Term, Now: t.now(), Limit: r.n, Room: r.room, Without: r.without, Ahead: armAhead,
 		Grace: t.cfg.Grace, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,
 	}
 }

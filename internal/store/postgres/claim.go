@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -94,12 +95,10 @@ func (p *claimPass) readCandidates(ctx context.Context) error {
 		return fmt.Errorf("wait for the claim before: %w", err)
 	}
 	var err error
-	if p.candidates, err = p.find(ctx, sqlClaimCandidates, p.req.Limit+1); err != nil {
+	if p.candidates, err = p.find(ctx, sqlClaimCandidates, p.req.Limit+1, append(pgtype.FlatArray[string]{}, p.req.Without...)); err != nil {
 		return fmt.Errorf("find due runs: %w", err)
 	}
-	if len(p.candidates) > p.req.Limit {
-		p.result.More = true
-	}
+	p.result.More = len(p.candidates) > p.req.Limit || len(p.req.Without) > 0
 	if p.req.Room != nil {
 		if err := p.shareOut(ctx); err != nil {
 			return fmt.Errorf("find due runs of every owner: %w", err)
