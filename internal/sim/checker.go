@@ -153,7 +153,7 @@ func (w *world) planned(h *history) {
 	}
 	f := w.watch.lives[r.ScheduleID]
 	// Claimed a little ahead of a change, or cancelled by its user, it stays.
-	early := time.Duration(r.FireAt.Sub(r.RunAt).Abs()) + time.Second
+	early := r.FireAt.Sub(r.RunAt).Abs() + time.Second
 	for i := range f.parts {
 		p := &f.parts[i]
 		inside := r.RunAt.After(p.from) || p.including && r.RunAt.Equal(p.from)

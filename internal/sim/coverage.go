@@ -141,6 +141,8 @@ func cannot(s site, k kind) bool {
 		return users // clients of the API do not die; what they asked for may be lost
 	case k == down:
 		return s == siteStart || s == siteCancel || s == siteRun || s == siteAsk || s == siteExecutorCancel || s == siteReport
+	case k == stall:
+		return s == siteLeave || s == siteExtend // their callers wait a second at most
 	case k == cut:
 		// Their callers are patient for as long as their process lives.
 		return s == siteAcquire || s == siteStart || s == siteCancel || s == siteReport || s == siteSettleLaunched

@@ -45,6 +45,7 @@ func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Sche
 		if after.Pause.Paused || before.Revision != after.Revision || before.Pause.Until.IsZero() || before.Pause.Until.After(time.Now()) {
 			l.violation("the planner changed %s, which is its user's", after.ScheduleID)
 		}
+		f.wake(before, time.Now())
 		return
 	}
 	l.wished(before, after)

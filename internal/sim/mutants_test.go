@@ -140,11 +140,18 @@ func TestSeededBugsAreFound(t *testing.T) {
 	}
 }
 
-// build makes the simulator of a source with a bug.
-func build(t *testing.T, root string, edits []edit) (binary string) {
+// TestSeededBugsStillFit: each bug has its place in the source as it is now.
+func TestSeededBugsStillFit(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) { spoil(t, "../..", m.edits) })
+	}
+}
+
+// spoil writes the source files of a bug and says what each replaces.
+func spoil(t *testing.T, root string, edits []edit) (replaced map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
-	replaced := make(map[string]string)
+	replaced = make(map[string]string)
 	for i, e := range edits {
 		path := filepath.Join(root, e.file)
 		from, known := replaced[path]
@@ -164,6 +171,13 @@ func build(t *testing.T, root string, edits []edit) (binary string) {
 		}
 		replaced[path] = to
 	}
+	return replaced
+}
+
+// build makes the simulator of a source with a bug.
+func build(t *testing.T, root string, edits []edit) (binary string) {
+	t.Helper()
+	dir, replaced := t.TempDir(), spoil(t, root, edits)
 	overlay := filepath.Join(dir, "overlay.json")
 	text, err := json.Marshal(map[string]any{"Replace": replaced})
 	if err != nil {
