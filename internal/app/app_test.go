@@ -78,7 +78,7 @@ func TestReadinessTellsOfAProcessThatEndsWhileItStillAnswers(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("register: %v %v", resp, err)
 	}
-	resp.Body.Close()
+	_ = resp.Body.Close()
 	<-called
 
 	end()
