@@ -45,6 +45,7 @@ var codeOf = []struct {
 	{schedule.ErrUnsupported, codes.Unimplemented, ""},
 	{schedule.ErrShardCount, codes.FailedPrecondition, ""},
 	{schedule.ErrBusy, codes.Aborted, ""},
+	{schedule.ErrQueueAway, codes.Unavailable, ""},
 	{context.Canceled, codes.Canceled, ""},
 	{context.DeadlineExceeded, codes.DeadlineExceeded, ""},
 }
