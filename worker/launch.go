@@ -95,10 +95,34 @@ func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement)
 	moved, err := t.settleInTerm(ctx, settlements)
 	failpoint.Hit(failpoint.Settled)
 	if errors.Is(err, schedule.ErrFenced) && t.handedOver.Load() {
-		moved, err = t.Fires.SettleLaunched(ctx, t.now(), settlements)
+		moved, err = t.settleHandedOver(ctx, settlements)
 	}
 	t.Metrics.step("settle", began, err)
 	return moved, err
+}
+
+// settleHandedOver settles what is definite. When to send what is not is the
+// next leader's to say: its claim may stand in the row already.
+func (t *term) settleHandedOver(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
+	var definite []schedule.Settlement
+	var places []int
+	for i := range settlements {
+		if settlements[i].To != schedule.StatusLaunching {
+			definite, places = append(definite, settlements[i]), append(places, i)
+		}
+	}
+	moved := make([]bool, len(settlements))
+	if len(definite) == 0 {
+		return moved, nil
+	}
+	settled, err := t.Fires.SettleLaunched(ctx, t.now(), definite)
+	if err != nil {
+		return nil, err
+	}
+	for i, place := range places {
+		moved[place] = settled[i]
+	}
+	return moved, nil
 }
 
 func (t *term) settleInTerm(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {

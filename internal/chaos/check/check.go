@@ -55,6 +55,7 @@ type checker struct {
 	ledger  map[string]record.Run   // by key
 	ranges  map[string][]record.Event
 	events  map[string][]record.Event
+	endings map[string]time.Time // when a witness saw a key's end
 	rose    time.Duration
 	fell    time.Duration
 	stall   time.Duration
@@ -89,7 +90,12 @@ func newChecker(e *Evidence) *checker {
 	c := &checker{
 		Evidence: e, report: &Report{Ended: make(map[string]int)}, effects: effects(e.Executor),
 		rows: make(map[string][]record.Run), ledger: make(map[string]record.Run),
-		ranges: make(map[string][]record.Event), events: make(map[string][]record.Event),
+		ranges: make(map[string][]record.Event), events: make(map[string][]record.Event), endings: make(map[string]time.Time),
+	}
+	for _, w := range e.Writes {
+		if rank[w.After] == terminal && rank[w.Before] != terminal {
+			c.endings[w.Key] = w.At
+		}
 	}
 	for _, f := range e.Faults {
 		switch f.Kind {

@@ -81,15 +81,19 @@ func (c *checker) trueSkips(rows []record.Run) {
 		if skipped.Reason != "overlap" {
 			continue
 		}
-		at := skipped.CompletedAt
+		at := c.ended(skipped)
 		if !slices.ContainsFunc(rows, func(r record.Run) bool {
-			return r.Key != skipped.Key && r.Status != "SKIPPED" && !r.FireAt.Add(-arming).After(at) && r.CompletedAt.After(at.Add(-skipSlack-c.rose))
+			return r.Key != skipped.Key && r.Status != "SKIPPED" && !r.FireAt.Add(-arming).After(at) && c.ended(r).After(at.Add(-skipSlack-c.rose))
 		}) {
 			c.report.Counts.WrongSkips++
 			c.violate("I6", skipped, "it was skipped at %s, when nothing else was in flight", clock(at))
 		}
 	}
 }
+
+// ended is when the end of a run was written: completed_at is what the writer
+// believed when it began to write, and that may take its time.
+func (c *checker) ended(r record.Run) time.Time { return later(r.CompletedAt, c.endings[r.Key]) }
 
 // inOrder: what one schedule queues starts in the order in which it was due.
 func (c *checker) inOrder(rows []record.Run) {

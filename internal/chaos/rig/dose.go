@@ -68,13 +68,14 @@ type dose struct {
 	least, most        time.Duration
 	probes             int           // schedules of which something is due all the time
 	patience           time.Duration // run timeout, and how long a launch is tried
+	idle               time.Duration // at most, between two changes that people make
 }
 
 // doses by name; dose.go's zero values are filled by chosen.
 var doses = []dose{
-	{name: "short", faults: 23, mix: []share{
-		{killLeader, 4},
-		{killAtPoint, 6},
+	{name: "short", faults: 17, patience: 25 * time.Second, mix: []share{
+		{killLeader, 2},
+		{killAtPoint, 4},
 		{stopLeader, 1},
 		{termLeader, 1},
 		{killResigning, 1},
@@ -84,14 +85,13 @@ var doses = []dose{
 		{launcherHole, 1},
 		{restartStore, 1},
 		{killLauncher, 1},
-		{launcherPoint, 2},
-		{killRegistrar, 1},
+		{launcherPoint, 1},
 		{registrarPoint, 1},
-	}, probes: 30},
-	{name: "short-redis", lock: "redis", queue: "redis", faults: 14, mix: []share{
-		{killLeader, 4}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {stopLeader, 1}, {termLeader, 1}, {killLauncher, 1}, {launcherPoint, 1}, {endSessions, 1},
-	}, probes: 20},
-	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 10, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 20},
+	}, probes: 25},
+	{name: "short-redis", lock: "redis", queue: "redis", faults: 9, patience: 25 * time.Second, mix: []share{
+		{killLeader, 2}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {killLauncher, 1}, {launcherPoint, 1},
+	}, probes: 15},
+	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 6, patience: 25 * time.Second, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 15},
 	{name: "kills", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 60},
 	{name: "pauses", faults: 25, mix: []share{{stopLeader, 3}, {stopAtPoint, 1}}, probes: 60},
 	{name: "figures", ttl: 10 * time.Second, faults: 45, mix: []share{
@@ -113,10 +113,10 @@ var doses = []dose{
 	{name: "outage", faults: 6, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, least: 6 * time.Second, most: 8 * time.Second, probes: 40},
 
 	// For bugs that were seeded: short, and each provokes some.
-	{name: "mutant-calm", faults: 2, mix: []share{{killLeader, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, patience: 8 * time.Second},
-	{name: "mutant-kills", faults: 6, mix: []share{{killLeader, 1}}, probes: 16, patience: 8 * time.Second},
-	{name: "mutant-stops", faults: 3, mix: []share{{stopLeader, 1}}, probes: 16, patience: 8 * time.Second},
-	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, patience: 8 * time.Second},
+	{name: "mutant-calm", faults: 2, mix: []share{{killLeader, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-kills", faults: 6, mix: []share{{killLeader, 1}}, probes: 16, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-stops", faults: 3, mix: []share{{stopLeader, 1}}, probes: 16, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
 }
 
 // chosen is a dose by its name, complete.
@@ -146,6 +146,9 @@ func chosen(name string) (dose, bool) {
 	}
 	if d.patience == 0 {
 		d.patience = 30 * time.Second
+	}
+	if d.idle == 0 {
+		d.idle = 650 * time.Millisecond
 	}
 	if d.workers = 3; d.store == "sqlite" {
 		d.workers = 1

@@ -150,7 +150,7 @@ func (p *people) trigger(ctx context.Context, id string, number int) error {
 // meddle changes things until ctx ends.
 func (p *people) meddle(ctx, working context.Context) error {
 	for number := 0; ; number++ {
-		pause := time.NewTimer(150*time.Millisecond + time.Duration(p.random.Int64N(int64(500*time.Millisecond))))
+		pause := time.NewTimer(time.Duration(p.random.Int64N(int64(p.site.dose.idle))))
 		select {
 		case <-ctx.Done():
 			pause.Stop()

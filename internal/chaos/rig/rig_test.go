@@ -24,7 +24,7 @@ func TestAWholeDeploymentSurvives(t *testing.T) {
 	if err := build(t.Context(), folder, &built); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"short", "short-sqlite"} {
+	for _, name := range []string{"short", "short-redis", "short-sqlite"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
@@ -39,7 +39,7 @@ func TestAWholeDeploymentSurvives(t *testing.T) {
 			if n := len(report.Violations); n > 0 {
 				t.Errorf("%d violations", n)
 			}
-			if c := report.Counts; c.Kills < 3 || c.Redelivered < 5 || c.Slots < 500 {
+			if c := report.Counts; c.Kills < 3 || c.Redelivered < 5 || c.Slots < 300 {
 				t.Errorf("too little happened: %+v", c)
 			}
 			t.Log(out.String())
