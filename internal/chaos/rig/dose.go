@@ -73,7 +73,7 @@ type dose struct {
 
 // doses by name; dose.go's zero values are filled by chosen.
 var doses = []dose{
-	{name: "short", faults: 17, patience: 25 * time.Second, mix: []share{
+	{name: "short", faults: 17, patience: 50 * time.Second, mix: []share{
 		{killLeader, 2},
 		{killAtPoint, 4},
 		{stopLeader, 1},
@@ -88,10 +88,10 @@ var doses = []dose{
 		{launcherPoint, 1},
 		{registrarPoint, 1},
 	}, probes: 25},
-	{name: "short-redis", lock: "redis", queue: "redis", faults: 9, patience: 25 * time.Second, mix: []share{
+	{name: "short-redis", lock: "redis", queue: "redis", faults: 9, patience: 50 * time.Second, mix: []share{
 		{killLeader, 2}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {killLauncher, 1}, {launcherPoint, 1},
 	}, probes: 15},
-	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 6, patience: 25 * time.Second, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 15},
+	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 6, patience: 50 * time.Second, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 15},
 	{name: "kills", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 60},
 	{name: "pauses", faults: 25, mix: []share{{stopLeader, 3}, {stopAtPoint, 1}}, probes: 60},
 	{name: "figures", ttl: 10 * time.Second, faults: 45, mix: []share{
@@ -145,7 +145,7 @@ func chosen(name string) (dose, bool) {
 		d.least, d.most = 500*time.Millisecond, 2500*time.Millisecond
 	}
 	if d.patience == 0 {
-		d.patience = 30 * time.Second
+		d.patience = time.Minute // a launch rests up to 30 s after many deliveries
 	}
 	if d.idle == 0 {
 		d.idle = 650 * time.Millisecond
