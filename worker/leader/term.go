@@ -38,6 +38,8 @@ type tenure struct {
 	term     schedule.Term
 	stop     context.CancelCauseFunc // it should end
 	distrust context.CancelCauseFunc // it is over
+
+	trustEnds *time.Timer
 }
 
 // serve runs one term: renewals beside lead, until lead returns; then it gives
@@ -49,6 +51,13 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 	defer stop(nil)
 	defer context.AfterFunc(trusted, func() { stop(context.Cause(trusted)) })()
 	t := &tenure{hold: h, term: term, stop: stop, distrust: distrust}
+	// Trust ends in time whatever a renewal is doing, e.g. waiting for a disk, and
+	// also while what runs beside the term takes its time to end: open calls still
+	// settle under it.
+	t.trustEnds = time.AfterFunc(time.Until(since.Add(t.trust())), func() {
+		t.lose(errors.New("no renewal in time"))
+	})
+	defer t.trustEnds.Stop()
 
 	e.Logger.Info("leadership won", "epoch", term.Epoch, "holder", term.Holder, "lock_held", h.isHeld())
 	e.refused = false
@@ -104,11 +113,6 @@ func (t *tenure) giveRowBack(ctx context.Context, lost error) {
 // renewAll keeps the lock and extends the row until ctx ends. Any error means:
 // not the leader.
 func (t *tenure) renewAll(ctx context.Context, since time.Time) {
-	// Trust ends in time whatever a renewal is doing, e.g. waiting for a disk.
-	trustEnds := time.AfterFunc(time.Until(since.Add(t.trust())), func() {
-		t.lose(errors.New("no renewal in time"))
-	})
-	defer trustEnds.Stop()
 	asked, unreported := false, t.held
 	if t.wonBy {
 		unreported = nil
@@ -137,7 +141,7 @@ func (t *tenure) renewAll(ctx context.Context, since time.Time) {
 		}
 		asked = askedNow
 		since = began
-		trustEnds.Reset(time.Until(since.Add(t.trust())))
+		t.trustEnds.Reset(time.Until(since.Add(t.trust())))
 		timer.Reset(t.renewal())
 	}
 }
