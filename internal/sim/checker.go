@@ -178,6 +178,8 @@ func (w *world) truthful(h *history) {
 		so = wk != nil && !wk.refused && wk.outcome.Status == schedule.StatusSuccess && wk.ends <= h.completed && !wk.cancel
 	case r.Status == schedule.StatusSkipped, r.Reason == schedule.ReasonLaunchUnavailable, r.Reason == schedule.ReasonDeleted:
 		so = wk == nil
+	case r.Status == schedule.StatusCancelled: // nothing of it begins any more, unless nobody could confirm that
+		so = wk == nil || wk.began <= h.completed || w.watch.timedOut[r.Key.String()]
 	case r.Reason == schedule.ReasonLaunchRefused:
 		so = wk != nil && wk.refused
 	case r.Reason == schedule.ReasonWorkflowFailed:

@@ -23,7 +23,7 @@ var (
 )
 
 // manySeeds are enough that every fault must have come at every call.
-const manySeeds = 10_000
+const manySeeds = 5_000
 
 func TestMain(m *testing.M) {
 	flag.Parse()
