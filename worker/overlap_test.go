@@ -186,7 +186,7 @@ func TestSchedulesOfOneOwnerMayShareAnOverlapKey(t *testing.T) {
 		r.every("b", 5*time.Second, shared)
 		r.every("c", 5*time.Second, shared, func(in *registrar.UpsertInput) { in.Definition.UserID = "somebody-else" })
 		r.takes(2 * time.Second)
-		r.work(6 * time.Second)
+		r.work(6500 * time.Millisecond) // between the ends of a and c
 		r.is(r.slot("a", 4*time.Second), schedule.StatusSuccess, schedule.ReasonNone)
 		r.is(r.slot("b", 5*time.Second), schedule.StatusSkipped, schedule.ReasonOverlap)
 		r.is(r.slot("c", 5*time.Second), schedule.StatusEnqueued, schedule.ReasonNone)
