@@ -120,8 +120,9 @@ type Coverage struct {
 func (c *Coverage) Missing() (missing []string) {
 	for s := range sites {
 		for k := range allKinds {
-			// An outage or a freeze seldom meets a call that is rare itself.
-			byChance := k >= kinds && rare[s] > 1
+			// An outage or a freeze seldom meets a call that is rare itself, and a
+			// stall mostly outlasts its caller's patience.
+			byChance := k >= stall && rare[s] > 1
 			if c.faults[s][k].Load() == 0 && !cannot(s, k) && !byChance {
 				missing = append(missing, siteNames[s]+": "+kindNames[k])
 			}
