@@ -56,7 +56,7 @@ func (t *term) launch(l *schedule.Launch) {
 
 // unknown leaves the run LAUNCHING: the same key is sent again after a backoff.
 func (t *term) unknown(l *schedule.Launch, cause error) {
-	if t.trusted.Err() != nil || t.handedOver.Load() {
+	if t.trusted.Err() != nil {
 		return // the next leader sends it again
 	}
 	s := schedule.UnknownSettlement(&l.Run, cause, t.now())
@@ -85,44 +85,17 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) {
 	}
 }
 
-// settleAll writes a batch of settlements in one fenced transaction; or, once
-// the term was given back, without one. A term that was lost writes nothing:
-// its leader may have been away for long.
+// settleAll writes a batch of settlements in one fenced transaction. Once the
+// term is over, lost or given back, it writes nothing: the next leader sends
+// the same keys, and is answered from the launcher's record.
 func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	moved, err := t.settleInTerm(ctx, settlements)
 	failpoint.Hit(failpoint.Settled)
-	if errors.Is(err, schedule.ErrFenced) && t.handedOver.Load() {
-		moved, err = t.settleHandedOver(ctx, settlements)
-	}
 	t.Metrics.step("settle", began, err)
 	return moved, err
-}
-
-// settleHandedOver settles what is definite. When to send what is not is the
-// next leader's to say: its claim may stand in the row already.
-func (t *term) settleHandedOver(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {
-	var definite []schedule.Settlement
-	var places []int
-	for i := range settlements {
-		if settlements[i].To != schedule.StatusLaunching {
-			definite, places = append(definite, settlements[i]), append(places, i)
-		}
-	}
-	moved := make([]bool, len(settlements))
-	if len(definite) == 0 {
-		return moved, nil
-	}
-	settled, err := t.Fires.SettleLaunched(ctx, t.now(), definite)
-	if err != nil {
-		return nil, err
-	}
-	for i, place := range places {
-		moved[place] = settled[i]
-	}
-	return moved, nil
 }
 
 func (t *term) settleInTerm(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {

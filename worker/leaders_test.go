@@ -2,13 +2,11 @@ package worker_test
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
 )
 
@@ -107,18 +105,9 @@ func TestANewLeaderTakesUpWhatAnOlderOneLeftLaunching(t *testing.T) {
 	})
 }
 
-// dies is a process that does not live to settle what is answered after its
-// term.
-type dies struct{ *sqlite.Store }
-
-func (dies) SettleLaunched(context.Context, time.Time, []schedule.Settlement) ([]bool, error) {
-	return nil, errors.New("this process is dead")
-}
-
 func TestAnAnswerThatWasRecordedButNotSettledIsNotAskedForAgain(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.config.DrainTimeout = time.Millisecond
-		r.over = func(s *sqlite.Store) ledger { return dies{s} }
 		r.every("s", time.Second, byHand)
 		r.executor.will(func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 			time.Sleep(time.Second)

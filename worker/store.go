@@ -57,9 +57,6 @@ type FireStore interface {
 	// and notes its error, which ends when the run leaves LAUNCHING.
 	// It also sets schedules.last_run_at where the run was launched.
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
-	// SettleLaunched is Settle without a term, for what a launch came to that was
-	// still open when its term was given back.
-	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
 	// Sweep ends what is past its bound: ENQUEUED and STARTED past timeout_at
 	// (FAILED timeout); LAUNCHING claimed RetryFor ago or longer of which nothing
 	// was ever sent, i.e. without an execution request or with sent = false

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,11 +26,8 @@ type term struct {
 	passes  context.Context // of planning and claiming; ends with the hand-over at the latest
 	wake    chan struct{}   // holds at most one wake-up
 	open    sync.WaitGroup  // calls of the launcher that this term has begun
-	// The term has ended as it should, and is given back: what its open calls
-	// come to is settled as any launcher does it, without a term.
-	handedOver atomic.Bool
-	settles    *batch.Batcher[schedule.Settlement, bool]
-	cancels    *cancelLog
+	settles *batch.Batcher[schedule.Settlement, bool]
+	cancels *cancelLog
 }
 
 // lead is one term. It plans before it claims: what was planned too late and
@@ -40,9 +36,9 @@ type term struct {
 //
 // It does not wait for calls that are open at its end: the leadership is given
 // back meanwhile. They go on in this process, also those that were armed and
-// whose instant is yet to come, and settle when they are answered. The next
-// leader sends their keys again, for it cannot know: it is answered from the
-// record.
+// whose instant is yet to come, and what they come to is in the launcher's
+// record. The next leader sends their keys again, is answered from there, and
+// settles them: this term, being over, writes nothing any more.
 func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	passes, endPasses := context.WithCancel(trusted)
 	defer endPasses()
@@ -64,7 +60,6 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	case <-passes.Done():
 		lead.log.Info("calls of the launcher go on beyond the term")
 	}
-	lead.handedOver.Store(trusted.Err() == nil)
 	return err
 }
 

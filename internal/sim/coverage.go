@@ -68,7 +68,6 @@ const (
 	siteLeaders
 	siteWorkers
 	siteLeave
-	siteSettleLaunched
 	siteExtend
 	sites
 )
@@ -77,7 +76,7 @@ var siteNames = [sites]string{
 	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "next fire_at", "cancels due", "gauges",
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
-	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "settle launched", "extend",
+	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend",
 }
 
 // rare are the calls that come so seldom that faults around them are drawn more
@@ -86,7 +85,7 @@ var rare = func() (times [sites]int) {
 	for s := range times {
 		times[s] = 1
 	}
-	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteSettleLaunched, siteExtend} {
+	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend} {
 		times[s] = 25
 	}
 	return times
@@ -148,7 +147,7 @@ func cannot(s site, k kind) bool {
 		return s == siteLeave || s == siteExtend // their callers wait a second at most
 	case k == cut:
 		// Their callers are patient for as long as their process lives.
-		return s == siteAcquire || s == siteStart || s == siteCancel || s == siteReport || s == siteSettle || s == siteSettleLaunched
+		return s == siteAcquire || s == siteStart || s == siteCancel || s == siteReport || s == siteSettle
 	}
 	return false
 }

@@ -79,18 +79,6 @@ func (s store) Settle(ctx context.Context, term schedule.Term, now time.Time, se
 	return moved, err
 }
 
-func (s store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error) {
-	id := uint64(0)
-	for i := range settlements {
-		id ^= idOf(settlements[i].Key)
-	}
-	err = s.tell(ctx, siteSettleLaunched, id, func() (err error) {
-		moved, err = s.ledger.SettleLaunched(context.WithoutCancel(ctx), now, settlements)
-		return err
-	})
-	return moved, err
-}
-
 func (s store) Sweep(ctx context.Context, req schedule.SweepRequest) (out []schedule.Ended, err error) {
 	err = s.lead(ctx, siteSweep, req.Term, shard(req.Term), func() (err error) {
 		out, err = s.ledger.Sweep(context.WithoutCancel(ctx), req)

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ func (c *checker) writes() {
 		if w.After == "LAUNCHING" && launching[w.Key].IsZero() {
 			launching[w.Key] = w.At
 		}
-		if strings.HasPrefix(w.Writer, "worker") && w.Holder != "" && w.Writer != w.Holder && !c.handedOver(w) {
+		if strings.HasPrefix(w.Writer, "worker") && w.Holder != "" && w.Writer != w.Holder {
 			c.violate("I9", r, "%s writes %s→%s at %s, after %s had begun epoch %d", w.Writer, w.Before, w.After, clock(w.At), w.Holder, w.Leader)
 		}
 	}
@@ -51,15 +50,6 @@ func (c *checker) writes() {
 			c.violate("I8", r, "it was sent at %s, and LAUNCHING only at %s", clock(e.first()), clock(at))
 		}
 	}
-}
-
-// handedOver: a worker that gave its leadership back on purpose settles what its
-// open calls come to, as any launcher would; it plans and claims nothing more.
-func (c *checker) handedOver(w record.Write) bool {
-	settles := rank[w.Before] >= rank["LAUNCHING"] && rank[w.After] > rank["LAUNCHING"]
-	return settles && slices.ContainsFunc(c.Faults, func(f record.Fault) bool {
-		return f.HandOver && (f.Target == w.Writer || f.Target == "workers") && w.At.After(f.Began) && w.At.Before(later(f.Began, f.Ended).Add(c.Settings.RunTimeout))
-	})
 }
 
 func (c *checker) written(w record.Write) record.Run {

@@ -135,8 +135,6 @@ type Fault struct {
 	Calm   time.Time `json:"calm,omitzero"`   // slots flow again; the next fault comes after it
 	Epoch  int64     `json:"epoch,omitempty"` // the greatest one when it struck
 
-	HandOver bool `json:"hand_over,omitempty"` // the target was asked to end, and gave its leadership back
-
 	Rose  time.Duration `json:"rose,omitempty"`  // clock: the most that it went ahead
 	Fell  time.Duration `json:"fell,omitempty"`  // clock: and back
 	Stall time.Duration `json:"stall,omitempty"` // clock: the longest that the machine kept us waiting for our turn

@@ -72,7 +72,7 @@ func (s *site) strikeWorkers(ctx context.Context, st step, victim *child, f *rec
 	case stopLeader, stopAtPoint:
 		return s.freeze(ctx, st, victim, f)
 	case termLeader:
-		f.Began, f.HandOver = time.Now(), true
+		f.Began = time.Now()
 		err := victim.terminate(termBound)
 		return errors.Join(err, victim.start())
 	case killResigning:
@@ -80,7 +80,7 @@ func (s *site) strikeWorkers(ctx context.Context, st step, victim *child, f *rec
 			return err
 		}
 		sleep(ctx, armTime)
-		f.Began, f.HandOver = time.Now(), true
+		f.Began = time.Now()
 		victim.signal(syscall.SIGTERM)
 		if s.firstDeath(ctx, []*child{victim}, termBound) == nil {
 			return errors.New("it has not ended")
@@ -88,7 +88,7 @@ func (s *site) strikeWorkers(ctx context.Context, st step, victim *child, f *rec
 		f.Point = failpoint.Resigned
 		return victim.start()
 	case rollAll:
-		f.Target, f.HandOver = "workers", true
+		f.Target = "workers"
 		for _, w := range s.workers {
 			if err := errors.Join(w.terminate(termBound), w.start(), w.awaitReady(ctx)); err != nil {
 				return err

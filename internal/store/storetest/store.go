@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
@@ -18,6 +19,7 @@ type Store interface {
 	leader.Roster
 	launcher.Store
 	launcher.WorkflowStore
+	launchqueue.Store
 	registrar.ScheduleStore
 	registrar.RunStore
 	registrar.WorkflowStore
