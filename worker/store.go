@@ -22,6 +22,8 @@ type PlanStore interface {
 	Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error
 	// Leave takes the note back: this process is about to end.
 	Leave(ctx context.Context, workerID string) error
+	// Workers are those heard of within so long, this one included.
+	Workers(ctx context.Context, within time.Duration, now time.Time) ([]schedule.WorkerSeen, error)
 	// Prune deletes up to limit rows each of terminal runs, events, execution
 	// requests, workers (by when they were last seen) and tombstones (with their
 	// revisions) that are older than before. A request, DONE or not, stays while

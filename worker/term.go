@@ -34,8 +34,8 @@ type term struct {
 // what was not planned at all are judged together. Then the first claim comes
 // at once; what has time is left to the loops.
 //
-// It does not wait for calls that are open at its end: the leadership is given
-// back meanwhile. They go on in this process, also those that were armed and
+// Where others wait, it does not wait for calls that are open at its end: the
+// leadership is given back meanwhile. They go on in this process, also those that were armed and
 // whose instant is yet to come, and what they come to is in the launcher's
 // record. The next leader sends their keys again, is answered from there, and
 // settles them: this term, being over, writes nothing any more.
@@ -55,12 +55,38 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	loops.Go(func() error { lead.planLoop(ctx); return nil })
 	loops.Go(func() error { lead.fireLoop(ctx); return nil })
 	err := loops.Wait()
-	select {
-	case <-ended(&lead.open):
-	case <-passes.Done():
-		lead.log.Info("calls of the launcher go on beyond the term")
-	}
+	lead.awaitCalls()
 	return err
+}
+
+// awaitCalls gives what is open the time to settle under the term: a moment,
+// for another worker is waiting; all that a stop may take, where there is none.
+func (t *term) awaitCalls() {
+	select {
+	case <-ended(&t.open):
+		return
+	case <-t.passes.Done():
+	}
+	if t.trusted.Err() == nil && t.alone() {
+		timeout := time.NewTimer(t.cfg.DrainTimeout)
+		defer timeout.Stop()
+		select {
+		case <-ended(&t.open):
+			return
+		case <-t.trusted.Done():
+		case <-timeout.C:
+		}
+	}
+	t.log.Info("calls of the launcher go on beyond the term")
+}
+
+// alone reports whether this is the only worker alive. One that cannot tell
+// hands over.
+func (t *term) alone() bool {
+	ctx, cancel := context.WithTimeout(t.trusted, handOver)
+	defer cancel()
+	workers, err := t.Plans.Workers(ctx, silence, t.now())
+	return err == nil && !slices.ContainsFunc(workers, func(w schedule.WorkerSeen) bool { return w.WorkerID != t.ID })
 }
 
 func (w *Worker) begins(t *term) {
