@@ -20,11 +20,12 @@ type rule struct {
 	anchor       int64 // epoch seconds; never a slot itself
 	end          int64 // last second that may be a slot
 	jitter       int64 // milliseconds
+	made         time.Time // the schedule, not the revision
 	floor, endAt time.Time
 }
 
 func ruleOf(s *schedule.Schedule) rule {
-	r := rule{scheduleID: s.ScheduleID, jitter: int64(s.JitterMS), end: 1 << 60, floor: s.RevisedAt, endAt: s.EndAt}
+	r := rule{scheduleID: s.ScheduleID, jitter: int64(s.JitterMS), end: 1 << 60, made: s.CreatedAt, floor: s.RevisedAt, endAt: s.EndAt}
 	if !s.EndAt.IsZero() {
 		r.end = s.EndAt.Unix()
 	}
@@ -44,9 +45,10 @@ func ruleOf(s *schedule.Schedule) rule {
 }
 
 // late is the rule of a revision that an edit has ended: what it left behind
-// is planned after both were made, and fires at once.
+// is planned after both were made, and fires at once. What it is held to is
+// when the schedule was made.
 func (r rule) late() rule {
-	r.floor = time.Time{}
+	r.floor = r.made
 	return r
 }
 

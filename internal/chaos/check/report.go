@@ -97,11 +97,11 @@ func (c *checker) context(v Violation) []string {
 
 func describe(r record.Run) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s run_at %s fire_at %s %s", r.ScheduleID, clock(r.RunAt), clock(r.FireAt), r.Status)
+	_, _ = fmt.Fprintf(&out, "%s run_at %s fire_at %s %s", r.ScheduleID, clock(r.RunAt), clock(r.FireAt), r.Status)
 	if r.Reason != "" {
-		fmt.Fprintf(&out, "(%s)", r.Reason)
+		_, _ = fmt.Fprintf(&out, "(%s)", r.Reason)
 	}
-	fmt.Fprintf(&out, " %s %s deliveries %d epoch %d revision %d", r.Trigger, r.Overlap, r.Deliveries, r.Epoch, r.Revision)
+	_, _ = fmt.Fprintf(&out, " %s %s deliveries %d epoch %d revision %d", r.Trigger, r.Overlap, r.Deliveries, r.Epoch, r.Revision)
 	for _, at := range []struct {
 		name string
 		time time.Time
@@ -113,9 +113,9 @@ func describe(r record.Run) string {
 		{"completed_at", r.CompletedAt},
 	} {
 		if !at.time.IsZero() {
-			fmt.Fprintf(&out, " %s %s", at.name, clock(at.time))
+			_, _ = fmt.Fprintf(&out, " %s %s", at.name, clock(at.time))
 		}
 	}
-	fmt.Fprintf(&out, " key %.12s", r.Key)
+	_, _ = fmt.Fprintf(&out, " key %.12s", r.Key)
 	return out.String()
 }

@@ -43,7 +43,7 @@ func proveAll(ctx context.Context, only string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	rig := filepath.Join(folder, "rig")
 	if err := run(ctx, "go", "build", "-buildvcs=false", "-o", rig, "./internal/chaos/rig"); err != nil {
 		return err

@@ -7,6 +7,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -147,7 +148,7 @@ func (l *Link) carry(to, from *net.TCPConn, fromClient bool) {
 				return
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			_ = to.CloseWrite()
 			return
 		}

@@ -89,7 +89,7 @@ func (c *child) awaitReady(ctx context.Context) error {
 	return within(ctx, startBound, c.name+" is ready", func() error {
 		select {
 		case <-ended:
-			return fmt.Errorf("%s ended while it started: %v; its log is %s", c.name, c.err, c.log.Name())
+			return fmt.Errorf("%s ended while it started: %w; its log is %s", c.name, c.err, c.log.Name())
 		default:
 		}
 		answer, err := probe.Get("http://" + c.httpAddr + "/readyz")

@@ -87,7 +87,7 @@ func addUp(out io.Writer, path string) error {
 	}
 	for _, group := range order {
 		n := sums[group]
-		fmt.Fprintf(out, "%s: slots %d, keys %d, sent again %d, faults %d, leader kills %d, leader pauses %d: lost %d, doubled %d, early %d, wrong skips %d\n",
+		_, _ = fmt.Fprintf(out, "%s: slots %d, keys %d, sent again %d, faults %d, leader kills %d, leader pauses %d: lost %d, doubled %d, early %d, wrong skips %d\n",
 			group, n.Slots, n.Keys, n.Redelivered, n.Faults, n.Kills, n.Pauses, n.Lost, n.Doubled, n.Early, n.WrongSkips)
 	}
 	var names []string
@@ -97,8 +97,8 @@ func addUp(out io.Writer, path string) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		fmt.Fprintln(out, check.Figure{Name: name, Values: figures[name]})
+		_, _ = fmt.Fprintln(out, check.Figure{Name: name, Values: figures[name]})
 	}
-	fmt.Fprintf(out, "%d runs, %d violations\n", len(lines), violations)
+	_, _ = fmt.Fprintf(out, "%d runs, %d violations\n", len(lines), violations)
 	return nil
 }

@@ -46,7 +46,7 @@ func Run(ctx context.Context, o Options) (*check.Report, error) {
 			return nil, err
 		}
 	}
-	fmt.Fprintf(o.Out, "dose %s, %d faults, on %s with lock %s and queue %s; seed %d repeats these faults; the evidence is in %s\n",
+	_, _ = fmt.Fprintf(o.Out, "dose %s, %d faults, on %s with lock %s and queue %s; seed %d repeats these faults; the evidence is in %s\n",
 		d.name, o.Faults, d.store, d.lock, d.queue, o.Seed, o.Folder)
 	if err := build(ctx, o.Folder, &o); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (s *site) suffer(ctx context.Context, o Options, p *people, timeline *recor
 			break
 		}
 		if (i+1)%20 == 0 {
-			fmt.Fprintf(o.Out, "%s: %d of %d faults\n", time.Now().UTC().Format(time.TimeOnly), i+1, len(steps))
+			_, _ = fmt.Fprintf(o.Out, "%s: %d of %d faults\n", time.Now().UTC().Format(time.TimeOnly), i+1, len(steps))
 		}
 	}
 	sleep(ctx, lastRest)
