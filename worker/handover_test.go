@@ -71,6 +71,64 @@ func TestAnotherWorkerLeadsAtOnceThoughCallsOfTheFirstHang(t *testing.T) {
 	})
 }
 
+// A worker that is the last one waits for its calls; one that comes meanwhile
+// does not.
+func TestAWorkerThatStartsWhileTheLastOneEndsLeadsAtOnce(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.launcher.CallTimeout, r.config.DrainTimeout = 8*time.Second, 10*time.Second
+		r.every("hangs", time.Second, byHand)
+		second := r.open()
+		defer r.close(second)
+		r.executor.will(func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+			time.Sleep(7 * time.Second)
+			return success(ctx, call)
+		})
+		stopFirst := r.start()
+		run := r.trigger("hangs", "one")
+		time.Sleep(time.Second)
+		ended := make(chan struct{})
+		go func() { stopFirst(); close(ended) }()
+		time.Sleep(500 * time.Millisecond)
+		stopSecond := r.startOn(second)
+		if took := r.ledAfter(1, 8*time.Second); took > 1500*time.Millisecond {
+			r.Errorf("it led %s after it had started", took)
+		}
+		<-ended
+		time.Sleep(5 * time.Second)
+		stopSecond()
+		r.is(r.run(run.Key), schedule.StatusSuccess, schedule.ReasonNone)
+		if n := len(r.executor.calls("hangs")); n != 1 {
+			r.Errorf("the call was made %d times", n)
+		}
+	})
+}
+
+func TestAWorkerThatIsAskedToResignAndHasNoOtherGoesOnBesideItsOpenCalls(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.launcher.CallTimeout, r.config.DrainTimeout = 8*time.Second, 10*time.Second
+		r.every("hangs", time.Second, byHand)
+		r.every("s", time.Second, overlap(schedule.OverlapAllow))
+		r.executor.will(func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+			if call.ScheduleID == "hangs" {
+				time.Sleep(7 * time.Second)
+			}
+			return success(ctx, call)
+		})
+		stop := r.start()
+		r.trigger("hangs", "one")
+		r.until(1200 * time.Millisecond)
+		if _, err := r.store.AskToResign(r.Context(), 0, r.store.Now()); err != nil {
+			r.Fatal(err)
+		}
+		if took := r.ledAfter(1, 8*time.Second); took > 2500*time.Millisecond {
+			r.Errorf("nobody led for %s after it was asked", took)
+		}
+		r.until(9500 * time.Millisecond)
+		stop()
+		r.onceEach("s", time.Second, 9*time.Second)
+	})
+}
+
 // A run that was armed when its process was told to end is still fired by it.
 func TestAnArmedRunIsFiredAtItsInstantByAProcessThatEnds(t *testing.T) {
 	for _, policy := range []schedule.OverlapPolicy{schedule.OverlapAllow, schedule.OverlapSkip} {

@@ -43,6 +43,7 @@ func (t *term) launch(l *schedule.Launch) {
 		t.unknown(l, err)
 		return
 	}
+	t.unanswered.Answered(l.Run.Key)
 	if reply.Queued {
 		t.Metrics.queued.Inc()
 		return // whoever takes it from the queue settles it, or the claim's lease sends it again
@@ -59,7 +60,7 @@ func (t *term) unknown(l *schedule.Launch, cause error) {
 	if t.trusted.Err() != nil {
 		return // the next leader sends it again
 	}
-	s := schedule.UnknownSettlement(&l.Run, cause, t.now())
+	s := t.unanswered.Settlement(l.Run.Key, cause, t.now())
 	t.log.Warn("launch outcome unknown", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(),
 		"deliveries", l.Run.Deliveries, "again_at", s.ClaimedUntil, "err", cause)
 	t.settle(l, s)

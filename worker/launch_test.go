@@ -81,6 +81,28 @@ func TestAnUnknownOutcomeIsSentAgainWithTheSameKeyAndBackoff(t *testing.T) {
 	}
 }
 
+// What other leaders sent tells nothing of the executor.
+func TestARunThatLivedThroughManyFailoversIsSentAgainAfterTheFirstBackoff(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.config.RetryFor, r.config.DrainTimeout = time.Minute, 100*time.Millisecond
+		r.every("s", time.Second, byHand)
+		r.executor.will(hang)
+		run := r.trigger("s", "one")
+		const lives = 6
+		for range lives {
+			r.work(500 * time.Millisecond)
+		}
+		r.executor.will(lose)
+		before := len(r.executor.calls("s"))
+		defer r.start()()
+		time.Sleep(10 * time.Second)
+		calls := r.executor.calls("s")[before:]
+		if len(calls) < 2 || calls[1].at.Sub(calls[0].at) > 2*time.Second {
+			r.Errorf("after %d deliveries, want a second one a second after the first: %+v", r.run(run.Key).Deliveries, calls)
+		}
+	})
+}
+
 func TestALaunchThatNeverReachedAConnectionEndsUnavailable(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.config.RetryFor = 6 * time.Second

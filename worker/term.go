@@ -35,9 +35,9 @@ type term struct {
 // at once; what has time is left to the loops.
 //
 // Where others wait, it does not wait for calls that are open at its end: the
-// leadership is given back meanwhile. They go on in this process, also those that were armed and
-// whose instant is yet to come, and what they come to is in the launcher's
-// record. The next leader sends their keys again, is answered from there, and
+// leadership is given back meanwhile. They go on in this process, also those
+// that were armed and whose instant is yet to come, and what they come to is in
+// the launcher's record. The next leader sends their keys again, is answered from there, and
 // settles them: this term, being over, writes nothing any more.
 func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	passes, endPasses := context.WithCancel(trusted)
@@ -59,29 +59,33 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	return err
 }
 
-// awaitCalls gives what is open the time to settle under the term: a moment,
-// for another worker is waiting; all that a stop may take, where there is none.
+// awaitCalls gives what is open the time to settle under the term: a moment, for
+// another worker is waiting, or this one is to lead anew; all that a stop may
+// take, where the process ends and no other is there.
 func (t *term) awaitCalls() {
+	settled := ended(&t.open)
 	select {
-	case <-ended(&t.open):
+	case <-settled:
 		return
 	case <-t.passes.Done():
 	}
-	if t.trusted.Err() == nil && t.alone() {
-		timeout := time.NewTimer(t.cfg.DrainTimeout)
-		defer timeout.Stop()
+	bound, cancel := context.WithTimeout(t.trusted, t.cfg.DrainTimeout)
+	defer cancel()
+	look := time.NewTicker(beatEvery / 2) // one that starts is not to wait
+	defer look.Stop()
+	for bound.Err() == nil && t.ending.Err() != nil && t.alone() {
 		select {
-		case <-ended(&t.open):
+		case <-settled:
 			return
-		case <-t.trusted.Done():
-		case <-timeout.C:
+		case <-bound.Done():
+		case <-look.C:
 		}
 	}
 	t.log.Info("calls of the launcher go on beyond the term")
 }
 
-// alone reports whether this is the only worker alive. One that cannot tell
-// hands over.
+// alone reports whether this is the only worker alive. One that cannot tell, or
+// is not trusted any more, hands over.
 func (t *term) alone() bool {
 	ctx, cancel := context.WithTimeout(t.trusted, handOver)
 	defer cancel()

@@ -60,7 +60,9 @@ type Worker struct {
 	// are just what they may be for.
 	freeCancels chan struct{}
 	calls       context.Context // of the launcher; ends when the process must
+	ending      context.Context // ends when the process should
 	open        sync.WaitGroup  // calls of the launcher
+	unanswered  schedule.Unanswered
 
 	mu        sync.Mutex
 	terms     []*term // woken in this order
@@ -108,6 +110,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.calls, endCalls = context.WithCancel(context.WithoutCancel(ctx))
 	defer endCalls()
 	g, ctx := errgroup.WithContext(ctx)
+	w.ending = ctx
 	told := make(chan time.Time, 1)
 	defer context.AfterFunc(ctx, func() { told <- time.Now() })()
 	if w.Waker != nil {

@@ -59,6 +59,8 @@ type Consumer struct {
 	acks    *batch.Batcher[delivery, struct{}]
 	settles *batch.Batcher[schedule.Settlement, bool]
 	outage  outage
+
+	unanswered schedule.Unanswered
 }
 
 // openCancels bounds the cancels that are open at once.

@@ -33,6 +33,7 @@ func (c *Consumer) launch(ctx context.Context, m redis.XMessage) (done bool) {
 	case err != nil:
 		c.unknown(ctx, req, err)
 	default:
+		c.unanswered.Answered(req.Key)
 		c.settleReply(ctx, req, reply)
 	}
 	return true
@@ -92,14 +93,9 @@ func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, r
 // unknown leaves a run LAUNCHING: the leader sends the same key again after a
 // backoff.
 func (c *Consumer) unknown(ctx context.Context, req schedule.StartRequest, cause error) {
-	row, err := c.row(ctx, req.Key)
-	if err != nil {
-		c.notSettled(req.ScheduleID, req.Key, schedule.StatusLaunching, errors.Join(cause, err))
-		return
-	}
-	s := schedule.UnknownSettlement(row, cause, c.now())
+	s := c.unanswered.Settlement(req.Key, cause, c.now())
 	c.log.Warn("launch outcome unknown", "schedule_id", req.ScheduleID, "run_at", req.ScheduledFor, "key", req.Key.String(),
-		"deliveries", row.Deliveries, "again_at", s.ClaimedUntil, "err", cause)
+		"again_at", s.ClaimedUntil, "err", cause)
 	c.settle(ctx, req.ScheduleID, s)
 }
 

@@ -34,16 +34,6 @@ func SettlementOf(l *Launch, reply StartReply, cancelled Reason, now time.Time) 
 	return s
 }
 
-// UnknownSettlement leaves a run LAUNCHING whose outcome is unknown, and says
-// when the same key is sent again.
-func UnknownSettlement(r *Run, cause error, now time.Time) Settlement {
-	return Settlement{
-		Key: r.Key, To: StatusLaunching, ClaimedUntil: now.Add(backoff(r.Deliveries, cause)),
-		ErrorCode:    "outcome_unknown", // why it is still LAUNCHING, for whoever asks
-		ErrorMessage: Storable(cause.Error(), MaxErrorMessage),
-	}
-}
-
 // busyPause is how long a key rests of which another call is open, and
 // queuePause how long at most one that could not be handed over.
 const (
@@ -52,11 +42,11 @@ const (
 	mostPause  = 30 * time.Second
 )
 
-// backoff is how long a key rests whose outcome is unknown: it doubles from one
-// second to thirty. A key that was not even tried, because another call of it
+// backoff is how long a key rests that was sent so often and whose outcome is
+// unknown: it doubles from one second to thirty. A key that was not even tried, because another call of it
 // is open, rests for a moment only: the answer may be there any time. Nor does
 // one for long whose launch queue is away: no executor needs to be spared.
-func backoff(deliveries int32, cause error) time.Duration {
+func backoff(sends int, cause error) time.Duration {
 	most := mostPause
 	switch {
 	case errors.Is(cause, ErrBusy):
@@ -64,5 +54,5 @@ func backoff(deliveries int32, cause error) time.Duration {
 	case errors.Is(cause, ErrQueueAway):
 		most = queuePause
 	}
-	return min(most, time.Second<<min(max(deliveries-1, 0), 5))
+	return min(most, time.Second<<min(max(sends-1, 0), 5))
 }

@@ -96,7 +96,7 @@ var mutants = []struct {
 		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Run.Deliveries > 1 {\n\t\treq.Key[31] ^= 1\n\t}",
 	}}},
 	{"an unknown outcome counts as failed", []edit{{
-		"internal/schedule/settling.go", `Key: r.Key, To: StatusLaunching, ClaimedUntil: now.Add(backoff(r.Deliveries, cause)),`, `Key: r.Key, To: StatusFailed, Reason: ReasonLaunchUnavailable,`,
+		"internal/schedule/unanswered.go", `Key: key, To: StatusLaunching, ClaimedUntil: now.Add(backoff(u.again(key, cause, now), cause)),`, `Key: key, To: StatusFailed, Reason: ReasonLaunchUnavailable,`,
 	}}},
 	{"the executor is called a little early", []edit{{
 		"launcher/start.go", `left := fireAt.Sub(l.now())`, `left := fireAt.Sub(l.now()) - 20*time.Millisecond`,
