@@ -94,7 +94,9 @@ func New(o Options) *Consumer {
 		defer onTime.release(1)
 		return c.launch(ctx, m)
 	})
-	c.streams = []*stream{onTime, madeUp, newStream(cancels, "cancels", openCancels, c.cancel)}
+	// In the order in which they are drained: what is made up needs places of
+	// what is on time.
+	c.streams = []*stream{madeUp, onTime, newStream(cancels, "cancels", openCancels, c.cancel)}
 	c.acks = batch.New(maxPipeline, c.acknowledge)
 	c.settles = batch.New(maxPipeline, c.settleAll)
 	return c

@@ -20,7 +20,7 @@ func rnd() string { return rand.Text() }
 
 func TestConsumersShareTheWork(t *testing.T) {
 	onBoth(t, func(r *rig) {
-		r.executor.Behave(launchertest.Behavior{Delay: 30 * time.Millisecond})
+		r.executor.Behave(launchertest.Behavior{Delay: 100 * time.Millisecond})
 		first, second := r.consume(4), r.consume(4)
 		launches := r.claim(60)
 		r.publish(launches...)

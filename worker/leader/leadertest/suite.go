@@ -36,6 +36,15 @@ type Setting struct {
 // exact tells whether time is virtual, so that nothing is late.
 func (s Setting) exact() bool { return s.Soon == soon }
 
+// slack is how late something may be that has a time of its own: a busy machine
+// is late, and a bound that it would meet tells only of a thing that never comes.
+func (s Setting) slack() time.Duration {
+	if s.exact() {
+		return 100 * time.Millisecond
+	}
+	return Busy
+}
+
 // Together lets more tests of a binary run at a time than there are processors:
 // in real time they wait more than they compute. It is for TestMain.
 func Together() {

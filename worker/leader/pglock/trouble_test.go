@@ -15,7 +15,7 @@ import (
 )
 
 // connected opens a session beside those of the locks.
-func connected(t *testing.T, url string) *pgx.Conn {
+func connected(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
@@ -29,7 +29,7 @@ func connected(t *testing.T, url string) *pgx.Conn {
 const locks = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted = $1
  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-func pids(t *testing.T, conn *pgx.Conn, granted bool) []int32 {
+func pids(t testing.TB, conn *pgx.Conn, granted bool) []int32 {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), locks, granted)
 	if err != nil {
@@ -43,7 +43,7 @@ func pids(t *testing.T, conn *pgx.Conn, granted bool) []int32 {
 }
 
 // waiting waits until so many sessions await a lock.
-func waiting(t *testing.T, conn *pgx.Conn, n int) {
+func waiting(t testing.TB, conn *pgx.Conn, n int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); len(pids(t, conn, false)) != n; <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -52,7 +52,7 @@ func waiting(t *testing.T, conn *pgx.Conn, n int) {
 	}
 }
 
-func terminate(t *testing.T, conn *pgx.Conn, pid int32) {
+func terminate(t testing.TB, conn *pgx.Conn, pid int32) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend($1)`, pid); err != nil {
 		t.Fatal(err)
