@@ -25,6 +25,8 @@ type Report struct {
 	Counts     Counts
 	Figures    []Figure
 	Ended      map[string]int // rows by "STATUS(reason)"
+	Struck     map[string]int // faults by kind
+	Hands      map[int]int    // by shard, how often it went to another process
 }
 
 // Counts are the sums of a run. Those of broken promises are also violations.
@@ -43,6 +45,10 @@ type Counts struct {
 	Kills       int `json:"leader_kills"`
 	Pauses      int `json:"leader_pauses"`
 	Terms       int `json:"terms"`
+	Hands       int `json:"hands"`     // how often a shard went to another process
+	CaughtUp    int `json:"caught_up"` // missed slots that were made up for
+	Beside      int `json:"beside"`    // slots of probes that fell due while that went on
+	Repeats     int `json:"repeats"`   // calls of the API that were repeated word by word
 }
 
 // checker holds the evidence, sorted.
@@ -77,6 +83,8 @@ func Judge(e *Evidence) *Report {
 	c.writes()
 	c.terms()
 	c.liveness()
+	c.repeats()
+	c.catchup()
 	c.hygiene()
 	c.figures()
 	for i := range c.report.Violations {
@@ -88,7 +96,7 @@ func Judge(e *Evidence) *Report {
 
 func newChecker(e *Evidence) *checker {
 	c := &checker{
-		Evidence: e, report: &Report{Ended: make(map[string]int)}, effects: effects(e.Executor),
+		Evidence: e, report: &Report{Ended: make(map[string]int), Hands: make(map[int]int), Struck: make(map[string]int)}, effects: effects(e.Executor),
 		rows: make(map[string][]record.Run), ledger: make(map[string]record.Run),
 		ranges: make(map[string][]record.Event), events: make(map[string][]record.Event), endings: make(map[string]time.Time),
 	}
@@ -261,5 +269,6 @@ func (n *Counts) Add(m Counts) {
 	n.Slots, n.Optional, n.Rows, n.Recorded = n.Slots+m.Slots, n.Optional+m.Optional, n.Rows+m.Rows, n.Recorded+m.Recorded
 	n.Keys, n.Redelivered, n.Faults, n.Terms = n.Keys+m.Keys, n.Redelivered+m.Redelivered, n.Faults+m.Faults, n.Terms+m.Terms
 	n.Lost, n.Doubled, n.Early, n.WrongSkips = n.Lost+m.Lost, n.Doubled+m.Doubled, n.Early+m.Early, n.WrongSkips+m.WrongSkips
-	n.Kills, n.Pauses = n.Kills+m.Kills, n.Pauses+m.Pauses
+	n.Kills, n.Pauses, n.Hands = n.Kills+m.Kills, n.Pauses+m.Pauses, n.Hands+m.Hands
+	n.CaughtUp, n.Beside, n.Repeats = n.CaughtUp+m.CaughtUp, n.Beside+m.Beside, n.Repeats+m.Repeats
 }

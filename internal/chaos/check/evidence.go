@@ -31,6 +31,7 @@ type Evidence struct {
 	Events   []record.Event
 	Writes   []record.Write
 	Terms    []record.Term
+	Revised  []record.Revision
 	Alarms   []string // lines of the processes' logs that must not be
 }
 
@@ -55,6 +56,10 @@ func Load(folder string) (*Evidence, error) {
 		func() (err error) { e.Events, err = record.Read[record.Event](folder, record.EventsFile); return },
 		func() (err error) { e.Writes, err = record.Read[record.Write](folder, record.WritesFile); return },
 		func() (err error) { e.Terms, err = record.Read[record.Term](folder, record.TermsFile); return },
+		func() (err error) {
+			e.Revised, err = record.Read[record.Revision](folder, record.RevisionsFile)
+			return
+		},
 	} {
 		if err := read(); err != nil {
 			return nil, err

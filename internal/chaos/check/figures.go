@@ -53,15 +53,14 @@ func (c *checker) figures() {
 	}
 	c.report.Counts.Faults = len(faults)
 	for i, f := range faults {
+		c.report.Struck[f.Kind]++
 		if f.Leader && strings.HasPrefix(f.Kind, "kill") {
 			c.report.Counts.Kills++
 		}
 		if f.Leader && strings.HasPrefix(f.Kind, "stop") {
 			c.report.Counts.Pauses++
 		}
-		if took, measured := takeover(f, calls); measured {
-			figures["takeover after "+f.Kind] = append(figures["takeover after "+f.Kind], took)
-		}
+		figures["takeover after "+f.Kind] = append(figures["takeover after "+f.Kind], c.takeovers(f, calls)...)
 		next := c.stopped
 		if i+1 < len(faults) {
 			next = faults[i+1].Began
@@ -73,28 +72,40 @@ func (c *checker) figures() {
 	figures["lateness"] = c.lateness(calls, func(record.Executor) bool { return true })
 	figures["lateness 5 s after a fault"] = c.lateness(calls, func(call record.Executor) bool { return settled(call.At, faults) })
 	for name, values := range figures {
+		if len(values) == 0 {
+			continue
+		}
 		slices.Sort(values)
 		c.report.Figures = append(c.report.Figures, Figure{name, values})
 	}
 	slices.SortFunc(c.report.Figures, func(a, b Figure) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// takeover is the time from a fault to the next slot launched: of a newer epoch
-// if the leader was hit; from when the database is back if that was away.
-func takeover(f record.Fault, calls []record.Executor) (time.Duration, bool) {
+// takeovers is the time from a fault to the next slot launched, for each shard
+// that was hit: of a newer epoch if its leader was; from when the database is
+// back if that was away.
+func (c *checker) takeovers(f record.Fault, calls []record.Executor) (took []time.Duration) {
 	from := f.Began
 	if !f.Leader {
 		if f.Ended.IsZero() || !strings.HasPrefix(f.Kind, "restart") {
-			return 0, false
+			return nil
 		}
 		from = f.Ended
 	}
-	for _, call := range calls {
-		if call.At.After(from) && (!f.Leader || call.Epoch > f.Epoch) {
-			return call.At.Sub(from), true
+	hit := f.Shards
+	if len(hit) == 0 || !f.Leader {
+		hit = []int{0}
+	}
+	for _, shard := range hit {
+		for _, call := range calls {
+			mine := !f.Leader || call.Epoch > f.Epoch && c.shardOf(c.ledger[call.Key].Bucket) == shard
+			if call.At.After(from) && mine {
+				took = append(took, call.At.Sub(from))
+				break
+			}
 		}
 	}
-	return 0, false
+	return took
 }
 
 // recovery is how long after a fault's end slots are still late; one in a

@@ -48,7 +48,7 @@ func lives(acts []record.Act, loose time.Duration) map[string]*life {
 	sorted := slices.Clone(acts)
 	slices.SortStableFunc(sorted, func(a, b record.Act) int { return a.Asked.Compare(b.Asked) })
 	for _, act := range sorted {
-		if act.Verb == record.Trigger || act.Verb == record.Upsert && act.Same {
+		if act.Verb == record.Trigger || act.Same {
 			continue
 		}
 		l := all[act.ScheduleID]

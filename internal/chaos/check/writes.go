@@ -1,6 +1,7 @@
 package check
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"time"
@@ -10,7 +11,7 @@ import (
 
 // writes is I7, I8 and I9, by what a trigger of the database saw: status only
 // moves forward, what is sent is LAUNCHING before, and no worker writes a run
-// after another has begun a newer epoch.
+// after another has begun a newer epoch of its shard.
 func (c *checker) writes() {
 	launching := make(map[string]time.Time)
 	epochs := make(map[string]int64)
@@ -35,7 +36,7 @@ func (c *checker) writes() {
 			launching[w.Key] = w.At
 		}
 		if strings.HasPrefix(w.Writer, "worker") && w.Holder != "" && w.Writer != w.Holder {
-			c.violate("I9", r, "%s writes %s→%s at %s, after %s had begun epoch %d", w.Writer, w.Before, w.After, clock(w.At), w.Holder, w.Leader)
+			c.violate("I9", r, "%s writes %s→%s at %s, after %s had begun epoch %d of its shard", w.Writer, w.Before, w.After, clock(w.At), w.Holder, w.Leader)
 		}
 	}
 	if len(c.Writes) == 0 {
@@ -59,22 +60,44 @@ func (c *checker) written(w record.Write) record.Run {
 	return record.Run{Key: w.Key, RunAt: w.At}
 }
 
-// terms is I7's rest: epochs strictly increase, and no two have one.
+// shardOf is the shard of a bucket: the ranges are as even as whole numbers are.
+func (c *checker) shardOf(bucket int) int { return bucket * max(1, c.Settings.Shards) / buckets }
+
+// buckets is the documented number of hash buckets.
+const buckets = 1024
+
+// bucketOf is the bucket of a qualified overlap key.
+func bucketOf(overlapKey string) int {
+	sum := sha256.Sum256([]byte(overlapKey))
+	return (int(sum[0])<<8 | int(sum[1])) % buckets
+}
+
+// terms is the rest of I7 and I9: epochs strictly increase, over all shards, no
+// two have one, and a run is claimed only under an epoch of its own shard.
 func (c *checker) terms() {
-	greatest := make(map[int]int64)
-	seen := make(map[int64]string)
+	greatest := int64(0)
+	last := make(map[int]string) // who led each shard
+	shards := make(map[int64]int)
 	c.report.Counts.Terms = len(c.Terms)
 	for _, t := range c.Terms {
-		at := record.Run{RunAt: t.At}
-		if t.Epoch <= greatest[t.Shard] {
-			c.violate("I7", at, "the epoch of shard %d goes from %d to %d, by %s", t.Shard, greatest[t.Shard], t.Epoch, t.Writer)
+		if t.Epoch <= greatest {
+			c.violate("I7", record.Run{RunAt: t.At}, "the epoch goes from %d to %d, by %s for shard %d", greatest, t.Epoch, t.Writer, t.Shard)
 		}
-		greatest[t.Shard] = t.Epoch
-		who := fmt.Sprintf("shard %d, %s", t.Shard, t.Holder)
-		if before, taken := seen[t.Epoch]; taken && before != who {
-			c.violate("I7", at, "epoch %d is of %s, and of %s", t.Epoch, before, who)
+		greatest = max(greatest, t.Epoch)
+		shards[t.Epoch] = t.Shard
+		if before, led := last[t.Shard]; led && before != t.Writer {
+			c.report.Counts.Hands++
+			c.report.Hands[t.Shard]++
 		}
-		seen[t.Epoch] = who
+		last[t.Shard] = t.Writer
+	}
+	for _, r := range c.Runs {
+		if want := bucketOf(r.OverlapKey); r.Bucket != want && len(c.Revised) > 0 {
+			c.violate("I9", r, "it is in bucket %d; that of its overlap key is %d", r.Bucket, want)
+		}
+		if shard, known := shards[r.Epoch]; r.Epoch != 0 && (!known || shard != c.shardOf(r.Bucket)) {
+			c.violate("I9", r, "it is of shard %d, and its epoch %d is of shard %d", c.shardOf(r.Bucket), r.Epoch, shard)
+		}
 	}
 }
 
@@ -86,18 +109,20 @@ const stuckTransaction = 10 * time.Second
 // new. Where nothing can be launched the clock stands until it can.
 func (c *checker) liveness() {
 	bound := max(c.Settings.LeaderTTL, stuckTransaction) + 3*time.Second + c.rose + c.stall
-	var last time.Time
+	newest := make(map[int]time.Time) // by shard
 	for _, line := range c.Executor {
 		if line.Kind != record.Call || line.Number > 1 || line.At.After(c.stopped) {
 			continue
 		}
+		shard := c.shardOf(c.ledger[line.Key].Bucket)
+		last := newest[shard]
 		if gap := line.At.Sub(last) - c.away(last, line.At); !last.IsZero() && gap > bound {
 			c.report.Violations = append(c.report.Violations, Violation{
 				Invariant: "I12", At: line.At, ScheduleID: line.ScheduleID, Key: line.Key,
-				Text: fmt.Sprintf("nothing was launched from %s until %s", clock(last), clock(line.At)),
+				Text: fmt.Sprintf("nothing of shard %d was launched from %s until %s", shard, clock(last), clock(line.At)),
 			})
 		}
-		last = later(last, line.At)
+		newest[shard] = later(last, line.At)
 	}
 }
 

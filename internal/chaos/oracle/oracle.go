@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -31,10 +32,8 @@ type oracle struct {
 
 // tally is what /seen answers, for the rig to see that slots flow.
 type tally struct {
-	Keys  int       `json:"keys"`
-	Calls int       `json:"calls"`
-	Epoch int64     `json:"epoch"` // the greatest so far
-	First time.Time `json:"first"` // when the newest key came in
+	First  time.Time           `json:"first"`  // when the newest key came in
+	Newest map[int64]time.Time `json:"newest"` // when the newest key of each epoch came in
 }
 
 // effect is what became of a key.
@@ -61,7 +60,7 @@ type runBody struct {
 }
 
 func newOracle(ctx context.Context, folder string, seed uint64, tame bool) (*oracle, error) {
-	o := &oracle{seed: seed, tame: tame, ctx: ctx, effects: make(map[string]*effect)}
+	o := &oracle{seed: seed, tame: tame, ctx: ctx, effects: make(map[string]*effect), tally: tally{Newest: make(map[int64]time.Time)}}
 	var err error
 	o.log, err = record.NewWriter(folder, record.ExecutorFile)
 	return o, err
@@ -77,11 +76,8 @@ func (o *oracle) effectOf(key string) *effect {
 }
 
 func (o *oracle) count(line record.Executor) {
-	o.tally.Calls++
-	o.tally.Epoch = max(o.tally.Epoch, line.Epoch)
 	if line.Number == 1 {
-		o.tally.Keys++
-		o.tally.First = line.At
+		o.tally.First, o.tally.Newest[line.Epoch] = line.At, line.At
 	}
 }
 
@@ -119,6 +115,7 @@ func (o *oracle) wrong(key, format string, args ...any) {
 func (o *oracle) seen(w http.ResponseWriter, _ *http.Request) {
 	o.mu.Lock()
 	now := o.tally
+	now.Newest = maps.Clone(now.Newest)
 	o.mu.Unlock()
 	_ = json.NewEncoder(w).Encode(now) // the rig asks again
 }

@@ -28,7 +28,9 @@ const (
 	EventsFile   = "events.jsonl"
 	WritesFile   = "writes.jsonl"
 	TermsFile    = "terms.jsonl"
-	LogsFolder   = "logs"
+	// RevisionsFile are the revisions that the database keeps of each schedule.
+	RevisionsFile = "revisions.jsonl"
+	LogsFolder    = "logs"
 )
 
 // Settings are what the checker must know of how the product was set up.
@@ -43,6 +45,9 @@ type Settings struct {
 	RunTimeout  time.Duration `json:"run_timeout"`
 	LeaderTTL   time.Duration `json:"leader_ttl"`
 	MaxCatchup  int           `json:"max_catchup"`
+	Tick        time.Duration `json:"tick"`
+	Lookahead   time.Duration `json:"lookahead"`
+	Shards      int           `json:"shards"` // 0 means one
 	CancelWait  time.Duration `json:"cancel_wait"`
 	CallTimeout time.Duration `json:"call_timeout"`
 }
@@ -104,18 +109,29 @@ const (
 )
 
 // Act is one call of the API that was answered 200: the change took place some
-// time between the first request and the answer.
+// time between the first request and the answer. A repeated one may also have
+// been refused, which the checker minds.
 type Act struct {
 	Verb       string      `json:"verb"`
 	ScheduleID string      `json:"schedule_id"`
 	Asked      time.Time   `json:"asked"`
 	Answered   time.Time   `json:"answered"`
 	Definition *Definition `json:"definition,omitempty"` // of an upsert
-	Same       bool        `json:"same,omitempty"`       // it repeats the definition in force
+	Same       bool        `json:"same,omitempty"`       // it repeats an earlier call word by word
 	Revision   int         `json:"revision,omitempty"`   // as answered to an upsert
 	CreatedAt  time.Time   `json:"created_at,omitzero"`  // as answered to an upsert
 	Until      time.Time   `json:"until,omitzero"`       // of a pause that ends by itself
 	Key        string      `json:"key,omitempty"`        // of the run of a trigger
+	RequestID  string      `json:"request_id,omitempty"` // where one was sent
+	Was        *Standing   `json:"was,omitempty"`        // just before a repetition
+	Is         *Standing   `json:"is,omitempty"`         // and just after it
+	Refused    string      `json:"refused,omitempty"`    // the answer to a repetition, if it was not 200
+}
+
+// Standing is how a schedule stood, as the API showed it.
+type Standing struct {
+	Revision  int       `json:"revision"`
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // Kinds of lines in the fault timeline, beside the names of faults.
@@ -130,10 +146,11 @@ type Fault struct {
 	Target string    `json:"target,omitempty"`
 	Point  string    `json:"point,omitempty"` // the failpoint that was reached
 	Leader bool      `json:"leader,omitempty"`
-	Began  time.Time `json:"began"`           // it struck
-	Ended  time.Time `json:"ended,omitzero"`  // what is broken works again
-	Calm   time.Time `json:"calm,omitzero"`   // slots flow again; the next fault comes after it
-	Epoch  int64     `json:"epoch,omitempty"` // the greatest one when it struck
+	Began  time.Time `json:"began"`            // it struck
+	Ended  time.Time `json:"ended,omitzero"`   // what is broken works again
+	Calm   time.Time `json:"calm,omitzero"`    // slots flow again; the next fault comes after it
+	Epoch  int64     `json:"epoch,omitempty"`  // the greatest one when it struck
+	Shards []int     `json:"shards,omitempty"` // that the target led
 
 	Rose  time.Duration `json:"rose,omitempty"`  // clock: the most that it went ahead
 	Fell  time.Duration `json:"fell,omitempty"`  // clock: and back
@@ -154,12 +171,20 @@ type Run struct {
 	Overlap      string    `json:"overlap_policy"`
 	Deliveries   int       `json:"deliveries"`
 	Epoch        int64     `json:"epoch"`
+	Bucket       int       `json:"bucket"`
 	WaitingSince time.Time `json:"waiting_since,omitzero"`
 	CreatedAt    time.Time `json:"created_at"`
 	LaunchedAt   time.Time `json:"launched_at,omitzero"`
 	StartedAt    time.Time `json:"started_at,omitzero"`
 	CompletedAt  time.Time `json:"completed_at,omitzero"`
 	CancelAsked  time.Time `json:"cancel_requested_at,omitzero"`
+}
+
+// Revision is a definition that the database keeps.
+type Revision struct {
+	ScheduleID string    `json:"schedule_id"`
+	Revision   int       `json:"revision"`
+	CreatedAt  time.Time `json:"created_at"`
 }
 
 // Event is an entry of a schedule's log.
@@ -183,8 +208,11 @@ type Write struct {
 	Before  string    `json:"before,omitempty"` // status; empty when the row is new
 	After   string    `json:"after,omitempty"`  // empty when it was deleted
 	Epoch   int64     `json:"epoch"`            // the row's
-	Holder  string    `json:"holder,omitempty"` // who had written the newest epoch, as this transaction saw it
+	Holder  string    `json:"holder,omitempty"` // who had begun the newest epoch of the row's shard, as this transaction saw it
 	Leader  int64     `json:"leader"`           // and that epoch
+
+	ScheduleID string `json:"schedule_id,omitempty"`
+	Bucket     int    `json:"bucket"` // of the row
 }
 
 // Term is one rise of the epoch, as a trigger of the database saw it.

@@ -61,6 +61,7 @@ type dose struct {
 	name               string
 	store, lock, queue string
 	workers            int
+	shards             int
 	temper             string // of the executor
 	ttl, grace         time.Duration
 	faults             int     // unless asked for another number
@@ -102,6 +103,9 @@ var doses = []dose{
 	}, probes: 60},
 	{name: "processes", faults: 40, mix: []share{
 		{killLauncher, 3}, {launcherPoint, 5}, {killRegistrar, 1}, {registrarPoint, 2}, {rollAll, 2}, {killWorkers, 1}, {killAtPoint, 2}, {killResigning, 2},
+	}, probes: 60},
+	{name: "shards", shards: 4, faults: 60, mix: []share{
+		{killLeader, 3}, {killAtPoint, 2}, {termLeader, 2}, {stopLeader, 2}, {killResigning, 1}, {endSession, 1}, {endSessions, 1}, {killWorkers, 1}, {rollAll, 1},
 	}, probes: 60},
 	{name: "redis", lock: "redis", faults: 100, mix: []share{
 		{killLeader, 3}, {killAtPoint, 3}, {flushRedis, 1}, {restartRedis, 1}, {stopLeader, 1},
@@ -150,6 +154,7 @@ func chosen(name string) (dose, bool) {
 	if d.idle == 0 {
 		d.idle = 650 * time.Millisecond
 	}
+	d.shards = max(d.shards, 1)
 	if d.workers = 3; d.store == "sqlite" {
 		d.workers = 1
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,13 +15,16 @@ import (
 )
 
 // The witnesses: triggers that write down each write of a run, who made it, and
-// who had begun the newest epoch as that transaction saw it. They see what no
+// who had begun the newest epoch of the row's shard as that transaction saw it.
+// SHARDS stands for their number; shard s has the buckets from ceil(1024 s/SHARDS). They see what no
 // later dump can show.
 const witnessPostgres = `
 CREATE TABLE chaos_terms (seq bigserial PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp(),
     shard integer NOT NULL, holder text NOT NULL, epoch bigint NOT NULL, before bigint NOT NULL, writer text NOT NULL);
 CREATE TABLE chaos_writes (seq bigserial PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp(), writer text NOT NULL,
-    key bytea NOT NULL, trigger text NOT NULL, before text NOT NULL, after text NOT NULL, epoch bigint NOT NULL, holder text NOT NULL, leader bigint NOT NULL);
+    key bytea NOT NULL, trigger text NOT NULL, before text NOT NULL, after text NOT NULL, epoch bigint NOT NULL, holder text NOT NULL, leader bigint NOT NULL,
+    schedule_id text NOT NULL, bucket integer NOT NULL);
+CREATE INDEX chaos_terms_shard ON chaos_terms (shard, seq);
 CREATE FUNCTION chaos_term() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE old_epoch bigint := 0;
 BEGIN
@@ -35,12 +39,13 @@ CREATE TRIGGER chaos_term AFTER INSERT OR UPDATE ON leaders FOR EACH ROW EXECUTE
 CREATE FUNCTION chaos_write() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE newest chaos_terms; me text := current_setting('application_name'); was text := ''; now_is text := ''; row_ schedule_runs;
 BEGIN
-    SELECT * INTO newest FROM chaos_terms ORDER BY seq DESC LIMIT 1;
     IF TG_OP <> 'INSERT' THEN was := OLD.status; row_ := OLD; END IF;
     IF TG_OP <> 'DELETE' THEN now_is := NEW.status; row_ := NEW; END IF;
+    SELECT * INTO newest FROM chaos_terms WHERE shard = row_.shard * SHARDS / 1024 ORDER BY seq DESC LIMIT 1;
     IF TG_OP = 'UPDATE' AND was = now_is AND OLD.epoch = NEW.epoch AND me = newest.writer THEN RETURN NULL; END IF;
-    INSERT INTO chaos_writes (writer, key, trigger, before, after, epoch, holder, leader)
-    VALUES (me, row_.idempotency_key, row_.trigger, was, now_is, row_.epoch, coalesce(newest.writer, ''), coalesce(newest.epoch, 0));
+    INSERT INTO chaos_writes (writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
+    VALUES (me, row_.idempotency_key, row_.trigger, was, now_is, row_.epoch, coalesce(newest.writer, ''), coalesce(newest.epoch, 0),
+        row_.schedule_id, row_.shard);
     RETURN NULL;
 END $$;
 CREATE TRIGGER chaos_write AFTER INSERT OR UPDATE OR DELETE ON schedule_runs FOR EACH ROW EXECUTE FUNCTION chaos_write();`
@@ -50,20 +55,21 @@ const witnessNow = `CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)`
 // On SQLite there is one process, so all writes are its own.
 var witnessSQLite = strings.ReplaceAll(`
 CREATE TABLE chaos_terms (seq INTEGER PRIMARY KEY, at INTEGER, shard INTEGER, holder TEXT, epoch INTEGER, before INTEGER, writer TEXT);
-CREATE TABLE chaos_writes (seq INTEGER PRIMARY KEY, at INTEGER, writer TEXT, key BLOB, trigger TEXT, before TEXT, after TEXT, epoch INTEGER, holder TEXT, leader INTEGER);
+CREATE TABLE chaos_writes (seq INTEGER PRIMARY KEY, at INTEGER, writer TEXT, key BLOB, trigger TEXT, before TEXT, after TEXT, epoch INTEGER, holder TEXT, leader INTEGER,
+    schedule_id TEXT, bucket INTEGER);
 CREATE TRIGGER chaos_term_new AFTER INSERT ON leaders WHEN NEW.epoch <> 0 BEGIN
     INSERT INTO chaos_terms (at, shard, holder, epoch, before, writer) VALUES (NOW_, NEW.shard, NEW.holder, NEW.epoch, 0, 'worker-1'); END;
 CREATE TRIGGER chaos_term_up AFTER UPDATE ON leaders WHEN NEW.epoch <> OLD.epoch BEGIN
     INSERT INTO chaos_terms (at, shard, holder, epoch, before, writer) VALUES (NOW_, NEW.shard, NEW.holder, NEW.epoch, OLD.epoch, 'worker-1'); END;
 CREATE TRIGGER chaos_write_new AFTER INSERT ON schedule_runs BEGIN
-    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader)
-    VALUES (NOW_, 'worker-1', NEW.idempotency_key, NEW.trigger, '', NEW.status, NEW.epoch, '', 0); END;
+    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
+    VALUES (NOW_, 'worker-1', NEW.idempotency_key, NEW.trigger, '', NEW.status, NEW.epoch, '', 0, NEW.schedule_id, NEW.shard); END;
 CREATE TRIGGER chaos_write_up AFTER UPDATE ON schedule_runs WHEN NEW.status <> OLD.status OR NEW.epoch <> OLD.epoch BEGIN
-    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader)
-    VALUES (NOW_, 'worker-1', NEW.idempotency_key, NEW.trigger, OLD.status, NEW.status, NEW.epoch, '', 0); END;
+    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
+    VALUES (NOW_, 'worker-1', NEW.idempotency_key, NEW.trigger, OLD.status, NEW.status, NEW.epoch, '', 0, NEW.schedule_id, NEW.shard); END;
 CREATE TRIGGER chaos_write_gone AFTER DELETE ON schedule_runs BEGIN
-    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader)
-    VALUES (NOW_, 'worker-1', OLD.idempotency_key, OLD.trigger, OLD.status, '', OLD.epoch, '', 0); END;`, "NOW_", witnessNow)
+    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
+    VALUES (NOW_, 'worker-1', OLD.idempotency_key, OLD.trigger, OLD.status, '', OLD.epoch, '', 0, OLD.schedule_id, OLD.shard); END;`, "NOW_", witnessNow)
 
 func (s *site) watchWrites(ctx context.Context) error {
 	db, err := s.open()
@@ -71,7 +77,7 @@ func (s *site) watchWrites(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
-	witness := witnessPostgres
+	witness := strings.ReplaceAll(witnessPostgres, "SHARDS", strconv.Itoa(s.dose.shards))
 	if s.dose.store == "sqlite" {
 		witness = witnessSQLite
 	}
@@ -148,11 +154,12 @@ func (s *site) dump(ctx context.Context) error {
 		scan        func(*sql.Rows) (any, error)
 	}{
 		{record.RunsFile, `SELECT HEX(idempotency_key), schedule_id, revision, TIME(run_at), TIME(fire_at), status, coalesce(reason, ''), trigger,
-    overlap_key, overlap_policy, deliveries, epoch, TIME(waiting_since), TIME(created_at), TIME(launched_at), TIME(started_at), TIME(completed_at),
+    overlap_key, overlap_policy, deliveries, epoch, shard, TIME(waiting_since), TIME(created_at), TIME(launched_at), TIME(started_at), TIME(completed_at),
     TIME(cancel_requested_at) FROM schedule_runs`, scanRun},
 		{record.EventsFile, `SELECT event_id, schedule_id, TIME(time), kind, TIME(from_at), TIME(to_at), count FROM schedule_events ORDER BY event_id`, scanEvent},
-		{record.WritesFile, `SELECT seq, TIME(at), writer, HEX(key), trigger, before, after, epoch, holder, leader FROM chaos_writes ORDER BY seq`, scanWrite},
+		{record.WritesFile, `SELECT seq, TIME(at), writer, HEX(key), trigger, before, after, epoch, holder, leader, schedule_id, bucket FROM chaos_writes ORDER BY seq`, scanWrite},
 		{record.TermsFile, `SELECT seq, TIME(at), shard, holder, epoch, before, writer FROM chaos_terms ORDER BY seq`, scanTerm},
+		{record.RevisionsFile, `SELECT schedule_id, revision, TIME(created_at) FROM schedule_revisions ORDER BY schedule_id, revision`, scanRevision},
 	} {
 		if err := s.dumpTable(ctx, db, table.file, table.query, table.scan); err != nil {
 			return fmt.Errorf("dump %s: %w", table.file, err)
@@ -188,7 +195,7 @@ func scanRun(rows *sql.Rows) (any, error) {
 	var r record.Run
 	var runAt, fireAt, waiting, created, launched, started, completed, asked instant
 	err := rows.Scan(&r.Key, &r.ScheduleID, &r.Revision, &runAt, &fireAt, &r.Status, &r.Reason, &r.Trigger, &r.OverlapKey, &r.Overlap,
-		&r.Deliveries, &r.Epoch, &waiting, &created, &launched, &started, &completed, &asked)
+		&r.Deliveries, &r.Epoch, &r.Bucket, &waiting, &created, &launched, &started, &completed, &asked)
 	r.Key = strings.ToLower(r.Key)
 	r.RunAt, r.FireAt, r.WaitingSince, r.CreatedAt = runAt.time(), fireAt.time(), waiting.time(), created.time()
 	r.LaunchedAt, r.StartedAt, r.CompletedAt, r.CancelAsked = launched.time(), started.time(), completed.time(), asked.time()
@@ -206,7 +213,7 @@ func scanEvent(rows *sql.Rows) (any, error) {
 func scanWrite(rows *sql.Rows) (any, error) {
 	var w record.Write
 	var at instant
-	err := rows.Scan(&w.Seq, &at, &w.Writer, &w.Key, &w.Trigger, &w.Before, &w.After, &w.Epoch, &w.Holder, &w.Leader)
+	err := rows.Scan(&w.Seq, &at, &w.Writer, &w.Key, &w.Trigger, &w.Before, &w.After, &w.Epoch, &w.Holder, &w.Leader, &w.ScheduleID, &w.Bucket)
 	w.Key, w.At = strings.ToLower(w.Key), at.time()
 	return w, err
 }
@@ -217,4 +224,12 @@ func scanTerm(rows *sql.Rows) (any, error) {
 	err := rows.Scan(&t.Seq, &at, &t.Shard, &t.Holder, &t.Epoch, &t.Before, &t.Writer)
 	t.At = at.time()
 	return t, err
+}
+
+func scanRevision(rows *sql.Rows) (any, error) {
+	var r record.Revision
+	var at instant
+	err := rows.Scan(&r.ScheduleID, &r.Revision, &at)
+	r.CreatedAt = at.time()
+	return r, err
 }

@@ -20,11 +20,12 @@ const termBound = 20 * time.Second
 
 // strike brings one fault about and returns when slots flow again.
 func (s *site) strike(ctx context.Context, st step) (record.Fault, error) {
-	victim, epoch, err := s.leader(ctx)
+	leading, err := s.leader(ctx, st.pick)
 	if err != nil {
 		return record.Fault{}, err
 	}
-	f := record.Fault{Kind: st.kind, Target: victim.name, Epoch: epoch, Leader: slices.Contains(strikesLeader, st.kind)}
+	victim := leading.worker
+	f := record.Fault{Kind: st.kind, Target: victim.name, Epoch: leading.newest, Shards: leading.shards, Leader: slices.Contains(strikesLeader, st.kind)}
 	f.Began = time.Now()
 	switch st.kind {
 	case killLeader, killAtPoint, stopLeader, stopAtPoint, termLeader, killResigning, rollAll, killWorkers:
@@ -39,12 +40,12 @@ func (s *site) strike(ctx context.Context, st step) (record.Fault, error) {
 	if err != nil {
 		return f, fmt.Errorf("%s of %s: %w", st.kind, f.Target, err)
 	}
-	from, past := later(f.Began, f.Ended), int64(0)
+	from, past, of := later(f.Began, f.Ended), int64(0), s.allShards()
 	if f.Leader {
-		from, past = f.Began, f.Epoch
+		from, past, of = f.Began, f.Epoch, f.Shards
 	}
-	if f.Calm, err = s.flows(ctx, from, past); err == nil {
-		f.Calm, err = s.flows(ctx, later(from, f.Ended), past)
+	if f.Calm, err = s.flows(ctx, from, past, of); err == nil {
+		f.Calm, err = s.flows(ctx, later(from, f.Ended), past, of)
 	}
 	return f, err
 }
@@ -200,7 +201,7 @@ func (s *site) freeze(ctx context.Context, st step, victim *child, f *record.Fau
 	}
 	f.Began = time.Now()
 	victim.signal(syscall.SIGSTOP)
-	_, err := s.flows(ctx, f.Began, f.Epoch)
+	_, err := s.flows(ctx, f.Began, f.Epoch, f.Shards)
 	sleep(ctx, st.length-time.Since(f.Began))
 	err = errors.Join(err, victim.arm("none:kill"))
 	victim.signal(syscall.SIGCONT)
@@ -298,7 +299,7 @@ func (s *site) strikeLink(ctx context.Context, st step, victim *child, f *record
 	switch st.kind {
 	case blackHole:
 		link.Set([]proxy.Mode{proxy.BlackHole, proxy.Mute, proxy.Deaf}[st.pick%3])
-		_, err := s.flows(ctx, f.Began, f.Epoch)
+		_, err := s.flows(ctx, f.Began, f.Epoch, f.Shards)
 		sleep(ctx, st.length-time.Since(f.Began))
 		link.Set(proxy.Pass)
 		f.Ended = time.Now()

@@ -32,6 +32,7 @@ type known struct {
 	paused  bool
 	until   time.Time // a pause ends by itself then
 	deleted bool
+	request string // it was registered without an id, by this request
 }
 
 const answerBound = 60 * time.Second
@@ -76,75 +77,10 @@ func (p *people) call(ctx context.Context, method, path string, body, into any) 
 	return asked, time.Now(), errors.Join(err, refusal)
 }
 
-// schedule is what GET answers.
-type schedule struct {
-	Schedule struct {
-		CreatedAt time.Time `json:"created_at"`
-		Revision  int       `json:"revision"`
-	} `json:"schedule"`
-}
-
 func (p *people) deploy(ctx context.Context) error {
 	dag := map[string]any{"dag": map[string]any{"workflow_id": "oracle", "version": 1, "steps": []int{}}}
 	_, _, err := p.call(ctx, http.MethodPut, "/v1/workflows/oracle/versions/1", dag, nil)
 	return err
-}
-
-// upsert registers or edits a schedule; same repeats what is in force.
-func (p *people) upsert(ctx context.Context, d record.Definition, same bool) error {
-	asked, answered, err := p.call(ctx, http.MethodPost, "/schedules/upsert", d, nil)
-	if err != nil {
-		return err
-	}
-	var found schedule
-	if _, _, err := p.call(ctx, http.MethodGet, "/v1/schedules/"+d.ScheduleID, nil, &found); err != nil {
-		return err
-	}
-	k := p.known[d.ScheduleID]
-	if k == nil {
-		k = &known{}
-		p.known[d.ScheduleID] = k
-		p.order = append(p.order, d.ScheduleID)
-	}
-	k.def, k.deleted = d, false
-	return p.journal.Write(record.Act{
-		Verb: record.Upsert, ScheduleID: d.ScheduleID, Asked: asked, Answered: answered, Definition: &d, Same: same,
-		Revision: found.Schedule.Revision, CreatedAt: found.Schedule.CreatedAt,
-	})
-}
-
-func (p *people) act(ctx context.Context, verb, id string, until time.Time) error {
-	method, path := http.MethodPost, "/v1/schedules/"+id+":"+verb
-	body := map[string]any{}
-	switch verb {
-	case record.Delete:
-		method, path = http.MethodDelete, "/v1/schedules/"+id
-	case record.Pause:
-		body["note"] = "for a while"
-		if !until.IsZero() {
-			body["until"] = until
-		}
-	}
-	asked, answered, err := p.call(ctx, method, path, body, nil)
-	if err != nil {
-		return err
-	}
-	k := p.known[id]
-	k.paused, k.deleted, k.until = verb == record.Pause, verb == record.Delete, until
-	return p.journal.Write(record.Act{Verb: verb, ScheduleID: id, Asked: asked, Answered: answered, Until: until})
-}
-
-func (p *people) trigger(ctx context.Context, id string, number int) error {
-	var answer struct {
-		Run struct {
-			Key string `json:"idempotency_key"`
-		} `json:"run"`
-	}
-	asked, answered, err := p.call(ctx, http.MethodPost, "/v1/schedules/"+id+":trigger", map[string]any{"request_id": fmt.Sprint("by-hand-", number)}, &answer)
-	if err != nil {
-		return err
-	}
-	return p.journal.Write(record.Act{Verb: record.Trigger, ScheduleID: id, Asked: asked, Answered: answered, Key: answer.Run.Key})
 }
 
 // meddle changes things until ctx ends.
@@ -166,20 +102,22 @@ func (p *people) meddle(ctx, working context.Context) error {
 // change is one thing that somebody does.
 func (p *people) change(ctx context.Context, number int) error {
 	id := p.order[p.random.IntN(len(p.order))]
-	for !strings.HasPrefix(id, edited) && !strings.HasPrefix(id, paused) && !strings.HasPrefix(id, dropped) && id != triggered {
+	for p.known[id].request == "" && !strings.HasPrefix(id, edited) && !strings.HasPrefix(id, paused) && !strings.HasPrefix(id, dropped) && id != triggered {
 		id = p.order[p.random.IntN(len(p.order))]
 	}
 	k := p.known[id]
 	kind, _, _ := strings.Cut(id, "-")
-	switch kind {
-	case triggered:
-		return p.trigger(ctx, id, number)
-	case edited:
+	switch {
+	case k.request != "":
+		return p.upsert(ctx, k.def, true)
+	case kind == triggered:
+		return p.trigger(ctx, id, fmt.Sprint("by-hand-", number))
+	case kind == edited:
 		if p.random.IntN(4) == 0 {
 			return p.upsert(ctx, k.def, true)
 		}
 		return p.upsert(ctx, rewritten(k.def, p.random.IntN(1000)), false)
-	case dropped:
+	case kind == dropped:
 		if k.deleted {
 			return p.upsert(ctx, k.def, false)
 		}

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,33 +20,48 @@ type result struct {
 	Violations int                     `json:"violations"`
 	Broken     map[string]int          `json:"broken,omitempty"` // violations by invariant
 	Counts     check.Counts            `json:"counts"`
-	Figures    map[string][]float64    `json:"figures_ms"` // each measured time
+	CutShort   string                  `json:"cut_short,omitempty"` // why it did not come to its end
+	Struck     map[string]int          `json:"struck,omitempty"`    // faults by kind
+	Figures    map[string][]float64    `json:"figures_ms"`          // each measured time
 	Lateness   map[string]distribution `json:"lateness_ms"`
 }
 
 // distribution stands for what is too much to keep.
 type distribution struct {
-	N    int    `json:"n"`
-	Text string `json:"text"`
+	N    int           `json:"n"`
+	Text string        `json:"text"`
+	MS   map[int64]int `json:"ms,omitempty"` // how many took so long, rounded up to whole milliseconds
 }
 
-// keep appends the result of a run, and prints its line.
-func keep(o Options, d dose, r *check.Report) error {
+func distributed(f check.Figure) distribution {
+	d := distribution{N: len(f.Values), Text: f.String(), MS: make(map[int64]int)}
+	for _, v := range f.Values {
+		d.MS[int64((v+time.Millisecond-1)/time.Millisecond)]++
+	}
+	return d
+}
+
+// keep appends the result of a run.
+func keep(o Options, d dose, r *check.Report, broken error) error {
+	if o.Results == "" {
+		return nil
+	}
 	line := result{
 		At: time.Now().UTC(), Dose: d.name, Seed: o.Seed, Store: d.store, Lock: d.lock, Queue: d.queue,
-		Violations: len(r.Violations), Broken: r.Broken(), Counts: r.Counts, Figures: make(map[string][]float64), Lateness: make(map[string]distribution),
+		Violations: len(r.Violations), Broken: r.Broken(), Counts: r.Counts, Struck: r.Struck,
+		Figures: make(map[string][]float64), Lateness: make(map[string]distribution),
+	}
+	if broken != nil {
+		line.CutShort = broken.Error()
 	}
 	for _, f := range r.Figures {
 		if strings.HasPrefix(f.Name, "lateness") {
-			line.Lateness[f.Name] = distribution{N: len(f.Values), Text: f.String()}
+			line.Lateness[f.Name] = distributed(f)
 			continue
 		}
 		for _, v := range f.Values {
 			line.Figures[f.Name] = append(line.Figures[f.Name], float64(v.Microseconds())/1000)
 		}
-	}
-	if o.Results == "" {
-		return nil
 	}
 	to, err := record.NewWriter(filepath.Dir(o.Results), filepath.Base(o.Results))
 	if err != nil {
@@ -57,48 +69,4 @@ func keep(o Options, d dose, r *check.Report) error {
 	}
 	defer to.Close()
 	return to.Write(line)
-}
-
-// addUp prints the sums over a file of results.
-func addUp(out io.Writer, path string) error {
-	lines, err := record.Read[result](filepath.Dir(path), filepath.Base(path))
-	if err != nil {
-		return err
-	}
-	sums := make(map[string]*check.Counts)
-	figures := make(map[string][]time.Duration)
-	violations := 0
-	var order []string
-	for _, l := range lines {
-		group := fmt.Sprintf("%s, lock %s, queue %s", l.Store, l.Lock, l.Queue)
-		n := sums[group]
-		if n == nil {
-			n = &check.Counts{}
-			sums[group] = n
-			order = append(order, group)
-		}
-		n.Add(l.Counts)
-		violations += l.Violations
-		for name, values := range l.Figures {
-			for _, v := range values {
-				figures[group+": "+name] = append(figures[group+": "+name], time.Duration(v*float64(time.Millisecond)))
-			}
-		}
-	}
-	for _, group := range order {
-		n := sums[group]
-		_, _ = fmt.Fprintf(out, "%s: slots %d, keys %d, sent again %d, faults %d, leader kills %d, leader pauses %d: lost %d, doubled %d, early %d, wrong skips %d\n",
-			group, n.Slots, n.Keys, n.Redelivered, n.Faults, n.Kills, n.Pauses, n.Lost, n.Doubled, n.Early, n.WrongSkips)
-	}
-	var names []string
-	for name, values := range figures {
-		slices.Sort(values)
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		_, _ = fmt.Fprintln(out, check.Figure{Name: name, Values: figures[name]})
-	}
-	_, _ = fmt.Fprintf(out, "%d runs, %d violations\n", len(lines), violations)
-	return nil
 }

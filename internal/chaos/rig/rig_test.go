@@ -89,8 +89,9 @@ func TestEveryKindOfADoseStrikes(t *testing.T) {
 
 func TestPartsOfADoseAddUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.jsonl")
-	lines := `{"store":"postgres","lock":"postgres","queue":"none","violations":0,"counts":{"slots":10,"leader_kills":2},"figures_ms":{"takeover after kill":[80,120]}}
-{"store":"postgres","lock":"postgres","queue":"none","violations":1,"counts":{"slots":5,"leader_kills":1,"lost":1},"figures_ms":{"takeover after kill":[100]}}
+	lines := `{"store":"postgres","lock":"postgres","queue":"none","violations":0,"counts":{"slots":10,"rows":10,"leader_kills":2,"faults":2},"struck":{"kill":2},"figures_ms":{"takeover after kill":[80,120]},"lateness_ms":{"lateness":{"n":2,"text":"","ms":{"3":1,"9":1}}}}
+{"store":"postgres","lock":"postgres","queue":"none","violations":1,"counts":{"slots":5,"rows":4,"leader_kills":1,"lost":1,"faults":2},"figures_ms":{"takeover after kill":[100],"on time again after kill":[0]}}
+{"dose":"kills","seed":7,"store":"postgres","lock":"postgres","queue":"none","violations":9,"counts":{"slots":9,"lost":9}}
 `
 	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
@@ -99,7 +100,11 @@ func TestPartsOfADoseAddUp(t *testing.T) {
 	if err := addUp(&out, path); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"slots 15", "leader kills 3", "lost 1", "n    3  median    100ms  p99    120ms", "2 runs, 1 violations"} {
+	for _, want := range []string{
+		"| postgres, lock postgres, queue none | 2 | 15 | 0 | 0 | 4 | 3 | 0 | 0 | 0 | 0 | 1 | 0 | 0 | 0 | 1 |",
+		"| kill | 3 | 3 |", "| (kind not kept) | 1 | 1 |", "| takeover after kill | 3 | 100ms | 120ms | 120ms |", "| lateness | 2 | 3ms | 9ms | 9ms |",
+		"- kills, seed 7", "2 runs, 1 violations",
+	} {
 		if !bytes.Contains(out.Bytes(), []byte(want)) {
 			t.Errorf("the sums do not say %q:\n%s", want, &out)
 		}

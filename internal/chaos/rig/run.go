@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) (*check.Report, error) {
 	err = errors.Join(err, os.RemoveAll(filepath.Join(o.Folder, binaries)))
 	if report != nil {
 		report.Print(o.Out)
-		err = errors.Join(err, keep(o, d, report))
+		err = errors.Join(err, keep(o, d, report, err))
 	}
 	if err == nil && len(report.Violations) == 0 && !kept {
 		err = os.RemoveAll(o.Folder)
@@ -122,11 +122,15 @@ func (p *people) begin(ctx context.Context) error {
 		return err
 	}
 	for _, d := range workload(time.Now(), p.site.dose.probes, p.site.dose.patience) {
-		if err := p.upsert(ctx, d, false); err != nil {
+		register := func() error { return p.upsert(ctx, d, false) }
+		if d.ScheduleID == "" {
+			register = func() error { return p.request(ctx, d, "registered-by-this") }
+		}
+		if err := register(); err != nil {
 			return err
 		}
 	}
-	_, err := p.site.flows(ctx, time.Now(), 0)
+	_, err := p.site.flows(ctx, time.Now(), 0, p.site.allShards())
 	return err
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -42,23 +41,28 @@ const (
 	callTimeout = 1500 * time.Millisecond
 	cancelWait  = 8 * time.Second
 	maxCatchup  = 5
+	tick        = 500 * time.Millisecond
+	lookahead   = 4 * time.Second
 )
 
 func (d dose) settings(seed uint64) record.Settings {
 	return record.Settings{
 		Seed: seed, Dose: d.name, Store: d.store, Lock: d.lock, Queue: d.queue, Workers: d.workers, Grace: d.grace, RunTimeout: d.patience,
-		LeaderTTL: d.ttl, MaxCatchup: maxCatchup, CancelWait: cancelWait, CallTimeout: callTimeout,
+		LeaderTTL: d.ttl, MaxCatchup: maxCatchup, Tick: tick, Lookahead: lookahead, Shards: d.shards, CancelWait: cancelWait, CallTimeout: callTimeout,
 	}
 }
 
 func (s *site) environ() []string {
 	oracle := "http://" + s.oracle.httpAddr
 	env := []string{
-		"TICK_MS=500", "LOOKAHEAD_MS=4000", fmt.Sprint("MAX_CATCHUP_PER_TICK=", maxCatchup), "CLAIM_LEASE_MS=3000",
+		fmt.Sprint("TICK_MS=", tick.Milliseconds()), fmt.Sprint("LOOKAHEAD_MS=", lookahead.Milliseconds()), fmt.Sprint("MAX_CATCHUP_PER_TICK=", maxCatchup), "CLAIM_LEASE_MS=3000",
 		fmt.Sprint("EXECUTOR_TIMEOUT_MS=", callTimeout.Milliseconds()), fmt.Sprint("CANCEL_WAIT_MS=", cancelWait.Milliseconds()),
 		fmt.Sprint("LEADER_TTL_MS=", s.dose.ttl.Milliseconds()), fmt.Sprint("MISFIRE_GRACE_MS=", s.dose.grace.Milliseconds()),
 		fmt.Sprint("LAUNCH_RETRY_FOR_MS=", s.dose.patience.Milliseconds()), "LOG_LEVEL=info", "REPORT_SECRET=the-same-in-every-process",
 		"EXECUTOR=http", "EXECUTOR_URL=" + oracle + "/run/{workflow_id}", "EXECUTOR_CANCEL_URL=" + oracle + "/run/{idempotency_key}",
+	}
+	if s.dose.shards > 1 {
+		env = append(env, fmt.Sprint("SHARDS=", s.dose.shards))
 	}
 	if s.dose.lock == "redis" {
 		env = append(env, "LEADER_LOCK=redis")
@@ -259,65 +263,6 @@ func (s *site) end() {
 	if s.redis != nil {
 		s.redis.Stop()
 	}
-}
-
-// seen is what the executor has heard so far.
-type seen struct {
-	Keys  int       `json:"keys"`
-	Calls int       `json:"calls"`
-	Epoch int64     `json:"epoch"`
-	First time.Time `json:"first"`
-}
-
-func (s *site) seen() (now seen, err error) {
-	answer, err := probe.Get("http://" + s.oracle.httpAddr + "/seen")
-	if err != nil {
-		return seen{}, err
-	}
-	defer answer.Body.Close()
-	return now, json.NewDecoder(answer.Body).Decode(&now)
-}
-
-// flowBound is how long slots may stay away after any fault before the rig
-// gives the dose up.
-const flowBound = 60 * time.Second
-
-// flows waits until a slot was launched after an instant, of a newer epoch.
-func (s *site) flows(ctx context.Context, after time.Time, epoch int64) (time.Time, error) {
-	var now seen
-	err := within(ctx, flowBound, "a slot is launched", func() (err error) {
-		if now, err = s.seen(); err != nil {
-			return err
-		}
-		if !now.First.After(after) || now.Epoch <= epoch {
-			return fmt.Errorf("the last one came at %s, of epoch %d; want one after %s and epoch %d", now.First, now.Epoch, after, epoch)
-		}
-		return nil
-	})
-	return now.First, err
-}
-
-// leader is who holds the newest epoch, by the database.
-func (s *site) leader(ctx context.Context) (*child, int64, error) {
-	db, err := s.open()
-	if err != nil {
-		return nil, 0, err
-	}
-	defer db.Close()
-	var writer string
-	var epoch int64
-	err = within(ctx, startBound, "somebody leads", func() error {
-		return db.QueryRowContext(ctx, `SELECT writer, epoch FROM chaos_terms ORDER BY seq DESC LIMIT 1`).Scan(&writer, &epoch)
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, c := range s.workers {
-		if c.name == writer {
-			return c, epoch, nil
-		}
-	}
-	return nil, 0, fmt.Errorf("%q leads, and is none of the workers", writer)
 }
 
 func (s *site) open() (*sql.DB, error) {

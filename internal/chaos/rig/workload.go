@@ -55,6 +55,7 @@ func workload(now time.Time, probes int, patience time.Duration) []record.Defini
 		}
 	}
 	all = append(all, record.Definition{ScheduleID: triggered, CronExpr: "*/7 * * * * *", OverlapPolicy: "allow"})
+	all = append(all, record.Definition{CronExpr: "*/3 * * * * *", OverlapPolicy: "allow"}) // without an id: known by its request
 	for i := range all {
 		d := &all[i]
 		d.WorkflowID, d.Version, d.RunTimeoutMS = "oracle", 1, int(patience.Milliseconds())
