@@ -60,10 +60,10 @@ func (c *checker) atMost(fires []record.Run, within time.Duration, most int) {
 		for n < len(fires) && fires[n].FireAt.Sub(first.FireAt) < within {
 			n++
 		}
-		from := window{first.FireAt.Add(-c.Settings.Tick), first.FireAt.Add(within)}
+		during := window{first.FireAt, first.FireAt.Add(within)}
 		allowed := most
 		for _, t := range c.Terms {
-			if t.Shard == c.shardOf(first.Bucket) && from.has(t.At) {
+			if t.Shard == c.shardOf(first.Bucket) && during.has(t.At) {
 				allowed += c.Settings.MaxCatchup
 			}
 		}

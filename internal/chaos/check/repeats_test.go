@@ -161,6 +161,10 @@ func TestABacklogIsWorkedOffInPortions(t *testing.T) {
 		{"three in a tick", true, func(e *check.Evidence) { e.Runs[slots+1+2].FireAt = at(1.1) }},
 		{"three in a tick in which the leader changed", false, func(e *check.Evidence) {
 			e.Runs[slots+1+2].FireAt = at(1.1)
+			e.Terms = append(e.Terms, record.Term{Seq: 2, At: at(1.2), Holder: "b", Epoch: 2, Writer: "worker-2"})
+		}},
+		{"three in the first tick of a leader", true, func(e *check.Evidence) {
+			e.Runs[slots+1+2].FireAt = at(1.1)
 			e.Terms = append(e.Terms, record.Term{Seq: 2, At: at(1), Holder: "b", Epoch: 2, Writer: "worker-2"})
 		}},
 		{"all spread ones within one lookahead", true, func(e *check.Evidence) { e.Acts[len(e.Acts)-1].Definition.CatchupPolicy = "spread" }},

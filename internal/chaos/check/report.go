@@ -16,7 +16,7 @@ import (
 // violations of each invariant with what happened around them.
 func (r *Report) Print(to io.Writer) {
 	n := r.Counts
-	p := func(format string, args ...any) { fmt.Fprintf(to, format+"\n", args...) }
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(to, format+"\n", args...) }
 	p("slots %d (and %d that fell while a change took place), rows %d, in recorded ranges %d, keys sent %d, sent again %d",
 		n.Slots, n.Optional, n.Rows, n.Recorded, n.Keys, n.Redelivered)
 	p("faults %d, of them leader kills %d, leader pauses %d; terms %d", n.Faults, n.Kills, n.Pauses, n.Terms)

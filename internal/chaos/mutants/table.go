@@ -70,6 +70,16 @@ var mutants = []mutant{
 	{"an epoch comes back", "mutant-kills", 6, []change{
 		{"internal/store/postgres/sql_leader.go", "UPDATE leaders SET holder = $2, epoch = 1 + (SELECT max(epoch) FROM leaders),\n", "UPDATE leaders SET holder = $2, epoch = 1 + (SELECT max(epoch) FROM leaders) % 3,\n"},
 	}},
+	{"a backlog is worked off at once", "mutant-backlog", 1, []change{
+		{"internal/plan/recovery.go", "	limit := max(1, r.cfg.MaxCatchup)\n", "	limit := max(1000, r.cfg.MaxCatchup)\n"},
+	}},
+	{"the same upsert makes another revision", "mutant-calm", 1, []change{
+		{"registrar/upsert.go", "	if current.Equal(&d) && paused == current.Pause.Active(now) {\n", "	if false {\n"},
+		{"registrar/upsert.go", "	if !current.Equal(&d) {\n", "	if true {\n"},
+	}},
+	{"a trigger's request_id does not name its run", "mutant-calm", 1, []change{
+		{"registrar/trigger.go", "	key := schedule.ManualKey(in.ScheduleID, in.RequestID)\n", "	key := schedule.ManualKey(in.ScheduleID, in.RequestID+rand.Text())\n"},
+	}},
 	{"retention forgets what has just ended", "mutant-calm", 1, []change{
 		{"worker/tick.go", "	before := t.now().Add(-t.cfg.Retention)\n", "	before := t.now().Add(-time.Second)\n"},
 	}},

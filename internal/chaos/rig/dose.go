@@ -120,6 +120,7 @@ var doses = []dose{
 	{name: "mutant-calm", faults: 2, mix: []share{{killLeader, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-kills", faults: 6, mix: []share{{killLeader, 1}}, probes: 16, patience: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-stops", faults: 3, mix: []share{{stopLeader, 1}}, probes: 16, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-backlog", faults: 1, grace: 5 * time.Second, mix: []share{{killWorkers, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
 }
 
