@@ -179,8 +179,10 @@ RETURNING` + runColumns
 // sqlClaimStamp marks what is left behind as seen in time, so many rows at once:
 // a row costs as much as its claim, and in a herd that is the launches' time.
 // It begins with the latest, while the next claims take from the other end.
+// updated_at stays: nothing that anybody watches has changed, and with its index
+// left alone the new row can stand on the page of the old one.
 const sqlClaimStamp = `
-UPDATE schedule_runs r SET judged_at = $1, updated_at = $1
+UPDATE schedule_runs r SET judged_at = $1
 WHERE r.status || '' = 'PLANNED' AND r.judged_at IS NULL AND r.idempotency_key = ANY(ARRAY(
 	SELECT r.idempotency_key FROM schedule_runs r
 	WHERE ` + due + ` AND r.trigger = 'schedule' AND r.judged_at IS NULL
