@@ -16,10 +16,10 @@ import (
 // rule is when a definition has slots: every step, counted from anchor.
 type rule struct {
 	scheduleID   string
-	step         int64 // seconds
-	anchor       int64 // epoch seconds; never a slot itself
-	end          int64 // last second that may be a slot
-	jitter       int64 // milliseconds
+	step         int64     // seconds
+	anchor       int64     // epoch seconds; never a slot itself
+	end          int64     // last second that may be a slot
+	jitter       int64     // milliseconds
 	made         time.Time // the schedule, not the revision
 	floor, endAt time.Time
 }
