@@ -55,7 +55,8 @@
 // good would keep it for good.
 //
 // A term that ends is always resigned, also one that was lost for want of an
-// answer: resigning names the epoch and cannot harm the next. The row is given
+// answer: resigning names the epoch and cannot harm the next. So is one that was
+// won unheard, because the answer to its takeover was lost. The row is given
 // back before the lock, so that whoever is next can tell a handover on purpose
 // (expired) from a death (not expired): after the former, a worker that leads
 // more shards than another lets that one go first, once.

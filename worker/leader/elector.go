@@ -50,6 +50,7 @@ type Elector struct {
 	failures   int            // since the last term that held
 	yieldingAt time.Time      // since when other workers have been let go first
 	unresigned *schedule.Term // ended, but its row could not be told
+	unanswered bool           // the last takeover failed, and may have won all the same
 	refused    bool           // for its number of shards, and that has been said
 
 	mu   sync.Mutex
@@ -240,6 +241,9 @@ func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, b
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.trust()/2)
 	defer cancel()
+	if err := e.findUnheard(ctx); err != nil {
+		return schedule.Term{}, false, err
+	}
 	if e.unresigned != nil { // else the own row would have to expire
 		if err := e.Lease.Resign(ctx, *e.unresigned, e.Now()); err != nil {
 			return schedule.Term{}, false, fmt.Errorf("resign the last term: %w", err)
@@ -250,6 +254,7 @@ func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, b
 	term, won, err := e.Lease.Takeover(ctx, schedule.TakeoverRequest{
 		Shard: e.Shard, Shards: e.Shards, Holder: e.holder, TTL: e.TTL, LockHeld: lockHeld, Now: e.Now(),
 	})
+	e.unanswered = err != nil
 	if err != nil {
 		return schedule.Term{}, false, fmt.Errorf("take over: %w", err)
 	}
@@ -257,4 +262,21 @@ func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, b
 		failpoint.Hit(failpoint.TookOver)
 	}
 	return term, won, nil
+}
+
+// findUnheard looks for a term that was won without our hearing of it.
+func (e *Elector) findUnheard(ctx context.Context) error {
+	if !e.unanswered {
+		return nil
+	}
+	rows, err := e.Lease.Leaders(ctx, e.Now())
+	if err != nil {
+		return fmt.Errorf("look for a term of our own: %w", err)
+	}
+	for _, row := range rows {
+		if row.Shard == e.Shard && row.Holder == e.holder && !row.Expired {
+			e.unresigned = &row.Term
+		}
+	}
+	return nil
 }

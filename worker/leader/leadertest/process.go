@@ -80,6 +80,7 @@ type lease struct {
 	unfit     atomic.Bool
 	refused   atomic.Bool // takeovers: another number of shards is recorded
 	mute      atomic.Bool // resigning fails
+	loses     atomic.Bool // the answer of the next takeover
 	takeovers atomic.Int64
 
 	mu       sync.Mutex
@@ -121,6 +122,9 @@ func (l *lease) Takeover(ctx context.Context, req schedule.TakeoverRequest) (sch
 	term, won, err := l.LeaseStore.Takeover(ctx, req)
 	if l.slow > 0 {
 		pause(l.slow)
+	}
+	if l.loses.Swap(false) {
+		return schedule.Term{}, false, errors.New("the connection is gone")
 	}
 	return term, won, err
 }

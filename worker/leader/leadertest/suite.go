@@ -71,6 +71,7 @@ func Run(t *testing.T, in func(t *testing.T, test func(*testing.T, Setting))) {
 		"a lock that is not kept ends the term":                               failedKeepEndsTerm,
 		"a term that was replaced ends, and leaves the new one alone":         replacedTermEnds,
 		"an own row that could not be resigned does not stand in the way":     unresignedRowIsResigned,
+		"a term that was won unheard does not stand in the way":               unknownTermIsResigned,
 		"trust counts from the start of the attempt that was successful":      trustCountsFromTheStart,
 		"a renewal that is slow but successful adds nothing to the trust":     slowRenewalAddsNothing,
 		"trust ends in time though a renewal hangs for ever":                  trustEndsThoughRenewalHangs,

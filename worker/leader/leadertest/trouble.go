@@ -65,6 +65,15 @@ func replacedTermEnds(t *testing.T, s Setting) {
 	}
 }
 
+func unknownTermIsResigned(t *testing.T, s Setting) {
+	stage := newStage(t, s)
+	stage.limit = 2*time.Second + s.Soon // and not an hour
+	stage.enterAndLead(func(c *candidate, o *leader.Options) {
+		o.TTL = time.Hour
+		c.lease.loses.Store(true)
+	})
+}
+
 func unresignedRowIsResigned(t *testing.T, s Setting) {
 	stage := newStage(t, s)
 	first := stage.enterAndLead(func(_ *candidate, o *leader.Options) { o.TTL = time.Hour })
