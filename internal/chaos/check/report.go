@@ -22,10 +22,10 @@ func (r *Report) Print(to io.Writer) {
 	p("faults %d, of them leader kills %d, leader pauses %d; terms %d", n.Faults, n.Kills, n.Pauses, n.Terms)
 	var hands []string
 	for _, shard := range slices.Sorted(maps.Keys(r.Hands)) {
-		hands = append(hands, fmt.Sprintf("shard %d %d times", shard, r.Hands[shard]))
+		hands = append(hands, fmt.Sprintf("shard %d: %d", shard, r.Hands[shard]))
 	}
-	p("given to another process: %s; calls repeated %d; made up for %d missed slots, beside which %d of the probes fell due",
-		strings.Join(hands, ", "), n.Repeats, n.CaughtUp, n.Beside)
+	p("changes of hands %d (%s); calls repeated %d; made up for %d missed slots, beside which %d of the probes fell due",
+		n.Hands, strings.Join(hands, ", "), n.Repeats, n.CaughtUp, n.Beside)
 	var ended []string
 	for _, word := range slices.Sorted(maps.Keys(r.Ended)) {
 		ended = append(ended, fmt.Sprintf("%s %d", word, r.Ended[word]))
