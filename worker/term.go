@@ -15,7 +15,7 @@ import (
 
 // handOver is how long a term that is asked to end may take for what it has
 // begun: passes that are under way, answers that are there already.
-const handOver = 100 * time.Millisecond
+const handOver = 50 * time.Millisecond
 
 // term is one leadership of one shard at work.
 type term struct {
