@@ -92,11 +92,14 @@ func resignStress(t *testing.T, s Setting) {
 }
 
 func smallestTTLHolds(t *testing.T, s Setting) {
-	const smallest = 2 * time.Second
+	smallest := 2 * time.Second
+	if !s.exact() {
+		smallest = 5 * time.Second // a busy machine may stand still for longer than it leaves
+	}
 	stage := newStage(t, s)
 	leads := stage.enterAndLead(func(_ *candidate, o *leader.Options) { o.TTL = smallest })
 	stage.enter(func(_ *candidate, o *leader.Options) { o.TTL = smallest })
-	stage.nobodyFor(2*smallest, "the first leads")
+	stage.nobodyFor(3*smallest/2, "the first leads")
 	if cause := context.Cause(leads.trusted); cause != nil {
 		t.Errorf("the term was lost: %v", cause)
 	}
