@@ -90,7 +90,7 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 		Use:   "resign",
 		Short: "Ask the leader of a shard to hand it over, as a drill",
 		Long: "Asks the leader of a shard to hand it over. It stops planning and claiming, and another worker takes over;\n" +
-			"where there is no other, the same one does. No slot is lost, doubled or late by it. With --wait it ends\n" +
+			"where no other has less to do, the same one does. No slot is lost, doubled or late by it. With --wait it ends\n" +
 			"when the next epoch leads, and says how long that took.",
 		Example: "  carillon worker resign --wait\n  carillon worker resign --shard 3",
 		Args:    exactly(),
