@@ -8,6 +8,8 @@ if [ -n "$seed" ]; then
 	exec "$binary" -test.run '^TestReplay$' -sim.seed "$seed"
 fi
 pids=
+# That a seed is always the same world is worth knowing before.
+"$binary" -test.run '^TestASeedIsAlwaysTheSameWorld$'
 for n in $(seq 0 $((processes - 1))); do
 	"$binary" -test.run '^TestWorlds' -test.timeout 0 -sim.seeds $(((seeds - n + processes - 1) / processes)) -sim.first $((first + n)) -sim.step "$processes" &
 	pids="$pids $!"

@@ -26,6 +26,7 @@ func TestADatabaseThatIsAwayIsUnavailableAndNoFaultOfOurs(t *testing.T) {
 		{"it is shutting down", sqlState("57P01"), codes.Unavailable},
 		{"it is starting up", sqlState("57P03"), codes.Unavailable},
 		{"it has too many connections", sqlState("53300"), codes.Unavailable},
+		{"it takes no writes", sqlState("25006"), codes.Unavailable},
 		{"a statement is wrong", sqlState("42601"), codes.Internal},
 		{"anything else", errors.New("boom"), codes.Internal},
 	} {

@@ -70,20 +70,21 @@ func statusOf(err error) *status.Status {
 		return st
 	}
 	if storeAway(err) {
-		return status.New(codes.Unavailable, "the database cannot be reached; try again")
+		return status.New(codes.Unavailable, "the database cannot be reached, or takes no writes; try again")
 	}
 	return status.New(codes.Internal, "internal error; the log of the server has the cause")
 }
 
 // storeAway reports whether a store could not be reached, however its driver
 // says so: a broken connection, or a SQLSTATE of the classes 08 (connection),
-// 53 (resources) and 57 (shut down, not up yet, timed out).
+// 53 (resources) and 57 (shut down, not up yet, timed out), and 25006 (it takes
+// no writes: a standby, or a primary that is about to be one).
 func storeAway(err error) bool {
 	var network net.Error
 	var refused interface{ SQLState() string }
 	if errors.As(err, &refused) {
 		state := refused.SQLState()
-		return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "53") || strings.HasPrefix(state, "57")
+		return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "53") || strings.HasPrefix(state, "57") || state == "25006"
 	}
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
