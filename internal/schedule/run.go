@@ -81,15 +81,6 @@ func (r *Run) Missable() bool {
 	return r.Status == StatusPlanned && r.Trigger == TriggerSchedule && r.JudgedAt.IsZero() && r.WaitingSince.IsZero()
 }
 
-// LaunchedNotBefore is the last instant of which is known that the executor had
-// not been called yet: the claim, or fire_at where the run was armed ahead of it.
-func (r *Run) LaunchedNotBefore() time.Time {
-	if r.FireAt.After(r.ClaimedAt) {
-		return r.FireAt
-	}
-	return r.ClaimedAt
-}
-
 // Launch is a claimed run with the definition of its revision: all that is
 // needed to send it.
 type Launch struct {
