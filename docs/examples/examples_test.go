@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/carillon/carillon/docs/examples"
+	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
@@ -63,7 +64,11 @@ func newStand(t *testing.T) *stand {
 		}
 	}))
 	t.Cleanup(carillon.Close)
-	e, err := local.New(local.Config{Dir: s.dir, BaseURL: carillon.URL, Reporter: s, Log: slog.New(slog.DiscardHandler)})
+	loopback, err := safehttp.ParsePolicy("loopback")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := local.New(local.Config{Dir: s.dir, BaseURL: carillon.URL, Reporter: s, Log: slog.New(slog.DiscardHandler), Egress: loopback})
 	if err != nil {
 		t.Fatal(err)
 	}

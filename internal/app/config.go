@@ -18,6 +18,8 @@ import (
 	"github.com/knadh/koanf/providers/posflag"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
+
+	"github.com/carillon/carillon/internal/safehttp"
 )
 
 // Config is everything that an operator decides. The tags are the one table
@@ -57,6 +59,7 @@ type Config struct {
 	ExecutorFeedback   string `koanf:"executor_feedback" default:"reports" oneof:"reports none" help:"none: accepted is SUCCESS"`
 	ExecutorTimeoutMS  int    `koanf:"executor_timeout_ms" default:"10000" min:"100" max:"60000" help:"of one call of the executor"`
 	AllowLocalExecutor bool   `koanf:"allow_local_executor" default:"false" help:"EXECUTOR=local outside dev: it runs commands on this machine"`
+	AllowEgress        string `koanf:"allow_egress" help:"where the local executor's HTTP steps may go beside ports 80 and 443 of the public internet: loopback, private, addresses, CIDR blocks, names, *.names, each also with :port; between commas (dev: loopback,private)"`
 	ReportSecret       string `koanf:"report_secret" secret:"true" help:"signs report tokens; the same in every process (default: a random one kept in DATA_DIR)"`
 
 	MisfireGraceMS   int `koanf:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still simply fire"`
@@ -248,6 +251,9 @@ func (c *Config) Validate() error {
 	}
 	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
 		problem("PUBLIC_URL: %q is not an http or https URL", c.PublicURL)
+	}
+	if _, err := safehttp.ParsePolicy(c.AllowEgress); err != nil {
+		problem("ALLOW_EGRESS: %w", err)
 	}
 	if c.LookaheadMS < c.TickMS {
 		problem("LOOKAHEAD_MS: %d is less than TICK_MS %d: slots would be planned late", c.LookaheadMS, c.TickMS)

@@ -56,6 +56,7 @@ func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
 		{"more shards than may be", map[string]string{"SHARDS": "65"}, []string{"SHARDS: 65 is not within 1 to 64"}},
 		{"a lock on Redis without Redis", map[string]string{"LEADER_LOCK": "redis"}, []string{"REDIS_URL: is needed for LEADER_LOCK=redis"}},
 		{"a Redis that is none", map[string]string{"REDIS_URL": "http://u:secret@x"}, []string{"REDIS_URL: begins with none of redis://"}},
+		{"an egress that is no place", map[string]string{"ALLOW_EGRESS": "loopback,10.0.0.0/33"}, []string{`ALLOW_EGRESS: "10.0.0.0/33" is not a destination; write loopback`}},
 		{"an unknown database", map[string]string{"DATABASE_URL": "mysql://x"}, []string{"DATABASE_URL: begins with neither"}},
 		{
 			"everything at once",

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/launcher"
 	grpcexecutor "github.com/carillon/carillon/launcher/executor/grpc"
 	httpexecutor "github.com/carillon/carillon/launcher/executor/http"
@@ -44,7 +45,11 @@ func newExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slo
 }
 
 func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slog.Logger) (*executorRole, error) {
-	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log})
+	egress, err := safehttp.ParsePolicy(cfg.AllowEgress)
+	if err != nil {
+		return nil, fmt.Errorf("ALLOW_EGRESS: %w", err)
+	}
+	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log, Egress: egress})
 	if err != nil {
 		return nil, fmt.Errorf("start the local executor: %w", err)
 	}

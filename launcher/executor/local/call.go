@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +13,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"time"
+
+	"github.com/carillon/carillon/internal/safehttp"
 )
 
 const (
@@ -20,21 +22,8 @@ const (
 	maxShown = 64 << 10 // bytes of one that only goes to the log
 )
 
-// newStepClient makes the client of HTTP steps. It follows no redirect: a step
-// may expect one.
-func newStepClient() *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			IdleConnTimeout:     30 * time.Second,
-			TLSHandshakeTimeout: 10 * time.Second,
-			ForceAttemptHTTP2:   true,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-// call makes a step's HTTP request.
+// call makes a step's HTTP request, under the rules of package safehttp. It
+// follows no redirect: a step may expect one.
 func (e *Executor) call(ctx context.Context, s *scene, c *HTTPCall, env []string, log *stepLog) attempt {
 	req, err := c.request(ctx, env)
 	if err != nil {
@@ -42,6 +31,10 @@ func (e *Executor) call(ctx context.Context, s *scene, c *HTTPCall, env []string
 	}
 	log.note("%s %s", req.Method, req.URL.Redacted())
 	resp, err := e.client.Do(req)
+	var refused *safehttp.RefusedError
+	if errors.As(err, &refused) {
+		return attempt{message: "was not sent: " + refused.Error()}
+	}
 	if err != nil {
 		return attempt{message: "got no answer: " + err.Error()}
 	}

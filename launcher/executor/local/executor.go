@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor"
@@ -33,6 +34,7 @@ type Config struct {
 	Concurrency     int               // runs at once, others wait; 0: DefaultConcurrency
 	StepConcurrency int               // steps at once in one run; 0: DefaultStepConcurrency
 	StopGrace       time.Duration     // between SIGTERM and SIGKILL; 0: DefaultStopGrace
+	Egress          safehttp.Policy   // where HTTP steps may go beside the public internet: ALLOW_EGRESS
 	PassEnv         []string          // variables of this process that steps may see, beside PATH, HOME and the like
 	Reporter        launcher.Reporter // nil: ends are kept in files and reported to nobody
 	Log             *slog.Logger      // nil: silent
@@ -118,7 +120,7 @@ func New(cfg Config) (*Executor, error) {
 	}
 	files.sweep()
 	return &Executor{
-		cfg: cfg, files: files, lock: lock, client: newStepClient(),
+		cfg: cfg, files: files, lock: lock, client: cfg.Egress.NewClient(safehttp.Options{}),
 		wake: make(chan struct{}, 1), runs: make(map[schedule.Key]*activeRun),
 	}, nil
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
@@ -122,6 +124,9 @@ func rehearse(t testing.TB, cfg local.Config) *show {
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
 	}
+	if reflect.ValueOf(cfg.Egress).IsZero() { // the servers of tests are on loopback
+		cfg.Egress = egress(t, "loopback")
+	}
 	l := &ledger{more: make(chan struct{}, 1)}
 	if cfg.Reporter == nil {
 		cfg.Reporter = l
@@ -135,6 +140,15 @@ func rehearse(t testing.TB, cfg local.Config) *show {
 	s.stop = func() { once.Do(func() { _ = e.Close() }) }
 	t.Cleanup(func() { s.stop() })
 	return s
+}
+
+func egress(t testing.TB, list string) safehttp.Policy {
+	t.Helper()
+	p, err := safehttp.ParsePolicy(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func (s *show) serve(t testing.TB) {

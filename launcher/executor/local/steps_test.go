@@ -252,3 +252,19 @@ func TestCallsSendAndJudge(t *testing.T) {
 		})
 	}
 }
+
+func TestACallThatIsNotAllowedOutsideFailsInWords(t *testing.T) {
+	var hits atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
+	defer server.Close()
+	s := stage(t, local.Config{Egress: egress(t, "192.0.2.1")})
+	for i, address := range []string{server.URL, strings.Replace(server.URL, "127.0.0.1", "localhost", 1), "http://169.254.169.254/latest/meta-data/"} {
+		r := s.play(t, callOf(i, `{"steps":[{"id":"only","http":{"url":"`+address+`"}}]}`))
+		if r.status != schedule.StatusFailed || !strings.Contains(r.message, "was not sent: the address is refused") || !strings.Contains(r.message, "ALLOW_EGRESS") {
+			t.Errorf("%s: reported %+v", address, r)
+		}
+	}
+	if hits.Load() != 0 {
+		t.Errorf("%d calls arrived", hits.Load())
+	}
+}

@@ -1,0 +1,88 @@
+package safehttp
+
+import (
+	"net"
+	"net/netip"
+)
+
+// special are the blocks that are not the public internet's, by the IANA
+// special-purpose registries, and why. In IPv6 only 2000::/3 is public at all;
+// what of it is not stands here. The first that fits gives the word.
+var special = []struct {
+	block netip.Prefix
+	kind  string
+}{
+	{netip.MustParsePrefix("0.0.0.0/8"), "an unspecified"},
+	{netip.MustParsePrefix("10.0.0.0/8"), "a private"},
+	{netip.MustParsePrefix("100.64.0.0/10"), "a carrier's inner"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "a loopback"},
+	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local"},
+	{netip.MustParsePrefix("172.16.0.0/12"), "a private"},
+	{netip.MustParsePrefix("192.0.0.0/24"), "a reserved"},
+	{netip.MustParsePrefix("192.0.2.0/24"), "a documentation"},
+	{netip.MustParsePrefix("192.31.196.0/24"), "a reserved"},
+	{netip.MustParsePrefix("192.52.193.0/24"), "a reserved"},
+	{netip.MustParsePrefix("192.88.99.0/24"), "a reserved"},
+	{netip.MustParsePrefix("192.168.0.0/16"), "a private"},
+	{netip.MustParsePrefix("192.175.48.0/24"), "a reserved"},
+	{netip.MustParsePrefix("198.18.0.0/15"), "a benchmarking"},
+	{netip.MustParsePrefix("198.51.100.0/24"), "a documentation"},
+	{netip.MustParsePrefix("203.0.113.0/24"), "a documentation"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "a multicast"},
+	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved"},
+	{netip.MustParsePrefix("::/128"), "an unspecified"},
+	{netip.MustParsePrefix("::1/128"), "a loopback"},
+	{netip.MustParsePrefix("64:ff9b::/96"), "a translated"},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), "a translated"},
+	{netip.MustParsePrefix("fc00::/7"), "a private"},
+	{netip.MustParsePrefix("fe80::/10"), "a link-local"},
+	{netip.MustParsePrefix("ff00::/8"), "a multicast"},
+	{netip.MustParsePrefix("2001::/23"), "a tunnelled or reserved"}, // Teredo, ORCHID and others
+	{netip.MustParsePrefix("2001:db8::/32"), "a documentation"},
+	{netip.MustParsePrefix("2002::/16"), "a tunnelled"}, // 6to4 names an IPv4 address
+	{netip.MustParsePrefix("2620:4f:8000::/48"), "a reserved"},
+	{netip.MustParsePrefix("3fff::/20"), "a documentation"},
+}
+
+var publicIPv6 = netip.MustParsePrefix("2000::/3")
+
+// plain is the address without its disguise as an IPv6 one.
+func plain(ip netip.Addr) netip.Addr { return ip.Unmap() }
+
+// kindOf says what an address is, if it is not the public internet's.
+func kindOf(ip netip.Addr) (kind string, public bool) {
+	ip = plain(ip)
+	if !ip.IsValid() {
+		return "no", false
+	}
+	if ip.Zone() != "" {
+		return "a link-local", false
+	}
+	for _, s := range special {
+		if s.block.Contains(ip) {
+			return s.kind, false
+		}
+	}
+	if ip.Is6() && !publicIPv6.Contains(ip) {
+		return "a reserved", false
+	}
+	return "", true
+}
+
+// ownAddresses are this machine's, also those that look public from outside:
+// behind them its own services listen.
+func ownAddresses() []netip.Addr {
+	assigned, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil // what is private or loopback is refused without it
+	}
+	own := make([]netip.Addr, 0, len(assigned))
+	for _, a := range assigned {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok {
+				own = append(own, plain(ip))
+			}
+		}
+	}
+	return own
+}

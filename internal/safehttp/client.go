@@ -1,0 +1,175 @@
+package safehttp
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// RefusedError says why a request was not made. It names no address that a
+// look-up found: whoever chose the name must not learn our network from it.
+type RefusedError struct{ why string }
+
+func (e *RefusedError) Error() string {
+	return "the address is refused: it " + e.why + " (ALLOW_EGRESS says what is allowed)"
+}
+
+func refuse(format string, args ...any) error {
+	return &RefusedError{why: fmt.Sprintf(format, args...)}
+}
+
+// The bounds of a client. How long a whole call may take is the caller's to
+// say, in its context.
+const (
+	connectTimeout   = 10 * time.Second
+	handshakeTimeout = 10 * time.Second
+	idleTimeout      = 30 * time.Second
+	maxHeaderBytes   = 64 << 10
+)
+
+// Options are what few clients need.
+type Options struct {
+	HTTPSOnly bool          // refuse http
+	Resolver  *net.Resolver // nil: the system's
+}
+
+// NewClient makes a client under the policy. It follows no redirect and sends
+// nothing through a proxy.
+func (p Policy) NewClient(o Options) *http.Client {
+	transport := &http.Transport{
+		Proxy:                  nil,
+		DialContext:            p.dialer(o.Resolver),
+		TLSHandshakeTimeout:    handshakeTimeout,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		ForceAttemptHTTP2:      true,
+	}
+	return &http.Client{
+		Transport:     checked{policy: p, httpsOnly: o.HTTPSOnly, next: transport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// checked refuses an address before anything is looked up.
+type checked struct {
+	policy    Policy
+	httpsOnly bool
+	next      *http.Transport
+}
+
+func (c checked) RoundTrip(req *http.Request) (*http.Response, error) {
+	err := c.policy.CheckURL(req.URL)
+	if err == nil && c.httpsOnly && req.URL.Scheme != "https" {
+		err = refuse("begins with http://; only https is allowed")
+	}
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // a RoundTripper must, and there is nothing to lose
+		}
+		return nil, err
+	}
+	return c.next.RoundTrip(req)
+}
+
+// CloseIdleConnections lets http.Client's own reach the transport.
+func (c checked) CloseIdleConnections() { c.next.CloseIdleConnections() }
+
+// CheckURL refuses what no honest address looks like. It looks nothing up: a
+// URL that passes may still lead somewhere that the dialer refuses.
+func (p Policy) CheckURL(u *url.URL) error {
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return refuse("begins with neither http:// nor https://")
+	case u.User != nil:
+		return refuse("holds a user name before @; give credentials in a header")
+	case u.Opaque != "" || u.Host == "":
+		return refuse("names no host")
+	}
+	name := u.Hostname()
+	port := uint16(80)
+	if u.Scheme == "https" {
+		port = 443
+	}
+	if text := u.Port(); text != "" || strings.HasSuffix(u.Host, ":") {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n == 0 {
+			return refuse("has no valid port")
+		}
+		port = uint16(n)
+	}
+	if ip, err := netip.ParseAddr(name); err == nil {
+		return p.checkAddress(netip.AddrPortFrom(ip, port))
+	}
+	if why := checkHost(name); why != "" {
+		return refuse("%s", why)
+	}
+	return nil
+}
+
+// checkHost says what is wrong with a host name, or nothing. Other spellings
+// of addresses (0177.1, 0x7f000001, 2130706433, with wide digits) are refused:
+// some resolvers read them, and nobody needs them.
+func checkHost(name string) string {
+	const maxName = 253
+	name = strings.TrimSuffix(name, ".")
+	if name == "" || len(name) > maxName {
+		return "names no host"
+	}
+	for _, label := range strings.Split(name, ".") {
+		if label == "" || len(label) > 63 {
+			return "has an empty or overlong part in its host name"
+		}
+		for _, c := range []byte(label) {
+			switch {
+			case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_':
+			default:
+				return "has a host name of other characters than a–z 0–9 - . _; write an international name in its xn-- form"
+			}
+		}
+	}
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if looksNumeric(last) {
+		return "writes an address in digits, but not as four numbers from 0 to 255"
+	}
+	return ""
+}
+
+func looksNumeric(label string) bool {
+	if strings.Trim(label, "0123456789") == "" {
+		return true
+	}
+	hex, found := strings.CutPrefix(strings.ToLower(label), "0x")
+	return found && strings.Trim(hex, "0123456789abcdef") == ""
+}
+
+// dialer makes connections, judging each address right before the system
+// connects to it: after the look-up, so that nothing can change in between.
+func (p Policy) dialer(resolver *net.Resolver) func(ctx context.Context, network, address string) (net.Conn, error) {
+	trusting := net.Dialer{Timeout: connectTimeout, Resolver: resolver}
+	judging := trusting
+	judging.Control = func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return refuse("leads to no address")
+		}
+		return p.checkAddress(at)
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		name, text, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, refuse("names no host")
+		}
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err == nil && p.trusts(name, uint16(port)) {
+			return trusting.DialContext(ctx, network, address)
+		}
+		return judging.DialContext(ctx, network, address)
+	}
+}
