@@ -1,0 +1,61 @@
+package auth
+
+import (
+	"context"
+	"slices"
+)
+
+// Role is what a caller is, and so which calls it may make (rules.go).
+type Role string
+
+// The roles.
+const (
+	Compiler Role = "compiler" // registers schedules and workflows, for any owner
+	User     Role = "user"     // an owner: its own schedules and runs, and no others
+	Worker   Role = "worker"   // asks launchers to start runs
+	Launcher Role = "launcher" // reports runs
+	Executor Role = "executor" // reports runs
+	Operator Role = "operator" // sees and changes everything
+	Viewer   Role = "viewer"   // sees everything
+)
+
+// Roles is the closed set.
+var Roles = []Role{Compiler, User, Worker, Launcher, Executor, Operator, Viewer}
+
+// How a caller showed who it is.
+const (
+	ViaJWT    = "jwt"
+	ViaMTLS   = "mtls"
+	ViaToken  = "token"
+	ViaReport = "report_token" // a run's own token: good for its reports only
+	ViaOpen   = "open"         // authentication is off
+)
+
+// Identity is who makes a call. The zero Identity is this process itself, or
+// anybody where authentication is off: it may everything.
+type Identity struct {
+	Subject string // the name that logs, events and the audit trail show
+	Roles   []Role
+	Owner   string // the user_id that it acts as; empty: every owner's
+	Via     string // how it showed who it is
+}
+
+// Has reports whether the identity plays a role.
+func (id Identity) Has(role Role) bool { return slices.Contains(id.Roles, role) }
+
+// Sees reports whether rows of the owner userID exist for this identity.
+// Somebody else's do not: the answer is the one for an id that never was.
+func (id Identity) Sees(userID string) bool { return id.Owner == "" || id.Owner == userID }
+
+type identityKey struct{}
+
+// NewContext is ctx with the identity of the call that it belongs to.
+func NewContext(ctx context.Context, id Identity) context.Context {
+	return context.WithValue(ctx, identityKey{}, id)
+}
+
+// FromContext is the identity that NewContext put there, else the zero one.
+func FromContext(ctx context.Context) Identity {
+	id, _ := ctx.Value(identityKey{}).(Identity)
+	return id
+}
