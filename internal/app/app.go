@@ -100,7 +100,7 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	a := &App{cfg: cfg, id: rand.Text(), log: o.Logger, registry: prometheus.NewRegistry(), steps: make(chan clockStep, 1), ending: make(chan struct{})}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.Close())
+			err = cfg.Scrub(errors.Join(err, a.Close()))
 		}
 	}()
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -246,7 +246,7 @@ func (a *App) Run(ctx context.Context) error {
 		err = nil
 	}
 	a.log.Info("carillon has ended")
-	return err
+	return a.cfg.Scrub(err)
 }
 
 func (a *App) serveHTTP(ctx context.Context) error {

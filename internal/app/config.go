@@ -38,7 +38,7 @@ type Config struct {
 	GRPCAddr    string `koanf:"grpc_addr" default:"127.0.0.1:9090" help:"gRPC"`
 	PublicURL   string `koanf:"public_url" help:"where executors report to; with several processes an address that all share, such as a load balancer's (default: http://HTTP_ADDR)"`
 	DataDir     string `koanf:"data_dir" default:"./.carillon" help:"SQLite and what the local executor keeps"`
-	DatabaseURL string `koanf:"database_url" secret:"true" help:"postgres://… or sqlite:PATH (default: sqlite in DATA_DIR)"`
+	DatabaseURL Secret `koanf:"database_url" secret:"true" help:"postgres://… or sqlite:PATH (default: sqlite in DATA_DIR)"`
 
 	WorkflowStore string `koanf:"workflow_store" default:"db" oneof:"db dir none" help:"where the launcher loads DAGs from; none sends none"`
 	WorkflowDir   string `koanf:"workflow_dir" default:"./workflows" help:"WORKFLOW_STORE=dir: WORKFLOW_DIR/WORKFLOW_ID/VERSION.json"`
@@ -49,18 +49,18 @@ type Config struct {
 	LeaderLock   string `koanf:"leader_lock" oneof:"postgres redis solo" help:"what makes handing over fast (default: postgres on Postgres, solo on SQLite); the same in every worker"`
 	LeaderTTLMS  int    `koanf:"leader_ttl_ms" default:"10000" min:"2000" max:"60000" help:"after how long a hung leader is replaced"`
 	Shards       int    `koanf:"shards" default:"1" min:"1" max:"64" help:"how many leaders the schedules are shared out to; recorded in the database, see carillon shards set"`
-	RedisURL     string `koanf:"redis_url" secret:"true" help:"redis://:password@host:port/database for LEADER_LOCK=redis and LAUNCH_QUEUE=redis; a database of this deployment's own"`
+	RedisURL     Secret `koanf:"redis_url" secret:"true" help:"redis://:password@host:port/database for LEADER_LOCK=redis and LAUNCH_QUEUE=redis; a database of this deployment's own"`
 
 	Executor           string `koanf:"executor" default:"http" oneof:"http grpc local" help:"what runs workflows"`
 	ExecutorURL        string `koanf:"executor_url" help:"http: URL with {workflow_id} and {version}; grpc: host:port"`
-	ExecutorToken      string `koanf:"executor_token" secret:"true" help:"bearer token for the executor"`
+	ExecutorToken      Secret `koanf:"executor_token" secret:"true" help:"bearer token for the executor"`
 	ExecutorCancelURL  string `koanf:"executor_cancel_url" help:"http: DELETE URL with {idempotency_key} and {run_id}; without it runs cannot be cancelled and overlap_policy replace is refused; the same in registrar and launcher"`
 	ExecutorDialect    string `koanf:"executor_dialect" default:"carillon" oneof:"carillon graph" help:"http: whose contract the executor speaks"`
 	ExecutorFeedback   string `koanf:"executor_feedback" default:"reports" oneof:"reports none" help:"none: accepted is SUCCESS"`
 	ExecutorTimeoutMS  int    `koanf:"executor_timeout_ms" default:"10000" min:"100" max:"60000" help:"of one call of the executor"`
 	AllowLocalExecutor bool   `koanf:"allow_local_executor" default:"false" help:"EXECUTOR=local outside dev: it runs commands on this machine"`
 	AllowEgress        string `koanf:"allow_egress" help:"where the local executor's HTTP steps may go beside ports 80 and 443 of the public internet: loopback, private, addresses, CIDR blocks, names, *.names, each also with :port; between commas (dev: loopback,private)"`
-	ReportSecret       string `koanf:"report_secret" secret:"true" help:"signs report tokens; the same in every process (default: a random one kept in DATA_DIR)"`
+	ReportSecret       Secret `koanf:"report_secret" secret:"true" help:"signs report tokens; the same in every process (default: a random one kept in DATA_DIR)"`
 
 	MisfireGraceMS   int `koanf:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still simply fire"`
 	RunTimeoutMS     int `koanf:"run_timeout_ms" default:"3600000" min:"1000" max:"2592000000" help:"for schedules that name none: after how long without a sign of life a run is FAILED(timeout)"`
@@ -124,6 +124,11 @@ func Flags(fs *pflag.FlagSet, overrides map[string]any) {
 		}
 		fs.String(s.Flag, s.Default, help)
 	}
+	for _, s := range Settings() {
+		if s.Secret {
+			fs.String(s.Flag+"-file", "", "a file that holds "+s.Name)
+		}
+	}
 	fs.String("config", "", "YAML file with settings, named as in the environment but in lower case")
 }
 
@@ -136,6 +141,7 @@ func Load(fs *pflag.FlagSet, overrides map[string]any) (Config, error) {
 	for _, s := range Settings() {
 		key := strings.ToLower(s.Name)
 		known[key] = true
+		known[key+fileSuffix] = known[key+fileSuffix] || s.Secret
 		defaults[key] = s.Default
 	}
 	steps := []func() error{
@@ -144,6 +150,7 @@ func Load(fs *pflag.FlagSet, overrides map[string]any) (Config, error) {
 		func() error { return loadFile(k, fs, known) },
 		func() error { return k.Load(env.Provider(".", env.Opt{TransformFunc: keepKnown(known)}), nil) },
 		func() error { return k.Load(posflag.ProviderWithFlag(fs, ".", k, givenFlag(known)), nil) },
+		func() error { return loadSecrets(k) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -154,7 +161,7 @@ func Load(fs *pflag.FlagSet, overrides map[string]any) (Config, error) {
 	if err := cfg.fill(k); err != nil {
 		return Config{}, err
 	}
-	return cfg, cfg.Validate()
+	return cfg, cfg.Scrub(cfg.Validate())
 }
 
 func loadFile(k *koanf.Koanf, fs *pflag.FlagSet, known map[string]bool) error {
@@ -241,7 +248,7 @@ func (c *Config) Validate() error {
 	if c.Has("launcher") && c.Executor != "local" && c.ExecutorURL == "" {
 		problem("EXECUTOR_URL: is needed for EXECUTOR=%s; `carillon dev` runs workflows on this machine", c.Executor)
 	}
-	if c.DatabaseURL != "" && !c.OnPostgres() && !strings.HasPrefix(c.DatabaseURL, "sqlite:") {
+	if c.DatabaseURL != "" && !c.OnPostgres() && !strings.HasPrefix(c.DatabaseURL.Reveal(), "sqlite:") {
 		problem("DATABASE_URL: begins with neither postgres:// nor sqlite:")
 	}
 	for name, addr := range map[string]string{"HTTP_ADDR": c.HTTPAddr, "GRPC_ADDR": c.GRPCAddr} {
@@ -267,7 +274,7 @@ func (c *Config) Validate() error {
 	if c.LeaderLock == "redis" && c.RedisURL == "" {
 		problem("REDIS_URL: is needed for LEADER_LOCK=redis, e.g. redis://127.0.0.1:6379/0")
 	}
-	if scheme, _, _ := strings.Cut(c.RedisURL, "://"); c.RedisURL != "" && scheme != "redis" && scheme != "rediss" && scheme != "unix" {
+	if scheme, _, _ := strings.Cut(c.RedisURL.Reveal(), "://"); c.RedisURL != "" && scheme != "redis" && scheme != "rediss" && scheme != "unix" {
 		problem("REDIS_URL: begins with none of redis://, rediss:// and unix://") // its text may hold a password
 	}
 	return errors.Join(problems...)
@@ -314,7 +321,8 @@ func (c *Config) Has(role string) bool { return slices.Contains(c.roles(), role)
 
 // OnPostgres reports which store DATABASE_URL names.
 func (c *Config) OnPostgres() bool {
-	return strings.HasPrefix(c.DatabaseURL, "postgres://") || strings.HasPrefix(c.DatabaseURL, "postgresql://")
+	dsn := c.DatabaseURL.Reveal()
+	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
 func (c *Config) retention() time.Duration { return time.Duration(c.RetentionDays) * 24 * time.Hour }

@@ -28,14 +28,14 @@ func newExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slo
 	case "local":
 		return newLocalExecutor(cfg, baseURL, reports, log)
 	case "grpc":
-		e, err := grpcexecutor.New(grpcexecutor.Config{Target: cfg.ExecutorURL, Token: cfg.ExecutorToken, Timeout: ms(cfg.ExecutorTimeoutMS)})
+		e, err := grpcexecutor.New(grpcexecutor.Config{Target: cfg.ExecutorURL, Token: cfg.ExecutorToken.Reveal(), Timeout: ms(cfg.ExecutorTimeoutMS)})
 		if err != nil {
 			return nil, err
 		}
 		return &executorRole{Executor: e, close: func() { _ = e.Close() }}, nil
 	}
 	e, err := httpexecutor.New(httpexecutor.Config{
-		URL: cfg.ExecutorURL, CancelURL: cfg.ExecutorCancelURL, Token: cfg.ExecutorToken, Timeout: ms(cfg.ExecutorTimeoutMS),
+		URL: cfg.ExecutorURL, CancelURL: cfg.ExecutorCancelURL, Token: cfg.ExecutorToken.Reveal(), Timeout: ms(cfg.ExecutorTimeoutMS),
 		Dialect: cfg.ExecutorDialect,
 	})
 	if err != nil {

@@ -38,17 +38,17 @@ func (a *App) electors(ctx context.Context, metrics *worker.Metrics) ([]worker.E
 func (a *App) locks(ctx context.Context) (newLock func(shard int) leader.Lock, err error) {
 	switch {
 	case a.cfg.LeaderLock == "redis":
-		client, err := redislock.Client(a.cfg.RedisURL)
+		client, err := redislock.Client(a.cfg.RedisURL.Reveal())
 		if err != nil {
 			return nil, err
 		}
 		a.redis = client
 		return func(shard int) leader.Lock { return redislock.New(client, shard, ms(a.cfg.LeaderTTLMS)) }, nil
 	case a.cfg.OnPostgres():
-		if err := pglock.CheckSession(ctx, a.cfg.DatabaseURL); err != nil {
+		if err := pglock.CheckSession(ctx, a.cfg.DatabaseURL.Reveal()); err != nil {
 			return nil, err
 		}
-		return func(shard int) leader.Lock { return pglock.New(a.cfg.DatabaseURL, shard) }, nil
+		return func(shard int) leader.Lock { return pglock.New(a.cfg.DatabaseURL.Reveal(), shard) }, nil
 	}
 	return func(shard int) leader.Lock {
 		path := a.cfg.sqlitePath() + ".lock"

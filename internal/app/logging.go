@@ -13,6 +13,7 @@ import (
 func NewLogger(w io.Writer, cfg Config) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // bounded by Validate
+	w = scrubbing{next: w, scrubber: cfg.scrubber()}
 	options := &slog.HandlerOptions{Level: level}
 	var lines slog.Handler = slog.NewJSONHandler(w, options)
 	if cfg.LogFormat == "text" {

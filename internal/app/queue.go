@@ -12,7 +12,7 @@ func (a *App) openQueue() (err error) {
 	if a.cfg.LaunchQueue != "redis" || !a.cfg.Has("worker") && !a.cfg.Has("launcher") {
 		return nil
 	}
-	if a.queue, err = launchqueue.Open(a.cfg.RedisURL); err != nil {
+	if a.queue, err = launchqueue.Open(a.cfg.RedisURL.Reveal()); err != nil {
 		return fmt.Errorf("REDIS_URL: %w", err)
 	}
 	return nil

@@ -41,7 +41,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte) (err error)
 		return err
 	}
 	a.launch = launcher.New(launcher.Options{
-		Store: a.store, Workflows: a.workflows(), Executor: a.executor, Now: a.store.Now, Logger: a.log,
+		Store: a.store, Workflows: a.workflows(), Executor: discreet{a.executor, a.cfg}, Now: a.store.Now, Logger: a.log,
 		Metrics: launcher.NewMetrics(a.registry),
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",
@@ -127,7 +127,7 @@ func (a *App) launcherForWorker() (worker.Launcher, error) {
 // one that is kept in DATA_DIR, so that it outlives this process.
 func reportSecret(cfg Config) ([]byte, error) {
 	if cfg.ReportSecret != "" {
-		return []byte(cfg.ReportSecret), nil
+		return []byte(cfg.ReportSecret.Reveal()), nil
 	}
 	path := filepath.Join(cfg.DataDir, "report.secret")
 	secret, err := os.ReadFile(path)

@@ -47,9 +47,9 @@ func OpenStore(ctx context.Context, cfg Config, log *slog.Logger, stepped func(f
 	if cfg.OnPostgres() {
 		// A leader that hangs for as long as its term lasts leads no more, and must
 		// not keep the next one waiting.
-		s, err := postgres.Open(ctx, cfg.DatabaseURL, postgres.Options{Logger: log, HungAfter: min(ms(cfg.LeaderTTLMS), 10*time.Second)})
+		s, err := postgres.Open(ctx, cfg.DatabaseURL.Reveal(), postgres.Options{Logger: log, HungAfter: min(ms(cfg.LeaderTTLMS), 10*time.Second)})
 		if err != nil {
-			return nil, err
+			return nil, cfg.Scrub(err)
 		}
 		return s, nil
 	}
@@ -67,7 +67,7 @@ func (c *Config) sqlitePath() string {
 	if c.DatabaseURL == "" {
 		return filepath.Join(c.DataDir, "carillon.db")
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(c.DatabaseURL, "sqlite:"), "//")
+	return strings.TrimPrefix(strings.TrimPrefix(c.DatabaseURL.Reveal(), "sqlite:"), "//")
 }
 
 // Migrate brings the database to this binary's schema.

@@ -41,7 +41,7 @@ func newRig(ctx context.Context, url, queueURL string) (*rig, error) {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	cfg := app.Config{DatabaseURL: url, DataDir: folder, LookaheadMS: 60_000}
+	cfg := app.Config{DatabaseURL: app.Secret(url), DataDir: folder, LookaheadMS: 60_000}
 	store, err := app.OpenStore(ctx, cfg, log, nil)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))

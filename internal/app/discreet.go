@@ -1,0 +1,52 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+)
+
+// discreet keeps what an executor answers from telling what it was told: one
+// that shows the request in its error page would have EXECUTOR_TOKEN, or the
+// run's own token, written into the ledger, where every viewer reads it.
+type discreet struct {
+	launcher.Executor
+	cfg Config
+}
+
+func (d discreet) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+	outcome, err := d.Executor.Run(ctx, call)
+	s := d.cfg.scrubber(call.ReportToken)
+	if refusal, ok := s.refusal(err); ok {
+		return s.outcome(outcome), refusal
+	}
+	return s.outcome(outcome), s.clean(err)
+}
+
+func (d discreet) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
+	return d.cfg.Scrub(d.Executor.Cancel(ctx, ref))
+}
+
+func (d discreet) GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error) {
+	outcome, err := d.Executor.GetByKey(ctx, key)
+	s := d.cfg.scrubber()
+	return s.outcome(outcome), s.clean(err)
+}
+
+func (s scrubber) outcome(o schedule.Outcome) schedule.Outcome {
+	for _, text := range []*string{&o.RunID, &o.TraceID, &o.ErrorCode, &o.ErrorMessage} {
+		*text = s.Replace(*text)
+	}
+	return o
+}
+
+// refusal is a copy without secrets, if err is one.
+func (s scrubber) refusal(err error) (*launcher.Refusal, bool) {
+	var r *launcher.Refusal
+	if !errors.As(err, &r) {
+		return nil, false
+	}
+	return &launcher.Refusal{Code: s.Replace(r.Code), Message: s.Replace(r.Message)}, true
+}
