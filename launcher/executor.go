@@ -36,6 +36,7 @@ type Call struct {
 	DAG         json.RawMessage // nil with WORKFLOW_STORE=none
 	ReportURL   string          // where a REST report goes; empty: nowhere to report to
 	ReportToken string
+	ClientKey   string    // of a GraphRun: the key as its caller wrote it
 	Deadline    time.Time // of the call itself, not of the run
 	// SendBy is how long the check of pause, deletion, cancel and grant is good:
 	// what is not written to a connection before it is not written any more, and
@@ -48,6 +49,7 @@ type Call struct {
 type Refusal struct {
 	Code    string // e.g. "http_403", "invalid_argument", or the executor's own error_code
 	Message string
+	Reason  schedule.Reason // "": launch_refused
 }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("refused: %s: %s", r.Code, r.Message) }

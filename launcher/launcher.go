@@ -32,9 +32,13 @@ type Options struct {
 	Store     Store
 	Workflows WorkflowStore
 	Executor  Executor
-	Now       func() time.Time // default time.Now
-	Logger    *slog.Logger     // default slog.Default
-	Metrics   *Metrics         // default: counted nowhere
+	Permit    Permit // of graph runs; nil: each is permitted, and nobody's
+	// Latest is the newest version of a workflow, for graph runs that name none;
+	// schedule.ErrNotFound. nil: they go without version and DAG.
+	Latest  func(ctx context.Context, workflowID string) (int32, error)
+	Now     func() time.Time // default time.Now
+	Logger  *slog.Logger     // default slog.Default
+	Metrics *Metrics         // default: counted nowhere
 	// Spread is some duration below another, so that no two leases end together
 	// and waiting calls do not come in step; default: at random.
 	Spread func(key schedule.Key, below time.Duration) time.Duration
@@ -46,6 +50,8 @@ type Launcher struct {
 	store     Store
 	workflows WorkflowStore
 	executor  Executor
+	permit    Permit
+	latest    func(ctx context.Context, workflowID string) (int32, error)
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *Metrics
@@ -79,7 +85,7 @@ func New(o Options) *Launcher {
 		o.Config.CallTimeout = 10 * time.Second
 	}
 	l := &Launcher{
-		store: o.Store, workflows: o.Workflows, executor: o.Executor, now: o.Now,
+		store: o.Store, workflows: o.Workflows, executor: o.Executor, permit: o.Permit, latest: o.Latest, now: o.Now,
 		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, cfg: o.Config,
 	}
 	l.begins = batch.New(maxBatch, l.beginAll)

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,18 +35,22 @@ var (
 func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	hash, err := requestHash(req)
 	if err != nil {
-		return refuse(schedule.ReasonLaunchRefused, "invalid_input", err.Error()), nil
+		return refuse(schedule.ReasonLaunchRefused, schedule.CodeInvalidInput, err.Error()), nil
 	}
 	// What was handed over early is checked and recorded ahead of fire_at, while
 	// there is time for it, but so late that the check is still good at fire_at.
 	if err := l.waitUntil(ctx, req.FireAt.Add(-checkLife/2)); err != nil {
 		return schedule.StartReply{}, err
 	}
-	s := &start{Launcher: l, req: req, hash: hash}
+	return (&start{Launcher: l, req: req, hash: hash}).run(ctx)
+}
+
+// run records the key and goes on with it, or answers from the record.
+func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 	for range renewals {
 		b, err := s.begin(ctx)
 		if err != nil {
-			return schedule.StartReply{}, fmt.Errorf("record key %s: %w", req.Key, err)
+			return schedule.StartReply{}, fmt.Errorf("record key %s: %w", s.req.Key, err)
 		}
 		switch b.Permission {
 		case schedule.Granted, schedule.GrantedAgain:
@@ -55,15 +60,15 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 		case schedule.Recorded, schedule.Refused:
 			return schedule.StartReply{Outcome: b.Request.Outcome}, nil
 		case schedule.Conflict:
-			return refuse(schedule.ReasonKeyConflict, "key_conflict", "the key was used before for another request"), nil
+			return refuse(schedule.ReasonKeyConflict, schedule.CodeKeyConflict, "the key was used before for another request"), nil
 		case schedule.Busy:
 			return schedule.StartReply{}, ErrBusy
 		default:
-			if !s.now().Before(req.FireAt) {
+			if !s.now().Before(s.req.FireAt) {
 				return s.withheld(ctx, b)
 			}
 			// What a check says ahead of fire_at is not final: look again then.
-			if err := l.waitUntil(ctx, req.FireAt); err != nil {
+			if err := s.waitUntil(ctx, s.req.FireAt); err != nil {
 				return schedule.StartReply{}, err
 			}
 		}
@@ -83,8 +88,9 @@ type start struct {
 	*Launcher
 	req    schedule.StartRequest
 	hash   [32]byte
-	lease  *lease // of the key while it is ours
-	asked  bool   // the executor was asked by key, and does not know it or cannot say
+	lease  *lease    // of the key while it is ours
+	asked  bool      // the executor was asked by key, and does not know it or cannot say
+	graph  *GraphRun // nil: a run of the ledger
 	loaded bool
 	dag    []byte
 }
@@ -157,6 +163,9 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 			return reply, true, fmt.Errorf("%w: its time to be sent again was over at %s", ErrWithheld, s.req.SendUntil.Format(time.RFC3339))
 		}
 	}
+	if reply, over, err := s.permitted(ctx, b); over {
+		return reply, true, err
+	}
 	if reply, over, err := s.load(ctx, b); over {
 		return reply, true, err
 	}
@@ -216,19 +225,26 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	loading, cancel := context.WithTimeout(ctx, min(storeTimeout, s.cfg.CallTimeout))
 	defer cancel()
 	s.dag, err = s.workflows.LoadDAG(loading, s.req.WorkflowID, s.req.Version)
-	switch {
-	case err == nil:
+	if err == nil {
 		s.loaded = true
 		return reply, false, nil
-	case errors.Is(err, schedule.ErrNotFound) && !b.Sent && s.leases.ours(s.lease):
-		reply, err = s.finish(ctx, schedule.Outcome{
-			Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowNotFound, ErrorCode: string(schedule.ReasonWorkflowNotFound),
-			ErrorMessage: fmt.Sprintf("the workflow store holds no version %d of %q", s.req.Version, s.req.WorkflowID),
-		}, time.Time{})
+	}
+	if verdict, definite := s.unloadable(err); definite && !b.Sent && s.leases.ours(s.lease) {
+		reply, err = s.finish(ctx, verdict.Outcome, time.Time{})
 		return reply, true, err
 	}
 	s.release(ctx, b.Sent)
 	return reply, true, fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err)
+}
+
+// unloadable is what it means for a run that its DAG cannot be loaded; not
+// definite: the workflow store is away.
+func (s *start) unloadable(err error) (verdict schedule.StartReply, definite bool) {
+	if invalid, ok := errors.AsType[*schedule.InvalidError](err); ok {
+		return refuse(schedule.ReasonLaunchRefused, schedule.CodeWorkflowInvalid, schedule.Storable(invalid.Error(), schedule.MaxErrorMessage)), true
+	}
+	message := fmt.Sprintf("the workflow store holds no version %d of %q", s.req.Version, s.req.WorkflowID)
+	return refuse(schedule.ReasonWorkflowNotFound, schedule.CodeWorkflowNotFound, message), errors.Is(err, schedule.ErrNotFound)
 }
 
 // call calls the executor and records what it says. The key was granted no
@@ -252,7 +268,9 @@ func (s *start) callExecutor(ctx context.Context, b begun) (schedule.Outcome, er
 	// Of the store's clock and this machine's only the distance is compared.
 	sendBy := time.Now().Add(b.checkedAt.Add(checkLife).Sub(s.now()))
 	call := Call{StartRequest: s.req, DAG: s.dag, Deadline: deadline, SendBy: sendBy}
-	if s.cfg.PublicURL != "" {
+	if s.graph != nil {
+		call.ClientKey = s.graph.Key // it has no row in the ledger: nothing to report to
+	} else if s.cfg.PublicURL != "" {
 		call.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
 		call.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
 	}
@@ -270,7 +288,7 @@ func (s *start) callFailed(ctx context.Context, b begun, err error) (schedule.St
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
 		return s.finish(ctx, schedule.Outcome{
-			Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused,
+			Status: schedule.StatusFailed, Reason: cmp.Or(refusal.Reason, schedule.ReasonLaunchRefused),
 			ErrorCode: refusal.Code, ErrorMessage: refusal.Message,
 		}, time.Time{})
 	}
@@ -292,6 +310,7 @@ func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt
 	case outcome.Status == schedule.StatusFailed && outcome.Reason == "":
 		outcome.Reason = schedule.ReasonWorkflowFailed
 	}
+	outcome.ErrorCode = schedule.ExecutorErrorCode(outcome.ErrorCode)
 	if s.lease != nil {
 		s.leases.end(s.lease)
 	}
@@ -314,8 +333,8 @@ func (s *start) release(ctx context.Context, sent bool) {
 	}
 }
 
-func refuse(reason schedule.Reason, code, message string) schedule.StartReply {
+func refuse(reason schedule.Reason, code schedule.ErrorCode, message string) schedule.StartReply {
 	return schedule.StartReply{Outcome: schedule.Outcome{
-		Status: schedule.StatusFailed, Reason: reason, ErrorCode: code, ErrorMessage: message,
+		Status: schedule.StatusFailed, Reason: reason, ErrorCode: string(code), ErrorMessage: message,
 	}}
 }

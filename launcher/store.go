@@ -38,7 +38,8 @@ type Store interface {
 }
 
 // WorkflowStore gives the DAG JSON of a workflow version, as it was sent;
-// schedule.ErrNotFound when it does not hold it.
+// schedule.ErrNotFound when it does not hold it, a *schedule.InvalidError when
+// what it holds is no DAG, anything else when it cannot say.
 type WorkflowStore interface {
 	LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error)
 }

@@ -53,7 +53,7 @@ func (r *Registrar) checkReport(in *ReportInput) error {
 	}
 	// Cut rather than refused: losing the end of a message is better than losing
 	// the end of a run.
-	in.ErrorCode = schedule.Storable(in.ErrorCode, schedule.MaxErrorCode)
+	in.ErrorCode = schedule.ExecutorErrorCode(in.ErrorCode)
 	in.ErrorMessage = schedule.Storable(in.ErrorMessage, schedule.MaxErrorMessage)
 	return c.Err()
 }
@@ -91,7 +91,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 	settle.ErrorCode, settle.ErrorMessage = in.ErrorCode, in.ErrorMessage
 	if in.Status == schedule.StatusFailed {
 		settle.Reason = schedule.ReasonWorkflowFailed
-		if in.ErrorCode == string(schedule.ReasonLost) { // an executor in this process says so of what it lost
+		if in.ErrorCode == string(schedule.CodeLost) { // an executor in this process says so of what it lost
 			settle.Reason = schedule.ReasonLost
 		}
 	}

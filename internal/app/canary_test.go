@@ -122,7 +122,7 @@ func TestNoSecretIsFoundInLogsAnswersOrTables(t *testing.T) {
 			dir := t.TempDir()
 			dsn, settings := dir+"/carillon.db", map[string]any{
 				"http_addr": "127.0.0.1:0", "grpc_addr": "127.0.0.1:0", "data_dir": dir, "executor_url": executor.URL + "/{workflow_id}", "log_level": "debug",
-				"executor_token": "canary-executor", "report_secret": "canary-report", "redis_url": "redis://:canary-redis@127.0.0.1:1/0",
+				"executor_token": "canary-executor", "internal_api_token": "canary-internal-api", "report_secret": "canary-report", "redis_url": "redis://:canary-redis@127.0.0.1:1/0",
 			}
 			if store.driver == "pgx" {
 				dsn = migrated.Postgres(t)

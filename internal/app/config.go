@@ -58,6 +58,7 @@ type Config struct {
 	ExecutorDialect    string `koanf:"executor_dialect" default:"carillon" oneof:"carillon graph" help:"http: whose contract the executor speaks"`
 	ExecutorFeedback   string `koanf:"executor_feedback" default:"reports" oneof:"reports none" help:"none: accepted is SUCCESS"`
 	ExecutorTimeoutMS  int    `koanf:"executor_timeout_ms" default:"10000" min:"100" max:"60000" help:"of one call of the executor"`
+	InternalAPIToken   Secret `koanf:"internal_api_token" secret:"true" help:"bearer token of the launcher's graph run API, POST /api/internal/graphs/{workflow_id}/runs; at least 16 characters"`
 	AllowLocalExecutor bool   `koanf:"allow_local_executor" default:"false" help:"EXECUTOR=local outside dev: it runs commands on this machine"`
 	AllowEgress        string `koanf:"allow_egress" help:"where the local executor's HTTP steps may go beside ports 80 and 443 of the public internet: loopback, private, addresses, CIDR blocks, names, *.names, each also with :port; between commas (dev: loopback,private)"`
 	ReportSecret       Secret `koanf:"report_secret" secret:"true" help:"signs report tokens; the same in every process (default: a random one kept in DATA_DIR)"`
@@ -230,6 +231,9 @@ func (c *Config) fill(k *koanf.Koanf) error {
 	return errors.Join(problems...)
 }
 
+// leastToken is how many characters keep a token from being guessed.
+const leastToken = 16
+
 // Validate lists everything that is wrong, with the value and its bounds.
 func (c *Config) Validate() error {
 	problems := c.bounds()
@@ -247,6 +251,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Has("launcher") && c.Executor != "local" && c.ExecutorURL == "" {
 		problem("EXECUTOR_URL: is needed for EXECUTOR=%s; `carillon dev` runs workflows on this machine", c.Executor)
+	}
+	if n := len(c.InternalAPIToken); n > 0 && n < leastToken {
+		problem("INTERNAL_API_TOKEN: has %d characters, fewer than %d; `openssl rand -hex 32` makes one", n, leastToken)
 	}
 	if c.DatabaseURL != "" && !c.OnPostgres() && !strings.HasPrefix(c.DatabaseURL.Reveal(), "sqlite:") {
 		problem("DATABASE_URL: begins with neither postgres:// nor sqlite:")

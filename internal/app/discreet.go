@@ -48,5 +48,5 @@ func (s scrubber) refusal(err error) (*launcher.Refusal, bool) {
 	if !errors.As(err, &r) {
 		return nil, false
 	}
-	return &launcher.Refusal{Code: s.Replace(r.Code), Message: s.Replace(r.Message)}, true
+	return &launcher.Refusal{Code: s.Replace(r.Code), Message: s.Replace(r.Message), Reason: r.Reason}, true
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/carillon/carillon/launcher/graphapi"
 )
 
 // The bounds of the HTTP listener.
@@ -24,14 +26,18 @@ type check struct {
 	run  func(ctx context.Context) error
 }
 
-// newMux is everything on HTTP_ADDR: REST, metrics, health.
-func newMux(gateway http.Handler, registry *prometheus.Registry, checks []check) http.Handler {
+// newMux is everything on HTTP_ADDR: REST, the graph run API of a launcher,
+// metrics, health.
+func newMux(gateway, graphs http.Handler, registry *prometheus.Registry, checks []check) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	mux.Handle("GET /readyz", ready(checks))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	if graphs != nil {
+		mux.Handle(graphapi.Path, graphs)
+	}
 	if gateway != nil {
 		mux.Handle("/", gateway)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	launcherclient "github.com/carillon/carillon/launcher/client"
+	"github.com/carillon/carillon/launcher/graphapi"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
@@ -41,7 +43,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte) (err error)
 		return err
 	}
 	a.launch = launcher.New(launcher.Options{
-		Store: a.store, Workflows: a.workflows(), Executor: discreet{a.executor, a.cfg}, Now: a.store.Now, Logger: a.log,
+		Store: a.store, Workflows: a.workflows(), Executor: discreet{a.executor, a.cfg}, Latest: a.latestVersion, Now: a.store.Now, Logger: a.log,
 		Metrics: launcher.NewMetrics(a.registry),
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",
@@ -49,6 +51,31 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte) (err error)
 		},
 	})
 	return nil
+}
+
+// latestVersion is the newest one that was put through the API.
+func (a *App) latestVersion(ctx context.Context, workflowID string) (int32, error) {
+	if a.cfg.WorkflowStore == "none" {
+		return 0, schedule.ErrNotFound
+	}
+	newest, err := a.store.ListWorkflows(ctx, workflowID, 0, 1)
+	if err == nil && len(newest) == 0 {
+		err = schedule.ErrNotFound
+	}
+	if err != nil {
+		return 0, err
+	}
+	return newest[0].Version, nil
+}
+
+// graphs is the graph run API of a process with the launcher role; nil without.
+func (a *App) graphs() http.Handler {
+	if a.launch == nil {
+		return nil
+	}
+	return graphapi.New(graphapi.Options{
+		Launcher: a.launch, Token: a.cfg.InternalAPIToken.Reveal(), Open: true, MaxOpen: a.cfg.MaxLaunches, Logger: a.log,
+	})
 }
 
 // dagCache is how many bytes of DAGs a launcher keeps in memory.

@@ -30,7 +30,7 @@ const unansweredFor = 10 * time.Minute
 func (u *Unanswered) Settlement(key Key, cause error, now time.Time) Settlement {
 	return Settlement{
 		Key: key, To: StatusLaunching, ClaimedUntil: now.Add(backoff(u.again(key, cause, now), cause)),
-		ErrorCode:    "outcome_unknown", // why it is still LAUNCHING, for whoever asks
+		ErrorCode:    string(CodeOutcomeUnknown), // why it is still LAUNCHING, for whoever asks
 		ErrorMessage: Storable(cause.Error(), MaxErrorMessage),
 	}
 }

@@ -9,9 +9,8 @@ import (
 // Limits on what an executor may say of a run. A row, a log line and a page
 // of the console must be able to hold it.
 const (
-	MaxRunID     = 128
-	MaxErrorCode = 128
-	MaxMessage   = 4096
+	MaxRunID   = 128
+	MaxMessage = 4096
 )
 
 // Text makes what an executor said safe to store and show: valid UTF-8, white

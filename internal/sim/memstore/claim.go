@@ -206,7 +206,7 @@ func (c *claiming) launch() {
 		case r.Status != schedule.StatusPlanned:
 		case v == nil:
 			c.end(r, schedule.Settlement{
-				Key: r.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: "definition_unreadable",
+				Key: r.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
 				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", r.ScheduleID, r.Revision),
 			})
 		case r.Exclusive && c.exclusiveInFlight(r.OverlapKey):

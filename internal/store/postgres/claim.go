@@ -203,7 +203,7 @@ func (p *claimPass) readable(ctx context.Context) (map[revisionRef]*schedule.Def
 		if definitions[c.ref] != nil {
 			return false
 		}
-		p.refuse(c.key, "definition_unreadable", fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.revision, c.ref.scheduleID))
+		p.refuse(c.key, string(schedule.CodeDefinitionUnreadable), fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.revision, c.ref.scheduleID))
 		return true
 	})
 	return definitions, nil

@@ -239,7 +239,7 @@ func (c *claiming) launch(ctx context.Context, s *Store) error {
 		if definitions[ids[i]] == nil {
 			// Left PLANNED it would be first in line for ever, before all others.
 			err = c.end(ctx, schedule.Settlement{
-				Key: c.take[i].Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: "definition_unreadable",
+				Key: c.take[i].Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
 				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", ids[i].scheduleID, ids[i].revision),
 			})
 		} else {

@@ -193,7 +193,7 @@ func outcome(key schedule.Key, a answer) (schedule.Outcome, error) {
 		o.Status = schedule.StatusSuccess
 	case string(schedule.StatusFailed):
 		o.Status, o.Reason = schedule.StatusFailed, schedule.ReasonWorkflowFailed
-		o.ErrorCode = executor.Text(a.GetErrorCode(), executor.MaxErrorCode)
+		o.ErrorCode = schedule.ExecutorErrorCode(a.GetErrorCode())
 		o.ErrorMessage = executor.Text(a.GetErrorMessage(), executor.MaxMessage)
 	default:
 		return schedule.Outcome{}, unknown("the executor answered with status %s; it is ENQUEUED, SUCCESS or FAILED", schedule.Quote(a.GetStatus()))

@@ -8,6 +8,12 @@
 //	4xx, but not 408, 409, 425, 429                     refused for good
 //	anything else, or no answer                         unknown: the same key is sent again
 //
+// In the graph dialect the answer is {"ok", "runId", "traceId", "errorCode"}: 200
+// has ended, well or not, 422 is FAILED(key_conflict). A graph that runs for
+// longer than one call may take is asked for with the same key until its answer
+// is there, so that API answers 409 or 425 meanwhile. The errorCode (error_code)
+// of a refusal is kept in place of http_NNN.
+//
 // "Anything else" includes every 3xx: redirects are not followed (they would
 // carry the token and the input to a place that nobody configured), and one
 // may come from a proxy that is there for a minute only, so it is no refusal.

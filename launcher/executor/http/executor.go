@@ -70,7 +70,7 @@ func (e *Executor) Close() { e.client.CloseIdleConnections() }
 func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 	if climbs(e.cfg.URL, workflowID, call.WorkflowID) {
 		return schedule.Outcome{}, &launcher.Refusal{
-			Code:    "workflow_id_unsafe",
+			Code:    string(schedule.CodeWorkflowIDUnsafe),
 			Message: "workflow_id " + call.WorkflowID + " cannot stand in the path of EXECUTOR_URL; name the workflow otherwise",
 		}
 	}
@@ -80,7 +80,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	}
 	req, err := build(call)
 	if err != nil {
-		return schedule.Outcome{}, &launcher.Refusal{Code: "request_invalid", Message: executor.Text(err.Error(), executor.MaxMessage)}
+		return schedule.Outcome{}, &launcher.Refusal{Code: string(schedule.CodeRequestInvalid), Message: executor.Text(err.Error(), executor.MaxMessage)}
 	}
 	if !call.Deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -92,6 +92,9 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 		return schedule.Outcome{}, fmt.Errorf("call the executor: %w", err)
 	}
 	outcome, err := answer.outcome(read)
+	if e.cfg.Dialect == DialectGraph {
+		err = graphConflict(answer.status, err)
+	}
 	if err != nil {
 		return schedule.Outcome{}, err
 	}

@@ -2,6 +2,7 @@ package httpexecutor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -39,7 +40,7 @@ func (a answer) outcome(read reader) (schedule.Outcome, error) {
 	case a.status == http.StatusAccepted:
 		return a.accepted(read)
 	case a.refuses():
-		return schedule.Outcome{}, a.refusal()
+		return schedule.Outcome{}, a.refusal(read)
 	}
 	return schedule.Outcome{}, unknown("%s", a.describe())
 }
@@ -55,7 +56,7 @@ func (a answer) finished(read reader) (schedule.Outcome, error) {
 		o.Status = schedule.StatusSuccess
 	case string(schedule.StatusFailed):
 		o.Status, o.Reason = schedule.StatusFailed, schedule.ReasonWorkflowFailed
-		o.ErrorCode = executor.Text(s.ErrorCode, executor.MaxErrorCode)
+		o.ErrorCode = schedule.ExecutorErrorCode(s.ErrorCode)
 		o.ErrorMessage = executor.Text(s.ErrorMessage, executor.MaxMessage)
 	default:
 		return schedule.Outcome{}, unknown("the executor answered 200 with status %s; it is SUCCESS or FAILED, or 202 if it goes on",
@@ -87,8 +88,13 @@ func (a answer) refuses() bool {
 	return a.status >= 400 && a.status < 500
 }
 
-func (a answer) refusal() *launcher.Refusal {
-	return &launcher.Refusal{Code: fmt.Sprintf("http_%d", a.status), Message: a.words()}
+// refusal is a definite no, in the executor's own words where it has some.
+func (a answer) refusal(read reader) *launcher.Refusal {
+	r := &launcher.Refusal{Code: fmt.Sprintf("http_%d", a.status), Message: a.words()}
+	if s, err := read(a.body); err == nil && s.ErrorCode != "" && len(a.body) <= maxAnswer {
+		r.Code = schedule.ExecutorErrorCode(s.ErrorCode)
+	}
+	return r
 }
 
 // read parses the body, and refuses what could not be stored.
@@ -171,6 +177,16 @@ func readCarillon(body []byte) (said, error) {
 		return said{}, fmt.Errorf("it is null")
 	}
 	return *s, nil
+}
+
+// graphConflict gives the one refusal its reason that the graph run API has a
+// status of its own for: it knows the key, of another request.
+func graphConflict(status int, err error) error {
+	refusal, ok := errors.AsType[*launcher.Refusal](err)
+	if !ok || status != http.StatusUnprocessableEntity {
+		return err
+	}
+	return &launcher.Refusal{Code: string(schedule.CodeKeyConflict), Message: refusal.Message, Reason: schedule.ReasonKeyConflict}
 }
 
 // readGraph reads {"ok", "runId", "traceId", "errorCode"}: that API answers

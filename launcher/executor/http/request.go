@@ -69,14 +69,19 @@ func (c Config) graphRequest(call launcher.Call) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	return request{
+	r := request{
 		url: expand(c.URL, workflowValues(call)),
 		header: map[string]string{
-			"Idempotency-Key": graphKey(call.StartRequest),
+			"Idempotency-Key": graphKey(call),
 			"X-Carillon-Key":  call.Key.String(),
 		},
 		body: body,
-	}, nil
+	}
+	if call.ReportURL != "" { // for a graph that goes on after its 202
+		r.header["X-Carillon-Report-Url"] = call.ReportURL
+		r.header["X-Carillon-Report-Token"] = call.ReportToken
+	}
+	return r, nil
 }
 
 // graphURL is EXECUTOR_URL with the API's path behind it, unless it says
@@ -90,12 +95,17 @@ func (c Config) graphURL() string {
 
 // graphKey is the pair that API knows a slot by. Runs that are not the slot's
 // own (by hand, retries, repeats by backfill) would be answered with the
-// slot's recorded outcome under that pair, so they go by their key.
-func graphKey(req schedule.StartRequest) string {
-	if req.Key != schedule.SlotKey(req.ScheduleID, req.ScheduledFor) {
-		return req.Key.String()
+// slot's recorded outcome under that pair alone, so what they were started by
+// and their key stand behind it. It has at most 223 bytes.
+func graphKey(call launcher.Call) string {
+	if call.ClientKey != "" {
+		return call.ClientKey // what is between the caller and its executor keeps its name
 	}
-	return req.ScheduleID + ":" + req.ScheduledFor.UTC().Format(time.RFC3339)
+	pair := call.ScheduleID + ":" + call.ScheduledFor.UTC().Format(time.RFC3339)
+	if call.Key == schedule.SlotKey(call.ScheduleID, call.ScheduledFor) {
+		return pair
+	}
+	return pair + ":" + string(call.Trigger) + ":" + call.Key.String()
 }
 
 func workflowValues(call launcher.Call) map[string]string {

@@ -186,11 +186,11 @@ func (e *Executor) accept(r *activeRun, call launcher.Call) {
 	if err == nil {
 		r.dag, err = Parse(call.DAG)
 		if err != nil {
-			err = &launcher.Refusal{Code: "dag_invalid", Message: executor.Text(err.Error(), executor.MaxMessage)}
+			err = &launcher.Refusal{Code: string(schedule.CodeDAGInvalid), Message: executor.Text(err.Error(), executor.MaxMessage)}
 		}
 	}
 	if err == nil && !workFolderName(call.WorkflowID) {
-		err = &launcher.Refusal{Code: "workflow_id_unsafe", Message: "workflow_id " + schedule.Quote(call.WorkflowID) + " cannot name a folder; name the workflow otherwise"}
+		err = &launcher.Refusal{Code: string(schedule.CodeWorkflowIDUnsafe), Message: "workflow_id " + schedule.Quote(call.WorkflowID) + " cannot name a folder; name the workflow otherwise"}
 	}
 	if err == nil {
 		r.call = e.acceptedOf(call)
@@ -222,7 +222,7 @@ func (e *Executor) earlier(key schedule.Key) (*Result, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	lost := e.ended(key, call, schedule.StatusFailed, "lost", "the process ended while it ran")
+	lost := e.ended(key, call, schedule.StatusFailed, string(schedule.CodeLost), "the process ended while it ran")
 	return lost, e.files.finish(key, lost)
 }
 
@@ -322,7 +322,7 @@ func (r *Result) outcome(key schedule.Key) schedule.Outcome {
 	o := schedule.Outcome{Status: r.Status, RunID: r.RunID, TraceID: executor.TraceID(key), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage}
 	if r.Status == schedule.StatusFailed {
 		o.Reason = schedule.ReasonWorkflowFailed
-		if r.ErrorCode == "lost" {
+		if r.ErrorCode == string(schedule.CodeLost) {
 			o.Reason = schedule.ReasonLost
 		}
 	}

@@ -43,7 +43,7 @@ func (e *Executor) report(ctx context.Context, r *activeRun) {
 // reportEnd reports the result until that has succeeded, and then closes the
 // run. When ctx ends it tries once more; what is left the next start reports.
 func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
-	if r.result.ErrorCode == "cancelled" {
+	if r.result.ErrorCode == string(schedule.CodeCancelled) {
 		e.closeRun(r) // Cancel's answer says it
 		return
 	}

@@ -174,7 +174,7 @@ func (e *Executor) begin(ctx context.Context, r *activeRun) (*Result, bool) {
 	err := e.files.begin(r.key, now)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return e.ended(r.key, r.call, schedule.StatusFailed, "lost", "it was begun before, and nobody knows how it ended"), false
+		return e.ended(r.key, r.call, schedule.StatusFailed, string(schedule.CodeLost), "it was begun before, and nobody knows how it ended"), false
 	case err != nil:
 		return e.ended(r.key, r.call, schedule.StatusFailed, "not_begun", err.Error()), false
 	}
@@ -184,7 +184,7 @@ func (e *Executor) begin(ctx context.Context, r *activeRun) (*Result, bool) {
 // stopped is the result of a run that was ended from outside.
 func (e *Executor) stopped(ctx context.Context, r *activeRun) *Result {
 	if errors.Is(context.Cause(ctx), errCancelled) {
-		return e.ended(r.key, r.call, schedule.StatusFailed, "cancelled", errCancelled.Error())
+		return e.ended(r.key, r.call, schedule.StatusFailed, string(schedule.CodeCancelled), errCancelled.Error())
 	}
 	return e.ended(r.key, r.call, schedule.StatusFailed, "interrupted", errInterrupted.Error()+" while it ran")
 }
@@ -243,7 +243,7 @@ func (e *Executor) unqueue(r *activeRun) bool {
 
 // endUnbegun ends a run of which no command has run.
 func (e *Executor) endUnbegun(r *activeRun) error {
-	result := e.ended(r.key, r.call, schedule.StatusFailed, "cancelled", "the run was cancelled before it began")
+	result := e.ended(r.key, r.call, schedule.StatusFailed, string(schedule.CodeCancelled), "the run was cancelled before it began")
 	err := e.files.finish(r.key, result)
 	if err == nil {
 		err = e.files.close(r.key)

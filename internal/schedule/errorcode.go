@@ -1,0 +1,64 @@
+package schedule
+
+import "strings"
+
+// ErrorCode is a run's error_code: a word for programs that says more than the
+// reason does. What Carillon itself writes is one of ErrorCodes, or http_NNN or
+// a gRPC code in lower case, after an executor's refusal that named none. What
+// an executor reports is its own, in the form of ExecutorErrorCode.
+type ErrorCode string
+
+// The error codes, each with the reasons that it stands beside.
+const (
+	CodeInvalidInput         ErrorCode = "invalid_input"         // launch_refused: input is not JSON
+	CodeKeyConflict          ErrorCode = "key_conflict"          // key_conflict
+	CodeWorkflowNotFound     ErrorCode = "workflow_not_found"    // workflow_not_found
+	CodeWorkflowInvalid      ErrorCode = "workflow_invalid"      // launch_refused: what the workflow store holds is no DAG
+	CodeWorkflowIDUnsafe     ErrorCode = "workflow_id_unsafe"    // launch_refused: the id cannot stand in a path
+	CodeDAGInvalid           ErrorCode = "dag_invalid"           // launch_refused: the local executor cannot run this DAG
+	CodeRequestInvalid       ErrorCode = "request_invalid"       // launch_refused: the call cannot be written as JSON
+	CodeDefinitionUnreadable ErrorCode = "definition_unreadable" // launch_refused: the revision's row is damaged
+	CodeGrantExpired         ErrorCode = "grant_expired"         // grant_expired
+	CodeGrantRevoked         ErrorCode = "grant_revoked"         // grant_revoked
+	CodeGrantDenied          ErrorCode = "grant_denied"          // grant_denied
+	CodeOutcomeUnknown       ErrorCode = "outcome_unknown"       // none yet: why a run is still LAUNCHING
+	CodeCancelled            ErrorCode = "cancelled"             // cancelled, replaced: the local executor ended it
+	CodeLost                 ErrorCode = "lost"                  // lost: the local executor's process died with it
+	CodeOther                ErrorCode = "other"                 // workflow_failed: the executor's code had no letter to keep
+)
+
+// ErrorCodes is the closed set.
+var ErrorCodes = []ErrorCode{
+	CodeInvalidInput, CodeKeyConflict, CodeWorkflowNotFound, CodeWorkflowInvalid, CodeWorkflowIDUnsafe,
+	CodeDAGInvalid, CodeRequestInvalid, CodeDefinitionUnreadable,
+	CodeGrantExpired, CodeGrantRevoked, CodeGrantDenied,
+	CodeOutcomeUnknown, CodeCancelled, CodeLost, CodeOther,
+}
+
+// ExecutorErrorCode is what is kept of an error code that an executor made up:
+// 1 to MaxErrorCode of A–Z a–z 0–9 . _ : - with whatever else stood between
+// them as one underscore; "" of nothing, and CodeOther where nothing is left.
+// Dashboards and alerts group by it, so it must not be a sentence.
+func ExecutorErrorCode(said string) string {
+	const scan = 8 // bytes looked at per byte kept
+	said = said[:min(len(said), scan*MaxErrorCode)]
+	if strings.TrimSpace(said) == "" {
+		return ""
+	}
+	kept := make([]byte, 0, min(len(said), MaxErrorCode))
+	gap := false
+	for i := 0; i < len(said) && len(kept) < MaxErrorCode; i++ {
+		if !ValidID(said[i : i+1]) {
+			gap = len(kept) > 0
+			continue
+		}
+		if gap {
+			kept, gap = append(kept, '_'), false
+		}
+		kept = append(kept, said[i])
+	}
+	if len(kept) == 0 {
+		return string(CodeOther)
+	}
+	return string(kept[:min(len(kept), MaxErrorCode)])
+}
