@@ -44,7 +44,7 @@ func TestADeployRemovesTheSchedulesItNoLongerNames(t *testing.T) {
 	if got := r.living(); !slices.Equal(got, []string{"s", "w.b", "w.c"}) {
 		r.Errorf("%v are left", got)
 	}
-	if r.page.workflow == nil {
+	if len(r.page.workflows) != 1 {
 		r.Error("the workflow version is not stored in the same transaction")
 	}
 	if err := r.deployed("b", "c"); err != nil {

@@ -96,6 +96,8 @@ type DeployInput struct {
 	DAG        json.RawMessage
 	Triggers   []UpsertInput
 	Fields     []string // e.g. "dag.triggers[2].", one for each of Triggers
+	Adopt      bool     // also what another deployment or a set manages
+	RequestID  string   // empty: a repeat is a deploy of its own
 	Actor      string
 }
 

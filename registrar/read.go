@@ -142,13 +142,17 @@ func fires(s *schedule.Schedule, after, until time.Time, n int) ([]Fire, error) 
 	if err != nil {
 		return nil, schedule.Invalid("timezone", s.Timezone, err.Error(), "")
 	}
-	slots := tt.Preview(after, until, n)
+	return firesIn(tt.Preview(after, until, n), loc), nil
+}
+
+// firesIn shows slots in a zone.
+func firesIn(slots []plan.Slot, loc *time.Location) []Fire {
 	out := make([]Fire, len(slots))
 	for i, slot := range slots {
 		local := slot.RunAt.In(loc)
 		out[i] = Fire{RunAt: slot.RunAt, FireAt: slot.FireAt, Local: local.Format("2006-01-02T15:04:05-07:00 MST"), Note: clockNote(local)}
 	}
-	return out, nil
+	return out
 }
 
 // clockNote names a change of the clock within three hours before the slot.

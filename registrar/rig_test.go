@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, config registrar.Config) *rig {
-	p := &page{now: noon, schedules: make(map[string]*schedule.Schedule), runs: make(map[schedule.Key]schedule.RunInput)}
+	p := &page{now: noon, deploys: make(map[string][32]byte), schedules: make(map[string]*schedule.Schedule), runs: make(map[schedule.Key]schedule.RunInput)}
 	return &rig{T: t, page: p, Registrar: registrar.New(registrar.Options{
 		Schedules: p, Runs: p, Workflows: p, Now: func() time.Time { return p.now }, Logger: slog.New(slog.DiscardHandler), Config: config,
 	})}
@@ -42,27 +43,52 @@ type page struct {
 	beforeChange func()            // what others do right before the next change
 	changes      []schedule.Change // of the last call
 	runChange    *schedule.RunChange
-	workflow     *schedule.WorkflowVersion
+	workflows    []*schedule.WorkflowVersion
+	deploys      map[string][32]byte
 }
 
-func (p *page) ChangeSchedules(_ context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
-	p.changes, p.workflow = nil, nil
-	if p.beforeChange != nil {
-		p.beforeChange()
+func (p *page) inputs(req schedule.ChangeRequest) []schedule.ChangeInput {
+	ids := slices.Clone(req.ScheduleIDs)
+	for _, id := range slices.Sorted(maps.Keys(p.schedules)) {
+		s := p.schedules[id]
+		if by := req.Managed.By; by != "" && s.Alive() && s.ManagedBy == by && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
-	in := make([]schedule.ChangeInput, len(req.ScheduleIDs))
-	for i, id := range req.ScheduleIDs {
+	in := make([]schedule.ChangeInput, len(ids))
+	for i, id := range ids {
 		if s := p.schedules[id]; s != nil {
 			row := *s
 			in[i].Schedule = &row
 		}
 		in[i].InFlight = p.inFlight
 	}
-	changes, err := decide(in)
+	return in
+}
+
+func (p *page) ReadSchedules(_ context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
+	p.changes = nil
+	return p.inputs(req), nil
+}
+
+func (p *page) ChangeSchedules(_ context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+	p.changes, p.workflows = nil, nil
+	if p.beforeChange != nil {
+		p.beforeChange()
+	}
+	if d := req.Deploy; d != nil {
+		if known, there := p.deploys[d.RequestID]; there {
+			return schedule.RepeatedDeploy(d, known[:])
+		}
+	}
+	changes, err := decide(p.inputs(req))
 	if err != nil {
 		return err
 	}
-	p.changes, p.workflow = changes, req.Workflow
+	if req.Deploy != nil {
+		p.deploys[req.Deploy.RequestID] = req.Deploy.Hash
+	}
+	p.changes, p.workflows = changes, req.Workflows
 	for _, c := range changes {
 		if c.Row != nil {
 			row := *c.Row

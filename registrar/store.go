@@ -9,11 +9,15 @@ import (
 // ScheduleStore keeps schedules, their revisions and their events.
 type ScheduleStore interface {
 	// ChangeSchedules locks the named schedules in sorted order, hands them to
-	// decide (one input per id, in the order of req.ScheduleIDs) and writes the
-	// changes, all in one transaction. An error of decide writes nothing and
+	// decide (one input per id, in the order of req.ScheduleIDs, then one for
+	// each of req.Managed) and writes the changes, all in one transaction. An
+	// error of decide writes nothing and
 	// comes back as it is. It wakes the worker. decide is pure and may be called
 	// again if the transaction is retried.
 	ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error
+	// ReadSchedules is what ChangeSchedules would hand to decide, without locks
+	// and writes.
+	ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error)
 	// GetSchedule is the row, tombstones included; schedule.ErrNotFound.
 	GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error)
 	// ListSchedules is ordered by schedule_id, tombstones excluded.

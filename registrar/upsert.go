@@ -5,10 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"time"
 
-	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -18,84 +16,23 @@ import (
 // itself and plans no slot before now. A pause is kept unless the call says
 // otherwise. The owner of an existing schedule cannot be changed.
 func (r *Registrar) Upsert(ctx context.Context, in UpsertInput) (UpsertResult, error) {
-	results, err := r.upsertAll(ctx, upserts{inputs: []UpsertInput{in}})
+	done, err := r.upsertAll(ctx, &upserts{inputs: []UpsertInput{in}})
 	if err != nil {
 		return UpsertResult{}, err
 	}
-	return results[0], nil
+	return done.deeds[0].result, nil
 }
 
-// upserts is a set of upserts that is done as a whole or not at all.
-type upserts struct {
-	inputs   []UpsertInput
-	fields   []string // what to put before the field names of the i-th input; may be nil
-	workflow *schedule.WorkflowVersion
-	gone     []string // schedules to delete, as long as managed still owns them
-	managed  string
-}
-
-func (r *Registrar) upsertAll(ctx context.Context, all upserts) ([]UpsertResult, error) {
-	inputs := all.inputs
-	definitions := make([]schedule.Definition, len(inputs))
-	req := schedule.ChangeRequest{Workflow: all.workflow}
-	for i, in := range inputs {
-		in.Definition.ScheduleID = orDefault(in.Definition.ScheduleID, deriveID(in.Definition.UserID, in.RequestID))
-		definitions[i] = r.resolve(in)
-		if err := r.validate(&definitions[i]); err != nil {
-			return nil, all.prefixed(i, err)
-		}
-		req.ScheduleIDs = append(req.ScheduleIDs, definitions[i].ScheduleID)
-	}
-	req.ScheduleIDs = append(req.ScheduleIDs, all.gone...)
-
-	results := make([]UpsertResult, len(inputs))
-	err := r.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
-		now := r.now()
-		var changes []schedule.Change
-		for i := range inputs {
-			change, result, err := upsert(found[i].Schedule, definitions[i], inputs[i], now)
-			if err != nil {
-				return nil, all.prefixed(i, err)
-			}
-			results[i] = result
-			if result.Changed {
-				changes = append(changes, change)
-			}
-		}
-		for _, in := range found[len(inputs):] {
-			if s := in.Schedule; s != nil && s.Alive() && s.ManagedBy == all.managed {
-				changes = append(changes, remove(in.Schedule, actorOf(inputs), now))
-			}
-		}
-		return changes, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	failpoint.Hit(failpoint.Upserted)
-	r.logUpserts(ctx, results)
-	return results, nil
-}
-
-// prefixed names the fields of the i-th input as its caller knows them.
-func (u *upserts) prefixed(i int, err error) error {
-	var invalid *schedule.InvalidError
-	if u.fields == nil || !errors.As(err, &invalid) {
-		return err
-	}
-	out := &schedule.InvalidError{}
-	for _, v := range invalid.Violations {
-		v.Field = u.fields[i] + v.Field
-		out.Violations = append(out.Violations, v)
-	}
-	return out
-}
-
-func (r *Registrar) logUpserts(ctx context.Context, results []UpsertResult) {
-	for i := range results {
-		if s := results[i].Schedule; results[i].Changed {
+func (r *Registrar) logUpserts(ctx context.Context, deeds []deed) {
+	for i := range deeds {
+		d := &deeds[i]
+		switch d.action {
+		case ActionCreate, ActionChange:
+			s := d.result.Schedule
 			r.log.InfoContext(ctx, "schedule registered", "schedule_id", s.ScheduleID, "revision", s.Revision,
-				"created", results[i].Created, "next_run_at", results[i].NextRunAt)
+				"created", d.result.Created, "next_run_at", d.result.NextRunAt)
+		case ActionDelete:
+			r.log.InfoContext(ctx, "schedule deleted", "schedule_id", d.before.ScheduleID, "managed_by", d.before.ManagedBy)
 		}
 	}
 }
@@ -172,13 +109,6 @@ func deriveID(userID, requestID string) string {
 	}
 	sum := sha256.Sum256([]byte(userID + "/" + requestID))
 	return "s-" + hex.EncodeToString(sum[:12])
-}
-
-func actorOf(inputs []UpsertInput) string {
-	if len(inputs) == 0 {
-		return ""
-	}
-	return inputs[0].Actor
 }
 
 // start sets the cursor of a schedule that is new, edited or resumed: the

@@ -57,7 +57,7 @@ func checkIDs(c *schedule.Collect, d *schedule.Definition) {
 	}
 	if d.ManagedBy != "" {
 		// What a deployment writes here is longer than an id by its prefix.
-		checkID(c, "managed_by", strings.TrimPrefix(d.ManagedBy, managedByWorkflow))
+		checkID(c, "managed_by", strings.TrimPrefix(strings.TrimPrefix(d.ManagedBy, managedByWorkflow), managedBySet))
 	}
 	if d.Version < 1 {
 		c.Add("version", d.Version, "is below 1", "workflow versions count from 1")

@@ -4,13 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// managedByWorkflow begins the managed_by of schedules that a deployment made.
-const managedByWorkflow = "workflow:"
+// What begins the managed_by of schedules that a deployment made, or a set.
+const (
+	managedByWorkflow = "workflow:"
+	managedBySet      = "set:"
+)
 
 // PutWorkflow stores one immutable version of a workflow. The same again is no
 // error; the same version with another DAG is ErrExists.
@@ -81,45 +83,34 @@ func checkIdentity(c *schedule.Collect, workflowID string, version int32, dag js
 
 // DeployWorkflow stores the DAG and makes its triggers into schedules, all or
 // nothing. Schedules that an earlier deploy of this workflow made and that it
-// no longer names are deleted. A pause survives.
+// no longer names are deleted. A pause survives, and so does its end. A request
+// id makes a repeat harmless even after another deploy.
 func (r *Registrar) DeployWorkflow(ctx context.Context, in DeployInput) ([]UpsertResult, error) {
 	w, err := r.workflowVersion(in.WorkflowID, in.Version, in.DAG)
 	if err != nil {
 		return nil, err
 	}
 	managedBy := managedByWorkflow + in.WorkflowID
-	ids := make([]string, len(in.Triggers))
+	ids := make(map[string]bool, len(in.Triggers))
 	for i := range in.Triggers {
-		in.Triggers[i].Definition.ManagedBy = managedBy
-		in.Triggers[i].Actor = in.Actor
-		if ids[i] = in.Triggers[i].Definition.ScheduleID; slices.Contains(ids[:i], ids[i]) {
-			return nil, schedule.Invalid("dag.triggers", ids[i], "is the name of two triggers", "names must differ")
+		d := &in.Triggers[i].Definition
+		d.ManagedBy = managedBy
+		if ids[d.ScheduleID] {
+			return nil, schedule.Invalid("dag.triggers", d.ScheduleID, "is the name of two triggers", "names must differ")
 		}
+		ids[d.ScheduleID] = true
 	}
-	gone, err := r.noLongerNamed(ctx, managedBy, in.UserID, ids)
+	done, err := r.upsertAll(ctx, &upserts{
+		inputs: in.Triggers, fields: in.Fields, workflows: []*schedule.WorkflowVersion{w},
+		managed: schedule.Managed{By: managedBy, UserID: in.UserID}, prune: true, adopt: in.Adopt,
+		requestID: in.RequestID, actor: in.Actor,
+	})
 	if err != nil {
 		return nil, err
 	}
-	return r.upsertAll(ctx, upserts{inputs: in.Triggers, fields: in.Fields, workflow: w, gone: gone, managed: managedBy})
-}
-
-// noLongerNamed are the owner's schedules that managedBy made and ids miss.
-func (r *Registrar) noLongerNamed(ctx context.Context, managedBy, userID string, ids []string) ([]string, error) {
-	var gone []string
-	f := schedule.ScheduleFilter{ManagedBy: managedBy, UserID: userID, Now: r.now(), Limit: schedule.MaxPageSize}
-	for {
-		rows, err := r.schedules.ListSchedules(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			if !slices.Contains(ids, rows[i].ScheduleID) {
-				gone = append(gone, rows[i].ScheduleID)
-			}
-		}
-		if len(rows) < f.Limit {
-			return gone, nil
-		}
-		f.After = rows[len(rows)-1].ScheduleID
+	results := make([]UpsertResult, len(in.Triggers))
+	for i := range results {
+		results[i] = done.deeds[i].result
 	}
+	return results, nil
 }

@@ -12,7 +12,28 @@ type ChangeInput struct {
 type ChangeRequest struct {
 	ScheduleIDs   []string // locked in sorted order
 	CountInFlight bool
-	Workflow      *WorkflowVersion // stored first, in the same transaction
+	// Managed adds the living schedules of a deployment or file set, those that
+	// ScheduleIDs misses, ordered by id behind it. Changes that name the same
+	// one come one after the other: each sees all that the one before has done.
+	Managed   Managed
+	Workflows []*WorkflowVersion // stored first, in the same transaction
+	// Deploy is remembered in the same transaction. One that is known already
+	// writes nothing and is ErrRepeated, or ErrKeyConflict where it was another.
+	Deploy *Deploy
+}
+
+// Managed names what a deployment or file set owns.
+type Managed struct {
+	By     string // managed_by; empty: nothing
+	UserID string // only this owner's; empty: every owner's
+}
+
+// Deploy is what is remembered of a deploy of ChangeRequest.Managed, so that
+// its repeat does not undo what came after it.
+type Deploy struct {
+	RequestID string
+	Hash      [32]byte // of all that was asked for
+	Now       time.Time
 }
 
 // Change is everything one change writes for one schedule.
@@ -59,4 +80,13 @@ type RunInput struct {
 	// Attempt is the run that RunChange.Insert would collide with, i.e. the row
 	// under the key that ChangeRun was told to look up; nil = none.
 	Existing *Run
+}
+
+// RepeatedDeploy is the error of a deploy whose request id is known: there is
+// nothing to do, unless it was used for something else.
+func RepeatedDeploy(d *Deploy, known []byte) error {
+	if string(known) == string(d.Hash[:]) {
+		return ErrRepeated
+	}
+	return Explain(ErrKeyConflict, "request_id %q was used before for another deploy; use a new one", d.RequestID)
 }

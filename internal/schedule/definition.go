@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"time"
@@ -51,7 +50,7 @@ func (d *Definition) Equal(o *Definition) bool {
 		d.OverlapPolicy == o.OverlapPolicy && d.OverlapKey == o.OverlapKey && d.MaxQueued == o.MaxQueued &&
 		d.CatchupPolicy == o.CatchupPolicy && d.CatchupWindowMS == o.CatchupWindowMS &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.Priority == o.Priority &&
-		bytes.Equal(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
+		SameJSON(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
 		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
 }
 

@@ -21,6 +21,7 @@ var (
 	ErrShardCount    = errors.New("another number of shards is recorded")
 	ErrBusy          = errors.New("a call of this key is open") // of the launcher: ask again in a moment
 	ErrQueueAway     = errors.New("the launch queue is away")
+	ErrRepeated      = errors.New("was done before") // of the stores: the registrar answers with what stands
 )
 
 // Violation is one thing wrong with one field.

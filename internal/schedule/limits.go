@@ -9,6 +9,8 @@ const (
 	MaxInputBytes      = 64 << 10
 	MaxJSONDepth       = 32
 	MaxDAGBytes        = 1 << 20
+	MaxApplyBytes      = 8 << 20 // of one ApplySchedules
+	MaxApplied         = 5000    // schedules of one ApplySchedules
 	MaxJitter          = time.Hour
 	MaxCatchupWindow   = 30 * 24 * time.Hour
 	MaxRunTimeout      = 30 * 24 * time.Hour

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,11 @@ type WorkflowVersion struct {
 	DAG        json.RawMessage // as sent
 	Hash       [32]byte        // sha256 of the canonical form
 	CreatedAt  time.Time
+}
+
+// CompareVersions is the order in which stores write versions.
+func CompareVersions(a, b *WorkflowVersion) int {
+	return cmp.Or(cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.Version, b.Version))
 }
 
 // CanonicalJSON is the form that hashes are taken over: object members sorted
@@ -36,6 +42,22 @@ func CanonicalJSON(raw []byte) ([]byte, error) {
 		return nil, fmt.Errorf("write JSON: %w", err)
 	}
 	return bytes.TrimRight(out.Bytes(), "\n"), nil
+}
+
+// SameJSON reports whether two JSON texts say the same, in whatever layout.
+func SameJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	one, err := CanonicalJSON(a)
+	if err != nil {
+		return false
+	}
+	other, err := CanonicalJSON(b)
+	return err == nil && bytes.Equal(one, other)
 }
 
 // CanonicalHash is the sha256 of the canonical form.

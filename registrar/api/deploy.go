@@ -34,41 +34,72 @@ func readDAG(dag []byte) (dagMembers, error) {
 // wrong with any of them is listed with the trigger's place in the DAG.
 func deployment(req *carillonv1.DeployWorkflowRequest, actor string) (registrar.DeployInput, error) {
 	in := registrar.DeployInput{
-		WorkflowID: req.GetWorkflowId(), Version: req.GetVersion(), UserID: req.GetUserId(), DAG: req.GetDag(), Actor: actor,
+		WorkflowID: req.GetWorkflowId(), Version: req.GetVersion(), UserID: req.GetUserId(), DAG: req.GetDag(),
+		Adopt: req.GetAdopt(), RequestID: req.GetRequestId(), Actor: actor,
+	}
+	upserts, fields, err := scheduleTriggers(req, "", "workflow:"+req.GetWorkflowId())
+	for _, u := range upserts {
+		in.Triggers = append(in.Triggers, upsertOf(u, actor))
+	}
+	in.Fields = fields
+	return in, err
+}
+
+// scheduleTriggers are the upserts that the DAG of a deploy asks for, and what
+// stands before their fields' names. prefix is the deploy's own place.
+func scheduleTriggers(req *carillonv1.DeployWorkflowRequest, prefix, managedBy string) (upserts []*carillonv1.UpsertScheduleRequest, fields []string, err error) {
+	var found schedule.InvalidError
+	refused := func(err error) bool {
+		var invalid *schedule.InvalidError
+		if errors.As(err, &invalid) {
+			found.Violations = append(found.Violations, invalid.Violations...)
+			return true
+		}
+		return false
 	}
 	members, err := readDAG(req.GetDag())
 	if err != nil {
-		return in, err
+		return nil, nil, behind(prefix, err)
 	}
 	var triggers []json.RawMessage
 	if raw, ok := members["triggers"]; ok && json.Unmarshal(raw, &triggers) != nil {
-		return in, &schedule.InvalidError{Violations: []schedule.Violation{{Field: "dag.triggers", Problem: "is not a list"}}}
+		return nil, nil, &schedule.InvalidError{Violations: []schedule.Violation{{Field: prefix + "dag.triggers", Problem: "is not a list"}}}
 	}
-	var found schedule.InvalidError
 	names := make(map[string]int)
 	for i, raw := range triggers {
-		t := trigger{req: req, index: i, prefix: fmt.Sprintf("dag.triggers[%d].", i)}
+		t := trigger{req: req, index: i, prefix: fmt.Sprintf("%sdag.triggers[%d].", prefix, i), managedBy: managedBy}
 		upsert, err := t.upsert(raw, names)
-		var invalid *schedule.InvalidError
 		switch {
-		case errors.As(err, &invalid):
-			found.Violations = append(found.Violations, invalid.Violations...)
+		case refused(err):
 		case err != nil:
-			return in, err
+			return nil, nil, err
 		case upsert != nil:
-			in.Triggers = append(in.Triggers, upsertOf(upsert, actor))
-			in.Fields = append(in.Fields, t.prefix)
+			upserts, fields = append(upserts, upsert), append(fields, t.prefix)
 		}
 	}
-	if len(in.Triggers) > maxTriggers {
+	if len(upserts) > maxTriggers {
 		found.Violations = append(found.Violations, schedule.Violation{
-			Field: "dag.triggers", Problem: fmt.Sprintf("has %d of type %s, more than %d", len(in.Triggers), scheduleBased, maxTriggers),
+			Field: prefix + "dag.triggers", Problem: fmt.Sprintf("has %d of type %s, more than %d", len(upserts), scheduleBased, maxTriggers),
 		})
 	}
 	if len(found.Violations) > 0 {
-		return in, &found
+		return nil, nil, &found
 	}
-	return in, nil
+	return upserts, fields, nil
+}
+
+// behind puts prefix before the names of the refused fields.
+func behind(prefix string, err error) error {
+	var invalid *schedule.InvalidError
+	if prefix == "" || !errors.As(err, &invalid) {
+		return err
+	}
+	out := &schedule.InvalidError{}
+	for _, v := range invalid.Violations {
+		v.Field = prefix + v.Field
+		out.Violations = append(out.Violations, v)
+	}
+	return out
 }
 
 // trigger is one trigger of a DAG that is deployed.
@@ -76,6 +107,8 @@ type trigger struct {
 	req    *carillonv1.DeployWorkflowRequest
 	index  int
 	prefix string
+
+	managedBy string
 }
 
 // upsert is nil for a trigger of another type, which may look as it likes.
@@ -126,7 +159,7 @@ func (t trigger) fill(c *schedule.Collect, req *carillonv1.UpsertScheduleRequest
 	set("schedule_id", &req.ScheduleId, t.req.GetWorkflowId()+"."+name)
 	set("workflow_id", &req.WorkflowId, t.req.GetWorkflowId())
 	set("user_id", &req.UserId, t.req.GetUserId())
-	set("managed_by", &req.ManagedBy, "workflow:"+t.req.GetWorkflowId())
+	set("managed_by", &req.ManagedBy, t.managedBy)
 	if req.Version != 0 && req.Version != t.req.GetVersion() {
 		c.Add(t.prefix+"version", req.Version, fmt.Sprintf("contradicts the deployment of version %d", t.req.GetVersion()), "leave it out")
 	}

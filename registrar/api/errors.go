@@ -37,6 +37,7 @@ var codeOf = []struct {
 	{schedule.ErrNotFound, codes.NotFound, ""},
 	{schedule.ErrExists, codes.AlreadyExists, ""},
 	{schedule.ErrKeyConflict, codes.AlreadyExists, ReasonKeyConflict},
+	{schedule.ErrRepeated, codes.AlreadyExists, ""},
 	{schedule.ErrPrecondition, codes.FailedPrecondition, ""},
 	{schedule.ErrRunIDMismatch, codes.FailedPrecondition, ReasonRunIDMismatch},
 	{schedule.ErrUnauthenticated, codes.Unauthenticated, ""},

@@ -56,8 +56,11 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limit := int64(maxBody)
-		if strings.HasPrefix(r.URL.Path, "/v1/workflows/") {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/v1/workflows/"):
 			limit = maxDAGBody
+		case r.URL.Path == "/v1/schedules:apply":
+			limit = schedule.MaxApplyBytes
 		}
 		sent := &sent{ReadCloser: http.MaxBytesReader(w, r.Body, limit), method: r.Method, query: r.URL.Query()}
 		r = r.WithContext(context.WithValue(r.Context(), sentKey{}, sent))

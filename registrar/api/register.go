@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -69,8 +70,20 @@ func (s *reportServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunR
 	return s.all.ReportRun(ctx, req)
 }
 
-// maxRequestBytes lets the largest DAG and what stands around it pass.
+// maxRequestBytes lets the largest DAG and what stands around it pass, which is
+// as much as any call but ApplySchedules may send.
 const maxRequestBytes = schedule.MaxDAGBytes + 64<<10
+
+// holdToSize refuses what only an ApplySchedules may be as large as. gRPC knows
+// one limit for all calls of a server; that must be the larger one.
+func holdToSize(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if m, ok := req.(proto.Message); ok && call.FullMethod != carillonv1.ScheduleService_ApplySchedules_FullMethodName {
+		if size := proto.Size(m); size > maxRequestBytes {
+			return nil, status.Errorf(codes.ResourceExhausted, "the request has %d bytes, more than %d", size, maxRequestBytes)
+		}
+	}
+	return next(ctx, req)
+}
 
 // ServerOptions are what every server of carillon.v1 needs: every call has a
 // line in the log, a panic ends one call only, errors become statuses, and
@@ -90,8 +103,8 @@ func ServerOptions(log *slog.Logger) []grpc.ServerOption {
 		return status.Error(codes.Internal, "internal error; the log of the server has the cause")
 	})
 	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxRequestBytes),
-		grpc.ChainUnaryInterceptor(logging.UnaryServerInterceptor(calls, onlyEnds), errorsUnary, recovery.UnaryServerInterceptor(panics), validateUnary),
+		grpc.MaxRecvMsgSize(schedule.MaxApplyBytes),
+		grpc.ChainUnaryInterceptor(logging.UnaryServerInterceptor(calls, onlyEnds), errorsUnary, recovery.UnaryServerInterceptor(panics), holdToSize, validateUnary),
 		grpc.ChainStreamInterceptor(logging.StreamServerInterceptor(calls, onlyEnds), errorsStream, recovery.StreamServerInterceptor(panics), validateStream),
 	}
 }

@@ -21,6 +21,7 @@ type ScheduleWriter interface {
 	Resume(ctx context.Context, in registrar.ResumeInput) (registrar.View, error)
 	Delete(ctx context.Context, scheduleID, actor string) error
 	Trigger(ctx context.Context, in registrar.TriggerInput) (schedule.Run, error)
+	ApplySchedules(ctx context.Context, in registrar.ApplyInput) (registrar.ApplyResult, error)
 }
 
 // ScheduleReader answers what is asked of schedules.

@@ -159,7 +159,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			t.remove(r)
 			pruned++
 		}
-		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneWorkers(before, limit) + t.pruneTombstones(before, limit)
+		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneDeploys(before, limit) + t.pruneWorkers(before, limit) + t.pruneTombstones(before, limit)
 		return nil
 	})
 	if err != nil {

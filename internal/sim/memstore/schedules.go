@@ -16,29 +16,17 @@ import (
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	var refused error
 	err := s.write(ctx, func(t *tx) error {
-		if req.Workflow != nil {
-			if err := t.putWorkflow(req.Workflow, s.Now()); err != nil {
-				return err
-			}
+		if err := t.beginDeploy(req); err != nil {
+			return err
 		}
-		inputs := make([]schedule.ChangeInput, len(req.ScheduleIDs))
-		for i, id := range req.ScheduleIDs {
-			row := t.schedules[id]
-			if row == nil {
-				continue
-			}
-			inputs[i].Schedule = copyOf(row)
-			if req.CountInFlight {
-				inputs[i].InFlight = t.inFlight(row.QualifiedOverlapKey())
-			}
-		}
-		changes, err := decide(inputs)
+		ids := s.askedFor(req)
+		changes, err := decide(s.changeInputs(ids, req.CountInFlight))
 		if err != nil {
 			refused = err
 			return err
 		}
 		for i := range changes {
-			if !slices.Contains(req.ScheduleIDs, changes[i].ScheduleID) {
+			if !slices.Contains(ids, changes[i].ScheduleID) {
 				return fmt.Errorf("a change of schedule %q, which was not asked for", changes[i].ScheduleID)
 			}
 			if err := t.writeChange(&changes[i]); err != nil {
@@ -55,6 +43,46 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		return fmt.Errorf("change schedules: %w", err)
 	}
 	return nil
+}
+
+// ReadSchedules is what ChangeSchedules would hand to decide.
+func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (inputs []schedule.ChangeInput, err error) {
+	err = s.read(ctx, func() error {
+		inputs = s.changeInputs(s.askedFor(req), req.CountInFlight)
+		return nil
+	})
+	return inputs, err
+}
+
+// askedFor are the ids that a change names, then those of what it manages.
+func (s *Store) askedFor(req schedule.ChangeRequest) []string {
+	if req.Managed.By == "" {
+		return req.ScheduleIDs
+	}
+	var more []string
+	for id, row := range s.schedules {
+		m := req.Managed
+		if row.Alive() && row.ManagedBy == m.By && (m.UserID == "" || row.UserID == m.UserID) && !slices.Contains(req.ScheduleIDs, id) {
+			more = append(more, id)
+		}
+	}
+	slices.Sort(more)
+	return append(slices.Clone(req.ScheduleIDs), more...)
+}
+
+func (s *Store) changeInputs(ids []string, inFlight bool) []schedule.ChangeInput {
+	inputs := make([]schedule.ChangeInput, len(ids))
+	for i, id := range ids {
+		row := s.schedules[id]
+		if row == nil {
+			continue
+		}
+		inputs[i].Schedule = copyOf(row)
+		if inFlight {
+			inputs[i].InFlight = s.inFlight(row.QualifiedOverlapKey())
+		}
+	}
+	return inputs
 }
 
 func (t *tx) writeChange(c *schedule.Change) error {

@@ -52,6 +52,7 @@ type Store struct {
 	live       []*schedule.Run // those of runs that have not ended
 	requests   map[schedule.Key]*request
 	workflows  map[workflowID]schedule.WorkflowVersion
+	deploys    map[deployID]deploy
 	leaders    map[int]*leadership
 	workers    map[string]*schedule.WorkerSeen
 	events     []schedule.Event
@@ -80,6 +81,7 @@ func New(o Options) *Store {
 		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run),
 		requests: make(map[schedule.Key]*request), workflows: make(map[workflowID]schedule.WorkflowVersion),
+		deploys: make(map[deployID]deploy),
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
 		buckets: make(map[string]int),
 	}

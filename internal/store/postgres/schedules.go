@@ -18,10 +18,8 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 	var refusal error
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		refusal = nil
-		if req.Workflow != nil {
-			if err := putWorkflow(ctx, tx, req.Workflow); err != nil {
-				return err
-			}
+		if err := beginDeploy(ctx, tx, req); err != nil {
+			return err
 		}
 		inputs, known, err := readForChange(ctx, tx, req)
 		if err != nil {
@@ -37,19 +35,67 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		}
 		return writeChanges(ctx, tx, changes, known)
 	})
-	if refusal != nil {
+	switch {
+	case refusal != nil:
 		return refusal // as it is
-	}
-	if err != nil {
+	case stateOf(err) == stateLockTimeout && req.Managed.By != "":
+		return fmt.Errorf("change schedules: %w: another change of what %s manages is under way, try again: %w", schedule.ErrUnavailable, req.Managed.By, err)
+	case err != nil:
 		return fmt.Errorf("change schedules: %w", err)
 	}
 	return nil
 }
 
+// ReadSchedules is what ChangeSchedules would hand to decide, without its locks.
+func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
+	asked, err := askedFor(ctx, s.pool, req)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := collectSchedules(ctx, s.pool, sqlReadSchedules, asked)
+	if err != nil {
+		return nil, fmt.Errorf("read schedules: %w", err)
+	}
+	var inFlight map[string]int
+	if req.CountInFlight {
+		if inFlight, err = countInFlight(ctx, s.pool, rows); err != nil {
+			return nil, err
+		}
+	}
+	return inputsOf(asked, rows, inFlight), nil
+}
+
+// askedFor are the ids that a change names, then those of what it manages.
+func askedFor(ctx context.Context, q querier, req schedule.ChangeRequest) ([]string, error) {
+	if req.Managed.By == "" {
+		return req.ScheduleIDs, nil
+	}
+	named := make(map[string]bool, len(req.ScheduleIDs))
+	for _, id := range req.ScheduleIDs {
+		named[id] = true
+	}
+	asked := slices.Clone(req.ScheduleIDs)
+	var id string
+	err := each(ctx, q, []any{&id}, func() error {
+		if !named[id] {
+			asked = append(asked, id)
+		}
+		return nil
+	}, sqlManaged, req.Managed.By, req.Managed.UserID)
+	if err != nil {
+		return nil, fmt.Errorf("find what %s manages: %w", req.Managed.By, err)
+	}
+	return asked, nil
+}
+
 // readForChange locks what there is and returns it in the order asked for; known
 // are the ids that have a row.
 func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (inputs []schedule.ChangeInput, known map[string]bool, err error) {
-	ids := slices.Clone(req.ScheduleIDs)
+	asked, err := askedFor(ctx, tx, req)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := slices.Clone(asked)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	if _, err := tx.Exec(ctx, sqlChangeGuard, ids); err != nil {
@@ -59,10 +105,9 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock schedules: %w", err)
 	}
-	byID := make(map[string]*schedule.Schedule, len(rows))
 	known = make(map[string]bool, len(rows))
 	for i := range rows {
-		byID[rows[i].ScheduleID], known[rows[i].ScheduleID] = &rows[i], true
+		known[rows[i].ScheduleID] = true
 	}
 	var inFlight map[string]int
 	if req.CountInFlight {
@@ -70,23 +115,32 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 			return nil, nil, err
 		}
 	}
-	inputs = make([]schedule.ChangeInput, len(req.ScheduleIDs))
-	for i, id := range req.ScheduleIDs {
+	return inputsOf(asked, rows, inFlight), known, nil
+}
+
+// inputsOf are one per id asked for, in their order.
+func inputsOf(asked []string, rows []schedule.Schedule, inFlight map[string]int) []schedule.ChangeInput {
+	byID := make(map[string]*schedule.Schedule, len(rows))
+	for i := range rows {
+		byID[rows[i].ScheduleID] = &rows[i]
+	}
+	inputs := make([]schedule.ChangeInput, len(asked))
+	for i, id := range asked {
 		if row := byID[id]; row != nil {
 			inputs[i] = schedule.ChangeInput{Schedule: row, InFlight: inFlight[row.QualifiedOverlapKey()]}
 		}
 	}
-	return inputs, known, nil
+	return inputs
 }
 
 // countInFlight counts by overlap key.
-func countInFlight(ctx context.Context, tx pgx.Tx, rows []schedule.Schedule) (map[string]int, error) {
+func countInFlight(ctx context.Context, q querier, rows []schedule.Schedule) (map[string]int, error) {
 	var (
 		key   string
 		count int
 	)
 	counts := make(map[string]int, len(rows))
-	err := each(ctx, tx, []any{&key, &count}, func() error {
+	err := each(ctx, q, []any{&key, &count}, func() error {
 		counts[key] = count
 		return nil
 	}, sqlCountInFlight, column(rows, func(s *schedule.Schedule) string { return s.QualifiedOverlapKey() }))

@@ -114,6 +114,10 @@ DELETE FROM execution_requests WHERE idempotency_key = ANY(ARRAY(
 		WHERE r.idempotency_key = e.idempotency_key AND r.status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED'))
 	ORDER BY e.created_at LIMIT $2))`
 
+const sqlPruneDeploys = `
+DELETE FROM deploys WHERE (managed_by, user_id, request_id) IN (
+	SELECT managed_by, user_id, request_id FROM deploys WHERE applied_at < $1 ORDER BY applied_at LIMIT $2)`
+
 const sqlPruneWorkers = `
 DELETE FROM workers WHERE worker_id = ANY(ARRAY(
 	SELECT worker_id FROM workers WHERE seen_at < $1 ORDER BY seen_at LIMIT $2))`

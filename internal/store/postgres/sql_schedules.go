@@ -37,6 +37,26 @@ const sqlChangeGuard = `
 SELECT pg_advisory_xact_lock(1128354380, stripe)
 FROM (SELECT DISTINCT hashtext(id) & 255 AS stripe FROM unnest($1::text[]) AS id ORDER BY 1) AS stripes`
 
+// sqlManagedLock lets deploys of one set come one after the other, also of one
+// that has no schedules yet. The first number is this lock's own, as above.
+const sqlManagedLock = `SELECT pg_advisory_xact_lock(1128354372, hashtext($1))`
+
+const sqlManaged = `
+SELECT s.schedule_id FROM schedules s
+WHERE s.managed_by = $1 AND s.deleted_at IS NULL AND ($2 = '' OR s.user_id = $2)
+ORDER BY s.schedule_id`
+
+const sqlInsertDeploy = `
+INSERT INTO deploys (managed_by, user_id, request_id, request_hash, applied_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (managed_by, user_id, request_id) DO NOTHING`
+
+const sqlDeployHash = `
+SELECT request_hash FROM deploys WHERE managed_by = $1 AND user_id = $2 AND request_id = $3`
+
+const sqlReadSchedules = `
+SELECT` + scheduleColumns + `
+FROM schedules s WHERE s.schedule_id = ANY($1::text[])`
+
 const sqlChangeLock = `
 SELECT` + scheduleColumns + `
 FROM schedules s WHERE s.schedule_id = ANY($1::text[])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -17,12 +18,14 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 	now := s.Now()
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		refused = nil
-		if req.Workflow != nil {
-			if err := putWorkflow(ctx, t, req.Workflow, now); err != nil {
-				return err
-			}
+		if err := beginDeploy(ctx, t, req, now); err != nil {
+			return err
 		}
-		inputs, err := changeInputs(ctx, t, req)
+		ids, err := askedFor(ctx, t, req)
+		if err != nil {
+			return err
+		}
+		inputs, err := changeInputs(ctx, t, ids, req.CountInFlight)
 		if err != nil {
 			return err
 		}
@@ -31,8 +34,8 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			refused = err
 			return err
 		}
-		asked := make(map[string]bool, len(req.ScheduleIDs))
-		for _, id := range req.ScheduleIDs {
+		asked := make(map[string]bool, len(ids))
+		for _, id := range ids {
 			asked[id] = true
 		}
 		for i := range changes {
@@ -56,10 +59,45 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 	return nil
 }
 
+// ReadSchedules is what ChangeSchedules would hand to decide.
+func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
+	ids, err := askedFor(ctx, s.readers, req)
+	if err != nil {
+		return nil, err
+	}
+	return changeInputs(ctx, s.readers, ids, req.CountInFlight)
+}
+
+// askedFor are the ids that a change names, then those of what it manages.
+func askedFor(ctx context.Context, q querier, req schedule.ChangeRequest) ([]string, error) {
+	if req.Managed.By == "" {
+		return req.ScheduleIDs, nil
+	}
+	named := make(map[string]bool, len(req.ScheduleIDs))
+	for _, id := range req.ScheduleIDs {
+		named[id] = true
+	}
+	asked := slices.Clone(req.ScheduleIDs)
+	var id string
+	err := q.query(ctx, sqlManaged, func(scan scan) error {
+		if err := scan(&id); err != nil {
+			return err
+		}
+		if !named[id] {
+			asked = append(asked, id)
+		}
+		return nil
+	}, req.Managed.By, req.Managed.UserID)
+	if err != nil {
+		return nil, fmt.Errorf("find what %s manages: %w", req.Managed.By, err)
+	}
+	return asked, nil
+}
+
 // changeInputs are one per id, in the order of the ids. A row that cannot be
 // read whole comes as far as it can be: changing or deleting it is the way out.
-func changeInputs(ctx context.Context, t tx, req schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
-	rows, err := readSchedules(ctx, t, sqlSchedules, list(req.ScheduleIDs))
+func changeInputs(ctx context.Context, q querier, ids []string, inFlight bool) ([]schedule.ChangeInput, error) {
+	rows, err := readSchedules(ctx, q, sqlSchedules, list(ids))
 	if err != nil {
 		return nil, fmt.Errorf("read schedules: %w", err)
 	}
@@ -67,25 +105,25 @@ func changeInputs(ctx context.Context, t tx, req schedule.ChangeRequest) ([]sche
 	for i := range rows {
 		byID[rows[i].ScheduleID] = rows[i].Schedule
 	}
-	inputs := make([]schedule.ChangeInput, len(req.ScheduleIDs))
-	for i, id := range req.ScheduleIDs {
+	inputs := make([]schedule.ChangeInput, len(ids))
+	for i, id := range ids {
 		row, ok := byID[id]
 		if !ok {
 			continue
 		}
 		inputs[i].Schedule = &row
-		if !req.CountInFlight {
+		if !inFlight {
 			continue
 		}
-		if inputs[i].InFlight, err = countInFlight(ctx, t, row.QualifiedOverlapKey()); err != nil {
+		if inputs[i].InFlight, err = countInFlight(ctx, q, row.QualifiedOverlapKey()); err != nil {
 			return nil, err
 		}
 	}
 	return inputs, nil
 }
 
-func countInFlight(ctx context.Context, t tx, overlapKey string) (n int, err error) {
-	err = t.query(ctx, sqlCountInFlight, func(scan scan) error { return scan(&n) }, overlapKey)
+func countInFlight(ctx context.Context, q querier, overlapKey string) (n int, err error) {
+	err = q.query(ctx, sqlCountInFlight, func(scan scan) error { return scan(&n) }, overlapKey)
 	if err != nil {
 		return 0, fmt.Errorf("count runs in flight of %s: %w", overlapKey, err)
 	}

@@ -61,6 +61,7 @@ const (
  WHERE q.created_at < ?1 AND (q.lease_until IS NULL OR q.lease_until < ?1) AND NOT EXISTS (SELECT 1 FROM schedule_runs r
   WHERE r.idempotency_key = q.idempotency_key AND (status = 'PLANNED' OR ` + inFlight + `))
  ORDER BY q.created_at LIMIT ?2)`
+	sqlPruneDeploys    = `DELETE FROM deploys WHERE rowid IN (SELECT rowid FROM deploys WHERE applied_at < ? ORDER BY applied_at LIMIT ?)`
 	sqlPruneWorkers    = `DELETE FROM workers WHERE rowid IN (SELECT rowid FROM workers WHERE seen_at < ? ORDER BY seen_at LIMIT ?)`
 	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ?
  AND NOT EXISTS (SELECT 1 FROM schedule_runs r WHERE r.schedule_id = s.schedule_id) ORDER BY s.schedule_id LIMIT ?`

@@ -28,7 +28,11 @@ const (
  CROSS JOIN schedule_revisions v ON v.schedule_id = j.value ->> 0 AND v.revision = j.value ->> 1`
 
 	sqlSchedules   = `SELECT ` + scheduleColumns + ` FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
+	sqlManaged     = `SELECT s.schedule_id FROM schedules s WHERE s.managed_by = ?1 AND s.deleted_at IS NULL AND (?2 = '' OR s.user_id = ?2) ORDER BY s.schedule_id`
 	sqlGetSchedule = `SELECT ` + scheduleColumns + ` FROM schedules s WHERE s.schedule_id = ?`
+
+	sqlInsertDeploy = `INSERT INTO deploys (managed_by, user_id, request_id, request_hash, applied_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+	sqlDeployHash   = `SELECT request_hash FROM deploys WHERE managed_by = ? AND user_id = ? AND request_id = ?`
 
 	sqlCountInFlight = `SELECT count(*) FROM schedule_runs INDEXED BY schedule_runs_in_flight
  WHERE overlap_key = ? AND ` + inFlight

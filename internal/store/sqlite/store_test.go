@@ -90,7 +90,7 @@ func TestAPanickingDecisionLeavesNothingBehind(t *testing.T) {
 			}
 		}()
 		w := &schedule.WorkflowVersion{WorkflowID: "w", Version: 1, DAG: []byte("{}")}
-		_ = s.ChangeSchedules(t.Context(), schedule.ChangeRequest{Workflow: w}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+		_ = s.ChangeSchedules(t.Context(), schedule.ChangeRequest{Workflows: []*schedule.WorkflowVersion{w}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
 			panic("a bug")
 		})
 	}()

@@ -131,7 +131,7 @@ func changeWithWorkflow(r *rig) {
 	w := r.version("workflow", 1, `{"a": 1}`)
 	s := r.schedule("deployed")
 	deploy := func(w schedule.WorkflowVersion, s schedule.Schedule) error {
-		return r.tryChange(schedule.ChangeRequest{Workflow: &w}, schedule.Change{Row: &s, NewRevision: true})
+		return r.tryChange(schedule.ChangeRequest{Workflows: []*schedule.WorkflowVersion{&w}}, schedule.Change{Row: &s, NewRevision: true})
 	}
 	r.ok(deploy(w, s), "deploy")
 	equal(r, "workflow versions", r.getWorkflow(w), w)
@@ -146,13 +146,13 @@ func changeWithWorkflow(r *rig) {
 
 	boom := &refusal{"no"}
 	next := r.version("workflow", 2, `{"a": 2}`)
-	err = r.ChangeSchedules(r.ctx, schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}, Workflow: &next}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+	err = r.ChangeSchedules(r.ctx, schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}, Workflows: []*schedule.WorkflowVersion{&next}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
 		return nil, boom
 	})
 	r.hold(errors.Is(err, boom), "the refusal comes back, got %v", err)
 	_, err = r.GetWorkflow(r.ctx, next.WorkflowID, 2)
 	r.hold(errors.Is(err, schedule.ErrNotFound), "no workflow is stored beside a refusal, got %v", err)
-	r.ok(r.tryChange(schedule.ChangeRequest{Workflow: &next}), "deploy a workflow without schedules")
+	r.ok(r.tryChange(schedule.ChangeRequest{Workflows: []*schedule.WorkflowVersion{&next}}), "deploy a workflow without schedules")
 	equal(r, "workflow versions", r.getWorkflow(next), next)
 }
 

@@ -2357,11 +2357,656 @@ func (x *ListRevisionsResponse) GetNextPageToken() string {
 	return ""
 }
 
+type ApplySchedulesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The set's name. Its schedules have managed_by "set:{set}".
+	Set string `protobuf:"bytes,1,opt,name=set,proto3" json:"set,omitempty"`
+	// At most 5000 with those that workflows bring. Each names its schedule_id
+	// and no request_id; managed_by is left out. paused is how a schedule begins;
+	// what an operator has decided since stays.
+	Schedules []*UpsertScheduleRequest `protobuf:"bytes,2,rep,name=schedules,proto3" json:"schedules,omitempty"`
+	// Versions to store, at most 500. Their schedule_based triggers become
+	// schedules of the set, named as DeployWorkflow names them; adopt and
+	// request_id are left out.
+	Workflows []*DeployWorkflowRequest `protobuf:"bytes,3,rep,name=workflows,proto3" json:"workflows,omitempty"`
+	// Delete the schedules that the set has and the call does not name. Without
+	// it they are listed in left.
+	Prune bool `protobuf:"varint,4,opt,name=prune,proto3" json:"prune,omitempty"`
+	// Let prune delete the whole set where the call names nothing.
+	AllowEmpty bool `protobuf:"varint,5,opt,name=allow_empty,json=allowEmpty,proto3" json:"allow_empty,omitempty"`
+	// Take over schedules that another set or a deployment manages. What nobody
+	// manages is taken without it.
+	Adopt bool `protobuf:"varint,6,opt,name=adopt,proto3" json:"adopt,omitempty"`
+	// Write nothing, and say what would change.
+	DryRun bool `protobuf:"varint,7,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Makes a repeat harmless even after another apply of the set: the same id
+	// writes nothing and answers with what stands. Without it a repeat is an apply
+	// of its own. Kept for RETENTION_DAYS.
+	RequestId     string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplySchedulesRequest) Reset() {
+	*x = ApplySchedulesRequest{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplySchedulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplySchedulesRequest) ProtoMessage() {}
+
+func (x *ApplySchedulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplySchedulesRequest.ProtoReflect.Descriptor instead.
+func (*ApplySchedulesRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ApplySchedulesRequest) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+func (x *ApplySchedulesRequest) GetSchedules() []*UpsertScheduleRequest {
+	if x != nil {
+		return x.Schedules
+	}
+	return nil
+}
+
+func (x *ApplySchedulesRequest) GetWorkflows() []*DeployWorkflowRequest {
+	if x != nil {
+		return x.Workflows
+	}
+	return nil
+}
+
+func (x *ApplySchedulesRequest) GetPrune() bool {
+	if x != nil {
+		return x.Prune
+	}
+	return false
+}
+
+func (x *ApplySchedulesRequest) GetAllowEmpty() bool {
+	if x != nil {
+		return x.AllowEmpty
+	}
+	return false
+}
+
+func (x *ApplySchedulesRequest) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
+}
+
+func (x *ApplySchedulesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ApplySchedulesRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type ApplySchedulesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the call: schedules, those of workflows, then deletions by
+	// id.
+	Changes []*ScheduleChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	// In the order of the call.
+	Workflows []*WorkflowChange `protobuf:"bytes,2,rep,name=workflows,proto3" json:"workflows,omitempty"`
+	// What the set has besides, by id, where prune is not set.
+	Left []string `protobuf:"bytes,3,rep,name=left,proto3" json:"left,omitempty"`
+	// Whether anything was changed or, with dry_run, would be.
+	Changed bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	// request_id is known: nothing was written, and changes is what stands.
+	DoneBefore bool `protobuf:"varint,5,opt,name=done_before,json=doneBefore,proto3" json:"done_before,omitempty"`
+	// Of a dry run.
+	Forecast      *LaunchForecast `protobuf:"bytes,6,opt,name=forecast,proto3" json:"forecast,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplySchedulesResponse) Reset() {
+	*x = ApplySchedulesResponse{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplySchedulesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplySchedulesResponse) ProtoMessage() {}
+
+func (x *ApplySchedulesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplySchedulesResponse.ProtoReflect.Descriptor instead.
+func (*ApplySchedulesResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ApplySchedulesResponse) GetChanges() []*ScheduleChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *ApplySchedulesResponse) GetWorkflows() []*WorkflowChange {
+	if x != nil {
+		return x.Workflows
+	}
+	return nil
+}
+
+func (x *ApplySchedulesResponse) GetLeft() []string {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *ApplySchedulesResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *ApplySchedulesResponse) GetDoneBefore() bool {
+	if x != nil {
+		return x.DoneBefore
+	}
+	return false
+}
+
+func (x *ApplySchedulesResponse) GetForecast() *LaunchForecast {
+	if x != nil {
+		return x.Forecast
+	}
+	return nil
+}
+
+// ScheduleChange is what an apply does to one schedule.
+type ScheduleChange struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	Action     string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	// After it.
+	Revision uint32 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The next slot after now; null when paused, exhausted or deleted.
+	NextRunAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_run_at,json=nextRunAt,proto3" json:"next_run_at,omitempty"`
+	// Whether it is paused, and so fires nothing whatever is said below.
+	Paused bool `protobuf:"varint,5,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Who managed it before, where that changes.
+	AdoptedFrom string `protobuf:"bytes,6,opt,name=adopted_from,json=adoptedFrom,proto3" json:"adopted_from,omitempty"`
+	// Which fields a change moves.
+	Fields []*FieldChange `protobuf:"bytes,7,rep,name=fields,proto3" json:"fields,omitempty"`
+	// Of a dry run; null where unchanged.
+	Fires         *FireChange `protobuf:"bytes,8,opt,name=fires,proto3" json:"fires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleChange) Reset() {
+	*x = ScheduleChange{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleChange) ProtoMessage() {}
+
+func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleChange.ProtoReflect.Descriptor instead.
+func (*ScheduleChange) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ScheduleChange) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *ScheduleChange) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *ScheduleChange) GetRevision() uint32 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ScheduleChange) GetNextRunAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextRunAt
+	}
+	return nil
+}
+
+func (x *ScheduleChange) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *ScheduleChange) GetAdoptedFrom() string {
+	if x != nil {
+		return x.AdoptedFrom
+	}
+	return ""
+}
+
+func (x *ScheduleChange) GetFields() []*FieldChange {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *ScheduleChange) GetFires() *FireChange {
+	if x != nil {
+		return x.Fires
+	}
+	return nil
+}
+
+// FieldChange is one field of a schedule's definition before and after, as
+// text of at most 200 bytes and a remark.
+type FieldChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldChange) Reset() {
+	*x = FieldChange{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldChange) ProtoMessage() {}
+
+func (x *FieldChange) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
+func (*FieldChange) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *FieldChange) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *FieldChange) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *FieldChange) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+// FireChange is which fire times a change takes away and which it brings, over
+// the next 30 days. A fire that only moves is in both.
+type FireChange struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Added   uint32                 `protobuf:"varint,1,opt,name=added,proto3" json:"added,omitempty"`
+	Removed uint32                 `protobuf:"varint,2,opt,name=removed,proto3" json:"removed,omitempty"`
+	// The first ten of each, exact to the jittered millisecond; fewer in a very
+	// large answer.
+	FirstAdded   []*Fire `protobuf:"bytes,3,rep,name=first_added,json=firstAdded,proto3" json:"first_added,omitempty"`
+	FirstRemoved []*Fire `protobuf:"bytes,4,rep,name=first_removed,json=firstRemoved,proto3" json:"first_removed,omitempty"`
+	// The counts are exact up to here: 30 days from now, or less where both rules
+	// fire very often (50000 slots of one schedule, 1000000 of a call).
+	CountedUntil  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=counted_until,json=countedUntil,proto3" json:"counted_until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FireChange) Reset() {
+	*x = FireChange{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FireChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FireChange) ProtoMessage() {}
+
+func (x *FireChange) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FireChange.ProtoReflect.Descriptor instead.
+func (*FireChange) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *FireChange) GetAdded() uint32 {
+	if x != nil {
+		return x.Added
+	}
+	return 0
+}
+
+func (x *FireChange) GetRemoved() uint32 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
+func (x *FireChange) GetFirstAdded() []*Fire {
+	if x != nil {
+		return x.FirstAdded
+	}
+	return nil
+}
+
+func (x *FireChange) GetFirstRemoved() []*Fire {
+	if x != nil {
+		return x.FirstRemoved
+	}
+	return nil
+}
+
+func (x *FireChange) GetCountedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CountedUntil
+	}
+	return nil
+}
+
+// WorkflowChange is what an apply does to one workflow version.
+type WorkflowChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WorkflowId    string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Action        string                 `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkflowChange) Reset() {
+	*x = WorkflowChange{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkflowChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkflowChange) ProtoMessage() {}
+
+func (x *WorkflowChange) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkflowChange.ProtoReflect.Descriptor instead.
+func (*WorkflowChange) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *WorkflowChange) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *WorkflowChange) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *WorkflowChange) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+// LaunchForecast is what the schedules of a set launch, before and after a
+// change, from now to until: 30 days, or less where there are more than
+// 1000000 launches to count.
+type LaunchForecast struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=until,proto3" json:"until,omitempty"`
+	Before        *LaunchPeak            `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	After         *LaunchPeak            `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LaunchForecast) Reset() {
+	*x = LaunchForecast{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LaunchForecast) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LaunchForecast) ProtoMessage() {}
+
+func (x *LaunchForecast) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LaunchForecast.ProtoReflect.Descriptor instead.
+func (*LaunchForecast) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *LaunchForecast) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *LaunchForecast) GetBefore() *LaunchPeak {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *LaunchForecast) GetAfter() *LaunchPeak {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// LaunchPeak is the busiest minute.
+type LaunchPeak struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In all.
+	Launches uint32 `protobuf:"varint,1,opt,name=launches,proto3" json:"launches,omitempty"`
+	// In the busiest minute, and when that begins, the first time.
+	Peak          uint32                 `protobuf:"varint,2,opt,name=peak,proto3" json:"peak,omitempty"`
+	PeakAt        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=peak_at,json=peakAt,proto3" json:"peak_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LaunchPeak) Reset() {
+	*x = LaunchPeak{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LaunchPeak) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LaunchPeak) ProtoMessage() {}
+
+func (x *LaunchPeak) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LaunchPeak.ProtoReflect.Descriptor instead.
+func (*LaunchPeak) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *LaunchPeak) GetLaunches() uint32 {
+	if x != nil {
+		return x.Launches
+	}
+	return 0
+}
+
+func (x *LaunchPeak) GetPeak() uint32 {
+	if x != nil {
+		return x.Peak
+	}
+	return 0
+}
+
+func (x *LaunchPeak) GetPeakAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PeakAt
+	}
+	return nil
+}
+
 var File_carillon_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15carillon/v1/run.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\f\n" +
+	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\f\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -2650,7 +3295,62 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"|\n" +
 	"\x15ListRevisionsResponse\x12;\n" +
 	"\trevisions\x18\x01 \x03(\v2\x1d.carillon.v1.ScheduleRevisionR\trevisions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x87\f\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x94\x03\n" +
+	"\x15ApplySchedulesRequest\x128\n" +
+	"\x03set\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x03set\x12K\n" +
+	"\tschedules\x18\x02 \x03(\v2\".carillon.v1.UpsertScheduleRequestB\t\xbaH\x06\x92\x01\x03\x10\x88'R\tschedules\x12K\n" +
+	"\tworkflows\x18\x03 \x03(\v2\".carillon.v1.DeployWorkflowRequestB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\tworkflows\x12\x14\n" +
+	"\x05prune\x18\x04 \x01(\bR\x05prune\x12\x1f\n" +
+	"\vallow_empty\x18\x05 \x01(\bR\n" +
+	"allowEmpty\x12\x14\n" +
+	"\x05adopt\x18\x06 \x01(\bR\x05adopt\x12\x17\n" +
+	"\adry_run\x18\a \x01(\bR\x06dryRun\x12A\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"\x92\x02\n" +
+	"\x16ApplySchedulesResponse\x125\n" +
+	"\achanges\x18\x01 \x03(\v2\x1b.carillon.v1.ScheduleChangeR\achanges\x129\n" +
+	"\tworkflows\x18\x02 \x03(\v2\x1b.carillon.v1.WorkflowChangeR\tworkflows\x12\x12\n" +
+	"\x04left\x18\x03 \x03(\tR\x04left\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\x12\x1f\n" +
+	"\vdone_before\x18\x05 \x01(\bR\n" +
+	"doneBefore\x127\n" +
+	"\bforecast\x18\x06 \x01(\v2\x1b.carillon.v1.LaunchForecastR\bforecast\"\xe7\x02\n" +
+	"\x0eScheduleChange\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12@\n" +
+	"\x06action\x18\x02 \x01(\tB(\xbaH%r#R\x06createR\x06changeR\x06deleteR\tunchangedR\x06action\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\rR\brevision\x12:\n" +
+	"\vnext_run_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tnextRunAt\x12\x16\n" +
+	"\x06paused\x18\x05 \x01(\bR\x06paused\x12!\n" +
+	"\fadopted_from\x18\x06 \x01(\tR\vadoptedFrom\x120\n" +
+	"\x06fields\x18\a \x03(\v2\x18.carillon.v1.FieldChangeR\x06fields\x12-\n" +
+	"\x05fires\x18\b \x01(\v2\x17.carillon.v1.FireChangeR\x05fires\"G\n" +
+	"\vFieldChange\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\"\xe9\x01\n" +
+	"\n" +
+	"FireChange\x12\x14\n" +
+	"\x05added\x18\x01 \x01(\rR\x05added\x12\x18\n" +
+	"\aremoved\x18\x02 \x01(\rR\aremoved\x122\n" +
+	"\vfirst_added\x18\x03 \x03(\v2\x11.carillon.v1.FireR\n" +
+	"firstAdded\x126\n" +
+	"\rfirst_removed\x18\x04 \x03(\v2\x11.carillon.v1.FireR\ffirstRemoved\x12?\n" +
+	"\rcounted_until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fcountedUntil\"}\n" +
+	"\x0eWorkflowChange\x12\x1f\n" +
+	"\vworkflow_id\x18\x01 \x01(\tR\n" +
+	"workflowId\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x05R\aversion\x120\n" +
+	"\x06action\x18\x03 \x01(\tB\x18\xbaH\x15r\x13R\x06createR\tunchangedR\x06action\"\xa2\x01\n" +
+	"\x0eLaunchForecast\x120\n" +
+	"\x05until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12/\n" +
+	"\x06before\x18\x02 \x01(\v2\x17.carillon.v1.LaunchPeakR\x06before\x12-\n" +
+	"\x05after\x18\x03 \x01(\v2\x17.carillon.v1.LaunchPeakR\x05after\"q\n" +
+	"\n" +
+	"LaunchPeak\x12\x1a\n" +
+	"\blaunches\x18\x01 \x01(\rR\blaunches\x12\x12\n" +
+	"\x04peak\x18\x02 \x01(\rR\x04peak\x123\n" +
+	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\x82\r\n" +
 	"\x0fScheduleService\x12\xad\x01\n" +
 	"\x0eUpsertSchedule\x12\".carillon.v1.UpsertScheduleRequest\x1a#.carillon.v1.UpsertScheduleResponse\"R\x82\xd3\xe4\x93\x02L:\x01*Z\x12:\x01*\"\r/v1/schedulesZ\x16:\x01*\"\x11/schedules/upsert\x1a\x1b/v1/schedules/{schedule_id}\x12\x91\x01\n" +
 	"\vGetSchedule\x12\x1f.carillon.v1.GetScheduleRequest\x1a .carillon.v1.GetScheduleResponse\"?\x82\xd3\xe4\x93\x029Z\x1a\x12\x18/schedules/{schedule_id}\x12\x1b/v1/schedules/{schedule_id}\x12m\n" +
@@ -2660,7 +3360,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\tSetPaused\x12\x1d.carillon.v1.SetPausedRequest\x1a\x1e.carillon.v1.SetPausedResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/schedules/pause\x12\x9a\x01\n" +
 	"\x0eDeleteSchedule\x12\".carillon.v1.DeleteScheduleRequest\x1a#.carillon.v1.DeleteScheduleResponse\"?\x82\xd3\xe4\x93\x029Z\x1a*\x18/schedules/{schedule_id}*\x1b/v1/schedules/{schedule_id}\x12\x8c\x01\n" +
 	"\x0fTriggerSchedule\x12#.carillon.v1.TriggerScheduleRequest\x1a$.carillon.v1.TriggerScheduleResponse\".\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/schedules/{schedule_id}:trigger\x12~\n" +
-	"\x0fPreviewSchedule\x12#.carillon.v1.PreviewScheduleRequest\x1a$.carillon.v1.PreviewScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/schedules:preview\x12\x91\x01\n" +
+	"\x0fPreviewSchedule\x12#.carillon.v1.PreviewScheduleRequest\x1a$.carillon.v1.PreviewScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/schedules:preview\x12y\n" +
+	"\x0eApplySchedules\x12\".carillon.v1.ApplySchedulesRequest\x1a#.carillon.v1.ApplySchedulesResponse\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/schedules:apply\x12\x91\x01\n" +
 	"\x12ListScheduleEvents\x12&.carillon.v1.ListScheduleEventsRequest\x1a'.carillon.v1.ListScheduleEventsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/schedules/{schedule_id}/events\x12\x85\x01\n" +
 	"\rListRevisions\x12!.carillon.v1.ListRevisionsRequest\x1a\".carillon.v1.ListRevisionsResponse\"-\x82\xd3\xe4\x93\x02'\x12%/v1/schedules/{schedule_id}/revisionsB\xa8\x01\n" +
 	"\x0fcom.carillon.v1B\rScheduleProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
@@ -2677,7 +3378,7 @@ func file_carillon_v1_schedule_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_schedule_proto_rawDescData
 }
 
-var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*Schedule)(nil),                   // 0: carillon.v1.Schedule
 	(*Fire)(nil),                       // 1: carillon.v1.Fire
@@ -2706,83 +3407,109 @@ var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*ScheduleRevision)(nil),           // 24: carillon.v1.ScheduleRevision
 	(*ListRevisionsRequest)(nil),       // 25: carillon.v1.ListRevisionsRequest
 	(*ListRevisionsResponse)(nil),      // 26: carillon.v1.ListRevisionsResponse
-	nil,                                // 27: carillon.v1.Schedule.LabelsEntry
-	nil,                                // 28: carillon.v1.UpsertScheduleRequest.LabelsEntry
-	nil,                                // 29: carillon.v1.ScheduleDefinition.LabelsEntry
-	(*timestamppb.Timestamp)(nil),      // 30: google.protobuf.Timestamp
-	(*Run)(nil),                        // 31: carillon.v1.Run
+	(*ApplySchedulesRequest)(nil),      // 27: carillon.v1.ApplySchedulesRequest
+	(*ApplySchedulesResponse)(nil),     // 28: carillon.v1.ApplySchedulesResponse
+	(*ScheduleChange)(nil),             // 29: carillon.v1.ScheduleChange
+	(*FieldChange)(nil),                // 30: carillon.v1.FieldChange
+	(*FireChange)(nil),                 // 31: carillon.v1.FireChange
+	(*WorkflowChange)(nil),             // 32: carillon.v1.WorkflowChange
+	(*LaunchForecast)(nil),             // 33: carillon.v1.LaunchForecast
+	(*LaunchPeak)(nil),                 // 34: carillon.v1.LaunchPeak
+	nil,                                // 35: carillon.v1.Schedule.LabelsEntry
+	nil,                                // 36: carillon.v1.UpsertScheduleRequest.LabelsEntry
+	nil,                                // 37: carillon.v1.ScheduleDefinition.LabelsEntry
+	(*timestamppb.Timestamp)(nil),      // 38: google.protobuf.Timestamp
+	(*Run)(nil),                        // 39: carillon.v1.Run
+	(*DeployWorkflowRequest)(nil),      // 40: carillon.v1.DeployWorkflowRequest
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
-	30, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
-	30, // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
-	30, // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
-	27, // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
-	30, // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
-	30, // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
-	30, // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
-	30, // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
-	30, // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
-	30, // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
-	30, // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	30, // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
-	30, // 12: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
-	30, // 13: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
-	30, // 14: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	30, // 15: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	30, // 16: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	28, // 17: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
-	30, // 18: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
+	38, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
+	38, // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
+	38, // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
+	35, // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
+	38, // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
+	38, // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
+	38, // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
+	38, // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
+	38, // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
+	38, // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
+	38, // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	38, // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
+	38, // 12: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
+	38, // 13: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
+	38, // 14: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	38, // 15: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	38, // 16: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	36, // 17: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
+	38, // 18: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
 	0,  // 19: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
 	1,  // 20: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
 	0,  // 21: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
-	30, // 22: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
+	38, // 22: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
 	0,  // 23: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
 	0,  // 24: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	30, // 25: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	30, // 26: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	30, // 27: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	30, // 28: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	30, // 29: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
+	38, // 25: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	38, // 26: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	38, // 27: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	38, // 28: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	38, // 29: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
 	1,  // 30: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
-	31, // 31: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
-	30, // 32: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
-	30, // 33: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
-	30, // 34: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
+	39, // 31: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
+	38, // 32: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
+	38, // 33: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
+	38, // 34: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
 	20, // 35: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
-	30, // 36: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
-	30, // 37: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
-	30, // 38: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
-	29, // 39: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
+	38, // 36: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
+	38, // 37: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
+	38, // 38: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
+	37, // 39: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
 	23, // 40: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
-	30, // 41: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
+	38, // 41: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
 	24, // 42: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
-	2,  // 43: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
-	4,  // 44: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
-	6,  // 45: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
-	8,  // 46: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
-	10, // 47: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
-	12, // 48: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
-	14, // 49: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
-	18, // 50: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
-	16, // 51: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	21, // 52: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	25, // 53: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	3,  // 54: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	5,  // 55: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	7,  // 56: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	9,  // 57: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	11, // 58: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	13, // 59: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	15, // 60: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	19, // 61: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	17, // 62: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	22, // 63: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	26, // 64: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	54, // [54:65] is the sub-list for method output_type
-	43, // [43:54] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	2,  // 43: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
+	40, // 44: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
+	29, // 45: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
+	32, // 46: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
+	33, // 47: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
+	38, // 48: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
+	30, // 49: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
+	31, // 50: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
+	1,  // 51: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
+	1,  // 52: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
+	38, // 53: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
+	38, // 54: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
+	34, // 55: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
+	34, // 56: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
+	38, // 57: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
+	2,  // 58: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
+	4,  // 59: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
+	6,  // 60: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
+	8,  // 61: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
+	10, // 62: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
+	12, // 63: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
+	14, // 64: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
+	18, // 65: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
+	16, // 66: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	27, // 67: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
+	21, // 68: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	25, // 69: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	3,  // 70: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	5,  // 71: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	7,  // 72: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	9,  // 73: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	11, // 74: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	13, // 75: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	15, // 76: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	19, // 77: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	17, // 78: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	28, // 79: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
+	22, // 80: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	26, // 81: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	70, // [70:82] is the sub-list for method output_type
+	58, // [58:70] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_schedule_proto_init() }
@@ -2791,6 +3518,7 @@ func file_carillon_v1_schedule_proto_init() {
 		return
 	}
 	file_carillon_v1_run_proto_init()
+	file_carillon_v1_workflow_proto_init()
 	file_carillon_v1_schedule_proto_msgTypes[1].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[2].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[6].OneofWrappers = []any{}
@@ -2803,7 +3531,7 @@ func file_carillon_v1_schedule_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_schedule_proto_rawDesc), len(file_carillon_v1_schedule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

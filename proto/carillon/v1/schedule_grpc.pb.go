@@ -28,6 +28,7 @@ const (
 	ScheduleService_DeleteSchedule_FullMethodName     = "/carillon.v1.ScheduleService/DeleteSchedule"
 	ScheduleService_TriggerSchedule_FullMethodName    = "/carillon.v1.ScheduleService/TriggerSchedule"
 	ScheduleService_PreviewSchedule_FullMethodName    = "/carillon.v1.ScheduleService/PreviewSchedule"
+	ScheduleService_ApplySchedules_FullMethodName     = "/carillon.v1.ScheduleService/ApplySchedules"
 	ScheduleService_ListScheduleEvents_FullMethodName = "/carillon.v1.ScheduleService/ListScheduleEvents"
 	ScheduleService_ListRevisions_FullMethodName      = "/carillon.v1.ScheduleService/ListRevisions"
 )
@@ -74,6 +75,19 @@ type ScheduleServiceClient interface {
 	// not saved, exact to the jittered millisecond. It reads the rule alone:
 	// pauses, overlap and runs by hand are not in it.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
+	// ApplySchedules makes the schedules of a set what the call says, in one
+	// transaction: it stores the workflow versions, creates and changes
+	// schedules, and with prune deletes those that the set has and the call does
+	// not name. What is as it should be is not written. Applies of one set come
+	// one after the other, each whole. With dry_run nothing is written, and the
+	// answer says which fire times would go and come over the next 30 days, and
+	// how many launches the busiest minute would have.
+	//
+	// A request may have 8388608 bytes. FAILED_PRECONDITION: a schedule is managed
+	// by another set or by a workflow's deployment, and adopt is not set.
+	// ALREADY_EXISTS: a schedule belongs to another owner, a version holds
+	// another DAG, or request_id was used for another apply.
+	ApplySchedules(ctx context.Context, in *ApplySchedulesRequest, opts ...grpc.CallOption) (*ApplySchedulesResponse, error)
 	// ListScheduleEvents is what happened to a schedule, newest first.
 	ListScheduleEvents(ctx context.Context, in *ListScheduleEventsRequest, opts ...grpc.CallOption) (*ListScheduleEventsResponse, error)
 	// ListRevisions is how a schedule was defined over time, newest first.
@@ -178,6 +192,16 @@ func (c *scheduleServiceClient) PreviewSchedule(ctx context.Context, in *Preview
 	return out, nil
 }
 
+func (c *scheduleServiceClient) ApplySchedules(ctx context.Context, in *ApplySchedulesRequest, opts ...grpc.CallOption) (*ApplySchedulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplySchedulesResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_ApplySchedules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *scheduleServiceClient) ListScheduleEvents(ctx context.Context, in *ListScheduleEventsRequest, opts ...grpc.CallOption) (*ListScheduleEventsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListScheduleEventsResponse)
@@ -240,6 +264,19 @@ type ScheduleServiceServer interface {
 	// not saved, exact to the jittered millisecond. It reads the rule alone:
 	// pauses, overlap and runs by hand are not in it.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)
+	// ApplySchedules makes the schedules of a set what the call says, in one
+	// transaction: it stores the workflow versions, creates and changes
+	// schedules, and with prune deletes those that the set has and the call does
+	// not name. What is as it should be is not written. Applies of one set come
+	// one after the other, each whole. With dry_run nothing is written, and the
+	// answer says which fire times would go and come over the next 30 days, and
+	// how many launches the busiest minute would have.
+	//
+	// A request may have 8388608 bytes. FAILED_PRECONDITION: a schedule is managed
+	// by another set or by a workflow's deployment, and adopt is not set.
+	// ALREADY_EXISTS: a schedule belongs to another owner, a version holds
+	// another DAG, or request_id was used for another apply.
+	ApplySchedules(context.Context, *ApplySchedulesRequest) (*ApplySchedulesResponse, error)
 	// ListScheduleEvents is what happened to a schedule, newest first.
 	ListScheduleEvents(context.Context, *ListScheduleEventsRequest) (*ListScheduleEventsResponse, error)
 	// ListRevisions is how a schedule was defined over time, newest first.
@@ -280,6 +317,9 @@ func (UnimplementedScheduleServiceServer) TriggerSchedule(context.Context, *Trig
 }
 func (UnimplementedScheduleServiceServer) PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreviewSchedule not implemented")
+}
+func (UnimplementedScheduleServiceServer) ApplySchedules(context.Context, *ApplySchedulesRequest) (*ApplySchedulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ApplySchedules not implemented")
 }
 func (UnimplementedScheduleServiceServer) ListScheduleEvents(context.Context, *ListScheduleEventsRequest) (*ListScheduleEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListScheduleEvents not implemented")
@@ -470,6 +510,24 @@ func _ScheduleService_PreviewSchedule_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ScheduleService_ApplySchedules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ApplySchedulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).ApplySchedules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_ApplySchedules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).ApplySchedules(ctx, req.(*ApplySchedulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ScheduleService_ListScheduleEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListScheduleEventsRequest)
 	if err := dec(in); err != nil {
@@ -548,6 +606,10 @@ var ScheduleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PreviewSchedule",
 			Handler:    _ScheduleService_PreviewSchedule_Handler,
+		},
+		{
+			MethodName: "ApplySchedules",
+			Handler:    _ScheduleService_ApplySchedules_Handler,
 		},
 		{
 			MethodName: "ListScheduleEvents",

@@ -437,8 +437,12 @@ type DeployWorkflowRequest struct {
 	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// As in PutWorkflowVersionRequest; at most 200 schedule_based triggers.
 	Dag []byte `protobuf:"bytes,4,opt,name=dag,proto3" json:"dag,omitempty"`
-	// Taken for uniformity; the call is safe to repeat without it.
-	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Makes a repeat harmless even after another deploy of the workflow: the same
+	// id writes nothing and answers with what stands. Without it a repeat is a
+	// deploy of its own. Kept for RETENTION_DAYS.
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Take over schedules that a file set or another deployment manages.
+	Adopt         bool `protobuf:"varint,6,opt,name=adopt,proto3" json:"adopt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -506,6 +510,13 @@ func (x *DeployWorkflowRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *DeployWorkflowRequest) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
 }
 
 type DeployWorkflowResponse struct {
@@ -660,7 +671,7 @@ const file_carillon_v1_workflow_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"\x91\x01\n" +
 	"\x1cListWorkflowVersionsResponse\x12I\n" +
 	"\x11workflow_versions\x18\x01 \x03(\v2\x1c.carillon.v1.WorkflowVersionR\x10workflowVersions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xaf\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc5\x02\n" +
 	"\x15DeployWorkflowRequest\x12G\n" +
 	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12%\n" +
@@ -668,7 +679,8 @@ const file_carillon_v1_workflow_proto_rawDesc = "" +
 	"\auser_id\x18\x03 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12\"\n" +
 	"\x03dag\x18\x04 \x01(\fB\x10\xe2A\x01\x02\xbaH\t\xc8\x01\x01z\x04\x18\x80\x80@R\x03dag\x12A\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"U\n" +
+	"request_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12\x14\n" +
+	"\x05adopt\x18\x06 \x01(\bR\x05adopt\"U\n" +
 	"\x16DeployWorkflowResponse\x12;\n" +
 	"\tschedules\x18\x01 \x03(\v2\x1d.carillon.v1.DeployedScheduleR\tschedules\"\xa3\x01\n" +
 	"\x10DeployedSchedule\x12\x1f\n" +

@@ -50,9 +50,14 @@ type WorkflowServiceClient interface {
 	// carries the fields of UpsertScheduleRequest; schedule_id is
 	// "{workflow_id}.{name}", or the trigger's index where it has no name, and
 	// workflow_id, version, user_id and managed_by ("workflow:{workflow_id}")
-	// come from the call. Triggers of other types are left alone. Violations
-	// name the field as "dag.triggers[0].cron_expr". ALREADY_EXISTS: the version
-	// holds another DAG, or a schedule belongs to another owner.
+	// come from the call. Schedules of an earlier deploy that the DAG no longer
+	// names are deleted. paused is how a schedule begins; what an operator has
+	// decided since stays. Triggers of other types are left alone. Violations
+	// name the field as "dag.triggers[0].cron_expr". Deploys of one workflow come
+	// one after the other, each whole. ALREADY_EXISTS: the version holds another
+	// DAG, or a schedule belongs to another owner, or request_id was used for
+	// another deploy. FAILED_PRECONDITION: a schedule is managed by a file set or
+	// another deployment, and adopt is not set.
 	DeployWorkflow(ctx context.Context, in *DeployWorkflowRequest, opts ...grpc.CallOption) (*DeployWorkflowResponse, error)
 }
 
@@ -129,9 +134,14 @@ type WorkflowServiceServer interface {
 	// carries the fields of UpsertScheduleRequest; schedule_id is
 	// "{workflow_id}.{name}", or the trigger's index where it has no name, and
 	// workflow_id, version, user_id and managed_by ("workflow:{workflow_id}")
-	// come from the call. Triggers of other types are left alone. Violations
-	// name the field as "dag.triggers[0].cron_expr". ALREADY_EXISTS: the version
-	// holds another DAG, or a schedule belongs to another owner.
+	// come from the call. Schedules of an earlier deploy that the DAG no longer
+	// names are deleted. paused is how a schedule begins; what an operator has
+	// decided since stays. Triggers of other types are left alone. Violations
+	// name the field as "dag.triggers[0].cron_expr". Deploys of one workflow come
+	// one after the other, each whole. ALREADY_EXISTS: the version holds another
+	// DAG, or a schedule belongs to another owner, or request_id was used for
+	// another deploy. FAILED_PRECONDITION: a schedule is managed by a file set or
+	// another deployment, and adopt is not set.
 	DeployWorkflow(context.Context, *DeployWorkflowRequest) (*DeployWorkflowResponse, error)
 	mustEmbedUnimplementedWorkflowServiceServer()
 }

@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// SameTimes reports whether two definitions of one schedule have the same slots,
+// with the same jitter.
+func SameTimes(a, b *schedule.Definition) bool {
+	return a.ScheduleID == b.ScheduleID && a.CronExpr == b.CronExpr && a.IntervalMS == b.IntervalMS && a.OnceAt.Equal(b.OnceAt) &&
+		(a.CronExpr == "" || a.Timezone == b.Timezone && a.DST == b.DST) &&
+		a.StartAt.Equal(b.StartAt) && a.EndAt.Equal(b.EndAt) && a.JitterMS == b.JitterMS
+}
+
+// Comparison says what is compared: the slots with run_at later than After and
+// not later than Until, at most Limit steps of the two timetables together, of
+// which the first Shown are listed. Now is when the change is made.
+type Comparison struct {
+	Now, After, Until time.Time
+	Limit, Shown      int
+}
+
+// Difference is which fires a change takes away and which it brings. A slot
+// that only its jitter moves is in both.
+type Difference struct {
+	Added, Removed           int
+	FirstAdded, FirstRemoved []Slot
+	Until                    time.Time // the counts are exact up to here
+	Steps                    int       // what it cost
+}
+
+// Compare holds two timetables of one schedule against each other; nil has no
+// slots. What was launched before Now, because its jitter goes that way, is
+// neither taken away nor brought again: its key is there.
+func Compare(before, after *Timetable, c Comparison) Difference {
+	d := Difference{Until: c.Until}
+	if !c.After.Before(c.Until) {
+		return d
+	}
+	switch {
+	case before == nil && after == nil:
+	case before == nil:
+		d.Added, d.FirstAdded = after.whole(c)
+	case after == nil:
+		d.Removed, d.FirstRemoved = before.whole(c)
+	default:
+		d.walk(before, after, c)
+	}
+	return d
+}
+
+// whole is the number of a timetable's slots, which needs no walk, and the
+// first of them.
+func (t *Timetable) whole(c Comparison) (int, []Slot) {
+	n, _ := t.Count(c.After.Truncate(time.Second).Add(time.Second), c.Until.Truncate(time.Second).Add(time.Second))
+	first := t.Preview(c.After, c.Until, c.Shown+1)
+	for len(first) > 0 && !first[0].FireAt.After(c.Now) {
+		first, n = first[1:], n-1
+	}
+	return n, first[:min(len(first), c.Shown)]
+}
+
+// walk goes along both at once. Where the limit is reached it says how far it
+// came.
+func (d *Difference) walk(before, after *Timetable, c Comparison) {
+	old, hasOld := before.Next(c.After)
+	next, hasNew := after.Next(c.After)
+	for {
+		hasOld, hasNew = hasOld && !old.After(c.Until), hasNew && !next.After(c.Until)
+		if !hasOld && !hasNew {
+			return
+		}
+		at := next
+		if hasOld && (!hasNew || old.Before(next)) {
+			at = old
+		}
+		if d.Steps++; d.Steps > c.Limit {
+			d.Until = at.Add(-time.Second)
+			return
+		}
+		inOld, inNew := hasOld && old.Equal(at), hasNew && next.Equal(at)
+		d.judge(before, after, at, inOld, inNew, c)
+		if inOld {
+			old, hasOld = before.Next(at)
+		}
+		if inNew {
+			next, hasNew = after.Next(at)
+		}
+	}
+}
+
+func (d *Difference) judge(before, after *Timetable, at time.Time, inOld, inNew bool, c Comparison) {
+	var was, will time.Time
+	if inOld {
+		if was = before.fires(at); !was.After(c.Now) {
+			return
+		}
+	}
+	if inNew {
+		will = after.fires(at)
+	}
+	if inOld && inNew && was.Equal(will) {
+		return
+	}
+	if inOld {
+		if d.Removed++; len(d.FirstRemoved) < c.Shown {
+			d.FirstRemoved = append(d.FirstRemoved, before.Slot(at))
+		}
+	}
+	if inNew {
+		if d.Added++; len(d.FirstAdded) < c.Shown {
+			d.FirstAdded = append(d.FirstAdded, after.Slot(at))
+		}
+	}
+}
+
+// fires is Slot(at).FireAt without a key where there is no jitter to draw.
+func (t *Timetable) fires(at time.Time) time.Time {
+	if t.jitter == 0 {
+		return at
+	}
+	return t.Slot(at).FireAt
+}

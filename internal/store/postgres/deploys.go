@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// beginDeploy is what a change of more than single schedules does before it
+// reads them: it waits for its turn, looks whether it was done before, and
+// stores the workflow versions, all in one order, so that nothing waits in a
+// circle.
+func beginDeploy(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) error {
+	if req.Managed.By != "" {
+		if _, err := tx.Exec(ctx, sqlManagedLock, req.Managed.By); err != nil {
+			return fmt.Errorf("wait for other changes of what %s manages: %w", req.Managed.By, err)
+		}
+	}
+	if req.Deploy != nil {
+		if err := rememberDeploy(ctx, tx, req.Managed, req.Deploy); err != nil {
+			return err
+		}
+	}
+	for _, w := range slices.SortedFunc(slices.Values(req.Workflows), schedule.CompareVersions) {
+		if err := putWorkflow(ctx, tx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rememberDeploy(ctx context.Context, tx pgx.Tx, m schedule.Managed, d *schedule.Deploy) error {
+	inserted, err := affect(ctx, tx, sqlInsertDeploy, m.By, m.UserID, d.RequestID, d.Hash[:], d.Now)
+	if err != nil {
+		return fmt.Errorf("remember the deploy: %w", err)
+	}
+	if inserted > 0 {
+		return nil
+	}
+	var hash []byte
+	if err := tx.QueryRow(ctx, sqlDeployHash, m.By, m.UserID, d.RequestID).Scan(&hash); err != nil {
+		return fmt.Errorf("read the deploy: %w", err)
+	}
+	return schedule.RepeatedDeploy(d, hash)
+}

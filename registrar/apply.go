@@ -1,0 +1,234 @@
+package registrar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ApplyInput is all that a file set holds.
+type ApplyInput struct {
+	Set       string
+	Schedules []UpsertInput // also those of the triggers of Workflows; each with its id
+	Fields    []string      // e.g. "schedules[2].", one for each of Schedules
+	Workflows []WorkflowInput
+	Prune     bool // delete what the set has and Schedules do not name
+	// AllowEmpty lets Prune delete all that the set has: nothing at all is more
+	// often a mistake in a path than meant.
+	AllowEmpty bool
+	Adopt      bool // take over what another set or a deployment manages
+	DryRun     bool // write nothing, and say what it would do to fire times
+	RequestID  string
+	Actor      string
+}
+
+// WorkflowInput is one workflow version to store.
+type WorkflowInput struct {
+	WorkflowID string
+	Version    int32
+	DAG        json.RawMessage
+	Field      string // e.g. "workflows[0].", put before the fields of what is wrong
+}
+
+// ApplyResult is what an apply did, or would do.
+type ApplyResult struct {
+	Changes   []ScheduleChange // in the order of Schedules, then deletions by id
+	Workflows []WorkflowChange
+	Left      []string // what the set has besides, without Prune
+	Changed   bool
+	Repeated  bool      // nothing was written: the request id is known
+	Forecast  *Forecast // of a dry run
+}
+
+// ScheduleChange is what an apply does to one schedule.
+type ScheduleChange struct {
+	ScheduleID  string
+	Action      Action
+	Revision    int64 // after it
+	NextRunAt   time.Time
+	Paused      bool
+	AdoptedFrom string // who managed it before, where that changes
+	Fields      []FieldChange
+	Fires       *FireChange // of a dry run
+}
+
+// FieldChange is one field of a definition before and after, as text.
+type FieldChange struct{ Field, From, To string }
+
+// WorkflowChange is what an apply does to one workflow version: create, or
+// unchanged.
+type WorkflowChange struct {
+	WorkflowID string
+	Version    int32
+	Action     Action
+}
+
+// ApplySchedules makes the schedules of a set what the call says, in one
+// transaction: it creates, changes and, with Prune, deletes; what is as it
+// should be is not written. Applies of one set come one after the other, each
+// whole. A pause, and the end of one, are an operator's and survive.
+func (r *Registrar) ApplySchedules(ctx context.Context, in ApplyInput) (ApplyResult, error) {
+	all, err := r.applied(in)
+	if err != nil {
+		return ApplyResult{}, err
+	}
+	out := ApplyResult{}
+	if out.Workflows, err = r.compareWorkflows(ctx, all.workflows); err != nil {
+		return out, err
+	}
+	if in.DryRun {
+		return r.dryRun(ctx, all, out)
+	}
+	done, err := r.upsertAll(ctx, all)
+	if err != nil {
+		return out, err
+	}
+	out.Repeated = done.repeated
+	out.report(done.deeds, r.now())
+	return out, nil
+}
+
+// applied is the input as upserts, once it makes sense as a whole.
+func (r *Registrar) applied(in ApplyInput) (*upserts, error) {
+	var c schedule.Collect
+	checkID(&c, "set", in.Set)
+	if len(in.Schedules) > schedule.MaxApplied {
+		c.Note("schedules", fmt.Sprintf("are %d with those of the DAGs' triggers, more than %d", len(in.Schedules), schedule.MaxApplied), "make more than one set of them")
+	}
+	if in.Prune && !in.AllowEmpty && len(in.Schedules)+len(in.Workflows) == 0 {
+		c.Note("prune", "would delete all that the set has, since nothing is named", "say allow_empty if that is meant")
+	}
+	managedBy := managedBySet + in.Set
+	first := make(map[string]int, len(in.Schedules))
+	for i := range in.Schedules {
+		d := &in.Schedules[i].Definition
+		if d.ScheduleID == "" {
+			c.Note(in.Fields[i]+"schedule_id", "is required in a set", idHint)
+		} else if j, there := first[d.ScheduleID]; there {
+			c.Add(in.Fields[i]+"schedule_id", d.ScheduleID, "is the id of "+in.Fields[j][:len(in.Fields[j])-1]+" too", "ids must differ")
+		}
+		first[d.ScheduleID] = i
+		if d.ManagedBy != "" && d.ManagedBy != managedBy {
+			c.Add(in.Fields[i]+"managed_by", d.ManagedBy, "contradicts the set, which makes it "+schedule.Quote(managedBy), "leave it out")
+		}
+		if in.Schedules[i].RequestID != "" {
+			c.Add(in.Fields[i]+"request_id", in.Schedules[i].RequestID, "has no meaning in a set", "leave it out")
+		}
+		d.ManagedBy = managedBy
+	}
+	all := &upserts{
+		inputs: in.Schedules, fields: in.Fields, managed: schedule.Managed{By: managedBy},
+		prune: in.Prune, adopt: in.Adopt, requestID: in.RequestID, actor: in.Actor,
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return all, r.readWorkflows(in.Workflows, all)
+}
+
+// readWorkflows checks the DAGs and refuses two of one version.
+func (r *Registrar) readWorkflows(in []WorkflowInput, all *upserts) error {
+	type version struct {
+		id     string
+		number int32
+	}
+	first := make(map[version]int, len(in))
+	for i, w := range in {
+		v, err := r.workflowVersion(w.WorkflowID, w.Version, w.DAG)
+		if err != nil {
+			named := upserts{fields: []string{w.Field}}
+			return named.prefixed(0, err)
+		}
+		id := version{w.WorkflowID, w.Version}
+		if j, there := first[id]; there {
+			return schedule.Invalid(w.Field+"version", w.Version, fmt.Sprintf("of workflow %s is workflows[%d] too", w.WorkflowID, j), "name each version once")
+		}
+		first[id] = i
+		all.workflows = append(all.workflows, v)
+	}
+	return nil
+}
+
+// compareWorkflows says which versions are stored already, and refuses one that
+// is stored with another DAG.
+func (r *Registrar) compareWorkflows(ctx context.Context, versions []*schedule.WorkflowVersion) ([]WorkflowChange, error) {
+	var out []WorkflowChange
+	for _, w := range versions {
+		change := WorkflowChange{WorkflowID: w.WorkflowID, Version: w.Version, Action: ActionUnchanged}
+		stored, err := r.workflows.GetWorkflow(ctx, w.WorkflowID, w.Version)
+		switch {
+		case errors.Is(err, schedule.ErrNotFound):
+			change.Action = ActionCreate
+		case err != nil:
+			return nil, err
+		case stored.Hash != w.Hash:
+			return nil, schedule.Explain(schedule.ErrExists,
+				"version %d of workflow %s is stored with another DAG; give the new one a new version", w.Version, w.WorkflowID)
+		}
+		out = append(out, change)
+	}
+	return out, nil
+}
+
+// dryRun decides as an apply would, on what there is, and looks ahead.
+func (r *Registrar) dryRun(ctx context.Context, all *upserts, out ApplyResult) (ApplyResult, error) {
+	if err := r.prepare(all); err != nil {
+		return out, err
+	}
+	req, err := all.request(r.now())
+	if err != nil {
+		return out, err
+	}
+	found, err := r.schedules.ReadSchedules(ctx, req)
+	if err != nil {
+		return out, err
+	}
+	now := r.now()
+	deeds, _, err := all.decide(found, now)
+	if err != nil {
+		return out, err
+	}
+	out.report(deeds, now)
+	out.Forecast, err = forecast(ctx, deeds, out.Changes, now)
+	return out, err
+}
+
+// report says what became of each schedule, and whether anything did.
+func (out *ApplyResult) report(deeds []deed, now time.Time) {
+	for i := range deeds {
+		d := &deeds[i]
+		switch d.action {
+		case "":
+		case actionLeft:
+			out.Left = append(out.Left, d.before.ScheduleID)
+		default:
+			out.Changes = append(out.Changes, d.change(now))
+			out.Changed = out.Changed || d.action != ActionUnchanged
+		}
+	}
+	for _, w := range out.Workflows {
+		out.Changed = out.Changed || w.Action != ActionUnchanged
+	}
+	out.Changed = out.Changed && !out.Repeated
+}
+
+func (d *deed) change(now time.Time) ScheduleChange {
+	if d.action == ActionDelete {
+		return ScheduleChange{
+			ScheduleID: d.before.ScheduleID, Action: d.action, Revision: d.before.Revision, Paused: d.before.Pause.Active(now),
+		}
+	}
+	s := d.result.Schedule
+	out := ScheduleChange{
+		ScheduleID: s.ScheduleID, Action: d.action, Revision: s.Revision, NextRunAt: d.result.NextRunAt,
+		Paused: s.Pause.Active(now), AdoptedFrom: d.adoptedFrom,
+	}
+	if d.action == ActionChange {
+		out.Fields = fieldChanges(&d.before.Definition, &s.Definition)
+	}
+	return out
+}
