@@ -53,11 +53,7 @@ func fieldChanges(before, after *schedule.Definition) []FieldChange {
 	var out []FieldChange
 	old := fieldTexts(before)
 	for i, f := range fieldTexts(after) {
-		same := old[i].text == f.text
-		if f.name == "input" {
-			same = schedule.SameJSON(before.Input, after.Input)
-		}
-		if !same {
+		if old[i].text != f.text {
 			out = append(out, FieldChange{Field: f.name, From: shortText(old[i].text), To: shortText(f.text)})
 		}
 	}

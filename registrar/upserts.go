@@ -164,7 +164,7 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 	var changes []schedule.Change
 	for i := range all.inputs {
 		current := found[i].Schedule
-		change, result, err := upsert(current, all.definitions[i], all.input(i, current), now)
+		change, result, err := upsert(current, all.definition(i, current), all.input(i, current), now)
 		if err != nil {
 			return nil, nil, all.prefixed(i, err)
 		}
@@ -195,6 +195,17 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 		}
 	}
 	return deeds, changes, nil
+}
+
+// definition is what the i-th upsert asks for. In a deploy, an input in another
+// layout is the same input: files are formatted, and YAML has a layout of its
+// own.
+func (all *upserts) definition(i int, current *schedule.Schedule) schedule.Definition {
+	d := all.definitions[i]
+	if all.managed.By != "" && current != nil && schedule.SameJSON(d.Input, current.Input) {
+		d.Input = current.Input
+	}
+	return d
 }
 
 // input is the i-th upsert. In a deploy, paused is how a schedule begins; what

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"time"
@@ -50,7 +51,7 @@ func (d *Definition) Equal(o *Definition) bool {
 		d.OverlapPolicy == o.OverlapPolicy && d.OverlapKey == o.OverlapKey && d.MaxQueued == o.MaxQueued &&
 		d.CatchupPolicy == o.CatchupPolicy && d.CatchupWindowMS == o.CatchupWindowMS &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.Priority == o.Priority &&
-		SameJSON(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
+		bytes.Equal(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
 		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
 }
 

@@ -44,6 +44,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 	}{
 		{"ErrNotFound", schedule.Explain(schedule.ErrNotFound, "schedule %q", "s1"), codes.NotFound, http.StatusNotFound, `"s1"`, ""},
 		{"ErrExists", schedule.ErrExists, codes.AlreadyExists, http.StatusConflict, "already exists", ""},
+		{"ErrRepeated", schedule.ErrRepeated, codes.AlreadyExists, http.StatusConflict, "done before", ""},
 		{"ErrPrecondition", schedule.ErrPrecondition, codes.FailedPrecondition, http.StatusConflict, "not possible", ""},
 		{"ErrRunIDMismatch", schedule.ErrRunIDMismatch, codes.FailedPrecondition, http.StatusConflict, "run_id", "RUN_ID_MISMATCH"},
 		{"ErrKeyConflict", schedule.ErrKeyConflict, codes.AlreadyExists, http.StatusUnprocessableEntity, "same key", "KEY_CONFLICT"},
