@@ -28,6 +28,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 				continue
 			}
 			inputs[i].Schedule = copyOf(row)
+			t.attachPlanned(inputs[i].Schedule)
 			if req.CountInFlight {
 				inputs[i].InFlight = t.inFlight(row.QualifiedOverlapKey())
 			}

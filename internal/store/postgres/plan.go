@@ -78,7 +78,14 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 	if err := s.attachLate(ctx, tx, candidates, ids, late); err != nil {
 		return nil, err
 	}
-	return candidates, s.attachBacklogs(ctx, tx, candidates)
+	if err := s.attachBacklogs(ctx, tx, candidates); err != nil {
+		return nil, err
+	}
+	byID := make(map[string]*schedule.Schedule, len(candidates))
+	for i := range candidates {
+		byID[ids[i]] = &candidates[i].Schedule
+	}
+	return candidates, attachPlanned(ctx, tx, byID)
 }
 
 // attachLate gives every candidate its late rows. A row that cannot be read

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -64,6 +65,9 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 	for i := range rows {
 		byID[rows[i].ScheduleID], known[rows[i].ScheduleID] = &rows[i], true
 	}
+	if err := attachPlanned(ctx, tx, byID); err != nil {
+		return nil, nil, err
+	}
 	var inFlight map[string]int
 	if req.CountInFlight {
 		if inFlight, err = countInFlight(ctx, tx, rows); err != nil {
@@ -77,6 +81,31 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 		}
 	}
 	return inputs, known, nil
+}
+
+// attachPlanned adds the slots that have a row to open backlogs.
+func attachPlanned(ctx context.Context, tx pgx.Tx, byID map[string]*schedule.Schedule) error {
+	var open []string
+	for id, s := range byID {
+		if s.Backlog.Open() {
+			open = append(open, id)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	var (
+		id    string
+		runAt time.Time
+	)
+	err := each(ctx, tx, []any{&id, &runAt}, func() error {
+		byID[id].Planned = append(byID[id].Planned, runAt.UTC())
+		return nil
+	}, sqlPlanned, open)
+	if err != nil {
+		return fmt.Errorf("read what is planned since a backlog began: %w", err)
+	}
+	return nil
 }
 
 // countInFlight counts by overlap key.

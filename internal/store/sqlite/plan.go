@@ -80,6 +80,11 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 		c := at[runs[i].ScheduleID]
 		c.Late = append(c.Late, runs[i])
 	}
+	for i := range candidates {
+		if err := attachPlanned(ctx, t, &candidates[i].Schedule); err != nil {
+			return nil, err
+		}
+	}
 	return candidates, s.attachBacklogs(ctx, t, candidates)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -74,6 +75,9 @@ func changeInputs(ctx context.Context, t tx, req schedule.ChangeRequest) ([]sche
 			continue
 		}
 		inputs[i].Schedule = &row
+		if err := attachPlanned(ctx, t, &row); err != nil {
+			return nil, err
+		}
 		if !req.CountInFlight {
 			continue
 		}
@@ -82,6 +86,25 @@ func changeInputs(ctx context.Context, t tx, req schedule.ChangeRequest) ([]sche
 		}
 	}
 	return inputs, nil
+}
+
+// attachPlanned adds the slots that have a row to an open backlog.
+func attachPlanned(ctx context.Context, t tx, s *schedule.Schedule) error {
+	if !s.Backlog.Open() {
+		return nil
+	}
+	var runAt int64
+	err := t.query(ctx, sqlPlanned, func(scan scan) error {
+		if err := scan(&runAt); err != nil {
+			return err
+		}
+		s.Planned = append(s.Planned, time.UnixMicro(runAt).UTC())
+		return nil
+	}, s.ScheduleID, micros(s.Backlog.From), micros(s.NextRunAt))
+	if err != nil {
+		return fmt.Errorf("read what is planned since the backlog of %s began: %w", s.ScheduleID, err)
+	}
+	return nil
 }
 
 func countInFlight(ctx context.Context, t tx, overlapKey string) (n int, err error) {
