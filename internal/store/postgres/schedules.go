@@ -11,12 +11,16 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // ChangeSchedules locks the named schedules, hands them to decide and writes
 // the changes, all in one transaction; see registrar.ScheduleStore.
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
-	var refusal error
+	var (
+		refusal error
+		first   time.Time // of the rows that were put down
+	)
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		refusal = nil
 		if req.Workflow != nil {
@@ -36,11 +40,16 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		if len(changes) == 0 {
 			return nil
 		}
+		first = time.Time{}
+		for i := range changes {
+			first = seen.Earliest(changes[i].Runs, first)
+		}
 		return writeChanges(ctx, tx, changes, known)
 	})
 	if refusal != nil {
 		return refusal // as it is
 	}
+	s.bounds.Put(first)
 	if err != nil {
 		return fmt.Errorf("change schedules: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // ChangeSchedules reads the named schedules, tombstones included, hands them to
@@ -15,6 +16,7 @@ import (
 // nothing and comes back as it is.
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	var refused error
+	var first time.Time // of the rows that were put down
 	now := s.Now()
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		refused = nil
@@ -32,12 +34,14 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			refused = err
 			return err
 		}
+		first = time.Time{}
 		asked := make(map[string]bool, len(req.ScheduleIDs))
 		for _, id := range req.ScheduleIDs {
 			asked[id] = true
 		}
 		for i := range changes {
 			c := &changes[i]
+			first = seen.Earliest(c.Runs, first)
 			if !asked[c.ScheduleID] {
 				return fmt.Errorf("a change of schedule %q, which was not asked for", c.ScheduleID)
 			}
@@ -50,6 +54,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 	if refused != nil {
 		return refused
 	}
+	s.bounds.Put(first)
 	if err != nil {
 		return fmt.Errorf("change schedules: %w", err)
 	}
