@@ -76,6 +76,10 @@ func TestAPauseRecordsWhatIsDueButUnplanned(t *testing.T) {
 		{"a range is open, and slots between it and what is due have rows", func(r *rig) {
 			r.stand().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(-time.Hour), Revision: 1}
 		}, []string{"backlog_closed(paused) 10:00:00-10:59:59 n=1 r1", "backlog_closed(paused) 13:00:00-15:30:00 n=3 r1", "paused"}},
+		{"two outages made one range, and slots between them have rows", func(r *rig) {
+			r.stand().Backlog = schedule.Backlog{From: noon.Add(-2 * time.Hour), Until: noon.Add(time.Hour), Revision: 1}
+			r.stand().Planned = []time.Time{noon.Add(-time.Hour), noon}
+		}, []string{"backlog_closed(paused) 10:00:00-10:59:59 n=1 r1", "backlog_closed(paused) 12:00:01-15:30:00 n=3 r1", "paused"}},
 		{
 			"an edit left the range of another rule", func(r *rig) { r.upsert(hourly(yearly)) },
 			[]string{"backlog_closed(paused) 13:00:00-15:30:00 n=0 r1", "paused"},

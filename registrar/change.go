@@ -61,7 +61,7 @@ func (c *changing) due() (from, until time.Time, ok bool) {
 // earlier edit left behind ends here, with an event.
 func (c *changing) moveDueToBacklog() {
 	if b := c.row.Backlog; b.Open() && b.Revision != c.row.Revision {
-		c.closeRange(schedule.ReasonMissed, b.From, b.Until, b.Revision, "a second edit came before the range of an older revision was worked off")
+		c.closeRange(schedule.ReasonMissed, b, "a second edit came before the range of an older revision was worked off")
 		c.row.Backlog = schedule.Backlog{}
 	}
 	from, until, ok := c.due()
@@ -69,7 +69,7 @@ func (c *changing) moveDueToBacklog() {
 		return
 	}
 	c.row.NextRunAt = time.Time{} // it is the backlog's now, whatever else this change does
-	if c.row.Backlog.Open() {     // rows between the two ranges are respected
+	if c.row.Backlog.Open() {     // rows between the two ranges are respected: see Schedule.Planned
 		c.row.Backlog.Until = until
 		return
 	}
@@ -79,19 +79,21 @@ func (c *changing) moveDueToBacklog() {
 	c.change.Events = append(c.change.Events, e)
 }
 
-// closeRange records slots that will have no rows, in one event. Where their
-// rule is not at hand they are not counted; the range says which they are.
-func (c *changing) closeRange(reason schedule.Reason, from, until time.Time, revision int64, note string) {
+// closeRange records slots that will have no rows, in one event, or in more
+// where slots between them have rows. Where their rule is not at hand they are
+// not counted; the range says which they are.
+func (c *changing) closeRange(reason schedule.Reason, b schedule.Backlog, note string) {
 	e := newEvent(c.row, schedule.EventBacklogClosed, c.actor, c.now)
-	e.From, e.To, e.Reason, e.Note, e.Revision = from, until.Add(-time.Second), reason, note, revision
-	tt, err := c.timetableOf(revision)
-	if err != nil {
+	e.Reason, e.Note, e.Revision = reason, note, b.Revision
+	var stretches []plan.Stretch
+	if tt, err := c.timetableOf(b.Revision); err != nil {
 		e.Note += "; the slots cannot be counted: " + err.Error()
-		c.change.Events = append(c.change.Events, e)
-		return
+		stretches = plan.Between(b.From, b.Until, c.was.Planned)
+	} else {
+		stretches = tt.Without(b.From, b.Until, c.was.Planned)
 	}
-	if count, _ := tt.Count(from, until); count > 0 {
-		e.Count = int64(count)
+	for _, x := range stretches {
+		e.From, e.To, e.Count = x.From, x.Until.Add(-time.Second), int64(x.Count)
 		c.change.Events = append(c.change.Events, e)
 	}
 }
@@ -115,13 +117,13 @@ func (c *changing) endDue(to schedule.Status, reason schedule.Reason, note strin
 	from, until, due := c.due()
 	b := c.row.Backlog
 	if b.Open() && due && b.Revision == c.row.Revision && !b.Until.Before(from) {
-		from, b = b.From, schedule.Backlog{}
+		b.Until, due = until, false
 	}
 	if b.Open() {
-		c.closeRange(reason, b.From, b.Until, b.Revision, note)
+		c.closeRange(reason, b, note)
 	}
 	if due {
-		c.closeRange(reason, from, until, c.row.Revision, note)
+		c.closeRange(reason, schedule.Backlog{From: from, Until: until, Revision: c.row.Revision}, note)
 	}
 	c.row.Backlog = schedule.Backlog{}
 	c.change.EndDue.To, c.change.EndDue.Reason = to, reason

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/trouble"
 )
 
 // Elector wins terms for the worker; *leader.Elector is one.
@@ -183,6 +184,7 @@ const (
 func (w *Worker) beat(ctx context.Context) {
 	ticker := time.NewTicker(min(w.cfg.Tick, beatEvery))
 	defer ticker.Stop()
+	quiet := trouble.New(w.log)
 	for {
 		storeCtx, cancel := context.WithTimeout(ctx, storeTimeout)
 		err := w.Plans.Heartbeat(storeCtx, w.ID, w.startedAt)
@@ -191,8 +193,9 @@ func (w *Worker) beat(ctx context.Context) {
 			w.mu.Lock()
 			w.beatAt = time.Now()
 			w.mu.Unlock()
+			quiet.Works("heartbeats are written again")
 		} else if ctx.Err() == nil {
-			w.log.Warn("heartbeat not written", "err", err)
+			quiet.Warn("heartbeat not written", err)
 		}
 		select {
 		case <-ctx.Done():

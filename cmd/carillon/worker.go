@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -117,7 +119,14 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().Uint32Var(&req.Shard, "shard", 0, "`NUMBER` of the shard")
+	cmd.Flags().Func("shard", "`NUMBER` of the shard, from 0", func(s string) error {
+		n, err := strconv.ParseUint(s, 10, 32)
+		if err != nil || n >= schedule.MaxShards {
+			return fmt.Errorf("the shard %q is not a whole number from 0 to %d", s, schedule.MaxShards-1)
+		}
+		req.Shard = uint32(n)
+		return nil
+	})
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the next epoch leads")
 	return cmd
 }

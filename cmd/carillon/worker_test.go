@@ -47,6 +47,24 @@ func TestResignOfAShardThatNobodyLeadsIsNotFound(t *testing.T) {
 	}
 }
 
+func TestAShardThatCannotBeIsRefusedInWords(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		shard string
+	}{
+		{name: "below the first", shard: "-1"},
+		{name: "beyond the last that can be", shard: "64"},
+		{name: "no number", shard: "two"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := execute(t, surroundings{}, "worker", "resign", "--shard", c.shard)
+			if want := `"` + c.shard + `" is not a whole number from 0 to 63`; got.code != exitUsage || !strings.Contains(got.errs, want) {
+				t.Errorf("exit %d: %s; want %s", got.code, got.errs, want)
+			}
+		})
+	}
+}
+
 func TestShardsAreSetInTheDatabaseAndSayWhatIsToBeDone(t *testing.T) {
 	env := []string{"--data-dir", t.TempDir()}
 	run := func(wantCode int, want string, args ...string) {

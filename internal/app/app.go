@@ -201,7 +201,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if a.worker != nil {
 		checks = append(checks, check{"worker", a.worker.Beating})
 	}
-	a.http = newHTTPServer(newMux(gateway, a.graphs(), a.registry, checks))
+	a.http = newHTTPServer(newMux(gateway, a.graphs(), a.registry, checks, a.log))
 	return nil
 }
 

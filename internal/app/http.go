@@ -3,7 +3,10 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,12 +31,12 @@ type check struct {
 
 // newMux is everything on HTTP_ADDR: REST, the graph run API of a launcher,
 // metrics, health.
-func newMux(gateway, graphs http.Handler, registry *prometheus.Registry, checks []check) http.Handler {
+func newMux(gateway, graphs http.Handler, registry *prometheus.Registry, checks []check, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
-	mux.Handle("GET /readyz", ready(checks))
+	mux.Handle("GET /readyz", ready(checks, log))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
 	if graphs != nil {
 		mux.Handle(graphapi.Path, graphs)
@@ -45,21 +48,50 @@ func newMux(gateway, graphs http.Handler, registry *prometheus.Registry, checks 
 }
 
 // ready answers 200 when every check passes and 503 with the ones that do
-// not, by name only: the reasons stand in the log.
-func ready(checks []check) http.Handler {
+// not, by name only: the reasons stand in the log, once for each change.
+func ready(checks []check, log *slog.Logger) http.Handler {
+	said := readiness{log: log}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 		defer cancel()
 		answer := map[string]string{"status": "ready"}
 		code := http.StatusOK
+		var failed, reasons []string
 		for _, c := range checks {
 			answer[c.name] = "ok"
 			if err := c.run(ctx); err != nil {
 				answer[c.name], answer["status"], code = "failed", "not ready", http.StatusServiceUnavailable
+				failed, reasons = append(failed, c.name), append(reasons, c.name+": "+err.Error())
 			}
+		}
+		if r.Context().Err() == nil { // a client that left made the checks fail
+			said.is(failed, reasons)
 		}
 		writeJSON(w, code, answer)
 	})
+}
+
+// readiness is what was last said about it.
+type readiness struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	known  bool
+	failed []string
+}
+
+func (s *readiness) is(failed, reasons []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known && slices.Equal(s.failed, failed) {
+		return
+	}
+	s.known, s.failed = true, failed
+	if len(failed) > 0 {
+		s.log.Warn("not ready", "reasons", reasons)
+		return
+	}
+	s.log.Info("ready")
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {

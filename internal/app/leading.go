@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/carillon/carillon/worker"
@@ -13,8 +12,8 @@ import (
 
 // electors campaign for one shard each, all under the id of this process, and
 // the balancer keeps this process' share of them fair.
-func (a *App) electors(ctx context.Context, metrics *worker.Metrics) ([]worker.Elector, worker.Balancer, error) {
-	newLock, err := a.locks(ctx)
+func (a *App) electors(metrics *worker.Metrics) ([]worker.Elector, worker.Balancer, error) {
+	newLock, err := a.locks()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -35,7 +34,7 @@ func (a *App) electors(ctx context.Context, metrics *worker.Metrics) ([]worker.E
 }
 
 // locks makes the leader lock of each shard, as LEADER_LOCK says.
-func (a *App) locks(ctx context.Context) (newLock func(shard int) leader.Lock, err error) {
+func (a *App) locks() (newLock func(shard int) leader.Lock, err error) {
 	switch {
 	case a.cfg.LeaderLock == "redis":
 		client, err := redislock.Client(a.cfg.RedisURL.Reveal())
@@ -45,9 +44,7 @@ func (a *App) locks(ctx context.Context) (newLock func(shard int) leader.Lock, e
 		a.redis = client
 		return func(shard int) leader.Lock { return redislock.New(client, shard, ms(a.cfg.LeaderTTLMS)) }, nil
 	case a.cfg.OnPostgres():
-		if err := pglock.CheckSession(ctx, a.cfg.DatabaseURL.Reveal()); err != nil {
-			return nil, err
-		}
+		// Opening the store has refused poolers behind which no lock lasts.
 		return func(shard int) leader.Lock { return pglock.New(a.cfg.DatabaseURL.Reveal(), shard) }, nil
 	}
 	return func(shard int) leader.Lock {

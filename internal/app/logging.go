@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/carillon/carillon/internal/trouble"
 )
 
 // NewLogger writes structured logs as the configuration says. What goes wrong
@@ -14,12 +16,21 @@ func NewLogger(w io.Writer, cfg Config) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // bounded by Validate
 	w = scrubbing{next: w, scrubber: cfg.scrubber()}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	var lines slog.Handler = slog.NewJSONHandler(w, options)
 	if cfg.LogFormat == "text" {
 		lines = slog.NewTextHandler(w, options)
 	}
 	return slog.New(Sparing(lines))
+}
+
+// readable writes durations as people read them, in JSON too, which knows them
+// only as nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // The bounds of lines that tell of an error, a second: those of one message,
@@ -65,7 +76,7 @@ func (h *sparing) Handle(ctx context.Context, line slog.Record) error {
 	}
 	if left > 0 {
 		line = line.Clone()
-		line.AddAttrs(slog.Int("left_out", left))
+		line.AddAttrs(slog.Int(trouble.LeftOut, left))
 	}
 	return h.next.Handle(ctx, line)
 }

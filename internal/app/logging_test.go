@@ -47,3 +47,25 @@ func TestAnOutageWritesAFewLinesASecondAndSaysHowManyItLeftOut(t *testing.T) {
 		t.Errorf("%d of 100 decisions were written", n)
 	}
 }
+
+func TestDurationsAreReadableInBothFormats(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		format string
+		want   []string
+	}{
+		{name: "JSON", format: "json", want: []string{`"took":"1.5s"`, `"limits":{"rest":"20ms"}`}},
+		{name: "text", format: "text", want: []string{`took=1.5s`, `limits.rest=20ms`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			app.NewLogger(&out, app.Config{LogFormat: c.format, LogLevel: "info"}).
+				Info("waited", "took", 1500*time.Millisecond, slog.Group("limits", "rest", 20*time.Millisecond))
+			for _, want := range c.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("no %s in %s", want, &out)
+				}
+			}
+		})
+	}
+}

@@ -103,7 +103,7 @@ func (a *App) buildWorker(ctx context.Context) error {
 		return err
 	}
 	metrics := a.runMetrics()
-	electors, balancer, err := a.electors(ctx, metrics)
+	electors, balancer, err := a.electors(metrics)
 	if err != nil {
 		return err
 	}

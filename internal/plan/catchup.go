@@ -24,7 +24,8 @@ func (p *planner) catchUp(c *schedule.PlanCandidate) {
 		older, r.notBefore = p.workOffOlder(b, c.BacklogDefinition)
 	}
 	// What was planned between an open backlog and a new outage has rows. They
-	// lie inside the joined range; offering them again changes nothing.
+	// lie inside the joined range: offering them again changes nothing, and what
+	// is recorded of the range leaves them out (Schedule.Planned).
 	missed = missed.join(r.recent(p.outage()))
 
 	p.out.Backlog = r.run(missed)
@@ -69,13 +70,17 @@ func (p *planner) closeOlder(b schedule.Backlog, d *schedule.Definition, why str
 		Kind: schedule.EventBacklogClosed, Revision: b.Revision, From: b.From, To: b.Until.Add(-time.Second),
 		Reason: schedule.ReasonMissed, Note: why,
 	}
-	if tt, problem := p.olderTimetable(d); problem == "" {
-		n, _ := tt.Count(b.From, b.Until)
-		e.Count = int64(n)
-		e.From, _ = tt.From(b.From)
-		e.To, _ = tt.last(b.From, b.Until)
+	tt, problem := p.olderTimetable(d)
+	if problem != "" {
+		p.event(e)
+		return
 	}
-	p.event(e)
+	for _, x := range tt.Without(b.From, b.Until, p.s.Planned) {
+		e.From, _ = tt.From(x.From)
+		e.To, _ = tt.last(x.From, x.Until)
+		e.Count = int64(x.Count)
+		p.event(e)
+	}
 }
 
 // outage moves the cursor to the first on-time slot and returns the range of

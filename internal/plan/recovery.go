@@ -187,18 +187,17 @@ func (r *recovery) skip(row *schedule.Run, reason schedule.Reason) {
 	r.out.Judged = append(r.out.Judged, schedule.Judgement{Key: row.Key, Reason: reason})
 }
 
-// record writes one event for a range of slots that will have no rows.
+// record writes one event for a range of slots that will have no rows; more
+// than one where slots between them have rows.
 func (r *recovery) record(kind schedule.EventKind, reason schedule.Reason, s span, note string) {
 	if !s.open() {
 		return
 	}
-	n, _ := r.tt.Count(s.from, s.until)
-	if n == 0 {
-		return
+	for _, x := range r.tt.Without(s.from, s.until, r.s.Planned) {
+		first, _ := r.tt.From(x.From)
+		last, _ := r.tt.last(x.From, x.Until)
+		r.event(schedule.Event{Kind: kind, Revision: r.revision, From: first, To: last, Count: int64(x.Count), Reason: reason, Note: note})
 	}
-	first, _ := r.tt.From(s.from)
-	last, _ := r.tt.last(s.from, s.until)
-	r.event(schedule.Event{Kind: kind, Revision: r.revision, From: first, To: last, Count: int64(n), Reason: reason, Note: note})
 }
 
 func earliest(a, b time.Time) time.Time {

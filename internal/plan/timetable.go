@@ -113,6 +113,43 @@ func (t *Timetable) Count(from, until time.Time) (n int, more bool) {
 	return t.count(from, until, maxCount)
 }
 
+// Stretch is a part of a range, from From to before Until, and how many slots
+// it holds.
+type Stretch struct {
+	From, Until time.Time
+	Count       int
+}
+
+// Without are the stretches of [from, until) that hold slots, and none of
+// planned, which is in order.
+func (t *Timetable) Without(from, until time.Time, planned []time.Time) []Stretch {
+	var holding []Stretch
+	for _, x := range Between(from, until, planned) {
+		if x.Count, _ = t.Count(x.From, x.Until); x.Count > 0 {
+			holding = append(holding, x)
+		}
+	}
+	return holding
+}
+
+// Between is what planned, which is in order, leaves of [from, until), uncounted.
+func Between(from, until time.Time, planned []time.Time) []Stretch {
+	var stretches []Stretch
+	for _, at := range planned {
+		if at.Before(from) || !at.Before(until) {
+			continue
+		}
+		if from.Before(at) {
+			stretches = append(stretches, Stretch{From: from, Until: at})
+		}
+		from = at.Add(time.Second)
+	}
+	if from.Before(until) {
+		stretches = append(stretches, Stretch{From: from, Until: until})
+	}
+	return stretches
+}
+
 // interval counts real elapsed time from its anchor.
 type interval struct {
 	anchor time.Time

@@ -13,6 +13,10 @@ type Schedule struct {
 	NextRunAt time.Time // the cursor: first slot not yet planned; zero = exhausted
 	PlanAt    time.Time // when the planner must look next; zero = nothing to do
 	Backlog   Backlog   // missed slots not yet dealt with
+	// Planned are the slots since an open backlog began that have a row, oldest
+	// first: they may lie inside a backlog that two outages made. Filled in where
+	// the row is read to be changed or planned.
+	Planned []time.Time
 
 	PlanFailures int // consecutive failures to plan; 0 = healthy
 

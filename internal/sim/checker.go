@@ -210,7 +210,8 @@ func (w *world) onceInEffect() {
 }
 
 // disjoint: exclusive runs of one overlap key run one after the other, unless
-// the ledger had given one up, and says so.
+// the ledger had given one up, and says so: the first, or the second while its
+// call was on its way.
 func (w *world) disjoint() {
 	for i, a := range w.executor.order {
 		ha := w.watch.rows[a.call.Key]
@@ -222,10 +223,15 @@ func (w *world) disjoint() {
 			if b.refused || hb == nil || !hb.row.Exclusive || hb.row.OverlapKey != ha.row.OverlapKey || b.began >= a.ends {
 				continue
 			}
-			if givenUp := ha.row.Reason == schedule.ReasonTimeout || ha.row.Reason == schedule.ReasonLost || w.watch.timedOut[ha.row.Key.String()]; !givenUp {
+			if late := hb.row.Reason == schedule.ReasonLost && hb.completed <= b.began; !late && !w.watch.givenUp(ha) {
 				w.violation("%s run_at %s began at +%s while %s run_at %s of the same overlap key ran until +%s, and is %s(%s)", hb.row.ScheduleID,
 					w.at(hb.row.RunAt), b.began, ha.row.ScheduleID, w.at(ha.row.RunAt), a.ends, ha.row.Status, ha.row.Reason)
 			}
 		}
 	}
+}
+
+// givenUp: the ledger counted the run as ended without knowing that it was.
+func (l *ledgerWatch) givenUp(h *history) bool {
+	return h.row.Reason == schedule.ReasonTimeout || h.row.Reason == schedule.ReasonLost || l.timedOut[h.row.Key.String()]
 }

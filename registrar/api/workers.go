@@ -51,6 +51,14 @@ func (s *workerServer) ListWorkers(ctx context.Context, _ *carillonv1.ListWorker
 }
 
 func (s *workerServer) Resign(ctx context.Context, req *carillonv1.ResignRequest) (*carillonv1.ResignResponse, error) {
+	shards, err := s.workers.Shards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if shards > 0 && int(req.GetShard()) >= shards {
+		return nil, schedule.Invalid("shard", req.GetShard(), fmt.Sprintf("is not one of the %d shards", shards),
+			fmt.Sprintf("they are numbered from 0 to %d", shards-1))
+	}
 	asked, err := s.workers.AskToResign(ctx, int(req.GetShard()), s.now())
 	if err != nil {
 		return nil, fmt.Errorf("shard %d: %w", req.GetShard(), err)

@@ -54,6 +54,20 @@ func TestWorkersAndTheirShardsAreListed(t *testing.T) {
 	}
 }
 
+func TestAShardBeyondTheRecordedNumberIsRefusedWithThatNumber(t *testing.T) {
+	r := newRig(t)
+	if _, err := r.store.RecordShards(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	code, text := r.rest("POST", "/v1/workers:resign", `{"shard":9}`)
+	if code != http.StatusBadRequest || !strings.Contains(text, "9 is not one of the 4 shards") || !strings.Contains(text, "from 0 to 3") {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, text := r.rest("POST", "/v1/workers:resign", `{"shard":3}`); code != http.StatusNotFound {
+		t.Errorf("the last shard, which nobody leads: %d %s", code, text)
+	}
+}
+
 func TestNobodyCanBeAskedToResignWhereNobodyLeads(t *testing.T) {
 	r := newRig(t)
 	code, text := r.rest("POST", "/v1/workers:resign", `{"shard":1}`)

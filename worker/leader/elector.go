@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/trouble"
 )
 
 // Lead is one term's work. ctx ends when it should stop planning and claiming,
@@ -45,7 +46,7 @@ type Options struct {
 type Elector struct {
 	Options
 	holder string
-	quiet  sparing
+	quiet  *trouble.Log
 
 	failures   int            // since the last term that held
 	yieldingAt time.Time      // since when other workers have been let go first
@@ -107,7 +108,7 @@ func New(o Options) *Elector {
 		o.Holder = rand.Text()
 	}
 	o.Logger = o.Logger.With("component", "leader", "shard", o.Shard)
-	return &Elector{Options: o, holder: o.Holder, quiet: sparing{log: o.Logger}}
+	return &Elector{Options: o, holder: o.Holder, quiet: trouble.New(o.Logger)}
 }
 
 // Holder is this process' name in the leaders row.
@@ -154,7 +155,7 @@ func (e *Elector) campaign(ctx context.Context, lead Lead) (away time.Duration) 
 	case errors.Is(err, ErrTermLost): // which has been said
 		return e.Jitter(behind + e.backoff())
 	}
-	e.quiet.warn("campaign failed", err)
+	e.quiet.Warn("campaign failed", err)
 	return e.Jitter(e.backoff())
 }
 
@@ -215,7 +216,7 @@ func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, sinc
 		case errors.Is(err, schedule.ErrShardCount), err != nil && lockHeld: // others may be better off with the lock
 			return term, since, err
 		case err != nil:
-			e.quiet.warn("leader not known", err)
+			e.quiet.Warn("leader not known", err)
 		case lockHeld: // its leader lives without it, and waits for it
 			return term, since, errGaveWay
 		}

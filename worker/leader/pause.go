@@ -2,9 +2,7 @@ package leader
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"time"
 )
 
@@ -28,35 +26,4 @@ func backoff(failures int) time.Duration {
 		return most
 	}
 	return min(first<<max(failures-1, 0), most)
-}
-
-// sparing says what goes wrong without flooding the log in an outage: the first
-// line at once, further ones a second apart, then two, then four, to half a
-// minute. After a quiet minute it begins anew.
-type sparing struct {
-	log *slog.Logger
-
-	mu     sync.Mutex
-	last   time.Time // when something was last to be said
-	said   time.Time // when it was said
-	rest   time.Duration
-	unsaid int
-}
-
-func (s *sparing) warn(msg string, err error) {
-	const most, quietAfter = 30 * time.Second, time.Minute
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if now.Sub(s.last) > quietAfter {
-		s.rest, s.unsaid = 0, 0
-	}
-	s.last = now
-	if now.Sub(s.said) < s.rest {
-		s.unsaid++
-		return
-	}
-	s.log.Warn(msg, "err", err, "unsaid", s.unsaid)
-	s.said, s.unsaid = now, 0
-	s.rest = min(max(2*s.rest, time.Second), most)
 }

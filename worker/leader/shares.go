@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/trouble"
 )
 
 // Share is how many shards one live worker leads.
@@ -69,7 +70,7 @@ type BalancerOptions struct {
 // With one shard, or one worker, it does nothing.
 type Balancer struct {
 	BalancerOptions
-	quiet sparing
+	quiet *trouble.Log
 
 	mu   sync.Mutex
 	led  map[string]int       // as last seen
@@ -102,7 +103,7 @@ func NewBalancer(o BalancerOptions) *Balancer {
 		o.Logger = slog.Default()
 	}
 	o.Logger = o.Logger.With("component", "balancer")
-	return &Balancer{BalancerOptions: o, quiet: sparing{log: o.Logger}, led: make(map[string]int), fell: make(map[string]time.Time), given: make(map[int]schedule.Term)}
+	return &Balancer{BalancerOptions: o, quiet: trouble.New(o.Logger), led: make(map[string]int), fell: make(map[string]time.Time), given: make(map[int]schedule.Term)}
 }
 
 // Run keeps the shares fair until ctx ends.
@@ -119,7 +120,7 @@ func (b *Balancer) Run(ctx context.Context) error {
 		seen, err := b.look(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				b.quiet.warn("shares not known", err)
+				b.quiet.Warn("shares not known", err)
 			}
 			continue
 		}

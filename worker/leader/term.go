@@ -101,7 +101,7 @@ func (t *tenure) giveRowBack(ctx context.Context, lost error) {
 	defer cancel()
 	if err := t.Lease.Resign(ctx, t.term, t.Now()); err != nil {
 		t.unresigned = &t.term
-		t.quiet.warn("not resigned, the term will expire", err)
+		t.quiet.Warn("not resigned, the term will expire", err)
 		return
 	}
 	failpoint.Hit(failpoint.Resigned)

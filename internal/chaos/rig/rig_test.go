@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -44,6 +45,24 @@ func TestAWholeDeploymentSurvives(t *testing.T) {
 			}
 			t.Log(out.String())
 		})
+	}
+}
+
+func TestAnInterruptedRunIsNeitherJudgedNorKept(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	var out bytes.Buffer
+	o := Options{Dose: "short-sqlite", Seed: 1, Binary: self, Oracle: self, Folder: t.TempDir(), Results: filepath.Join(t.TempDir(), "results.jsonl"), Out: &out}
+	report, err := Run(ctx, o)
+	if report != nil || !errors.Is(err, errInterrupted) || err.Error() != "interrupted" {
+		t.Errorf("got %v and %v, want no report and interrupted\n%s", report, err, &out)
+	}
+	if _, err := os.Stat(o.Results); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a result was kept (%v)", err)
 	}
 }
 

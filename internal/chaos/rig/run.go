@@ -30,7 +30,11 @@ type Options struct {
 	Out     io.Writer
 }
 
-// Run runs one dose and judges it.
+// errInterrupted is all that a run says which was told to end: what it left
+// behind is half a run, and no fault of the product.
+var errInterrupted = errors.New("interrupted")
+
+// Run runs one dose and judges it, unless ctx ends before it has ended.
 func Run(ctx context.Context, o Options) (*check.Report, error) {
 	d, known := chosen(o.Dose)
 	if !known {
@@ -48,10 +52,18 @@ func Run(ctx context.Context, o Options) (*check.Report, error) {
 	}
 	_, _ = fmt.Fprintf(o.Out, "dose %s, %d faults, on %s with lock %s and queue %s; seed %d repeats these faults; the evidence is in %s\n",
 		d.name, o.Faults, d.store, d.lock, d.queue, o.Seed, o.Folder)
-	if err := build(ctx, o.Folder, &o); err != nil {
+	err := build(ctx, o.Folder, &o)
+	var report *check.Report
+	if err == nil {
+		report, err = runDose(ctx, d, o)
+	}
+	if report == nil && ctx.Err() != nil {
+		err = errInterrupted
+		if !kept {
+			err = errors.Join(err, os.RemoveAll(o.Folder))
+		}
 		return nil, err
 	}
-	report, err := runDose(ctx, d, o)
 	err = errors.Join(err, os.RemoveAll(filepath.Join(o.Folder, binaries)))
 	if report != nil {
 		report.Print(o.Out)
@@ -82,6 +94,9 @@ func runDose(ctx context.Context, d dose, o Options) (*check.Report, error) {
 		err := s.live(ctx, o)
 		return errors.Join(err, s.dump(ctx))
 	}()
+	if ctx.Err() != nil {
+		return nil, errInterrupted
+	}
 	evidence, err := check.Load(o.Folder)
 	if err != nil {
 		return nil, errors.Join(broken, err)

@@ -75,8 +75,23 @@ func (t *tx) candidates(req schedule.PlanRequest) []schedule.PlanCandidate {
 	candidates = candidates[:min(len(candidates), max(req.Limit, 0))]
 	for i := range candidates {
 		t.attachBacklog(&candidates[i])
+		t.attachPlanned(&candidates[i].Schedule)
 	}
 	return candidates
+}
+
+// attachPlanned adds the slots that have a row to an open backlog.
+func (m *Store) attachPlanned(s *schedule.Schedule) {
+	if !s.Backlog.Open() {
+		return
+	}
+	s.Planned = nil
+	for _, r := range m.runs {
+		if r.ScheduleID == s.ScheduleID && r.Trigger.FromSpec() && !r.RunAt.Before(s.Backlog.From) && (s.NextRunAt.IsZero() || r.RunAt.Before(s.NextRunAt)) {
+			s.Planned = append(s.Planned, r.RunAt)
+		}
+	}
+	slices.SortFunc(s.Planned, time.Time.Compare)
 }
 
 // isLate says that a row is the planner's: nobody has looked at it in time.

@@ -78,6 +78,7 @@ func (s *Store) changeInputs(ids []string, inFlight bool) []schedule.ChangeInput
 			continue
 		}
 		inputs[i].Schedule = copyOf(row)
+		s.attachPlanned(inputs[i].Schedule)
 		if inFlight {
 			inputs[i].InFlight = s.inFlight(row.QualifiedOverlapKey())
 		}

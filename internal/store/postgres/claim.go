@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // oneInFlight is the last guard of overlap.
@@ -31,7 +31,7 @@ const (
 // half-way, what was claimed until then is the result.
 func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
 	req.Limit = max(req.Limit, 0)
-	pass := &claimPass{store: s, req: req, judge: judge}
+	pass := &claimPass{store: s, req: req, judge: judge, look: s.bounds.Next(req.Term, req.Now)}
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		pass.begin(tx)
 		if err := pass.readCandidates(ctx); err != nil {
@@ -42,6 +42,7 @@ func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func
 	if violates(err, oneInFlight) {
 		s.log.WarnContext(ctx, "overlap found by the database", "err", err)
 		err = pass.oneByOne(ctx)
+		pass.stamped = false // which of its transactions was committed?
 		if c := &pass.result; err != nil && len(c.Launches)+len(c.Skipped)+len(c.Cancels)+c.Waiting > 0 {
 			// What is committed is in flight and must be launched.
 			s.log.WarnContext(ctx, "rest of the batch not claimed", "launches", len(c.Launches), "err", err)
@@ -50,6 +51,9 @@ func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func
 	}
 	if err != nil {
 		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
+	}
+	if pass.stamped {
+		s.bounds.Stamped(pass.look)
 	}
 	order := claimOrderAt(req.Now)
 	slices.SortFunc(pass.result.Launches, func(a, b schedule.Launch) int { return order(a.Run, b.Run) })
@@ -71,10 +75,12 @@ type claimPass struct {
 	store *Store
 	req   schedule.ClaimRequest
 	judge func(schedule.OverlapGroup) []schedule.Verdict
+	look  seen.Look // what is looked through
 
 	tx         pgx.Tx
 	candidates []candidate
 	result     schedule.ClaimResult
+	stamped    bool // all that was left behind
 
 	claims  []candidate
 	ends    []schedule.Settlement
@@ -83,7 +89,7 @@ type claimPass struct {
 }
 
 func (p *claimPass) begin(tx pgx.Tx) {
-	p.tx, p.candidates, p.result = tx, nil, schedule.ClaimResult{}
+	p.tx, p.candidates, p.result, p.stamped = tx, nil, schedule.ClaimResult{}, false
 	p.forget()
 }
 
@@ -94,17 +100,30 @@ func (p *claimPass) readCandidates(ctx context.Context) error {
 	if _, err := p.tx.Exec(ctx, sqlClaimGuard, p.req.Term.Shard); err != nil {
 		return fmt.Errorf("wait for the claim before: %w", err)
 	}
+	if len(p.req.Without) > 0 {
+		p.result.More = true // more is due, and of whom it is known
+		if p.req.Limit == 0 {
+			return nil
+		}
+		return p.shareOut(ctx)
+	}
+	statement := sqlClaimFirst
+	if p.req.Room == nil {
+		statement = sqlClaimCandidates
+	}
 	var err error
-	if p.candidates, err = p.find(ctx, sqlClaimCandidates, p.req.Limit+1, append(pgtype.FlatArray[string]{}, p.req.Without...)); err != nil {
+	if p.candidates, err = p.find(ctx, statement, p.req.Limit+1); err != nil {
 		return fmt.Errorf("find due runs: %w", err)
 	}
-	p.result.More = len(p.candidates) > p.req.Limit || len(p.req.Without) > 0
-	if p.req.Room != nil {
-		if err := p.shareOut(ctx); err != nil {
-			return fmt.Errorf("find due runs of every owner: %w", err)
-		}
+	p.result.More = len(p.candidates) > p.req.Limit
+	switch {
+	case p.req.Room == nil || p.req.Limit == 0:
+		p.candidates = p.candidates[:min(len(p.candidates), p.req.Limit)]
+	case p.result.More:
+		return p.shareOut(ctx)
+	default:
+		p.candidates = p.withRoom(p.candidates)
 	}
-	p.candidates = p.candidates[:min(len(p.candidates), p.req.Limit)]
 	return nil
 }
 
@@ -126,7 +145,7 @@ func (p *claimPass) find(ctx context.Context, statement string, limit int, more 
 // window are the arguments that all readings of candidates begin with.
 func (p *claimPass) window(limit int) []any {
 	first, last := p.req.Term.Buckets()
-	return []any{p.req.Now, p.req.Now.Add(-p.req.Grace), limit, p.req.Now.Add(p.req.Ahead), first, last}
+	return []any{p.req.Now, p.req.Now.Add(-p.req.Grace), limit, p.req.Now.Add(p.req.Ahead), first, last, p.look.All}
 }
 
 // claim judges the candidates and writes what comes of it.
@@ -267,9 +286,11 @@ func (p *claimPass) stampRest(ctx context.Context) error {
 		portion = stampAlone
 	}
 	first, last := p.req.Term.Buckets()
-	if _, err := p.tx.Exec(ctx, sqlClaimStamp, p.req.Now, p.req.Now.Add(-p.req.Grace), portion, first, last); err != nil {
+	n, err := affect(ctx, p.tx, sqlClaimStamp, p.req.Now, p.req.Now.Add(-p.req.Grace), portion, first, last, p.look.After)
+	if err != nil {
 		return fmt.Errorf("stamp what is left: %w", err)
 	}
+	p.stamped = n < portion
 	return nil
 }
 

@@ -22,10 +22,11 @@ func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) err
 		}
 		owners = append(owners, c.ref.scheduleID)
 	}
-	if _, err := p.tx.Exec(ctx, sqlClaimLock, overlapKeys, owners); err != nil {
+	scheduleIDs, err := p.lock(ctx, overlapKeys, owners)
+	if err != nil {
 		return fmt.Errorf("lock schedules: %w", err)
 	}
-	groups, err := p.readGroups(ctx, overlapKeys, candidates)
+	groups, err := p.readGroups(ctx, overlapKeys, scheduleIDs, candidates)
 	if err != nil {
 		return err
 	}
@@ -37,17 +38,30 @@ func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) err
 	return nil
 }
 
+// lock takes the schedules of the overlap keys, those that are named besides,
+// and returns both, also the named ones that are gone.
+func (p *claimPass) lock(ctx context.Context, overlapKeys, named []string) ([]string, error) {
+	locked := slices.Clone(named)
+	var id string
+	err := each(ctx, p.tx, []any{&id}, func() error {
+		locked = append(locked, id)
+		return nil
+	}, sqlClaimLock, overlapKeys, named)
+	slices.Sort(locked)
+	return slices.Compact(locked), err
+}
+
 // readGroups reads the runs of the overlap keys. Rows that are halted or cannot
 // be read end here and are not judged.
-func (p *claimPass) readGroups(ctx context.Context, overlapKeys []string, candidates []candidate) (map[string]*schedule.OverlapGroup, error) {
+func (p *claimPass) readGroups(ctx context.Context, overlapKeys, scheduleIDs []string, candidates []candidate) (map[string]*schedule.OverlapGroup, error) {
 	var (
 		row    runRow
 		halted string
 		runs   []schedule.Run
 	)
-	statement := sqlClaimGroups
+	statement, within := sqlClaimGroups, any(column(candidates, func(c *candidate) []byte { return c.key[:] }))
 	if p.result.More {
-		statement = sqlClaimGroupsBeyond
+		statement, within = sqlClaimGroupsBeyond, scheduleIDs
 	}
 	err := each(ctx, p.tx, append(row.targets(), &halted), func() error {
 		run, err := row.run()
@@ -61,8 +75,7 @@ func (p *claimPass) readGroups(ctx context.Context, overlapKeys []string, candid
 			runs = append(runs, run)
 		}
 		return nil
-	}, statement, p.req.Now, p.req.Now.Add(-p.req.Grace), overlapKeys, p.req.Now.Add(p.req.Ahead),
-		column(candidates, func(c *candidate) []byte { return c.key[:] }))
+	}, statement, p.req.Now, p.req.Now.Add(-p.req.Grace), overlapKeys, p.req.Now.Add(p.req.Ahead), within)
 	if err != nil {
 		return nil, fmt.Errorf("read overlap groups: %w", err)
 	}

@@ -9,13 +9,17 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // Plan locks a batch of schedules, hands them to decide and writes what it
 // says: rows and cursors in one transaction, so that no crash can lose a slot
 // between them. See worker.PlanStore.
 func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
-	var result schedule.PlanResult
+	var (
+		result schedule.PlanResult
+		first  time.Time // of the rows that were put down
+	)
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
 		result = schedule.PlanResult{}
 		candidates, err := s.planCandidates(ctx, tx, req)
@@ -27,11 +31,16 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 			return nil
 		}
 		decisions := decide(candidates)
+		first = time.Time{}
+		for i := range decisions {
+			first = seen.Earliest(decisions[i].Rows, first)
+		}
 		if err := ofCandidates(decisions, candidates); err != nil {
 			return err
 		}
 		return writePlan(ctx, tx, req.Now, decisions, &result)
 	})
+	s.bounds.Put(first) // also where nobody knows whether it was committed
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
@@ -78,7 +87,14 @@ func (s *Store) planCandidates(ctx context.Context, tx pgx.Tx, req schedule.Plan
 	if err := s.attachLate(ctx, tx, candidates, ids, late); err != nil {
 		return nil, err
 	}
-	return candidates, s.attachBacklogs(ctx, tx, candidates)
+	if err := s.attachBacklogs(ctx, tx, candidates); err != nil {
+		return nil, err
+	}
+	found := make(map[string]*schedule.Schedule, len(candidates))
+	for i := range candidates {
+		found[ids[i]] = &candidates[i].Schedule
+	}
+	return candidates, attachPlanned(ctx, tx, found)
 }
 
 // attachLate gives every candidate its late rows. A row that cannot be read

@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // ChangeSchedules locks the named schedules, hands them to decide and writes
 // the changes, all in one transaction; see registrar.ScheduleStore.
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
-	var refusal error
+	var (
+		refusal error
+		first   time.Time // of the rows that were put down
+	)
 	err := s.transact(ctx, func(tx pgx.Tx) error {
 		refusal = nil
 		if err := beginDeploy(ctx, tx, req); err != nil {
@@ -33,11 +38,17 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		if len(changes) == 0 {
 			return nil
 		}
+		first = time.Time{}
+		for i := range changes {
+			first = seen.Earliest(changes[i].Runs, first)
+		}
 		return writeChanges(ctx, tx, changes, known)
 	})
-	switch {
-	case refusal != nil:
+	if refusal != nil {
 		return refusal // as it is
+	}
+	s.bounds.Put(first)
+	switch {
 	case stateOf(err) == stateLockTimeout && req.Managed.By != "":
 		return fmt.Errorf("change schedules: %w: another change of what %s manages is under way, try again: %w", schedule.ErrUnavailable, req.Managed.By, err)
 	case err != nil:
@@ -55,6 +66,9 @@ func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (
 	rows, err := collectSchedules(ctx, s.pool, sqlReadSchedules, asked)
 	if err != nil {
 		return nil, fmt.Errorf("read schedules: %w", err)
+	}
+	if err := attachPlanned(ctx, s.pool, byID(rows)); err != nil {
+		return nil, err
 	}
 	var inFlight map[string]int
 	if req.CountInFlight {
@@ -109,6 +123,9 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 	for i := range rows {
 		known[rows[i].ScheduleID] = true
 	}
+	if err := attachPlanned(ctx, tx, byID(rows)); err != nil {
+		return nil, nil, err
+	}
 	var inFlight map[string]int
 	if req.CountInFlight {
 		if inFlight, err = countInFlight(ctx, tx, rows); err != nil {
@@ -120,17 +137,47 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 
 // inputsOf are one per id asked for, in their order.
 func inputsOf(asked []string, rows []schedule.Schedule, inFlight map[string]int) []schedule.ChangeInput {
-	byID := make(map[string]*schedule.Schedule, len(rows))
-	for i := range rows {
-		byID[rows[i].ScheduleID] = &rows[i]
-	}
+	found := byID(rows)
 	inputs := make([]schedule.ChangeInput, len(asked))
 	for i, id := range asked {
-		if row := byID[id]; row != nil {
+		if row := found[id]; row != nil {
 			inputs[i] = schedule.ChangeInput{Schedule: row, InFlight: inFlight[row.QualifiedOverlapKey()]}
 		}
 	}
 	return inputs
+}
+
+func byID(rows []schedule.Schedule) map[string]*schedule.Schedule {
+	found := make(map[string]*schedule.Schedule, len(rows))
+	for i := range rows {
+		found[rows[i].ScheduleID] = &rows[i]
+	}
+	return found
+}
+
+// attachPlanned adds the slots that have a row to open backlogs.
+func attachPlanned(ctx context.Context, q querier, byID map[string]*schedule.Schedule) error {
+	var open []string
+	for id, s := range byID {
+		if s.Backlog.Open() {
+			open = append(open, id)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	var (
+		id    string
+		runAt time.Time
+	)
+	err := each(ctx, q, []any{&id, &runAt}, func() error {
+		byID[id].Planned = append(byID[id].Planned, runAt.UTC())
+		return nil
+	}, sqlPlanned, open)
+	if err != nil {
+		return fmt.Errorf("read what is planned since a backlog began: %w", err)
+	}
+	return nil
 }
 
 // countInFlight counts by overlap key.

@@ -108,17 +108,22 @@ func probe(ctx context.Context, first, second *pgx.Conn, key int64) error {
 	if err != nil {
 		return err
 	}
+	if other == before {
+		// Both locks are in it. The first is not asked: where there is no other
+		// session, it would wait for this transaction.
+		for range 2 {
+			_, _, _ = probeLock(ctx, tx, sqlProbeUnlock, key)
+		}
+		return errPooled
+	}
 	after, unlocked, err := probeLock(ctx, first, sqlProbeUnlock, key)
 	if err != nil {
 		return err
 	}
-	if lockedAgain { // in the session where the first one's is
+	if lockedAgain { // the first one's is gone
 		_, _, _ = probeLock(ctx, tx, sqlProbeUnlock, key)
 	}
-	if !unlocked {
-		_, _, _ = probeLock(ctx, tx, sqlProbeUnlock, key)
-	}
-	if !locked || lockedAgain || !unlocked || other == before || after != before {
+	if !locked || lockedAgain || !unlocked || after != before {
 		return errPooled
 	}
 	return nil

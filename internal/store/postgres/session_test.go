@@ -36,6 +36,28 @@ func TestAPoolerThatSharesSessionsIsRefusedInWords(t *testing.T) {
 	}
 }
 
+func TestAPoolerThatHandsOutItsSessionsInTurnIsRefusedInWords(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		sessions int
+	}{
+		{name: "with a session for all, which an open transaction keeps from the others", sessions: 1},
+		{name: "with several sessions, given out in turn", sessions: 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			store, err := postgres.Open(t.Context(), pooled(t, testservices.Postgres(t, nil), c.sessions), postgres.Options{MaxConns: 2})
+			if err == nil {
+				_ = store.Close()
+			}
+			if !errors.Is(err, schedule.ErrUnsupported) || !strings.Contains(err.Error(), "pool_mode = session") {
+				t.Errorf("got %v, want ErrUnsupported and what to do", err)
+			}
+		})
+	}
+}
+
 func TestAPoolerInSessionModeIsAccepted(t *testing.T) {
 	t.Parallel()
 	database := testservices.Postgres(t, migrate)

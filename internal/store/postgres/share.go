@@ -2,34 +2,74 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// shareOut keeps the candidates to their owners' room. Where more is due than
-// the limit lets through, the candidates may all be one owner's, and the others
-// come after 10,000 of his: then it lets the owners take turns instead.
+// maxRanks is up to how many ranks of owners a claim hops through one by one.
+const maxRanks = 1000
+
+// ranks are owners of what is due, and the ranks of their rows.
+type ranks struct {
+	owners pgtype.FlatArray[string] // each once
+	of     pgtype.FlatArray[string] // the owner of each rank
+	ranks  pgtype.FlatArray[int32]
+}
+
+// shareOut is for more than the limit lets through: it may all be one owner's,
+// and the others come after 10,000 of his. So the owners take turns.
 func (p *claimPass) shareOut(ctx context.Context) error {
-	if len(p.candidates) <= p.req.Limit || p.req.Limit == 0 {
-		p.candidates = p.withRoom(p.candidates)
-		return nil
+	due, few, err := p.ranks(ctx)
+	if err == nil && !few {
+		due.owners, err = p.owners(ctx)
 	}
-	owners, err := p.owners(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("find the owners of due runs: %w", err)
 	}
-	if len(owners) < 2 { // their order is the usual one
-		p.candidates = p.withRoom(p.candidates[:p.req.Limit])
-		return nil
-	}
-	rooms := make(pgtype.FlatArray[int32], len(owners))
-	for i, owner := range owners {
+	rooms := make(pgtype.FlatArray[int32], len(due.owners))
+	for i, owner := range due.owners {
 		rooms[i] = int32(min(max(p.req.Room(owner), 0), p.req.Limit))
 	}
-	p.candidates, err = p.find(ctx, sqlClaimTurns, p.req.Limit, owners, rooms)
-	return err
+	if few {
+		p.candidates, err = p.find(ctx, sqlClaimTurns, p.req.Limit, due.owners, rooms, due.of, due.ranks)
+	} else {
+		p.candidates, err = p.find(ctx, sqlClaimTurnsOfAll, p.req.Limit, due.owners, rooms)
+	}
+	if err != nil {
+		return fmt.Errorf("find due runs of every owner: %w", err)
+	}
+	return nil
+}
+
+// ranks finds what is due by its owners and ranks, unless those are too many.
+func (p *claimPass) ranks(ctx context.Context) (found ranks, few bool, err error) {
+	var (
+		owner string
+		rank  *int32
+		due   bool
+		hops  int
+	)
+	known := make(map[string]bool)
+	err = each(ctx, p.tx, []any{&owner, &rank, &due}, func() error {
+		if rank != nil {
+			hops++
+		}
+		if !due {
+			return nil
+		}
+		if !known[owner] {
+			known[owner] = true
+			found.owners = append(found.owners, owner)
+		}
+		if rank != nil {
+			found.of, found.ranks = append(found.of, owner), append(found.ranks, *rank)
+		}
+		return nil
+	}, sqlClaimRanks, p.window(maxRanks+1)...)
+	return found, hops <= maxRanks, err
 }
 
 // withRoom leaves out what exceeds its owner's room: it stays for later.
@@ -56,7 +96,8 @@ func (p *claimPass) withRoom(candidates []candidate) []candidate {
 	return kept
 }
 
-// owners are the owners of all that is due, soon due, or waits for its turn.
+// owners are the owners of all that is due, soon due, or waits for its turn,
+// however many.
 func (p *claimPass) owners(ctx context.Context) (owners pgtype.FlatArray[string], err error) {
 	var owner string
 	err = each(ctx, p.tx, []any{&owner}, func() error {

@@ -40,6 +40,14 @@ SELECT` + runColumns + `
 FROM unnest($2::text[]) AS u(schedule_id) JOIN schedule_runs r ON r.schedule_id = u.schedule_id AND ` + late + `
 ORDER BY r.run_at, r.idempotency_key`
 
+// sqlPlanned are the slots since the beginning of an open backlog that have a row.
+const sqlPlanned = `
+SELECT s.schedule_id, r.run_at
+FROM schedules s JOIN schedule_runs r ON r.schedule_id = s.schedule_id AND r.run_at >= s.backlog_from
+	AND (s.next_run_at IS NULL OR r.run_at < s.next_run_at)
+WHERE s.schedule_id = ANY ($1::text[]) AND s.backlog_from IS NOT NULL AND r.trigger IN ('schedule', 'catchup')
+ORDER BY s.schedule_id, r.run_at`
+
 // sqlInsertRuns: 19 arrays, no query per row. Of 1,000 rows a key that is there
 // already is left as it is.
 const sqlInsertRuns = `

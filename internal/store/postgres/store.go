@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
 	"github.com/carillon/carillon/schema"
 )
 
@@ -40,6 +41,7 @@ type Store struct {
 	pool        *pgxpool.Pool
 	log         *slog.Logger
 	definitions definitionCache
+	bounds      seen.Bounds
 
 	clockMu sync.RWMutex
 	clock   reading

@@ -8,28 +8,32 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // Claim takes what is due, judged under the write lock on what is read after
 // it is held.
 func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
-	var out schedule.ClaimResult
-	asked := false
+	var c claiming
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		c := claiming{t: t, req: req}
+		c = claiming{t: t, req: req, look: s.bounds.Next(req.Term, req.Now)}
 		c.first, c.last = req.Term.Buckets()
-		err := c.claim(ctx, s, judge)
-		out, asked = c.out, len(c.out.Cancels) > 0
-		return err
+		return c.claim(ctx, s, judge)
 	})
 	if err != nil {
 		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
 	}
-	if asked {
+	if c.stamped {
+		s.bounds.Stamped(c.look)
+	}
+	if len(c.out.Cancels) > 0 {
 		s.wakes.call()
 	}
-	return out, nil
+	return c.out, nil
 }
+
+// stampPortion is how many rows left behind one claim stamps.
+const stampPortion = 5000
 
 // claiming is one claim transaction.
 type claiming struct {
@@ -38,6 +42,9 @@ type claiming struct {
 	out  schedule.ClaimResult
 	take []schedule.Run // to become LAUNCHING
 
+	look    seen.Look // what is looked through
+	stamped bool      // all that was left behind
+
 	first, last int // the term's buckets
 }
 
@@ -45,8 +52,10 @@ func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.Over
 	if err := fence(ctx, c.t, c.req.Term); err != nil {
 		return err
 	}
-	if _, err := c.readStanding(ctx, sqlClaimStranded, c.first, c.last); err != nil {
-		return fmt.Errorf("end late runs of deleted and paused schedules: %w", err)
+	if c.look.All {
+		if _, err := c.readStanding(ctx, sqlClaimStranded, c.first, c.last); err != nil {
+			return fmt.Errorf("end late runs of deleted and paused schedules: %w", err)
+		}
 	}
 	turns, err := c.turns(ctx)
 	if err != nil || len(turns) == 0 && !c.out.More {
@@ -68,9 +77,11 @@ func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.Over
 		return nil
 	}
 	// Who was seen in time and left behind can no longer be missed.
-	if _, err := c.t.exec(ctx, sqlClaimStamp, c.req.Now.UnixMicro(), c.late(), c.first, c.last); err != nil {
+	n, err := c.t.exec(ctx, sqlClaimStamp, c.req.Now.UnixMicro(), c.late(), c.first, c.last, c.look.After.UnixMicro(), stampPortion)
+	if err != nil {
 		return fmt.Errorf("stamp what is left: %w", err)
 	}
+	c.stamped = n < stampPortion
 	return nil
 }
 
@@ -103,8 +114,9 @@ func compareBool(a, b bool) int {
 // groups are what a claim goes through: overlap keys in the order in which
 // their turn comes.
 type groups struct {
-	keys []string
-	of   map[string]*schedule.OverlapGroup
+	keys      []string
+	of        map[string]*schedule.OverlapGroup
+	schedules []string // of the exclusive rows that are due
 }
 
 // read reads the rows whose turn has come: those under policy allow are taken
@@ -129,6 +141,7 @@ func (c *claiming) read(ctx context.Context, turns []turn) (*groups, error) {
 		case r.Exclusive && !r.WaitingSince.IsZero(): // comes with its group
 		case r.Exclusive:
 			exclusive = append(exclusive, r)
+			g.schedules = append(g.schedules, r.ScheduleID)
 		default:
 			c.take = append(c.take, r)
 		}
@@ -137,7 +150,7 @@ func (c *claiming) read(ctx context.Context, turns []turn) (*groups, error) {
 		return g, nil
 	}
 	if c.out.More {
-		if exclusive, err = c.readStanding(ctx, sqlClaimGroups, list(g.keys), c.soon()); err != nil {
+		if exclusive, err = c.readStanding(ctx, sqlClaimGroups, list(g.keys), c.soon(), list(g.schedules)); err != nil {
 			return nil, fmt.Errorf("read due runs of the same overlap keys: %w", err)
 		}
 	}

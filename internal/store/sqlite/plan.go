@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // Plan hands the schedules that are due to be planned to decide and writes its
@@ -38,6 +39,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 		}
 		return nil
 	})
+	s.bounds.Put(seen.Earliest(out.Rows)) // also where nobody knows whether it was committed
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
@@ -79,6 +81,11 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 	for i := range runs {
 		c := at[runs[i].ScheduleID]
 		c.Late = append(c.Late, runs[i])
+	}
+	for i := range candidates {
+		if err := attachPlanned(ctx, t, &candidates[i].Schedule); err != nil {
+			return nil, err
+		}
 	}
 	return candidates, s.attachBacklogs(ctx, t, candidates)
 }

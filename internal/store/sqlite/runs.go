@@ -36,6 +36,7 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 		return schedule.Run{}, false, fmt.Errorf("change run %s: %w", key, err)
 	}
 	if moved {
+		s.bounds.Put(after.FireAt)
 		s.wakes.call()
 	}
 	return after, moved, nil

@@ -6,8 +6,10 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
 )
 
 // ChangeSchedules reads the named schedules, tombstones included, hands them to
@@ -15,6 +17,7 @@ import (
 // nothing and comes back as it is.
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	var refused error
+	var first time.Time // of the rows that were put down
 	now := s.Now()
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		refused = nil
@@ -34,12 +37,14 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			refused = err
 			return err
 		}
+		first = time.Time{}
 		asked := make(map[string]bool, len(ids))
 		for _, id := range ids {
 			asked[id] = true
 		}
 		for i := range changes {
 			c := &changes[i]
+			first = seen.Earliest(c.Runs, first)
 			if !asked[c.ScheduleID] {
 				return fmt.Errorf("a change of schedule %q, which was not asked for", c.ScheduleID)
 			}
@@ -52,6 +57,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 	if refused != nil {
 		return refused
 	}
+	s.bounds.Put(first)
 	if err != nil {
 		return fmt.Errorf("change schedules: %w", err)
 	}
@@ -112,6 +118,9 @@ func changeInputs(ctx context.Context, q querier, ids []string, inFlight bool) (
 			continue
 		}
 		inputs[i].Schedule = &row
+		if err := attachPlanned(ctx, q, &row); err != nil {
+			return nil, err
+		}
 		if !inFlight {
 			continue
 		}
@@ -120,6 +129,25 @@ func changeInputs(ctx context.Context, q querier, ids []string, inFlight bool) (
 		}
 	}
 	return inputs, nil
+}
+
+// attachPlanned adds the slots that have a row to an open backlog.
+func attachPlanned(ctx context.Context, q querier, s *schedule.Schedule) error {
+	if !s.Backlog.Open() {
+		return nil
+	}
+	var runAt int64
+	err := q.query(ctx, sqlPlanned, func(scan scan) error {
+		if err := scan(&runAt); err != nil {
+			return err
+		}
+		s.Planned = append(s.Planned, time.UnixMicro(runAt).UTC())
+		return nil
+	}, s.ScheduleID, micros(s.Backlog.From), micros(s.NextRunAt))
+	if err != nil {
+		return fmt.Errorf("read what is planned since the backlog of %s began: %w", s.ScheduleID, err)
+	}
+	return nil
 }
 
 func countInFlight(ctx context.Context, q querier, overlapKey string) (n int, err error) {

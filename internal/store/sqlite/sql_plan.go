@@ -30,6 +30,11 @@ const (
    AND r.schedule_id IN (SELECT value FROM json_each(?2))
  ORDER BY r.run_at, r.idempotency_key`
 
+	// The slots since the beginning of an open backlog that have a row.
+	sqlPlanned = `SELECT r.run_at FROM schedule_runs r
+ WHERE r.schedule_id = ?1 AND r.run_at >= ?2 AND (?3 IS NULL OR r.run_at < ?3) AND r.trigger IN ('schedule', 'catchup')
+ ORDER BY r.run_at`
+
 	// 1,000 rows in about 25 ms. One multi-row statement from a JSON array was
 	// no faster, as SQLite then spends the time in its JSON functions.
 	sqlInsertRun = `INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, reason, trigger,

@@ -21,6 +21,7 @@ import (
 	sqlitelib "modernc.org/sqlite/lib"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
 	"github.com/carillon/carillon/schema"
 )
 
@@ -46,6 +47,7 @@ type Store struct {
 	readers     *readers
 	definitions *definitions
 	wakes       wakes
+	bounds      seen.Bounds
 
 	close    sync.Once
 	closed   chan struct{}

@@ -24,29 +24,47 @@ type turn struct {
 // turns are the first Limit rows in the order of claims, as far as their
 // owners have room.
 func (c *claiming) turns(ctx context.Context) ([]turn, error) {
-	now, limit := c.req.Now.UnixMicro(), max(c.req.Limit, 0)
-	turns, err := c.readTurns(ctx, sqlClaimDue, c.window(limit+1)...)
-	if err != nil {
-		return nil, fmt.Errorf("read what is due: %w", err)
+	limit := max(c.req.Limit, 0)
+	if len(c.req.Without) > 0 {
+		c.out.More = true // more is due, and of whom it is known
+		if limit == 0 {
+			return nil, nil
+		}
 	}
 	ready, err := c.readTurns(ctx, sqlClaimReady, c.window(limit+1)...)
 	if err != nil {
 		return nil, fmt.Errorf("read what waits: %w", err)
 	}
+	if c.out.More {
+		return c.shareOut(ctx, ready, limit)
+	}
+	statement := sqlClaimFirst
+	if c.req.Room == nil {
+		statement = sqlClaimDue
+	}
+	turns, err := c.readTurns(ctx, statement, c.window(limit+1)...)
+	if err != nil {
+		return nil, fmt.Errorf("read what is due: %w", err)
+	}
 	turns = append(turns, ready...)
-	slices.SortFunc(turns, func(a, b turn) int {
-		return cmp.Or(compareBool(a.fireAt > now, b.fireAt > now), compareBool(a.afterOthers, b.afterOthers), cmp.Compare(b.priority, a.priority),
-			cmp.Compare(a.fireAt, b.fireAt), cmp.Compare(a.runAt, b.runAt), slices.Compare(a.key[:], b.key[:]))
-	})
-	more := len(turns) > limit
-	c.out.More = more
+	c.out.More = len(turns) > limit
 	switch {
-	case more && limit > 0 && c.req.Room != nil:
-		return c.shareOut(ctx, turns[:limit])
+	case c.out.More && limit > 0 && c.req.Room != nil:
+		return c.shareOut(ctx, ready, limit)
 	case c.req.Room != nil:
+		slices.SortFunc(turns, c.inTurn)
 		turns = c.withRoom(turns)
+	default:
+		slices.SortFunc(turns, c.inTurn)
 	}
 	return turns[:min(len(turns), limit)], nil
+}
+
+// inTurn compares turns in the order of claims.
+func (c *claiming) inTurn(a, b turn) int {
+	now := c.req.Now.UnixMicro()
+	return cmp.Or(compareBool(a.fireAt > now, b.fireAt > now), compareBool(a.afterOthers, b.afterOthers), cmp.Compare(b.priority, a.priority),
+		cmp.Compare(a.fireAt, b.fireAt), cmp.Compare(a.runAt, b.runAt), slices.Compare(a.key[:], b.key[:]))
 }
 
 // window are the arguments that all readings of turns begin with.
@@ -65,32 +83,103 @@ func (c *claiming) readTurns(ctx context.Context, statement string, args ...any)
 	return turns, err
 }
 
-// shareOut is what to do where more is due than the limit lets through: its
-// first turns may all be one owner's, and the others come after 10,000 of his.
-// Then the owners take turns instead.
-func (c *claiming) shareOut(ctx context.Context, turns []turn) ([]turn, error) {
-	var owners []string
-	err := c.t.query(ctx, sqlClaimOwners, func(scan scan) error {
-		var owner string
-		err := scan(&owner)
-		owners = append(owners, owner)
-		return err
-	}, c.window(len(turns))...)
+// maxRanks is up to how many ranks of owners a claim hops through one by one.
+const maxRanks = 1000
+
+// ranked is one rank of one owner, and the earliest fire_at of its rows.
+type ranked struct {
+	owner        string
+	rank, fireAt int64
+}
+
+// shareOut is for more than the limit lets through: it may all be one owner's,
+// and the others come after 10,000 of his. So the owners take turns, the first
+// of each before the second of any.
+func (c *claiming) shareOut(ctx context.Context, ready []turn, limit int) ([]turn, error) {
+	ranks, err := c.ranks(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the owners of what is due: %w", err)
 	}
-	if len(owners) < 2 { // their order is the usual one
-		return c.withRoom(turns), nil
+	if len(ranks) > maxRanks {
+		return c.shareOutAll(ctx, limit)
 	}
-	rooms := make([][2]any, len(owners))
-	for i, owner := range owners {
-		rooms[i] = [2]any{owner, min(max(c.req.Room(owner), 0), len(turns))}
+	room := make(map[string]int)
+	roomOf := func(owner string) int {
+		if _, asked := room[owner]; !asked {
+			room[owner] = min(max(c.req.Room(owner), 0), limit)
+		}
+		return room[owner]
+	}
+	turns := ready
+	for _, k := range ranks {
+		if k.fireAt > c.soon() || roomOf(k.owner) == 0 {
+			continue
+		}
+		of, err := c.readTurns(ctx, sqlClaimOfRank, append(c.window(roomOf(k.owner)), k.owner, k.rank)...)
+		if err != nil {
+			return nil, fmt.Errorf("read what is due of one owner: %w", err)
+		}
+		turns = append(turns, of...)
+	}
+	return c.inTurns(turns, roomOf, limit), nil
+}
+
+// inTurns lets owners take turns, each as far as he has room.
+func (c *claiming) inTurns(turns []turn, roomOf func(owner string) int, limit int) []turn {
+	slices.SortFunc(turns, c.inTurn)
+	places, place := make(map[string]int), make(map[schedule.Key]int, len(turns))
+	turns = slices.DeleteFunc(turns, func(t turn) bool {
+		owner := schedule.Owner(t.overlapKey)
+		places[owner]++
+		place[t.key] = places[owner]
+		return places[owner] > roomOf(owner)
+	})
+	now := c.req.Now.UnixMicro()
+	slices.SortFunc(turns, func(a, b turn) int {
+		return cmp.Or(compareBool(a.fireAt > now, b.fireAt > now), compareBool(a.afterOthers, b.afterOthers),
+			cmp.Compare(place[a.key], place[b.key]), c.inTurn(a, b))
+	})
+	return turns[:min(len(turns), limit)]
+}
+
+// ranks hops through schedule_runs_turns from one rank of an owner to the next,
+// whether anything of it is due or not, and gives up beyond maxRanks.
+func (c *claiming) ranks(ctx context.Context) (found []ranked, err error) {
+	var k ranked
+	hop := func(statement string, args ...any) (hopped bool, err error) {
+		err = c.t.query(ctx, statement, func(scan scan) error {
+			hopped = true
+			return scan(&k.owner, &k.rank, &k.fireAt)
+		}, args...)
+		return hopped, err
+	}
+	more, err := hop(sqlClaimRank)
+	for more && err == nil && len(found) <= maxRanks {
+		found = append(found, k)
+		if more, err = hop(sqlClaimNextRank, k.owner, k.rank); err == nil && !more {
+			more, err = hop(sqlClaimNextOwner, k.owner)
+		}
+	}
+	return found, err
+}
+
+// shareOutAll is shareOut for many owners.
+func (c *claiming) shareOutAll(ctx context.Context, limit int) ([]turn, error) {
+	var rooms [][2]any
+	err := c.t.query(ctx, sqlClaimOwners, func(scan scan) error {
+		var owner string
+		err := scan(&owner)
+		rooms = append(rooms, [2]any{owner, min(max(c.req.Room(owner), 0), limit)})
+		return err
+	}, c.window(limit)...)
+	if err != nil {
+		return nil, fmt.Errorf("read the owners of what is due: %w", err)
 	}
 	arg, err := json.Marshal(rooms)
 	if err != nil {
 		return nil, fmt.Errorf("write the rooms of owners: %w", err)
 	}
-	turns, err = c.readTurns(ctx, sqlClaimTurns, append(c.window(len(turns)), string(arg))...)
+	turns, err := c.readTurns(ctx, sqlClaimTurns, append(c.window(limit), string(arg))...)
 	if err != nil {
 		return nil, fmt.Errorf("read what is due in turns: %w", err)
 	}

@@ -19,6 +19,7 @@ var plans = []check{
 	{"candidates without a decision stay as they are", planWithoutDecision},
 	{"a schedule is shown as it stands", planShowsSchedule},
 	{"the definition of an older backlog comes along", planBacklogDefinition},
+	{"the slots that have a row since a backlog began come along, to planner and registrar", planBacklogRows},
 	{"rows that are late and missable come along, oldest first", planLateRows},
 	{"late rows bring their schedule along, even when it has nothing to plan", planLateRowsAlone},
 	{"a schedule in quarantine is left alone until its plan_at, late rows or not", planLateRowsInQuarantine},
@@ -265,4 +266,31 @@ func planBacklogDefinition(r *rig) {
 	r.hold(seen[2].BacklogDefinition != nil, "a backlog of an older revision brings its definition")
 	equal(r, "definitions", *seen[2].BacklogDefinition, first.Definition)
 	r.hold(seen[2].Schedule.CronExpr == "6 * * * *", "the schedule itself has the one in force")
+}
+
+func planBacklogRows(r *rig) {
+	r.lead()
+	s := r.create("two-outages", planAt(r.now), func(s *schedule.Schedule) {
+		s.Backlog = schedule.Backlog{From: r.at(-time.Hour), Until: r.at(-time.Minute), Revision: 1}
+		s.NextRunAt = r.at(time.Minute)
+	})
+	other := r.create("no-backlog", planAt(r.at(time.Microsecond)))
+	catchup := func(run *schedule.Run) { run.Trigger = schedule.TriggerCatchup }
+	r.add(
+		r.slot(s, r.at(-2*time.Hour)), // before it
+		r.slot(s, r.at(-30*time.Minute), catchup), r.slot(s, r.at(-40*time.Minute)), r.slot(s, r.at(-time.Second)),
+		r.manual(s, "by-hand", r.at(-20*time.Minute)), // no slot
+		r.slot(other, r.at(-30*time.Minute)),
+	)
+	want := []time.Time{r.at(-40 * time.Minute), r.at(-30 * time.Minute), r.at(-time.Second)}
+
+	seen := r.look()
+	equal(r, "the planner's", seen[0].Schedule.Planned, want)
+	r.hold(seen[1].Schedule.Planned == nil, "without a backlog nobody asks")
+	err := r.ChangeSchedules(r.ctx, schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID, other.ScheduleID}}, func(in []schedule.ChangeInput) ([]schedule.Change, error) {
+		equal(r, "the registrar's", in[0].Schedule.Planned, want)
+		r.hold(in[1].Schedule.Planned == nil, "without a backlog nobody asks")
+		return nil, nil
+	})
+	r.ok(err, "look at two schedules")
 }

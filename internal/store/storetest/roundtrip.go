@@ -54,7 +54,9 @@ func (r *rig) fullSchedule(name string) schedule.Schedule {
 		Pause:        schedule.Pause{Paused: true, Note: awkward, By: "somebody-ü", Until: odd(10)},
 		LastRunAt:    odd(11), CreatedAt: odd(12), UpdatedAt: odd(13), DeletedAt: odd(14),
 	}
-	r.everyFieldSet(reflect.ValueOf(s), "Schedule")
+	stored := s
+	stored.Planned = []time.Time{odd(15)} // is the ledger's
+	r.everyFieldSet(reflect.ValueOf(stored), "Schedule")
 	return s
 }
 

@@ -20,6 +20,9 @@ var turns = []check{
 	{"a row that waits needs room as well, and has its owner's turn", turnsWaiting},
 	{"rows of exclusive policies take their owner's turn", turnsExclusive},
 	{"what an owner has no room for is stamped and can no longer be missed", turnsStamp},
+	{"what comes late beside what is stamped is stamped by the next claim", turnsStampLate},
+	{"all rows of an overlap key are judged, also those beyond the room", turnsJudgeBeyond},
+	{"priorities of one owner go in order, also where others take turns", turnsPriorities},
 	{"who is alone gets all of it, in the usual order", turnsAlone},
 	{"without Room the usual order goes for all owners together", turnsWithoutRoom},
 	{"who is named as without room holds up nobody and is left behind", turnsNamed},
@@ -199,6 +202,55 @@ func turnsStamp(r *rig) {
 	r.hold(got.Status == schedule.StatusPlanned && got.JudgedAt.Equal(r.now), "it is PLANNED and stamped now, got %s, %s", got.Status, got.JudgedAt)
 	r.now = r.at(time.Hour)
 	equal(r, "launched an hour later", launched(r.claim(r.rooms(nil))), keysOf(rows[1:]))
+}
+
+func turnsStampLate(r *rig) {
+	r.lead()
+	full := r.rooms(map[string]int{"a": 0})
+	s := r.owned("a", "full")
+	first := r.add(r.slot(s, r.at(-3*time.Second)), r.slot(s, r.at(-2*time.Second)))
+	stamped := func(runs ...schedule.Run) {
+		for _, run := range runs {
+			got := r.ledger(run.Key).JudgedAt
+			r.hold(got.Equal(r.now), "the row due at %s is stamped at %s, got %s", run.FireAt, r.now, got)
+		}
+	}
+	r.claim(full)
+	stamped(first...)
+	began := r.now
+	for i := range 3 {
+		r.now = began.Add(time.Duration(i+1) * 10 * time.Millisecond)
+		late := r.slot(s, began.Add(-time.Duration(20+i)*time.Second))
+		due := r.slot(s, began.Add(-time.Duration(10+i)*time.Second), func(run *schedule.Run) { run.FireAt = r.now })
+		r.add(due, late)
+		r.claim(full)
+		stamped(due, late)
+	}
+}
+
+func turnsJudgeBeyond(r *rig) {
+	r.lead()
+	r.owes(r.owned("a", "full"), 30, time.Minute)
+	shared := func(s *schedule.Schedule) { s.OverlapKey, s.OverlapPolicy = r.id("shared"), schedule.OverlapSkip }
+	first, second := r.owes(r.owned("b", "first", shared), 2, 30*time.Second), r.owes(r.owned("b", "second", shared), 2, 20*time.Second)
+	result := r.claim(r.rooms(map[string]int{"a": 0, "b": 1}), limited(5))
+	equal(r, "launched", launched(result), keysOf(first[:1]))
+	for _, run := range slices.Concat(first[1:], second) {
+		r.ended(result, run.Key, schedule.StatusSkipped, schedule.ReasonOverlap)
+	}
+}
+
+func turnsPriorities(r *rig) {
+	r.lead()
+	r.owes(r.owned("b", "other"), 30, time.Minute)
+	priority := func(p int32) func(*schedule.Schedule) { return func(s *schedule.Schedule) { s.Priority = p } }
+	low := r.owes(r.owned("a", "low", priority(-1000)), 2, time.Hour)
+	high := r.owes(r.owned("a", "high", priority(1000)), 2, time.Second)
+	mid := r.owes(r.owned("a", "mid"), 2, time.Minute)
+	old := r.owes(r.owned("a", "old", priority(1000)), 2, time.Hour, func(run *schedule.Run) { run.Trigger = schedule.TriggerCatchup })
+	for _, want := range [][]schedule.Run{{high[0], high[1], mid[0]}, {mid[1], low[0], low[1]}, old} {
+		equal(r, "launched", launched(r.claim(r.rooms(map[string]int{"a": 3, "b": 0}), limited(5))), keysOf(want))
+	}
 }
 
 func turnsAlone(r *rig) {

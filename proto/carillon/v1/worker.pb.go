@@ -130,7 +130,8 @@ type Worker struct {
 	// Random per process start.
 	WorkerId  string                 `protobuf:"bytes,1,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Its last heartbeat; a living worker writes one each tick.
+	// Its last heartbeat; a living worker writes one each tick, and at least one a
+	// second.
 	SeenAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
 	// The shards that it leads, by number.
 	Leads         []*Leadership `protobuf:"bytes,4,rep,name=leads,proto3" json:"leads,omitempty"`
@@ -299,7 +300,8 @@ func (x *ListWorkersResponse) GetLeaderships() []*Leadership {
 
 type ResignRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Default 0, the only shard where nothing is sharded.
+	// From 0 to one less than the recorded number of shards. Default 0, the only
+	// shard where nothing is sharded.
 	Shard         uint32 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -40,9 +40,9 @@ type WorkerServiceClient interface {
 	// shown until another one leads.
 	ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error)
 	// Resign asks the leader of a shard to hand it over, and does not wait until
-	// it has: ListWorkers shows the next epoch then. The same worker may win it
-	// again where no other is there. To ask twice is harmless. NOT_FOUND: no such
-	// shard is led by anybody now.
+	// it has: ListWorkers shows the next epoch then. The same worker wins it
+	// again where no other has less to do. To ask twice is harmless. INVALID_ARGUMENT: the number is not below SHARDS
+	// as recorded. NOT_FOUND: nobody leads the shard now.
 	Resign(ctx context.Context, in *ResignRequest, opts ...grpc.CallOption) (*ResignResponse, error)
 }
 
@@ -91,9 +91,9 @@ type WorkerServiceServer interface {
 	// shown until another one leads.
 	ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error)
 	// Resign asks the leader of a shard to hand it over, and does not wait until
-	// it has: ListWorkers shows the next epoch then. The same worker may win it
-	// again where no other is there. To ask twice is harmless. NOT_FOUND: no such
-	// shard is led by anybody now.
+	// it has: ListWorkers shows the next epoch then. The same worker wins it
+	// again where no other has less to do. To ask twice is harmless. INVALID_ARGUMENT: the number is not below SHARDS
+	// as recorded. NOT_FOUND: nobody leads the shard now.
 	Resign(context.Context, *ResignRequest) (*ResignResponse, error)
 	mustEmbedUnimplementedWorkerServiceServer()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -135,38 +134,9 @@ func TestABrokenLockGoesToThoseThatWait(t *testing.T) {
 	}
 }
 
-func TestPostgresItselfIsNoPooler(t *testing.T) {
-	t.Parallel()
-	if err := pglock.CheckSession(t.Context(), testservices.Postgres(t, nil)); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAPoolerInTransactionModeIsRefusedInWords(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name     string
-		sessions int
-	}{
-		{name: "with a session for all", sessions: 1},
-		{name: "with several sessions, given out in turn", sessions: 3},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			err := pglock.CheckSession(t.Context(), pooled(t, testservices.Postgres(t, nil), c.sessions))
-			if err == nil || !strings.Contains(err.Error(), "pooler") || !strings.Contains(err.Error(), "session mode") {
-				t.Errorf("got %v, want what is wrong and what to do", err)
-			}
-		})
-	}
-}
-
 func TestAPoolerInSessionModeKeepsTheLock(t *testing.T) {
 	t.Parallel()
 	url := testservices.PgBouncer(t, testservices.Postgres(t, nil), "session")
-	if err := pglock.CheckSession(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
 	lock := pglock.New(url, 0)
 	if err := lock.Acquire(t.Context()); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package pglock_test
+package postgres_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // pooled puts a pooler in transaction mode before the Postgres at url: each
 // client gets the session that has been idle for longest, and gives it back
-// when its transaction ends. It knows no more than CheckSession needs.
+// when its transaction ends. It knows no more than the probe of Open needs.
 func pooled(t *testing.T, server string, sessions int) string {
 	t.Helper()
 	p := &pooler{idle: make(chan *pgproto3.Frontend, sessions)}

@@ -1,0 +1,69 @@
+package postgres
+
+// owner is schedule.Owner of a run's overlap key; rank orders the rows of one
+// owner as claimOrder does, but for what is not due yet. schedule_runs_turns has
+// both.
+const (
+	owner = `split_part(r.overlap_key, '/', 1)`
+	rank  = `((r.trigger IN ('catchup','backfill'))::integer * 1000000 - r.priority)`
+
+	inTurns = `lower(r.status) = 'planned' AND r.waiting_since IS NULL` // as that index says it
+)
+
+// sqlClaimRanks hops through schedule_runs_turns from one rank of an owner to the
+// next, whether anything of it is due or not, $3 times at most, and then names
+// the owners of what waits or is stranded.
+const sqlClaimRanks = waitingKeys + `, ranks AS (
+	(SELECT ` + owner + ` AS owner, ` + rank + ` AS rank, r.fire_at FROM schedule_runs r
+	WHERE ` + inTurns + ` ORDER BY 1, 2, 3 LIMIT 1)
+	UNION ALL
+	SELECT n.* FROM ranks k CROSS JOIN LATERAL (
+		SELECT ` + owner + ` AS owner, ` + rank + ` AS rank, r.fire_at FROM schedule_runs r
+		WHERE ` + inTurns + ` AND (` + owner + `, ` + rank + `) > (k.owner, k.rank)
+		ORDER BY 1, 2, 3 LIMIT 1) n
+)
+SELECT owner, rank, fire_at <= $4 FROM (SELECT * FROM ranks LIMIT $3) k
+UNION ALL
+SELECT DISTINCT ` + owner + `, NULL::integer, true FROM (` + waitingHeads + ` UNION ALL ` + stranded + `) r`
+
+// sqlClaimTurns is sqlClaimCandidates where more is due than can be launched, and
+// owners ($8) have each so much room ($9): the first of each before the second of
+// any. Of every rank ($10, $11) it reads no more than its owner has room for.
+const sqlClaimTurns = waitingKeys + `, rooms AS (
+	SELECT * FROM unnest($8::text[], $9::integer[]) AS o(owner, room)
+), candidates AS (
+	SELECT d.*, false AS stranded FROM unnest($10::text[], $11::integer[]) AS k(owner, rank)
+	JOIN rooms o ON o.owner = k.owner CROSS JOIN LATERAL (
+		SELECT` + candidateColumns + ` FROM schedule_runs r
+		WHERE ` + inTurns + ` AND ` + owner + ` = k.owner AND ` + rank + ` = k.rank AND r.fire_at <= $4
+			AND NOT (` + missed + `) AND ` + ours + `
+		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT o.room) d` + inTurn
+
+// sqlClaimTurnsOfAll is sqlClaimTurns for so many owners that it is cheaper to
+// rank all that is due: 60 ms for 30,000 rows.
+const sqlClaimTurnsOfAll = waitingKeys + `, rooms AS (
+	SELECT * FROM unnest($8::text[], $9::integer[]) AS o(owner, room)
+), candidates AS (
+	SELECT` + candidateColumns + `, false AS stranded FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + inTurn
+
+const inTurn = `
+	UNION ALL
+	` + waitingHeads + `
+	UNION ALL
+	` + stranded + `
+), ranked AS (
+	SELECT r.*, ` + owner + ` AS owner, row_number() OVER (PARTITION BY ` + owner + `, r.stranded ORDER BY ` + claimOrder + `) AS place
+	FROM candidates r
+)
+SELECT` + candidateOutcome + `
+FROM (
+	SELECT r.* FROM ranked r JOIN rooms o ON o.owner = r.owner AND (r.place <= o.room OR r.stranded)
+	ORDER BY r.fire_at > $1, r.trigger IN ('catchup','backfill'), r.place, ` + claimOrder + ` LIMIT $3) r
+LEFT JOIN schedules s ON s.schedule_id = r.schedule_id AND (r.stranded OR NOT r.exclusive)
+ORDER BY ` + claimOrder
+
+// sqlClaimOwners are the owners of what sqlClaimTurnsOfAll chooses from.
+const sqlClaimOwners = waitingKeys + `
+SELECT ` + owner + ` FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + `
+UNION SELECT ` + owner + ` FROM (` + waitingHeads + `) r
+UNION SELECT ` + owner + ` FROM ` + stranded + ` r`
