@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/carillon/carillon/internal/launchqueue"
@@ -173,9 +172,7 @@ func (a *App) publicURL() string {
 }
 
 func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withReflection bool) error {
-	a.grpc = grpc.NewServer(append(registrarapi.ServerOptions(a.log),
-		// Clients may ask often whether we still live; ours do every 30 s.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))...)
+	a.grpc = grpc.NewServer(append(registrarapi.ServerOptions(a.log), grpcLimits(a.cfg.MaxLaunches)...)...)
 	if a.cfg.Has("registrar") {
 		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Runs: reg, Workers: a.store, Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to where they were called from
@@ -201,7 +198,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if a.worker != nil {
 		checks = append(checks, check{"worker", a.worker.Beating})
 	}
-	a.http = newHTTPServer(newMux(gateway, a.graphs(), a.registry, checks, a.log))
+	a.http = newHTTPServer(guard(newMux(gateway, a.graphs(), a.registry, checks, a.log), a.cfg.PublicURL))
 	return nil
 }
 

@@ -15,13 +15,7 @@ import (
 	"github.com/carillon/carillon/launcher/graphapi"
 )
 
-// The bounds of the HTTP listener.
-const (
-	readHeaderTimeout = 5 * time.Second
-	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 16 << 10
-	readyTimeout      = 2 * time.Second
-)
+const readyTimeout = 2 * time.Second
 
 // check is one thing that must be well for this process to be ready.
 type check struct {
@@ -98,10 +92,4 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(v) // the client is gone; nothing to do
-}
-
-func newHTTPServer(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-	}
 }
