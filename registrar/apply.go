@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -103,6 +104,7 @@ func (r *Registrar) applied(in ApplyInput) (*upserts, error) {
 		c.Note("prune", "would delete all that the set has, since nothing is named", "say allow_empty if that is meant")
 	}
 	managedBy := managedBySet + in.Set
+	in.Schedules = slices.Clone(in.Schedules) // the caller's are not ours to fill in
 	first := make(map[string]int, len(in.Schedules))
 	for i := range in.Schedules {
 		d := &in.Schedules[i].Definition

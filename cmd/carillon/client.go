@@ -31,10 +31,14 @@ func newClient(c *cli) *client { return &client{cli: c, output: outputTable} }
 
 // flags adds --server, --timeout and --output to a command and those below it.
 func (c *client) flags(cmd *cobra.Command) {
+	c.serverFlags(cmd)
+	c.outputFlag(cmd)
+}
+
+func (c *client) serverFlags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&c.server, "server", "", "`HOST:PORT` of the server's gRPC (CARILLON_SERVER; default "+defaultServer+")")
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "`DURATION` that one call may take")
-	c.outputFlag(cmd)
 }
 
 func (c *client) outputFlag(cmd *cobra.Command) {

@@ -13,13 +13,18 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// The exit codes. 3 is kept for a dry run that would change something.
+// The exit codes.
 const (
 	exitDone     = 0
 	exitFailed   = 1
 	exitUsage    = 2
+	exitDiffers  = 3
 	exitNotFound = 4
 )
+
+// errDiffers ends a dry run that would change something. What that is has been
+// said.
+var errDiffers = errors.New("something would change")
 
 // usageError is a command line that cannot be understood.
 type usageError struct {
@@ -40,8 +45,8 @@ func usage(cmd *cobra.Command, format string, args ...any) error {
 
 // report writes what went wrong, for people, and returns the exit code.
 func (c *cli) report(err error) int {
-	if err == nil {
-		return exitDone
+	if err == nil || errors.Is(err, errDiffers) {
+		return exitCode(err)
 	}
 	message := "carillon: " + explained(err) + "\n"
 	var mistaken *usageError
@@ -58,6 +63,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.Is(err, errDiffers):
+		return exitDiffers
 	case errors.As(err, &mistaken):
 		return exitUsage
 	case errors.As(err, &refused) && refused.code == codes.NotFound, errors.Is(err, schedule.ErrNotFound):

@@ -19,7 +19,8 @@ func newRootCommand(c *cli) *cobra.Command {
 	root := newGroup("carillon", "Carillon rings workflows on time")
 	root.Long = "Carillon rings workflows on time: a durable cron scheduler that starts each run once in effect\n" +
 		"and can always say why a run did or did not happen.\n\n" +
-		"Exit codes: 0 done, 1 failed, 2 not a valid command line, 4 not found."
+		"Exit codes: 0 done, 1 failed, 2 not a valid command line, 3 a dry run would change something,\n" +
+		"4 not found."
 	root.Example = "  carillon dev\n" +
 		"  carillon schedule upsert --id nightly --workflow report --version 1 --user ada --cron '30 2 * * *' --tz Europe/Berlin\n" +
 		"  carillon preview --cron '30 2 * * *' --tz America/New_York"
@@ -43,7 +44,8 @@ func newRootCommand(c *cli) *cobra.Command {
 	}
 	add(groupRun, newDevCommand(), newServeCommand(), newMigrateCommand(), newShardsCommand())
 	add(groupAsk, newPreviewCommand(c), newVersionCommand(c))
-	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newRunCommand(c), newWorkerCommand(c))
+	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newRunCommand(c), newWorkerCommand(c),
+		newApplyCommand(c), newDriftCommand(c), newExportCommand(c))
 	return root
 }
 

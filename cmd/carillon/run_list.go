@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,10 +35,10 @@ func newRunListCommand(o *client) *cobra.Command {
 				rows := make([][]string, len(found))
 				for i, r := range found {
 					rows[i] = []string{
-						p.when(r.GetRunAt()), r.GetScheduleId(), outcome(r), r.GetTrigger(), late(r), lasted(r), short(r.GetIdempotencyKey()),
+						p.when(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), late(r), lasted(r), short(r.GetIdempotencyKey()),
 					}
 				}
-				p.list([]string{"run at", "schedule", "status", "trigger", "late", "lasted", "key"}, rows, next)
+				p.list([]string{"run at", "schedule", "workflow", "status", "trigger", "late", "lasted", "key"}, rows, next)
 			})
 		}),
 	}
@@ -56,6 +57,9 @@ func newRunListCommand(o *client) *cobra.Command {
 	words(cmd, "trigger", schedule.Triggers)
 	return cmd
 }
+
+// versioned is what a run runs: the version in force when it was due.
+func versioned(r *carillonv1.Run) string { return fmt.Sprintf("%s@%d", r.GetWorkflowId(), r.GetVersion()) }
 
 func upper(status []string) []string {
 	for i, s := range status {

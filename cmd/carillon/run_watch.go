@@ -74,7 +74,7 @@ func (c *client) change(change *carillonv1.WatchRunsResponse) error {
 	if r.GetUpdatedAt() != nil {
 		at = r.GetUpdatedAt().AsTime()
 	}
-	_, err := fmt.Fprintf(c.out, "%-24s  %s  %s  %s  %s  %s\n", at.UTC().Format("2006-01-02T15:04:05.000Z"),
-		short(r.GetIdempotencyKey()), status, stamp(r.GetRunAt().AsTime()), r.GetTrigger(), legible(r.GetScheduleId()))
+	_, err := fmt.Fprintf(c.out, "%-24s  %s  %s  %s  %s  %s  %s\n", at.UTC().Format("2006-01-02T15:04:05.000Z"),
+		short(r.GetIdempotencyKey()), status, stamp(r.GetRunAt().AsTime()), r.GetTrigger(), legible(r.GetScheduleId()), legible(versioned(r)))
 	return err
 }

@@ -17,18 +17,23 @@ import (
 
 func newWorkflowDeployCommand(o *client) *cobra.Command {
 	var files []string
-	var user string
+	var user, request string
+	var adopt bool
 	cmd := &cobra.Command{
 		Use:   "deploy -f FILE|DIR... --user USER",
 		Short: "Store workflows and make their schedule_based triggers into schedules",
 		Long: "Reads workflow_id and version from each DAG, stores it and makes its schedule_based triggers into schedules,\n" +
 			"all or nothing for each workflow. Of a folder, every *.json in it. One that is refused does not keep the\n" +
-			"others back. Deploying the same again changes nothing.",
+			"others back. Deploying the same again changes nothing. Schedules that a file set or another deployment\n" +
+			"manages are refused without --adopt.",
 		Example: "  carillon workflow deploy -f report.json --user ada\n  carillon workflow deploy -f workflows/ --user ada",
 		Args:    cobra.ArbitraryArgs, // what a shell makes of -f *.json
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if files = append(files, args...); len(files) == 0 {
 				return usage(cmd, "there is nothing to deploy: give -f FILE or -f DIR")
+			}
+			if len(files) > 1 && request != "" {
+				return usage(cmd, "--request-id names one deploy; give one file with it")
 			}
 			if user == "" {
 				return usage(cmd, "--user is missing: the owner of the schedules")
@@ -43,7 +48,7 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 			var done []deployed
 			var failed []error
 			for _, name := range names {
-				d, err := o.deploy(ctx, l, name, user)
+				d, err := o.deploy(ctx, l, name, &carillonv1.DeployWorkflowRequest{UserId: user, Adopt: adopt, RequestId: request})
 				if err != nil {
 					failed = append(failed, fmt.Errorf("%s: %w", name, err))
 					if len(names) == 1 || away(err) || ctx.Err() != nil {
@@ -62,6 +67,8 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVarP(&files, "file", "f", nil, "`FILE` with the DAG as JSON, or a folder of them; may be repeated; - is standard input")
 	f.StringVar(&user, "user", "", "`ID` of the owner of the schedules")
+	f.BoolVar(&adopt, "adopt", false, "take over schedules that a file set or another deployment manages")
+	f.StringVar(&request, "request-id", "", "`ID` that makes a repeat harmless even after another deploy")
 	return cmd
 }
 
@@ -112,7 +119,7 @@ type deployed struct {
 	answer   *carillonv1.DeployWorkflowResponse
 }
 
-func (c *client) deploy(ctx context.Context, l *link, name, user string) (deployed, error) {
+func (c *client) deploy(ctx context.Context, l *link, name string, req *carillonv1.DeployWorkflowRequest) (deployed, error) {
 	dag, err := c.file(name)
 	if err != nil {
 		return deployed{}, err
@@ -128,8 +135,8 @@ func (c *client) deploy(ctx context.Context, l *link, name, user string) (deploy
 		return deployed{}, errors.New("the DAG does not name its workflow_id and version")
 	}
 	d := deployed{workflow: *named.WorkflowID, version: *named.Version}
-	d.answer, err = call(ctx, l, workflows(l).DeployWorkflow,
-		&carillonv1.DeployWorkflowRequest{WorkflowId: d.workflow, Version: d.version, UserId: user, Dag: dag})
+	req.WorkflowId, req.Version, req.Dag = d.workflow, d.version, dag
+	d.answer, err = call(ctx, l, workflows(l).DeployWorkflow, req)
 	return d, err
 }
 

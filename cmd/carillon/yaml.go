@@ -15,23 +15,40 @@ import (
 // maxConverted bounds what a file becomes: aliases of aliases grow without end.
 const maxConverted = 2 << 20
 
-// jsonFromYAML writes one YAML document as JSON. It walks the nodes rather
-// than decoding values, so that members keep their order, numbers their digits
-// and dates their text.
+// jsonFromYAML writes one YAML document as JSON.
 func jsonFromYAML(text []byte) ([]byte, error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var document, more yaml.Node
-	if err := decoder.Decode(&document); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, errors.New("the file is empty")
-		}
+	documents, err := yamlDocuments(text)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+	case len(documents) == 0:
+		return nil, errors.New("the file is empty")
+	case len(documents) > 1:
 		return nil, errors.New("there is more than one document; give one per call")
 	}
+	return jsonFromNode(documents[0])
+}
+
+// yamlDocuments are the documents of a stream, also empty ones.
+func yamlDocuments(text []byte) ([]*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var documents []*yaml.Node
+	for {
+		document := new(yaml.Node)
+		if err := decoder.Decode(document); errors.Is(err, io.EOF) {
+			return documents, nil
+		} else if err != nil {
+			return nil, err
+		}
+		documents = append(documents, document)
+	}
+}
+
+// jsonFromNode walks the nodes rather than decoding values, so that members
+// keep their order, numbers their digits and dates their text.
+func jsonFromNode(n *yaml.Node) ([]byte, error) {
 	var c yamlConverter
-	if err := c.node(&document, 0); err != nil {
+	if err := c.node(n, 0); err != nil {
 		return nil, err
 	}
 	return c.out.Bytes(), nil
@@ -172,8 +189,8 @@ func yamlNode(decoder *json.Decoder) (*yaml.Node, error) {
 	case string:
 		n := &yaml.Node{}
 		n.SetString(value) // quoted where it would read as something else
-		if jsonNumber(value) || strings.ContainsAny(value, "\n\r\u0085\u2028\u2029") {
-			n.Style = yaml.DoubleQuotedStyle // and a block would bend some line ends
+		if jsonNumber(value) || value == "<<" || strings.ContainsAny(value, "\n\r\u0085\u2028\u2029") {
+			n.Style = yaml.DoubleQuotedStyle // a block would bend some line ends; << is a merge as a name
 		}
 		return n, nil
 	case json.Number:
