@@ -164,7 +164,9 @@ func (s *fileSet) readJSON(name string, text []byte) {
 	}
 }
 
-func lineAt(text []byte, offset int) int { return 1 + bytes.Count(text[:min(offset, len(text))], []byte("\n")) }
+func lineAt(text []byte, offset int) int {
+	return 1 + bytes.Count(text[:min(offset, len(text))], []byte("\n"))
+}
 
 // add takes one schedule or workflow.
 func (s *fileSet) add(o origin, text []byte) {

@@ -1,14 +1,13 @@
 package main
 
 import (
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-
-	"log/slog"
 
 	"google.golang.org/grpc"
 
@@ -176,24 +175,36 @@ func TestWhatIsWrongIsNamedByItsPlaceInTheFiles(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		{name: "a field that the server refuses", files: map[string]string{"a.yaml": strings.Replace(twoSchedules, "0 9 * * 1-5", "61 9 * * 1-5", 1)},
-			want: []string{"DIR/a.yaml:13 (document 2): cron_expr: \"61 9 * * 1-5\" is refused"}},
-		{name: "a field that is none", files: map[string]string{"a.yaml": strings.Replace(twoSchedules, "timezone", "time_zone", 1)},
-			want: []string{"DIR/a.yaml:6 (document 1): time_zone: is not a field of UpsertScheduleRequest; write timezone"}},
+		{
+			name: "a field that the server refuses", files: map[string]string{"a.yaml": strings.Replace(twoSchedules, "0 9 * * 1-5", "61 9 * * 1-5", 1)},
+			want: []string{"DIR/a.yaml:13 (document 2): cron_expr: \"61 9 * * 1-5\" is refused"},
+		},
+		{
+			name: "a field that is none", files: map[string]string{"a.yaml": strings.Replace(twoSchedules, "timezone", "time_zone", 1)},
+			want: []string{"DIR/a.yaml:6 (document 1): time_zone: is not a field of UpsertScheduleRequest; write timezone"},
+		},
 		{name: "an id in two files", files: map[string]string{"a.yaml": twoSchedules, "b.json": `[
   {"schedule_id": "other", "workflow_id": "w", "version": 1},
   {"schedule_id": "dunning", "workflow_id": "w", "version": 1}
 ]`}, want: []string{`DIR/b.json:3: schedule_id: "dunning" is the id of DIR/a.yaml:10 (document 2) too; ids must differ`}},
-		{name: "a name twice in one object", files: map[string]string{"a.yaml": twoSchedules + "version: 2\n"},
-			want: []string{"DIR/a.yaml:12 (document 2): version: stands twice in one object"}},
-		{name: "a trigger", files: map[string]string{"a.yaml": "workflow_id: w\nversion: 1\ntriggers:\n  - type: schedule_based\n    cron_expr: daily\n"},
-			want: []string{"DIR/a.yaml:5: triggers[0].cron_expr: \"daily\" is refused"}},
-		{name: "what is nothing we know", files: map[string]string{"a.yaml": "name: x\n", "b.yaml": "- 1\n"},
-			want: []string{"DIR/a.yaml:1: is neither a schedule nor a workflow", "DIR/b.yaml:1: is not an object"}},
+		{
+			name: "a name twice in one object", files: map[string]string{"a.yaml": twoSchedules + "version: 2\n"},
+			want: []string{"DIR/a.yaml:12 (document 2): version: stands twice in one object"},
+		},
+		{
+			name: "a trigger", files: map[string]string{"a.yaml": "workflow_id: w\nversion: 1\ntriggers:\n  - type: schedule_based\n    cron_expr: daily\n"},
+			want: []string{"DIR/a.yaml:5: triggers[0].cron_expr: \"daily\" is refused"},
+		},
+		{
+			name: "what is nothing we know", files: map[string]string{"a.yaml": "name: x\n", "b.yaml": "- 1\n"},
+			want: []string{"DIR/a.yaml:1: is neither a schedule nor a workflow", "DIR/b.yaml:1: is not an object"},
+		},
 		{name: "broken JSON", files: map[string]string{"a.json": "{\n\"schedule_id\": x\n}"}, want: []string{"DIR/a.json:2: not JSON"}},
 		{name: "broken YAML", files: map[string]string{"a.yaml": "a: [\n"}, want: []string{"DIR/a.yaml: yaml: line"}},
-		{name: "an owner of its own that is somebody else's", files: map[string]string{"a.yaml": "schedule_id: theirs\nworkflow_id: w\nversion: 1\n"},
-			want: []string{`schedule_id "theirs" belongs to another owner`}},
+		{
+			name: "an owner of its own that is somebody else's", files: map[string]string{"a.yaml": "schedule_id: theirs\nworkflow_id: w\nversion: 1\n"},
+			want: []string{`schedule_id "theirs" belongs to another owner`},
+		},
 		{name: "a folder without any", files: map[string]string{".hidden.yaml": twoSchedules, "notes.txt": "x"}, want: []string{"there is no *.yaml, *.yml or *.json in the folder DIR"}},
 		{name: "files without any", files: map[string]string{"a.yaml": "# later\n---\n"}, want: []string{"the files hold no schedule and no workflow"}},
 	} {

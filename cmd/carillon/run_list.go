@@ -59,7 +59,9 @@ func newRunListCommand(o *client) *cobra.Command {
 }
 
 // versioned is what a run runs: the version in force when it was due.
-func versioned(r *carillonv1.Run) string { return fmt.Sprintf("%s@%d", r.GetWorkflowId(), r.GetVersion()) }
+func versioned(r *carillonv1.Run) string {
+	return fmt.Sprintf("%s@%d", r.GetWorkflowId(), r.GetVersion())
+}
 
 func upper(status []string) []string {
 	for i, s := range status {

@@ -111,8 +111,10 @@ func TestBusiestCountsByTheMinuteOfTheLaunch(t *testing.T) {
 	}{
 		{name: "nothing", want: plan.Launches{}},
 		{name: "one that fires hourly", loads: []plan.Load{load("0 * * * *", from)}, want: plan.Launches{Total: 24, Peak: 1, PeakAt: from.Add(59*time.Minute + 30*time.Second)}},
-		{name: "two that meet at midnight", loads: []plan.Load{load("0 * * * *", from), load("0 0 * * *", from)},
-			want: plan.Launches{Total: 25, Peak: 2, PeakAt: time.Date(2026, 3, 2, 23, 0, 0, 0, time.UTC)}},
+		{
+			name: "two that meet at midnight", loads: []plan.Load{load("0 * * * *", from), load("0 0 * * *", from)},
+			want: plan.Launches{Total: 25, Peak: 2, PeakAt: time.Date(2026, 3, 2, 23, 0, 0, 0, time.UTC)},
+		},
 		{name: "one that begins later", loads: []plan.Load{load("0 * * * *", from.Add(20*time.Hour))}, want: plan.Launches{Total: 4, Peak: 1, PeakAt: time.Date(2026, 3, 3, 9, 0, 0, 0, time.UTC)}},
 		{name: "one that fires each second", loads: []plan.Load{load("* * * * * *", from)}, want: plan.Launches{Total: 86_400, Peak: 60, PeakAt: from.Add(30 * time.Second)}},
 	} {
