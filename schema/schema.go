@@ -18,6 +18,12 @@ import (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
+// PostgresRoles is the SQL that makes one role for each part of Carillon and
+// gives it the least it needs; see docs/security.md.
+//
+//go:embed roles/postgres.sql
+var PostgresRoles string
+
 // Dialect names a database engine and the folder of its migrations.
 type Dialect string
 

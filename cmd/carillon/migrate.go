@@ -7,15 +7,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/schema"
 )
 
 func newMigrateCommand() *cobra.Command {
+	var roles bool
 	cmd := &cobra.Command{
-		Use:     "migrate",
-		Short:   "Bring the database to this binary's schema",
-		Example: "  DATABASE_URL=postgres://… carillon migrate",
+		Use:   "migrate",
+		Short: "Bring the database to this binary's schema",
+		Long: "Applies the migrations that the database does not have yet. --roles prints SQL instead: one Postgres role for\n" +
+			"each part of Carillon, with the least that it needs. Run it after every migrate.",
+		Example: "  DATABASE_URL=postgres://… carillon migrate\n  carillon migrate --roles",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if roles {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), schema.PostgresRoles)
+				return err
+			}
 			// The roles need settings that a migration does not.
 			cfg, err := app.Load(cmd.Flags(), map[string]any{"roles": "registrar"})
 			if err != nil {
@@ -30,6 +38,7 @@ func newMigrateCommand() *cobra.Command {
 		},
 	}
 	app.Flags(cmd.Flags(), nil)
+	cmd.Flags().BoolVar(&roles, "roles", false, "print the SQL of the Postgres roles, and do nothing")
 	return cmd
 }
 

@@ -18,16 +18,22 @@ import (
 // settings of every pooled connection: what a stuck statement, lock or client
 // can hold up; no JIT, whose compiling takes longer than any statement here; no
 // bitmap scans, because only a plain index scan marks the entries of dead rows
-// that it meets, and the partial indexes would fill with them between vacuums.
+// that it meets, and the partial indexes would fill with them between vacuums;
+// and one schema, since the default one begins with whatever is named like the
+// role and lets temporary tables stand before ours.
 var settings = map[string]string{
 	"statement_timeout": "5s",
 	"lock_timeout":      "2s",
 	idleInTransaction:   "10s", // or Options.HungAfter
 	"jit":               "off",
 	"enable_bitmapscan": "off",
+	searchPath:          "public, pg_temp",
 }
 
-const idleInTransaction = "idle_in_transaction_session_timeout"
+const (
+	idleInTransaction = "idle_in_transaction_session_timeout"
+	searchPath        = "search_path"
+)
 
 // setUp makes the settings, but for those that the DSN chose itself. It does
 // so in the session: a pooler refuses a client that begins with settings which
@@ -41,7 +47,7 @@ func setUp(hungAfter time.Duration) func(context.Context, *pgx.Conn) error {
 		var set strings.Builder
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if _, chosen := conn.Config().RuntimeParams[name]; !chosen {
-				fmt.Fprintf(&set, "SET %s = '%s';", name, all[name])
+				fmt.Fprintf(&set, "SELECT set_config('%s', '%s', false);", name, all[name])
 			}
 		}
 		if _, err := conn.Exec(ctx, set.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -49,6 +55,15 @@ func setUp(hungAfter time.Duration) func(context.Context, *pgx.Conn) error {
 		}
 		return nil
 	}
+}
+
+// setPath makes the schema of a connection outside the pool the same.
+func setPath(ctx context.Context, conn *pgx.Conn) error {
+	if _, chosen := conn.Config().RuntimeParams[searchPath]; chosen {
+		return nil
+	}
+	_, err := conn.Exec(ctx, "SELECT set_config('search_path', '"+settings[searchPath]+"', false)", pgx.QueryExecModeSimpleProtocol)
+	return err
 }
 
 const (

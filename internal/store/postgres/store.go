@@ -113,7 +113,7 @@ func (s *Store) Close() error {
 // Migrate brings the database to this binary's schema, without the limits on
 // statements; it returns how many migrations ran.
 func (s *Store) Migrate(ctx context.Context) (int, error) {
-	db := stdlib.OpenDB(*s.unlimited())
+	db := stdlib.OpenDB(*s.unlimited(), stdlib.OptionAfterConnect(setPath))
 	defer db.Close()
 	return schema.Migrate(ctx, db, schema.Postgres)
 }
@@ -121,7 +121,7 @@ func (s *Store) Migrate(ctx context.Context) (int, error) {
 // CheckSchema answers schema.ErrUnknownSchema unless the database is exactly
 // at this binary's schema.
 func (s *Store) CheckSchema(ctx context.Context) error {
-	db := stdlib.OpenDB(*s.unlimited())
+	db := stdlib.OpenDB(*s.unlimited(), stdlib.OptionAfterConnect(setPath))
 	defer db.Close()
 	return schema.Check(ctx, db, schema.Postgres)
 }

@@ -1,0 +1,96 @@
+-- The least that each part of Carillon needs of Postgres. Run it as a superuser,
+-- or as a role that may create roles and owns the tables, once after the first
+-- `carillon migrate` and again after every upgrade: it can be repeated, and
+-- takes back what it does not give.
+--
+-- These roles cannot log in. Give each process a login of its own that is in one
+-- of them, and name it in that process' DATABASE_URL:
+--
+--   CREATE ROLE carillon_migrate  LOGIN PASSWORD '…' IN ROLE sched_owner;
+--   ALTER  ROLE carillon_migrate  SET role = 'sched_owner';   -- what it creates is the owner's
+--   CREATE ROLE carillon_api      LOGIN PASSWORD '…' IN ROLE sched_api;       -- ROLES=registrar
+--   CREATE ROLE carillon_worker   LOGIN PASSWORD '…' IN ROLE sched_worker;    -- ROLES=worker
+--   CREATE ROLE carillon_launcher LOGIN PASSWORD '…' IN ROLE sched_launcher;  -- ROLES=launcher
+--   CREATE ROLE carillon_look     LOGIN PASSWORD '…' IN ROLE sched_ro;        -- people, dashboards
+--
+-- A process with several roles needs a login that is in all of theirs. All
+-- workers share one login: one ends the session of another that hangs.
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['sched_owner', 'sched_api', 'sched_worker', 'sched_launcher', 'sched_ro'] LOOP
+        BEGIN
+            EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS', name);
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN
+            NULL; -- roles are the server's, and another database has them already
+        END;
+    END LOOP;
+END $$;
+
+-- Nobody but the owner creates anything here, and nothing is everybody's.
+REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA public FROM PUBLIC, sched_api, sched_worker, sched_launcher, sched_ro;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM PUBLIC, sched_api, sched_worker, sched_launcher, sched_ro;
+REVOKE CREATE ON SCHEMA public FROM sched_api, sched_worker, sched_launcher, sched_ro;
+GRANT USAGE ON SCHEMA public TO sched_api, sched_worker, sched_launcher, sched_ro;
+GRANT USAGE, CREATE ON SCHEMA public TO sched_owner;
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
+        AND c.relowner <> 'sched_owner'::regrole LOOP
+        EXECUTE format('ALTER TABLE public.%I OWNER TO sched_owner', name);
+    END LOOP;
+END $$;
+
+-- Every process compares the schema's version with its own.
+GRANT SELECT ON goose_db_version TO sched_api, sched_worker, sched_launcher, sched_ro;
+
+-- sched_api: the registrar. It changes schedules, and runs by hand and by
+-- report. It leads nothing, and what has happened it cannot take back: of the
+-- ledger it deletes plans only (see the trigger below), of events nothing.
+GRANT SELECT, INSERT, UPDATE ON schedules TO sched_api;
+GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs TO sched_api;
+GRANT SELECT, INSERT ON schedule_revisions, workflow_versions, schedule_events, deploys TO sched_api;
+GRANT SELECT ON execution_requests, leaders, workers, settings TO sched_api;
+GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
+
+-- sched_worker: plans, claims, settles, leads, and prunes what retention no
+-- longer keeps. Of a schedule it moves the cursor and ends a pause whose time
+-- has come; it cannot say what runs, when, or whose it is.
+GRANT SELECT, DELETE ON schedules TO sched_worker;
+GRANT UPDATE (next_run_at, plan_at, backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
+    paused, pause_note, paused_by, paused_until, last_run_at) ON schedules TO sched_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs, workers TO sched_worker;
+GRANT SELECT, INSERT, DELETE ON schedule_events TO sched_worker;
+GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys TO sched_worker;
+GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;
+
+-- sched_launcher: remembers keys, reads what to run, and settles what executors
+-- say (their reports, and what comes through a launch queue).
+GRANT SELECT ON schedules, schedule_revisions, schedule_runs, workflow_versions, schedule_events TO sched_launcher;
+GRANT UPDATE (last_run_at) ON schedules TO sched_launcher;
+GRANT UPDATE ON schedule_runs TO sched_launcher;
+GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;
+GRANT INSERT ON schedule_events TO sched_launcher;
+
+-- sched_ro: looks.
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO sched_ro;
+
+-- An edit takes back what was only a plan; the rest of the ledger is the
+-- worker's to prune. (A row-level policy would say the same, and cost every
+-- read of the ledger.)
+CREATE OR REPLACE FUNCTION public.sched_keep_ledger() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+BEGIN
+    IF pg_has_role(current_user, 'sched_worker', 'USAGE') OR pg_has_role(current_user, 'sched_owner', 'USAGE') THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'permission denied: a run that is more than a plan stays in the ledger' USING ERRCODE = '42501';
+END $$;
+ALTER FUNCTION public.sched_keep_ledger() OWNER TO sched_owner;
+CREATE OR REPLACE TRIGGER sched_keep_ledger BEFORE DELETE ON schedule_runs
+    FOR EACH ROW WHEN (OLD.status <> 'PLANNED') EXECUTE FUNCTION public.sched_keep_ledger();
