@@ -45,7 +45,8 @@ type fake struct {
 	address string
 	answers map[string]func(proto.Message) (proto.Message, error) // by the name of the call
 	stream  []*carillonv1.WatchRunsResponse
-	ended   error // of the stream
+	export  []*carillonv1.ExportRunsResponse
+	ended   error // of either stream
 
 	mu      sync.Mutex
 	asked   []proto.Message
@@ -83,16 +84,25 @@ func (f *fake) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, _
 	return nil, status.Error(codes.Unimplemented, "the test says no answer to "+name)
 }
 
-func (f *fake) watch(_ any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
-	req := &carillonv1.WatchRunsRequest{}
+func (f *fake) watch(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+	var req proto.Message = &carillonv1.WatchRunsRequest{}
+	export := strings.HasSuffix(info.FullMethod, "/ExportRuns")
+	if export {
+		req = &carillonv1.ExportRunsRequest{}
+	}
 	if err := stream.RecvMsg(req); err != nil {
 		return err
 	}
 	f.record(stream.Context(), req)
-	for _, change := range f.stream {
-		if err := stream.SendMsg(change); err != nil {
-			return err
-		}
+	var err error
+	for i := 0; export && err == nil && i < len(f.export); i++ {
+		err = stream.SendMsg(f.export[i])
+	}
+	for i := 0; !export && err == nil && i < len(f.stream); i++ {
+		err = stream.SendMsg(f.stream[i])
+	}
+	if err != nil {
+		return err
 	}
 	return f.ended
 }

@@ -17,7 +17,7 @@ func newRunCommand(c *cli) *cobra.Command {
 	o := newClient(c)
 	o.flags(cmd)
 	cmd.AddCommand(
-		newRunListCommand(o), newRunGetCommand(o), newRunWatchCommand(o),
+		newRunListCommand(o), newRunGetCommand(o), newRunWatchCommand(o), newRunExportCommand(o),
 		newRunReportCommand(o), newRunCancelCommand(o), newRunRetryCommand(o),
 	)
 	return cmd

@@ -19,6 +19,7 @@ func newRunListCommand(o *client) *cobra.Command {
 		Short: "Runs, newest first",
 		Long:  "Runs, newest first. Runs that are only planned and lie ahead come with --status PLANNED alone.",
 		Example: "  carillon run list --schedule nightly --since 7d\n" +
+			"  carillon run list --status SKIPPED --reason grant_expired --last 20\n" +
 			"  carillon run list --status FAILED,SKIPPED --since 2026-03-08T00:00:00Z -o json",
 		Args: cobra.NoArgs,
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -52,6 +53,7 @@ func newRunListCommand(o *client) *cobra.Command {
 	f.Func("since", "run at not before: a `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
 	f.Func("until", "run at before: a `TIME` (RFC 3339), or a duration back", o.fromNow(&filter.To, -1))
 	limitFlag(cmd, &limit)
+	f.IntVar(&limit, "last", limit, "the same as --limit: the newest `NUMBER`")
 	words(cmd, "status", schedule.Statuses)
 	words(cmd, "reason", schedule.Reasons)
 	words(cmd, "trigger", schedule.Triggers)

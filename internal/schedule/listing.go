@@ -44,5 +44,8 @@ type RunFilter struct {
 	UpdatedKey   Key
 	AfterRunAt   time.Time // of the last row of the page before
 	AfterKey     Key
-	Limit        int
+	// Ascending is oldest run_at first, ties by key: the order of an export, in
+	// which what is added later mostly comes last.
+	Ascending bool
+	Limit     int
 }

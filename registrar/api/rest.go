@@ -20,6 +20,7 @@ import (
 
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 // sentKey finds what a client sent in its request's context.
@@ -48,6 +49,9 @@ func (marshaler) Marshal(v any) ([]byte, error) {
 	case proto.Message:
 		return rawjson.Marshal(x)
 	case map[string]any: // a message of a stream: {"result": …}
+		if line, ok := x["result"].(*carillonv1.ExportRunsResponse); ok {
+			return rawjson.Marshal(line.GetRun()) // a file of runs, not of answers
+		}
 		return marshalMembers(x)
 	case map[string]proto.Message: // the end of a stream: {"error": …}
 		return marshalMembers(x)

@@ -34,7 +34,7 @@ func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (
 	return &carillonv1.GetRunResponse{Run: runOf(run)}, nil
 }
 
-// runFilter is what ListRuns and WatchRuns have in common.
+// runFilter is what ListRuns, WatchRuns and ExportRuns have in common.
 type runFilter interface {
 	GetScheduleId() string
 	GetUserId() string

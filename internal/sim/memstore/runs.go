@@ -99,7 +99,8 @@ func (s *Store) GetRun(ctx context.Context, key schedule.Key) (run *schedule.Run
 	return run, nil
 }
 
-// ListRuns is newest run_at first, or the feed of what was updated last.
+// ListRuns goes by run_at, newest first unless Ascending, or is the feed of what
+// was updated last.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) (runs []schedule.Run, err error) {
 	err = s.read(ctx, func() error {
 		now := either(f.Now, s.Now())
@@ -113,6 +114,9 @@ func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) (runs []sche
 	slices.SortFunc(runs, func(a, b schedule.Run) int {
 		if !f.UpdatedAfter.IsZero() {
 			return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), slices.Compare(a.Key[:], b.Key[:]))
+		}
+		if f.Ascending {
+			a, b = b, a
 		}
 		return cmp.Or(b.RunAt.Compare(a.RunAt), slices.Compare(b.Key[:], a.Key[:]))
 	})
@@ -134,7 +138,8 @@ func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
 	case !f.UpdatedAfter.IsZero():
 		return cmp.Or(r.UpdatedAt.Compare(at(f.UpdatedAfter)), slices.Compare(r.Key[:], f.UpdatedKey[:])) > 0
 	case !f.AfterRunAt.IsZero():
-		return cmp.Or(r.RunAt.Compare(at(f.AfterRunAt)), slices.Compare(r.Key[:], f.AfterKey[:])) < 0
+		behind := cmp.Or(r.RunAt.Compare(at(f.AfterRunAt)), slices.Compare(r.Key[:], f.AfterKey[:]))
+		return behind < 0 != f.Ascending && behind != 0
 	}
 	return true
 }

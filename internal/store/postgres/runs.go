@@ -128,7 +128,21 @@ func (s *Store) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, er
 	return &run, nil
 }
 
-// ListRuns is newest run_at first, or the feed of what was updated.
+// runsStatement is the one that goes by run_at in the order that is asked for.
+func runsStatement(f *schedule.RunFilter) string {
+	switch {
+	case f.UserID != "" && f.Ascending:
+		return sqlListRunsOfAscending
+	case f.UserID != "":
+		return sqlListRunsOf
+	case f.Ascending:
+		return sqlListRunsAscending
+	}
+	return sqlListRuns
+}
+
+// ListRuns goes by run_at, newest first unless Ascending, or is the feed of what
+// was updated.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	statuses := make([]string, len(f.Statuses))
 	for i, status := range f.Statuses {
@@ -138,17 +152,12 @@ func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.
 		f.ScheduleID, f.UserID, f.WorkflowID, statuses, string(f.Reason), string(f.Trigger),
 		noneOrTime(f.From), noneOrTime(f.To), f.Now,
 	}
-	var statement string
-	switch {
-	case !f.UpdatedAfter.IsZero():
-		statement = sqlListRunsUpdated
+	statement := sqlListRunsUpdated
+	if f.UpdatedAfter.IsZero() {
+		statement = runsStatement(&f)
+		args = append(args, noneOrTime(f.AfterRunAt), f.AfterKey[:], f.Limit)
+	} else {
 		args = append(args, f.UpdatedAfter, f.UpdatedKey[:], f.Limit)
-	case f.UserID != "":
-		statement = sqlListRunsOf
-		args = append(args, noneOrTime(f.AfterRunAt), f.AfterKey[:], f.Limit)
-	default:
-		statement = sqlListRuns
-		args = append(args, noneOrTime(f.AfterRunAt), f.AfterKey[:], f.Limit)
 	}
 	runs, err := collectRuns(ctx, s.pool, statement, args...)
 	if err != nil {

@@ -57,6 +57,29 @@ FROM schedules s CROSS JOIN LATERAL (
 WHERE s.user_id = $2 AND d.user_id = $2 AND ($1 = '' OR s.schedule_id = $1)
 ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT $12`
 
+// sqlListRunsAscending is sqlListRuns from its other end, for exports: the same
+// index, read backwards.
+const sqlListRunsAscending = `
+SELECT` + runColumns + identityColumns + `
+FROM schedule_runs r` + joinRevision + `
+WHERE ` + runFilter + `
+	AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) > ($10, $11))
+ORDER BY r.run_at, r.idempotency_key LIMIT $12`
+
+// sqlListRunsOfAscending is sqlListRunsOf from its other end.
+const sqlListRunsOfAscending = `
+SELECT` + runColumns + identityColumns + `
+FROM schedules s CROSS JOIN LATERAL (
+	SELECT * FROM schedule_runs r
+	WHERE r.schedule_id = s.schedule_id
+		AND ($3 = '' OR EXISTS (SELECT FROM schedule_revisions d
+			WHERE d.schedule_id = r.schedule_id AND d.revision = r.revision AND d.workflow_id = $3))
+		AND ` + runConditions + `
+		AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) > ($10, $11))
+	ORDER BY r.run_at, r.idempotency_key LIMIT $12) r` + joinRevision + `
+WHERE s.user_id = $2 AND d.user_id = $2 AND ($1 = '' OR s.schedule_id = $1)
+ORDER BY r.run_at, r.idempotency_key LIMIT $12`
+
 // sqlListRunsUpdated is the feed that a watch follows.
 const sqlListRunsUpdated = `
 SELECT` + runColumns + identityColumns + `

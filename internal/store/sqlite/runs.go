@@ -137,7 +137,8 @@ func lookUpRun(ctx context.Context, q querier, key schedule.Key) (*schedule.Run,
 	return &runs[0], nil
 }
 
-// ListRuns is newest run_at first, or the feed of what was updated last.
+// ListRuns goes by run_at, newest first unless Ascending, or is the feed of what
+// was updated last.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	statement, args := s.runsQuery(f)
 	runs, err := readRuns(ctx, s.readers, statement, args...)
@@ -151,7 +152,10 @@ func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.
 // other, so that SQLite sees only those, behind the index that has the order.
 func (s *Store) runsQuery(f schedule.RunFilter) (statement string, args []any) {
 	var q conditions
-	base, order := sqlListRuns, sqlRunsOrder
+	base, order, rest := sqlListRuns, sqlRunsOrder, sqlRunsBefore
+	if f.Ascending {
+		order, rest = sqlRunsAscending, sqlRunsBehind
+	}
 	switch {
 	case !f.UpdatedAfter.IsZero():
 		base, order = sqlListRunsUpdated, sqlRunsUpdatedOrder
@@ -169,6 +173,6 @@ func (s *Store) runsQuery(f schedule.RunFilter) (statement string, args []any) {
 	q.add(!f.From.IsZero(), sqlRunsFrom, ceilMicros(f.From))
 	q.add(!f.To.IsZero(), sqlRunsTo, ceilMicros(f.To))
 	q.add(!slices.Contains(f.Statuses, schedule.StatusPlanned), sqlRunsNotAhead, either(f.Now, s.Now()).UnixMicro())
-	q.add(f.UpdatedAfter.IsZero() && !f.AfterRunAt.IsZero(), sqlRunsBefore, f.AfterRunAt.UnixMicro(), f.AfterKey[:])
+	q.add(f.UpdatedAfter.IsZero() && !f.AfterRunAt.IsZero(), rest, f.AfterRunAt.UnixMicro(), f.AfterKey[:])
 	return base + q.where.String() + order, append(q.args, limitOf(f.Limit))
 }

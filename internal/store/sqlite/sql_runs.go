@@ -22,6 +22,8 @@ const (
 	sqlRunsTo           = ` AND r.run_at < ?`
 	sqlRunsNotAhead     = ` AND NOT (r.status = 'PLANNED' AND r.run_at > ?)`
 	sqlRunsBefore       = ` AND (r.run_at, r.idempotency_key) < (?, ?)`
+	sqlRunsBehind       = ` AND (r.run_at, r.idempotency_key) > (?, ?)`
 	sqlRunsOrder        = ` ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT ?`
+	sqlRunsAscending    = ` ORDER BY r.run_at, r.idempotency_key LIMIT ?`
 	sqlRunsUpdatedOrder = ` ORDER BY r.updated_at, r.idempotency_key LIMIT ?`
 )

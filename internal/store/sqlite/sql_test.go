@@ -206,6 +206,8 @@ func TestListsNeedNoSorting(t *testing.T) {
 		{"sqlListRuns", "sqlRunsUser", "sqlRunsWorkflow", "sqlRunsStatuses", "sqlRunsNotAhead", "sqlRunsBefore", "sqlRunsOrder"},
 		{"sqlListRunsSchedule", "sqlRunsFrom", "sqlRunsTo", "sqlRunsReason", "sqlRunsTrigger", "sqlRunsOrder"},
 		{"sqlListRunsSchedule", "sqlRunsUser", "sqlRunsBefore", "sqlRunsOrder"},
+		{"sqlListRuns", "sqlRunsUser", "sqlRunsNotAhead", "sqlRunsBehind", "sqlRunsAscending"},
+		{"sqlListRunsSchedule", "sqlRunsFrom", "sqlRunsBehind", "sqlRunsAscending"},
 		{"sqlListRunsUpdated", "sqlRunsSchedule", "sqlRunsUser", "sqlRunsUpdatedOrder"},
 		{"sqlListSchedules", "sqlListSchedulesOrder"},
 		{"sqlListSchedules", "sqlWhereUser", "sqlWhereLabelValue", "sqlWherePaused", "sqlListSchedulesOrder"},

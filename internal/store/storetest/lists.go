@@ -14,6 +14,7 @@ var lists = []check{
 	{"events are listed newest first, in pages", listEvents},
 	{"runs are listed newest run_at first, in pages, with ties by key", listRuns},
 	{"runs are filtered by schedule, owner, workflow, status, reason, trigger and time", listRunsFiltered},
+	{"runs are listed oldest run_at first for who asks for that, in pages, with ties by key", listRunsAscending},
 	{"rows that are only a plan are shown only to who asks for PLANNED", listRunsFuture},
 	{"the feed shows runs as they change, each change after the one before", feedRuns},
 }
@@ -142,16 +143,27 @@ func newestFirst(a, b schedule.Run) int {
 }
 
 func listRuns(r *rig) {
-	s := r.create("listed")
+	pageRuns(r, schedule.RunFilter{}, newestFirst)
+}
+
+func listRunsAscending(r *rig) {
+	oldestFirst := func(a, b schedule.Run) int { return newestFirst(b, a) }
+	pageRuns(r, schedule.RunFilter{Ascending: true}, oldestFirst)
+	pageRuns(r, schedule.RunFilter{Ascending: true, UserID: r.user}, oldestFirst)
+}
+
+// pageRuns reads the runs of a schedule in pages, and looks at their order.
+func pageRuns(r *rig, filter schedule.RunFilter, order func(a, b schedule.Run) int) {
+	s := r.create("listed" + filter.UserID)
 	var want []schedule.Run
 	for i := range 9 { // three runs at each of three instants
 		want = append(want, r.manual(s, fmt.Sprint(i), r.at(-time.Duration(i%3)*time.Minute)))
 	}
 	r.add(want...)
-	r.add(r.slot(r.create("other"), r.at(-time.Minute)))
-	slices.SortFunc(want, newestFirst)
+	r.add(r.slot(r.create("other"+filter.UserID), r.at(-time.Minute)))
+	slices.SortFunc(want, order)
 	var got []schedule.Run
-	filter := schedule.RunFilter{ScheduleID: s.ScheduleID, Now: r.now, Limit: 2}
+	filter.ScheduleID, filter.Now, filter.Limit = s.ScheduleID, r.now, 2
 	for {
 		page, err := r.ListRuns(r.ctx, filter)
 		r.ok(err, "list runs")

@@ -66,7 +66,9 @@ type Run struct {
 	StartedAt         *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	CompletedAt       *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`
 	// When it ends by itself unless a sign of life comes.
-	TimeoutAt     *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=timeout_at,json=timeoutAt,proto3" json:"timeout_at,omitempty"`
+	TimeoutAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=timeout_at,json=timeoutAt,proto3" json:"timeout_at,omitempty"`
+	// A word for programs: one of Carillon's own (docs/executors.md), http_NNN or a
+	// gRPC code after a refusal, or what the executor reported.
 	ErrorCode     string                 `protobuf:"bytes,26,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	ErrorMessage  string                 `protobuf:"bytes,27,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -575,8 +577,9 @@ type ReportRunRequest struct {
 	Status         string                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// The executor's own id of the run; the first one given is kept.
 	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// What went wrong, for programs and for people. Both are cut rather than
-	// refused: to 128 and 4096 bytes.
+	// What went wrong, for programs and for people. Neither is refused: of
+	// error_code at most 128 of A–Z a–z 0–9 . _ : - are kept, with anything else
+	// between them as one underscore; error_message is cut to 4096 bytes.
 	ErrorCode     string `protobuf:"bytes,4,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	ErrorMessage  string `protobuf:"bytes,5,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1062,6 +1065,162 @@ func (x *WatchRunsResponse) GetRun() *Run {
 	return nil
 }
 
+type ExportRunsRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	UserId     string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	WorkflowId string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	// Any of these; default: every status.
+	Status  []string `protobuf:"bytes,4,rep,name=status,proto3" json:"status,omitempty"`
+	Reason  *string  `protobuf:"bytes,5,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Trigger *string  `protobuf:"bytes,6,opt,name=trigger,proto3,oneof" json:"trigger,omitempty"`
+	// run_at not before.
+	From *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
+	// run_at before. Default: the time of the call.
+	To *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
+	// idempotency_key of a run: only what comes after it.
+	After         string `protobuf:"bytes,9,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportRunsRequest) Reset() {
+	*x = ExportRunsRequest{}
+	mi := &file_carillon_v1_run_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportRunsRequest) ProtoMessage() {}
+
+func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportRunsRequest.ProtoReflect.Descriptor instead.
+func (*ExportRunsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ExportRunsRequest) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *ExportRunsRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ExportRunsRequest) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *ExportRunsRequest) GetStatus() []string {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *ExportRunsRequest) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *ExportRunsRequest) GetTrigger() string {
+	if x != nil && x.Trigger != nil {
+		return *x.Trigger
+	}
+	return ""
+}
+
+func (x *ExportRunsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ExportRunsRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ExportRunsRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+type ExportRunsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportRunsResponse) Reset() {
+	*x = ExportRunsResponse{}
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportRunsResponse) ProtoMessage() {}
+
+func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportRunsResponse.ProtoReflect.Descriptor instead.
+func (*ExportRunsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ExportRunsResponse) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
@@ -1176,7 +1335,25 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"7\n" +
 	"\x11WatchRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\xc2\x05\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xd3\x06\n" +
+	"\x11ExportRunsRequest\x12C\n" +
+	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"scheduleId\x12;\n" +
+	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12C\n" +
+	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"workflowId\x12p\n" +
+	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8f\x02\n" +
+	"\x06reason\x18\x05 \x01(\tB\xf1\x01\xbaH\xed\x01r\xea\x01R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedH\x00R\x06reason\x88\x01\x01\x12P\n" +
+	"\atrigger\x18\x06 \x01(\tB1\xbaH.r,R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryH\x01R\atrigger\x88\x01\x01\x12.\n" +
+	"\x04from\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12.\n" +
+	"\x05after\x18\t \x01(\tB\x18\xbaH\x15\xd8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x05afterB\t\n" +
+	"\a_reasonB\n" +
+	"\n" +
+	"\b_trigger\"8\n" +
+	"\x12ExportRunsResponse\x12\"\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\xac\x06\n" +
 	"\n" +
 	"RunService\x12e\n" +
 	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/runs/{idempotency_key}\x12}\n" +
@@ -1184,7 +1361,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\tReportRun\x12\x1d.carillon.v1.ReportRunRequest\x1a\x1e.carillon.v1.ReportRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:report\x12x\n" +
 	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:cancel\x12t\n" +
 	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/runs/{idempotency_key}:retry\x12d\n" +
-	"\tWatchRuns\x12\x1d.carillon.v1.WatchRunsRequest\x1a\x1e.carillon.v1.WatchRunsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:watch0\x01B\xa3\x01\n" +
+	"\tWatchRuns\x12\x1d.carillon.v1.WatchRunsRequest\x1a\x1e.carillon.v1.WatchRunsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:watch0\x01\x12h\n" +
+	"\n" +
+	"ExportRuns\x12\x1e.carillon.v1.ExportRunsRequest\x1a\x1f.carillon.v1.ExportRunsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/runs:export0\x01B\xa3\x01\n" +
 	"\x0fcom.carillon.v1B\bRunProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
 
 var (
@@ -1199,7 +1378,7 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                   // 0: carillon.v1.Run
 	(*GetRunRequest)(nil),         // 1: carillon.v1.GetRunRequest
@@ -1214,46 +1393,53 @@ var file_carillon_v1_run_proto_goTypes = []any{
 	(*RetryRunResponse)(nil),      // 10: carillon.v1.RetryRunResponse
 	(*WatchRunsRequest)(nil),      // 11: carillon.v1.WatchRunsRequest
 	(*WatchRunsResponse)(nil),     // 12: carillon.v1.WatchRunsResponse
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*ExportRunsRequest)(nil),     // 13: carillon.v1.ExportRunsRequest
+	(*ExportRunsResponse)(nil),    // 14: carillon.v1.ExportRunsResponse
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	13, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	13, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	13, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	13, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	13, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	13, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	13, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	13, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	13, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	13, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	15, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	15, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	15, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	15, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	15, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	15, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	15, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	15, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	15, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	15, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
 	0,  // 10: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	13, // 11: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	13, // 12: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	15, // 11: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	15, // 12: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
 	0,  // 13: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
 	0,  // 14: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 15: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
 	0,  // 16: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	13, // 17: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	13, // 18: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	15, // 17: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	15, // 18: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
 	0,  // 19: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	1,  // 20: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	3,  // 21: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	5,  // 22: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	7,  // 23: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	9,  // 24: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	11, // 25: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	2,  // 26: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	4,  // 27: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	6,  // 28: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	8,  // 29: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	10, // 30: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	12, // 31: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	26, // [26:32] is the sub-list for method output_type
-	20, // [20:26] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	15, // 20: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	15, // 21: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 22: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	1,  // 23: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	3,  // 24: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	5,  // 25: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	7,  // 26: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	9,  // 27: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	11, // 28: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	13, // 29: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	2,  // 30: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	4,  // 31: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	6,  // 32: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	8,  // 33: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	10, // 34: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	12, // 35: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	14, // 36: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	30, // [30:37] is the sub-list for method output_type
+	23, // [23:30] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -1264,13 +1450,14 @@ func file_carillon_v1_run_proto_init() {
 	file_carillon_v1_run_proto_msgTypes[3].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[9].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -325,6 +325,34 @@ func request_RunService_WatchRuns_0(ctx context.Context, marshaler runtime.Marsh
 	return stream, metadata, nil
 }
 
+var filter_RunService_ExportRuns_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
+func request_RunService_ExportRuns_0(ctx context.Context, marshaler runtime.Marshaler, client RunServiceClient, req *http.Request, pathParams map[string]string) (RunService_ExportRunsClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq ExportRunsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunService_ExportRuns_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.ExportRuns(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
 // RegisterRunServiceHandlerServer registers the http handlers for service RunService to "mux".
 // UnaryRPC     :call RunServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -453,6 +481,13 @@ func RegisterRunServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux,
 	})
 
 	mux.Handle(http.MethodGet, pattern_RunService_WatchRuns_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
+	})
+
+	mux.Handle(http.MethodGet, pattern_RunService_ExportRuns_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
 		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
 		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
@@ -617,25 +652,44 @@ func RegisterRunServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux,
 		}
 		forward_RunService_WatchRuns_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_RunService_ExportRuns_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/carillon.v1.RunService/ExportRuns", runtime.WithHTTPPathPattern("/v1/runs:export"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunService_ExportRuns_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunService_ExportRuns_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
 var (
-	pattern_RunService_GetRun_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, ""))
-	pattern_RunService_ListRuns_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, ""))
-	pattern_RunService_ListRuns_1  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "schedules", "schedule_id", "runs"}, ""))
-	pattern_RunService_ReportRun_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "report"))
-	pattern_RunService_CancelRun_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "cancel"))
-	pattern_RunService_RetryRun_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "retry"))
-	pattern_RunService_WatchRuns_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, "watch"))
+	pattern_RunService_GetRun_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, ""))
+	pattern_RunService_ListRuns_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, ""))
+	pattern_RunService_ListRuns_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "schedules", "schedule_id", "runs"}, ""))
+	pattern_RunService_ReportRun_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "report"))
+	pattern_RunService_CancelRun_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "cancel"))
+	pattern_RunService_RetryRun_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "runs", "idempotency_key"}, "retry"))
+	pattern_RunService_WatchRuns_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, "watch"))
+	pattern_RunService_ExportRuns_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "runs"}, "export"))
 )
 
 var (
-	forward_RunService_GetRun_0    = runtime.ForwardResponseMessage
-	forward_RunService_ListRuns_0  = runtime.ForwardResponseMessage
-	forward_RunService_ListRuns_1  = runtime.ForwardResponseMessage
-	forward_RunService_ReportRun_0 = runtime.ForwardResponseMessage
-	forward_RunService_CancelRun_0 = runtime.ForwardResponseMessage
-	forward_RunService_RetryRun_0  = runtime.ForwardResponseMessage
-	forward_RunService_WatchRuns_0 = runtime.ForwardResponseStream
+	forward_RunService_GetRun_0     = runtime.ForwardResponseMessage
+	forward_RunService_ListRuns_0   = runtime.ForwardResponseMessage
+	forward_RunService_ListRuns_1   = runtime.ForwardResponseMessage
+	forward_RunService_ReportRun_0  = runtime.ForwardResponseMessage
+	forward_RunService_CancelRun_0  = runtime.ForwardResponseMessage
+	forward_RunService_RetryRun_0   = runtime.ForwardResponseMessage
+	forward_RunService_WatchRuns_0  = runtime.ForwardResponseStream
+	forward_RunService_ExportRuns_0 = runtime.ForwardResponseStream
 )

@@ -19,12 +19,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RunService_GetRun_FullMethodName    = "/carillon.v1.RunService/GetRun"
-	RunService_ListRuns_FullMethodName  = "/carillon.v1.RunService/ListRuns"
-	RunService_ReportRun_FullMethodName = "/carillon.v1.RunService/ReportRun"
-	RunService_CancelRun_FullMethodName = "/carillon.v1.RunService/CancelRun"
-	RunService_RetryRun_FullMethodName  = "/carillon.v1.RunService/RetryRun"
-	RunService_WatchRuns_FullMethodName = "/carillon.v1.RunService/WatchRuns"
+	RunService_GetRun_FullMethodName     = "/carillon.v1.RunService/GetRun"
+	RunService_ListRuns_FullMethodName   = "/carillon.v1.RunService/ListRuns"
+	RunService_ReportRun_FullMethodName  = "/carillon.v1.RunService/ReportRun"
+	RunService_CancelRun_FullMethodName  = "/carillon.v1.RunService/CancelRun"
+	RunService_RetryRun_FullMethodName   = "/carillon.v1.RunService/RetryRun"
+	RunService_WatchRuns_FullMethodName  = "/carillon.v1.RunService/WatchRuns"
+	RunService_ExportRuns_FullMethodName = "/carillon.v1.RunService/ExportRuns"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -60,6 +61,14 @@ type RunServiceClient interface {
 	// WatchRuns sends each run that matches whenever it changes, from the time of
 	// the call on, until the client ends it. On REST each message is one line.
 	WatchRuns(ctx context.Context, in *WatchRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunsResponse], error)
+	// ExportRuns sends every run that matches, oldest run_at first (ties by
+	// idempotency_key), until there are no more. One that broke off goes on with
+	// after = the idempotency_key of the last run that came; NOT_FOUND: retention
+	// has removed that run meanwhile, so go on with from. What is added behind that
+	// place while it goes on (a backfill of old slots) is not sent. On REST each
+	// line is one run, as in GetRun; a last line {"error": …} says that it broke
+	// off.
+	ExportRuns(ctx context.Context, in *ExportRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportRunsResponse], error)
 }
 
 type runServiceClient struct {
@@ -139,6 +148,25 @@ func (c *runServiceClient) WatchRuns(ctx context.Context, in *WatchRunsRequest, 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RunService_WatchRunsClient = grpc.ServerStreamingClient[WatchRunsResponse]
 
+func (c *runServiceClient) ExportRuns(ctx context.Context, in *ExportRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportRunsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[1], RunService_ExportRuns_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportRunsRequest, ExportRunsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_ExportRunsClient = grpc.ServerStreamingClient[ExportRunsResponse]
+
 // RunServiceServer is the server API for RunService service.
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
@@ -172,6 +200,14 @@ type RunServiceServer interface {
 	// WatchRuns sends each run that matches whenever it changes, from the time of
 	// the call on, until the client ends it. On REST each message is one line.
 	WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error
+	// ExportRuns sends every run that matches, oldest run_at first (ties by
+	// idempotency_key), until there are no more. One that broke off goes on with
+	// after = the idempotency_key of the last run that came; NOT_FOUND: retention
+	// has removed that run meanwhile, so go on with from. What is added behind that
+	// place while it goes on (a backfill of old slots) is not sent. On REST each
+	// line is one run, as in GetRun; a last line {"error": …} says that it broke
+	// off.
+	ExportRuns(*ExportRunsRequest, grpc.ServerStreamingServer[ExportRunsResponse]) error
 	mustEmbedUnimplementedRunServiceServer()
 }
 
@@ -199,6 +235,9 @@ func (UnimplementedRunServiceServer) RetryRun(context.Context, *RetryRunRequest)
 }
 func (UnimplementedRunServiceServer) WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRuns not implemented")
+}
+func (UnimplementedRunServiceServer) ExportRuns(*ExportRunsRequest, grpc.ServerStreamingServer[ExportRunsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ExportRuns not implemented")
 }
 func (UnimplementedRunServiceServer) mustEmbedUnimplementedRunServiceServer() {}
 func (UnimplementedRunServiceServer) testEmbeddedByValue()                    {}
@@ -322,6 +361,17 @@ func _RunService_WatchRuns_Handler(srv interface{}, stream grpc.ServerStream) er
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RunService_WatchRunsServer = grpc.ServerStreamingServer[WatchRunsResponse]
 
+func _RunService_ExportRuns_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportRunsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunServiceServer).ExportRuns(m, &grpc.GenericServerStream[ExportRunsRequest, ExportRunsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_ExportRunsServer = grpc.ServerStreamingServer[ExportRunsResponse]
+
 // RunService_ServiceDesc is the grpc.ServiceDesc for RunService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -354,6 +404,11 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchRuns",
 			Handler:       _RunService_WatchRuns_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ExportRuns",
+			Handler:       _RunService_ExportRuns_Handler,
 			ServerStreams: true,
 		},
 	},
