@@ -59,3 +59,20 @@ func FromContext(ctx context.Context) Identity {
 	id, _ := ctx.Value(identityKey{}).(Identity)
 	return id
 }
+
+// MaxSubject bounds a subject's length.
+const MaxSubject = 256
+
+// ValidSubject reports whether s can stand in logs and rows as it is: 1 to 256
+// printable ASCII characters without spaces.
+func ValidSubject(s string) bool {
+	if len(s) == 0 || len(s) > MaxSubject {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,6 +1,10 @@
 package auth
 
-import "slices"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Rule says who may make one call.
 type Rule struct {
@@ -90,4 +94,18 @@ func (r Rule) Admit(id Identity) (admitted Identity, ok bool) {
 		}
 	}
 	return admitted, len(admitted.Roles) > 0 && (admitted.Owner != "" || !slices.Equal(admitted.Roles, []Role{User}))
+}
+
+// Names are the roles of the rule in words.
+func (r Rule) Names() string {
+	words := make([]string, len(r.Roles))
+	for i, role := range r.Roles {
+		words[i] = string(role)
+	}
+	return strings.Join(words, ", ")
+}
+
+// Methods are all calls that have a rule, sorted.
+func Methods() []string {
+	return slices.Sorted(maps.Keys(rules))
 }

@@ -1,0 +1,30 @@
+package auth
+
+import "context"
+
+// Call is what is known of one call while it is made: the gate fills in who
+// makes it, and the access log and the audit trail read it when it ends.
+type Call struct {
+	Method   string // full, as in RuleOf
+	Identity Identity
+	// Audited says that the call belongs into the audit trail, and Recorded that
+	// what it changed stands there already, written with the change itself.
+	Audited, Recorded bool
+}
+
+type callKey struct{}
+
+// WithCall is ctx with a Call of its own; one that is there already stays.
+func WithCall(ctx context.Context, method string) (context.Context, *Call) {
+	if call := CallFrom(ctx); call != nil {
+		return ctx, call
+	}
+	call := &Call{Method: method}
+	return context.WithValue(ctx, callKey{}, call), call
+}
+
+// CallFrom is the Call that WithCall put there, or nil.
+func CallFrom(ctx context.Context) *Call {
+	call, _ := ctx.Value(callKey{}).(*Call)
+	return call
+}

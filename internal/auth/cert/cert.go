@@ -1,0 +1,211 @@
+// Package cert knows callers by client certificates, and keeps the
+// certificates of listeners and clients up to date while the process runs.
+//
+// A caller is the one URI in its certificate (SPIFFE or any other), compared
+// letter by letter; its common name says nothing. The certificate must come
+// from TLS_CLIENT_CA_FILE, never from the machine's own roots, and be made for
+// clients.
+package cert
+
+import (
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/auth/reload"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+const minRSABits = 2048
+
+// ServerConfig says where a listener's certificates are.
+type ServerConfig struct {
+	CertFile, KeyFile string
+	ClientCAFile      string // empty: no client certificate is asked for
+	RequireClient     bool   // refuse the handshake without one
+	MinVersion        uint16 // default TLS 1.3
+	Logger            *slog.Logger
+	Now               func() time.Time // default time.Now
+}
+
+// Server is the TLS of a listener. Changed files take effect for new
+// connections.
+func Server(c ServerConfig) (*tls.Config, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	own, err := reload.Open(c.Logger, c.Now, func() (*tls.Certificate, error) { return readPair(c.CertFile, c.KeyFile) }, c.CertFile, c.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("TLS_CERT_FILE, TLS_KEY_FILE: %w", err)
+	}
+	config := &tls.Config{
+		MinVersion: max(c.MinVersion, tls.VersionTLS12), Time: c.Now,
+		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own.Get(), nil },
+		SessionTicketsDisabled: true, // a resumed session would outlive the authority that let it in
+		NextProtos:             []string{"h2", "http/1.1"},
+	}
+	if c.MinVersion == 0 {
+		config.MinVersion = tls.VersionTLS13
+	}
+	if c.ClientCAFile == "" {
+		return config, nil
+	}
+	authority, err := reload.Open(c.Logger, c.Now, func() (*x509.CertPool, error) { return readPool(c.ClientCAFile) }, c.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("TLS_CLIENT_CA_FILE: %w", err)
+	}
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	if c.RequireClient {
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 {
+			return nil // RequireClient has been checked already
+		}
+		_, err := peerURI(&state)
+		return err
+	}
+	config.ClientCAs = authority.Get()
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := config.Clone()
+		now.GetConfigForClient, now.ClientCAs = nil, authority.Get()
+		return now, nil
+	}
+	return config, nil
+}
+
+// ClientConfig says what a client of this product trusts and shows.
+type ClientConfig struct {
+	CAFile            string // empty: the machine's roots
+	CertFile, KeyFile string // empty: no certificate is shown
+	Logger            *slog.Logger
+}
+
+// Client is the TLS of a client. Its own certificate is read again when it
+// changes; the authority is read once.
+func Client(c ClientConfig) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pool, err := readPool(c.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = pool
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		return nil, errors.New("a client certificate needs its key, and a key its certificate")
+	}
+	if c.CertFile != "" {
+		own, err := reload.Open(c.Logger, time.Now, func() (*tls.Certificate, error) { return readPair(c.CertFile, c.KeyFile) }, c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own.Get(), nil }
+	}
+	return config, nil
+}
+
+func readPair(certFile, keyFile string) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, err
+	}
+	return &pair, nil
+}
+
+func readPool(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
+	}
+	return pool, nil
+}
+
+// peerURI is who a verified client says it is.
+func peerURI(state *tls.ConnectionState) (string, error) {
+	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
+		return "", errors.New("the client certificate was not verified")
+	}
+	leaf := state.PeerCertificates[0]
+	switch {
+	case leaf.IsCA:
+		return "", errors.New("the client certificate is an authority's")
+	case !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth):
+		return "", errors.New("the client certificate is not made for clients (extended key usage clientAuth)")
+	case len(leaf.URIs) != 1:
+		return "", fmt.Errorf("the client certificate has %d URIs as names, not 1", len(leaf.URIs))
+	}
+	if public, ok := leaf.PublicKey.(*rsa.PublicKey); ok && public.N.BitLen() < minRSABits {
+		return "", fmt.Errorf("the client certificate's key has %d bits, less than %d", public.N.BitLen(), minRSABits)
+	}
+	uri := leaf.URIs[0].String()
+	if !auth.ValidSubject(uri) {
+		return "", errors.New("the client certificate's URI is too long or holds what a URI cannot")
+	}
+	return uri, nil
+}
+
+// ErrExpired says that a certificate ran out while its connection went on.
+var ErrExpired = errors.New("the client certificate has expired")
+
+// Callers are the identities that AUTH_MTLS_ROLES names, by URI.
+type Callers map[string][]auth.Role
+
+// ParseCallers reads "URI=role+role,URI=role".
+func ParseCallers(text string) (Callers, error) {
+	callers := make(Callers)
+	for entry := range strings.SplitSeq(text, ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		at := strings.LastIndex(entry, "=") // a URI may hold one of its own
+		if at < 1 {
+			return nil, fmt.Errorf("%s is not URI=role", schedule.Quote(entry))
+		}
+		name := entry[:at]
+		if u, err := url.Parse(name); err != nil || u.Scheme == "" || u.Host == "" && u.Opaque == "" || u.String() != name || !auth.ValidSubject(name) {
+			return nil, fmt.Errorf("%s is not a URI such as spiffe://example.org/worker", schedule.Quote(name))
+		}
+		if _, twice := callers[name]; twice {
+			return nil, fmt.Errorf("%s is there twice; join its roles with +", schedule.Quote(name))
+		}
+		for word := range strings.SplitSeq(entry[at+1:], "+") {
+			role := auth.Role(strings.TrimSpace(word))
+			if role == auth.User {
+				return nil, fmt.Errorf("%s: the role user needs an owner, which a certificate has not; use a token", schedule.Quote(name))
+			}
+			if !slices.Contains(auth.Roles, role) {
+				return nil, fmt.Errorf("%s: %s is not a role", schedule.Quote(name), schedule.Quote(word))
+			}
+			callers[name] = append(callers[name], role)
+		}
+	}
+	return callers, nil
+}
+
+// Identify is who is at the other end. A URI that no entry names is somebody
+// without roles.
+func (c Callers) Identify(state *tls.ConnectionState, now time.Time) (auth.Identity, error) {
+	uri, err := peerURI(state)
+	if err != nil {
+		return auth.Identity{}, err
+	}
+	if !now.Before(state.PeerCertificates[0].NotAfter) {
+		return auth.Identity{}, ErrExpired
+	}
+	return auth.Identity{Subject: uri, Roles: c[uri], Via: auth.ViaMTLS}, nil
+}

@@ -1,0 +1,139 @@
+// Package gate stands before every call, over gRPC and REST alike. It makes
+// what a caller shows an Identity, and admits the call if the one table of
+// rules lets that identity make it. There is one function for each of the two,
+// whichever way a call comes.
+//
+// A REST call shows its credentials at the HTTP listener; the identity then
+// travels with the call over the loopback connection inside the process, which
+// nobody outside can reach.
+package gate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/auth/cert"
+	"github.com/carillon/carillon/internal/auth/signed"
+	"github.com/carillon/carillon/internal/auth/tokenfile"
+)
+
+// Options are the ways in. Without any of them, and without Off, nobody gets
+// in.
+type Options struct {
+	Off     bool             // everybody may everything
+	Signed  *signed.Verifier // nil: no signed token is taken
+	Tokens  *tokenfile.File  // nil: no static token is taken
+	Callers cert.Callers     // nil: no certificate is taken
+	Logger  *slog.Logger
+	Now     func() time.Time // default time.Now
+}
+
+// Gate identifies and admits.
+type Gate struct {
+	o   Options
+	log *slog.Logger
+}
+
+// New makes a gate.
+func New(o Options) *Gate {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &Gate{o: o, log: o.Logger.With("component", "gate")}
+}
+
+// Credentials are what a caller shows.
+type Credentials struct {
+	Authorization []string             // every header of this name
+	TLS           *tls.ConnectionState // nil: the connection is plain
+}
+
+// ErrUnauthenticated is the one answer to whoever shows nothing that is good.
+var ErrUnauthenticated = errors.New("not authenticated: show a valid token (Authorization: Bearer …) or a client certificate that is known here")
+
+// Identify is who shows these credentials. A token decides alone where there
+// is one: a bad one is not made good by a certificate.
+func (g *Gate) Identify(ctx context.Context, c Credentials) (auth.Identity, error) {
+	if g.o.Off {
+		return auth.Identity{Via: auth.ViaOpen}, nil
+	}
+	id, err := g.identify(ctx, c)
+	if err != nil {
+		g.log.DebugContext(ctx, "caller not identified", "reason", err.Error())
+		return auth.Identity{}, ErrUnauthenticated
+	}
+	return id, nil
+}
+
+func (g *Gate) identify(ctx context.Context, c Credentials) (auth.Identity, error) {
+	switch len(c.Authorization) {
+	case 0:
+		if c.TLS == nil || len(c.TLS.PeerCertificates) == 0 || g.o.Callers == nil {
+			return auth.Identity{}, errors.New("nothing is shown")
+		}
+		return g.o.Callers.Identify(c.TLS, g.o.Now())
+	case 1:
+	default:
+		return auth.Identity{}, errors.New("more than one Authorization is shown")
+	}
+	scheme, token, _ := strings.Cut(c.Authorization[0], " ")
+	switch token = strings.TrimSpace(token); {
+	case !strings.EqualFold(scheme, "bearer") || token == "":
+		return auth.Identity{}, errors.New("Authorization is not Bearer")
+	case isReportToken(token):
+		// Good for nothing but the report that its own run's key is in, which the
+		// registrar looks at.
+		return auth.Identity{Via: auth.ViaReport}, nil
+	case strings.HasPrefix(token, tokenfile.Prefix):
+		if g.o.Tokens == nil {
+			return auth.Identity{}, errors.New("static tokens are not taken here")
+		}
+		return g.o.Tokens.Identify(token)
+	case g.o.Signed != nil:
+		return g.o.Signed.Identify(ctx, token)
+	}
+	return auth.Identity{}, errors.New("signed tokens are not taken here")
+}
+
+// isReportToken tells the token of a run from all others: 64 hex digits.
+func isReportToken(token string) bool {
+	return len(token) == 64 && strings.Trim(token, "0123456789abcdef") == ""
+}
+
+// refusal is a call that its caller may not make.
+type refusal struct{ text string }
+
+func (r refusal) Error() string { return r.text }
+
+// admit is the identity under which the caller makes the call. err is
+// ErrUnauthenticated or a refusal.
+func (g *Gate) admit(method string, id auth.Identity, shown error) (auth.Identity, error) {
+	rule, known := auth.RuleOf(method)
+	switch {
+	case g.o.Off || known && rule.Anyone:
+		return auth.Identity{Via: auth.ViaOpen}, nil
+	case shown != nil:
+		return auth.Identity{}, ErrUnauthenticated
+	case id.Via == viaProcess:
+		return id, nil
+	case !known:
+		return auth.Identity{}, refusal{"no role may make this call"}
+	case id.Via == auth.ViaReport && rule.Report:
+		return id, nil
+	case id.Via == auth.ViaReport:
+		return auth.Identity{}, ErrUnauthenticated
+	}
+	admitted, ok := rule.Admit(id)
+	if !ok {
+		return auth.Identity{}, refusal{method[strings.LastIndex(method, "/")+1:] + " is for the roles " + rule.Names() + "; the caller has none of them"}
+	}
+	return admitted, nil
+}

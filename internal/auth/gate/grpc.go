@@ -1,0 +1,126 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillon/carillon/internal/auth"
+)
+
+// Unary admits a call or refuses it. It stands inside the access log, so that
+// refused calls have their line too.
+func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	ctx, err := g.enter(ctx, call.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	return next(ctx, req)
+}
+
+// Stream is Unary for streams.
+func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	ctx, err := g.enter(ss.Context(), call.FullMethod)
+	if err != nil {
+		return err
+	}
+	return next(srv, entered{ss, ctx})
+}
+
+type entered struct {
+	grpc.ServerStream
+	ctx context.Context // a stream is its context
+}
+
+func (e entered) Context() context.Context { return e.ctx }
+
+func (g *Gate) enter(ctx context.Context, method string) (context.Context, error) {
+	id, shown := g.caller(ctx)
+	ctx, call := auth.WithCall(ctx, method)
+	call.Identity = id // as it is, also where it is refused
+	admitted, err := g.admit(method, id, shown)
+	var refused refusal
+	switch {
+	case errors.As(err, &refused):
+		return ctx, status.Error(codes.PermissionDenied, refused.Error())
+	case err != nil:
+		return ctx, status.Error(codes.Unauthenticated, err.Error())
+	}
+	call.Identity = admitted
+	return auth.NewContext(ctx, admitted), nil
+}
+
+// callerKey carries the identity of a call over the loopback connection.
+// Anywhere else it is not looked at.
+const callerKey = "carillon-caller"
+
+// viaProcess marks what this process asks of itself.
+const viaProcess = "process"
+
+func (g *Gate) caller(ctx context.Context) (auth.Identity, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	p, ok := peer.FromContext(ctx)
+	if ok && Loopback(p.Addr) {
+		var id auth.Identity
+		if said := md.Get(callerKey); len(said) != 1 || json.Unmarshal([]byte(said[0]), &id) != nil {
+			return auth.Identity{}, ErrUnauthenticated
+		}
+		return id, nil
+	}
+	shown := Credentials{Authorization: md.Get("authorization")}
+	if ok {
+		if info, isTLS := p.AuthInfo.(credentials.TLSInfo); isTLS {
+			shown.TLS = &info.State
+		}
+	}
+	return g.Identify(ctx, shown)
+}
+
+// Loopback reports whether the address is that of a connection inside the
+// process.
+func Loopback(addr net.Addr) bool { return addr != nil && addr.Network() == "bufconn" }
+
+// Forward passes the identity in a call's context on with it, over the
+// loopback connection. What has none is nobody there.
+func Forward(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+	return carrying{conn, auth.FromContext}
+}
+
+// InProcess makes every call one of this process itself, which may everything.
+func InProcess(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+	return carrying{conn, func(context.Context) auth.Identity { return auth.Identity{Via: viaProcess} }}
+}
+
+type carrying struct {
+	grpc.ClientConnInterface
+	caller func(context.Context) auth.Identity
+}
+
+// mark replaces whatever the context carried: only this process says who calls.
+func (c carrying) mark(ctx context.Context) context.Context {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	md = md.Copy()
+	md.Delete(callerKey)
+	if id := c.caller(ctx); id.Via != "" {
+		if said, err := json.Marshal(id); err == nil {
+			md.Set(callerKey, string(said))
+		}
+	}
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+func (c carrying) Invoke(ctx context.Context, method string, req, resp any, opts ...grpc.CallOption) error {
+	return c.ClientConnInterface.Invoke(c.mark(ctx), method, req, resp, opts...)
+}
+
+func (c carrying) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.ClientConnInterface.NewStream(c.mark(ctx), desc, method, opts...)
+}

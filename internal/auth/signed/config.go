@@ -1,0 +1,121 @@
+// Package signed knows callers by signed tokens (JWT): one issuer, one
+// audience, a closed list of algorithms, keys from a JWKS address or a file.
+// Nothing in a token chooses how it is checked: its alg must be allowed, its kid
+// must name a key that is loaded, and addresses or keys in it are not looked at.
+package signed
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The bounds of a token.
+const (
+	Leeway   = 30 * time.Second // between the issuer's clock and ours
+	maxToken = 8 << 10          // measured before anything is parsed
+	maxKID   = 128
+	maxDepth = 8
+)
+
+// The algorithms that may be allowed. HS256 only stands alone: whoever can
+// check such a token can make one.
+const (
+	edDSA = "EdDSA"
+	es256 = "ES256"
+	rs256 = "RS256"
+	hs256 = "HS256"
+)
+
+// Config is what an operator says of the issuer.
+type Config struct {
+	JWKSURL     string // one of the two
+	KeysFile    string // a JWKS, or public keys in PEM
+	Issuer      string
+	Audience    string
+	Algorithms  []string
+	RolesClaim  string        // default roles
+	OwnerClaim  string        // default sub
+	MaxLifetime time.Duration // default an hour
+
+	Now    func() time.Time // default time.Now
+	Logger *slog.Logger     // default slog.Default
+	Client *http.Client     // for JWKSURL; default one with bounds
+}
+
+// ErrInvalid is what every token gets that is not good, whatever is wrong with
+// it: who tries tokens learns nothing.
+var ErrInvalid = errors.New("the token is not valid")
+
+// Validate lists everything that is wrong.
+func (c *Config) Validate() error {
+	var problems []error
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if (c.JWKSURL == "") == (c.KeysFile == "") {
+		problem("AUTH_JWKS_URL: give it or AUTH_JWT_KEYS_FILE, not both")
+	}
+	if c.Issuer == "" {
+		problem("AUTH_JWT_ISSUER: is needed: without it every issuer that signs with the same keys may come in")
+	}
+	if c.Audience == "" {
+		problem("AUTH_JWT_AUDIENCE: is needed: without it a token for another service opens this one")
+	}
+	if len(c.Algorithms) == 0 {
+		problem("AUTH_JWT_ALGORITHMS: is empty; name some of %s, %s, %s", edDSA, es256, rs256)
+	}
+	for _, alg := range c.Algorithms {
+		if !slices.Contains([]string{edDSA, es256, rs256, hs256}, alg) {
+			problem("AUTH_JWT_ALGORITHMS: %q is not one of %s, %s, %s, %s", alg, edDSA, es256, rs256, hs256)
+		}
+	}
+	if slices.Contains(c.Algorithms, hs256) && len(c.Algorithms) > 1 {
+		problem("AUTH_JWT_ALGORITHMS: %s stands alone or not at all", hs256)
+	}
+	if c.JWKSURL != "" {
+		problems = append(problems, checkURL(c.JWKSURL))
+		if slices.Contains(c.Algorithms, hs256) {
+			problem("AUTH_JWKS_URL: keys of %s are secrets; keep them in AUTH_JWT_KEYS_FILE", hs256)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// checkURL refuses keys that anybody on the way could exchange.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return errors.New("AUTH_JWKS_URL: is not a URL")
+	}
+	loopback := slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, strings.ToLower(u.Hostname()))
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopback) {
+		return fmt.Errorf("AUTH_JWKS_URL: %s://%s is not https; plain http is for loopback only", u.Scheme, u.Host)
+	}
+	return nil
+}
+
+// defaults fills in what was left out.
+func (c *Config) defaults() {
+	if c.RolesClaim == "" {
+		c.RolesClaim = "roles"
+	}
+	if c.OwnerClaim == "" {
+		c.OwnerClaim = "sub"
+	}
+	if c.MaxLifetime == 0 {
+		c.MaxLifetime = time.Hour
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Client == nil {
+		c.Client = &http.Client{Transport: bounded{http.DefaultTransport}, Timeout: fetchTimeout, CheckRedirect: noRedirect}
+	}
+}

@@ -1,0 +1,167 @@
+package signed
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/rawjson"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Verifier knows callers by the tokens of one issuer.
+type Verifier struct {
+	cfg    Config
+	keys   keys
+	parser *jwt.Parser
+}
+
+// New reads the keys. Those of a JWKS address are fetched again until ctx ends.
+func New(ctx context.Context, c Config) (*Verifier, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c.defaults()
+	found, err := openKeys(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	return &Verifier{cfg: c, keys: found, parser: jwt.NewParser(
+		jwt.WithValidMethods(c.Algorithms), jwt.WithIssuer(c.Issuer), jwt.WithAudience(c.Audience),
+		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(Leeway), jwt.WithTimeFunc(c.Now),
+		jwt.WithStrictDecoding(), jwt.WithJSONNumber(),
+	)}, nil
+}
+
+// Identify is who shows this token; ErrInvalid for whatever is wrong with it.
+func (v *Verifier) Identify(ctx context.Context, token string) (auth.Identity, error) {
+	if !wellFormed(token) {
+		return auth.Identity{}, ErrInvalid
+	}
+	claims := jwt.MapClaims{}
+	parsed, err := v.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) { return v.key(ctx, t) })
+	if err != nil || !parsed.Valid || !v.timely(claims) {
+		return auth.Identity{}, ErrInvalid
+	}
+	id := auth.Identity{Via: auth.ViaJWT, Roles: rolesOf(claims, v.cfg.RolesClaim)}
+	id.Subject, _ = claims["sub"].(string)
+	if !auth.ValidSubject(id.Subject) {
+		return auth.Identity{}, ErrInvalid
+	}
+	if id.Has(auth.User) {
+		id.Owner, _ = claims[v.cfg.OwnerClaim].(string)
+		if !schedule.ValidID(id.Owner) {
+			return auth.Identity{}, ErrInvalid
+		}
+	}
+	return id, nil
+}
+
+// wellFormed looks at a token before anything of it is decoded by others:
+// three parts of a bounded length, and JSON that says everything once.
+func wellFormed(token string) bool {
+	if len(token) > maxToken || strings.Count(token, ".") != 2 {
+		return false
+	}
+	parts := strings.Split(token, ".")
+	if parts[2] == "" {
+		return false
+	}
+	for _, part := range parts[:2] {
+		text, err := base64.RawURLEncoding.Strict().DecodeString(part)
+		if err != nil || len(text) == 0 || text[0] != '{' || rawjson.Problem(text, maxDepth) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// key is the one that the header names. The header chooses among the keys that
+// are loaded, and nothing else: jku, x5u, jwk and x5c are not looked at.
+func (v *Verifier) key(ctx context.Context, t *jwt.Token) (any, error) {
+	for _, unknown := range []string{"crit", "cty", "enc", "zip"} { // each would change what the token means
+		if _, ok := t.Header[unknown]; ok {
+			return nil, ErrInvalid
+		}
+	}
+	if typ, ok := t.Header["typ"]; ok {
+		word, _ := typ.(string)
+		if !strings.EqualFold(word, "JWT") && !strings.EqualFold(word, "at+jwt") {
+			return nil, ErrInvalid
+		}
+	}
+	var found key
+	var ok bool
+	if named, present := t.Header["kid"]; present {
+		kid, isText := named.(string)
+		if !isText || kid == "" || len(kid) > maxKID {
+			return nil, ErrInvalid
+		}
+		found, ok = v.keys.named(ctx, kid)
+	} else {
+		found, ok = v.keys.only(ctx)
+	}
+	if !ok || !found.fits(t.Method.Alg()) {
+		return nil, ErrInvalid
+	}
+	return found.public, nil
+}
+
+// timely checks what the parser leaves open: times are whole seconds, and a
+// token is not good for longer than tokens may be.
+func (v *Verifier) timely(claims jwt.MapClaims) bool {
+	at := map[string]time.Time{}
+	for _, name := range []string{"exp", "iat", "nbf"} {
+		raw, ok := claims[name]
+		if !ok {
+			continue
+		}
+		number, isNumber := raw.(json.Number)
+		seconds, err := strconv.ParseInt(number.String(), 10, 64)
+		if !isNumber || err != nil || seconds < 0 || seconds > schedule.MaxTime.Unix() {
+			return false
+		}
+		at[name] = time.Unix(seconds, 0)
+	}
+	if iat, ok := at["iat"]; ok && at["exp"].Sub(iat) > v.cfg.MaxLifetime {
+		return false
+	}
+	return at["exp"].Sub(v.cfg.Now()) <= v.cfg.MaxLifetime+Leeway
+}
+
+// rolesOf are the roles that the claim names; words of other systems in it say
+// nothing here. The claim is looked for by its whole name, then along its dots.
+func rolesOf(claims jwt.MapClaims, name string) []auth.Role {
+	value, ok := claims[name]
+	if !ok {
+		value = map[string]any(claims)
+		for step := range strings.SplitSeq(name, ".") {
+			members, _ := value.(map[string]any)
+			value = members[step]
+		}
+	}
+	var words []string
+	switch v := value.(type) {
+	case string:
+		words = strings.Fields(v)
+	case []any:
+		for _, one := range v {
+			word, _ := one.(string)
+			words = append(words, word)
+		}
+	}
+	var roles []auth.Role
+	for _, role := range auth.Roles {
+		if slices.Contains(words, string(role)) {
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}
