@@ -178,14 +178,14 @@ func (r *Registrar) compareWorkflows(ctx context.Context, versions []*schedule.W
 
 // dryRun decides as an apply would, on what there is, and looks ahead.
 func (r *Registrar) dryRun(ctx context.Context, all *upserts, out ApplyResult) (ApplyResult, error) {
-	if err := r.prepare(all); err != nil {
+	if err := r.prepare(ctx, all); err != nil {
 		return out, err
 	}
 	req, err := all.request(r.now())
 	if err != nil {
 		return out, err
 	}
-	found, err := r.schedules.ReadSchedules(ctx, req)
+	found, err := r.all.schedules.ReadSchedules(ctx, req)
 	if err != nil {
 		return out, err
 	}

@@ -32,12 +32,16 @@ type Options struct {
 
 // Registrar registers, changes, answers and takes reports.
 type Registrar struct {
-	schedules ScheduleStore
+	schedules ScheduleStore // as the caller may see them, see owner.go
 	runs      RunStore
 	workflows WorkflowStore
-	now       func() time.Time
-	log       *slog.Logger
-	cfg       Config
+	all       struct { // everybody's, for what creates
+		schedules ScheduleStore
+		workflows WorkflowStore
+	}
+	now func() time.Time
+	log *slog.Logger
+	cfg Config
 }
 
 // New makes a Registrar of its parts.
@@ -57,9 +61,12 @@ func New(o Options) *Registrar {
 	if o.Config.RunTimeoutMS == 0 {
 		o.Config.RunTimeoutMS = uint32(schedule.DefaultRunTimeout.Milliseconds())
 	}
-	return &Registrar{
-		schedules: o.Schedules, runs: o.Runs, workflows: o.Workflows,
+	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
+	r := &Registrar{
+		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, workflows: ownWorkflows{o.Workflows, o.Schedules},
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), cfg: o.Config,
 	}
+	r.all.schedules, r.all.workflows = schedules, o.Workflows
+	return r
 }

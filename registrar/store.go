@@ -50,3 +50,11 @@ type WorkflowStore interface {
 	// begins at the newest.
 	ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error)
 }
+
+// AuditStore keeps the audit trail. What a change writes there it brings
+// itself (schedule.Change, schedule.RunChange).
+type AuditStore interface {
+	AppendAudit(ctx context.Context, entries []schedule.AuditEntry) error
+	// ListAudit is newest first.
+	ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error)
+}

@@ -54,7 +54,7 @@ type done struct {
 }
 
 func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
-	if err := r.prepare(all); err != nil {
+	if err := r.prepare(ctx, all); err != nil {
 		return done{}, err
 	}
 	req, err := all.request(r.now())
@@ -62,7 +62,7 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 		return done{}, err
 	}
 	var out done
-	err = r.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+	err = r.all.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
 		var changes []schedule.Change
 		var err error
 		out.deeds, changes, err = all.decide(found, r.now())
@@ -80,7 +80,10 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 }
 
 // prepare resolves the definitions and lists what is wrong with any of them.
-func (r *Registrar) prepare(all *upserts) error {
+func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
+	if err := all.own(ctx); err != nil {
+		return err
+	}
 	const enough = 100
 	all.definitions = make([]schedule.Definition, len(all.inputs))
 	var found schedule.InvalidError
@@ -252,14 +255,14 @@ func (r *Registrar) standing(ctx context.Context, all *upserts) (done, error) {
 		return done{}, err
 	}
 	req.Managed = schedule.Managed{}
-	found, err := r.schedules.ReadSchedules(ctx, req)
+	found, err := r.all.schedules.ReadSchedules(ctx, req)
 	if err != nil {
 		return done{}, err
 	}
 	out := done{repeated: true, deeds: make([]deed, len(found))}
 	for i, in := range found {
 		out.deeds[i] = deed{action: ActionUnchanged, result: UpsertResult{Schedule: &schedule.Schedule{Definition: all.definitions[i]}}}
-		if s := in.Schedule; s != nil && s.Alive() {
+		if s := in.Schedule; s != nil && s.Alive() && s.UserID == all.definitions[i].UserID {
 			out.deeds[i].before = s
 			out.deeds[i].result = UpsertResult{Schedule: s, NextRunAt: nextRunAt(s, r.now())}
 		}

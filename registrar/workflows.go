@@ -24,7 +24,8 @@ func (r *Registrar) PutWorkflow(ctx context.Context, workflowID string, version 
 	if err := r.workflows.PutWorkflow(ctx, w); err != nil {
 		return nil, err
 	}
-	return r.workflows.GetWorkflow(ctx, workflowID, version)
+	// Who sends the same DAG may be told of it, whoever sent it first.
+	return r.all.workflows.GetWorkflow(ctx, workflowID, version)
 }
 
 // GetWorkflow answers one version with its DAG as it was sent.
@@ -90,6 +91,7 @@ func (r *Registrar) DeployWorkflow(ctx context.Context, in DeployInput) ([]Upser
 	if err != nil {
 		return nil, err
 	}
+	w.UserID = in.UserID
 	managedBy := managedByWorkflow + in.WorkflowID
 	ids := make(map[string]bool, len(in.Triggers))
 	for i := range in.Triggers {

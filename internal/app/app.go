@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/carillon/carillon/internal/auth/gate"
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/launcher"
 	launcherapi "github.com/carillon/carillon/launcher/api"
@@ -53,6 +55,9 @@ type App struct {
 	queue    *redis.Client         // nil without LAUNCH_QUEUE
 	runs     *worker.Metrics
 	redis    closer // of LEADER_LOCK=redis
+	gate     *gate.Gate
+	tls      *tls.Config // of the listeners; nil: they are plain
+	stopKeys func()      // ends the fetching of keys; nil: none are fetched
 	grpc     *grpc.Server
 	http     *http.Server
 	loopback net.Listener
@@ -109,6 +114,9 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	if err := a.checkSchema(ctx, o.Migrate); err != nil {
 		return nil, err
 	}
+	if err := a.buildGate(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.listen(); err != nil {
 		return nil, err
 	}
@@ -162,19 +170,24 @@ func (a *App) GRPCAddr() string { return a.grpcLis.Addr().String() }
 
 // Conn is a connection to this process' own gRPC services; calls wait until
 // Run serves them if they ask to.
-func (a *App) Conn() grpc.ClientConnInterface { return a.conn }
+func (a *App) Conn() grpc.ClientConnInterface { return gate.InProcess(a.conn) }
 
 func (a *App) publicURL() string {
 	if a.cfg.PublicURL != "" {
 		return a.cfg.PublicURL
 	}
-	return "http://" + a.HTTPAddr()
+	return a.scheme() + a.HTTPAddr()
 }
 
 func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withReflection bool) error {
-	a.grpc = grpc.NewServer(append(registrarapi.ServerOptions(a.log), grpcLimits(a.cfg.MaxLaunches)...)...)
+	options := append(registrarapi.ServerOptions(a.log, registrarapi.Audit(a.store, a.store.Now, a.log),
+		registrarapi.Interceptors{Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: newCallMetrics(a.registry)}), grpcLimits(a.cfg.MaxLaunches)...)
+	if a.tls != nil {
+		options = append(options, grpc.Creds(gate.Transport(a.tls)))
+	}
+	a.grpc = grpc.NewServer(options...)
 	if a.cfg.Has("registrar") {
-		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Runs: reg, Workers: a.store, Now: a.store.Now, Ending: a.ending})
+		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Runs: reg, Workers: a.store, Trail: a.store, Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to where they were called from
 		registrarapi.RegisterReports(a.grpc, reg)
 	}
@@ -190,7 +203,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if a.loopback, a.conn, err = registrarapi.Loopback(); err != nil {
 		return fmt.Errorf("open loopback: %w", err)
 	}
-	gateway, err := registrarapi.NewGateway(ctx, a.conn, registrarapi.GatewayOptions{Launcher: a.launch != nil})
+	gateway, err := registrarapi.NewGateway(ctx, gate.Forward(a.conn), registrarapi.GatewayOptions{Launcher: a.launch != nil})
 	if err != nil {
 		return fmt.Errorf("build REST gateway: %w", err)
 	}
@@ -198,7 +211,8 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if a.worker != nil {
 		checks = append(checks, check{"worker", a.worker.Beating})
 	}
-	a.http = newHTTPServer(guard(newMux(gateway, a.graphs(), a.registry, checks, a.log), a.cfg.PublicURL))
+	a.http = newHTTPServer(guard(a.newMux(gateway, checks), a.cfg.PublicURL))
+	a.http.TLSConfig = a.tls
 	return nil
 }
 
@@ -255,7 +269,11 @@ func (a *App) serveHTTP(ctx context.Context) error {
 		}
 	})
 	defer stop()
-	if err := a.http.Serve(a.httpLis); !errors.Is(err, http.ErrServerClosed) {
+	serve := a.http.Serve
+	if a.tls != nil {
+		serve = func(lis net.Listener) error { return a.http.ServeTLS(lis, "", "") }
+	}
+	if err := serve(a.httpLis); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve HTTP: %w", err)
 	}
 	return nil
@@ -290,6 +308,9 @@ func (a *App) Close() error {
 	}
 	if a.conn != nil {
 		errs = append(errs, a.conn.Close())
+	}
+	if a.stopKeys != nil {
+		a.stopKeys()
 	}
 	if a.client != nil {
 		errs = append(errs, a.client.Close())

@@ -63,6 +63,29 @@ type Config struct {
 	AllowEgress        string `koanf:"allow_egress" help:"where the local executor's HTTP steps may go beside ports 80 and 443 of the public internet: loopback, private, addresses, CIDR blocks, names, *.names, each also with :port; between commas (dev: loopback,private)"`
 	ReportSecret       Secret `koanf:"report_secret" secret:"true" help:"signs report tokens; the same in every process (default: a random one kept in DATA_DIR)"`
 
+	Auth                 string `koanf:"auth" oneof:"on off" help:"on: every call shows a token or a client certificate; off: everybody may everything (default: on where a way in is configured; without one only loopback addresses are served)"`
+	AuthJWKSURL          string `koanf:"auth_jwks_url" help:"where the issuer of signed tokens (JWT) has its keys"`
+	AuthJWTKeysFile      string `koanf:"auth_jwt_keys_file" help:"the same from a file: a JWKS, or public keys in PEM"`
+	AuthJWTIssuer        string `koanf:"auth_jwt_issuer" help:"iss of every signed token"`
+	AuthJWTAudience      string `koanf:"auth_jwt_audience" help:"aud of every signed token"`
+	AuthJWTAlgorithms    string `koanf:"auth_jwt_algorithms" default:"EdDSA,ES256,RS256" help:"how tokens may be signed; HS256 alone or not at all"`
+	AuthJWTMaxLifetimeMS int    `koanf:"auth_jwt_max_lifetime_ms" default:"3600000" min:"60000" max:"86400000" help:"tokens that are good for longer are refused"`
+	AuthRolesClaim       string `koanf:"auth_roles_claim" default:"roles" help:"where a signed token has its roles; dots lead into objects"`
+	AuthOwnerClaim       string `koanf:"auth_owner_claim" default:"sub" help:"where a signed token of the role user has its user_id"`
+	AuthTokensFile       string `koanf:"auth_tokens_file" help:"YAML file with the hashes of static tokens; see carillon token new"`
+	AuthMTLSRoles        string `koanf:"auth_mtls_roles" help:"roles by the URI of client certificates: spiffe://example.org/worker=worker,spiffe://example.org/ci=compiler+viewer"`
+	TLSCertFile          string `koanf:"tls_cert_file" help:"certificate of both listeners, in PEM; read again when it changes"`
+	TLSKeyFile           string `koanf:"tls_key_file" help:"its key"`
+	TLSClientCAFile      string `koanf:"tls_client_ca_file" help:"authority of client certificates"`
+	TLSClientAuth        string `koanf:"tls_client_auth" default:"optional" oneof:"optional required" help:"required: no connection without a client certificate"`
+	TLSMinVersion        string `koanf:"tls_min_version" default:"1.3" oneof:"1.2 1.3" help:"oldest version of TLS that is spoken"`
+	MetricsToken         Secret `koanf:"metrics_token" secret:"true" help:"bearer token that opens /metrics, beside the roles operator and viewer"`
+	LauncherTLS          string `koanf:"launcher_tls" default:"off" oneof:"off on" help:"how a worker calls LAUNCHER_ADDR"`
+	LauncherCAFile       string `koanf:"launcher_ca_file" help:"LAUNCHER_TLS=on: authority of its certificate (default: the machine's)"`
+	LauncherCertFile     string `koanf:"launcher_cert_file" help:"LAUNCHER_TLS=on: certificate that the worker shows"`
+	LauncherKeyFile      string `koanf:"launcher_key_file" help:"its key"`
+	LauncherToken        Secret `koanf:"launcher_token" secret:"true" help:"static token that the worker shows to LAUNCHER_ADDR, of the role worker"`
+
 	MisfireGraceMS   int `koanf:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still simply fire"`
 	RunTimeoutMS     int `koanf:"run_timeout_ms" default:"3600000" min:"1000" max:"2592000000" help:"for schedules that name none: after how long without a sign of life a run is FAILED(timeout)"`
 	ClaimLeaseMS     int `koanf:"claim_lease_ms" default:"30000" min:"1000" max:"600000" help:"after how long a launch without an answer is sent again"`
@@ -284,6 +307,7 @@ func (c *Config) Validate() error {
 	if scheme, _, _ := strings.Cut(c.RedisURL.Reveal(), "://"); c.RedisURL != "" && scheme != "redis" && scheme != "rediss" && scheme != "unix" {
 		problem("REDIS_URL: begins with none of redis://, rediss:// and unix://") // its text may hold a password
 	}
+	problems = append(problems, c.authProblems()...)
 	return errors.Join(problems...)
 }
 

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/launcher/graphapi"
 )
 
@@ -24,26 +24,33 @@ type check struct {
 }
 
 // newMux is everything on HTTP_ADDR: REST, the graph run API of a launcher,
-// metrics, health.
-func newMux(gateway, graphs http.Handler, registry *prometheus.Registry, checks []check, log *slog.Logger) http.Handler {
+// metrics, health. What is not named here is behind the gate's door.
+func (a *App) newMux(gateway http.Handler, checks []check) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
-	mux.Handle("GET /readyz", ready(checks, log))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
-	if graphs != nil {
+	mux.Handle("GET /readyz", ready(checks, a.log, a.seesDetail))
+	metrics := promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{Registry: a.registry})
+	mux.Handle("GET /metrics", a.gate.Only(metrics, a.cfg.MetricsToken.Reveal(), auth.Operator, auth.Viewer))
+	if graphs := a.graphs(); graphs != nil {
 		mux.Handle(graphapi.Path, graphs)
 	}
-	if gateway != nil {
-		mux.Handle("/", gateway)
-	}
+	mux.Handle("/", a.gate.Door(gateway))
 	return mux
 }
 
+// seesDetail reports whether the caller may know what is amiss in here: anybody
+// where authentication is off, else who may see the workers.
+func (a *App) seesDetail(r *http.Request) bool {
+	id, err := a.gate.IdentifyHTTP(r)
+	return err == nil && (id.Via == auth.ViaOpen || id.Has(auth.Operator) || id.Has(auth.Viewer))
+}
+
 // ready answers 200 when every check passes and 503 with the ones that do
-// not, by name only: the reasons stand in the log, once for each change.
-func ready(checks []check, log *slog.Logger) http.Handler {
+// not, by name only and to who may see them: the reasons stand in the log, once
+// for each change.
+func ready(checks []check, log *slog.Logger, detailed func(*http.Request) bool) http.Handler {
 	said := readiness{log: log}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
@@ -60,6 +67,9 @@ func ready(checks []check, log *slog.Logger) http.Handler {
 		}
 		if r.Context().Err() == nil { // a client that left made the checks fail
 			said.is(failed, reasons)
+		}
+		if !detailed(r) {
+			answer = map[string]string{"status": answer["status"]}
 		}
 		writeJSON(w, code, answer)
 	})

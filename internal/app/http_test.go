@@ -17,7 +17,7 @@ func TestEachChangeOfReadinessIsLoggedOnceWithItsReasons(t *testing.T) {
 	h := ready([]check{
 		{"process", func(context.Context) error { return nil }},
 		{"database", func(context.Context) error { return problem }},
-	}, slog.New(slog.NewTextHandler(&out, nil)))
+	}, slog.New(slog.NewTextHandler(&out, nil)), func(*http.Request) bool { return true })
 	probe := func(ctx context.Context, times, want int) {
 		t.Helper()
 		for range times {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -39,7 +40,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte) (err error)
 	if !a.cfg.Has("launcher") {
 		return nil
 	}
-	if a.executor, err = newExecutor(a.cfg, "http://"+a.HTTPAddr(), reg, a.log); err != nil {
+	if a.executor, err = newExecutor(a.cfg, a.scheme()+a.HTTPAddr(), reg, a.log); err != nil {
 		return err
 	}
 	a.launch = launcher.New(launcher.Options{
@@ -73,9 +74,14 @@ func (a *App) graphs() http.Handler {
 	if a.launch == nil {
 		return nil
 	}
-	return graphapi.New(graphapi.Options{
-		Launcher: a.launch, Token: a.cfg.InternalAPIToken.Reveal(), Open: true, MaxOpen: a.cfg.MaxLaunches, Logger: a.log,
+	token := a.cfg.InternalAPIToken.Reveal()
+	graphs := graphapi.New(graphapi.Options{
+		Launcher: a.launch, Token: token, Open: token == "", MaxOpen: a.cfg.MaxLaunches, Logger: a.log,
 	})
+	if token != "" {
+		return graphs
+	}
+	return a.gate.Only(graphs, "", auth.Compiler, auth.Worker)
 }
 
 // dagCache is how many bytes of DAGs a launcher keeps in memory.
@@ -142,7 +148,11 @@ func (a *App) launcherForWorker() (worker.Launcher, error) {
 	case a.launch != nil:
 		return a.launch, nil
 	}
-	client, err := launcherclient.New(a.cfg.LauncherAddr)
+	dialing, err := a.cfg.launcherDialing()
+	if err != nil {
+		return nil, err
+	}
+	client, err := launcherclient.New(a.cfg.LauncherAddr, dialing...)
 	if err != nil {
 		return nil, fmt.Errorf("LAUNCHER_ADDR: %w", err)
 	}

@@ -30,6 +30,7 @@ type Store interface {
 	registrar.ScheduleStore
 	registrar.RunStore
 	registrar.WorkflowStore
+	registrar.AuditStore
 
 	Migrate(ctx context.Context) (applied int, err error)
 	CheckSchema(ctx context.Context) error

@@ -1,16 +1,24 @@
 package auth
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Call is what is known of one call while it is made: the gate fills in who
 // makes it, and the access log and the audit trail read it when it ends.
 type Call struct {
 	Method   string // full, as in RuleOf
 	Identity Identity
+	// RequestID and Target are what the request says of itself, for the trail.
+	RequestID, Target string
 	// Audited says that the call belongs into the audit trail, and Recorded that
 	// what it changed stands there already, written with the change itself.
 	Audited, Recorded bool
 }
+
+// Name is the method without its service, such as PauseSchedule.
+func (c *Call) Name() string { return c.Method[strings.LastIndex(c.Method, "/")+1:] }
 
 type callKey struct{}
 

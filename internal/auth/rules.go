@@ -60,6 +60,8 @@ var rules = map[string]Rule{
 	"/carillon.v1.WorkerService/ListWorkers": inspects,
 	"/carillon.v1.WorkerService/Resign":      operates,
 
+	"/carillon.v1.AuditService/ListAudit": {Roles: []Role{Operator}},
+
 	"/carillon.v1.RunLauncher/Start":      launches,
 	"/carillon.v1.RunLauncher/StartBatch": launches,
 	"/carillon.v1.RunLauncher/Cancel":     launches,

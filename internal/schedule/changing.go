@@ -58,6 +58,7 @@ type Change struct {
 	EndRest bool
 	Runs    []Run // to insert as PLANNED; an existing key is left as it is
 	Events  []Event
+	Audit   *AuditEntry // written in the same transaction; nil: none
 	Now     time.Time
 }
 
@@ -68,6 +69,7 @@ type RunChange struct {
 	AskCancel Reason
 	Insert    *Run // a new attempt; an existing key is left as it is
 	Events    []Event
+	Audit     *AuditEntry // written in the same transaction; nil: none
 	Now       time.Time
 }
 

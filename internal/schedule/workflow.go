@@ -16,6 +16,7 @@ type WorkflowVersion struct {
 	DAG        json.RawMessage // as sent
 	Hash       [32]byte        // sha256 of the canonical form
 	CreatedAt  time.Time
+	UserID     string // the owner that it was stored for; empty: nobody
 }
 
 // CompareVersions is the order in which stores write versions.

@@ -94,6 +94,11 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 }
 
 // sentinels are the names of all of package schedule's errors.
+// isSentinel tells ErrNotFound from ErrorCodes.
+func isSentinel(name string) bool {
+	return strings.HasPrefix(name, "Err") && !strings.HasPrefix(name, "Error")
+}
+
 func sentinels(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("../../internal/schedule/*.go")
@@ -106,7 +111,7 @@ func sentinels(t *testing.T) (names []string) {
 			t.Fatal(err)
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "Err") {
+			if spec, ok := n.(*ast.ValueSpec); ok && isSentinel(spec.Names[0].Name) {
 				names = append(names, spec.Names[0].Name)
 			}
 			return true

@@ -47,6 +47,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		carillonv1.RegisterWorkflowServiceHandlerClient(ctx, mux, carillonv1.NewWorkflowServiceClient(checked)),
 		carillonv1.RegisterRunServiceHandlerClient(ctx, mux, carillonv1.NewRunServiceClient(checked)),
 		carillonv1.RegisterWorkerServiceHandlerClient(ctx, mux, carillonv1.NewWorkerServiceClient(checked)),
+		carillonv1.RegisterAuditServiceHandlerClient(ctx, mux, carillonv1.NewAuditServiceClient(checked)),
 	)
 	if o.Launcher {
 		err = errors.Join(err, carillonv1.RegisterRunLauncherHandlerClient(ctx, mux, carillonv1.NewRunLauncherClient(checked)))

@@ -25,6 +25,7 @@ const (
 	revisionsPage kind = "v"
 	workflowsPage kind = "w"
 	previewPage   kind = "p"
+	auditPage     kind = "a"
 )
 
 func (k kind) token(key string) string {

@@ -7,13 +7,13 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -25,9 +25,11 @@ type Services struct {
 	Reader    ScheduleReader
 	Workflows Workflows
 	Runs      Runs
-	Workers   Workers // nil: its calls are UNIMPLEMENTED
+	Workers   Workers    // nil: its calls are UNIMPLEMENTED
+	Trail     AuditTrail // nil: its calls are UNIMPLEMENTED
 
-	// Actor names who makes a call, for events and revisions; nil: nobody.
+	// Actor names who makes a call, for events and revisions; nil: the subject of
+	// the caller's identity.
 	Actor func(context.Context) string
 	// Now is the clock that runs are stamped by; nil: time.Now.
 	Now func() time.Time
@@ -40,7 +42,7 @@ type Services struct {
 // made with ServerOptions.
 func Register(server grpc.ServiceRegistrar, s Services) {
 	if s.Actor == nil {
-		s.Actor = func(context.Context) string { return "" }
+		s.Actor = func(ctx context.Context) string { return auth.FromContext(ctx).Subject }
 	}
 	if s.Now == nil {
 		s.Now = time.Now
@@ -48,6 +50,11 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, actor: s.Actor})
 	carillonv1.RegisterWorkflowServiceServer(server, &workflowServer{workflows: s.Workflows, actor: s.Actor})
 	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending})
+	if s.Trail == nil {
+		carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})
+	} else {
+		carillonv1.RegisterAuditServiceServer(server, &auditServer{trail: s.Trail})
+	}
 	if s.Workers == nil {
 		carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})
 		return
@@ -87,35 +94,48 @@ func holdToSize(ctx context.Context, req any, call *grpc.UnaryServerInfo, next g
 
 // ServerOptions are what every server of carillon.v1 needs: every call has a
 // line in the log, a panic ends one call only, errors become statuses, and
-// malformed requests are refused. Interceptors chained by later options run
-// inside these; give those that must see every call, as metrics and
-// authentication do, before.
-func ServerOptions(log *slog.Logger) []grpc.ServerOption {
+// malformed requests are refused. What inner brings runs inside the access log
+// and the answering of errors, in its order, and before the request is looked
+// at: so stands the gate. Interceptors chained by later options run inside all
+// of these.
+func ServerOptions(log *slog.Logger, inner ...Interceptors) []grpc.ServerOption {
 	if log == nil {
 		log = slog.Default()
 	}
 	log = log.With("component", "api")
+	calls := access{log: log}
+	for _, i := range inner {
+		if i.Observe != nil {
+			calls.observe = i.Observe
+		}
+	}
 	errorsUnary, errorsStream := answerErrors(log)
 	validateUnary, validateStream := validateRequests()
-	calls, onlyEnds := callLogger(log), logging.WithLogOnEvents(logging.FinishCall)
 	panics := recovery.WithRecoveryHandlerContext(func(ctx context.Context, p any) error {
 		log.ErrorContext(ctx, "call panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		return status.Error(codes.Internal, "internal error; the log of the server has the cause")
 	})
+	unary := []grpc.UnaryServerInterceptor{calls.unary, errorsUnary, recovery.UnaryServerInterceptor(panics)}
+	stream := []grpc.StreamServerInterceptor{calls.stream, errorsStream, recovery.StreamServerInterceptor(panics)}
+	for _, i := range inner {
+		if i.Unary != nil {
+			unary = append(unary, i.Unary)
+		}
+		if i.Stream != nil {
+			stream = append(stream, i.Stream)
+		}
+	}
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(schedule.MaxApplyBytes),
-		grpc.ChainUnaryInterceptor(logging.UnaryServerInterceptor(calls, onlyEnds), errorsUnary, recovery.UnaryServerInterceptor(panics), holdToSize, validateUnary),
-		grpc.ChainStreamInterceptor(logging.StreamServerInterceptor(calls, onlyEnds), errorsStream, recovery.StreamServerInterceptor(panics), validateStream),
+		grpc.ChainUnaryInterceptor(append(unary, holdToSize, fillOwner, validateUnary)...),
+		grpc.ChainStreamInterceptor(append(stream, validateStream)...),
 	}
 }
 
-// callLogger is the access log. Calls that went well are many, and Debug.
-func callLogger(log *slog.Logger) logging.Logger {
-	return logging.LoggerFunc(func(ctx context.Context, level logging.Level, msg string, fields ...any) {
-		to := slog.LevelDebug
-		if level >= logging.LevelWarn {
-			to = slog.LevelInfo // the caller's mistakes are no trouble of ours; our own are logged where they happen
-		}
-		log.Log(ctx, to, msg, fields...)
-	})
+// Interceptors are what else stands before every call; nil ones do nothing.
+type Interceptors struct {
+	Unary  grpc.UnaryServerInterceptor
+	Stream grpc.StreamServerInterceptor
+	// Observe hears of every call that has ended.
+	Observe func(method string, code codes.Code, took time.Duration)
 }

@@ -14,7 +14,9 @@ func Transport(config *tls.Config) credentials.TransportCredentials {
 	return transport{credentials.NewTLS(config)}
 }
 
-type transport struct{ credentials.TransportCredentials }
+type transport struct {
+	credentials.TransportCredentials
+}
 
 func (t transport) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if Loopback(raw.RemoteAddr()) {

@@ -17,7 +17,7 @@ import (
 // sent is read. What they may do is decided where the call arrives.
 func (g *Gate) Door(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id, err := g.identifyHTTP(r)
+		id, err := g.IdentifyHTTP(r)
 		if err != nil {
 			refuse(w, http.StatusUnauthorized, codes.Unauthenticated, err.Error())
 			return
@@ -34,7 +34,7 @@ func (g *Gate) Only(next http.Handler, token string, roles ...auth.Role) http.Ha
 			next.ServeHTTP(w, r)
 			return
 		}
-		id, err := g.identifyHTTP(r)
+		id, err := g.IdentifyHTTP(r)
 		switch {
 		case err == nil && id.Via == auth.ViaOpen && token == "":
 		case err != nil || id.Via == auth.ViaReport || id.Via == auth.ViaOpen:
@@ -48,7 +48,8 @@ func (g *Gate) Only(next http.Handler, token string, roles ...auth.Role) http.Ha
 	})
 }
 
-func (g *Gate) identifyHTTP(r *http.Request) (auth.Identity, error) {
+// IdentifyHTTP is who makes an HTTP request.
+func (g *Gate) IdentifyHTTP(r *http.Request) (auth.Identity, error) {
 	return g.Identify(r.Context(), Credentials{Authorization: r.Header.Values("Authorization"), TLS: r.TLS})
 }
 

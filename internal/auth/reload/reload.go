@@ -35,6 +35,9 @@ func Open[T any](log *slog.Logger, now func() time.Time, read func() (T, error),
 	if f.now == nil {
 		f.now = time.Now
 	}
+	if f.log == nil {
+		f.log = slog.Default()
+	}
 	f.seen, f.looked = f.look(), f.now()
 	var err error
 	f.value, err = read()

@@ -68,6 +68,7 @@ func (t *tx) writeRunChange(run *schedule.Run, c *schedule.RunChange) (after sch
 		stands = t.runs[c.Insert.Key]
 	}
 	t.note(run.ScheduleID, c.Events, c.Now)
+	t.audit(c.Audit, c.Now)
 	return *stands, moved
 }
 

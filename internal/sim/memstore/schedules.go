@@ -113,6 +113,7 @@ func (t *tx) writeChange(c *schedule.Change) error {
 		t.insert(c.Runs[i], c.Now)
 	}
 	t.note(c.ScheduleID, c.Events, c.Now)
+	t.audit(c.Audit, c.Now)
 	return nil
 }
 

@@ -57,6 +57,8 @@ type Store struct {
 	workers    map[string]*schedule.WorkerSeen
 	events     []schedule.Event
 	lastEvent  int64
+	trail      []schedule.AuditEntry
+	lastAudit  int64
 	shards     int            // recorded; 0 = none is
 	buckets    map[string]int // of overlap keys, once worked out
 	closed     bool

@@ -113,6 +113,11 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, key schedule.Key, change *sc
 	if err := insertEvents(ctx, tx, change.Events); err != nil {
 		return false, err
 	}
+	if change.Audit != nil {
+		if err := insertAudit(ctx, tx, []schedule.AuditEntry{*change.Audit}); err != nil {
+			return false, err
+		}
+	}
 	if !moved {
 		return false, nil
 	}

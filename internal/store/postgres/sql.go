@@ -30,17 +30,17 @@ const sqlPing = `SELECT pg_is_in_recovery(), current_setting('transaction_read_o
 // Workflows.
 
 const sqlPutWorkflow = `
-INSERT INTO workflow_versions (workflow_id, version, dag, dag_hash, created_at) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO workflow_versions (workflow_id, version, dag, dag_hash, created_at, user_id) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (workflow_id, version) DO NOTHING`
 
 const sqlWorkflowHash = `
 SELECT dag_hash FROM workflow_versions WHERE workflow_id = $1 AND version = $2`
 
 const sqlGetWorkflow = `
-SELECT workflow_id, version, dag, dag_hash, created_at FROM workflow_versions WHERE workflow_id = $1 AND version = $2`
+SELECT workflow_id, version, dag, dag_hash, created_at, user_id FROM workflow_versions WHERE workflow_id = $1 AND version = $2`
 
 const sqlListWorkflows = `
-SELECT workflow_id, version, '', dag_hash, created_at FROM workflow_versions
+SELECT workflow_id, version, '', dag_hash, created_at, user_id FROM workflow_versions
 WHERE workflow_id = $1 AND ($2 = 0 OR version < $2)
 ORDER BY version DESC LIMIT $3`
 

@@ -21,7 +21,7 @@ func (s *Store) PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) er
 }
 
 func putWorkflow(ctx context.Context, tx pgx.Tx, w *schedule.WorkflowVersion) error {
-	inserted, err := affect(ctx, tx, sqlPutWorkflow, w.WorkflowID, w.Version, string(w.DAG), w.Hash[:], w.CreatedAt)
+	inserted, err := affect(ctx, tx, sqlPutWorkflow, w.WorkflowID, w.Version, string(w.DAG), w.Hash[:], w.CreatedAt, w.UserID)
 	if err != nil {
 		return fmt.Errorf("insert workflow version: %w", err)
 	}
@@ -68,7 +68,7 @@ func (s *Store) workflows(ctx context.Context, statement string, args ...any) ([
 		createdAt pgtype.Timestamptz
 		found     []schedule.WorkflowVersion
 	)
-	err := each(ctx, s.pool, []any{&w.WorkflowID, &w.Version, &dag, &hash, &createdAt}, func() error {
+	err := each(ctx, s.pool, []any{&w.WorkflowID, &w.Version, &dag, &hash, &createdAt, &w.UserID}, func() error {
 		w.DAG = nil
 		if dag != "" {
 			w.DAG = []byte(dag)

@@ -104,6 +104,9 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 	if err := t.insertEvents(ctx, run.ScheduleID, c.Events, c.Now); err != nil {
 		return after, false, err
 	}
+	if err := t.insertAudit(ctx, c.Audit, c.Now); err != nil {
+		return after, false, err
+	}
 	stands, err := getRun(ctx, t, key)
 	if err != nil {
 		return after, false, err

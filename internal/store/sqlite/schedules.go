@@ -178,7 +178,10 @@ func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
 	if _, err := insertRuns(ctx, t, c.Runs, c.Now); err != nil {
 		return err
 	}
-	return t.insertEvents(ctx, c.ScheduleID, c.Events, c.Now)
+	if err := t.insertEvents(ctx, c.ScheduleID, c.Events, c.Now); err != nil {
+		return err
+	}
+	return t.insertAudit(ctx, c.Audit, c.Now)
 }
 
 func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {

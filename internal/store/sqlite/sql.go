@@ -65,10 +65,10 @@ const (
 
 // Workflow versions.
 const (
-	sqlPutWorkflow = `INSERT INTO workflow_versions (workflow_id, version, dag, dag_hash, created_at) VALUES (?, ?, ?, ?, ?)
+	sqlPutWorkflow = `INSERT INTO workflow_versions (workflow_id, version, dag, dag_hash, created_at, user_id) VALUES (?, ?, ?, ?, ?, ?)
  ON CONFLICT (workflow_id, version) DO NOTHING`
-	sqlGetWorkflow   = `SELECT workflow_id, version, dag, dag_hash, created_at FROM workflow_versions WHERE workflow_id = ? AND version = ?`
-	sqlListWorkflows = `SELECT workflow_id, version, NULL, dag_hash, created_at FROM workflow_versions
+	sqlGetWorkflow   = `SELECT workflow_id, version, dag, dag_hash, created_at, user_id FROM workflow_versions WHERE workflow_id = ? AND version = ?`
+	sqlListWorkflows = `SELECT workflow_id, version, NULL, dag_hash, created_at, user_id FROM workflow_versions
  WHERE workflow_id = ? AND version < ? ORDER BY version DESC LIMIT ?`
 	sqlLoadDAG = `SELECT dag FROM workflow_versions WHERE workflow_id = ? AND version = ?`
 )

@@ -71,6 +71,8 @@ func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 		switch {
 		case isFilter.MatchString(statement) && strings.HasPrefix(name, "sqlRuns"):
 			statement = all["sqlListRuns"] + statement
+		case isFilter.MatchString(statement) && strings.HasPrefix(name, "sqlAudit"):
+			statement = all["sqlListAudit"] + statement
 		case isFilter.MatchString(statement):
 			statement = all["sqlListSchedules"] + statement
 		case !isStatement.MatchString(statement):

@@ -20,7 +20,7 @@ func (s *Store) PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) er
 }
 
 func putWorkflow(ctx context.Context, t tx, w *schedule.WorkflowVersion, now time.Time) error {
-	n, err := t.exec(ctx, sqlPutWorkflow, w.WorkflowID, int64(w.Version), string(w.DAG), w.Hash[:], either(w.CreatedAt, now).UnixMicro())
+	n, err := t.exec(ctx, sqlPutWorkflow, w.WorkflowID, int64(w.Version), string(w.DAG), w.Hash[:], either(w.CreatedAt, now).UnixMicro(), w.UserID)
 	if err != nil {
 		return fmt.Errorf("write workflow %s version %d: %w", w.WorkflowID, w.Version, err)
 	}
@@ -74,18 +74,18 @@ func (s *Store) LoadDAG(ctx context.Context, workflowID string, version int32) (
 }
 
 func readWorkflows(ctx context.Context, q querier, statement string, args ...any) ([]schedule.WorkflowVersion, error) {
-	var id text
+	var id, user text
 	var version number
 	var dag raw
 	var hash key
 	var created instant
 	var versions []schedule.WorkflowVersion
 	err := q.query(ctx, statement, func(scan scan) error {
-		if err := scan(&id, &version, &dag, &hash, &created); err != nil {
+		if err := scan(&id, &version, &dag, &hash, &created, &user); err != nil {
 			return err
 		}
 		versions = append(versions, schedule.WorkflowVersion{
-			WorkflowID: string(id), Version: int32(version), DAG: []byte(dag), Hash: hash, CreatedAt: created.Time,
+			WorkflowID: string(id), Version: int32(version), DAG: []byte(dag), Hash: hash, CreatedAt: created.Time, UserID: string(user),
 		})
 		return nil
 	}, args...)

@@ -23,6 +23,7 @@ type Store interface {
 	registrar.ScheduleStore
 	registrar.RunStore
 	registrar.WorkflowStore
+	registrar.AuditStore
 
 	// Listen calls wake whenever a run was inserted by ChangeSchedules or
 	// ChangeRun, a run in flight ended, or a cancel was asked for; several of
@@ -50,6 +51,7 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		shared bool // the checks keep apart by ids and share one store
 	}{
 		{name: "basics", checks: basics},
+		{name: "audit", checks: audits},
 		{name: "roundtrip", checks: roundtrips},
 		{name: "plan", checks: plans},
 		{name: "claim", checks: claims},

@@ -23,7 +23,7 @@ var workflows = []check{
 
 func (r *rig) version(name string, version int32, dag string) schedule.WorkflowVersion {
 	return schedule.WorkflowVersion{
-		WorkflowID: r.id(name), Version: version, DAG: json.RawMessage(dag), Hash: sha256.Sum256([]byte(dag)), CreatedAt: r.now,
+		WorkflowID: r.id(name), Version: version, DAG: json.RawMessage(dag), Hash: sha256.Sum256([]byte(dag)), CreatedAt: r.now, UserID: r.id("owner"),
 	}
 }
 

@@ -1,0 +1,195 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/carillon/carillon/internal/auth/cert"
+	"github.com/carillon/carillon/internal/auth/gate"
+	"github.com/carillon/carillon/internal/auth/signed"
+	"github.com/carillon/carillon/internal/auth/tokenfile"
+)
+
+func (c *Config) usesJWT() bool { return c.AuthJWKSURL != "" || c.AuthJWTKeysFile != "" }
+
+// hasWayIn reports whether somebody could show who they are.
+func (c *Config) hasWayIn() bool {
+	return c.usesJWT() || c.AuthTokensFile != "" || c.AuthMTLSRoles != ""
+}
+
+// authOn reports whether callers must show who they are.
+func (c *Config) authOn() bool { return c.Auth == "on" || c.Auth == "" && c.hasWayIn() }
+
+// tlsOn reports whether the listeners speak TLS.
+func (c *Config) tlsOn() bool { return c.TLSCertFile != "" }
+
+func (c *Config) signedConfig() signed.Config {
+	s := signed.Config{
+		JWKSURL: c.AuthJWKSURL, KeysFile: c.AuthJWTKeysFile, Issuer: c.AuthJWTIssuer, Audience: c.AuthJWTAudience,
+		RolesClaim: c.AuthRolesClaim, OwnerClaim: c.AuthOwnerClaim, MaxLifetime: ms(c.AuthJWTMaxLifetimeMS),
+	}
+	for alg := range strings.SplitSeq(c.AuthJWTAlgorithms, ",") {
+		if alg = strings.TrimSpace(alg); alg != "" {
+			s.Algorithms = append(s.Algorithms, alg)
+		}
+	}
+	return s
+}
+
+// authProblems is everything that is wrong with who may call.
+func (c *Config) authProblems() []error {
+	var problems []error
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	switch {
+	case c.Auth == "on" && !c.hasWayIn():
+		problem("AUTH: on lets nobody in; give AUTH_TOKENS_FILE, AUTH_JWKS_URL, AUTH_JWT_KEYS_FILE or AUTH_MTLS_ROLES")
+	case c.Auth == "off" && c.hasWayIn():
+		problem("AUTH: off contradicts the AUTH_ settings that say who may call; take one of them away")
+	}
+	if c.usesJWT() {
+		s := c.signedConfig()
+		if err := s.Validate(); err != nil {
+			problems = append(problems, err)
+		}
+	} else if c.AuthJWTIssuer != "" || c.AuthJWTAudience != "" {
+		problem("AUTH_JWKS_URL: is needed for AUTH_JWT_ISSUER and AUTH_JWT_AUDIENCE, or AUTH_JWT_KEYS_FILE")
+	}
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		problem("TLS_CERT_FILE, TLS_KEY_FILE: give both or neither")
+	}
+	if c.TLSClientCAFile != "" && !c.tlsOn() {
+		problem("TLS_CLIENT_CA_FILE: needs TLS_CERT_FILE and TLS_KEY_FILE")
+	}
+	if c.TLSClientAuth == "required" && c.TLSClientCAFile == "" {
+		problem("TLS_CLIENT_AUTH: required needs TLS_CLIENT_CA_FILE")
+	}
+	if _, err := cert.ParseCallers(c.AuthMTLSRoles); err != nil {
+		problem("AUTH_MTLS_ROLES: %w", err)
+	} else if c.AuthMTLSRoles != "" && c.TLSClientCAFile == "" {
+		problem("AUTH_MTLS_ROLES: needs TLS_CLIENT_CA_FILE, the authority of the certificates")
+	}
+	if (c.LauncherCertFile == "") != (c.LauncherKeyFile == "") {
+		problem("LAUNCHER_CERT_FILE, LAUNCHER_KEY_FILE: give both or neither")
+	}
+	if c.LauncherTLS != "on" && (c.LauncherCAFile != "" || c.LauncherCertFile != "") {
+		problem("LAUNCHER_TLS: is off, so LAUNCHER_CA_FILE and LAUNCHER_CERT_FILE do nothing; set it to on")
+	}
+	if c.LauncherToken != "" && c.LauncherTLS != "on" && !loopback(c.LauncherAddr) {
+		problem("LAUNCHER_TOKEN: would travel in the clear to %s; set LAUNCHER_TLS=on", c.LauncherAddr)
+	}
+	return problems
+}
+
+// checkOpen refuses to let everybody in from elsewhere unless that was asked
+// for in words.
+func (c *Config) checkOpen() error {
+	if c.authOn() || c.Auth == "off" {
+		return nil
+	}
+	for name, addr := range map[string]string{"HTTP_ADDR": c.HTTPAddr, "GRPC_ADDR": c.GRPCAddr} {
+		if !loopback(addr) {
+			return fmt.Errorf("%s: %s can be reached from other machines, and nothing says who may call; "+
+				"give AUTH_TOKENS_FILE (see `carillon token new`), AUTH_JWKS_URL or TLS_CLIENT_CA_FILE with AUTH_MTLS_ROLES, "+
+				"or AUTH=off to let everybody do everything", name, addr)
+		}
+	}
+	return nil
+}
+
+// loopback reports whether only this machine can reach the address. An empty
+// host is every address of the machine.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// buildGate builds what stands before every call, and the listeners' TLS.
+func (a *App) buildGate(ctx context.Context) error {
+	if err := a.cfg.checkOpen(); err != nil {
+		return err
+	}
+	if err := a.buildTLS(); err != nil {
+		return err
+	}
+	if !a.cfg.authOn() {
+		a.gate = gate.New(gate.Options{Off: true, Logger: a.log})
+		if !loopback(a.cfg.HTTPAddr) || !loopback(a.cfg.GRPCAddr) {
+			a.log.Warn("AUTH is off: whoever reaches this process may do everything")
+		}
+		return nil
+	}
+	if a.tls == nil && (!loopback(a.cfg.HTTPAddr) || !loopback(a.cfg.GRPCAddr)) {
+		a.log.Warn("tokens travel in the clear unless something before this process ends TLS; give TLS_CERT_FILE and TLS_KEY_FILE")
+	}
+	o := gate.Options{Logger: a.log}
+	if a.cfg.usesJWT() {
+		s := a.cfg.signedConfig()
+		s.Logger = a.log
+		ctx, a.stopKeys = context.WithCancel(context.WithoutCancel(ctx)) // keys are fetched until Close
+		var err error
+		if o.Signed, err = signed.New(ctx, s); err != nil {
+			return err
+		}
+	}
+	if a.cfg.AuthTokensFile != "" {
+		var err error
+		if o.Tokens, err = tokenfile.Open(a.cfg.AuthTokensFile, a.log, nil); err != nil {
+			return fmt.Errorf("AUTH_TOKENS_FILE: %w", err)
+		}
+	}
+	if a.cfg.AuthMTLSRoles != "" {
+		o.Callers, _ = cert.ParseCallers(a.cfg.AuthMTLSRoles) // checked by Validate
+	}
+	a.gate = gate.New(o)
+	return nil
+}
+
+func (a *App) buildTLS() (err error) {
+	if !a.cfg.tlsOn() {
+		return nil
+	}
+	c := cert.ServerConfig{
+		CertFile: a.cfg.TLSCertFile, KeyFile: a.cfg.TLSKeyFile, ClientCAFile: a.cfg.TLSClientCAFile,
+		RequireClient: a.cfg.TLSClientAuth == "required", Logger: a.log,
+	}
+	if a.cfg.TLSMinVersion == "1.2" {
+		c.MinVersion = tls.VersionTLS12
+	}
+	a.tls, err = cert.Server(c)
+	return err
+}
+
+// scheme is how the HTTP listener is spoken to.
+func (a *App) scheme() string {
+	if a.tls != nil {
+		return "https://"
+	}
+	return "http://"
+}
+
+// launcherDialing is how a worker calls LAUNCHER_ADDR.
+func (c *Config) launcherDialing() ([]grpc.DialOption, error) {
+	var dialing []grpc.DialOption
+	if c.LauncherTLS == "on" {
+		config, err := cert.Client(cert.ClientConfig{CAFile: c.LauncherCAFile, CertFile: c.LauncherCertFile, KeyFile: c.LauncherKeyFile})
+		if err != nil {
+			return nil, errors.Join(errors.New("LAUNCHER_CA_FILE, LAUNCHER_CERT_FILE, LAUNCHER_KEY_FILE"), err)
+		}
+		dialing = append(dialing, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+	}
+	if token := c.LauncherToken.Reveal(); token != "" {
+		dialing = append(dialing, grpc.WithPerRPCCredentials(gate.Bearer(func() (string, error) { return token, nil })))
+	}
+	return dialing, nil
+}

@@ -1,0 +1,31 @@
+package schedule
+
+import "time"
+
+// AuditEntry is one row of audit_log: who asked for what, and what became of
+// it. It never holds what the caller showed to prove who it is, nor what it
+// sent.
+type AuditEntry struct {
+	ID             int64 // given by the store, grows
+	Time           time.Time
+	Subject        string // empty: authentication is off
+	Via            string
+	Method         string // of the call, such as PauseSchedule
+	Target         string // the id of what it is about
+	UserID         string // the target's owner; empty: not known
+	RequestID      string
+	Code           string // OK, or the code of the refusal
+	RevisionBefore int64  // of a schedule; 0 = there was none
+	RevisionAfter  int64
+}
+
+// AuditFilter narrows the audit trail, newest first. Zero fields do not filter.
+type AuditFilter struct {
+	Subject  string
+	Target   string
+	Method   string
+	From     time.Time // not before
+	To       time.Time // before
+	BeforeID int64     // the page before ended with it
+	Limit    int
+}

@@ -1,0 +1,63 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// AppendAudit adds rows to the audit trail by themselves: of calls that were
+// refused, or that change what has no transaction to join.
+func (s *Store) AppendAudit(ctx context.Context, entries []schedule.AuditEntry) error {
+	if err := s.transact(ctx, func(tx pgx.Tx) error { return insertAudit(ctx, tx, entries) }); err != nil {
+		return fmt.Errorf("append to the audit trail: %w", err)
+	}
+	return nil
+}
+
+func insertAudit(ctx context.Context, tx pgx.Tx, entries []schedule.AuditEntry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	type entry = schedule.AuditEntry
+	_, err := tx.Exec(ctx, sqlInsertAudit,
+		column(entries, func(e *entry) time.Time { return e.Time }),
+		column(entries, func(e *entry) string { return e.Subject }),
+		column(entries, func(e *entry) string { return e.Via }),
+		column(entries, func(e *entry) string { return e.Method }),
+		column(entries, func(e *entry) string { return e.Target }),
+		column(entries, func(e *entry) string { return e.UserID }),
+		column(entries, func(e *entry) string { return e.RequestID }),
+		column(entries, func(e *entry) string { return e.Code }),
+		column(entries, func(e *entry) int64 { return e.RevisionBefore }),
+		column(entries, func(e *entry) int64 { return e.RevisionAfter }),
+	)
+	if err != nil {
+		return fmt.Errorf("insert audit rows: %w", err)
+	}
+	return nil
+}
+
+// ListAudit is newest first.
+func (s *Store) ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error) {
+	var (
+		e     schedule.AuditEntry
+		at    pgtype.Timestamptz
+		found []schedule.AuditEntry
+	)
+	targets := []any{&e.ID, &at, &e.Subject, &e.Via, &e.Method, &e.Target, &e.UserID, &e.RequestID, &e.Code, &e.RevisionBefore, &e.RevisionAfter}
+	err := each(ctx, s.pool, targets, func() error {
+		e.Time = at.Time.UTC()
+		found = append(found, e)
+		return nil
+	}, sqlListAudit, f.Subject, f.Target, f.Method, noneOrTime(f.From), noneOrTime(f.To), f.BeforeID, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the audit trail: %w", err)
+	}
+	return found, nil
+}

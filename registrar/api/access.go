@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillon/carillon/internal/auth"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// busy are the calls that machines make for every run, and probes: what they
+// did has its own line in the log, so theirs in the access log is Debug unless
+// it was refused.
+var busy = map[string]bool{
+	carillonv1.RunService_ReportRun_FullMethodName:   true,
+	carillonv1.RunLauncher_Start_FullMethodName:      true,
+	carillonv1.RunLauncher_StartBatch_FullMethodName: true,
+	carillonv1.RunLauncher_Cancel_FullMethodName:     true,
+	"/grpc.health.v1.Health/Check":                   true,
+	"/grpc.health.v1.Health/Watch":                   true,
+	"/grpc.health.v1.Health/List":                    true,
+}
+
+// access is the access log: one line for every call, with who made it and how
+// it ended, and never what was shown to prove it.
+type access struct {
+	log     *slog.Logger
+	observe func(method string, code codes.Code, took time.Duration)
+}
+
+func (a access) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	began := time.Now()
+	ctx, call := auth.WithCall(ctx, info.FullMethod)
+	resp, err := next(ctx, req)
+	a.ended(ctx, call, time.Since(began), err)
+	return resp, err
+}
+
+func (a access) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	began := time.Now()
+	ctx, call := auth.WithCall(ss.Context(), info.FullMethod)
+	err := next(srv, withContext{ss, ctx})
+	a.ended(ctx, call, time.Since(began), err)
+	return err
+}
+
+type withContext struct {
+	grpc.ServerStream
+	ctx context.Context // a stream is its context
+}
+
+func (w withContext) Context() context.Context { return w.ctx }
+
+func (a access) ended(ctx context.Context, call *auth.Call, took time.Duration, err error) {
+	code := status.Code(err)
+	if a.observe != nil {
+		a.observe(call.Method, code, took)
+	}
+	level := slog.LevelInfo
+	if code == codes.OK && busy[call.Method] {
+		level = slog.LevelDebug
+	}
+	if !a.log.Enabled(ctx, level) {
+		return
+	}
+	door, from := whence(ctx)
+	fields := []slog.Attr{
+		slog.String("method", call.Method), slog.String("code", code.String()), slog.Duration("took", took),
+		slog.String("door", door), slog.String("peer", from), slog.String("via", call.Identity.Via),
+	}
+	if id := call.Identity; id.Subject != "" {
+		fields = append(fields, slog.String("subject", id.Subject), slog.Any("roles", id.Roles))
+		if id.Owner != "" && id.Owner != id.Subject {
+			fields = append(fields, slog.String("owner", id.Owner))
+		}
+	}
+	a.log.LogAttrs(ctx, level, "call", fields...)
+}
+
+// whence is the listener that a call came to, and from where. The gateway adds
+// the address of its client behind what that said of others before it.
+func whence(ctx context.Context) (door, from string) {
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		if host := md.Get("x-forwarded-host"); len(host) > 0 && insideProcess(ctx) {
+			return "rest", lastOf(md.Get("x-forwarded-for"))
+		}
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		return "grpc", p.Addr.String()
+	}
+	return "grpc", ""
+}
+
+func lastOf(forwarded []string) string {
+	if len(forwarded) == 0 {
+		return ""
+	}
+	all := strings.Split(forwarded[len(forwarded)-1], ",")
+	return strings.TrimSpace(all[len(all)-1])
+}
+
+func insideProcess(ctx context.Context) bool {
+	p, ok := peer.FromContext(ctx)
+	return ok && p.Addr.Network() == "bufconn"
+}

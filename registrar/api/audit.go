@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// AuditTrail keeps who changed what; every store is one.
+type AuditTrail interface {
+	AppendAudit(ctx context.Context, entries []schedule.AuditEntry) error
+	// ListAudit is newest first.
+	ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error)
+}
+
+// Audit writes the calls that change something to the trail. What a change
+// wrote there itself, in its own transaction, is not written twice; what was
+// refused, and what has no such transaction, is written once the call has
+// ended: best effort, and the log tells what could not be kept.
+//
+// Calls of nobody, and calls that do not make sense, leave no row: whoever is
+// not known here must not be able to fill a table.
+func Audit(trail AuditTrail, now func() time.Time, log *slog.Logger) Interceptors {
+	a := auditor{trail: trail, now: now, log: log.With("component", "audit")}
+	return Interceptors{Unary: a.unary}
+}
+
+type auditor struct {
+	trail AuditTrail
+	now   func() time.Time
+	log   *slog.Logger
+}
+
+// auditTimeout bounds the writing of one row after its call.
+const auditTimeout = 2 * time.Second
+
+func (a auditor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	rule, known := auth.RuleOf(info.FullMethod)
+	if !known || !rule.Audit {
+		return next(ctx, req)
+	}
+	ctx, call := auth.WithCall(ctx, info.FullMethod)
+	call.Audited = true
+	if m, ok := req.(proto.Message); ok {
+		call.RequestID, call.Target = said(m.ProtoReflect(), "request_id"), targetOf(m.ProtoReflect())
+	}
+	resp, err := next(ctx, req)
+	code := statusOf(err).Code()
+	if call.Recorded || !worthKeeping(code) || dryRun(req) {
+		return resp, err
+	}
+	e := schedule.AuditEntry{
+		Time: a.now(), Subject: call.Identity.Subject, Via: call.Identity.Via, Method: call.Name(), Target: call.Target,
+		RequestID: call.RequestID, Code: code.String(),
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
+	defer cancel()
+	if lost := a.trail.AppendAudit(ctx, []schedule.AuditEntry{e}); lost != nil {
+		a.log.ErrorContext(ctx, "audit row not kept", "method", e.Method, "target", e.Target, "subject", e.Subject, "code", e.Code, "err", lost)
+	}
+	return resp, err
+}
+
+// worthKeeping leaves out callers that are nobody, requests that mean nothing,
+// and what failed on our side: that changed nothing and is in the log.
+func worthKeeping(code codes.Code) bool {
+	return slices.Contains([]codes.Code{
+		codes.OK, codes.PermissionDenied, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted,
+	}, code)
+}
+
+func dryRun(req any) bool {
+	m, ok := req.(interface{ GetDryRun() bool })
+	return ok && m.GetDryRun()
+}
+
+// targetOf is the id of what a request is about, by the names that ids have.
+func targetOf(m protoreflect.Message) string {
+	for _, name := range []protoreflect.Name{"schedule_id", "idempotency_key", "workflow_id", "grant_id", "set", "shard"} {
+		if text := said(m, name); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// said is a field of the request as text, cut to what an id may have.
+func said(m protoreflect.Message, name protoreflect.Name) string {
+	fd := m.Descriptor().Fields().ByName(name)
+	if fd == nil || fd.IsList() || fd.IsMap() {
+		return ""
+	}
+	return schedule.Storable(m.Get(fd).String(), schedule.MaxIDLength)
+}
+
+type auditServer struct {
+	carillonv1.UnimplementedAuditServiceServer
+	trail AuditTrail
+}
+
+func (s *auditServer) ListAudit(ctx context.Context, req *carillonv1.ListAuditRequest) (*carillonv1.ListAuditResponse, error) {
+	before, err := auditPage.positive(req.GetPageToken(), math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	size := pageSize(req.GetPageSize())
+	rows, err := s.trail.ListAudit(ctx, schedule.AuditFilter{
+		Subject: req.GetSubject(), Target: req.GetTarget(), Method: req.GetMethod(),
+		From: fromTimestamp(req.GetFrom()), To: fromTimestamp(req.GetTo()), BeforeID: before, Limit: size + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	shown, more := page(rows, size, small)
+	resp := &carillonv1.ListAuditResponse{}
+	for i := range shown {
+		e := &shown[i]
+		resp.Entries = append(resp.Entries, &carillonv1.AuditEntry{
+			Time: timestamp(e.Time), Subject: e.Subject, Via: e.Via, Method: e.Method, Target: e.Target, UserId: e.UserID, RequestId: e.RequestID,
+			Code: e.Code, RevisionBefore: count32(e.RevisionBefore), RevisionAfter: count32(e.RevisionAfter),
+		})
+	}
+	if more {
+		resp.NextPageToken = auditPage.number(shown[len(shown)-1].ID)
+	}
+	return resp, nil
+}

@@ -1,0 +1,79 @@
+package registrar
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// The audit trail of a change is written with it, in one transaction: the
+// stores below add a row to every change that an audited call makes. What a
+// call was refused is written after it, where calls are answered.
+
+type auditedSchedules struct{ ScheduleStore }
+
+func (s auditedSchedules) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+	call := auth.CallFrom(ctx)
+	if call == nil || !call.Audited {
+		return s.ScheduleStore.ChangeSchedules(ctx, req, decide)
+	}
+	err := s.ScheduleStore.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+		before := make(map[string]*schedule.Schedule, len(found))
+		for _, in := range found {
+			if in.Schedule != nil {
+				before[in.Schedule.ScheduleID] = in.Schedule
+			}
+		}
+		changes, err := decide(found)
+		for i := range changes {
+			changes[i].Audit = auditOf(call, &changes[i], before[changes[i].ScheduleID])
+		}
+		return changes, err
+	})
+	if err == nil {
+		call.Recorded = true // also where nothing changed: then there is nothing to record
+	}
+	return err
+}
+
+func auditOf(call *auth.Call, c *schedule.Change, before *schedule.Schedule) *schedule.AuditEntry {
+	e := entry(call, c.ScheduleID, c.Now)
+	after := c.Row
+	if before != nil {
+		e.RevisionBefore, e.RevisionAfter, e.UserID = before.Revision, before.Revision, before.UserID
+	}
+	if after != nil {
+		e.RevisionAfter, e.UserID = after.Revision, after.UserID
+	}
+	return e
+}
+
+type auditedRuns struct{ RunStore }
+
+func (s auditedRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
+	call := auth.CallFrom(ctx)
+	if call == nil || !call.Audited {
+		return s.RunStore.ChangeRun(ctx, key, existing, decide)
+	}
+	run, moved, err := s.RunStore.ChangeRun(ctx, key, existing, func(found schedule.RunInput) (schedule.RunChange, error) {
+		change, err := decide(found)
+		if change.Settle != nil || change.AskCancel != "" || change.Insert != nil {
+			change.Audit = entry(call, key.String(), change.Now)
+			change.Audit.UserID = found.Run.UserID
+		}
+		return change, err
+	})
+	if err == nil {
+		call.Recorded = true
+	}
+	return run, moved, err
+}
+
+func entry(call *auth.Call, target string, now time.Time) *schedule.AuditEntry {
+	return &schedule.AuditEntry{
+		Time: now, Subject: call.Identity.Subject, Via: call.Identity.Via, Method: call.Name(), Target: target,
+		RequestID: call.RequestID, Code: "OK",
+	}
+}

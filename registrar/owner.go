@@ -1,0 +1,242 @@
+package registrar
+
+import (
+	"context"
+	"errors"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// An owner sees and changes its own rows only: somebody else's do not exist
+// for it. The registrar reads and changes through the stores below, which see
+// to that in one place, by the identity of the call. Only what creates
+// schedules must know of everybody's, since their ids are shared: a name that
+// is taken is ErrExists, whoever has it.
+
+// ownSchedules is a store of which a caller with an owner sees that owner's
+// schedules.
+type ownSchedules struct{ ScheduleStore }
+
+func (s ownSchedules) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+	found, err := s.ScheduleStore.GetSchedule(ctx, scheduleID)
+	id := auth.FromContext(ctx)
+	if id.Owner == "" {
+		return found, err
+	}
+	if errors.Is(err, schedule.ErrNotFound) || err == nil && !id.Sees(found.UserID) {
+		return nil, notFound(scheduleID) // in the same words
+	}
+	return found, err
+}
+
+func (s ownSchedules) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
+	if !ownOnly(ctx, &f.UserID) {
+		return nil, nil
+	}
+	return s.ScheduleStore.ListSchedules(ctx, f)
+}
+
+// ownOnly narrows a filter to the caller's own; false where it names another.
+func ownOnly(ctx context.Context, userID *string) bool {
+	id := auth.FromContext(ctx)
+	if id.Owner == "" {
+		return true
+	}
+	if *userID == "" {
+		*userID = id.Owner
+	}
+	return *userID == id.Owner
+}
+
+func (s ownSchedules) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
+	if err := s.owned(ctx, scheduleID); err != nil {
+		return nil, err
+	}
+	return s.ScheduleStore.ListEvents(ctx, scheduleID, beforeID, limit)
+}
+
+func (s ownSchedules) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
+	if err := s.owned(ctx, scheduleID); err != nil {
+		return nil, err
+	}
+	return s.ScheduleStore.ListRevisions(ctx, scheduleID, before, limit)
+}
+
+// owned refuses what is not known to be the caller's: a row that cannot be read
+// is nobody's.
+func (s ownSchedules) owned(ctx context.Context, scheduleID string) error {
+	if auth.FromContext(ctx).Owner == "" {
+		return nil
+	}
+	_, err := s.GetSchedule(ctx, scheduleID)
+	return err
+}
+
+func (s ownSchedules) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+	id := auth.FromContext(ctx)
+	if id.Owner == "" {
+		return s.ScheduleStore.ChangeSchedules(ctx, req, decide)
+	}
+	return s.ScheduleStore.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+		return decide(ownInputs(id, found))
+	})
+}
+
+func (s ownSchedules) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
+	found, err := s.ScheduleStore.ReadSchedules(ctx, req)
+	return ownInputs(auth.FromContext(ctx), found), err
+}
+
+// ownInputs leaves empty places for the rows of others.
+func ownInputs(id auth.Identity, found []schedule.ChangeInput) []schedule.ChangeInput {
+	for i := range found {
+		if s := found[i].Schedule; s != nil && !id.Sees(s.UserID) {
+			found[i] = schedule.ChangeInput{}
+		}
+	}
+	return found
+}
+
+// ownRuns is a ledger of which a caller with an owner sees that owner's runs.
+type ownRuns struct{ RunStore }
+
+func (s ownRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
+	id := auth.FromContext(ctx)
+	if id.Owner == "" {
+		return s.RunStore.ChangeRun(ctx, key, existing, decide)
+	}
+	run, moved, err := s.RunStore.ChangeRun(ctx, key, existing, func(found schedule.RunInput) (schedule.RunChange, error) {
+		if !id.Sees(found.Run.UserID) {
+			return schedule.RunChange{}, noRun(key)
+		}
+		return decide(found)
+	})
+	if errors.Is(err, schedule.ErrNotFound) {
+		err = noRun(key)
+	}
+	return run, moved, err
+}
+
+func (s ownRuns) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
+	found, err := s.RunStore.GetRun(ctx, key)
+	id := auth.FromContext(ctx)
+	if id.Owner == "" {
+		return found, err
+	}
+	if errors.Is(err, schedule.ErrNotFound) || err == nil && !id.Sees(found.UserID) {
+		return nil, noRun(key)
+	}
+	return found, err
+}
+
+func (s ownRuns) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
+	if !ownOnly(ctx, &f.UserID) {
+		return nil, nil
+	}
+	return s.RunStore.ListRuns(ctx, f)
+}
+
+func noRun(key schedule.Key) error {
+	return schedule.Explain(schedule.ErrNotFound, "there is no run %s", key)
+}
+
+// ownWorkflows is a store of which a caller with an owner sees the versions
+// that were stored for that owner, and those stored for nobody of workflows
+// that it has schedules of.
+type ownWorkflows struct {
+	WorkflowStore
+	schedules ScheduleStore
+}
+
+func (s ownWorkflows) PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) error {
+	if owner := auth.FromContext(ctx).Owner; owner != "" {
+		w.UserID = owner
+	}
+	return s.WorkflowStore.PutWorkflow(ctx, w)
+}
+
+func (s ownWorkflows) GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
+	found, err := s.WorkflowStore.GetWorkflow(ctx, workflowID, version)
+	owner := auth.FromContext(ctx).Owner
+	if owner == "" || err != nil && !errors.Is(err, schedule.ErrNotFound) {
+		return found, err
+	}
+	sees := err == nil && found.UserID == owner
+	if err == nil && found.UserID == "" {
+		if sees, err = s.uses(ctx, owner, workflowID); err != nil {
+			return nil, err
+		}
+	}
+	if !sees {
+		return nil, schedule.Explain(schedule.ErrNotFound, "there is no version %d of workflow %s", version, schedule.Quote(workflowID))
+	}
+	return found, nil
+}
+
+// uses reports whether the owner has a schedule of the workflow.
+func (s ownWorkflows) uses(ctx context.Context, owner, workflowID string) (bool, error) {
+	rows, err := s.schedules.ListSchedules(ctx, schedule.ScheduleFilter{UserID: owner, WorkflowID: workflowID, Limit: 1})
+	return len(rows) > 0, err
+}
+
+func (s ownWorkflows) ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error) {
+	owner := auth.FromContext(ctx).Owner
+	if owner == "" {
+		return s.WorkflowStore.ListWorkflows(ctx, workflowID, before, limit)
+	}
+	uses, err := s.uses(ctx, owner, workflowID)
+	if err != nil {
+		return nil, err
+	}
+	var out []schedule.WorkflowVersion
+	for {
+		page, err := s.WorkflowStore.ListWorkflows(ctx, workflowID, before, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range page {
+			if (w.UserID == owner || w.UserID == "" && uses) && len(out) < limit {
+				out = append(out, w)
+			}
+		}
+		if len(page) < limit || len(out) == limit {
+			return out, nil
+		}
+		before = page[len(page)-1].Version
+	}
+}
+
+// own makes a set of upserts the caller's own: what names no owner is its, what
+// names another is refused.
+func (all *upserts) own(ctx context.Context) error {
+	id := auth.FromContext(ctx)
+	if id.Owner == "" {
+		return nil
+	}
+	for i := range all.inputs {
+		d := &all.inputs[i].Definition
+		if d.UserID == "" {
+			d.UserID = id.Owner
+		}
+		if d.UserID != id.Owner {
+			return all.prefixed(i, notOwn(d.UserID))
+		}
+	}
+	if all.managed.By != "" {
+		if all.managed.UserID == "" {
+			all.managed.UserID = id.Owner
+		}
+		if all.managed.UserID != id.Owner {
+			return notOwn(all.managed.UserID)
+		}
+	}
+	for _, w := range all.workflows {
+		w.UserID = id.Owner
+	}
+	return nil
+}
+
+func notOwn(userID string) error {
+	return schedule.Invalid("user_id", userID, "is not the caller's own", "leave it out")
+}
