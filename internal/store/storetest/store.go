@@ -72,6 +72,7 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "shards", checks: shards},
 		{name: "workflows", checks: workflows, shared: true},
 		{name: "changes", checks: changes},
+		{name: "deploys", checks: deploys},
 		{name: "runs", checks: runChanges},
 		{name: "lists", checks: lists},
 		{name: "prune", checks: prunes},
