@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/registrar"
@@ -94,4 +95,53 @@ func TestDeploysOfOneSetComeOneAfterTheOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The largest set there may be, in one transaction; a change of a few of it
+// writes only those.
+func TestAnApplyOfThousands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	onStores(t, func(s *stage) {
+		in := registrar.ApplyInput{Set: "x", Prune: true}
+		for i := range schedule.MaxApplied {
+			in.Schedules = append(in.Schedules, registrar.UpsertInput{Definition: schedule.Definition{
+				ScheduleID: fmt.Sprintf("s%04d", i), WorkflowID: "w", Version: 1, UserID: "u", CronExpr: fmt.Sprintf("%d * * * *", i%60),
+			}})
+			in.Fields = append(in.Fields, fmt.Sprintf("schedules[%d].", i))
+		}
+		for _, step := range []struct {
+			name   string
+			edit   func()
+			writes int
+		}{
+			{name: "all are new", edit: func() {}, writes: schedule.MaxApplied},
+			{name: "the same again", edit: func() {}},
+			{name: "a few differ", edit: func() {
+				for i := range 7 {
+					in.Schedules[i*100].Definition.Version = 2
+				}
+			}, writes: 7},
+			{name: "half are gone", edit: func() { in.Schedules, in.Fields = in.Schedules[:2500], in.Fields[:2500] }, writes: 2500},
+		} {
+			step.edit()
+			for _, dry := range []bool{true, false} {
+				in.DryRun = dry
+				began := time.Now()
+				result, err := s.ApplySchedules(s.Context(), in)
+				s.must(err)
+				s.Logf("%s, dry run %v: %s", step.name, dry, time.Since(began).Round(time.Millisecond))
+				written := 0
+				for _, c := range result.Changes {
+					if c.Action != registrar.ActionUnchanged {
+						written++
+					}
+				}
+				if written != step.writes {
+					s.Errorf("%s, dry run %v: %d are written, want %d", step.name, dry, written, step.writes)
+				}
+			}
+		}
+	})
 }

@@ -3,7 +3,8 @@
 // keep to; its twin in package sqlite has the same files in the same order.
 //
 // Locks are taken in one order everywhere, so that nothing waits in a circle:
-// leaders, schedules (by id), schedule_runs (by key), execution_requests. What
+// leaders, what a deploy manages (by name), workflow_versions (by id), schedules
+// (by id), schedule_runs (by key), execution_requests. What
 // still collides is tried again (transaction.go). The level is READ COMMITTED:
 // whatever is decided on is read by a statement of its own after its locks are
 // held, and every UPDATE of a run names the statuses that it may leave.
