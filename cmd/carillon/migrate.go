@@ -17,7 +17,7 @@ func newMigrateCommand() *cobra.Command {
 		Short: "Bring the database to this binary's schema",
 		Long: "Applies the migrations that the database does not have yet. --roles prints SQL instead: one Postgres role for\n" +
 			"each part of Carillon, with the least that it needs. Run it after every migrate.",
-		Example: "  DATABASE_URL=postgres://… carillon migrate\n  carillon migrate --roles",
+		Example: "  DATABASE_URL=postgres://… carillon migrate\n  carillon migrate --print-roles",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if roles {
@@ -38,7 +38,7 @@ func newMigrateCommand() *cobra.Command {
 		},
 	}
 	app.Flags(cmd.Flags(), nil)
-	cmd.Flags().BoolVar(&roles, "roles", false, "print the SQL of the Postgres roles, and do nothing")
+	cmd.Flags().BoolVar(&roles, "print-roles", false, "print the SQL of the Postgres roles, and do nothing")
 	return cmd
 }
 
