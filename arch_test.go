@@ -63,16 +63,22 @@ var forbidden = []struct {
 		"decisions are pure: no I/O, no clock, no log",
 	},
 	{
+		"internal/grant",
+		[]string{module + "/internal/store", module + "/internal/plan", module + "/worker", module + "/registrar", module + "/launcher", "database/sql", "net/http", "log/slog"},
+		true,
+		"judging a grant is pure: the stores ask it inside their transactions",
+	},
+	{
 		"internal/store/postgres",
 		[]string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"},
 		false,
-		"stores import only schedule and schema",
+		"stores import only schedule, grant and schema",
 	},
 	{
 		"internal/store/sqlite",
 		[]string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"},
 		false,
-		"stores import only schedule and schema",
+		"stores import only schedule, grant and schema",
 	},
 	{
 		"internal/chaos",
@@ -83,6 +89,7 @@ var forbidden = []struct {
 		true,
 		"the chaos rig and its checker know the product only from outside",
 	},
+	{"worker", []string{module + "/internal/grant"}, false, "a worker passes ids: only package grant knows what scopes look like"},
 	{"worker", []string{module + "/registrar", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"registrar", []string{module + "/worker", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"internal/launchqueue", []string{module + "/worker", module + "/registrar", module + "/internal/store"}, false, "components meet in internal/app only"},

@@ -16,6 +16,7 @@ type Config struct {
 	Feedback     bool          // the executor reports; false: accepted is SUCCESS(accepted)
 	PublicURL    string        // where reports go; "" sends no report_url
 	ReportSecret []byte        // signs report tokens
+	RequireGrant bool          // REQUIRE_GRANT: a run without an execution grant is SKIPPED(grant_denied)
 }
 
 // checkLife is how long a check of pause, deletion, cancel and grant is good.

@@ -47,7 +47,7 @@ func inBubble(t *testing.T, config launcher.Config, test func(*rig)) {
 		}
 		r := &rig{
 			T: t, store: store, workflows: &workflows{}, executor: &executor{run: accept},
-			registrar: registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Now: store.Now, Logger: quiet}),
+			registrar: registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Now: store.Now, Logger: quiet}),
 		}
 		r.launcher = launcher.New(launcher.Options{
 			Store: store, Workflows: r.workflows, Executor: r.executor, Now: store.Now, Logger: quiet, Config: config,

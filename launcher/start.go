@@ -29,8 +29,9 @@ var (
 //     its answer recorded and returned;
 //   - the key is known and done: the recorded answer, success and error alike;
 //   - the key was used for another request: FAILED(key_conflict);
-//   - the schedule is paused or deleted, or the run's cancel was asked for, and
-//     nothing was sent: SKIPPED or CANCELLED, for good;
+//   - the schedule is paused or deleted, the run's cancel was asked for, or its
+//     grant does not allow it, and nothing was sent: SKIPPED or CANCELLED, for
+//     good;
 //   - anything else is an error, and the same key may be sent again.
 func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	hash, err := requestHash(req)
@@ -102,6 +103,7 @@ func (s *start) begin(ctx context.Context) (begun, error) {
 		b, err := s.begins.Do(ctx, schedule.BeginRequest{
 			Key: s.req.Key, RequestHash: s.hash, ScheduleID: s.req.ScheduleID, Trigger: s.req.Trigger,
 			FireAt: s.req.FireAt, // the lease is known when it is written: see beginAll
+			Grant:  s.grantUse(),
 		})
 		if err != nil || b.Permission != schedule.Busy || time.Since(began) >= busyWait {
 			return b, err
@@ -110,6 +112,15 @@ func (s *start) begin(ctx context.Context) (begun, error) {
 			return b, nil // busy is all that is known
 		}
 	}
+}
+
+// grantUse is what the record of the key is to look at. Whose the grant of a
+// graph run is, is not known then: see permitted.
+func (s *start) grantUse() schedule.GrantUse {
+	if s.graph != nil {
+		return schedule.GrantUse{}
+	}
+	return s.req.GrantUse(s.cfg.RequireGrant)
 }
 
 // waitUntil holds a run that was handed over early: never before fire_at.

@@ -13,9 +13,10 @@ type Store interface {
 	// transaction, and says for each what may be done. In that transaction it
 	// re-checks that the key's run, if the ledger has one, is LAUNCHING without
 	// cancel_requested_at, and that its schedule is neither deleted nor (for
-	// triggers schedule and catchup) paused at now. A key without a run in the
-	// ledger is only checked against its schedule, if there is one. What is granted
-	// comes with its lease, in Request.LeaseUntil.
+	// triggers schedule and catchup) paused at now, and what the request's grant
+	// allows (package grant). A key without a run in the ledger is only checked
+	// against its schedule, if there is one, and its grant. What is granted comes
+	// with its lease, in Request.LeaseUntil.
 	Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error)
 	// Finish records definite outcomes: IN_PROGRESS → DONE. A key that is DONE
 	// already keeps its first outcome.

@@ -17,8 +17,11 @@ type UpsertInput struct {
 	RunTimeoutMS    *uint32
 	Priority        *int32
 	Paused          *bool // nil keeps what an operator decided
-	RequestID       string
-	Actor           string
+	// Grant, if set, is created with the schedule or not at all, and is the one
+	// that it names. Its owner is the schedule's.
+	Grant     *GrantInput
+	RequestID string
+	Actor     string
 }
 
 // UpsertResult is what an upsert did.
@@ -48,6 +51,25 @@ type Fire struct {
 type GetResult struct {
 	View
 	Preview []Fire
+}
+
+// GrantInput is a grant as a user sends it.
+type GrantInput struct {
+	GrantID           string // empty: derived, so that the same request finds the same grant
+	UserID            string
+	BillingAccountID  string
+	Scopes            []string
+	AllowAllWorkflows bool      // the scope graph:execute:* needs it said twice
+	ExpiresAt         time.Time // zero: no end
+	RequestID         string
+	Actor             string
+}
+
+// RevokeInput asks for the end of a grant.
+type RevokeInput struct {
+	GrantID string
+	Note    string
+	Actor   string
 }
 
 // PauseInput asks for a pause.

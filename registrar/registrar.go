@@ -16,6 +16,8 @@ type Config struct {
 	// CanCancel says that the executor takes cancels; without it overlap_policy
 	// replace is refused at upsert.
 	CanCancel bool
+	// RequireGrant refuses schedules without an execution grant.
+	RequireGrant bool
 	// ReportSecret signs report tokens; nil accepts reports without looking.
 	ReportSecret []byte
 }
@@ -25,6 +27,7 @@ type Options struct {
 	Schedules ScheduleStore
 	Runs      RunStore
 	Workflows WorkflowStore
+	Grants    GrantStore
 	Now       func() time.Time // default time.Now
 	Logger    *slog.Logger     // default slog.Default
 	Config    Config
@@ -39,9 +42,10 @@ type Registrar struct {
 		schedules ScheduleStore
 		workflows WorkflowStore
 	}
-	now func() time.Time
-	log *slog.Logger
-	cfg Config
+	grants GrantStore
+	now    func() time.Time
+	log    *slog.Logger
+	cfg    Config
 }
 
 // New makes a Registrar of its parts.
@@ -63,7 +67,7 @@ func New(o Options) *Registrar {
 	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
-		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, workflows: ownWorkflows{o.Workflows, o.Schedules},
+		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, workflows: ownWorkflows{o.Workflows, o.Schedules}, grants: o.Grants,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), cfg: o.Config,
 	}

@@ -27,9 +27,9 @@ type rig struct {
 }
 
 func newRig(t *testing.T, config registrar.Config) *rig {
-	p := &page{now: noon, deploys: make(map[string][32]byte), schedules: make(map[string]*schedule.Schedule), runs: make(map[schedule.Key]schedule.RunInput)}
+	p := &page{now: noon, deploys: make(map[string][32]byte), schedules: make(map[string]*schedule.Schedule), runs: make(map[schedule.Key]schedule.RunInput), grants: make(map[string]*schedule.Grant)}
 	return &rig{T: t, page: p, Registrar: registrar.New(registrar.Options{
-		Schedules: p, Runs: p, Workflows: p, Now: func() time.Time { return p.now }, Logger: slog.New(slog.DiscardHandler), Config: config,
+		Schedules: p, Runs: p, Workflows: p, Grants: p, Now: func() time.Time { return p.now }, Logger: slog.New(slog.DiscardHandler), Config: config,
 	})}
 }
 
@@ -38,6 +38,7 @@ type page struct {
 	now       time.Time
 	schedules map[string]*schedule.Schedule
 	runs      map[schedule.Key]schedule.RunInput
+	grants    map[string]*schedule.Grant
 	inFlight  int
 
 	beforeChange func()            // what others do right before the next change
@@ -62,6 +63,9 @@ func (p *page) inputs(req schedule.ChangeRequest) []schedule.ChangeInput {
 			in[i].Schedule = &row
 		}
 		in[i].InFlight = p.inFlight
+		if i < len(req.GrantIDs) {
+			in[i].Grant = p.withNew(req.Grants, req.GrantIDs[i])
+		}
 	}
 	return in
 }
@@ -89,6 +93,9 @@ func (p *page) ChangeSchedules(_ context.Context, req schedule.ChangeRequest, de
 		p.deploys[req.Deploy.RequestID] = req.Deploy.Hash
 	}
 	p.changes, p.workflows = changes, req.Workflows
+	for i := range req.Grants {
+		p.grants[req.Grants[i].GrantID] = p.withNew(req.Grants, req.Grants[i].GrantID)
+	}
 	for _, c := range changes {
 		if c.Row != nil {
 			row := *c.Row

@@ -73,6 +73,7 @@ func TestEveryFieldOfADefinitionMakesANewRevision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, registrar.Config{})
+			r.grant("g")
 			r.upsert(hourly())
 			r.after(time.Minute)
 			r.upsert(hourly(change))

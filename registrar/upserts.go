@@ -36,7 +36,9 @@ type upserts struct {
 	requestID string           // with managed; empty: a repeat is not recognised
 	actor     string
 
-	definitions []schedule.Definition
+	definitions  []schedule.Definition
+	grants       []schedule.Grant // that inputs bring along
+	requireGrant bool
 }
 
 // deed is what became of one schedule, or would.
@@ -85,13 +87,14 @@ func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
 		return err
 	}
 	const enough = 100
-	all.definitions = make([]schedule.Definition, len(all.inputs))
+	all.definitions, all.grants, all.requireGrant = make([]schedule.Definition, len(all.inputs)), nil, r.cfg.RequireGrant
 	var found schedule.InvalidError
 	for i, in := range all.inputs {
 		in.Definition.ScheduleID = orDefault(in.Definition.ScheduleID, deriveID(in.Definition.UserID, in.RequestID))
 		all.definitions[i] = r.resolve(in)
+		ungranted := r.nameGrant(all, i)
 		var invalid *schedule.InvalidError
-		switch err := all.prefixed(i, r.validate(&all.definitions[i])); {
+		switch err := all.prefixed(i, both(r.validate(&all.definitions[i]), ungranted)); {
 		case errors.As(err, &invalid):
 			found.Violations = append(found.Violations, invalid.Violations...)
 		case err != nil:
@@ -122,9 +125,10 @@ func (all *upserts) prefixed(i int, err error) error {
 }
 
 func (all *upserts) request(now time.Time) (schedule.ChangeRequest, error) {
-	req := schedule.ChangeRequest{Managed: all.managed, Workflows: all.workflows}
+	req := schedule.ChangeRequest{Managed: all.managed, Workflows: all.workflows, Grants: all.grants}
 	for i := range all.definitions {
 		req.ScheduleIDs = append(req.ScheduleIDs, all.definitions[i].ScheduleID)
+		req.GrantIDs = append(req.GrantIDs, all.definitions[i].ExecutionGrantID)
 	}
 	if all.requestID == "" || all.managed.By == "" {
 		return req, nil
@@ -167,7 +171,11 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 	var changes []schedule.Change
 	for i := range all.inputs {
 		current := found[i].Schedule
-		change, result, err := upsert(current, all.definition(i, current), all.input(i, current), now)
+		definition := all.definition(i, current)
+		if err := all.checkGrant(found[i], i, &definition, now); err != nil {
+			return nil, nil, all.prefixed(i, err)
+		}
+		change, result, err := upsert(current, definition, all.input(i, current), now)
 		if err != nil {
 			return nil, nil, all.prefixed(i, err)
 		}

@@ -237,7 +237,7 @@ func readFiles(t *testing.T, dialect string) map[string]column {
 func kind(t *testing.T, sqlType string) string {
 	t.Helper()
 	switch word, _, _ := strings.Cut(strings.ToLower(sqlType), " "); word {
-	case "text", "jsonb":
+	case "text", "jsonb", "array":
 		return "text"
 	case "bytea", "blob":
 		return "bytes"

@@ -18,6 +18,7 @@ type Config struct {
 	CancelWait   time.Duration // CANCEL_WAIT_MS
 	Retention    time.Duration // RETENTION_DAYS
 	MaxLaunches  int           // MAX_LAUNCHES: calls of the launcher open at once, of all terms; one owner has nine tenths of them at most
+	RequireGrant bool          // REQUIRE_GRANT: a run without an execution grant is SKIPPED(grant_denied)
 	DrainTimeout time.Duration // how long the end of the process waits for open calls
 }
 

@@ -136,6 +136,7 @@ func (t *term) claimRequest(r *reservation) schedule.ClaimRequest {
 	return schedule.ClaimRequest{
 		Term: t.Term, Now: t.now(), Limit: r.n, Room: r.room, Without: r.without, Ahead: armAhead,
 		Grace: t.cfg.Grace, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,
+		RequireGrant: t.cfg.RequireGrant,
 	}
 }
 
@@ -163,10 +164,10 @@ func (t *term) reclaim(ctx context.Context) {
 }
 
 // skipped logs and counts a run that ended before it was launched. names may
-// miss it where its schedule was found paused or deleted.
+// miss it where its schedule was found paused or deleted, or its grant void.
 func (t *term) skipped(s *schedule.Settlement, names map[schedule.Key]slotName) {
 	t.Metrics.ended(s.To, s.Reason, false)
 	slot := names[s.Key]
 	t.log.Info("run skipped", "schedule_id", slot.scheduleID, "run_at", slot.runAt, "key", s.Key.String(),
-		"status", string(s.To), "reason", string(s.Reason))
+		"status", string(s.To), "reason", string(s.Reason), "error_message", s.ErrorMessage)
 }

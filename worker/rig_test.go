@@ -75,7 +75,7 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 			t.Fatal(err)
 		}
 		r.registrar = registrar.New(registrar.Options{
-			Schedules: r.store, Runs: r.store, Workflows: r.store, Now: r.store.Now, Logger: quiet,
+			Schedules: r.store, Runs: r.store, Workflows: r.store, Grants: r.store, Now: r.store.Now, Logger: quiet,
 			Config: registrar.Config{CanCancel: true},
 		})
 		r.deploy("w", 1)

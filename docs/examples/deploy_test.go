@@ -32,9 +32,9 @@ func connect(t *testing.T) *grpc.ClientConn {
 	if _, err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Logger: quiet})
+	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Logger: quiet})
 	server := grpc.NewServer(api.ServerOptions(quiet)...)
-	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Runs: r})
+	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r})
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan struct{})
 	go func() {

@@ -85,6 +85,7 @@ type Config struct {
 	LauncherCertFile     string `koanf:"launcher_cert_file" help:"LAUNCHER_TLS=on: certificate that the worker shows"`
 	LauncherKeyFile      string `koanf:"launcher_key_file" help:"its key"`
 	LauncherToken        Secret `koanf:"launcher_token" secret:"true" help:"static token that the worker shows to LAUNCHER_ADDR, of the role worker"`
+	RequireGrant         bool   `koanf:"require_grant" default:"false" help:"schedules without an execution grant are refused, and their runs SKIPPED(grant_denied); the same in every process"`
 
 	MisfireGraceMS   int `koanf:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still simply fire"`
 	RunTimeoutMS     int `koanf:"run_timeout_ms" default:"3600000" min:"1000" max:"2592000000" help:"for schedules that name none: after how long without a sign of life a run is FAILED(timeout)"`

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -24,7 +25,7 @@ import (
 // newRegistrar is built in every process: executors report to a launcher too.
 func (a *App) newRegistrar(secret []byte) *registrar.Registrar {
 	return registrar.New(registrar.Options{
-		Schedules: a.store, Runs: a.store, Workflows: a.store, Now: a.store.Now, Logger: a.log,
+		Schedules: a.store, Runs: a.store, Workflows: a.store, Grants: a.store, Now: a.store.Now, Logger: a.log,
 		Config: registrar.Config{
 			DefaultOverlap:  schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
 			DefaultCatchup:  schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
@@ -32,6 +33,7 @@ func (a *App) newRegistrar(secret []byte) *registrar.Registrar {
 			RunTimeoutMS:    uint32(a.cfg.RunTimeoutMS),
 			CanCancel:       a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
 			ReportSecret:    secret,
+			RequireGrant:    a.cfg.RequireGrant,
 		},
 	})
 }
@@ -44,14 +46,33 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte) (err error)
 		return err
 	}
 	a.launch = launcher.New(launcher.Options{
-		Store: a.store, Workflows: a.workflows(), Executor: discreet{a.executor, a.cfg}, Latest: a.latestVersion, Now: a.store.Now, Logger: a.log,
+		Store: a.store, Workflows: a.workflows(), Executor: discreet{a.executor, a.cfg}, Latest: a.latestVersion, Permit: a.permit, Now: a.store.Now, Logger: a.log,
 		Metrics: launcher.NewMetrics(a.registry),
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",
-			PublicURL: a.publicURL(), ReportSecret: secret,
+			PublicURL: a.publicURL(), ReportSecret: secret, RequireGrant: a.cfg.RequireGrant,
 		},
 	})
 	return nil
+}
+
+// permit judges the grant of a graph run, whose owner is the grant's.
+func (a *App) permit(ctx context.Context, grantID, workflowID string) (userID string, refused schedule.Reason, err error) {
+	use := schedule.GrantUse{GrantID: grantID, WorkflowID: workflowID, Required: a.cfg.RequireGrant}
+	var g *schedule.Grant
+	if grantID != "" {
+		g, err = a.store.GetGrant(ctx, grantID)
+	}
+	switch {
+	case errors.Is(err, schedule.ErrNotFound):
+		g = nil
+	case err != nil:
+		return "", schedule.ReasonNone, err
+	case g != nil:
+		use.UserID = g.UserID
+	}
+	refused, _ = grant.Judge(g, use, a.store.Now())
+	return use.UserID, refused, nil
 }
 
 // latestVersion is the newest one that was put through the API.
@@ -120,7 +141,7 @@ func (a *App) buildWorker(ctx context.Context) error {
 			Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
 			MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
 			CancelWait: ms(a.cfg.CancelWaitMS), Retention: a.cfg.retention(),
-			MaxLaunches: a.cfg.MaxLaunches, DrainTimeout: a.bound(),
+			MaxLaunches: a.cfg.MaxLaunches, DrainTimeout: a.bound(), RequireGrant: a.cfg.RequireGrant,
 		},
 	})
 	return nil

@@ -31,6 +31,7 @@ type Store interface {
 	registrar.RunStore
 	registrar.WorkflowStore
 	registrar.AuditStore
+	registrar.GrantStore
 
 	Migrate(ctx context.Context) (applied int, err error)
 	CheckSchema(ctx context.Context) error

@@ -20,6 +20,8 @@ type Rule struct {
 var (
 	changes   = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true}
 	reads     = Rule{Roles: []Role{Compiler, User, Worker, Operator, Viewer}}
+	consents  = Rule{Roles: []Role{Compiler, User, Operator, Viewer}}
+	revokes   = Rule{Roles: []Role{User, Operator}, Audit: true}
 	launches  = Rule{Roles: []Role{Worker}}
 	reports   = Rule{Roles: []Role{Executor, Launcher}, Report: true}
 	operates  = Rule{Roles: []Role{Operator}, Audit: true}
@@ -56,6 +58,11 @@ var rules = map[string]Rule{
 	"/carillon.v1.RunService/CancelRun":  changes,
 	"/carillon.v1.RunService/RetryRun":   changes,
 	"/carillon.v1.RunService/ReportRun":  reports,
+
+	"/carillon.v1.GrantService/CreateGrant": changes,
+	"/carillon.v1.GrantService/GetGrant":    consents,
+	"/carillon.v1.GrantService/ListGrants":  consents,
+	"/carillon.v1.GrantService/RevokeGrant": revokes,
 
 	"/carillon.v1.WorkerService/ListWorkers": inspects,
 	"/carillon.v1.WorkerService/Resign":      operates,

@@ -10,6 +10,7 @@ type BeginRequest struct {
 	Trigger     Trigger
 	FireAt      time.Time // a refusal is final only from then on
 	Lease       time.Duration
+	Grant       GrantUse // what the run asks of its grant
 }
 
 // Permission says what Begin allows.
@@ -29,7 +30,7 @@ const (
 	// Conflict: the key was used for another request.
 	Conflict
 	// Refused: a check failed and no call has begun; the key is now DONE with
-	// Request.Outcome: SKIPPED(paused) or CANCELLED(deleted|cancelled).
+	// Request.Outcome: SKIPPED(paused|grant_*) or CANCELLED(deleted|cancelled).
 	Refused
 	// Withheld: a check failed but that is not final (fire_at lies ahead, an
 	// earlier call's outcome is unknown, or the run is not LAUNCHING): do not send.

@@ -92,6 +92,8 @@ type ClaimRequest struct {
 	// any number. With it owners take turns when not all that is due can be
 	// launched. It is pure, and may be asked again.
 	Room func(owner string) int
+	// RequireGrant ends what has no execution grant; see GrantUse.
+	RequireGrant bool
 	// Without are owners who had no room for what is due when it was last looked
 	// for, and have none now: a store may leave their rows unread. They count as
 	// left behind (ClaimResult.More).

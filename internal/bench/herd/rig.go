@@ -54,7 +54,7 @@ func newRig(ctx context.Context, url, queueURL string) (*rig, error) {
 	if _, err := store.Migrate(ctx); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	r.registrar = registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Now: store.Now, Logger: log})
+	r.registrar = registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Now: store.Now, Logger: log})
 	if _, err := r.registrar.PutWorkflow(ctx, "herd", 1, json.RawMessage(`{"steps":[]}`)); err != nil {
 		return nil, errors.Join(err, r.close())
 	}

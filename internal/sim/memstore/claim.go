@@ -158,7 +158,8 @@ func (c *claiming) addCompany(of map[string]*schedule.OverlapGroup) {
 
 // standing ends a row whose schedule was deleted or paused, once it is due, and
 // reports whether it stands. The change that did so has ended it already; this
-// is the second lock on the door.
+// is the second lock on the door. A run that no grant allows does not stand
+// either.
 func (c *claiming) standing(r *schedule.Run) bool {
 	if r.Status != schedule.StatusPlanned {
 		return false // ended in this transaction
@@ -171,7 +172,10 @@ func (c *claiming) standing(r *schedule.Run) bool {
 	case s.Pause.Active(c.req.Now) && r.Trigger.FromSpec():
 		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonPaused
 	default:
-		return true
+		if end.Reason, end.ErrorMessage = c.denied(r); end.Reason == schedule.ReasonNone {
+			return true
+		}
+		end.To = schedule.StatusSkipped
 	}
 	if !r.FireAt.After(c.req.Now) { // else not final
 		c.end(r, end)

@@ -33,6 +33,11 @@ func (t *tx) beginDeploy(req schedule.ChangeRequest) error {
 			return err
 		}
 	}
+	for i := range req.Grants {
+		if err := t.putGrant(&req.Grants[i], t.Now()); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

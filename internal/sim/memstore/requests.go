@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -59,7 +60,7 @@ func (t *tx) permit(q *schedule.BeginRequest, now time.Time) schedule.BeginResul
 	return schedule.BeginResult{Permission: schedule.Withheld, Sent: there.Sent, Reason: refusal.Reason}
 }
 
-// check is the last look before the executor: run, then schedule.
+// check is the last look before the executor: run, then schedule, then grant.
 func (t *tx) check(q *schedule.BeginRequest, now time.Time) (refusal schedule.Outcome, final, ok bool) {
 	trigger := q.Trigger
 	if run := t.runs[q.Key]; run != nil {
@@ -80,6 +81,9 @@ func (t *tx) check(q *schedule.BeginRequest, now time.Time) (refusal schedule.Ou
 	case trigger.FromSpec() && s.Pause.Active(now):
 		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due, false
 	}
+	if reason, why := grant.Judge(t.grants[q.Grant.GrantID], q.Grant, schedule.GrantJudgedAt(now, q.FireAt)); reason != schedule.ReasonNone {
+		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}, due, false
+	}
 	return schedule.Outcome{}, false, true
 }
 
@@ -96,7 +100,7 @@ func (t *tx) record(q *schedule.BeginRequest, result *schedule.BeginResult, now 
 		t.request(row)
 	case schedule.Refused:
 		row.Done, row.LeaseUntil = true, time.Time{}
-		row.Outcome = schedule.Outcome{Status: result.Request.Outcome.Status, Reason: result.Request.Outcome.Reason}
+		row.Outcome = result.Request.Outcome
 		t.request(row)
 	}
 }

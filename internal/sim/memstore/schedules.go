@@ -20,7 +20,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			return err
 		}
 		ids := s.askedFor(req)
-		changes, err := decide(s.changeInputs(ids, req.CountInFlight))
+		changes, err := decide(s.changeInputs(ids, &req))
 		if err != nil {
 			refused = err
 			return err
@@ -48,7 +48,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 // ReadSchedules is what ChangeSchedules would hand to decide.
 func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (inputs []schedule.ChangeInput, err error) {
 	err = s.read(ctx, func() error {
-		inputs = s.changeInputs(s.askedFor(req), req.CountInFlight)
+		inputs = s.changeInputs(s.askedFor(req), &req)
 		return nil
 	})
 	return inputs, err
@@ -70,7 +70,7 @@ func (s *Store) askedFor(req schedule.ChangeRequest) []string {
 	return append(slices.Clone(req.ScheduleIDs), more...)
 }
 
-func (s *Store) changeInputs(ids []string, inFlight bool) []schedule.ChangeInput {
+func (s *Store) changeInputs(ids []string, req *schedule.ChangeRequest) []schedule.ChangeInput {
 	inputs := make([]schedule.ChangeInput, len(ids))
 	for i, id := range ids {
 		row := s.schedules[id]
@@ -79,10 +79,11 @@ func (s *Store) changeInputs(ids []string, inFlight bool) []schedule.ChangeInput
 		}
 		inputs[i].Schedule = copyOf(row)
 		s.attachPlanned(inputs[i].Schedule)
-		if inFlight {
+		if req.CountInFlight {
 			inputs[i].InFlight = s.inFlight(row.QualifiedOverlapKey())
 		}
 	}
+	req.AttachGrants(inputs, s.grants)
 	return inputs
 }
 

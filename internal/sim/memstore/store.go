@@ -53,6 +53,7 @@ type Store struct {
 	requests   map[schedule.Key]*request
 	workflows  map[workflowID]schedule.WorkflowVersion
 	deploys    map[deployID]deploy
+	grants     map[string]*schedule.Grant // never changed, only put anew
 	leaders    map[int]*leadership
 	workers    map[string]*schedule.WorkerSeen
 	events     []schedule.Event
@@ -84,6 +85,7 @@ func New(o Options) *Store {
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run),
 		requests: make(map[schedule.Key]*request), workflows: make(map[workflowID]schedule.WorkflowVersion),
 		deploys: make(map[deployID]deploy),
+		grants:  make(map[string]*schedule.Grant),
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
 		buckets: make(map[string]int),
 	}

@@ -67,7 +67,7 @@ type candidate struct {
 	overlapKey string
 	exclusive  bool
 	halted     string // deleted, paused or ""
-	early      bool   // not due yet
+	fireAt     time.Time
 }
 
 // claimPass is one claim under way: what was found, and what is to be written.
@@ -134,7 +134,7 @@ func (p *claimPass) find(ctx context.Context, statement string, limit int, more 
 		raw   []byte
 		found []candidate
 	)
-	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.early}, func() error {
+	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.fireAt}, func() error {
 		c.key = schedule.Key(raw)
 		found = append(found, c)
 		return nil
@@ -153,7 +153,7 @@ func (p *claimPass) claim(ctx context.Context, candidates []candidate) error {
 	var exclusive []candidate
 	for _, c := range candidates {
 		switch {
-		case c.halted != "" && c.early: // not final before fire_at
+		case c.halted != "" && c.fireAt.After(p.req.Now): // not final before fire_at
 		case c.halted != "":
 			p.end(c.key, c.halted)
 		case c.exclusive:
@@ -184,7 +184,7 @@ func (p *claimPass) end(key schedule.Key, halted string) {
 
 // write writes the verdicts: first what ends or waits, last what is launched.
 func (p *claimPass) write(ctx context.Context) error {
-	definitions, err := p.readable(ctx)
+	definitions, err := p.launchable(ctx)
 	if err != nil {
 		return err
 	}
@@ -206,10 +206,11 @@ func (p *claimPass) write(ctx context.Context) error {
 	return p.writeClaims(ctx, definitions)
 }
 
-// readable reads the definitions of what is to be launched. A run whose
+// launchable reads the definitions of what is to be launched. A run whose
 // definition is gone or unreadable can never be launched, and would stand first
-// in every claim: it ends here.
-func (p *claimPass) readable(ctx context.Context) (map[revisionRef]*schedule.Definition, error) {
+// in every claim: it ends here. So does one that no grant allows; the exclusive
+// ones were looked at with their groups.
+func (p *claimPass) launchable(ctx context.Context) (map[revisionRef]*schedule.Definition, error) {
 	refs := make(map[revisionRef]struct{}, len(p.claims))
 	for _, c := range p.claims {
 		refs[c.ref] = struct{}{}
@@ -218,9 +219,13 @@ func (p *claimPass) readable(ctx context.Context) (map[revisionRef]*schedule.Def
 	if err != nil {
 		return nil, err
 	}
+	grants, err := p.grantsOf(ctx, definitions)
+	if err != nil {
+		return nil, err
+	}
 	p.claims = slices.DeleteFunc(p.claims, func(c candidate) bool {
-		if definitions[c.ref] != nil {
-			return false
+		if d := definitions[c.ref]; d != nil {
+			return !c.exclusive && p.denied(c.key, c.fireAt, d, grants)
 		}
 		p.refuse(c.key, string(schedule.CodeDefinitionUnreadable), fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.revision, c.ref.scheduleID))
 		return true

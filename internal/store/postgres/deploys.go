@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,8 +13,8 @@ import (
 
 // beginDeploy is what a change of more than single schedules does before it
 // reads them: it waits for its turn, looks whether it was done before, and
-// stores the workflow versions, all in one order, so that nothing waits in a
-// circle.
+// stores the workflow versions and grants, all in one order, so that nothing
+// waits in a circle.
 func beginDeploy(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) error {
 	if req.Managed.By != "" {
 		if _, err := tx.Exec(ctx, sqlManagedLock, req.Managed.By); err != nil {
@@ -27,6 +28,11 @@ func beginDeploy(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) err
 	}
 	for _, w := range slices.SortedFunc(slices.Values(req.Workflows), schedule.CompareVersions) {
 		if err := putWorkflow(ctx, tx, w); err != nil {
+			return err
+		}
+	}
+	for _, g := range slices.SortedFunc(slices.Values(req.Grants), func(a, b schedule.Grant) int { return strings.Compare(a.GrantID, b.GrantID) }) {
+		if err := putGrant(ctx, tx, &g); err != nil {
 			return err
 		}
 	}

@@ -51,8 +51,8 @@ func (p *claimPass) lock(ctx context.Context, overlapKeys, named []string) ([]st
 	return slices.Compact(locked), err
 }
 
-// readGroups reads the runs of the overlap keys. Rows that are halted or cannot
-// be read end here and are not judged.
+// readGroups reads the runs of the overlap keys. Rows that are halted, that no
+// grant allows or that cannot be read end here and are not judged.
 func (p *claimPass) readGroups(ctx context.Context, overlapKeys, scheduleIDs []string, candidates []candidate) (map[string]*schedule.OverlapGroup, error) {
 	var (
 		row    runRow
@@ -83,10 +83,18 @@ func (p *claimPass) readGroups(ctx context.Context, overlapKeys, scheduleIDs []s
 	if err != nil {
 		return nil, err
 	}
+	grants, err := p.grantsOf(ctx, definitions)
+	if err != nil {
+		return nil, err
+	}
 	groups := make(map[string]*schedule.OverlapGroup, len(overlapKeys))
 	for i := range runs {
 		run := runs[i]
-		identify(&run, definitions[refOf(&run)])
+		d := definitions[refOf(&run)]
+		if d != nil && run.Status == schedule.StatusPlanned && p.denied(run.Key, run.FireAt, d, grants) {
+			continue // it neither stands in another's way nor takes its place
+		}
+		identify(&run, d)
 		g := groups[run.OverlapKey]
 		if g == nil {
 			g = &schedule.OverlapGroup{OverlapKey: run.OverlapKey, Now: p.req.Now}
@@ -129,7 +137,7 @@ func (p *claimPass) apply(g *schedule.OverlapGroup, verdicts []schedule.Verdict)
 		case v.Action == schedule.VerdictClaim && len(p.claims) >= p.req.Limit:
 			p.result.More = true
 		case v.Action == schedule.VerdictClaim:
-			p.claims = append(p.claims, candidate{key: v.Key, ref: refOf(run), overlapKey: g.OverlapKey, exclusive: true})
+			p.claims = append(p.claims, candidate{key: v.Key, ref: refOf(run), overlapKey: g.OverlapKey, exclusive: true, fireAt: run.FireAt})
 		case v.Action == schedule.VerdictWait:
 			p.waits = append(p.waits, v.Key)
 		case v.Action == schedule.VerdictSkip:

@@ -32,6 +32,9 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 		if err != nil {
 			return err
 		}
+		if err := b.checkGrants(ctx, tx, reqs, checks); err != nil {
+			return err
+		}
 		results = make([]schedule.BeginResult, len(reqs))
 		for i := range reqs {
 			results[i] = b.decide(&reqs[i], &checks[i])
@@ -58,7 +61,8 @@ type beginning struct {
 type beginCheck struct {
 	status                         schedule.Status // "": the ledger has no such run
 	reason, cancelReason           pgtype.Text
-	cancelAsked, deleted, standing bool // standing: the schedule is paused
+	cancelAsked, deleted, standing bool              // standing: the schedule is paused
+	ungranted                      *schedule.Outcome // nil: its grant allows it
 }
 
 func (b *beginning) read(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest) ([]beginCheck, error) {
@@ -163,6 +167,8 @@ func (c *beginCheck) against(req *schedule.BeginRequest, now time.Time) (outcome
 		return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due
 	case c.standing && req.Trigger.FromSpec():
 		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due
+	case c.ungranted != nil:
+		return c.ungranted, due
 	}
 	return nil, false
 }
@@ -175,6 +181,7 @@ func (b *beginning) write(ctx context.Context, tx pgx.Tx) error {
 	leaseUntil := func(r *request) pgtype.Timestamptz { return noneOrTime(r.LeaseUntil) }
 	status := func(r *request) pgtype.Text { return noneOrText(r.Outcome.Status) }
 	reason := func(r *request) pgtype.Text { return noneOrText(r.Outcome.Reason) }
+	message := func(r *request) pgtype.Text { return noneOrText(r.Outcome.ErrorMessage) }
 	for _, step := range []struct {
 		rows      []request
 		statement string
@@ -185,14 +192,14 @@ func (b *beginning) write(ctx context.Context, tx pgx.Tx) error {
 				column(rows, key), column(rows, hash), column(rows, state),
 				column(rows, func(r *request) bool { return r.Sent }), column(rows, leaseUntil),
 				column(rows, func(r *request) pgtype.Bool { return pgtype.Bool{Bool: r.Outcome.OK(), Valid: r.Done} }),
-				column(rows, status), column(rows, reason),
+				column(rows, status), column(rows, reason), column(rows, message),
 			}
 		}},
 		{b.again, sqlBeginAgain, func(rows []request) []any {
 			return []any{column(rows, key), column(rows, leaseUntil)}
 		}},
 		{b.refused, sqlBeginRefuse, func(rows []request) []any {
-			return []any{column(rows, key), column(rows, hash), column(rows, status), column(rows, reason)}
+			return []any{column(rows, key), column(rows, hash), column(rows, status), column(rows, reason), column(rows, message)}
 		}},
 	} {
 		if len(step.rows) == 0 {

@@ -76,7 +76,8 @@ func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (
 			return nil, err
 		}
 	}
-	return inputsOf(asked, rows, inFlight), nil
+	inputs := inputsOf(asked, rows, inFlight)
+	return inputs, attachGrants(ctx, s.pool, &req, inputs)
 }
 
 // askedFor are the ids that a change names, then those of what it manages.
@@ -132,7 +133,8 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 			return nil, nil, err
 		}
 	}
-	return inputsOf(asked, rows, inFlight), known, nil
+	inputs = inputsOf(asked, rows, inFlight)
+	return inputs, known, attachGrants(ctx, tx, &req, inputs)
 }
 
 // inputsOf are one per id asked for, in their order.

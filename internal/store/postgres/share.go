@@ -82,7 +82,7 @@ func (p *claimPass) withRoom(candidates []candidate) []candidate {
 		if !asked {
 			left = p.req.Room(owner)
 		}
-		if c.halted != "" && !c.early { // ends, and is not launched
+		if c.halted != "" && !c.fireAt.After(p.req.Now) { // ends, and is not launched
 			kept = append(kept, c)
 			continue
 		}

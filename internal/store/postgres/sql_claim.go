@@ -90,7 +90,7 @@ WITH RECURSIVE waiting_keys AS (
 	ORDER BY r.fire_at LIMIT $3)`
 
 	candidateOutcome = ` r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive,
-	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END, r.fire_at > $1`
+	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END, r.fire_at`
 )
 
 // sqlClaimGuard to here is every claim; sql_turns.go is where more is due than

@@ -18,17 +18,17 @@ LEFT JOIN execution_requests e ON e.idempotency_key = u.key
 ORDER BY u.place`
 
 const sqlBeginInsert = `
-INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, ok, status, reason, created_at, updated_at)
-SELECT key, request_hash, state, sent, lease_until, ok, status, reason, $1, $1
-FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::boolean[], $6::timestamptz[], $7::boolean[], $8::text[], $9::text[])
-	AS u(key, request_hash, state, sent, lease_until, ok, status, reason)
+INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, ok, status, reason, error_message, created_at, updated_at)
+SELECT key, request_hash, state, sent, lease_until, ok, status, reason, error_message, $1, $1
+FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::boolean[], $6::timestamptz[], $7::boolean[], $8::text[], $9::text[], $10::text[])
+	AS u(key, request_hash, state, sent, lease_until, ok, status, reason, error_message)
 ON CONFLICT (idempotency_key) DO NOTHING`
 
 // sqlBeginRefuse closes keys whose call was given up unsent.
 const sqlBeginRefuse = `
 UPDATE execution_requests e SET state = 'DONE', request_hash = u.request_hash, lease_until = NULL,
-	ok = false, status = u.status, reason = u.reason, updated_at = $1
-FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::text[]) AS u(key, request_hash, status, reason)
+	ok = false, status = u.status, reason = u.reason, error_message = u.error_message, updated_at = $1
+FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[]) AS u(key, request_hash, status, reason, error_message)
 WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND NOT e.sent AND (e.lease_until IS NULL OR e.lease_until <= $1)`
 
 const sqlBeginAgain = `

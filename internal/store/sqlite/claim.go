@@ -16,9 +16,9 @@ import (
 func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
 	var c claiming
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		c = claiming{t: t, req: req, look: s.bounds.Next(req.Term, req.Now)}
+		c = claiming{t: t, req: req, store: s, look: s.bounds.Next(req.Term, req.Now)}
 		c.first, c.last = req.Term.Buckets()
-		return c.claim(ctx, s, judge)
+		return c.claim(ctx, judge)
 	})
 	if err != nil {
 		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
@@ -45,10 +45,12 @@ type claiming struct {
 	look    seen.Look // what is looked through
 	stamped bool      // all that was left behind
 
-	first, last int // the term's buckets
+	store       *Store
+	first, last int                                 // the term's buckets
+	definitions map[revisionID]*schedule.Definition // of the rows that were read; nil where one cannot be
 }
 
-func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
+func (c *claiming) claim(ctx context.Context, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
 	if err := fence(ctx, c.t, c.req.Term); err != nil {
 		return err
 	}
@@ -70,7 +72,7 @@ func (c *claiming) claim(ctx context.Context, s *Store, judge func(schedule.Over
 			return err
 		}
 	}
-	if err := c.launch(ctx, s); err != nil {
+	if err := c.launch(ctx); err != nil {
 		return err
 	}
 	if !c.out.More {
@@ -182,7 +184,7 @@ func (c *claiming) readCompany(ctx context.Context, g *groups) error {
 
 // readStanding reads runs, and ends those whose schedule was deleted or paused
 // once they are due. The change that did so has ended them already; this is the
-// second lock on the door.
+// second lock on the door. It ends those, too, that no grant allows.
 func (c *claiming) readStanding(ctx context.Context, statement string, args ...any) ([]schedule.Run, error) {
 	var row runRow
 	var gone, paused flag
@@ -208,11 +210,15 @@ func (c *claiming) readStanding(ctx context.Context, statement string, args ...a
 	if err != nil {
 		return nil, err
 	}
-	for i := range ended {
-		if ended[i].FireAt.After(c.req.Now) {
+	runs, denied, err := c.granted(ctx, runs)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range append(ended, denied...) {
+		if r.FireAt.After(c.req.Now) {
 			continue // not final before fire_at, and not to be armed
 		}
-		if err := c.end(ctx, schedule.Settlement{Key: ended[i].Key, To: ended[i].Status, Reason: ended[i].Reason}); err != nil {
+		if err := c.end(ctx, schedule.Settlement{Key: r.Key, To: r.Status, Reason: r.Reason, ErrorMessage: r.ErrorMessage}); err != nil {
 			return nil, err
 		}
 	}
@@ -234,29 +240,22 @@ func (c *claiming) end(ctx context.Context, e schedule.Settlement) error {
 }
 
 // launch makes what was taken LAUNCHING, in the order of claims.
-func (c *claiming) launch(ctx context.Context, s *Store) error {
+func (c *claiming) launch(ctx context.Context) (err error) {
 	slices.SortFunc(c.take, c.inOrder)
-	ids := make([]revisionID, len(c.take))
-	for i := range c.take {
-		ids[i] = revisionID{c.take[i].ScheduleID, c.take[i].Revision}
-	}
-	definitions, err := s.definitions.read(ctx, c.t, ids)
-	if err != nil {
-		return err
-	}
 	for i := range c.take {
 		if len(c.out.Launches) >= c.req.Limit {
 			c.out.More = true
 			return nil
 		}
-		if definitions[ids[i]] == nil {
+		id := revisionOf(&c.take[i])
+		if definition := c.definitions[id]; definition == nil {
 			// Left PLANNED it would be first in line for ever, before all others.
 			err = c.end(ctx, schedule.Settlement{
 				Key: c.take[i].Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
-				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", ids[i].scheduleID, ids[i].revision),
+				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", id.scheduleID, id.revision),
 			})
 		} else {
-			err = c.launchOne(ctx, schedule.Launch{Run: c.take[i], Definition: definitions[ids[i]]})
+			err = c.launchOne(ctx, schedule.Launch{Run: c.take[i], Definition: definition})
 		}
 		if err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 
 // beginDeploy is what a change of more than single schedules does before it
 // reads them: it looks whether it was done before, and stores the workflow
-// versions. There is one writer, so nothing else comes between.
+// versions and grants. There is one writer, so nothing else comes between.
 func beginDeploy(ctx context.Context, t tx, req schedule.ChangeRequest, now time.Time) error {
 	if req.Deploy != nil {
 		if err := rememberDeploy(ctx, t, req.Managed, req.Deploy); err != nil {
@@ -20,6 +20,11 @@ func beginDeploy(ctx context.Context, t tx, req schedule.ChangeRequest, now time
 	}
 	for _, w := range slices.SortedFunc(slices.Values(req.Workflows), schedule.CompareVersions) {
 		if err := putWorkflow(ctx, t, w, now); err != nil {
+			return err
+		}
+	}
+	for i := range req.Grants {
+		if err := putGrant(ctx, t, &req.Grants[i], now); err != nil {
 			return err
 		}
 	}

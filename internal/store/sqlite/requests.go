@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -39,15 +40,17 @@ type beginning struct {
 	requests  map[schedule.Key]schedule.ExecutionRequest
 	runs      map[schedule.Key]schedule.Run // only what the checks need
 	schedules map[string]schedule.Schedule  // likewise
+	grants    map[string]*schedule.Grant
 }
 
 func readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRequest) (*beginning, error) {
 	keys := make([]schedule.Key, len(reqs))
-	var ids []string
+	var ids, grantIDs []string
 	b := &beginning{runs: make(map[schedule.Key]schedule.Run), schedules: make(map[string]schedule.Schedule)}
 	for i := range reqs {
 		keys[i] = reqs[i].Key
 		ids = append(ids, reqs[i].ScheduleID)
+		grantIDs = append(grantIDs, reqs[i].Grant.GrantID)
 	}
 	var err error
 	if b.requests, err = readRequests(ctx, t, keys); err != nil {
@@ -72,6 +75,9 @@ func readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRequest) (*be
 	}, list(ids))
 	if err != nil {
 		return nil, fmt.Errorf("read schedules: %w", err)
+	}
+	if b.grants, err = readGrants(ctx, t, grantIDs); err != nil {
+		return nil, err
 	}
 	return b, nil
 }
@@ -109,7 +115,7 @@ func (b *beginning) permit(q *schedule.BeginRequest) schedule.BeginResult {
 	return schedule.BeginResult{Permission: schedule.Withheld, Sent: there.Sent, Reason: refusal.Reason}
 }
 
-// check is the last look before the executor: run, then schedule.
+// check is the last look before the executor: run, then schedule, then grant.
 func (b *beginning) check(q *schedule.BeginRequest) (refusal schedule.Outcome, final, ok bool) {
 	run, hasRun := b.runs[q.Key]
 	trigger := q.Trigger
@@ -131,6 +137,9 @@ func (b *beginning) check(q *schedule.BeginRequest) (refusal schedule.Outcome, f
 	case trigger.FromSpec() && s.Pause.Active(b.now):
 		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due, false
 	}
+	if reason, why := grant.Judge(b.grants[q.Grant.GrantID], q.Grant, schedule.GrantJudgedAt(b.now, q.FireAt)); reason != schedule.ReasonNone {
+		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}, due, false
+	}
 	return schedule.Outcome{}, false, true
 }
 
@@ -149,7 +158,7 @@ func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, 
 		result.Request, b.requests[q.Key] = there, there
 	case schedule.Refused:
 		o := result.Request.Outcome
-		_, err = t.exec(ctx, sqlRefuse, keyArg(q.Key), q.RequestHash[:], string(o.Status), word(o.Reason), now)
+		_, err = t.exec(ctx, sqlRefuse, keyArg(q.Key), q.RequestHash[:], string(o.Status), word(o.Reason), now, word(o.ErrorMessage))
 		b.requests[q.Key] = result.Request
 	}
 	return err

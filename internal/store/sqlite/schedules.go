@@ -28,7 +28,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		if err != nil {
 			return err
 		}
-		inputs, err := changeInputs(ctx, t, ids, req.CountInFlight)
+		inputs, err := changeInputs(ctx, t, ids, &req)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return changeInputs(ctx, s.readers, ids, req.CountInFlight)
+	return changeInputs(ctx, s.readers, ids, &req)
 }
 
 // askedFor are the ids that a change names, then those of what it manages.
@@ -102,7 +102,7 @@ func askedFor(ctx context.Context, q querier, req schedule.ChangeRequest) ([]str
 
 // changeInputs are one per id, in the order of the ids. A row that cannot be
 // read whole comes as far as it can be: changing or deleting it is the way out.
-func changeInputs(ctx context.Context, q querier, ids []string, inFlight bool) ([]schedule.ChangeInput, error) {
+func changeInputs(ctx context.Context, q querier, ids []string, req *schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
 	rows, err := readSchedules(ctx, q, sqlSchedules, list(ids))
 	if err != nil {
 		return nil, fmt.Errorf("read schedules: %w", err)
@@ -121,13 +121,18 @@ func changeInputs(ctx context.Context, q querier, ids []string, inFlight bool) (
 		if err := attachPlanned(ctx, q, &row); err != nil {
 			return nil, err
 		}
-		if !inFlight {
+		if !req.CountInFlight {
 			continue
 		}
 		if inputs[i].InFlight, err = countInFlight(ctx, q, row.QualifiedOverlapKey()); err != nil {
 			return nil, err
 		}
 	}
+	grants, err := readGrants(ctx, q, req.GrantIDs)
+	if err != nil {
+		return nil, err
+	}
+	req.AttachGrants(inputs, grants)
 	return inputs, nil
 }
 

@@ -16,10 +16,10 @@ const (
 	sqlBeginAgain = `UPDATE execution_requests SET sent = 1, lease_until = ?1, updated_at = ?2
  WHERE idempotency_key = ?3 AND state = 'IN_PROGRESS'`
 	// Begin's refusals and CloseKey: DONE without a call.
-	sqlRefuse = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, ok, status, reason, created_at, updated_at)
- VALUES (?1, ?2, 'DONE', 0, 0, ?3, ?4, ?5, ?5)
+	sqlRefuse = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, ok, status, reason, created_at, updated_at, error_message)
+ VALUES (?1, ?2, 'DONE', 0, 0, ?3, ?4, ?5, ?5, ?6)
  ON CONFLICT (idempotency_key) DO UPDATE SET state = 'DONE', lease_until = NULL, ok = 0,
- status = excluded.status, reason = excluded.reason, updated_at = excluded.updated_at
+ status = excluded.status, reason = excluded.reason, error_message = excluded.error_message, updated_at = excluded.updated_at
  WHERE execution_requests.state = 'IN_PROGRESS'`
 	sqlFinish = `UPDATE execution_requests SET state = 'DONE', lease_until = NULL, ok = ?1, status = ?2, reason = ?3, run_id = ?4,
  trace_id = ?5, error_code = ?6, error_message = ?7, updated_at = ?8 WHERE idempotency_key = ?9 AND state = 'IN_PROGRESS'`

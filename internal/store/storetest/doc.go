@@ -55,7 +55,9 @@
 // Limit are stamped judged_at and can then no longer be missed; Missable rows
 // that are later than Grace are not touched, they are the planner's. Rows of a
 // deleted schedule end CANCELLED(deleted), slots of a paused one
-// SKIPPED(paused).
+// SKIPPED(paused). A row that its grant does not allow (package grant) ends
+// SKIPPED with that reason and a message, whatever its trigger, before overlap
+// is judged: it stands in nobody's way. (grants_claim.go)
 //
 // With Room, each owner (schedule.Owner of the overlap key) gets no more runs
 // launched than he has room for, and owners take turns when more is due than
@@ -91,9 +93,9 @@
 // What is due ends with a reason.
 //
 // Begin, Finish, Release and CloseKey are the memory of a key. A key is DONE
-// once and answers the same for ever. Begin checks pause, deletion and cancel in
-// its own transaction; a refusal is recorded only where no call has begun, and
-// for pause and deletion only from fire_at on. While a call is open it counts as
+// once and answers the same for ever. Begin checks pause, deletion, cancel and
+// the grant in its own transaction; a refusal is recorded only where no call has
+// begun, and for all but a cancel only from fire_at on. (grants_begin.go) While a call is open it counts as
 // sent, because whoever made it may be dead and cannot say; once it is released
 // as never sent it counts as not begun. Only the call whose lease it is can
 // release it: one whose lease has passed to another sender changes nothing. The
@@ -109,6 +111,10 @@
 // The number of shards is recorded once and for all workers: whoever has another
 // is refused. SetShards ends every term; once it has returned, nothing is written
 // under an older one. Recording more than one for the first time does so too.
+//
+// A grant never changes but for its revocation, which is for ever, and is never
+// deleted. From the return of RevokeGrant on no Claim and no Begin allows a run on
+// it. ChangeSchedules stores grants with its schedules, or neither. (grants.go)
 //
 // # Values
 //

@@ -24,6 +24,7 @@ type Store interface {
 	registrar.RunStore
 	registrar.WorkflowStore
 	registrar.AuditStore
+	registrar.GrantStore
 
 	// Listen calls wake whenever a run was inserted by ChangeSchedules or
 	// ChangeRun, a run in flight ended, or a cancel was asked for; several of
@@ -65,6 +66,9 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "requests", checks: requests, shared: true},
 		{name: "leases", checks: leases, shared: true},
 		{name: "request checks", checks: requestChecks},
+		{name: "grants", checks: grants},
+		{name: "grants at the claim", checks: grantClaims},
+		{name: "grants before the call", checks: grantBegins},
 		{name: "fence", checks: fences},
 		{name: "leaders", checks: leaders, shared: true},
 		{name: "terms", checks: terms},

@@ -1,0 +1,111 @@
+package schedule
+
+import (
+	"slices"
+	"time"
+)
+
+// Grant is one row of execution_grants: a durable, scoped, revocable permission
+// to run workflows at the cost of an account. It holds no credential. What its
+// scopes say only package grant knows.
+type Grant struct {
+	GrantID          string
+	UserID           string // whose schedules may name it
+	BillingAccountID string
+	Scopes           []string  // sorted
+	ExpiresAt        time.Time // it holds exactly while now < expires_at; zero = no end
+	RevokedAt        time.Time // zero = it was not; once set it stays
+	RevokedBy        string
+	RevokeNote       string
+	CreatedBy        string
+	CreatedAt        time.Time
+}
+
+// SameTerms reports whether two grants permit the same to the same owner.
+func (g *Grant) SameTerms(o *Grant) bool {
+	return g.UserID == o.UserID && g.BillingAccountID == o.BillingAccountID &&
+		slices.Equal(g.Scopes, o.Scopes) && g.ExpiresAt.Equal(o.ExpiresAt)
+}
+
+// GrantState is a filter word for lists, and what answers show.
+type GrantState string
+
+// The states of a grant.
+const (
+	GrantActive  GrantState = "active"
+	GrantExpired GrantState = "expired"
+	GrantRevoked GrantState = "revoked" // whether expired or not
+)
+
+// State is the grant's state at now.
+func (g *Grant) State(now time.Time) GrantState {
+	switch {
+	case !g.RevokedAt.IsZero():
+		return GrantRevoked
+	case !g.ExpiresAt.IsZero() && !now.Before(g.ExpiresAt):
+		return GrantExpired
+	}
+	return GrantActive
+}
+
+// GrantFilter narrows a list of grants, which is ordered by grant_id. Zero
+// fields do not filter.
+type GrantFilter struct {
+	UserID           string
+	BillingAccountID string
+	State            GrantState
+	Now              time.Time // that State is judged by
+	After            string    // grant_id of the last row of the page before
+	Limit            int
+}
+
+// GrantUse is what a run asks of its grant.
+type GrantUse struct {
+	GrantID    string // empty: the schedule names none
+	UserID     string // the schedule's owner
+	WorkflowID string
+	Required   bool // REQUIRE_GRANT: without a grant nothing runs
+}
+
+// GrantUse is what the runs of a definition ask of its grant.
+func (d *Definition) GrantUse(required bool) GrantUse {
+	return GrantUse{GrantID: d.ExecutionGrantID, UserID: d.UserID, WorkflowID: d.WorkflowID, Required: required}
+}
+
+// GrantUse is what a request to start a run asks of its grant.
+func (r *StartRequest) GrantUse(required bool) GrantUse {
+	return GrantUse{GrantID: r.ExecutionGrantID, UserID: r.UserID, WorkflowID: r.WorkflowID, Required: required}
+}
+
+// GrantJudgedAt is the instant by which a grant is judged whose run is looked at
+// now: what is armed ahead is called at fire_at, and an end that comes until
+// then is known.
+func GrantJudgedAt(now, fireAt time.Time) time.Time {
+	if fireAt.After(now) {
+		return fireAt
+	}
+	return now
+}
+
+// GrantRevocation ends a grant for ever.
+type GrantRevocation struct {
+	GrantID string
+	At      time.Time
+	By      string
+	Note    string
+}
+
+// AttachGrants gives the inputs of a change the grants that it asks for: those
+// that were found, else those that it brings along.
+func (req *ChangeRequest) AttachGrants(inputs []ChangeInput, found map[string]*Grant) {
+	for i, id := range req.GrantIDs {
+		if inputs[i].Grant = found[id]; inputs[i].Grant != nil || id == "" {
+			continue
+		}
+		for j := range req.Grants {
+			if req.Grants[j].GrantID == id {
+				inputs[i].Grant = &req.Grants[j]
+			}
+		}
+	}
+}

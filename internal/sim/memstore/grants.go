@@ -1,0 +1,102 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/grant"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// CreateGrant stores a grant; the same terms again are no write.
+func (s *Store) CreateGrant(ctx context.Context, g *schedule.Grant) error {
+	return s.write(ctx, func(t *tx) error { return t.putGrant(g, s.Now()) })
+}
+
+func (t *tx) putGrant(g *schedule.Grant, now time.Time) error {
+	row := *g
+	row.Scopes = slices.Clone(g.Scopes)
+	row.ExpiresAt, row.CreatedAt = at(g.ExpiresAt), either(g.CreatedAt, now)
+	if there := t.grants[g.GrantID]; there != nil {
+		if there.SameTerms(&row) {
+			return nil
+		}
+		return schedule.Explain(schedule.ErrExists, "grant_id %s is taken, and grants never change: choose another id", schedule.Quote(g.GrantID))
+	}
+	t.setGrant(&row)
+	return nil
+}
+
+func (t *tx) setGrant(row *schedule.Grant) {
+	before := t.grants[row.GrantID]
+	t.grants[row.GrantID] = row
+	t.undo = append(t.undo, func() {
+		if t.grants[row.GrantID] = before; before == nil {
+			delete(t.grants, row.GrantID)
+		}
+	})
+}
+
+// GetGrant is one grant; schedule.ErrNotFound.
+func (s *Store) GetGrant(ctx context.Context, grantID string) (g *schedule.Grant, err error) {
+	err = s.read(ctx, func() error {
+		if g = s.grants[grantID]; g == nil {
+			return schedule.ErrNotFound
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("get grant %s: %w", schedule.Quote(grantID), err)
+	}
+	return g, nil
+}
+
+// ListGrants is ordered by grant_id.
+func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) (list []schedule.Grant, err error) {
+	err = s.read(ctx, func() error {
+		now := either(f.Now, s.Now())
+		for id, g := range s.grants {
+			if id > f.After && (f.UserID == "" || g.UserID == f.UserID) &&
+				(f.BillingAccountID == "" || g.BillingAccountID == f.BillingAccountID) && (f.State == "" || g.State(now) == f.State) {
+				list = append(list, *g)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b schedule.Grant) int { return cmp.Compare(a.GrantID, b.GrantID) })
+	return list[:min(len(list), limitOf(f.Limit))], err
+}
+
+// RevokeGrant ends a grant for ever; a second time changes nothing.
+func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (after *schedule.Grant, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		if after = t.grants[r.GrantID]; after == nil {
+			return schedule.ErrNotFound
+		}
+		if after.RevokedAt.IsZero() {
+			row := *after
+			row.RevokedAt, row.RevokedBy, row.RevokeNote = at(r.At), r.By, r.Note
+			after = &row
+			t.setGrant(after)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("revoke grant %s: %w", schedule.Quote(r.GrantID), err)
+	}
+	return after, nil
+}
+
+// denied says why no grant allows a planned run; "" = one does, or its
+// definition is missing, which the launch finds.
+func (c *claiming) denied(r *schedule.Run) (reason schedule.Reason, why string) {
+	v := c.revisions[revisionID{r.ScheduleID, r.Revision}]
+	if v == nil {
+		return schedule.ReasonNone, ""
+	}
+	use := v.Definition.GrantUse(c.req.RequireGrant)
+	return grant.Judge(c.grants[use.GrantID], use, schedule.GrantJudgedAt(c.req.Now, r.FireAt))
+}

@@ -1,0 +1,182 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/grant"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// CreateGrant stores a grant; the same terms again are no write.
+func (s *Store) CreateGrant(ctx context.Context, g *schedule.Grant) error {
+	err := s.transact(ctx, func(tx pgx.Tx) error { return putGrant(ctx, tx, g) })
+	if err != nil {
+		return fmt.Errorf("create grant: %w", err)
+	}
+	return nil
+}
+
+func putGrant(ctx context.Context, tx pgx.Tx, g *schedule.Grant) error {
+	inserted, err := affect(ctx, tx, sqlPutGrant, g.GrantID, g.UserID, g.BillingAccountID, g.Scopes,
+		noneOrTime(g.ExpiresAt), noneOrText(g.CreatedBy), g.CreatedAt)
+	if err != nil {
+		return fmt.Errorf("insert grant: %w", err)
+	}
+	if inserted > 0 {
+		return nil
+	}
+	there, err := readGrants(ctx, tx, []string{g.GrantID})
+	if err != nil {
+		return err
+	}
+	if known := there[g.GrantID]; known == nil || !known.SameTerms(g) {
+		return schedule.Explain(schedule.ErrExists, "grant_id %s is taken, and grants never change: choose another id", schedule.Quote(g.GrantID))
+	}
+	return nil
+}
+
+// GetGrant is one grant; schedule.ErrNotFound.
+func (s *Store) GetGrant(ctx context.Context, grantID string) (*schedule.Grant, error) {
+	found, err := readGrants(ctx, s.pool, []string{grantID})
+	if err != nil {
+		return nil, fmt.Errorf("get grant: %w", err)
+	}
+	if found[grantID] == nil {
+		return nil, fmt.Errorf("grant %s: %w", schedule.Quote(grantID), schedule.ErrNotFound)
+	}
+	return found[grantID], nil
+}
+
+// ListGrants is ordered by grant_id.
+func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
+	found, err := collectGrants(ctx, s.pool, sqlListGrants, f.After, f.UserID, f.BillingAccountID, string(f.State), f.Now, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list grants: %w", err)
+	}
+	return found, nil
+}
+
+// RevokeGrant ends a grant for ever; a second time changes nothing.
+func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (*schedule.Grant, error) {
+	var after *schedule.Grant
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlRevokeGrant, r.GrantID, r.At, noneOrText(r.By), noneOrText(r.Note)); err != nil {
+			return err
+		}
+		found, err := readGrants(ctx, tx, []string{r.GrantID})
+		after = found[r.GrantID]
+		return err
+	})
+	if err == nil && after == nil {
+		err = schedule.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("revoke grant %s: %w", schedule.Quote(r.GrantID), err)
+	}
+	return after, nil
+}
+
+// readGrants reads grants by their ids; "" is none, and what is missing is not in
+// the answer.
+func readGrants(ctx context.Context, q querier, ids []string) (map[string]*schedule.Grant, error) {
+	named := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })
+	if len(named) == 0 {
+		return nil, nil
+	}
+	found, err := collectGrants(ctx, q, sqlGrants, named)
+	if err != nil {
+		return nil, fmt.Errorf("read grants: %w", err)
+	}
+	byID := make(map[string]*schedule.Grant, len(found))
+	for i := range found {
+		byID[found[i].GrantID] = &found[i]
+	}
+	return byID, nil
+}
+
+// collectGrants leaves out what cannot be read: it permits nothing, and must not
+// stop the claims of all others.
+func collectGrants(ctx context.Context, q querier, statement string, args ...any) ([]schedule.Grant, error) {
+	var (
+		g                              schedule.Grant
+		revokedBy, revokeNote, creator pgtype.Text
+		expires, revoked, created      pgtype.Timestamptz
+		found                          []schedule.Grant
+	)
+	err := each(ctx, q, []any{
+		&g.GrantID, &g.UserID, &g.BillingAccountID, &g.Scopes, &expires, &revoked, &revokedBy, &revokeNote, &creator, &created,
+	}, func() error {
+		var d decoding
+		g.ExpiresAt, g.RevokedAt, g.CreatedAt = d.time("expires_at", expires), d.time("revoked_at", revoked), d.time("created_at", created)
+		g.RevokedBy, g.RevokeNote, g.CreatedBy = revokedBy.String, revokeNote.String, creator.String
+		if d.err == nil {
+			found = append(found, g)
+		}
+		g.Scopes = nil // the next row has its own
+		return nil
+	}, statement, args...)
+	return found, err
+}
+
+// attachGrants adds what the inputs of a change are to see of grants.
+func attachGrants(ctx context.Context, q querier, req *schedule.ChangeRequest, inputs []schedule.ChangeInput) error {
+	grants, err := readGrants(ctx, q, req.GrantIDs)
+	req.AttachGrants(inputs, grants)
+	return err
+}
+
+// grantsOf reads the grants that definitions name.
+func (p *claimPass) grantsOf(ctx context.Context, definitions map[revisionRef]*schedule.Definition) (map[string]*schedule.Grant, error) {
+	var ids []string
+	seen := make(map[string]bool)
+	for _, d := range definitions {
+		if id := d.ExecutionGrantID; id != "" && !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return readGrants(ctx, p.tx, ids)
+}
+
+// denied reports whether no grant allows a planned run, and ends it where that
+// is final: from its fire_at on.
+func (p *claimPass) denied(key schedule.Key, fireAt time.Time, d *schedule.Definition, grants map[string]*schedule.Grant) bool {
+	reason, why := grant.Judge(grants[d.ExecutionGrantID], d.GrantUse(p.req.RequireGrant), schedule.GrantJudgedAt(p.req.Now, fireAt))
+	if reason == schedule.ReasonNone {
+		return false
+	}
+	if !fireAt.After(p.req.Now) {
+		p.ends = append(p.ends, schedule.Settlement{
+			Key: key, To: schedule.StatusSkipped, Reason: reason, CompletedAt: p.req.Now, ErrorMessage: why,
+		})
+	}
+	return true
+}
+
+// checkGrants judges the grant of each request. It looks in a statement of its
+// own, which deployments without grants never pay for.
+func (b *beginning) checkGrants(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, checks []beginCheck) error {
+	var ids []string
+	for i := range reqs {
+		if id := reqs[i].Grant.GrantID; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	grants, err := readGrants(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	for i := range reqs {
+		use := reqs[i].Grant
+		if reason, why := grant.Judge(grants[use.GrantID], use, schedule.GrantJudgedAt(b.now, reqs[i].FireAt)); reason != schedule.ReasonNone {
+			checks[i].ungranted = &schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/grant"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// CreateGrant stores a grant; the same terms again are no write.
+func (s *Store) CreateGrant(ctx context.Context, g *schedule.Grant) error {
+	now := s.Now()
+	err := s.write(ctx, func(ctx context.Context, t tx) error { return putGrant(ctx, t, g, now) })
+	if err != nil {
+		return fmt.Errorf("create grant: %w", err)
+	}
+	return nil
+}
+
+func putGrant(ctx context.Context, t tx, g *schedule.Grant, now time.Time) error {
+	n, err := t.exec(ctx, sqlPutGrant, g.GrantID, g.UserID, g.BillingAccountID, list(g.Scopes), micros(g.ExpiresAt), word(g.CreatedBy),
+		either(g.CreatedAt, now).UnixMicro())
+	if err != nil {
+		return fmt.Errorf("write grant %s: %w", g.GrantID, err)
+	}
+	if n == 1 {
+		return nil
+	}
+	there, err := readGrants(ctx, t, []string{g.GrantID})
+	if err != nil {
+		return err
+	}
+	if known := there[g.GrantID]; known == nil || !known.SameTerms(g) {
+		return schedule.Explain(schedule.ErrExists, "grant_id %s is taken, and grants never change: choose another id", schedule.Quote(g.GrantID))
+	}
+	return nil
+}
+
+// GetGrant is one grant; schedule.ErrNotFound.
+func (s *Store) GetGrant(ctx context.Context, grantID string) (*schedule.Grant, error) {
+	found, err := readGrants(ctx, s.readers, []string{grantID})
+	if err == nil && found[grantID] == nil {
+		err = schedule.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get grant %s: %w", schedule.Quote(grantID), err)
+	}
+	return found[grantID], nil
+}
+
+// ListGrants is ordered by grant_id.
+func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
+	found, err := collectGrants(ctx, s.readers, sqlListGrants, f.After, f.UserID, f.BillingAccountID, string(f.State),
+		either(f.Now, s.Now()).UnixMicro(), limitOf(f.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("list grants: %w", err)
+	}
+	return found, nil
+}
+
+// RevokeGrant ends a grant for ever; a second time changes nothing.
+func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (after *schedule.Grant, err error) {
+	err = s.write(ctx, func(ctx context.Context, t tx) error {
+		if _, err := t.exec(ctx, sqlRevokeGrant, r.At.UnixMicro(), word(r.By), word(r.Note), r.GrantID); err != nil {
+			return err
+		}
+		found, err := readGrants(ctx, t, []string{r.GrantID})
+		after = found[r.GrantID]
+		return err
+	})
+	if err == nil && after == nil {
+		err = schedule.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("revoke grant %s: %w", schedule.Quote(r.GrantID), err)
+	}
+	return after, nil
+}
+
+// readGrants reads grants by their ids; "" is none, and what is missing is not
+// in the answer.
+func readGrants(ctx context.Context, q querier, ids []string) (map[string]*schedule.Grant, error) {
+	var named []string
+	asked := make(map[string]bool)
+	for _, id := range ids {
+		if id != "" && !asked[id] {
+			asked[id] = true
+			named = append(named, id)
+		}
+	}
+	if len(named) == 0 {
+		return nil, nil
+	}
+	found, err := collectGrants(ctx, q, sqlGrants, list(named))
+	if err != nil {
+		return nil, fmt.Errorf("read grants: %w", err)
+	}
+	byID := make(map[string]*schedule.Grant, len(found))
+	for i := range found {
+		byID[found[i].GrantID] = &found[i]
+	}
+	return byID, nil
+}
+
+// collectGrants leaves out what cannot be read: it permits nothing, and must not
+// stop the claims of all others.
+func collectGrants(ctx context.Context, q querier, statement string, args ...any) ([]schedule.Grant, error) {
+	var id, user, account, scopes, revokedBy, note, creator text
+	var expires, revoked, created instant
+	var found []schedule.Grant
+	err := q.query(ctx, statement, func(scan scan) error {
+		if err := scan(&id, &user, &account, &scopes, &expires, &revoked, &revokedBy, &note, &creator, &created); err != nil {
+			return err
+		}
+		g := schedule.Grant{
+			GrantID: string(id), UserID: string(user), BillingAccountID: string(account),
+			ExpiresAt: expires.Time, RevokedAt: revoked.Time, RevokedBy: string(revokedBy), RevokeNote: string(note),
+			CreatedBy: string(creator), CreatedAt: created.Time,
+		}
+		if json.Unmarshal([]byte(scopes), &g.Scopes) == nil {
+			found = append(found, g)
+		}
+		return nil
+	}, args...)
+	return found, err
+}
+
+func revisionOf(r *schedule.Run) revisionID { return revisionID{r.ScheduleID, r.Revision} }
+
+// granted sorts out of planned runs those that no grant allows, with what they
+// end with. A run whose definition cannot be read is ended by the launch.
+func (c *claiming) granted(ctx context.Context, planned []schedule.Run) (runs, denied []schedule.Run, err error) {
+	if err := c.define(ctx, planned); err != nil {
+		return nil, nil, err
+	}
+	var ids []string
+	for i := range planned {
+		if d := c.definitions[revisionOf(&planned[i])]; d != nil {
+			ids = append(ids, d.ExecutionGrantID)
+		}
+	}
+	grants, err := readGrants(ctx, c.t, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range planned {
+		d := c.definitions[revisionOf(&r)]
+		if d == nil {
+			runs = append(runs, r)
+			continue
+		}
+		reason, why := grant.Judge(grants[d.ExecutionGrantID], d.GrantUse(c.req.RequireGrant), schedule.GrantJudgedAt(c.req.Now, r.FireAt))
+		if reason == schedule.ReasonNone {
+			runs = append(runs, r)
+			continue
+		}
+		r.Status, r.Reason, r.ErrorMessage = schedule.StatusSkipped, reason, why
+		denied = append(denied, r)
+	}
+	return runs, denied, nil
+}
+
+// define reads the definitions of runs.
+func (c *claiming) define(ctx context.Context, runs []schedule.Run) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	ids := make([]revisionID, len(runs))
+	for i := range runs {
+		ids[i] = revisionOf(&runs[i])
+	}
+	read, err := c.store.definitions.read(ctx, c.t, ids)
+	if err != nil {
+		return err
+	}
+	if c.definitions == nil {
+		c.definitions = read
+		return nil
+	}
+	for id, d := range read {
+		c.definitions[id] = d
+	}
+	return nil
+}

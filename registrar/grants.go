@@ -1,0 +1,174 @@
+package registrar
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/grant"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// CreateGrant stores a grant. The same request again answers with the grant as
+// it stands; a grant never changes but for its revocation.
+func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.Grant, error) {
+	derived := in.GrantID == ""
+	if derived {
+		in.RequestID = orDefault(in.RequestID, rand.Text())
+		in.GrantID = deriveGrantID(in.UserID, "request", in.RequestID)
+	}
+	var c schedule.Collect
+	checkID(&c, "user_id", in.UserID)
+	g := r.newGrant(&c, "", in)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	there, err := r.grants.GetGrant(ctx, g.GrantID)
+	switch {
+	case errors.Is(err, schedule.ErrNotFound):
+	case err != nil:
+		return nil, err
+	case there.SameTerms(g):
+		return there, nil
+	}
+	if err == nil && derived {
+		return nil, schedule.Explain(schedule.ErrKeyConflict, "request_id %q was used before for a grant with other terms; use a new one", in.RequestID)
+	}
+	if !g.ExpiresAt.IsZero() && !g.ExpiresAt.After(g.CreatedAt) {
+		return nil, schedule.Invalid("expires_at", g.ExpiresAt.Format(time.RFC3339), "is not in the future",
+			"it is "+g.CreatedAt.Format(time.RFC3339)+" now")
+	}
+	if err := r.grants.CreateGrant(ctx, g); err != nil {
+		return nil, err
+	}
+	r.log.InfoContext(ctx, "grant created", "grant_id", g.GrantID, "user_id", g.UserID,
+		"billing_account_id", g.BillingAccountID, "scopes", g.Scopes, "expires_at", g.ExpiresAt)
+	return r.grants.GetGrant(ctx, g.GrantID)
+}
+
+// GetGrant answers one grant.
+func (r *Registrar) GetGrant(ctx context.Context, grantID string) (*schedule.Grant, error) {
+	g, err := r.grants.GetGrant(ctx, grantID)
+	if errors.Is(err, schedule.ErrNotFound) {
+		return nil, noGrant(grantID)
+	}
+	return g, err
+}
+
+// ListGrants answers grants in the order of their ids.
+func (r *Registrar) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
+	f.Now = r.now()
+	return r.grants.ListGrants(ctx, f)
+}
+
+// RevokeGrant ends a grant for ever: no run on it is sent later than a second
+// after the answer. Schedules that name it live on, and their runs are skipped.
+// Revoking again is no error, and the first revocation stays.
+func (r *Registrar) RevokeGrant(ctx context.Context, in RevokeInput) (*schedule.Grant, error) {
+	if err := checkNote(in.Note); err != nil {
+		return nil, err
+	}
+	if _, err := r.GetGrant(ctx, in.GrantID); err != nil {
+		return nil, err
+	}
+	now := r.now()
+	g, err := r.grants.RevokeGrant(ctx, schedule.GrantRevocation{GrantID: in.GrantID, At: now, By: in.Actor, Note: in.Note})
+	if err != nil {
+		return nil, err
+	}
+	if g.RevokedAt.Equal(now) {
+		r.log.InfoContext(ctx, "grant revoked", "grant_id", g.GrantID, "user_id", g.UserID, "actor", in.Actor)
+	}
+	return g, nil
+}
+
+func noGrant(grantID string) error {
+	return schedule.Explain(schedule.ErrNotFound, "there is no execution grant %s", schedule.Quote(grantID))
+}
+
+// newGrant is the row of a grant that is to be; what is wrong with it is named
+// behind prefix.
+func (r *Registrar) newGrant(c *schedule.Collect, prefix string, in GrantInput) *schedule.Grant {
+	checkID(c, prefix+"grant_id", in.GrantID)
+	checkID(c, prefix+"billing_account_id", in.BillingAccountID)
+	grant.Check(c, prefix, in.Scopes, in.AllowAllWorkflows)
+	expires := utc(in.ExpiresAt).Truncate(time.Microsecond) // as it is kept
+	if !expires.IsZero() && (expires.Before(schedule.MinTime) || !expires.Before(schedule.MaxTime)) {
+		c.Add(prefix+"expires_at", expires.Format(time.RFC3339), "is outside 1970 to 2099", "leave it out for a grant without an end")
+	}
+	return &schedule.Grant{
+		GrantID: in.GrantID, UserID: in.UserID, BillingAccountID: in.BillingAccountID, Scopes: grant.Sorted(in.Scopes),
+		ExpiresAt: expires, CreatedBy: in.Actor, CreatedAt: r.now(),
+	}
+}
+
+// deriveGrantID names a grant that came without a name: the same request again
+// finds the same grant.
+func deriveGrantID(userID string, of ...string) string {
+	sum := sha256.Sum256([]byte("grant\n" + userID + "\n" + strings.Join(of, "\n")))
+	return "g-" + hex.EncodeToString(sum[:12])
+}
+
+// nameGrant lets the i-th definition name the grant that its input brings along,
+// and notes that grant.
+func (r *Registrar) nameGrant(all *upserts, i int) error {
+	in, d := &all.inputs[i], &all.definitions[i]
+	var c schedule.Collect
+	if in.Grant != nil {
+		g := *in.Grant
+		g.UserID, g.Actor = d.UserID, in.Actor
+		if d.ExecutionGrantID != "" && d.ExecutionGrantID != g.GrantID {
+			c.Add("execution_grant_id", d.ExecutionGrantID, "is not the grant that is to be created", "leave it out; grant.grant_id names the new one")
+		}
+		if g.GrantID == "" {
+			// Of its terms: the same file applied again names the same grant.
+			g.GrantID = deriveGrantID(g.UserID, "schedule", d.ScheduleID, g.BillingAccountID,
+				strings.Join(grant.Sorted(g.Scopes), " "), utc(g.ExpiresAt).Format(time.RFC3339Nano))
+		}
+		all.grants = append(all.grants, *r.newGrant(&c, "grant.", g))
+		d.ExecutionGrantID = g.GrantID
+	}
+	if r.cfg.RequireGrant && d.ExecutionGrantID == "" {
+		c.Note("execution_grant_id", "is required, because REQUIRE_GRANT is set", "name an execution grant, or send one as grant")
+	}
+	return c.Err()
+}
+
+// checkGrant refuses a definition whose runs would all be skipped. One that is
+// in force already, and brings no grant along, is left as it is: a deploy of
+// many does not fail because of one whose grant has come to its end.
+func (all *upserts) checkGrant(found schedule.ChangeInput, i int, d *schedule.Definition, now time.Time) error {
+	s, brings := found.Schedule, all.inputs[i].Grant != nil
+	if !brings && s != nil && s.Alive() && s.Equal(d) {
+		return nil
+	}
+	reason, why := grant.Judge(found.Grant, d.GrantUse(all.requireGrant), now)
+	if reason == schedule.ReasonNone {
+		return nil
+	}
+	v := schedule.Violation{Field: "execution_grant_id", Problem: fmt.Sprintf("%s (%s)", why, reason), Hint: "create a grant, and name it"}
+	if brings {
+		v.Field = "grant"
+		if reason != schedule.ReasonGrantDenied {
+			v.Hint = "a grant never comes back: give the new one a grant_id of its own"
+		}
+	}
+	return &schedule.InvalidError{Violations: []schedule.Violation{v}}
+}
+
+// both are the violations of two checks of one input.
+func both(a, b error) error {
+	var first, second *schedule.InvalidError
+	if errors.As(a, &first) && errors.As(b, &second) {
+		return &schedule.InvalidError{Violations: append(first.Violations, second.Violations...)}
+	}
+	if a != nil {
+		return a
+	}
+	return b
+}
