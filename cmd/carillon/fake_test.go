@@ -59,6 +59,7 @@ func newFake(t *testing.T) *fake {
 	server := grpc.NewServer(grpc.UnaryInterceptor(f.unary), grpc.StreamInterceptor(f.watch))
 	carillonv1.RegisterScheduleServiceServer(server, carillonv1.UnimplementedScheduleServiceServer{})
 	carillonv1.RegisterWorkflowServiceServer(server, carillonv1.UnimplementedWorkflowServiceServer{})
+	carillonv1.RegisterGrantServiceServer(server, carillonv1.UnimplementedGrantServiceServer{})
 	carillonv1.RegisterRunServiceServer(server, carillonv1.UnimplementedRunServiceServer{})
 	carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")

@@ -44,7 +44,7 @@ func newRootCommand(c *cli) *cobra.Command {
 	}
 	add(groupRun, newDevCommand(), newServeCommand(), newMigrateCommand(), newShardsCommand())
 	add(groupAsk, newPreviewCommand(c), newVersionCommand(c))
-	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newRunCommand(c), newWorkerCommand(c),
+	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), newRunCommand(c), newWorkerCommand(c),
 		newApplyCommand(c), newDriftCommand(c), newExportCommand(c))
 	return root
 }

@@ -25,7 +25,18 @@ func upsertOf(req *carillonv1.UpsertScheduleRequest, actor string) registrar.Ups
 		},
 		JitterMS: req.JitterMs, MaxQueued: req.MaxQueued, CatchupWindowMS: req.CatchupWindowMs,
 		RunTimeoutMS: req.RunTimeoutMs, Priority: req.Priority,
-		Paused: req.Paused, RequestID: req.GetRequestId(), Actor: actor,
+		Paused: req.Paused, RequestID: req.GetRequestId(), Actor: actor, Grant: newGrantOf(req.GetGrant()),
+	}
+}
+
+// newGrantOf is the grant that an upsert brings along, or nil.
+func newGrantOf(g *carillonv1.NewGrant) *registrar.GrantInput {
+	if g == nil {
+		return nil
+	}
+	return &registrar.GrantInput{
+		GrantID: g.GetGrantId(), BillingAccountID: g.GetBillingAccountId(), Scopes: g.GetScopes(),
+		AllowAllWorkflows: g.GetAllowAllWorkflows(), ExpiresAt: fromTimestamp(g.GetExpiresAt()),
 	}
 }
 

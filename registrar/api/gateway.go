@@ -45,6 +45,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 	err := errors.Join(
 		carillonv1.RegisterScheduleServiceHandlerClient(ctx, mux, carillonv1.NewScheduleServiceClient(checked)),
 		carillonv1.RegisterWorkflowServiceHandlerClient(ctx, mux, carillonv1.NewWorkflowServiceClient(checked)),
+		carillonv1.RegisterGrantServiceHandlerClient(ctx, mux, carillonv1.NewGrantServiceClient(checked)),
 		carillonv1.RegisterRunServiceHandlerClient(ctx, mux, carillonv1.NewRunServiceClient(checked)),
 		carillonv1.RegisterWorkerServiceHandlerClient(ctx, mux, carillonv1.NewWorkerServiceClient(checked)),
 		carillonv1.RegisterAuditServiceHandlerClient(ctx, mux, carillonv1.NewAuditServiceClient(checked)),

@@ -24,6 +24,7 @@ const (
 	eventsPage    kind = "e"
 	revisionsPage kind = "v"
 	workflowsPage kind = "w"
+	grantsPage    kind = "g"
 	previewPage   kind = "p"
 	auditPage     kind = "a"
 )

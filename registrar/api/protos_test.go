@@ -87,6 +87,7 @@ func TestADefinitionComesBackWhole(t *testing.T) {
 		"jitter_ms", "1500", "dst", `"literal"`, "overlap_policy", `"queue"`, "overlap_key", `"k"`, "max_queued", "7",
 		"catchup_policy", `"latest"`, "catchup_window_ms", "60000", "run_timeout_ms", "5000", "priority", "-3",
 		"input", `{"a": 1}`, "execution_grant_id", `"g"`, "labels", `{"team":"x"}`, "managed_by", `"git:main"`)
+	r.must("POST", "/v1/grants", `{"grant_id":"g","user_id":"u","billing_account_id":"acme","scopes":["graph:execute:w"]}`)
 	r.must("POST", "/v1/schedules", text)
 	for _, only := range []string{`"interval_ms":60000`, `"once_at":"2090-01-01T00:00:00Z"`} {
 		id := strings.Trim(strings.SplitN(only, ":", 2)[0], `"`)
@@ -109,7 +110,7 @@ func TestADefinitionComesBackWhole(t *testing.T) {
 	asked := sent.ProtoReflect()
 	for i := range asked.Descriptor().Fields().Len() {
 		fd := asked.Descriptor().Fields().Get(i)
-		if slices.Contains([]string{"interval_ms", "once_at", "paused", "request_id"}, string(fd.Name())) {
+		if slices.Contains([]string{"interval_ms", "once_at", "paused", "request_id", "grant"}, string(fd.Name())) {
 			continue
 		}
 		if !asked.Has(fd) {
@@ -138,6 +139,7 @@ func TestOpenAPIHasEveryPath(t *testing.T) {
 		"/v1/workflows/{workflow_id}/versions", "/v1/workflows/{workflow_id}/versions/{version}", "/v1/workflows/{workflow_id}:deploy",
 		"/v1/runs", "/v1/runs:watch", "/v1/runs/{idempotency_key}", "/v1/runs/{idempotency_key}:report",
 		"/v1/runs/{idempotency_key}:cancel", "/v1/runs/{idempotency_key}:retry", "/v1/workers", "/v1/workers:resign",
+		"/v1/grants", "/v1/grants/{grant_id}", "/v1/grants/{grant_id}:revoke",
 	} {
 		if !strings.Contains(string(document), `"`+path+`": {`) {
 			t.Errorf("no %s", path)

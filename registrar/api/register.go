@@ -19,11 +19,12 @@ import (
 )
 
 // Services is what Register puts behind the calls. *registrar.Registrar is
-// each of the first four, every store is Workers.
+// each of the first five, every store is Workers.
 type Services struct {
 	Writer    ScheduleWriter
 	Reader    ScheduleReader
 	Workflows Workflows
+	Grants    Grants
 	Runs      Runs
 	Workers   Workers    // nil: its calls are UNIMPLEMENTED
 	Trail     AuditTrail // nil: its calls are UNIMPLEMENTED
@@ -49,6 +50,7 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	}
 	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, actor: s.Actor})
 	carillonv1.RegisterWorkflowServiceServer(server, &workflowServer{workflows: s.Workflows, actor: s.Actor})
+	carillonv1.RegisterGrantServiceServer(server, &grantServer{grants: s.Grants, actor: s.Actor, now: s.Now})
 	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending})
 	if s.Trail == nil {
 		carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})

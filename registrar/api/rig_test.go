@@ -49,8 +49,8 @@ func newRig(t testing.TB) *rig {
 	if _, err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Logger: quiet})
-	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Runs: r, Workers: store})
+	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Logger: quiet})
+	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Workers: store})
 	return &rig{t: t, store: store, conn: conn, base: base, gateway: gateway}
 }
 

@@ -48,6 +48,15 @@ type Workflows interface {
 	DeployWorkflow(ctx context.Context, in registrar.DeployInput) ([]registrar.UpsertResult, error)
 }
 
+// Grants keeps execution grants.
+type Grants interface {
+	CreateGrant(ctx context.Context, in registrar.GrantInput) (*schedule.Grant, error)
+	GetGrant(ctx context.Context, grantID string) (*schedule.Grant, error)
+	// ListGrants is ordered by grant_id; the registrar sets f.Now.
+	ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error)
+	RevokeGrant(ctx context.Context, in registrar.RevokeInput) (*schedule.Grant, error)
+}
+
 // Runs is the ledger.
 type Runs interface {
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)

@@ -487,7 +487,8 @@ type UpsertScheduleRequest struct {
 	// Raw JSON for the executor, at most 65536 bytes and 32 levels deep, kept as
 	// it is sent; on REST the JSON itself.
 	Input []byte `protobuf:"bytes,20,opt,name=input,proto3" json:"input,omitempty"`
-	// The permission to run, where the launcher asks for one.
+	// The permission to run: an active grant of the same owner whose scopes cover
+	// the workflow. Required where REQUIRE_GRANT is set.
 	ExecutionGrantId string `protobuf:"bytes,21,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
 	// At most 64, for lists and filters; names are ids, values hold up to 128
 	// bytes.
@@ -497,7 +498,11 @@ type UpsertScheduleRequest struct {
 	// Not set: an existing schedule stays paused or not, a new one is not.
 	Paused *bool `protobuf:"varint,24,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
 	// Makes a repeat safe where schedule_id is not given. Default: generated.
-	RequestId     string `protobuf:"bytes,25,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,25,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Creates the schedule's execution grant with it, in place of
+	// execution_grant_id. A grant that there is with these terms is named again,
+	// unless it was revoked or has expired.
+	Grant         *NewGrant `protobuf:"bytes,26,opt,name=grant,proto3" json:"grant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -705,6 +710,13 @@ func (x *UpsertScheduleRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *UpsertScheduleRequest) GetGrant() *NewGrant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
 }
 
 type UpsertScheduleResponse struct {
@@ -3006,7 +3018,7 @@ var File_carillon_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\f\n" +
+	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\f\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -3063,7 +3075,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xa8\x0e\n" +
+	"\x05_note\"\xd5\x0e\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -3104,7 +3116,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"managed_by\x18\x17 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,137}$R\tmanagedBy\x12\x1b\n" +
 	"\x06paused\x18\x18 \x01(\bH\fR\x06paused\x88\x01\x01\x12A\n" +
 	"\n" +
-	"request_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x1a9\n" +
+	"request_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12+\n" +
+	"\x05grant\x18\x1a \x01(\v2\x15.carillon.v1.NewGrantR\x05grant\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -3419,8 +3432,9 @@ var file_carillon_v1_schedule_proto_goTypes = []any{
 	nil,                                // 36: carillon.v1.UpsertScheduleRequest.LabelsEntry
 	nil,                                // 37: carillon.v1.ScheduleDefinition.LabelsEntry
 	(*timestamppb.Timestamp)(nil),      // 38: google.protobuf.Timestamp
-	(*Run)(nil),                        // 39: carillon.v1.Run
-	(*DeployWorkflowRequest)(nil),      // 40: carillon.v1.DeployWorkflowRequest
+	(*NewGrant)(nil),                   // 39: carillon.v1.NewGrant
+	(*Run)(nil),                        // 40: carillon.v1.Run
+	(*DeployWorkflowRequest)(nil),      // 41: carillon.v1.DeployWorkflowRequest
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
 	38, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
@@ -3441,75 +3455,76 @@ var file_carillon_v1_schedule_proto_depIdxs = []int32{
 	38, // 15: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
 	38, // 16: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
 	36, // 17: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
-	38, // 18: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
-	0,  // 19: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	1,  // 20: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
-	0,  // 21: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
-	38, // 22: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 23: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	0,  // 24: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	38, // 25: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	38, // 26: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	38, // 27: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	38, // 28: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	38, // 29: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
-	1,  // 30: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
-	39, // 31: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
-	38, // 32: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
-	38, // 33: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
-	38, // 34: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
-	20, // 35: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
-	38, // 36: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
-	38, // 37: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
-	38, // 38: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
-	37, // 39: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
-	23, // 40: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
-	38, // 41: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
-	24, // 42: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
-	2,  // 43: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
-	40, // 44: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
-	29, // 45: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
-	32, // 46: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
-	33, // 47: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
-	38, // 48: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
-	30, // 49: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
-	31, // 50: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
-	1,  // 51: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
-	1,  // 52: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
-	38, // 53: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
-	38, // 54: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
-	34, // 55: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
-	34, // 56: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
-	38, // 57: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
-	2,  // 58: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
-	4,  // 59: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
-	6,  // 60: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
-	8,  // 61: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
-	10, // 62: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
-	12, // 63: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
-	14, // 64: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
-	18, // 65: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
-	16, // 66: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	27, // 67: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
-	21, // 68: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	25, // 69: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	3,  // 70: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	5,  // 71: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	7,  // 72: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	9,  // 73: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	11, // 74: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	13, // 75: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	15, // 76: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	19, // 77: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	17, // 78: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	28, // 79: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
-	22, // 80: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	26, // 81: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	70, // [70:82] is the sub-list for method output_type
-	58, // [58:70] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	39, // 18: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
+	38, // 19: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
+	0,  // 20: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	1,  // 21: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
+	0,  // 22: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
+	38, // 23: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 24: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	0,  // 25: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	38, // 26: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	38, // 27: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	38, // 28: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	38, // 29: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	38, // 30: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
+	1,  // 31: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
+	40, // 32: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
+	38, // 33: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
+	38, // 34: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
+	38, // 35: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
+	20, // 36: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
+	38, // 37: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
+	38, // 38: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
+	38, // 39: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
+	37, // 40: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
+	23, // 41: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
+	38, // 42: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
+	24, // 43: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
+	2,  // 44: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
+	41, // 45: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
+	29, // 46: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
+	32, // 47: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
+	33, // 48: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
+	38, // 49: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
+	30, // 50: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
+	31, // 51: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
+	1,  // 52: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
+	1,  // 53: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
+	38, // 54: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
+	38, // 55: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
+	34, // 56: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
+	34, // 57: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
+	38, // 58: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
+	2,  // 59: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
+	4,  // 60: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
+	6,  // 61: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
+	8,  // 62: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
+	10, // 63: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
+	12, // 64: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
+	14, // 65: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
+	18, // 66: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
+	16, // 67: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	27, // 68: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
+	21, // 69: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	25, // 70: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	3,  // 71: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	5,  // 72: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	7,  // 73: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	9,  // 74: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	11, // 75: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	13, // 76: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	15, // 77: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	19, // 78: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	17, // 79: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	28, // 80: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
+	22, // 81: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	26, // 82: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	71, // [71:83] is the sub-list for method output_type
+	59, // [59:71] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_schedule_proto_init() }
@@ -3517,6 +3532,7 @@ func file_carillon_v1_schedule_proto_init() {
 	if File_carillon_v1_schedule_proto != nil {
 		return
 	}
+	file_carillon_v1_grant_proto_init()
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_workflow_proto_init()
 	file_carillon_v1_schedule_proto_msgTypes[1].OneofWrappers = []any{}
