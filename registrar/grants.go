@@ -1,6 +1,7 @@
 package registrar
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -17,6 +19,11 @@ import (
 // CreateGrant stores a grant. The same request again answers with the grant as
 // it stands; a grant never changes but for its revocation.
 func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.Grant, error) {
+	if owner := auth.FromContext(ctx).Owner; owner != "" && in.UserID == "" {
+		in.UserID = owner
+	} else if owner != "" && in.UserID != owner {
+		return nil, schedule.Invalid("user_id", in.UserID, "is not you", "leave it out: the grant is yours")
+	}
 	derived := in.GrantID == ""
 	if derived {
 		in.RequestID = orDefault(in.RequestID, rand.Text())
@@ -54,14 +61,19 @@ func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.G
 // GetGrant answers one grant.
 func (r *Registrar) GetGrant(ctx context.Context, grantID string) (*schedule.Grant, error) {
 	g, err := r.grants.GetGrant(ctx, grantID)
-	if errors.Is(err, schedule.ErrNotFound) {
+	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(g.UserID) {
 		return nil, noGrant(grantID)
 	}
 	return g, err
 }
 
-// ListGrants answers grants in the order of their ids.
+// ListGrants answers grants in the order of their ids; an owner sees its own.
 func (r *Registrar) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
+	caller := auth.FromContext(ctx)
+	if f.UserID != "" && !caller.Sees(f.UserID) {
+		return nil, nil
+	}
+	f.UserID = cmp.Or(f.UserID, caller.Owner)
 	f.Now = r.now()
 	return r.grants.ListGrants(ctx, f)
 }

@@ -86,7 +86,8 @@ func TestAGrantIsRefusedOverRESTAndGRPCAlike(t *testing.T) {
 		http  int
 		field string
 	}{
-		{"without anything", `{}`, codes.InvalidArgument, 400, "user_id"},
+		{"without anything", `{}`, codes.InvalidArgument, 400, "billing_account_id"},
+		{"without an owner", `{` + newGrant + `}`, codes.InvalidArgument, 400, "user_id"},
 		{"a scope of another kind", `{"user_id":"u","billing_account_id":"acme","scopes":["graph:execute:w","x"]}`, codes.InvalidArgument, 400, "scopes[1]"},
 		{"everything without consent", `{"user_id":"u","billing_account_id":"acme","scopes":["graph:execute:*"]}`, codes.InvalidArgument, 400, "scopes"},
 		{"an end that has come", `{"user_id":"u",` + newGrant + `,"expires_at":"2000-01-01T00:00:00Z"}`, codes.InvalidArgument, 400, "expires_at"},

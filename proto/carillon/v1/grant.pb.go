@@ -239,7 +239,8 @@ type CreateGrantRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Default: derived from user_id and request_id.
 	GrantId string `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
-	// The owner: only schedules of the same owner can name the grant.
+	// The owner: only schedules of the same owner can name the grant. Required,
+	// but of a caller who is an owner: it is always that one's.
 	UserId           string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	BillingAccountId string `protobuf:"bytes,3,opt,name=billing_account_id,json=billingAccountId,proto3" json:"billing_account_id,omitempty"`
 	// What may run: "graph:execute:WORKFLOW_ID"; "graph:execute:PREFIX:*" for ids
@@ -736,10 +737,10 @@ const file_carillon_v1_grant_proto_rawDesc = "" +
 	"\x13allow_all_workflows\x18\x04 \x01(\bR\x11allowAllWorkflows\x12K\n" +
 	"\n" +
 	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
-	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\texpiresAt\"\xd9\x03\n" +
+	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\texpiresAt\"\xd5\x03\n" +
 	"\x12CreateGrantRequest\x12=\n" +
-	"\bgrant_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agrantId\x12?\n" +
-	"\auser_id\x18\x02 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12T\n" +
+	"\bgrant_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agrantId\x12;\n" +
+	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12T\n" +
 	"\x12billing_account_id\x18\x03 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x10billingAccountId\x12-\n" +
 	"\x06scopes\x18\x04 \x03(\tB\x15\xe2A\x01\x02\xbaH\x0e\x92\x01\v\b\x01\x10@\"\x05r\x03(\xa0\x01R\x06scopes\x12.\n" +
 	"\x13allow_all_workflows\x18\x05 \x01(\bR\x11allowAllWorkflows\x12K\n" +
