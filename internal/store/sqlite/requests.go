@@ -246,7 +246,7 @@ func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.
 			Key: key, RequestHash: there.RequestHash, Done: true, CreatedAt: either(there.CreatedAt, now),
 			Outcome: schedule.Outcome{Status: schedule.StatusCancelled, Reason: reason},
 		}
-		_, err = t.exec(ctx, sqlRefuse, keyArg(key), recorded.RequestHash[:], string(schedule.StatusCancelled), word(reason), now.UnixMicro())
+		_, err = t.exec(ctx, sqlRefuse, keyArg(key), recorded.RequestHash[:], string(schedule.StatusCancelled), word(reason), now.UnixMicro(), nil)
 		return err
 	})
 	if err != nil {
