@@ -57,6 +57,7 @@ GRANT SELECT, INSERT, UPDATE ON schedules TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs TO sched_api;
 GRANT SELECT, INSERT ON schedule_revisions, workflow_versions, schedule_events, deploys TO sched_api;
 GRANT SELECT ON execution_requests, leaders, workers, settings TO sched_api;
+GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_grants TO sched_api; -- no terms, no deletion
 GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
 
 -- sched_worker: plans, claims, settles, leads, and prunes what retention no
@@ -68,11 +69,12 @@ GRANT UPDATE (next_run_at, plan_at, backlog_from, backlog_until, backlog_revisio
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs, workers TO sched_worker;
 GRANT SELECT, INSERT, DELETE ON schedule_events TO sched_worker;
 GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys TO sched_worker;
+GRANT SELECT ON execution_grants TO sched_worker; -- judged at the claim
 GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;
 
 -- sched_launcher: remembers keys, reads what to run, and settles what executors
 -- say (their reports, and what comes through a launch queue).
-GRANT SELECT ON schedules, schedule_revisions, schedule_runs, workflow_versions, schedule_events TO sched_launcher;
+GRANT SELECT ON schedules, schedule_revisions, schedule_runs, workflow_versions, schedule_events, execution_grants TO sched_launcher;
 GRANT UPDATE (last_run_at) ON schedules TO sched_launcher;
 GRANT UPDATE ON schedule_runs TO sched_launcher;
 GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;
