@@ -37,7 +37,8 @@ func (p *page) GetGrant(_ context.Context, id string) (*schedule.Grant, error) {
 	return nil, schedule.ErrNotFound
 }
 
-func (p *page) ListGrants(context.Context, schedule.GrantFilter) ([]schedule.Grant, error) {
+func (p *page) ListGrants(_ context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
+	p.listed = f
 	return nil, nil
 }
 

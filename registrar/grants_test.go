@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/registrar"
 )
@@ -286,5 +287,39 @@ func TestManyGrantsOfOneDeploymentAreItsSchedules(t *testing.T) {
 	_, err := r.DeployWorkflow(r.Context(), registrar.DeployInput{WorkflowID: "w", Version: 1, UserID: "u", DAG: []byte(`{}`), Triggers: triggers})
 	if err != nil || len(r.page.grants) != 3 {
 		t.Errorf("%d grants, %v; want one for each schedule", len(r.page.grants), err)
+	}
+}
+
+func TestAnOwnerKnowsOnlyItsOwnGrants(t *testing.T) {
+	r := newRig(t, registrar.Config{})
+	r.grant("mine")
+	r.grant("theirs", func(in *registrar.GrantInput) { in.UserID = "v" })
+	ctx := auth.NewContext(t.Context(), auth.Identity{Subject: "u", Owner: "u", Roles: []auth.Role{auth.User}})
+
+	if _, err := r.GetGrant(ctx, "mine"); err != nil {
+		t.Errorf("its own: %v", err)
+	}
+	_, foreign := r.GetGrant(ctx, "theirs")
+	_, missing := r.GetGrant(ctx, "nowhere")
+	if !errors.Is(foreign, schedule.ErrNotFound) || strings.ReplaceAll(foreign.Error(), "theirs", "nowhere") != missing.Error() {
+		t.Errorf("another's is answered %v, one that does not exist %v; want the same words", foreign, missing)
+	}
+	if _, err := r.RevokeGrant(ctx, registrar.RevokeInput{GrantID: "theirs"}); !errors.Is(err, schedule.ErrNotFound) || !r.page.grants["theirs"].RevokedAt.IsZero() {
+		t.Errorf("it revoked another's: %v", err)
+	}
+	g, err := r.CreateGrant(ctx, grantInput("", func(in *registrar.GrantInput) { in.UserID, in.RequestID = "", "r" }))
+	if err != nil || g.UserID != "u" {
+		t.Errorf("a grant without an owner is %+v, %v; want the caller's", g, err)
+	}
+	_, err = r.CreateGrant(ctx, grantInput("g3", func(in *registrar.GrantInput) { in.UserID = "v" }))
+	if got := fields(t, err); got != "user_id" {
+		t.Errorf("a grant for another owner: the error names %q", got)
+	}
+	if _, err := r.ListGrants(ctx, schedule.GrantFilter{}); err != nil || r.page.listed.UserID != "u" {
+		t.Errorf("it lists the grants of %q, %v; want its own only", r.page.listed.UserID, err)
+	}
+	r.page.listed = schedule.GrantFilter{}
+	if found, err := r.ListGrants(ctx, schedule.GrantFilter{UserID: "v"}); len(found) != 0 || err != nil || !r.page.listed.Now.IsZero() {
+		t.Errorf("asked for another's it found %v, %v", found, err)
 	}
 }

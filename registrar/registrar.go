@@ -18,6 +18,9 @@ type Config struct {
 	CanCancel bool
 	// RequireGrant refuses schedules without an execution grant.
 	RequireGrant bool
+	// CreditDownOpen lets schedules through that the credit gate gives no answer
+	// about; else they are refused.
+	CreditDownOpen bool
 	// ReportSecret signs report tokens; nil accepts reports without looking.
 	ReportSecret []byte
 }
@@ -28,6 +31,7 @@ type Options struct {
 	Runs      RunStore
 	Workflows WorkflowStore
 	Grants    GrantStore
+	Credit    CreditGate       // nil: nobody is asked who can pay
 	Now       func() time.Time // default time.Now
 	Logger    *slog.Logger     // default slog.Default
 	Config    Config
@@ -43,6 +47,7 @@ type Registrar struct {
 		workflows WorkflowStore
 	}
 	grants GrantStore
+	credit CreditGate
 	now    func() time.Time
 	log    *slog.Logger
 	cfg    Config
@@ -67,7 +72,7 @@ func New(o Options) *Registrar {
 	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
-		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, workflows: ownWorkflows{o.Workflows, o.Schedules}, grants: o.Grants,
+		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, workflows: ownWorkflows{o.Workflows, o.Schedules}, grants: o.Grants, credit: o.Credit,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), cfg: o.Config,
 	}

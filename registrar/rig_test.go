@@ -26,11 +26,15 @@ type rig struct {
 	page *page
 }
 
-func newRig(t *testing.T, config registrar.Config) *rig {
+func newRig(t *testing.T, config registrar.Config, more ...func(*registrar.Options)) *rig {
 	p := &page{now: noon, deploys: make(map[string][32]byte), schedules: make(map[string]*schedule.Schedule), runs: make(map[schedule.Key]schedule.RunInput), grants: make(map[string]*schedule.Grant)}
-	return &rig{T: t, page: p, Registrar: registrar.New(registrar.Options{
+	o := registrar.Options{
 		Schedules: p, Runs: p, Workflows: p, Grants: p, Now: func() time.Time { return p.now }, Logger: slog.New(slog.DiscardHandler), Config: config,
-	})}
+	}
+	for _, change := range more {
+		change(&o)
+	}
+	return &rig{T: t, page: p, Registrar: registrar.New(o)}
 }
 
 // page stands where a store would, without any rule of its own.
@@ -39,6 +43,7 @@ type page struct {
 	schedules map[string]*schedule.Schedule
 	runs      map[schedule.Key]schedule.RunInput
 	grants    map[string]*schedule.Grant
+	listed    schedule.GrantFilter // of the last list of grants
 	inFlight  int
 
 	beforeChange func()            // what others do right before the next change

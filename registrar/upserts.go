@@ -39,6 +39,7 @@ type upserts struct {
 	definitions  []schedule.Definition
 	grants       []schedule.Grant // that inputs bring along
 	requireGrant bool
+	asked        []bool // of which inputs the credit gate was asked; nil: there is none
 }
 
 // deed is what became of one schedule, or would.
@@ -64,12 +65,20 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 		return done{}, err
 	}
 	var out done
-	err = r.all.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
-		var changes []schedule.Change
-		var err error
-		out.deeds, changes, err = all.decide(found, r.now())
-		return changes, err
-	})
+	for range creditTries {
+		if err := r.payable(ctx, all, req); err != nil {
+			return done{}, err
+		}
+		err = r.all.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+			var changes []schedule.Change
+			var err error
+			out.deeds, changes, err = all.decide(found, r.now())
+			return changes, err
+		})
+		if !errors.Is(err, errUnasked) {
+			break
+		}
+	}
 	if errors.Is(err, schedule.ErrRepeated) {
 		return r.standing(ctx, all)
 	}
@@ -174,6 +183,9 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 		definition := all.definition(i, current)
 		if err := all.checkGrant(found[i], i, &definition, now); err != nil {
 			return nil, nil, all.prefixed(i, err)
+		}
+		if err := all.checkAsked(current, i); err != nil {
+			return nil, nil, err
 		}
 		change, result, err := upsert(current, definition, all.input(i, current), now)
 		if err != nil {

@@ -27,6 +27,7 @@ import (
 	launcherapi "github.com/carillon/carillon/launcher/api"
 	"github.com/carillon/carillon/registrar"
 	registrarapi "github.com/carillon/carillon/registrar/api"
+	"github.com/carillon/carillon/registrar/creditgate"
 	"github.com/carillon/carillon/worker"
 )
 
@@ -47,7 +48,8 @@ type App struct {
 	log      *slog.Logger
 	store    Store
 	registry *prometheus.Registry
-	executor *executorRole // nil without the launcher role
+	credit   *creditgate.Gate // nil without CREDIT_GATE_URL
+	executor *executorRole    // nil without the launcher role
 	launch   *launcher.Launcher
 	worker   *worker.Worker        // nil without the worker role
 	consumer *launchqueue.Consumer // nil without the launcher role or LAUNCH_QUEUE
@@ -124,7 +126,10 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	reg := a.newRegistrar(secret)
+	reg, err := a.newRegistrar(secret)
+	if err != nil {
+		return nil, err
+	}
 	if err := a.buildLauncher(reg, secret); err != nil {
 		return nil, err
 	}
@@ -320,6 +325,9 @@ func (a *App) Close() error {
 	}
 	if a.queue != nil {
 		errs = append(errs, a.queue.Close())
+	}
+	if a.credit != nil {
+		a.credit.Close()
 	}
 	if a.executor != nil && a.executor.close != nil {
 		a.executor.close()

@@ -86,6 +86,9 @@ type Config struct {
 	LauncherKeyFile      string `koanf:"launcher_key_file" help:"its key"`
 	LauncherToken        Secret `koanf:"launcher_token" secret:"true" help:"static token that the worker shows to LAUNCHER_ADDR, of the role worker"`
 	RequireGrant         bool   `koanf:"require_grant" default:"false" help:"schedules without an execution grant are refused, and their runs SKIPPED(grant_denied); the same in every process"`
+	CreditGateURL        string `koanf:"credit_gate_url" help:"billing service that is asked whether an account can pay for input.model, before a schedule is created; see docs/grants.md"`
+	CreditGateToken      Secret `koanf:"credit_gate_token" secret:"true" help:"bearer token for CREDIT_GATE_URL"`
+	CreditGateDown       string `koanf:"credit_gate_down" default:"closed" oneof:"closed open" help:"closed: while CREDIT_GATE_URL gives no answer such schedules are refused; open: they are let through"`
 
 	MisfireGraceMS   int `koanf:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still simply fire"`
 	RunTimeoutMS     int `koanf:"run_timeout_ms" default:"3600000" min:"1000" max:"2592000000" help:"for schedules that name none: after how long without a sign of life a run is FAILED(timeout)"`
@@ -309,6 +312,7 @@ func (c *Config) Validate() error {
 		problem("REDIS_URL: begins with none of redis://, rediss:// and unix://") // its text may hold a password
 	}
 	problems = append(problems, c.authProblems()...)
+	problems = append(problems, c.checkCredit())
 	return errors.Join(problems...)
 }
 

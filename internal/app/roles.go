@@ -23,9 +23,13 @@ import (
 )
 
 // newRegistrar is built in every process: executors report to a launcher too.
-func (a *App) newRegistrar(secret []byte) *registrar.Registrar {
+func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
+	credit, err := a.creditGate()
+	if err != nil {
+		return nil, err
+	}
 	return registrar.New(registrar.Options{
-		Schedules: a.store, Runs: a.store, Workflows: a.store, Grants: a.store, Now: a.store.Now, Logger: a.log,
+		Schedules: a.store, Runs: a.store, Workflows: a.store, Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
 		Config: registrar.Config{
 			DefaultOverlap:  schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
 			DefaultCatchup:  schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
@@ -34,8 +38,9 @@ func (a *App) newRegistrar(secret []byte) *registrar.Registrar {
 			CanCancel:       a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
 			ReportSecret:    secret,
 			RequireGrant:    a.cfg.RequireGrant,
+			CreditDownOpen:  a.cfg.CreditGateDown == "open",
 		},
-	})
+	}), nil
 }
 
 func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte) (err error) {

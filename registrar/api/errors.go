@@ -26,6 +26,9 @@ const (
 	// ReasonRunIDMismatch marks the FAILED_PRECONDITION of a report that names
 	// another run_id than the recorded one.
 	ReasonRunIDMismatch = "RUN_ID_MISMATCH"
+	// ReasonUnpayable marks the FAILED_PRECONDITION that REST answers as 402: the
+	// billing account cannot pay for the schedule's model.
+	ReasonUnpayable = "UNPAYABLE"
 )
 
 // codeOf maps every sentinel; the first that fits counts.
@@ -40,6 +43,7 @@ var codeOf = []struct {
 	{schedule.ErrRepeated, codes.AlreadyExists, ""},
 	{schedule.ErrPrecondition, codes.FailedPrecondition, ""},
 	{schedule.ErrRunIDMismatch, codes.FailedPrecondition, ReasonRunIDMismatch},
+	{schedule.ErrUnpayable, codes.FailedPrecondition, ReasonUnpayable},
 	{schedule.ErrUnauthenticated, codes.Unauthenticated, ""},
 	{schedule.ErrFenced, codes.Unavailable, ""},
 	{schedule.ErrUnavailable, codes.Unavailable, ""},

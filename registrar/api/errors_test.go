@@ -48,6 +48,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 		{"ErrPrecondition", schedule.ErrPrecondition, codes.FailedPrecondition, http.StatusConflict, "not possible", ""},
 		{"ErrRunIDMismatch", schedule.ErrRunIDMismatch, codes.FailedPrecondition, http.StatusConflict, "run_id", "RUN_ID_MISMATCH"},
 		{"ErrKeyConflict", schedule.ErrKeyConflict, codes.AlreadyExists, http.StatusUnprocessableEntity, "same key", "KEY_CONFLICT"},
+		{"ErrUnpayable", schedule.ErrUnpayable, codes.FailedPrecondition, http.StatusPaymentRequired, "payment required", "UNPAYABLE"},
 		{"ErrUnauthenticated", schedule.ErrUnauthenticated, codes.Unauthenticated, http.StatusUnauthorized, "not authenticated", ""},
 		{"ErrFenced", schedule.ErrFenced, codes.Unavailable, http.StatusServiceUnavailable, "leader", ""},
 		{"ErrUnavailable", fmt.Errorf("read: %w", schedule.ErrUnavailable), codes.Unavailable, http.StatusServiceUnavailable, "unavailable", ""},

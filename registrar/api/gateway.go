@@ -115,11 +115,15 @@ func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler
 	runtime.DefaultHTTPErrorHandler(ctx, mux, m, w, r, &runtime.HTTPStatusError{HTTPStatus: code, Err: err})
 }
 
-// httpStatus is the gateway's own mapping with two exceptions.
+// httpStatus is the gateway's own mapping with three exceptions.
 func httpStatus(st *status.Status) int {
 	for _, detail := range st.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() == ReasonKeyConflict {
+		info, ok := detail.(*errdetails.ErrorInfo)
+		switch {
+		case ok && info.GetReason() == ReasonKeyConflict:
 			return http.StatusUnprocessableEntity
+		case ok && info.GetReason() == ReasonUnpayable:
+			return http.StatusPaymentRequired
 		}
 	}
 	if st.Code() == codes.FailedPrecondition {

@@ -38,7 +38,7 @@ type rig struct {
 	gateway http.Handler // what answers at base
 }
 
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB, more ...func(*registrar.Options)) *rig {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{Logger: quiet})
@@ -49,7 +49,11 @@ func newRig(t testing.TB) *rig {
 	if _, err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Logger: quiet})
+	o := registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Logger: quiet}
+	for _, change := range more {
+		change(&o)
+	}
+	r := registrar.New(o)
 	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Workers: store})
 	return &rig{t: t, store: store, conn: conn, base: base, gateway: gateway}
 }

@@ -1,0 +1,201 @@
+package registrar
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// CreditGate asks whoever keeps the accounts. It looks at the moment of the
+// upsert only; what runs cost is for the executor to check when they run.
+type CreditGate interface {
+	// Ask is an error where there is no answer; it takes two seconds at most.
+	Ask(ctx context.Context, q CreditQuestion) (CreditAnswer, error)
+}
+
+// CreditQuestion is whether an account can pay for a model.
+type CreditQuestion struct {
+	BillingAccountID string // of the grant; empty: the schedule has none
+	UserID           string
+	WorkflowID       string
+	Model            string // input.model
+}
+
+// CreditAnswer is the answer.
+type CreditAnswer struct {
+	Payable bool // or free
+	Message string
+}
+
+// The bounds of one deploy's questions: so many at once, so long for all, and
+// so often anew where others change the same schedules meanwhile.
+const (
+	creditAsks  = 8
+	creditTime  = 10 * time.Second
+	creditTries = 3
+)
+
+// errUnasked says that the transaction found what must be asked for first.
+var errUnasked = schedule.Explain(schedule.ErrUnavailable, "others change the same schedules at the same time; try again")
+
+// payable asks the gate about every input that needs it, as things stand now,
+// and notes which were asked for: the transaction looks again.
+func (r *Registrar) payable(ctx context.Context, all *upserts, req schedule.ChangeRequest) error {
+	all.asked = nil
+	if r.credit == nil {
+		return nil
+	}
+	all.asked = make([]bool, len(all.inputs))
+	paid := false
+	for i := range all.definitions {
+		paid = paid || modelOf(all.definitions[i].Input) != ""
+	}
+	if !paid { // requests without a model are not asked about, nor looked up
+		return nil
+	}
+	req.Managed, req.Deploy = schedule.Managed{}, nil
+	found, err := r.all.schedules.ReadSchedules(ctx, req)
+	if err != nil {
+		return err
+	}
+	answers, err := r.askAll(ctx, all.questions(found))
+	if err != nil {
+		return err
+	}
+	for i := range all.inputs {
+		if !all.asked[i] {
+			continue
+		}
+		q := all.question(found[i], i)
+		if a := answers[q]; !a.Payable {
+			return unpayable(all.definitions[i].ScheduleID, q, a.Message)
+		}
+	}
+	return nil
+}
+
+// questions are those of the inputs that need one, each once.
+func (all *upserts) questions(found []schedule.ChangeInput) map[CreditQuestion]bool {
+	questions := make(map[CreditQuestion]bool)
+	for i := range all.inputs {
+		if all.needsCredit(found[i].Schedule, i) {
+			all.asked[i] = true
+			questions[all.question(found[i], i)] = true
+		}
+	}
+	return questions
+}
+
+func (all *upserts) question(found schedule.ChangeInput, i int) CreditQuestion {
+	d := &all.definitions[i]
+	q := CreditQuestion{UserID: d.UserID, WorkflowID: d.WorkflowID, Model: modelOf(d.Input)}
+	if found.Grant != nil && found.Grant.UserID == d.UserID {
+		q.BillingAccountID = found.Grant.BillingAccountID
+	}
+	return q
+}
+
+// needsCredit reports whether the i-th input is a new schedule with a model, or
+// an edit that changes what its runs cost, or whom.
+func (all *upserts) needsCredit(current *schedule.Schedule, i int) bool {
+	d := &all.definitions[i]
+	model := modelOf(d.Input)
+	switch {
+	case model == "":
+		return false
+	case current == nil || !current.Alive():
+		return true
+	}
+	return current.WorkflowID != d.WorkflowID || current.ExecutionGrantID != d.ExecutionGrantID || modelOf(current.Input) != model
+}
+
+// checkAsked refuses, in the transaction, what somebody else's change has made
+// to need an answer since the gate was asked.
+func (all *upserts) checkAsked(current *schedule.Schedule, i int) error {
+	if all.asked != nil && !all.asked[i] && all.needsCredit(current, i) {
+		return errUnasked
+	}
+	return nil
+}
+
+// askAll asks the questions, several at once.
+func (r *Registrar) askAll(ctx context.Context, questions map[CreditQuestion]bool) (map[CreditQuestion]CreditAnswer, error) {
+	bounded, cancel := context.WithTimeout(ctx, creditTime)
+	defer cancel()
+	asked := make([]CreditQuestion, 0, len(questions))
+	for q := range questions {
+		asked = append(asked, q)
+	}
+	replies := make([]CreditAnswer, len(asked))
+	group, groupCtx := errgroup.WithContext(bounded)
+	group.SetLimit(creditAsks)
+	for i, q := range asked {
+		group.Go(func() (err error) {
+			replies[i], err = r.ask(groupCtx, q)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	answers := make(map[CreditQuestion]CreditAnswer, len(asked))
+	for i, q := range asked {
+		answers[q] = replies[i]
+	}
+	return answers, nil
+}
+
+// ask asks one question; where there is no answer, the operator's choice is one.
+func (r *Registrar) ask(ctx context.Context, q CreditQuestion) (CreditAnswer, error) {
+	a, err := r.credit.Ask(ctx, q)
+	switch {
+	case err == nil:
+		return a, nil
+	case r.cfg.CreditDownOpen && ctx.Err() == nil:
+		r.log.WarnContext(ctx, "credit gate down, let through", "billing_account_id", q.BillingAccountID, "workflow_id", q.WorkflowID, "err", err)
+		return CreditAnswer{Payable: true}, nil
+	}
+	r.log.WarnContext(ctx, "credit gate down, refused", "billing_account_id", q.BillingAccountID, "workflow_id", q.WorkflowID, "err", err)
+	return CreditAnswer{}, schedule.Explain(schedule.ErrUnavailable,
+		"the billing service cannot be asked whether %s can pay for model %s; try again", payer(q), schedule.Quote(q.Model))
+}
+
+func unpayable(scheduleID string, q CreditQuestion, message string) error {
+	why := fmt.Sprintf("schedule %s: %s cannot pay for model %s", schedule.Quote(scheduleID), payer(q), schedule.Quote(q.Model))
+	if message != "" {
+		why += ": " + message
+	}
+	return schedule.Explain(schedule.ErrUnpayable, "%s", why)
+}
+
+func payer(q CreditQuestion) string {
+	if q.BillingAccountID == "" {
+		return "owner " + schedule.Quote(q.UserID) + ", whose schedule has no grant and so no billing account,"
+	}
+	return "billing account " + schedule.Quote(q.BillingAccountID)
+}
+
+// modelOf is the member model of an input, by its exact name; "" where there is
+// none. What is not text comes as the JSON that it is: it is not for Carillon to
+// say that it costs nothing.
+func modelOf(input json.RawMessage) string {
+	var members map[string]json.RawMessage
+	if len(input) == 0 || json.Unmarshal(input, &members) != nil {
+		return ""
+	}
+	raw := strings.TrimSpace(string(members["model"]))
+	var text string
+	switch {
+	case raw == "" || raw == "null":
+		return ""
+	case json.Unmarshal([]byte(raw), &text) == nil:
+		return text
+	}
+	return raw
+}

@@ -1,0 +1,169 @@
+package registrar_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar"
+)
+
+// bank is a billing service that answers as told and remembers what it was
+// asked.
+type bank struct {
+	mu      sync.Mutex
+	asked   []registrar.CreditQuestion
+	refuses string // a model
+	down    error
+}
+
+func (b *bank) Ask(_ context.Context, q registrar.CreditQuestion) (registrar.CreditAnswer, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, q)
+	return registrar.CreditAnswer{Payable: q.Model != b.refuses, Message: "top up first"}, b.down
+}
+
+func withModel(model string) func(*registrar.UpsertInput) {
+	return func(in *registrar.UpsertInput) {
+		in.Definition.Input = json.RawMessage(`{"model": ` + model + `, "n": 1}`)
+	}
+}
+
+func newBankRig(t *testing.T, b *bank, config registrar.Config) *rig {
+	r := newRig(t, config, func(o *registrar.Options) { o.Credit = b })
+	r.grant("g")
+	r.grant("g2", func(in *registrar.GrantInput) { in.BillingAccountID = "other" })
+	return r
+}
+
+func TestTheGateIsAskedWhenItMatters(t *testing.T) {
+	paid := hourly(named("g"), withModel(`"gpt"`))
+	for _, tc := range []struct {
+		name   string
+		before *registrar.UpsertInput
+		upsert registrar.UpsertInput
+		asks   int
+	}{
+		{name: "a new schedule with a model", upsert: paid, asks: 1},
+		{name: "a new schedule without input", upsert: hourly(named("g"), func(in *registrar.UpsertInput) { in.Definition.Input = nil })},
+		{name: "a new schedule without a model", upsert: hourly(named("g"))},
+		{name: "a model that is null", upsert: hourly(named("g"), withModel("null"))},
+		{name: "an empty model", upsert: hourly(named("g"), withModel(`""`))},
+		{name: "a model of another name", upsert: hourly(named("g"), func(in *registrar.UpsertInput) { in.Definition.Input = json.RawMessage(`{"Model":"gpt"}`) })},
+		{name: "a model that is no text", upsert: hourly(named("g"), withModel(`{"id":"gpt"}`)), asks: 1},
+		{name: "the same again", before: &paid, upsert: paid},
+		{name: "an edit of the timing", before: &paid, upsert: hourly(named("g"), withModel(`"gpt"`), func(in *registrar.UpsertInput) { in.Definition.CronExpr = "30 * * * *" })},
+		{name: "an edit of the model", before: &paid, upsert: hourly(named("g"), withModel(`"gpt-2"`)), asks: 1},
+		{name: "an edit of the grant", before: &paid, upsert: hourly(named("g2"), withModel(`"gpt"`)), asks: 1},
+		{name: "an edit of the rest of the input", before: &paid, upsert: hourly(named("g"), func(in *registrar.UpsertInput) { in.Definition.Input = json.RawMessage(`{"model":"gpt","n":2}`) })},
+		{name: "a model that goes", before: &paid, upsert: hourly(named("g"))},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := &bank{}
+			r := newBankRig(t, b, registrar.Config{})
+			if tc.before != nil {
+				r.upsert(*tc.before)
+				b.asked = nil
+			}
+			r.upsert(tc.upsert)
+			if len(b.asked) != tc.asks {
+				t.Errorf("it was asked %v, want %d questions", b.asked, tc.asks)
+			}
+		})
+	}
+}
+
+func TestTheGateIsAskedAboutTheAccountOfTheGrant(t *testing.T) {
+	b := &bank{}
+	r := newBankRig(t, b, registrar.Config{})
+	r.upsert(hourly(named("g2"), withModel(`"gpt"`)))
+	if want := (registrar.CreditQuestion{BillingAccountID: "other", UserID: "u", WorkflowID: "w", Model: "gpt"}); b.asked[0] != want {
+		t.Errorf("it was asked %+v, want %+v", b.asked[0], want)
+	}
+	r.upsert(hourly(bring(), withModel(`"gpt"`)))
+	if b.asked[1].BillingAccountID != "acme" {
+		t.Errorf("of a grant that comes along it was asked %+v", b.asked[1])
+	}
+}
+
+func TestWhoCannotPayGetsNoSchedule(t *testing.T) {
+	b := &bank{refuses: "gpt"}
+	r := newBankRig(t, b, registrar.Config{})
+	_, err := r.Upsert(r.Context(), hourly(named("g"), withModel(`"gpt"`)))
+	if !errors.Is(err, schedule.ErrUnpayable) || !strings.Contains(err.Error(), "acme") || !strings.Contains(err.Error(), "top up first") {
+		t.Errorf("got %v, want ErrUnpayable that names the account and says what the billing service said", err)
+	}
+	if len(r.page.schedules) != 0 {
+		t.Error("the schedule was written")
+	}
+	_, err = r.Upsert(r.Context(), hourly(bring(), withModel(`"gpt"`)))
+	if !errors.Is(err, schedule.ErrUnpayable) || len(r.page.grants) != 2 {
+		t.Errorf("got %v and %d grants; the grant that came along must not stay", err, len(r.page.grants))
+	}
+	r.upsert(hourly(named("g"), withModel(`"free"`)))
+}
+
+func TestAGateThatIsDownIsTheOperatorsChoice(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		b := &bank{down: errors.New("connection refused")}
+		r := newBankRig(t, b, registrar.Config{CreditDownOpen: open})
+		_, err := r.Upsert(r.Context(), hourly(named("g"), withModel(`"gpt"`)))
+		if open && err != nil || !open && !errors.Is(err, schedule.ErrUnavailable) {
+			t.Errorf("CREDIT_GATE_DOWN open=%t: got %v", open, err)
+		}
+		r.upsert(hourly(named("g"))) // without a model it is not even asked
+	}
+}
+
+func TestADeployAsksEachQuestionOnceAndIsRefusedWhole(t *testing.T) {
+	b := &bank{}
+	r := newBankRig(t, b, registrar.Config{})
+	deploy := func() error {
+		var triggers []registrar.UpsertInput
+		for _, id := range []string{"w.a", "w.b", "w.c"} {
+			in := hourly(named("g"), withModel(`"gpt"`))
+			if in.Definition.ScheduleID = id; id == "w.c" {
+				in.Definition.Input = json.RawMessage(`{"model":"big"}`)
+			}
+			triggers = append(triggers, in)
+		}
+		_, err := r.DeployWorkflow(r.Context(), registrar.DeployInput{WorkflowID: "w", Version: 1, UserID: "u", DAG: []byte(`{}`), Triggers: triggers})
+		return err
+	}
+	b.refuses = "big"
+	if err := deploy(); !errors.Is(err, schedule.ErrUnpayable) || !strings.Contains(err.Error(), "w.c") || len(r.page.schedules) != 0 {
+		t.Errorf("got %v and %d schedules", err, len(r.page.schedules))
+	}
+	b.refuses, b.asked = "", nil
+	if err := deploy(); err != nil || len(b.asked) != 2 {
+		t.Errorf("got %v, asked %v; want two questions for three schedules", err, b.asked)
+	}
+}
+
+func TestAChangeThatComesBetweenIsAskedAboutToo(t *testing.T) {
+	b := &bank{}
+	r := newBankRig(t, b, registrar.Config{})
+	r.upsert(hourly(named("g"), withModel(`"gpt"`)))
+	b.asked = nil
+	// As it is read, nothing about money changes; before it is written, somebody
+	// deletes the schedule, and it would be a new one.
+	once := false
+	r.page.beforeChange = func() {
+		if once {
+			return
+		}
+		once = true
+		s := *r.page.schedules["s"]
+		s.DeletedAt = noon
+		r.page.schedules["s"] = &s
+	}
+	r.upsert(hourly(named("g"), withModel(`"gpt"`), func(in *registrar.UpsertInput) { in.Definition.CronExpr = "30 * * * *" }))
+	if len(b.asked) != 1 {
+		t.Errorf("it was asked %v, want once for the schedule that is new after all", b.asked)
+	}
+}
