@@ -34,6 +34,7 @@ func (p *page) drift(resp *carillonv1.ApplySchedulesResponse, set string) {
 	}
 	words := map[string]string{"create": "missing", "change": "differs (server -> files)", "delete": "not in the files"}
 	for _, c := range resp.GetChanges() {
+		c.Fires = nil // apply --dry-run says what putting it right does to them
 		p.change(c, words[c.GetAction()])
 	}
 	for _, w := range resp.GetWorkflows() {
@@ -111,11 +112,11 @@ func (p *page) sum(resp *carillonv1.ApplySchedulesResponse, set string, dry bool
 		p.line("set %s: nothing changes, %d schedules are as the files say", set, count["unchanged"])
 		return
 	}
-	would := ""
+	format := "set %s: %d created, %d changed, %d deleted, %d unchanged"
 	if dry {
-		would = "would be "
+		format = "set %s: %d to create, %d to change, %d to delete, %d unchanged"
 	}
-	p.line("set %s: %d %screated, %d changed, %d deleted, %d unchanged", set, count["create"], would, count["change"], count["delete"], count["unchanged"])
+	p.line(format, set, count["create"], count["change"], count["delete"], count["unchanged"])
 }
 
 // forecast compares the busiest minutes.

@@ -110,7 +110,7 @@ func TestApplyMakesTheServerWhatTheFilesSay(t *testing.T) {
 	apply := []string{"apply", "-f", "DIR", "--set", "billing", "--user", "ada", "--prune"}
 	dry := append(append([]string(nil), apply...), "--dry-run")
 
-	s.says(exitDiffers, dry, "+ invoices: create", "+ dunning: create", "30 come", "2 would be created, 0 changed, 0 deleted, 0 unchanged", "launches until ", "none before")
+	s.says(exitDiffers, dry, "+ invoices: create", "+ dunning: create", "30 come", "2 to create, 0 to change, 0 to delete, 0 unchanged", "launches until ", "none before")
 	s.says(exitNotFound, []string{"schedule", "get", "invoices"})
 	s.says(exitDone, apply, "+ invoices: create, next run", "set billing: 2 created")
 	s.says(exitDone, apply, "nothing changes, 2 schedules are as the files say")
@@ -119,7 +119,7 @@ func TestApplyMakesTheServerWhatTheFilesSay(t *testing.T) {
 
 	s.write("billing.yaml", strings.Replace(strings.ReplaceAll(twoSchedules, "30 2 * * *", "30 3 * * *"), "dunning", "reminders", 1))
 	s.says(exitDiffers, dry, "~ invoices: change", "cron_expr: 30 2 * * * -> 30 3 * * *", "30 go, 30 come", "… and 20 more",
-		"- dunning: delete", "+ reminders: create", "1 would be created, 1 changed, 1 deleted, 0 unchanged")
+		"- dunning: delete", "+ reminders: create", "1 to create, 1 to change, 1 to delete, 0 unchanged")
 	s.says(exitDiffers, []string{"drift", "-f", "DIR", "--set", "billing", "--user", "ada"},
 		"~ invoices: differs (server -> files)", "- dunning: not in the files", "+ reminders: missing")
 	s.says(exitDone, apply, "~ invoices: change", "- dunning: delete", "set billing: 1 created, 1 changed, 1 deleted")
