@@ -35,9 +35,9 @@ func newSite(t *testing.T) *site {
 	if _, err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Now: store.Now, Logger: quiet})
+	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Now: store.Now, Logger: quiet})
 	server := grpc.NewServer(api.ServerOptions(quiet)...)
-	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Runs: r})
+	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -64,6 +64,9 @@ func anySchedule(t *rapid.T, id string) string {
 
 func TestWhatIsExportedAndAppliedChangesNothing(t *testing.T) {
 	s := newSite(t)
+	if got := s.run("grant", "create", "--id", "grant-1", "--user", "ada", "--account", "acme", "--scope", "graph:execute:w"); got.code != exitDone {
+		t.Fatal(got.errs)
+	}
 	drawn := rapid.Custom(func(rt *rapid.T) []string {
 		ids := rapid.SliceOfNDistinct(rapid.StringMatching(`[.:]?[A-Ba-b._:-]{1,6}`), 1, 8, rapid.ID[string]).Draw(rt, "ids")
 		var all []string
