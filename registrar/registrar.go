@@ -13,6 +13,9 @@ type Config struct {
 	DefaultCatchup  schedule.CatchupPolicy
 	DefaultJitterMS uint32
 	RunTimeoutMS    uint32 // for schedules that name none; 0: an hour
+	// OwnerMaxSchedules is how many living schedules one owner may have; 0: any
+	// number.
+	OwnerMaxSchedules int
 	// CanCancel says that the executor takes cancels; without it overlap_policy
 	// replace is refused at upsert.
 	CanCancel bool

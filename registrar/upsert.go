@@ -66,7 +66,7 @@ func create(tombstone *schedule.Schedule, d schedule.Definition, in UpsertInput,
 		return schedule.Change{}, UpsertResult{}, err
 	}
 	change := schedule.Change{
-		ScheduleID: d.ScheduleID, Row: s, NewRevision: true, ChangedBy: in.Actor, Now: now,
+		ScheduleID: d.ScheduleID, Row: s, Created: true, NewRevision: true, ChangedBy: in.Actor, Now: now,
 		DropPlannedAfter: now,
 		Events:           []schedule.Event{newEvent(s, schedule.EventCreated, in.Actor, now)},
 	}

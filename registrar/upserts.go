@@ -64,6 +64,7 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 	if err != nil {
 		return done{}, err
 	}
+	req.OwnerLimit = r.cfg.OwnerMaxSchedules
 	var out done
 	for range creditTries {
 		if err := r.payable(ctx, all, req); err != nil {

@@ -19,7 +19,7 @@ import (
 var files embed.FS
 
 // PostgresRoles is the SQL that makes one role for each part of Carillon and
-// gives it the least it needs; see docs/security.md.
+// gives it the least it needs; see docs/hardening.md.
 //
 //go:embed roles/postgres.sql
 var PostgresRoles string

@@ -186,7 +186,7 @@ func (a *App) publicURL() string {
 
 func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withReflection bool) error {
 	options := append(registrarapi.ServerOptions(a.log, registrarapi.Audit(a.store, a.store.Now, a.log),
-		registrarapi.Interceptors{Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: newCallMetrics(a.registry)}), grpcLimits(a.cfg.MaxLaunches)...)
+		registrarapi.Interceptors{Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: newCallMetrics(a.registry)}, a.ownerLimits()), grpcLimits(a.cfg.MaxLaunches)...)
 	if a.tls != nil {
 		options = append(options, grpc.Creds(gate.Transport(a.tls)))
 	}

@@ -98,6 +98,10 @@ type Config struct {
 	RetentionDays    int `koanf:"retention_days" default:"90" min:"30" max:"3650" help:"how long ended runs, events and keys are kept"`
 	MaxLaunches      int `koanf:"max_launches" default:"2000" min:"1" max:"100000" help:"launcher calls open at once; one owner has at most nine tenths of them"`
 
+	OwnerMaxSchedules int `koanf:"owner_max_schedules" default:"1000" min:"0" max:"10000000" help:"schedules that one owner may have; 0: any number"`
+	OwnerWritesPerS   int `koanf:"owner_writes_per_s" default:"20" min:"0" max:"1000000" help:"calls a second that change something, for each owner and process; twice that at once; 0: any number"`
+	OwnerReadsPerS    int `koanf:"owner_reads_per_s" default:"100" min:"0" max:"1000000" help:"calls a second that read, likewise; 0: any number"`
+
 	LogLevel  string `koanf:"log_level" default:"info" oneof:"debug info warn error" help:"least level that is logged"`
 	LogFormat string `koanf:"log_format" default:"json" oneof:"json text" help:"how logs are written, to stderr"`
 }

@@ -14,6 +14,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/carillon/carillon/internal/ratelimit"
+	registrarapi "github.com/carillon/carillon/registrar/api"
 )
 
 // The bounds of the HTTP listener: how long a client may take, so that a slow
@@ -47,6 +50,17 @@ func grpcLimits(maxLaunches int) []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingLeast, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 	}
+}
+
+// ownerStreams are the watches that one owner may have open.
+const ownerStreams = 20
+
+// ownerLimits come after the gate, which says who calls.
+func (a *App) ownerLimits() registrarapi.Interceptors {
+	unary, stream := ratelimit.New(ratelimit.Limits{
+		ReadsPerS: a.cfg.OwnerReadsPerS, WritesPerS: a.cfg.OwnerWritesPerS, Streams: ownerStreams,
+	}, time.Now).Interceptors(a.registry)
+	return registrarapi.Interceptors{Unary: unary, Stream: stream}
 }
 
 func newHTTPServer(h http.Handler) *http.Server {

@@ -31,14 +31,15 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 	return registrar.New(registrar.Options{
 		Schedules: a.store, Runs: a.store, Workflows: a.store, Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
 		Config: registrar.Config{
-			DefaultOverlap:  schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
-			DefaultCatchup:  schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
-			DefaultJitterMS: uint32(a.cfg.DefaultJitterMS),
-			RunTimeoutMS:    uint32(a.cfg.RunTimeoutMS),
-			CanCancel:       a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
-			ReportSecret:    secret,
-			RequireGrant:    a.cfg.RequireGrant,
-			CreditDownOpen:  a.cfg.CreditGateDown == "open",
+			DefaultOverlap:    schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
+			DefaultCatchup:    schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
+			DefaultJitterMS:   uint32(a.cfg.DefaultJitterMS),
+			RunTimeoutMS:      uint32(a.cfg.RunTimeoutMS),
+			OwnerMaxSchedules: a.cfg.OwnerMaxSchedules,
+			CanCancel:         a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
+			ReportSecret:      secret,
+			RequireGrant:      a.cfg.RequireGrant,
+			CreditDownOpen:    a.cfg.CreditGateDown == "open",
 		},
 	}), nil
 }

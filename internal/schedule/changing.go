@@ -25,6 +25,10 @@ type ChangeRequest struct {
 	// Deploy is remembered in the same transaction. One that is known already
 	// writes nothing and is ErrRepeated, or ErrKeyConflict where it was another.
 	Deploy *Deploy
+	// OwnerLimit is how many living schedules an owner may have who gets a new
+	// one by this change; more is ErrExhausted, and nothing is written. 0: any
+	// number. It is counted in the transaction.
+	OwnerLimit int
 }
 
 // Managed names what a deployment or file set owns.
@@ -46,6 +50,8 @@ type Change struct {
 	ScheduleID string
 	// Row is the whole row to write, inserted or updated; nil leaves it.
 	Row *Schedule
+	// Created says that Row is a schedule that was not there, or deleted.
+	Created bool
 	// NewRevision also writes Row's definition to schedule_revisions.
 	NewRevision bool
 	ChangedBy   string

@@ -21,6 +21,7 @@ var (
 	ErrUnsupported   = errors.New("not supported by this executor")
 	ErrShardCount    = errors.New("another number of shards is recorded")
 	ErrBusy          = errors.New("a call of this key is open") // of the launcher: ask again in a moment
+	ErrExhausted     = errors.New("quota exhausted")            // of an owner
 	ErrQueueAway     = errors.New("the launch queue is away")
 	ErrRepeated      = errors.New("was done before") // of the stores: the registrar answers with what stands
 )

@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -112,7 +114,20 @@ func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler
 	if code == 0 {
 		code = httpStatus(status.Convert(err))
 	}
+	if wait := retryAfter(status.Convert(err)); wait != "" {
+		w.Header().Set("Retry-After", wait)
+	}
 	runtime.DefaultHTTPErrorHandler(ctx, mux, m, w, r, &runtime.HTTPStatusError{HTTPStatus: code, Err: err})
+}
+
+// retryAfter is RetryInfo in whole seconds, as HTTP has it, or empty.
+func retryAfter(st *status.Status) string {
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			return strconv.Itoa(max(1, int(math.Ceil(info.GetRetryDelay().AsDuration().Seconds()))))
+		}
+	}
+	return ""
 }
 
 // httpStatus is the gateway's own mapping with three exceptions.

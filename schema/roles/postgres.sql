@@ -55,7 +55,7 @@ GRANT SELECT ON goose_db_version TO sched_api, sched_worker, sched_launcher, sch
 -- ledger it deletes plans only (see the trigger below), of events nothing.
 GRANT SELECT, INSERT, UPDATE ON schedules TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs TO sched_api;
-GRANT SELECT, INSERT ON schedule_revisions, workflow_versions, schedule_events, deploys TO sched_api;
+GRANT SELECT, INSERT ON schedule_revisions, workflow_versions, schedule_events, deploys, audit_log TO sched_api;
 GRANT SELECT ON execution_requests, leaders, workers, settings TO sched_api;
 GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_grants TO sched_api; -- no terms, no deletion
 GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
@@ -68,7 +68,7 @@ GRANT UPDATE (next_run_at, plan_at, backlog_from, backlog_until, backlog_revisio
     paused, pause_note, paused_by, paused_until, last_run_at) ON schedules TO sched_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs, workers TO sched_worker;
 GRANT SELECT, INSERT, DELETE ON schedule_events TO sched_worker;
-GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys TO sched_worker;
+GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys, audit_log TO sched_worker;
 GRANT SELECT ON execution_grants TO sched_worker; -- judged at the claim
 GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;
 
@@ -78,7 +78,7 @@ GRANT SELECT ON schedules, schedule_revisions, schedule_runs, workflow_versions,
 GRANT UPDATE (last_run_at) ON schedules TO sched_launcher;
 GRANT UPDATE ON schedule_runs TO sched_launcher;
 GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;
-GRANT INSERT ON schedule_events TO sched_launcher;
+GRANT INSERT ON schedule_events, audit_log TO sched_launcher;
 
 -- sched_ro: looks.
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO sched_ro;

@@ -34,13 +34,28 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			}
 		}
 		t.wake = true
-		return nil
+		return s.checkQuotas(changes, req.OwnerLimit)
 	})
 	if refused != nil {
 		return refused
 	}
 	if err != nil {
 		return fmt.Errorf("change schedules: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) checkQuotas(changes []schedule.Change, limit int) error {
+	living := make(map[string]int)
+	for _, row := range s.schedules {
+		if row.Alive() {
+			living[row.UserID]++
+		}
+	}
+	for _, owner := range schedule.Creators(changes) {
+		if err := schedule.CheckQuota(owner, living[owner], limit); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -42,7 +42,10 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		for i := range changes {
 			first = seen.Earliest(changes[i].Runs, first)
 		}
-		return writeChanges(ctx, tx, changes, known)
+		if err := writeChanges(ctx, tx, changes, known); err != nil {
+			return err
+		}
+		return checkQuotas(ctx, tx, changes, req.OwnerLimit)
 	})
 	if refusal != nil {
 		return refusal // as it is

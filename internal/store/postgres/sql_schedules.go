@@ -41,6 +41,16 @@ FROM (SELECT DISTINCT hashtext(id) & 255 AS stripe FROM unnest($1::text[]) AS id
 // that has no schedules yet. The first number is this lock's own, as above.
 const sqlManagedLock = `SELECT pg_advisory_xact_lock(1128354372, hashtext($1))`
 
+// sqlQuotaLock lets those who create for one owner count one after the other.
+// The first number is this lock's own, as above.
+const sqlQuotaLock = `
+SELECT pg_advisory_xact_lock(1128354381, hashtext(owner)) FROM unnest($1::text[]) AS owner`
+
+const sqlQuotaCount = `
+SELECT s.user_id, count(*)::integer FROM schedules s
+WHERE s.user_id = ANY($1::text[]) AND s.deleted_at IS NULL
+GROUP BY s.user_id ORDER BY s.user_id`
+
 const sqlManaged = `
 SELECT s.schedule_id FROM schedules s
 WHERE s.managed_by = $1 AND s.deleted_at IS NULL AND ($2 = '' OR s.user_id = $2)

@@ -52,7 +52,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 				return fmt.Errorf("schedule %s: %w", c.ScheduleID, err)
 			}
 		}
-		return nil
+		return checkQuotas(ctx, t, changes, req.OwnerLimit)
 	})
 	if refused != nil {
 		return refused

@@ -27,6 +27,9 @@ const (
 	sqlDefinitions = `SELECT v.schedule_id, v.revision, v.definition FROM json_each(?) j
  CROSS JOIN schedule_revisions v ON v.schedule_id = j.value ->> 0 AND v.revision = j.value ->> 1`
 
+	sqlQuotaCount = `SELECT s.user_id, count(*) FROM json_each(?) j CROSS JOIN schedules s ON s.user_id = j.value
+ WHERE s.deleted_at IS NULL GROUP BY s.user_id ORDER BY s.user_id`
+
 	sqlSchedules   = `SELECT ` + scheduleColumns + ` FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
 	sqlManaged     = `SELECT s.schedule_id FROM schedules s WHERE s.managed_by = ?1 AND s.deleted_at IS NULL AND (?2 = '' OR s.user_id = ?2) ORDER BY s.schedule_id`
 	sqlGetSchedule = `SELECT ` + scheduleColumns + ` FROM schedules s WHERE s.schedule_id = ?`

@@ -77,6 +77,7 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "workflows", checks: workflows, shared: true},
 		{name: "changes", checks: changes},
 		{name: "deploys", checks: deploys},
+		{name: "quotas", checks: quotas},
 		{name: "runs", checks: runChanges},
 		{name: "lists", checks: lists},
 		{name: "prune", checks: prunes},

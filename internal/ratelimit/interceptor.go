@@ -1,0 +1,96 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/carillon/carillon/internal/auth"
+)
+
+// The sizes that count as one call more each.
+const (
+	bytesPerCall = 64 << 10
+	rowsPerCall  = 1000
+)
+
+// Interceptors hold every call to its owner's allowance. They must come after
+// those that say who calls.
+func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "carillon_calls_limited_total", Help: "Calls that were refused because their owner made too many.",
+	}, []string{"kind"})
+	reg.MustRegister(refused)
+	unary := func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		owner := auth.FromContext(ctx).Owner
+		if owner == "" {
+			return next(ctx, req)
+		}
+		kind := kindOf(call.FullMethod)
+		if wait := l.Take(owner, kind, cost(req)); wait > 0 {
+			refused.WithLabelValues(string(kind)).Inc()
+			return nil, tooMany(kind, l.perS(kind), wait)
+		}
+		return next(ctx, req)
+	}
+	stream := func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		owner := auth.FromContext(ss.Context()).Owner
+		if owner == "" {
+			return next(srv, ss)
+		}
+		kind := kindOf(call.FullMethod)
+		if wait := l.Take(owner, kind, 1); wait > 0 {
+			refused.WithLabelValues(string(kind)).Inc()
+			return tooMany(kind, l.perS(kind), wait)
+		}
+		closed, ok := l.Open(owner)
+		if !ok {
+			refused.WithLabelValues("stream").Inc()
+			return status.Errorf(codes.ResourceExhausted, "%d streams are open already, which is the most for one owner; close one", l.limits.Streams)
+		}
+		defer closed()
+		return next(srv, ss)
+	}
+	return unary, stream
+}
+
+// kindOf follows the table of who may call what: what is written to the audit
+// trail changes something.
+func kindOf(method string) Kind {
+	if rule, ok := auth.RuleOf(method); ok && !rule.Audit {
+		return Read
+	}
+	return Write
+}
+
+// cost is how many calls one counts as: by what it sends, and what it asks for.
+func cost(req any) int {
+	n := 1
+	if m, ok := req.(proto.Message); ok {
+		n += proto.Size(m) / bytesPerCall
+	}
+	if r, ok := req.(interface{ GetPageSize() uint32 }); ok {
+		n += int(r.GetPageSize() / rowsPerCall)
+	}
+	return n
+}
+
+// tooMany says when to come again, in the message for people and as RetryInfo
+// for programs; REST has it as Retry-After.
+func tooMany(kind Kind, perS int, wait time.Duration) error {
+	st := status.New(codes.ResourceExhausted, fmt.Sprintf(
+		"too many calls that %s: this owner may make %d a second, and %d at once; come again in %s", kind, perS, burst*perS, wait.Round(time.Millisecond)))
+	with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	if err != nil {
+		return st.Err()
+	}
+	return with.Err()
+}

@@ -1,0 +1,157 @@
+package ratelimit_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/ratelimit"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar/api"
+)
+
+// as makes every call one of the identity's.
+func as(id *auth.Identity) api.Interceptors {
+	return api.Interceptors{
+		Unary: func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			return next(auth.NewContext(ctx, *id), req)
+		},
+		Stream: func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			return next(srv, identified{ss, auth.NewContext(ss.Context(), *id)})
+		},
+	}
+}
+
+type identified struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s identified) Context() context.Context { return s.ctx }
+
+// watcher keeps watches open until their clients end them.
+type watcher struct {
+	carillonv1.UnimplementedRunServiceServer
+}
+
+func (watcher) WatchRuns(_ *carillonv1.WatchRunsRequest, s grpc.ServerStreamingServer[carillonv1.WatchRunsResponse]) error {
+	if err := s.Send(&carillonv1.WatchRunsResponse{}); err != nil {
+		return err
+	}
+	<-s.Context().Done()
+	return s.Context().Err()
+}
+
+// serve is a server whose calls are all UNIMPLEMENTED, behind the limits.
+func serve(t *testing.T, id *auth.Identity, limits ratelimit.Limits, reg prometheus.Registerer) (base string, conn *grpc.ClientConn) {
+	t.Helper()
+	unary, stream := ratelimit.New(limits, time.Now).Interceptors(reg)
+	server := grpc.NewServer(api.ServerOptions(slog.New(slog.DiscardHandler), as(id), api.Interceptors{Unary: unary, Stream: stream})...)
+	carillonv1.RegisterScheduleServiceServer(server, carillonv1.UnimplementedScheduleServiceServer{})
+	carillonv1.RegisterRunServiceServer(server, watcher{})
+	lis, conn, err := api.Loopback()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway, err := api.NewGateway(context.Background(), conn, api.GatewayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(gateway)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(lis) })
+	t.Cleanup(func() {
+		web.Close()
+		_ = conn.Close()
+		server.Stop()
+		serving.Wait()
+	})
+	return web.URL, conn
+}
+
+func TestAnOwnerThatFloodsIsToldWhenToComeAgain(t *testing.T) {
+	ada := auth.Identity{Subject: "ada", Owner: "ada", Roles: []auth.Role{auth.User}}
+	reg := prometheus.NewRegistry()
+	base, _ := serve(t, &ada, ratelimit.Limits{ReadsPerS: 1, WritesPerS: 1}, reg)
+	call := func(method, path, body string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	for _, c := range []struct{ name, method, path, body string }{
+		{"reads", "GET", "/v1/schedules/s", ""},
+		{"writes", "POST", "/v1/schedules/s:pause", "{}"},
+	} {
+		var refused *http.Response
+		passed := 0
+		for range 20 {
+			if resp := call(c.method, c.path, c.body); resp.StatusCode == http.StatusTooManyRequests {
+				refused = resp
+			} else {
+				passed++
+			}
+		}
+		if passed < 2 || refused == nil {
+			t.Fatalf("%s: %d of 20 passed", c.name, passed)
+		}
+		text, _ := io.ReadAll(refused.Body)
+		if refused.Header.Get("Retry-After") != "1" || !strings.Contains(string(text), "a second, and 2 at once; come again in") {
+			t.Errorf("%s: Retry-After %q, %s", c.name, refused.Header.Get("Retry-After"), text)
+		}
+	}
+	if found, err := reg.Gather(); err != nil || len(found) != 1 || len(found[0].GetMetric()) != 2 {
+		t.Errorf("%v (%v), want refused reads and writes counted", found, err)
+	}
+	ada = auth.Identity{Subject: "compiler", Roles: []auth.Role{auth.Compiler}}
+	for range 50 {
+		if resp := call("POST", "/v1/schedules/s:pause", "{}"); resp.StatusCode == http.StatusTooManyRequests {
+			t.Fatal("a service that acts for all owners is limited")
+		}
+	}
+}
+
+func TestAnOwnerHasSoManyWatchesOpenAndNoMore(t *testing.T) {
+	ada := auth.Identity{Subject: "ada", Owner: "ada", Roles: []auth.Role{auth.User}}
+	_, conn := serve(t, &ada, ratelimit.Limits{Streams: 2}, prometheus.NewRegistry())
+	client := carillonv1.NewRunServiceClient(conn)
+	watch := func() (context.CancelFunc, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		stream, err := client.WatchRuns(ctx, &carillonv1.WatchRunsRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return cancel, err
+	}
+	end, err1 := watch()
+	_, err2 := watch()
+	_, err3 := watch()
+	if err1 != nil || err2 != nil || err3 == nil || !strings.Contains(err3.Error(), "2 streams are open already") {
+		t.Errorf("%v, %v, %v; want the third refused", err1, err2, err3)
+	}
+	end()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if _, err := watch(); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatalf("a place that was given back is not free: %v", err)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package schedule
+
+import "slices"
+
+// Creators are the owners of what the changes make anew, once each and sorted:
+// those whose number of living schedules may have grown.
+func Creators(changes []Change) []string {
+	var owners []string
+	for i := range changes {
+		if c := &changes[i]; c.Created && c.Row != nil {
+			owners = append(owners, c.Row.UserID)
+		}
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners)
+}
+
+// CheckQuota refuses more living schedules of an owner than limit; 0 allows
+// any number.
+func CheckQuota(owner string, living, limit int) error {
+	if limit <= 0 || living <= limit {
+		return nil
+	}
+	return Explain(ErrExhausted, "owner %s would have %d schedules, more than %d (OWNER_MAX_SCHEDULES); delete some first", Quote(owner), living, limit)
+}

@@ -1,0 +1,38 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// checkQuotas counts after all is written and right before the commit: of two
+// that create for one owner at once, the second waits here for the first, and
+// then counts what it has committed.
+func checkQuotas(ctx context.Context, tx pgx.Tx, changes []schedule.Change, limit int) error {
+	owners := schedule.Creators(changes)
+	if limit <= 0 || len(owners) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, sqlQuotaLock, owners); err != nil {
+		return fmt.Errorf("lock quotas: %w", err)
+	}
+	var (
+		owner  string
+		living int
+		over   error
+	)
+	err := each(ctx, tx, []any{&owner, &living}, func() error {
+		if err := schedule.CheckQuota(owner, living, limit); over == nil {
+			over = err
+		}
+		return nil
+	}, sqlQuotaCount, owners)
+	if err != nil {
+		return fmt.Errorf("count schedules of owners: %w", err)
+	}
+	return over
+}
