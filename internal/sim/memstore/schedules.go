@@ -34,7 +34,8 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			}
 		}
 		t.wake = true
-		return s.checkQuotas(changes, req.OwnerLimit)
+		refused = s.checkQuotas(changes, req.OwnerLimit)
+		return refused
 	})
 	if refused != nil {
 		return refused

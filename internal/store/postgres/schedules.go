@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,7 +46,11 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		if err := writeChanges(ctx, tx, changes, known); err != nil {
 			return err
 		}
-		return checkQuotas(ctx, tx, changes, req.OwnerLimit)
+		err = checkQuotas(ctx, tx, changes, req.OwnerLimit)
+		if errors.Is(err, schedule.ErrExhausted) {
+			refusal = err
+		}
+		return err
 	})
 	if refusal != nil {
 		return refusal // as it is

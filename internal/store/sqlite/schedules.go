@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -52,7 +53,11 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 				return fmt.Errorf("schedule %s: %w", c.ScheduleID, err)
 			}
 		}
-		return checkQuotas(ctx, t, changes, req.OwnerLimit)
+		err = checkQuotas(ctx, t, changes, req.OwnerLimit)
+		if errors.Is(err, schedule.ErrExhausted) {
+			refused = err
+		}
+		return err
 	})
 	if refused != nil {
 		return refused
