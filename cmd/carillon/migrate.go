@@ -15,7 +15,7 @@ func newMigrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring the database to this binary's schema",
-		Long: "Applies the migrations that the database does not have yet. --roles prints SQL instead: one Postgres role for\n" +
+		Long: "Applies the migrations that the database does not have yet. --print-roles prints SQL instead: one Postgres role for\n" +
 			"each part of Carillon, with the least that it needs. Run it after every migrate.",
 		Example: "  DATABASE_URL=postgres://… carillon migrate\n  carillon migrate --print-roles",
 		Args:    cobra.NoArgs,

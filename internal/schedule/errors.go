@@ -13,7 +13,7 @@ var (
 	ErrNotFound      = errors.New("not found")                 // also: somebody else's
 	ErrExists        = errors.New("already exists")            // the name is taken by another owner
 	ErrPrecondition  = errors.New("not possible as it stands") // e.g. trigger under skip with a run in flight
-	ErrUnpayable     = errors.New("payment required") // the billing account cannot pay for the schedule's model
+	ErrUnpayable     = errors.New("payment required")          // the billing account cannot pay for the schedule's model
 	ErrKeyConflict   = errors.New("same key, other request")
 	ErrRunIDMismatch = errors.New("another run_id is recorded")
 	ErrFenced        = errors.New("not the leader any more") // the epoch has moved on

@@ -55,7 +55,7 @@ func labels(n int, value string) string {
 func bounds() []bound {
 	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
 	return []bound{
-		letters("schedule_id"), letters("workflow_id"), letters("overlap_key"), letters("execution_grant_id"), letters("request_id"),
+		letters("schedule_id"), letters("workflow_id"), letters("overlap_key"), letters("request_id"),
 		{
 			name: "user_id", body: func(n int) string { return upsert("schedule_id", "-", "user_id", quote(strings.Repeat("a", n))) },
 			ok: []int{1, 2, 127, 128}, over: []int{129},
