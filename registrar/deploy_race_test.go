@@ -2,6 +2,7 @@ package registrar_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/registrar"
 )
@@ -141,6 +143,45 @@ func TestAnApplyOfThousands(t *testing.T) {
 				if written != step.writes {
 					s.Errorf("%s, dry run %v: %d are written, want %d", step.name, dry, written, step.writes)
 				}
+			}
+		}
+	})
+}
+
+// Two owners may use one name for their sets: neither sees, prunes or blocks
+// what is the other's.
+func TestAnOwnersApplyTouchesOnlyItsOwn(t *testing.T) {
+	onStores(t, func(s *stage) {
+		apply := func(owner string, in registrar.ApplyInput, ids ...string) (registrar.ApplyResult, error) {
+			in.Set, in.Prune = "x", true
+			for i, id := range ids {
+				in.Schedules = append(in.Schedules, registrar.UpsertInput{Definition: schedule.Definition{
+					ScheduleID: id, WorkflowID: "w", Version: 1, CronExpr: "0 * * * *",
+				}})
+				in.Fields = append(in.Fields, fmt.Sprintf("schedules[%d].", i))
+			}
+			ctx := auth.NewContext(s.Context(), auth.Identity{Subject: owner, Owner: owner, Roles: []auth.Role{auth.User}})
+			return s.ApplySchedules(ctx, in)
+		}
+		must := func(result registrar.ApplyResult, err error) []string {
+			s.Helper()
+			s.must(err)
+			return deeds(result)
+		}
+		must(apply("ada", registrar.ApplyInput{RequestID: "r"}, "a1", "a2"))
+		must(apply("bob", registrar.ApplyInput{RequestID: "r"}, "b1"))
+		if got := must(apply("ada", registrar.ApplyInput{DryRun: true}, "a1")); !slices.Equal(got, []string{"unchanged a1 r1", "delete a2 r1"}) {
+			s.Errorf("ada's dry run: %v", got)
+		}
+		must(apply("ada", registrar.ApplyInput{AllowEmpty: true}))
+		rows, err := s.List(s.Context(), schedule.ScheduleFilter{ManagedBy: "set:x", Limit: 10})
+		s.must(err)
+		if got := whole(rows); got != "b1@1" {
+			s.Errorf("%q is left, want what is bob's", got)
+		}
+		for _, dry := range []bool{true, false} {
+			if _, err := apply("ada", registrar.ApplyInput{DryRun: dry, Adopt: true}, "b1"); !errors.Is(err, schedule.ErrExists) {
+				s.Errorf("dry run %v: bob's id is answered with %v", dry, err)
 			}
 		}
 	})
