@@ -127,6 +127,7 @@ var importers = map[string]struct {
 	"github.com/jackc/pgx/v5":      {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/testservices", "internal/chaos/rig"}, "one store speaks Postgres, the leader lock has its own connection, and the chaos rig looks at it from outside"},
 	"github.com/redis/go-redis/v9": {[]string{"internal/launchqueue", "internal/app", "worker/leader/redislock", "internal/testservices"}, "the launch queue, and the leader lock"},
 	"modernc.org/sqlite":           {[]string{"internal/store/sqlite", "internal/chaos/rig"}, "one store speaks SQLite, and the chaos rig looks at it from outside"},
+	"gocloud.dev":                  {[]string{"launcher/workflow/bucket"}, "one package speaks to object stores"},
 }
 
 func TestLibrariesHaveTheirOneImporter(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -201,6 +202,18 @@ func TestAWorkflowThatIsNotStoredFailsTheRunForGood(t *testing.T) {
 		r.isOutcome(r.must(req), schedule.StatusFailed, schedule.ReasonWorkflowNotFound)
 		r.workflows.err = nil // stored too late
 		r.isOutcome(r.must(req), schedule.StatusFailed, schedule.ReasonWorkflowNotFound)
+		r.wantCalls(0, 0)
+	})
+}
+
+func TestAWorkflowThatIsNoDAGFailsTheRunForGood(t *testing.T) {
+	inBubble(t, reports, func(r *rig) {
+		r.workflows.err = schedule.Invalid("dag", "w/1.json", "is no JSON", "")
+		got := r.must(r.request())
+		r.isOutcome(got, schedule.StatusFailed, schedule.ReasonLaunchRefused)
+		if got.Outcome.ErrorCode != string(schedule.CodeWorkflowInvalid) || !strings.Contains(got.Outcome.ErrorMessage, "is no JSON") {
+			r.Errorf("it says %q %q", got.Outcome.ErrorCode, got.Outcome.ErrorMessage)
+		}
 		r.wantCalls(0, 0)
 	})
 }

@@ -35,6 +35,7 @@ type Options struct {
 	Workflows WorkflowStore
 	Grants    GrantStore
 	Credit    CreditGate       // nil: nobody is asked who can pay
+	Mirror    WorkflowMirror   // nil: there is none
 	Now       func() time.Time // default time.Now
 	Logger    *slog.Logger     // default slog.Default
 	Config    Config
@@ -51,6 +52,7 @@ type Registrar struct {
 	}
 	grants GrantStore
 	credit CreditGate
+	mirror WorkflowMirror
 	now    func() time.Time
 	log    *slog.Logger
 	cfg    Config
@@ -75,7 +77,7 @@ func New(o Options) *Registrar {
 	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
-		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, workflows: ownWorkflows{o.Workflows, o.Schedules}, grants: o.Grants, credit: o.Credit,
+		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, workflows: ownWorkflows{o.Workflows, o.Schedules}, grants: o.Grants, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), cfg: o.Config,
 	}

@@ -74,3 +74,12 @@ type AuditStore interface {
 	// ListAudit is newest first.
 	ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error)
 }
+
+// WorkflowMirror holds a copy of every version where launchers load them from.
+type WorkflowMirror interface {
+	// CheckDAG is schedule.ErrExists where another DAG stands under the version.
+	CheckDAG(ctx context.Context, w *schedule.WorkflowVersion) error
+	// PutDAG writes the version; the same again is no write, another one
+	// schedule.ErrExists.
+	PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error
+}

@@ -65,6 +65,9 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 		return done{}, err
 	}
 	req.OwnerLimit = r.cfg.OwnerMaxSchedules
+	if err := r.checkMirror(ctx, all.workflows...); err != nil {
+		return done{}, err
+	}
 	var out done
 	for range creditTries {
 		if err := r.payable(ctx, all, req); err != nil {
@@ -80,15 +83,17 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 			break
 		}
 	}
-	if errors.Is(err, schedule.ErrRepeated) {
-		return r.standing(ctx, all)
+	switch {
+	case errors.Is(err, schedule.ErrRepeated):
+		out, err = r.standing(ctx, all)
+	case err == nil:
+		failpoint.Hit(failpoint.Upserted)
+		r.logUpserts(ctx, out.deeds)
 	}
 	if err != nil {
 		return done{}, err
 	}
-	failpoint.Hit(failpoint.Upserted)
-	r.logUpserts(ctx, out.deeds)
-	return out, nil
+	return out, r.copyToMirror(ctx, all.workflows...)
 }
 
 // prepare resolves the definitions and lists what is wrong with any of them.

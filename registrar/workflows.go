@@ -21,7 +21,13 @@ func (r *Registrar) PutWorkflow(ctx context.Context, workflowID string, version 
 	if err != nil {
 		return nil, err
 	}
+	if err := r.checkMirror(ctx, w); err != nil {
+		return nil, err
+	}
 	if err := r.workflows.PutWorkflow(ctx, w); err != nil {
+		return nil, err
+	}
+	if err := r.copyToMirror(ctx, w); err != nil {
 		return nil, err
 	}
 	// Who sends the same DAG may be told of it, whoever sent it first.

@@ -25,6 +25,7 @@ import (
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/launcher"
 	launcherapi "github.com/carillon/carillon/launcher/api"
+	"github.com/carillon/carillon/launcher/workflow/bucket"
 	"github.com/carillon/carillon/registrar"
 	registrarapi "github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/registrar/creditgate"
@@ -49,6 +50,7 @@ type App struct {
 	store    Store
 	registry *prometheus.Registry
 	credit   *creditgate.Gate // nil without CREDIT_GATE_URL
+	bucket   *bucket.Store    // nil without WORKFLOW_STORE=blob
 	executor *executorRole    // nil without the launcher role
 	launch   *launcher.Launcher
 	worker   *worker.Worker        // nil without the worker role
@@ -124,6 +126,9 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	}
 	secret, err := reportSecret(cfg)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.openBucket(ctx); err != nil {
 		return nil, err
 	}
 	reg, err := a.newRegistrar(secret)
@@ -331,6 +336,9 @@ func (a *App) Close() error {
 	}
 	if a.executor != nil && a.executor.close != nil {
 		a.executor.close()
+	}
+	if a.bucket != nil {
+		errs = append(errs, a.bucket.Close())
 	}
 	if a.store != nil {
 		errs = append(errs, a.closeStore())

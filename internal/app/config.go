@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/carillon/carillon/internal/safehttp"
+	"github.com/carillon/carillon/launcher/workflow/bucket"
 )
 
 // Config is everything that an operator decides. The tags are the one table
@@ -40,8 +41,9 @@ type Config struct {
 	DataDir     string `koanf:"data_dir" default:"./.carillon" help:"SQLite and what the local executor keeps"`
 	DatabaseURL Secret `koanf:"database_url" secret:"true" help:"postgres://… or sqlite:PATH (default: sqlite in DATA_DIR)"`
 
-	WorkflowStore string `koanf:"workflow_store" default:"db" oneof:"db dir none" help:"where the launcher loads DAGs from; none sends none"`
-	WorkflowDir   string `koanf:"workflow_dir" default:"./workflows" help:"WORKFLOW_STORE=dir: WORKFLOW_DIR/WORKFLOW_ID/VERSION.json"`
+	WorkflowStore   string `koanf:"workflow_store" default:"db" oneof:"db dir blob none" help:"where the launcher loads DAGs from; none sends none; the same in registrar and launcher"`
+	WorkflowDir     string `koanf:"workflow_dir" default:"./workflows" help:"WORKFLOW_STORE=dir: WORKFLOW_DIR/WORKFLOW_ID/VERSION.json"`
+	WorkflowBlobURL string `koanf:"workflow_blob_url" help:"WORKFLOW_STORE=blob: s3://BUCKET?region=…, with prefix=FOLDER/, endpoint=https://HOST and use_path_style=true as needed, or file:///FOLDER; holds WORKFLOW_ID/VERSION.json"`
 
 	Roles        string `koanf:"roles" default:"registrar,worker,launcher" help:"what this process does"`
 	LauncherAddr string `koanf:"launcher_addr" help:"gRPC address of the launcher, for a worker without that role"`
@@ -282,6 +284,11 @@ func (c *Config) Validate() error {
 	}
 	if c.Has("launcher") && c.Executor != "local" && c.ExecutorURL == "" {
 		problem("EXECUTOR_URL: is needed for EXECUTOR=%s; `carillon dev` runs workflows on this machine", c.Executor)
+	}
+	if c.WorkflowStore == "blob" {
+		if err := bucket.CheckURL(c.WorkflowBlobURL); err != nil {
+			problem("WORKFLOW_BLOB_URL: %w", err)
+		}
 	}
 	if n := len(c.InternalAPIToken); n > 0 && n < leastToken {
 		problem("INTERNAL_API_TOKEN: has %d characters, fewer than %d; `openssl rand -hex 32` makes one", n, leastToken)

@@ -18,6 +18,7 @@ import (
 	launcherclient "github.com/carillon/carillon/launcher/client"
 	"github.com/carillon/carillon/launcher/graphapi"
 	"github.com/carillon/carillon/launcher/workflow"
+	"github.com/carillon/carillon/launcher/workflow/bucket"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
 )
@@ -29,7 +30,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 		return nil, err
 	}
 	return registrar.New(registrar.Options{
-		Schedules: a.store, Runs: a.store, Workflows: a.store, Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
+		Schedules: a.store, Runs: a.store, Workflows: a.store, Mirror: a.mirror(), Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
 		Config: registrar.Config{
 			DefaultOverlap:    schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
 			DefaultCatchup:    schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
@@ -81,19 +82,47 @@ func (a *App) permit(ctx context.Context, grantID, workflowID string) (userID st
 	return use.UserID, refused, nil
 }
 
-// latestVersion is the newest one that was put through the API.
+// latestVersion is the newest one that was put through the API, or into the
+// bucket.
 func (a *App) latestVersion(ctx context.Context, workflowID string) (int32, error) {
 	if a.cfg.WorkflowStore == "none" {
 		return 0, schedule.ErrNotFound
 	}
-	newest, err := a.store.ListWorkflows(ctx, workflowID, 0, 1)
-	if err == nil && len(newest) == 0 {
+	var newest int32
+	if a.bucket != nil {
+		var err error
+		if newest, err = a.bucket.Latest(ctx, workflowID); err != nil && !errors.Is(err, schedule.ErrNotFound) {
+			return 0, err
+		}
+	}
+	stored, err := a.store.ListWorkflows(ctx, workflowID, 0, 1)
+	if err == nil && len(stored) > 0 {
+		newest = max(newest, stored[0].Version)
+	}
+	if err == nil && newest == 0 {
 		err = schedule.ErrNotFound
 	}
-	if err != nil {
-		return 0, err
+	return newest, err
+}
+
+// openBucket opens what WORKFLOW_STORE=blob names, for launchers and registrars.
+func (a *App) openBucket(ctx context.Context) (err error) {
+	if a.cfg.WorkflowStore != "blob" || !a.cfg.Has("launcher") && !a.cfg.Has("registrar") {
+		return nil
 	}
-	return newest[0].Version, nil
+	if a.bucket, err = bucket.Open(ctx, a.cfg.WorkflowBlobURL); err != nil {
+		return fmt.Errorf("WORKFLOW_BLOB_URL: %w", err)
+	}
+	return nil
+}
+
+// mirror is the bucket as the registrar sees it; nil, and not a nil bucket,
+// without one.
+func (a *App) mirror() registrar.WorkflowMirror {
+	if a.bucket == nil {
+		return nil
+	}
+	return a.bucket
 }
 
 // graphs is the graph run API of a process with the launcher role; nil without.
@@ -118,6 +147,8 @@ func (a *App) workflows() launcher.WorkflowStore {
 	switch a.cfg.WorkflowStore {
 	case "none":
 		return workflow.None{}
+	case "blob":
+		return workflow.NewCached(workflow.Fallback{First: a.bucket, Second: a.store}, dagCache)
 	case "dir":
 		return workflow.NewCached(workflow.NewDir(a.cfg.WorkflowDir), dagCache)
 	}

@@ -1,5 +1,6 @@
 // Package workflow is where the launcher loads DAGs from besides the database:
-// a folder, or nowhere; and a cache in front of any of them.
+// a folder, or nowhere (a bucket is a package of its own below); and a cache in
+// front of any of them.
 package workflow
 
 import (
@@ -17,7 +18,8 @@ import (
 )
 
 // Store gives the DAG JSON of a workflow version, as it was sent;
-// schedule.ErrNotFound when it does not hold it.
+// schedule.ErrNotFound when it does not hold it, a *schedule.InvalidError when
+// what it holds is no DAG.
 type Store interface {
 	LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error)
 }
@@ -58,10 +60,7 @@ func (d Dir) LoadDAG(_ context.Context, workflowID string, version int32) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("read workflow %s: %w", name, err)
 	}
-	if len(dag) > schedule.MaxDAGBytes {
-		return nil, fmt.Errorf("workflow %s has more than %d bytes", name, schedule.MaxDAGBytes)
-	}
-	return dag, nil
+	return Checked(name, dag)
 }
 
 // Cached keeps the versions that were asked for last. Versions never change,

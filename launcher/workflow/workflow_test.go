@@ -15,6 +15,8 @@ import (
 func TestAFolderGivesTheVersionsThatItHolds(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "report", "3.json"), `{"steps": []}`)
+	write(t, filepath.Join(dir, "half", "1.json"), `{"steps": [`)
+	write(t, filepath.Join(dir, "list", "1.json"), `[]`)
 	write(t, filepath.Join(dir, "big", "1.json"), strings.Repeat("x", schedule.MaxDAGBytes+1))
 	write(t, filepath.Join(filepath.Dir(dir), "secret", "1.json"), `{}`)
 	if err := os.Symlink(filepath.Join(filepath.Dir(dir), "secret"), filepath.Join(dir, "link")); err != nil {
@@ -26,6 +28,7 @@ func TestAFolderGivesTheVersionsThatItHolds(t *testing.T) {
 		version  int32
 		want     string
 		notFound bool
+		invalid  bool
 	}{
 		{name: "a version that is there", id: "report", version: 3, want: `{"steps": []}`},
 		{name: "another version", id: "report", version: 4, notFound: true},
@@ -33,16 +36,50 @@ func TestAFolderGivesTheVersionsThatItHolds(t *testing.T) {
 		{name: "the folder above", id: "..", version: 1, notFound: true},
 		{name: "a path", id: "../secret", version: 1, notFound: true},
 		{name: "a link that leads out", id: "link", version: 1},
-		{name: "a file over the limit", id: "big", version: 1},
+		{name: "a file over the limit", id: "big", version: 1, invalid: true},
+		{name: "half a file", id: "half", version: 1, invalid: true},
+		{name: "no object", id: "list", version: 1, invalid: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dag, err := workflow.NewDir(dir).LoadDAG(t.Context(), c.id, c.version)
+			if _, invalid := errors.AsType[*schedule.InvalidError](err); invalid != c.invalid {
+				t.Errorf("err = %v, want it invalid: %v", err, c.invalid)
+			}
 			if string(dag) != c.want || (err == nil) != (c.want != "") || errors.Is(err, schedule.ErrNotFound) != c.notFound {
 				t.Errorf("got %q, %v", dag, err)
 			}
 		})
 	}
 }
+
+func TestASecondStoreIsAskedForWhatTheFirstDoesNotHold(t *testing.T) {
+	away := errors.New("away")
+	for _, c := range []struct {
+		name          string
+		first, second answer
+		want          answer
+	}{
+		{name: "the first holds it", first: answer{"1", nil}, second: answer{"2", nil}, want: answer{"1", nil}},
+		{name: "the second holds it", first: answer{"", schedule.ErrNotFound}, second: answer{"2", nil}, want: answer{"2", nil}},
+		{name: "neither does", first: answer{"", schedule.ErrNotFound}, second: answer{"", schedule.ErrNotFound}, want: answer{"", schedule.ErrNotFound}},
+		{name: "the first is away, and may hold another", first: answer{"", away}, second: answer{"2", nil}, want: answer{"", away}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dag, err := workflow.Fallback{First: c.first, Second: c.second}.LoadDAG(t.Context(), "w", 1)
+			if string(dag) != c.want.dag || !errors.Is(err, c.want.err) {
+				t.Errorf("got %q, %v, want %v", dag, err, c.want)
+			}
+		})
+	}
+}
+
+// answer is a store that always says the same.
+type answer struct {
+	dag string
+	err error
+}
+
+func (a answer) LoadDAG(context.Context, string, int32) ([]byte, error) { return []byte(a.dag), a.err }
 
 func TestACacheAsksOnceAndForgetsTheOldestFirst(t *testing.T) {
 	store := &counting{}

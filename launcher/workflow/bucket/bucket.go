@@ -1,0 +1,186 @@
+// Package bucket keeps workflow versions in an object store, for step 5 of a
+// slot's life: WORKFLOW_STORE=blob. A version is the object
+// {workflow_id}/{version}.json, written once, by the registrar or by whoever
+// builds workflows, and never changed.
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/fileblob" // file://
+	_ "gocloud.dev/blob/s3blob"   // s3://
+	"gocloud.dev/gcerrors"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher/workflow"
+)
+
+// Store is one bucket, or one folder of it.
+type Store struct {
+	bucket  *blob.Bucket
+	address string // without its query
+}
+
+// CheckURL refuses what is no address of a bucket.
+func CheckURL(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return errors.New("is no URL")
+	case u.User != nil:
+		return errors.New("holds a user name or password; the keys of an object store come from its own environment, such as AWS_ACCESS_KEY_ID")
+	case u.Scheme == "s3" && u.Host != "" && strings.Trim(u.Path, "/") == "":
+		return nil
+	case u.Scheme == "s3":
+		return errors.New("is s3://BUCKET; a folder of it is s3://BUCKET?prefix=FOLDER/")
+	case u.Scheme == "file" && u.Host == "" && u.Path != "":
+		return nil
+	case u.Scheme == "file":
+		return errors.New("is file:///ABSOLUTE/FOLDER, with three slashes")
+	}
+	return errors.New("begins with neither s3:// nor file://; a store that speaks S3 takes s3://BUCKET?endpoint=https://HOST&use_path_style=true")
+}
+
+// Open opens the bucket at an address; it makes no call yet.
+func Open(ctx context.Context, address string) (*Store, error) {
+	if err := CheckURL(address); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("is no URL")
+	}
+	if q := u.Query(); u.Scheme == "file" {
+		for name, value := range map[string]string{
+			"metadata":   "skip", // one file for each version, and none beside it
+			"no_tmp_dir": "true", // what is renamed into place must lie on the same disk
+		} {
+			if !q.Has(name) {
+				q.Set(name, value)
+			}
+		}
+		u.RawQuery = q.Encode()
+	}
+	b, err := blob.OpenBucket(ctx, u.String())
+	if err != nil {
+		return nil, fmt.Errorf("open bucket: %w", err)
+	}
+	u.RawQuery = ""
+	return &Store{bucket: b, address: u.String()}, nil
+}
+
+// Close frees what Open took.
+func (s *Store) Close() error { return s.bucket.Close() }
+
+func keyOf(workflowID string, version int32) string {
+	return workflowID + "/" + strconv.Itoa(int(version)) + ".json"
+}
+
+// LoadDAG reads a version; schedule.ErrNotFound only where the bucket itself
+// is there: one that is misnamed must not fail every run for good.
+func (s *Store) LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error) {
+	if !schedule.ValidID(workflowID) || workflowID == "." || workflowID == ".." {
+		return nil, schedule.Explain(schedule.ErrNotFound, "%s is not a workflow id", schedule.Quote(workflowID))
+	}
+	key := keyOf(workflowID, version)
+	r, err := s.bucket.NewReader(ctx, key, nil)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return nil, s.missing(ctx, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s in the bucket: %w", key, err)
+	}
+	defer r.Close()
+	dag, err := io.ReadAll(io.LimitReader(r, schedule.MaxDAGBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s from the bucket: %w", key, err)
+	}
+	return workflow.Checked(key, dag)
+}
+
+func (s *Store) missing(ctx context.Context, key string) error {
+	there, err := s.bucket.IsAccessible(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for the bucket %s: %w", s.address, err)
+	case !there:
+		return fmt.Errorf("there is no bucket %s", s.address)
+	}
+	return schedule.Explain(schedule.ErrNotFound, "there is no %s in the bucket", key)
+}
+
+// CheckDAG is schedule.ErrExists where another DAG stands under this version.
+func (s *Store) CheckDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
+	_, err := s.stands(ctx, w)
+	return err
+}
+
+// stands reports whether this very DAG is there.
+func (s *Store) stands(ctx context.Context, w *schedule.WorkflowVersion) (bool, error) {
+	stored, err := s.LoadDAG(ctx, w.WorkflowID, w.Version)
+	if errors.Is(err, schedule.ErrNotFound) {
+		return false, nil
+	}
+	var hash [32]byte
+	if err == nil {
+		hash, err = schedule.CanonicalHash(stored)
+	}
+	if _, damaged := errors.AsType[*schedule.InvalidError](err); !damaged && err != nil {
+		return false, err
+	}
+	if err != nil || hash != w.Hash {
+		return false, schedule.Explain(schedule.ErrExists,
+			"the bucket holds another DAG as %s; give the new one a new version", keyOf(w.WorkflowID, w.Version))
+	}
+	return true, nil
+}
+
+// PutDAG writes a version, once. The same again is no write, another one
+// schedule.ErrExists, also where two are written at once.
+func (s *Store) PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
+	if there, err := s.stands(ctx, w); there || err != nil {
+		return err
+	}
+	key := keyOf(w.WorkflowID, w.Version)
+	err := s.bucket.WriteAll(ctx, key, w.DAG, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true})
+	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
+		_, err = s.stands(ctx, w) // somebody else was faster
+	}
+	if err != nil {
+		return fmt.Errorf("write %s to the bucket: %w", key, err)
+	}
+	return nil
+}
+
+// mostVersions bounds how many versions of a workflow are looked at.
+const mostVersions = 100_000
+
+// Latest is the newest version of a workflow; schedule.ErrNotFound.
+func (s *Store) Latest(ctx context.Context, workflowID string) (newest int32, err error) {
+	prefix := workflowID + "/"
+	objects := s.bucket.List(&blob.ListOptions{Prefix: prefix})
+	for range mostVersions {
+		object, err := objects.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, fmt.Errorf("list %s in the bucket: %w", prefix, err)
+		}
+		name, isJSON := strings.CutSuffix(strings.TrimPrefix(object.Key, prefix), ".json")
+		if version, err := strconv.ParseInt(name, 10, 32); isJSON && err == nil {
+			newest = max(newest, int32(version))
+		}
+	}
+	if newest < 1 {
+		return 0, schedule.Explain(schedule.ErrNotFound, "there is no version of %s in the bucket", schedule.Quote(workflowID))
+	}
+	return newest, nil
+}

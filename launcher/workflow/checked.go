@@ -1,0 +1,41 @@
+package workflow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/carillon/carillon/internal/rawjson"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Checked is dag, or a *schedule.InvalidError where what was read by that name
+// is no DAG. Files and objects are written by anybody: an executor must not be
+// handed half of one.
+func Checked(name string, dag []byte) ([]byte, error) {
+	problem := ""
+	if len(dag) > schedule.MaxDAGBytes {
+		problem = fmt.Sprintf("has more than %d bytes", schedule.MaxDAGBytes)
+	} else if problem = rawjson.Problem(dag, schedule.MaxJSONDepth); problem == "" && !bytes.HasPrefix(bytes.TrimSpace(dag), []byte("{")) {
+		problem = "is no JSON object"
+	}
+	if problem != "" {
+		return nil, &schedule.InvalidError{Violations: []schedule.Violation{{
+			Field: "dag", Problem: name + " " + problem, Hint: "versions are immutable: put a new one",
+		}}}
+	}
+	return dag, nil
+}
+
+// Fallback asks the second store for what the first does not hold.
+type Fallback struct{ First, Second Store }
+
+// LoadDAG is schedule.ErrNotFound where neither holds it.
+func (f Fallback) LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error) {
+	dag, err := f.First.LoadDAG(ctx, workflowID, version)
+	if errors.Is(err, schedule.ErrNotFound) {
+		return f.Second.LoadDAG(ctx, workflowID, version)
+	}
+	return dag, err
+}

@@ -1,0 +1,47 @@
+package registrar
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// mirrorTimeout bounds what one call does in the mirror.
+const mirrorTimeout = 10 * time.Second
+
+// The database comes first and the mirror after it: what a refused deploy would
+// have left in the mirror could never be taken back. If the process dies in
+// between, launchers find the version in the database, and the same call
+// completes the mirror.
+
+// checkMirror refuses, before anything is written, versions of which the mirror
+// holds another DAG.
+func (r *Registrar) checkMirror(ctx context.Context, versions ...*schedule.WorkflowVersion) error {
+	return r.eachMirrored(ctx, versions, "nothing was written; send the request again", WorkflowMirror.CheckDAG)
+}
+
+// copyToMirror writes what the database now has.
+func (r *Registrar) copyToMirror(ctx context.Context, versions ...*schedule.WorkflowVersion) error {
+	return r.eachMirrored(ctx, versions, "the database has it, the bucket does not yet; send the same request again", WorkflowMirror.PutDAG)
+}
+
+func (r *Registrar) eachMirrored(ctx context.Context, versions []*schedule.WorkflowVersion, stands string, do func(WorkflowMirror, context.Context, *schedule.WorkflowVersion) error) error {
+	if r.mirror == nil || len(versions) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, mirrorTimeout)
+	defer cancel()
+	for _, w := range versions {
+		err := do(r.mirror, ctx, w)
+		if errors.Is(err, schedule.ErrExists) {
+			return err
+		}
+		if err != nil {
+			r.log.WarnContext(ctx, "workflow bucket away", "workflow_id", w.WorkflowID, "version", w.Version, "err", err)
+			return schedule.Explain(schedule.ErrUnavailable, "the workflow bucket: %s", stands)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package registrar_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar"
+)
+
+// mirror notes what is asked of it, and answers as told.
+type mirror struct {
+	asked      []string
+	check, put error
+	stored     func() bool // whether the database has it already
+}
+
+func (m *mirror) CheckDAG(_ context.Context, w *schedule.WorkflowVersion) error {
+	m.asked = append(m.asked, fmt.Sprintf("check %s@%d", w.WorkflowID, w.Version))
+	return m.check
+}
+
+func (m *mirror) PutDAG(_ context.Context, w *schedule.WorkflowVersion) error {
+	m.asked = append(m.asked, fmt.Sprintf("put %s@%d", w.WorkflowID, w.Version))
+	if !m.stored() {
+		m.asked = append(m.asked, "before the database")
+	}
+	return m.put
+}
+
+func newMirrored(t *testing.T, m *mirror) *rig {
+	r := newRig(t, registrar.Config{})
+	m.stored = func() bool { return len(r.page.workflows) > 0 }
+	r.Registrar = registrar.New(registrar.Options{
+		Schedules: r.page, Runs: r.page, Workflows: r.page, Mirror: m,
+		Now: func() time.Time { return r.page.now }, Logger: slog.New(slog.DiscardHandler),
+	})
+	return r
+}
+
+func TestADeploysVersionIsCopiedToTheMirrorBehindTheDatabase(t *testing.T) {
+	away := errors.New("dial tcp: secret")
+	for _, tt := range []struct {
+		name       string
+		check, put error
+		want       error
+		asked      []string
+		written    bool
+	}{
+		{name: "all goes well", asked: []string{"check w@3", "put w@3"}, written: true},
+		{name: "the mirror holds another DAG", check: schedule.ErrExists, want: schedule.ErrExists, asked: []string{"check w@3"}},
+		{name: "the mirror is away before", check: away, want: schedule.ErrUnavailable, asked: []string{"check w@3"}},
+		{name: "the mirror is away after", put: away, want: schedule.ErrUnavailable, asked: []string{"check w@3", "put w@3"}, written: true},
+		{name: "somebody else was faster in the mirror", put: schedule.ErrExists, want: schedule.ErrExists, asked: []string{"check w@3", "put w@3"}, written: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := &mirror{check: tt.check, put: tt.put}
+			r := newMirrored(t, m)
+			_, err := r.DeployWorkflow(t.Context(), registrar.DeployInput{WorkflowID: "w", Version: 3, DAG: json.RawMessage(`{"steps":[]}`), UserID: "u"})
+			if !errors.Is(err, tt.want) || errors.Is(err, away) {
+				t.Errorf("err = %v, want %v without its cause", err, tt.want)
+			}
+			if !slices.Equal(m.asked, tt.asked) {
+				t.Errorf("the mirror was asked %v, want %v", m.asked, tt.asked)
+			}
+			if written := len(r.page.workflows) > 0; written != tt.written {
+				t.Errorf("the database has it: %v, want %v", written, tt.written)
+			}
+		})
+	}
+}
+
+func TestARefusedDeployLeavesNothingInTheMirror(t *testing.T) {
+	m := &mirror{}
+	r := newMirrored(t, m)
+	bad := registrar.UpsertInput{Definition: schedule.Definition{ScheduleID: "s", WorkflowID: "w", Version: 3, UserID: "u", CronExpr: "never"}}
+	_, err := r.DeployWorkflow(t.Context(), registrar.DeployInput{
+		WorkflowID: "w", Version: 3, DAG: json.RawMessage(`{"steps":[]}`), UserID: "u", Triggers: []registrar.UpsertInput{bad},
+	})
+	if err == nil || len(m.asked) != 0 {
+		t.Errorf("err = %v, the mirror was asked %v", err, m.asked)
+	}
+}
