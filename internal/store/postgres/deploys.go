@@ -53,3 +53,26 @@ func rememberDeploy(ctx context.Context, tx pgx.Tx, m schedule.Managed, d *sched
 	}
 	return schedule.RepeatedDeploy(d, hash)
 }
+
+// askedFor are the ids that a change names, then those of what it manages.
+func askedFor(ctx context.Context, q querier, req schedule.ChangeRequest) ([]string, error) {
+	if req.Managed.By == "" {
+		return req.ScheduleIDs, nil
+	}
+	named := make(map[string]bool, len(req.ScheduleIDs))
+	for _, id := range req.ScheduleIDs {
+		named[id] = true
+	}
+	asked := slices.Clone(req.ScheduleIDs)
+	var id string
+	err := each(ctx, q, []any{&id}, func() error {
+		if !named[id] {
+			asked = append(asked, id)
+		}
+		return nil
+	}, sqlManaged, req.Managed.By, req.Managed.UserID)
+	if err != nil {
+		return nil, fmt.Errorf("find what %s manages: %w", req.Managed.By, err)
+	}
+	return asked, nil
+}

@@ -88,29 +88,6 @@ func (s *Store) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) (
 	return inputs, attachGrants(ctx, s.pool, &req, inputs)
 }
 
-// askedFor are the ids that a change names, then those of what it manages.
-func askedFor(ctx context.Context, q querier, req schedule.ChangeRequest) ([]string, error) {
-	if req.Managed.By == "" {
-		return req.ScheduleIDs, nil
-	}
-	named := make(map[string]bool, len(req.ScheduleIDs))
-	for _, id := range req.ScheduleIDs {
-		named[id] = true
-	}
-	asked := slices.Clone(req.ScheduleIDs)
-	var id string
-	err := each(ctx, q, []any{&id}, func() error {
-		if !named[id] {
-			asked = append(asked, id)
-		}
-		return nil
-	}, sqlManaged, req.Managed.By, req.Managed.UserID)
-	if err != nil {
-		return nil, fmt.Errorf("find what %s manages: %w", req.Managed.By, err)
-	}
-	return asked, nil
-}
-
 // readForChange locks what there is and returns it in the order asked for; known
 // are the ids that have a row.
 func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (inputs []schedule.ChangeInput, known map[string]bool, err error) {
