@@ -185,7 +185,7 @@ func (e *scrubbedError) Error() string { return e.text }
 func (e *scrubbedError) Is(target error) bool { return errors.Is(e.err, target) }
 
 // As is the same for types.
-func (e *scrubbedError) As(target any) bool { return errors.As(e.err, target) } //nolint:govet // target is the caller's
+func (e *scrubbedError) As(target any) bool { return errors.As(e.err, target) }
 
 // scrubbing is what logs are written through: whatever a line holds, no secret
 // leaves in it.

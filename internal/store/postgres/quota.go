@@ -9,30 +9,29 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// checkQuotas counts after all is written and right before the commit: of two
-// that create for one owner at once, the second waits here for the first, and
-// then counts what it has committed.
-func checkQuotas(ctx context.Context, tx pgx.Tx, changes []schedule.Change, limit int) error {
+// checkQuotas says who has too many. It counts after all is written and right
+// before the commit: of two that create for one owner at once, the second waits
+// here for the first, and then counts what it has committed.
+func checkQuotas(ctx context.Context, tx pgx.Tx, changes []schedule.Change, limit int) (over, err error) {
 	owners := schedule.Creators(changes)
 	if limit <= 0 || len(owners) == 0 {
-		return nil
+		return nil, nil
 	}
 	if _, err := tx.Exec(ctx, sqlQuotaLock, owners); err != nil {
-		return fmt.Errorf("lock quotas: %w", err)
+		return nil, fmt.Errorf("lock quotas: %w", err)
 	}
 	var (
 		owner  string
 		living int
-		over   error
 	)
-	err := each(ctx, tx, []any{&owner, &living}, func() error {
+	err = each(ctx, tx, []any{&owner, &living}, func() error {
 		if err := schedule.CheckQuota(owner, living, limit); over == nil {
 			over = err
 		}
 		return nil
 	}, sqlQuotaCount, owners)
 	if err != nil {
-		return fmt.Errorf("count schedules of owners: %w", err)
+		return nil, fmt.Errorf("count schedules of owners: %w", err)
 	}
-	return over
+	return over, nil
 }

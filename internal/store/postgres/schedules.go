@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,11 +45,10 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		if err := writeChanges(ctx, tx, changes, known); err != nil {
 			return err
 		}
-		err = checkQuotas(ctx, tx, changes, req.OwnerLimit)
-		if errors.Is(err, schedule.ErrExhausted) {
-			refusal = err
+		if refusal, err = checkQuotas(ctx, tx, changes, req.OwnerLimit); err != nil {
+			return err
 		}
-		return err
+		return refusal
 	})
 	if refusal != nil {
 		return refusal // as it is

@@ -7,18 +7,18 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// checkQuotas counts after all is written; there is one writer at a time.
-func checkQuotas(ctx context.Context, t tx, changes []schedule.Change, limit int) error {
+// checkQuotas says who has too many. It counts after all is written; there is
+// one writer at a time.
+func checkQuotas(ctx context.Context, t tx, changes []schedule.Change, limit int) (over, err error) {
 	owners := schedule.Creators(changes)
 	if limit <= 0 || len(owners) == 0 {
-		return nil
+		return nil, nil
 	}
 	var (
 		owner  string
 		living int
-		over   error
 	)
-	err := t.query(ctx, sqlQuotaCount, func(scan scan) error {
+	err = t.query(ctx, sqlQuotaCount, func(scan scan) error {
 		if err := scan(&owner, &living); err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func checkQuotas(ctx context.Context, t tx, changes []schedule.Change, limit int
 		return nil
 	}, list(owners))
 	if err != nil {
-		return fmt.Errorf("count schedules of owners: %w", err)
+		return nil, fmt.Errorf("count schedules of owners: %w", err)
 	}
-	return over
+	return over, nil
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -53,11 +52,10 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 				return fmt.Errorf("schedule %s: %w", c.ScheduleID, err)
 			}
 		}
-		err = checkQuotas(ctx, t, changes, req.OwnerLimit)
-		if errors.Is(err, schedule.ErrExhausted) {
-			refused = err
+		if refused, err = checkQuotas(ctx, t, changes, req.OwnerLimit); err != nil {
+			return err
 		}
-		return err
+		return refused
 	})
 	if refused != nil {
 		return refused
