@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -44,6 +45,10 @@ func (l *link) explain(ctx context.Context, err error) error {
 			l.dialed.address, l.dialed.why())
 	case l.dialed.http.Load():
 		return said("%s speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default %s)", l.dialed.address, defaultServer)
+	case st.Code() == codes.Unauthenticated:
+		return said("%s; on the command line: --token-file or CARILLON_TOKEN, or --cert and --key", st.Message())
+	case st.Code() == codes.Unavailable && strings.Contains(st.Message(), "server preface"):
+		return said("%s closes the connection; does it speak TLS? Then give --tls or --cacert", l.dialed.address)
 	case waited:
 		return said("no answer from %s within %s; what was asked for may still happen; allow more with --timeout", l.dialed.address, l.timeout)
 	case st.Code() == codes.Unimplemented:

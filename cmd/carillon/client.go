@@ -25,6 +25,7 @@ type client struct {
 	server  string
 	timeout time.Duration
 	output  output
+	secure  secure
 }
 
 func newClient(c *cli) *client { return &client{cli: c, output: outputTable} }
@@ -39,6 +40,7 @@ func (c *client) serverFlags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&c.server, "server", "", "`HOST:PORT` of the server's gRPC (CARILLON_SERVER; default "+defaultServer+")")
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "`DURATION` that one call may take")
+	c.secure.flags(cmd)
 }
 
 func (c *client) outputFlag(cmd *cobra.Command) {
@@ -74,7 +76,11 @@ func (c *client) ask(do asking) func(*cobra.Command, []string) error {
 		if err != nil {
 			return err
 		}
-		l, err := newLink(address, c.timeout)
+		dialing, err := c.dialing(cmd, address)
+		if err != nil {
+			return err
+		}
+		l, err := newLink(address, c.timeout, dialing...)
 		if err != nil {
 			return err
 		}
@@ -90,15 +96,15 @@ type link struct {
 	timeout time.Duration // of one call
 }
 
-func newLink(address string, timeout time.Duration) (*link, error) {
+func newLink(address string, timeout time.Duration, dialing ...grpc.DialOption) (*link, error) {
 	d := &dialed{address: address}
 	// passthrough and a dialer of our own: what failed is then known by itself,
 	// not only as a part of gRPC's text.
-	conn, err := grpc.NewClient("passthrough:///"+address,
+	conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithContextDialer(d.dial),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
-	)
+	}, dialing...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}

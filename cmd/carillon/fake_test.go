@@ -53,15 +53,16 @@ type fake struct {
 	headers []metadata.MD
 }
 
-func newFake(t *testing.T) *fake {
+func newFake(t *testing.T, options ...grpc.ServerOption) *fake {
 	t.Helper()
 	f := &fake{answers: make(map[string]func(proto.Message) (proto.Message, error))}
-	server := grpc.NewServer(grpc.UnaryInterceptor(f.unary), grpc.StreamInterceptor(f.watch))
+	server := grpc.NewServer(append(options, grpc.UnaryInterceptor(f.unary), grpc.StreamInterceptor(f.watch))...)
 	carillonv1.RegisterScheduleServiceServer(server, carillonv1.UnimplementedScheduleServiceServer{})
 	carillonv1.RegisterWorkflowServiceServer(server, carillonv1.UnimplementedWorkflowServiceServer{})
 	carillonv1.RegisterGrantServiceServer(server, carillonv1.UnimplementedGrantServiceServer{})
 	carillonv1.RegisterRunServiceServer(server, carillonv1.UnimplementedRunServiceServer{})
 	carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})
+	carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,16 @@ func insertAudit(ctx context.Context, tx pgx.Tx, entries []schedule.AuditEntry) 
 	return nil
 }
 
+// auditOf are the rows that changes bring.
+func auditOf(changes []schedule.Change) (entries []schedule.AuditEntry) {
+	for i := range changes {
+		if changes[i].Audit != nil {
+			entries = append(entries, *changes[i].Audit)
+		}
+	}
+	return entries
+}
+
 // ListAudit is newest first.
 func (s *Store) ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error) {
 	var (

@@ -205,13 +205,7 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 	if err := insertEvents(ctx, tx, events); err != nil {
 		return err
 	}
-	var trail []schedule.AuditEntry
-	for i := range changes {
-		if changes[i].Audit != nil {
-			trail = append(trail, *changes[i].Audit)
-		}
-	}
-	if err := insertAudit(ctx, tx, trail); err != nil {
+	if err := insertAudit(ctx, tx, auditOf(changes)); err != nil {
 		return err
 	}
 	return wakeListeners(ctx, tx)

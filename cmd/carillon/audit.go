@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newAuditCommand(c *cli) *cobra.Command {
+	cmd := newGroup("audit", "See who changed what")
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(newAuditListCommand(o))
+	return cmd
+}
+
+func newAuditListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	req := &carillonv1.ListAuditRequest{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Calls that changed something or were refused, newest first",
+		Long: "Lists the calls that changed something, one line for each schedule that they changed, and those that were\n" +
+			"refused to callers who are known to the server. It is for operators.",
+		Example: "  carillon audit list --target nightly\n  carillon audit list --subject ada --method PauseSchedule --limit 10",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AuditEntry, string, error) {
+				req.PageSize, req.PageToken = size, token
+				resp, err := call(ctx, l, carillonv1.NewAuditServiceClient(l.conn).ListAudit, req)
+				return resp.GetEntries(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListAuditResponse{Entries: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, e := range found {
+					rows[i] = []string{p.when(e.GetTime()), e.GetSubject(), e.GetVia(), e.GetMethod(), e.GetTarget(), revisions(e), e.GetCode(), e.GetRequestId()}
+				}
+				p.list([]string{"time", "subject", "via", "call", "target", "revision", "code", "request"}, rows, next)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Subject, "subject", "", "only calls of this `NAME`")
+	f.StringVar(&req.Target, "target", "", "only calls about this `ID`")
+	f.StringVar(&req.Method, "method", "", "only this `CALL`, such as PauseSchedule")
+	f.Func("since", "not before: a `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&req.From, -1))
+	f.Func("until", "before: a `TIME` (RFC 3339), or a duration back", o.fromNow(&req.To, -1))
+	limitFlag(cmd, &limit)
+	return cmd
+}
+
+// revisions is what a call made of a schedule: 3 → 4.
+func revisions(e *carillonv1.AuditEntry) string {
+	switch before, after := e.GetRevisionBefore(), e.GetRevisionAfter(); {
+	case after == 0:
+		return ""
+	case before == after:
+		return fmt.Sprint(after)
+	default:
+		return fmt.Sprintf("%d → %d", before, after)
+	}
+}

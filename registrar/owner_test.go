@@ -1,0 +1,185 @@
+package registrar_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/registrar"
+)
+
+// shared is a registrar that two owners use, over a ledger in memory.
+type shared struct {
+	*registrar.Registrar
+	now time.Time
+}
+
+func newShared() *shared {
+	s := &shared{now: noon}
+	store := memstore.New(memstore.Options{})
+	s.Registrar = registrar.New(registrar.Options{
+		Schedules: store, Runs: store, Workflows: store, Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
+	})
+	return s
+}
+
+// move is one call of one owner; all ids are out of a few, so that the owners
+// meet each other's all the time.
+type move struct {
+	owner, call      string
+	target           string // whose schedule or run, "a1" and so on
+	workflow, userID string
+	n                int
+}
+
+var moveCalls = []string{
+	"upsert", "upsert", "upsert", "get", "list", "pause", "resume", "delete", "trigger", "trigger", "run", "runs", "cancel", "retry",
+	"events", "revisions", "put", "workflow", "workflows", "deploy", "apply", "preview",
+}
+
+func drawMove(t *rapid.T) move {
+	return move{
+		owner: rapid.SampledFrom([]string{"ada", "bob"}).Draw(t, "owner"), call: rapid.SampledFrom(moveCalls).Draw(t, "call"),
+		target:   rapid.SampledFrom([]string{"ada1", "ada2", "bob1", "bob2"}).Draw(t, "target"),
+		workflow: rapid.SampledFrom([]string{"w-ada", "w-bob", "w-both"}).Draw(t, "workflow"),
+		userID:   rapid.SampledFrom([]string{"", "", "ada", "bob"}).Draw(t, "user"), n: rapid.IntRange(1, 3).Draw(t, "n"),
+	}
+}
+
+// play makes the call and returns all of its answer as text.
+func (s *shared) play(m move) string {
+	ctx := auth.NewContext(context.Background(), auth.Identity{Subject: m.owner, Owner: m.owner, Roles: []auth.Role{auth.User}, Via: auth.ViaJWT})
+	answer, err := s.make(ctx, m)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func (s *shared) make(ctx context.Context, m move) (any, error) {
+	request := fmt.Sprint("r", m.n)
+	key := schedule.ManualKey(m.target, request)
+	own := m.owner + fmt.Sprint(m.n%2+1) // names are shared out by who creates: a taken one is refused, see below
+	definition := schedule.Definition{ScheduleID: own, WorkflowID: m.workflow, Version: 1, UserID: m.userID, IntervalMS: uint32(m.n) * 60_000}
+	switch m.call {
+	case "upsert":
+		return s.Upsert(ctx, registrar.UpsertInput{Definition: definition, Actor: m.owner})
+	case "get":
+		return s.Get(ctx, m.target, 2)
+	case "list":
+		return s.List(ctx, schedule.ScheduleFilter{UserID: m.userID, Limit: 50})
+	case "pause":
+		return s.Pause(ctx, registrar.PauseInput{ScheduleID: m.target, Actor: m.owner})
+	case "resume":
+		return s.Resume(ctx, registrar.ResumeInput{ScheduleID: m.target, Actor: m.owner})
+	case "delete":
+		return nil, s.Delete(ctx, m.target, m.owner)
+	case "trigger":
+		return s.Trigger(ctx, registrar.TriggerInput{ScheduleID: m.target, RequestID: request, OverlapPolicy: schedule.OverlapAllow, Actor: m.owner})
+	case "run":
+		return s.GetRun(ctx, key)
+	case "runs":
+		f := schedule.RunFilter{UserID: m.userID, Limit: 50, Statuses: []schedule.Status{schedule.StatusPlanned, schedule.StatusCancelled}}
+		if m.n == 1 {
+			f.ScheduleID = m.target
+		}
+		return s.ListRuns(ctx, f)
+	case "cancel":
+		return s.CancelRun(ctx, registrar.CancelInput{Key: key, Actor: m.owner})
+	case "retry":
+		return s.RetryRun(ctx, registrar.RetryInput{Key: key, RequestID: request, Actor: m.owner})
+	}
+	return s.makeMore(ctx, m, definition)
+}
+
+func (s *shared) makeMore(ctx context.Context, m move, definition schedule.Definition) (any, error) {
+	dag := json.RawMessage(`{"nodes":[]}`)
+	switch m.call {
+	case "events":
+		events, err := s.Events(ctx, m.target, 0, 50)
+		for i := range events {
+			events[i].ID = 0 // they count all owners' events
+		}
+		return events, err
+	case "revisions":
+		return s.Revisions(ctx, m.target, 0, 50)
+	case "put":
+		return s.PutWorkflow(ctx, "w-"+m.owner, int32(m.n), dag)
+	case "workflow":
+		return s.GetWorkflow(ctx, m.workflow, int32(m.n))
+	case "workflows":
+		return s.ListWorkflows(ctx, m.workflow, 0, 50)
+	case "deploy":
+		definition.ScheduleID, definition.WorkflowID = m.owner+"2", "w-"+m.owner
+		return s.DeployWorkflow(ctx, registrar.DeployInput{
+			WorkflowID: "w-" + m.owner, Version: 1, UserID: m.userID, DAG: dag, RequestID: fmt.Sprint("d", m.n), Adopt: true, Actor: m.owner,
+			Triggers: []registrar.UpsertInput{{Definition: definition}}, Fields: []string{"dag.triggers[0]."},
+		})
+	case "apply":
+		return s.ApplySchedules(ctx, registrar.ApplyInput{
+			Set: "shared", Prune: true, AllowEmpty: true, DryRun: m.n == 3, Adopt: true, RequestID: fmt.Sprint("a", m.n), Actor: m.owner,
+			Schedules: []registrar.UpsertInput{{Definition: definition}}, Fields: []string{"schedules[0]."},
+		})
+	case "preview":
+		fires, _, err := s.Preview(ctx, registrar.PreviewInput{ScheduleID: m.target, Count: 3})
+		return fires, err
+	}
+	panic(m.call)
+}
+
+// What one owner is answered does not depend on what the other does, nor on
+// whether there is another.
+func TestAnOwnerCannotTellWhetherThereIsAnother(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		moves := rapid.SliceOfN(rapid.Custom(drawMove), 1, 60).Draw(t, "moves")
+		both, alone := newShared(), newShared()
+		for i, m := range moves {
+			both.now, alone.now = noon.Add(time.Duration(i)*time.Second), noon.Add(time.Duration(i)*time.Second)
+			got := both.play(m)
+			if m.owner != "ada" {
+				continue
+			}
+			if want := alone.play(m); got != want {
+				t.Fatalf("move %d, %+v:\nwith bob:    %s\nwithout him: %s", i, m, got, want)
+			}
+			if strings.Contains(got, `"UserID":"bob"`) || strings.Contains(got, `"user_id":"bob"`) {
+				t.Fatalf("move %d, %+v: %s", i, m, got)
+			}
+		}
+	})
+}
+
+func TestANameThatAnotherOwnerHasIsTaken(t *testing.T) {
+	s := newShared()
+	as := func(owner string) context.Context {
+		return auth.NewContext(t.Context(), auth.Identity{Subject: owner, Owner: owner, Roles: []auth.Role{auth.User}})
+	}
+	in := registrar.UpsertInput{Definition: schedule.Definition{ScheduleID: "nightly", WorkflowID: "w", Version: 1, IntervalMS: 60_000}}
+	done, err := s.Upsert(as("ada"), in)
+	if err != nil || done.Schedule.UserID != "ada" {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if _, err := s.Upsert(as("bob"), in); err == nil || !strings.Contains(err.Error(), "already exists") || strings.Contains(err.Error(), "ada") {
+		t.Errorf("error is %v", err)
+	}
+	in.Definition.UserID = "ada"
+	if _, err := s.Upsert(as("bob"), in); err == nil || !strings.Contains(err.Error(), "user_id") {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := s.Upsert(auth.NewContext(t.Context(), auth.Identity{Subject: "ci", Roles: []auth.Role{auth.Compiler}}), in); err != nil {
+		t.Errorf("a compiler names the owner: %v", err)
+	}
+}
