@@ -44,9 +44,9 @@ func (l *line) Extend(ctx context.Context, leases []schedule.LeaseExtension, now
 	return held, err
 }
 
-func (l *line) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error {
+func (l *line) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Outcome, error) {
 	if l.cut.Load() {
-		return errAway
+		return nil, errAway
 	}
 	return l.Store.Finish(ctx, done, now)
 }
