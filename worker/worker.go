@@ -187,7 +187,7 @@ func (w *Worker) beat(ctx context.Context) {
 	quiet := trouble.New(w.log)
 	for {
 		storeCtx, cancel := context.WithTimeout(ctx, storeTimeout)
-		err := w.Plans.Heartbeat(storeCtx, w.ID, w.startedAt)
+		err := w.Plans.Heartbeat(storeCtx, schedule.WorkerSeen{WorkerID: w.ID, StartedAt: w.startedAt})
 		cancel()
 		if err == nil {
 			w.mu.Lock()

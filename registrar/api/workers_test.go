@@ -20,7 +20,7 @@ func TestWorkersAndTheirShardsAreListed(t *testing.T) {
 	if _, err := r.store.RecordShards(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.store.Heartbeat(ctx, "wa", r.store.Now()); err != nil {
+	if err := r.store.Heartbeat(ctx, schedule.WorkerSeen{WorkerID: "wa", StartedAt: r.store.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	for shard, holder := range []string{"wa", "gone"} {

@@ -107,7 +107,7 @@ func (t *town) start(ill bool) *process {
 	g.Go(func() { _ = balancer.Run(ctx) })
 	g.Go(func() {
 		for ctx.Err() == nil {
-			if err := t.store.Heartbeat(ctx, p.id, t.store.Now()); err != nil && ctx.Err() == nil {
+			if err := t.store.Heartbeat(ctx, schedule.WorkerSeen{WorkerID: p.id, StartedAt: t.store.Now()}); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 			select {

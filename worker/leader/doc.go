@@ -36,6 +36,7 @@
 //	follower ──── lock held ──────────▶ takeover ── won ──────────▶ leader
 //	follower ──── row expired ────────▶ takeover ── won ──────────▶ leader (without the lock)
 //	follower ──── lock held, but the leader lives without it ─────▶ away (the lock given back)
+//	follower ──── lock held, but the leader has another kind ─────▶ away (the lock given back)
 //	follower ──── lock held, but another worker has fewer shards ─▶ away (the lock given back)
 //	leader ────── keeping the lock or renewing the row fails ─────▶ away (term lost)
 //	leader ────── asked to resign, by hand or for balance ────────▶ away (term given back)
@@ -53,6 +54,12 @@
 // that it comes to the leader in the end. Behind a lock on Postgres such a
 // leader also ends the session that holds it: a process that is stopped for
 // good would keep it for good.
+//
+// Workers may wait for different locks for a while (LEADER_LOCK is changed in one
+// after the other). The row says which kind its leader has, and a lock of another
+// kind says nothing about that leader: its holder waits until the row has
+// expired, as one without a lock does. So nobody is pushed aside, a leader that
+// ends makes room at once, and only one that was killed is missed for a TTL.
 //
 // A term that ends is always resigned, also one that was lost for want of an
 // answer: resigning names the epoch and cannot harm the next. So is one that was
