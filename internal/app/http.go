@@ -25,6 +25,7 @@ const (
 type check struct {
 	name string
 	run  func(ctx context.Context) error
+	open bool // its reason is told to whoever asks, not only in the log
 }
 
 // newMux is everything on HTTP_ADDR: REST, metrics, health.
@@ -42,7 +43,7 @@ func newMux(gateway http.Handler, registry *prometheus.Registry, checks []check,
 }
 
 // ready answers 200 when every check passes and 503 with the ones that do
-// not, by name only: the reasons stand in the log, once for each change.
+// not, most by name only: the reasons stand in the log, once for each change.
 func ready(checks []check, log *slog.Logger) http.Handler {
 	said := readiness{log: log}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,6 +56,9 @@ func ready(checks []check, log *slog.Logger) http.Handler {
 			answer[c.name] = "ok"
 			if err := c.run(ctx); err != nil {
 				answer[c.name], answer["status"], code = "failed", "not ready", http.StatusServiceUnavailable
+				if c.open {
+					answer[c.name] = "failed: " + err.Error()
+				}
 				failed, reasons = append(failed, c.name), append(reasons, c.name+": "+err.Error())
 			}
 		}

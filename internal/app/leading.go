@@ -11,8 +11,9 @@ import (
 )
 
 // electors campaign for one shard each, all under the id of this process, and
-// the balancer keeps this process' share of them fair.
-func (a *App) electors(metrics *worker.Metrics) ([]worker.Elector, worker.Balancer, error) {
+// the balancer keeps this process' share of them fair; unfit says why it had
+// better have none (nil: never).
+func (a *App) electors(metrics *worker.Metrics, unfit func() string) ([]worker.Elector, worker.Balancer, error) {
 	newLock, err := a.locks()
 	if err != nil {
 		return nil, nil, err
@@ -20,7 +21,7 @@ func (a *App) electors(metrics *worker.Metrics) ([]worker.Elector, worker.Balanc
 	electors := make([]*leader.Elector, a.cfg.Shards)
 	balancer := leader.NewBalancer(leader.BalancerOptions{
 		Store: a.store, Holder: a.id, Shards: a.cfg.Shards, Now: a.store.Now, Logger: a.log,
-		Resign: func(shard int) { electors[shard].Resign() },
+		Resign: func(shard int) { electors[shard].Resign() }, Unfit: unfit,
 	})
 	all := make([]worker.Elector, a.cfg.Shards)
 	for shard := range electors {
