@@ -47,7 +47,7 @@ func TestAWorkerSeesWhetherTheQueueIsThereAndSomebodyReadsIt(t *testing.T) {
 		err := publisher.Reach(t.Context())
 		switch {
 		case (err == nil) != (reason == ""), err != nil && !strings.Contains(err.Error(), reason):
-			return fmt.Errorf("it says %v, want %q", err, reason)
+			return fmt.Errorf("it says something else than %q: %w", reason, errors.Join(errors.New("it says"), err))
 		case figure(t, registry, "carillon_launch_queue_up", "") != up, figure(t, registry, "carillon_launch_queue_read", "") != read:
 			return errors.New("the figures say something else")
 		}
