@@ -98,7 +98,8 @@ func TestASeedIsAlwaysTheSameWorld(t *testing.T) {
 	for seed := range uint64(100) {
 		same := false
 		for try := 0; try < tries && !same; try++ {
-			same = world(t, seed+1, sim.Options{}).Hash == world(t, seed+1, sim.Options{}).Hash
+			a, b := world(t, seed+1, sim.Options{}), world(t, seed+1, sim.Options{})
+			same = a.Hash == b.Hash
 		}
 		if !same {
 			t.Errorf("seed %d made two worlds, %d times", seed+1, tries)
