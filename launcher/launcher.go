@@ -58,7 +58,7 @@ type Launcher struct {
 	metrics   *Metrics
 	cfg       Config
 	begins    *batch.Batcher[schedule.BeginRequest, begun]
-	finishes  *batch.Batcher[schedule.FinishRequest, struct{}]
+	finishes  *batch.Batcher[schedule.FinishRequest, schedule.Outcome]
 	leases    *keeper
 }
 
@@ -119,8 +119,8 @@ func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) (
 	return out, nil
 }
 
-func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]struct{}, error) {
+func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]schedule.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return make([]struct{}, len(done)), l.store.Finish(ctx, done, l.now())
+	return l.store.Finish(ctx, done, l.now())
 }

@@ -313,7 +313,8 @@ func (s *start) callFailed(ctx context.Context, b begun, err error) (schedule.St
 	return schedule.StartReply{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 }
 
-// finish records a definite outcome, so that every repeat is answered the same.
+// finish records a definite outcome, so that every repeat is answered the same,
+// and answers with what then stands.
 func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt time.Time) (schedule.StartReply, error) {
 	switch {
 	case outcome.Status == schedule.StatusEnqueued && !s.cfg.Feedback:
@@ -325,11 +326,12 @@ func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt
 	if s.lease != nil {
 		s.leases.end(s.lease)
 	}
-	if _, err := s.finishes.Do(ctx, schedule.FinishRequest{Key: s.req.Key, Outcome: outcome}); err != nil {
+	standing, err := s.finishes.Do(ctx, schedule.FinishRequest{Key: s.req.Key, Outcome: outcome, LaunchedAt: launchedAt})
+	if err != nil {
 		return schedule.StartReply{}, fmt.Errorf("record outcome of key %s: %w", s.req.Key, err)
 	}
 	failpoint.Hit(failpoint.OutcomeRecorded)
-	return schedule.StartReply{Outcome: outcome, LaunchedAt: launchedAt}, nil
+	return schedule.StartReply{Outcome: standing, LaunchedAt: launchedAt}, nil
 }
 
 // release gives the key back early, if it is still ours. If that fails, the

@@ -18,9 +18,11 @@ type Store interface {
 	// against its schedule, if there is one, and its grant. What is granted comes
 	// with its lease, in Request.LeaseUntil.
 	Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error)
-	// Finish records definite outcomes: IN_PROGRESS → DONE. A key that is DONE
-	// already keeps its first outcome.
-	Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error
+	// Finish records definite outcomes, IN_PROGRESS → DONE, and returns what now
+	// stands. A key that is DONE already keeps its first outcome, unless the later
+	// one supersedes it (Outcome.Supersedes): then the key's run is settled in the
+	// same transaction, for it may have been by the first.
+	Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (standing []schedule.Outcome, err error)
 	// Release ends the lease of a call whose outcome is unknown, so that the key
 	// may be sent again. sent = false says that in no attempt a request was ever
 	// written to a connection. lease is the LeaseUntil that the caller was granted,

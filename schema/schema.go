@@ -69,6 +69,14 @@ func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 	case have > want:
 		return fmt.Errorf("%w: the database is at version %d, this binary knows %d: use a newer carillon", ErrUnknownSchema, have, want)
 	}
+	// The newest is there; one before it may have been added after it.
+	pending, err := p.HasPending(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for missing migrations: %w", err)
+	case pending:
+		return fmt.Errorf("%w: the database is at version %d and lacks an earlier migration: run `carillon migrate`", ErrUnknownSchema, have)
+	}
 	return nil
 }
 
@@ -77,7 +85,9 @@ func provider(db *sql.DB, d Dialect) (*goose.Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open migrations of %s: %w", d, err)
 	}
-	options := []goose.ProviderOption{goose.WithVerbose(false)}
+	// Migrations only add, so one that was merged after a later one may run after
+	// it.
+	options := []goose.ProviderOption{goose.WithVerbose(false), goose.WithAllowOutofOrder(true)}
 	engine := goose.DialectSQLite3
 	if d == Postgres {
 		engine = goose.DialectPostgres

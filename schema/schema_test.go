@@ -98,6 +98,24 @@ func TestCheckRefusesASchemaThatIsNotThisBinarys(t *testing.T) {
 	}
 }
 
+func TestAMigrationThatWasAddedBeforeTheNewestIsMissedAndMadeUpFor(t *testing.T) {
+	t.Parallel()
+	db := openSQLite(t)
+	migrateTwice(t, db, schema.SQLite)
+	for _, undo := range []string{
+		`DELETE FROM goose_db_version WHERE version_id = 3`, `ALTER TABLE leaders DROP COLUMN lock_kind`,
+		`ALTER TABLE workers DROP COLUMN unfit`, `ALTER TABLE workers DROP COLUMN host`,
+	} {
+		if _, err := db.ExecContext(t.Context(), undo); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := schema.Check(t.Context(), db, schema.SQLite); !errors.Is(err, schema.ErrUnknownSchema) || !strings.Contains(err.Error(), "run `carillon migrate`") {
+		t.Errorf("got %v, want ErrUnknownSchema that says what to run", err)
+	}
+	migrateTwice(t, db, schema.SQLite)
+}
+
 func TestCheckRefusesAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	err := schema.Check(t.Context(), openSQLite(t), schema.SQLite)

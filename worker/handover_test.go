@@ -176,11 +176,11 @@ func (b blackHole) Plan(ctx context.Context, req schedule.PlanRequest, decide fu
 	return b.Store.Plan(ctx, req, decide)
 }
 
-func (b blackHole) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
+func (b blackHole) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
 	if err := b.answers(ctx); err != nil {
 		return err
 	}
-	return b.Store.Heartbeat(ctx, workerID, startedAt)
+	return b.Store.Heartbeat(ctx, w)
 }
 
 func (b blackHole) Leave(ctx context.Context, workerID string) error {

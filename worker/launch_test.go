@@ -234,7 +234,7 @@ func TestARecordedOutcomeSettlesARunWhoseCancelWasAskedForMeanwhile(t *testing.T
 				r.work(1500 * time.Millisecond)
 				r.is(r.run(run.Key), schedule.StatusLaunching, schedule.ReasonNone)
 				done := schedule.FinishRequest{Key: run.Key, Outcome: schedule.Outcome{Status: tc.answer}}
-				if err := r.store.Finish(r.Context(), []schedule.FinishRequest{done}, r.store.Now()); err != nil {
+				if _, err := r.store.Finish(r.Context(), []schedule.FinishRequest{done}, r.store.Now()); err != nil {
 					r.Fatal(err)
 				}
 				if _, err := r.registrar.CancelRun(r.Context(), registrar.CancelInput{Key: run.Key}); err != nil {

@@ -31,6 +31,7 @@ type Metrics struct {
 	leader         *prometheus.GaugeVec
 	epoch          *prometheus.GaugeVec
 	takeovers      prometheus.Counter
+	fit            prometheus.Gauge
 	inFlight       *prometheus.GaugeVec
 	waiting        *prometheus.GaugeVec
 	overdue        *prometheus.GaugeVec
@@ -68,11 +69,13 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		leader:         gauge("carillon_leader", "1 while this process leads the shard."),
 		epoch:          gauge("carillon_leader_epoch", "The epoch of this process' last term of the shard."),
 		takeovers:      counter("carillon_leader_takeovers_total", "Terms that this process won."),
+		fit:            p.NewGauge(prometheus.GaugeOpts{Name: "carillon_worker_fit", Help: "1 while what this process launches would arrive."}),
 		inFlight:       gauge("carillon_runs_in_flight", "Runs LAUNCHING, ENQUEUED or STARTED."),
 		waiting:        gauge("carillon_runs_waiting", "Slots that wait for their overlap key."),
 		overdue:        gauge("carillon_runs_overdue", "Runs that are due and not claimed yet."),
 	}
 	m.showZeros()
+	m.showFit(true)
 	return m
 }
 
@@ -91,6 +94,13 @@ func (m *Metrics) showZeros() {
 		case schedule.StatusCancelled:
 			m.cancelled.WithLabelValues(string(reason))
 		}
+	}
+}
+
+func (m *Metrics) showFit(fit bool) {
+	m.fit.Set(0)
+	if fit {
+		m.fit.Set(1)
 	}
 }
 

@@ -37,6 +37,7 @@ type rig struct {
 	log       *slog.Logger                                         // the worker's
 	over      func(*sqlite.Store) ledger                           // what stands between worker and store
 	through   func(worker.Launcher, *sqlite.Store) worker.Launcher // what stands between worker and launcher
+	reach     func(context.Context) error                          // of the next worker that is started
 	worker    *worker.Worker                                       // the last that was started
 	shards    int
 }
@@ -113,9 +114,10 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	over, holder := r.over(store), rand.Text()
 	electors := make([]*leader.Elector, r.shards)
 	all := make([]worker.Elector, r.shards)
+	var self *worker.Worker
 	balancer := leader.NewBalancer(leader.BalancerOptions{
 		Store: over, Holder: holder, Shards: r.shards, Now: store.Now, Logger: quiet,
-		Resign: func(shard int) { electors[shard].Resign() },
+		Resign: func(shard int) { electors[shard].Resign() }, Unfit: func() string { return self.Unfit() },
 	})
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
@@ -124,10 +126,11 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 		})
 		all[shard] = electors[shard]
 	}
-	r.worker = worker.New(worker.Options{
-		ID: holder, Plans: over, Fires: over, Launcher: r.through(launch, store), Electors: all, Balancer: balancer, Waker: store,
+	self = worker.New(worker.Options{
+		ID: holder, Host: "box:" + holder[:4], Reach: r.reach, Plans: over, Fires: over, Launcher: r.through(launch, store), Electors: all, Balancer: balancer, Waker: store,
 		Now: store.Now, Logger: r.log, Config: r.config,
 	})
+	r.worker = self
 	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan error, 1)
 	go func(w *worker.Worker) { done <- w.Run(ctx) }(r.worker)

@@ -17,9 +17,9 @@ type PlanStore interface {
 	// pause of the schedules, late rows judged, events. decide is pure and may be
 	// called again with fresh candidates if the transaction is retried.
 	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
-	// Heartbeat notes that this worker process is alive; workerID is random per
-	// process start.
-	Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error
+	// Heartbeat notes that this worker process is alive, and what it says of
+	// itself; its WorkerID is random per process start, SeenAt is the store's.
+	Heartbeat(ctx context.Context, w schedule.WorkerSeen) error
 	// Leave takes the note back: this process is about to end.
 	Leave(ctx context.Context, workerID string) error
 	// Workers are those heard of within so long, this one included.

@@ -37,9 +37,12 @@ type Balancer interface {
 // Options are a Worker's parts.
 type Options struct {
 	ID       string // random per process start; the Holder of its terms
+	Host     string // which process that is, for people: host:pid
 	Plans    PlanStore
 	Fires    FireStore
 	Launcher Launcher
+	// Reach asks whether a launch would arrive; nil: always, as in one process.
+	Reach    func(ctx context.Context) error
 	Electors []Elector        // one for each shard, in their order
 	Balancer Balancer         // optional: one shard needs none
 	Waker    Waker            // optional: ticks and timers do without
@@ -56,6 +59,7 @@ type Worker struct {
 	cfg Config
 	log *slog.Logger
 
+	fitness  *fitness
 	launches *pool
 	// Cancels have places of their own: calls that hang and hold every launch
 	// are just what they may be for.
@@ -96,6 +100,7 @@ func New(o Options) *Worker {
 		Options: o, cfg: o.Config.withDefaults(), log: o.Logger.With("component", "worker"),
 		freeCancels: make(chan struct{}, cancelBatch), startedAt: o.Now(),
 	}
+	w.fitness = newFitness(o.Reach == nil, o.Metrics, w.log)
 	w.launches = newPool(w.cfg.MaxLaunches)
 	for range cancelBatch {
 		w.freeCancels <- struct{}{}
@@ -112,6 +117,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer endCalls()
 	g, ctx := errgroup.WithContext(ctx)
 	w.ending = ctx
+	w.log.Info("worker starts", "worker_id", w.ID, "host", w.Host)
 	told := make(chan time.Time, 1)
 	defer context.AfterFunc(ctx, func() { told <- time.Now() })()
 	if w.Waker != nil {
@@ -119,6 +125,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	if w.Balancer != nil {
 		g.Go(func() error { return w.Balancer.Run(ctx) })
+	}
+	if w.Reach != nil {
+		g.Go(func() error { w.fitness.watch(ctx, w.Reach); return nil })
 	}
 	g.Go(func() error { w.beat(ctx); return nil })
 	for _, elector := range w.Electors {
@@ -180,14 +189,15 @@ const (
 	beatEvery = time.Second
 )
 
-// beat says again and again that this process is alive, leading or not.
+// beat says again and again that this process is alive, leading or not, and
+// whether it is fit to.
 func (w *Worker) beat(ctx context.Context) {
 	ticker := time.NewTicker(min(w.cfg.Tick, beatEvery))
 	defer ticker.Stop()
 	quiet := trouble.New(w.log)
 	for {
 		storeCtx, cancel := context.WithTimeout(ctx, storeTimeout)
-		err := w.Plans.Heartbeat(storeCtx, w.ID, w.startedAt)
+		err := w.Plans.Heartbeat(storeCtx, schedule.WorkerSeen{WorkerID: w.ID, Host: w.Host, Unfit: w.Unfit(), StartedAt: w.startedAt})
 		cancel()
 		if err == nil {
 			w.mu.Lock()
@@ -200,6 +210,7 @@ func (w *Worker) beat(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
+		case <-w.fitness.turned:
 		}
 		if ctx.Err() != nil {
 			return

@@ -60,8 +60,8 @@ func showing(t *testing.T) *fake {
 		{Shard: 3, Epoch: 16, ExpiresAt: at("2026-03-08T11:59:00Z"), Expired: true},
 	}
 	f.always("ListWorkers", &carillonv1.ListWorkersResponse{Shards: 4, Leaderships: led, Workers: []*carillonv1.Worker{
-		{WorkerId: "wa", StartedAt: at("2026-03-08T10:00:00Z"), SeenAt: at("2026-03-08T12:00:00Z"), Leads: led[:1]},
-		{WorkerId: "wb", StartedAt: at("2026-03-07T12:00:00Z"), SeenAt: at("2026-03-08T11:59:30Z"), Leads: led[1:2]},
+		{WorkerId: "wa", Host: "db1:4711", StartedAt: at("2026-03-08T10:00:00Z"), SeenAt: at("2026-03-08T12:00:00Z"), Leads: led[:1]},
+		{WorkerId: "wb", Host: "db2:17", Unfit: "the launcher at 10.0.0.5:9090 does not answer", StartedAt: at("2026-03-07T12:00:00Z"), SeenAt: at("2026-03-08T11:59:30Z"), Leads: led[1:2]},
 	}})
 	f.stream = []*carillonv1.WatchRunsResponse{{Run: running}, {Run: failedRun()}}
 	return f

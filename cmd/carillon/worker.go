@@ -31,8 +31,9 @@ func newWorkerListCommand(o *client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "Every worker of the last minute, and the shards that it leads",
-		Long: "Lists every worker that was seen in the last minute, and the shards that it leads with their epochs.\n" +
-			"A shard that nobody of them leads is named below.",
+		Long: "Lists every worker that was seen in the last minute, with its host and process number, and the shards\n" +
+			"that it leads with their epochs. Named below are workers that are unfit, because what they launch would\n" +
+			"not arrive, and shards that nobody leads.",
 		Example: "  carillon worker list",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -55,9 +56,14 @@ func (p *page) workers(resp *carillonv1.ListWorkersResponse) {
 			leads[j] = leadership(l)
 			led[l.GetShard()] = true
 		}
-		rows[i] = []string{w.GetWorkerId(), p.when(w.GetStartedAt()), p.when(w.GetSeenAt()), strings.Join(leads, " ")}
+		rows[i] = []string{w.GetWorkerId(), w.GetHost(), p.when(w.GetStartedAt()), p.when(w.GetSeenAt()), strings.Join(leads, " ")}
 	}
-	p.table([]string{"worker", "started", "seen", "leads"}, rows)
+	p.table([]string{"worker", "host", "started", "seen", "leads"}, rows)
+	for _, w := range resp.GetWorkers() {
+		if w.GetUnfit() != "" {
+			p.line("worker %s (%s) is unfit: %s", w.GetWorkerId(), w.GetHost(), legible(w.GetUnfit()))
+		}
+	}
 	known := make(map[uint32]*carillonv1.Leadership)
 	for _, l := range resp.GetLeaderships() {
 		known[l.GetShard()] = l

@@ -26,6 +26,7 @@ import (
 	"github.com/carillon/carillon/launcher"
 	launcherapi "github.com/carillon/carillon/launcher/api"
 	"github.com/carillon/carillon/launcher/workflow/bucket"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar"
 	registrarapi "github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/registrar/creditgate"
@@ -58,6 +59,7 @@ type App struct {
 	client   closer                // of LAUNCHER_ADDR
 	queue    *redis.Client         // nil without LAUNCH_QUEUE
 	runs     *worker.Metrics
+	queued   *launchqueue.Metrics
 	redis    closer // of LEADER_LOCK=redis
 	gate     *gate.Gate
 	tls      *tls.Config // of the listeners; nil: they are plain
@@ -204,8 +206,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if a.launch != nil {
 		launcherapi.Register(a.grpc, a.launch)
 	}
-	serving := health.NewServer()
-	healthv1.RegisterHealthServer(a.grpc, serving)
+	a.serveHealth()
 	if withReflection {
 		reflection.Register(a.grpc)
 	}
@@ -217,14 +218,27 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if err != nil {
 		return fmt.Errorf("build REST gateway: %w", err)
 	}
-	checks := []check{{"process", a.mayServe}, {"database", a.store.Ping}}
+	checks := []check{{name: "process", run: a.mayServe}, {name: "database", run: a.store.Ping}}
 	if a.worker != nil {
-		checks = append(checks, check{"worker", a.worker.Beating})
+		checks = append(checks, check{name: "worker", run: a.worker.Beating})
+		if !a.cfg.Has("registrar") { // whose calls work all the same
+			checks = append(checks, check{name: "launcher", run: a.worker.Fit, open: true})
+		}
 	}
 	a.http = newHTTPServer(guard(a.newMux(gateway, checks), a.cfg.PublicURL))
 	a.http.TLSConfig = a.tls
 	a.http.ErrorLog = slog.NewLogLogger(a.log.Handler(), slog.LevelDebug) // of handshakes and the like: the callers' troubles
 	return nil
+}
+
+// serveHealth answers grpc.health.v1: for the server as a whole, and for the
+// launcher by its name, which workers ask for.
+func (a *App) serveHealth() {
+	serving := health.NewServer()
+	if a.launch != nil {
+		serving.SetServingStatus(carillonv1.RunLauncher_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
+	}
+	healthv1.RegisterHealthServer(a.grpc, serving)
 }
 
 // Run serves until ctx ends. Then the worker drains first, while executors can

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/confmap"
@@ -46,9 +47,9 @@ type Config struct {
 	WorkflowBlobURL string `koanf:"workflow_blob_url" help:"WORKFLOW_STORE=blob: s3://BUCKET?region=…, with prefix=FOLDER/, endpoint=https://HOST and use_path_style=true as needed, or file:///FOLDER; holds WORKFLOW_ID/VERSION.json"`
 
 	Roles        string `koanf:"roles" default:"registrar,worker,launcher" help:"what this process does"`
-	LauncherAddr string `koanf:"launcher_addr" help:"gRPC address of the launcher, for a worker without that role"`
+	LauncherAddr string `koanf:"launcher_addr" help:"host:port of the launcher's gRPC, for a worker without that role"`
 	LaunchQueue  string `koanf:"launch_queue" default:"none" oneof:"none redis" help:"redis: runs go through a Redis Stream to every process with the launcher role; the same in workers and launchers"`
-	LeaderLock   string `koanf:"leader_lock" oneof:"postgres redis solo" help:"what makes handing over fast (default: postgres on Postgres, solo on SQLite); the same in every worker"`
+	LeaderLock   string `koanf:"leader_lock" oneof:"postgres redis solo" help:"what makes handing over fast (default: postgres on Postgres, solo on SQLite); the same in every worker but while it is changed"`
 	LeaderTTLMS  int    `koanf:"leader_ttl_ms" default:"10000" min:"2000" max:"60000" help:"after how long a hung leader is replaced"`
 	Shards       int    `koanf:"shards" default:"1" min:"1" max:"64" help:"how many leaders the schedules are shared out to; recorded in the database, see carillon shards set"`
 	RedisURL     Secret `koanf:"redis_url" secret:"true" help:"redis://:password@host:port/database for LEADER_LOCK=redis and LAUNCH_QUEUE=redis; a database of this deployment's own"`
@@ -301,6 +302,9 @@ func (c *Config) Validate() error {
 			problem("%s: %q is not host:port", name, addr)
 		}
 	}
+	if c.LauncherAddr != "" && !canBeDialled(c.LauncherAddr) {
+		problem("LAUNCHER_ADDR: %q is not host:port; it is the launcher's GRPC_ADDR as this process reaches it, e.g. 10.0.0.5:9090", c.LauncherAddr)
+	}
 	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
 		problem("PUBLIC_URL: %q is not an http or https URL", c.PublicURL)
 	}
@@ -325,6 +329,17 @@ func (c *Config) Validate() error {
 	problems = append(problems, c.authProblems()...)
 	problems = append(problems, c.checkCredit())
 	return errors.Join(problems...)
+}
+
+// canBeDialled tells whether an address is the name or number of a host, and a
+// port.
+func canBeDialled(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return unicode.IsSpace(r) || r == '/' }) {
+		return false
+	}
+	n, err := strconv.Atoi(port)
+	return err == nil && n >= 1 && n <= 65535
 }
 
 // CheckServe refuses what only dev may do.

@@ -52,6 +52,10 @@ func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
 		{"a worker without a launcher", map[string]string{"ROLES": "worker"}, []string{"LAUNCHER_ADDR: is needed"}},
 		{"a worker with a queue and no Redis", map[string]string{"ROLES": "worker", "LAUNCH_QUEUE": "redis"}, []string{"REDIS_URL: is needed for LAUNCH_QUEUE=redis"}},
 		{"a queue of another kind", map[string]string{"LAUNCH_QUEUE": "kafka"}, []string{`LAUNCH_QUEUE: "kafka" is not one of none, redis`}},
+		{"a launcher without a port", map[string]string{"ROLES": "worker", "LAUNCHER_ADDR": "launcher"}, []string{`LAUNCHER_ADDR: "launcher" is not host:port`}},
+		{"a launcher with a scheme", map[string]string{"LAUNCHER_ADDR": "http://launcher:9090"}, []string{`LAUNCHER_ADDR: "http://launcher:9090" is not host:port`}},
+		{"a launcher nowhere", map[string]string{"LAUNCHER_ADDR": ":9090"}, []string{`LAUNCHER_ADDR: ":9090" is not host:port`}},
+		{"a launcher at no port", map[string]string{"LAUNCHER_ADDR": "launcher:99999"}, []string{`LAUNCHER_ADDR: "launcher:99999" is not host:port`}},
 		{"no executor to call", map[string]string{"EXECUTOR": "http"}, []string{"EXECUTOR_URL: is needed for EXECUTOR=http"}},
 		{"more shards than may be", map[string]string{"SHARDS": "65"}, []string{"SHARDS: 65 is not within 1 to 64"}},
 		{"a lock on Redis without Redis", map[string]string{"LEADER_LOCK": "redis"}, []string{"REDIS_URL: is needed for LEADER_LOCK=redis"}},
@@ -84,6 +88,27 @@ func TestAWorkerWithALaunchQueueNeedsNoLauncherAddress(t *testing.T) {
 	t.Setenv("REDIS_URL", "redis://127.0.0.1:6379/3")
 	if _, err := load(t); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestSettingsThatBelongTogetherAreAccepted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+	}{
+		{name: "a launcher by name", env: map[string]string{"ROLES": "worker", "LAUNCHER_ADDR": "launcher.internal:9090"}},
+		{name: "a launcher by number", env: map[string]string{"ROLES": "worker", "LAUNCHER_ADDR": "[::1]:9090"}},
+		{name: "a lock on Redis over SQLite", env: map[string]string{"LEADER_LOCK": "redis", "REDIS_URL": "redis://127.0.0.1:6379/0"}},
+		{name: "a queue on Redis over SQLite", env: map[string]string{"LAUNCH_QUEUE": "redis", "REDIS_URL": "redis://127.0.0.1:6379/0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
+			if _, err := load(t); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -21,6 +21,7 @@ const readyTimeout = 2 * time.Second
 type check struct {
 	name string
 	run  func(ctx context.Context) error
+	open bool // its reason is told to whoever asks, not only in the log
 }
 
 // newMux is everything on HTTP_ADDR: REST, the graph run API of a launcher,
@@ -48,8 +49,8 @@ func (a *App) seesDetail(r *http.Request) bool {
 }
 
 // ready answers 200 when every check passes and 503 with the ones that do
-// not, by name only and to who may see them: the reasons stand in the log, once
-// for each change.
+// not, to who may see them, most by name only: the reasons stand in the log,
+// once for each change.
 func ready(checks []check, log *slog.Logger, detailed func(*http.Request) bool) http.Handler {
 	said := readiness{log: log}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,6 +63,9 @@ func ready(checks []check, log *slog.Logger, detailed func(*http.Request) bool) 
 			answer[c.name] = "ok"
 			if err := c.run(ctx); err != nil {
 				answer[c.name], answer["status"], code = "failed", "not ready", http.StatusServiceUnavailable
+				if c.open {
+					answer[c.name] = "failed: " + err.Error()
+				}
 				failed, reasons = append(failed, c.name), append(reasons, c.name+": "+err.Error())
 			}
 		}

@@ -15,8 +15,8 @@ func TestEachChangeOfReadinessIsLoggedOnceWithItsReasons(t *testing.T) {
 	var out bytes.Buffer
 	var problem error
 	h := ready([]check{
-		{"process", func(context.Context) error { return nil }},
-		{"database", func(context.Context) error { return problem }},
+		{name: "process", run: func(context.Context) error { return nil }},
+		{name: "database", run: func(context.Context) error { return problem }},
 	}, slog.New(slog.NewTextHandler(&out, nil)), func(*http.Request) bool { return true })
 	probe := func(ctx context.Context, times, want int) {
 		t.Helper()

@@ -11,8 +11,9 @@ import (
 )
 
 // electors campaign for one shard each, all under the id of this process, and
-// the balancer keeps this process' share of them fair.
-func (a *App) electors(metrics *worker.Metrics) ([]worker.Elector, worker.Balancer, error) {
+// the balancer keeps this process' share of them fair; unfit says why it had
+// better have none (nil: never).
+func (a *App) electors(metrics *worker.Metrics, unfit func() string) ([]worker.Elector, worker.Balancer, error) {
 	newLock, err := a.locks()
 	if err != nil {
 		return nil, nil, err
@@ -20,12 +21,12 @@ func (a *App) electors(metrics *worker.Metrics) ([]worker.Elector, worker.Balanc
 	electors := make([]*leader.Elector, a.cfg.Shards)
 	balancer := leader.NewBalancer(leader.BalancerOptions{
 		Store: a.store, Holder: a.id, Shards: a.cfg.Shards, Now: a.store.Now, Logger: a.log,
-		Resign: func(shard int) { electors[shard].Resign() },
+		Resign: func(shard int) { electors[shard].Resign() }, Unfit: unfit,
 	})
 	all := make([]worker.Elector, a.cfg.Shards)
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
-			Lease: a.store, Lock: newLock(shard), Shard: shard, Shards: a.cfg.Shards, Holder: a.id, TTL: ms(a.cfg.LeaderTTLMS),
+			Lease: a.store, Lock: newLock(shard), LockKind: a.cfg.lockKind(), Shard: shard, Shards: a.cfg.Shards, Holder: a.id, TTL: ms(a.cfg.LeaderTTLMS),
 			Now: a.store.Now, Logger: a.log, Fit: a.clockFit, Yield: balancer.Yield(shard), OnChange: metrics.LeadershipChanged,
 		})
 		all[shard] = electors[shard]
@@ -33,17 +34,28 @@ func (a *App) electors(metrics *worker.Metrics) ([]worker.Elector, worker.Balanc
 	return all, balancer, nil
 }
 
+// lockKind is LEADER_LOCK, or what it is where nothing was said.
+func (c *Config) lockKind() string {
+	switch {
+	case c.LeaderLock != "":
+		return c.LeaderLock
+	case c.OnPostgres():
+		return "postgres"
+	}
+	return "solo"
+}
+
 // locks makes the leader lock of each shard, as LEADER_LOCK says.
 func (a *App) locks() (newLock func(shard int) leader.Lock, err error) {
-	switch {
-	case a.cfg.LeaderLock == "redis":
+	switch a.cfg.lockKind() {
+	case "redis":
 		client, err := redislock.Client(a.cfg.RedisURL.Reveal())
 		if err != nil {
 			return nil, err
 		}
 		a.redis = client
 		return func(shard int) leader.Lock { return redislock.New(client, shard, ms(a.cfg.LeaderTTLMS)) }, nil
-	case a.cfg.OnPostgres():
+	case "postgres":
 		// Opening the store has refused poolers behind which no lock lasts.
 		return func(shard int) leader.Lock { return pglock.New(a.cfg.DatabaseURL.Reveal(), shard) }, nil
 	}

@@ -25,9 +25,18 @@ func (a *App) buildConsumer() {
 	}
 	a.consumer = launchqueue.New(launchqueue.Options{
 		Redis: a.queue, Launcher: a.launch, Store: a.store, Now: a.store.Now, Logger: a.log,
-		Metrics: launchqueue.NewMetrics(a.registry), Observer: a.runMetrics(),
+		Metrics: a.queueMetrics(), Observer: a.runMetrics(),
 		MaxLaunches: a.cfg.MaxLaunches, Drain: a.bound(),
 	})
+}
+
+// queueMetrics are the figures of the launch queue, the same whichever of its
+// ends this process has.
+func (a *App) queueMetrics() *launchqueue.Metrics {
+	if a.queued == nil {
+		a.queued = launchqueue.NewMetrics(a.registry)
+	}
+	return a.queued
 }
 
 // runMetrics are the figures of runs, the same wherever runs are settled: by

@@ -159,7 +159,7 @@ func (a *App) buildWorker(ctx context.Context) error {
 	if !a.cfg.Has("worker") {
 		return nil
 	}
-	launch, err := a.launcherForWorker()
+	launch, reach, err := a.launcherForWorker()
 	if err != nil {
 		return err
 	}
@@ -167,12 +167,16 @@ func (a *App) buildWorker(ctx context.Context) error {
 		return err
 	}
 	metrics := a.runMetrics()
-	electors, balancer, err := a.electors(metrics)
+	var unfit func() string
+	if reach != nil {
+		unfit = func() string { return a.worker.Unfit() } // which is built of what asks
+	}
+	electors, balancer, err := a.electors(metrics, unfit)
 	if err != nil {
 		return err
 	}
 	a.worker = worker.New(worker.Options{
-		ID: a.id, Plans: a.store, Fires: a.store, Launcher: launch, Electors: electors, Balancer: balancer, Waker: a.store,
+		ID: a.id, Host: thisHost(), Plans: a.store, Fires: a.store, Launcher: launch, Reach: reach, Electors: electors, Balancer: balancer, Waker: a.store,
 		Now: a.store.Now, Logger: a.log, Metrics: metrics,
 		Config: worker.Config{
 			Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
@@ -199,23 +203,36 @@ func (a *App) checkShards(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) launcherForWorker() (worker.Launcher, error) {
+// launcherForWorker is what the worker launches through, and what tells whether
+// that would arrive; nil: it always would.
+func (a *App) launcherForWorker() (launch worker.Launcher, reach func(ctx context.Context) error, err error) {
 	switch {
 	case a.queue != nil:
-		return launchqueue.NewPublisher(a.queue), nil
+		publisher := launchqueue.NewPublisher(a.queue, a.queueMetrics())
+		return publisher, publisher.Reach, nil
 	case a.launch != nil:
-		return a.launch, nil
+		return a.launch, nil, nil
 	}
 	dialing, err := a.cfg.launcherDialing()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	client, err := launcherclient.New(a.cfg.LauncherAddr, dialing...)
 	if err != nil {
-		return nil, fmt.Errorf("LAUNCHER_ADDR: %w", err)
+		return nil, nil, fmt.Errorf("LAUNCHER_ADDR: %w", err)
 	}
 	a.client = client
-	return client, nil
+	return client, client.Reach, nil
+}
+
+// thisHost says which process this is: a worker's id is another one after every
+// start, and means nothing to whoever looks for it on a machine.
+func thisHost() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return fmt.Sprint(name, ":", os.Getpid())
 }
 
 // reportSecret is what signs report tokens: the configured one, else a random

@@ -106,8 +106,14 @@ func newQueued(t *testing.T) (s *site, forget func()) {
 		p.env = append(p.env, "PUBLIC_URL=http://"+leader.httpAddr)
 		s.processes = append(s.processes, p)
 	}
+	if _, errs, code := leader.command("", "migrate"); code != 0 {
+		t.Fatalf("migrate: exit %d: %s", code, errs)
+	}
+	for _, p := range s.processes { // the worker is ready when a launcher reads the queue
+		p.start()
+	}
 	for _, p := range s.processes {
-		p.startReady()
+		p.awaitReady()
 	}
 	s.api = newREST(t, leader)
 	s.watched = watchRuns(t, leader)

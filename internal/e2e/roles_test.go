@@ -45,7 +45,7 @@ func TestRolesApart(t *testing.T) {
 }
 
 // newApart starts registrar, worker and launcher, in this order: none may need
-// another one to start.
+// another one to start. The worker is ready when the launcher is there.
 func newApart(t *testing.T) *site {
 	t.Helper()
 	chosen := seed(t)
@@ -58,8 +58,9 @@ func newApart(t *testing.T) *site {
 	launcher := newProcess(t, "launcher", []string{"serve", "--roles", "launcher"}, env)
 	worker.args = append(worker.args, "--launcher-addr", launcher.grpcAddr)
 	s.processes = []*process{registrar, worker, launcher}
-	for _, p := range s.processes {
-		p.startReady()
-	}
+	registrar.startReady() // which migrates
+	worker.start()
+	launcher.startReady()
+	worker.awaitReady()
 	return s
 }

@@ -110,6 +110,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan struct{})
 	go func() { defer close(kept); c.keep(keeping) }()
+	said := make(chan struct{})
+	go func() { defer close(said); c.sayReading(ctx) }()
 	read := make(chan struct{}, len(c.streams))
 	for _, s := range c.streams {
 		go func() { c.read(ctx, calls, s); read <- struct{}{} }()
@@ -117,6 +119,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	for range c.streams {
 		<-read
 	}
+	<-said
 	drained := c.drain()
 	giveUp()
 	stopKeeping()

@@ -20,6 +20,14 @@ const (
 	group    = "launchers"
 )
 
+// streams are the three with their labels in figures.
+var streams = []struct{ name, label string }{{launches, "launches"}, {catchup, "catchup"}, {cancels, "cancels"}}
+
+// readMark is the key that each launcher which reads the queue sets anew every
+// second. What Redis itself knows of a group's consumers does not tell a reader
+// that finds nothing from one that is gone, in versions before 7.2.
+const readMark = "carillon:launchers"
+
 // streamOf keeps what is made up for apart: a storm of it must not stand before
 // slots that are on time.
 func streamOf(trigger schedule.Trigger) string {

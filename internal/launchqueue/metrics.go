@@ -1,13 +1,18 @@
 package launchqueue
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/redis/go-redis/v9"
 )
 
-// Metrics are a consumer's figures of the queue itself.
+// Metrics are the figures of the queue itself, as a consumer and a publisher
+// see it.
 type Metrics struct {
 	up          prometheus.Gauge
+	read        prometheus.Gauge
 	depth       *prometheus.GaugeVec
 	pending     *prometheus.GaugeVec
 	redelivered prometheus.Counter
@@ -26,15 +31,40 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		up:          p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launch_queue_up", Help: "1 while this process reaches the launch queue."}),
+		read:        p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launch_queue_read", Help: "1 while a launcher reads the launch queue, as far as this process knows."}),
 		depth:       gauges("carillon_launch_queue_depth", "Entries in the launch queue, those that consumers have taken included, by stream."),
 		pending:     gauges("carillon_launch_queue_pending", "Entries of the launch queue that consumers have taken and not dealt with yet, by stream."),
 		redelivered: counter("carillon_launch_queue_redelivered_total", "Entries of the launch queue that came again: taken before and not acknowledged, or put in anew while their key is open here."),
 		takenOver:   counter("carillon_launch_queue_taken_over_total", "Entries of the launch queue taken over from a consumer that left them alone."),
 		dropped:     counter("carillon_launch_queue_dropped_total", "Entries of the launch queue that could not be read."),
 	}
-	for _, stream := range []string{"launches", "catchup", "cancels"} {
-		m.depth.WithLabelValues(stream)
-		m.pending.WithLabelValues(stream)
+	for _, s := range streams {
+		m.depth.WithLabelValues(s.label)
+		m.pending.WithLabelValues(s.label)
 	}
 	return m
+}
+
+// measure reads how long the streams are. What fails is said by whoever works
+// with them.
+func (m *Metrics) measure(ctx context.Context, r *redis.Client) {
+	for _, s := range streams {
+		depth, err := r.XLen(ctx, s.name).Result()
+		if err != nil {
+			return
+		}
+		m.depth.WithLabelValues(s.label).Set(float64(depth))
+		pending := int64(0) // of no group: there is none
+		if p, err := r.XPending(ctx, s.name, group).Result(); err == nil {
+			pending = p.Count
+		}
+		m.pending.WithLabelValues(s.label).Set(float64(pending))
+	}
+}
+
+func show(g prometheus.Gauge, yes bool) {
+	g.Set(0)
+	if yes {
+		g.Set(1)
+	}
 }

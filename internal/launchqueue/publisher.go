@@ -47,17 +47,40 @@ func Open(url string) (*redis.Client, error) {
 // queue.
 type Publisher struct {
 	redis   *redis.Client
+	metrics *Metrics
 	entries *batch.Batcher[entry, error]
 }
 
 // maxPipeline is how many entries one exchange carries.
 const maxPipeline = 1000
 
-// NewPublisher makes the Publisher of a Redis.
-func NewPublisher(client *redis.Client) *Publisher {
-	p := &Publisher{redis: client}
+// NewPublisher makes the Publisher of a Redis; without metrics it counts
+// nowhere.
+func NewPublisher(client *redis.Client, m *Metrics) *Publisher {
+	if m == nil {
+		m = NewMetrics(nil)
+	}
+	p := &Publisher{redis: client, metrics: m}
 	p.entries = batch.New(maxPipeline, p.add)
 	return p
+}
+
+// Reach asks whether what is put in would be launched: whether Redis answers,
+// and a launcher reads the queue.
+func (p *Publisher) Reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	marks, err := p.redis.Exists(ctx, readMark).Result()
+	show(p.metrics.up, err == nil)
+	show(p.metrics.read, marks > 0)
+	if err != nil {
+		return fmt.Errorf("the launch queue is away: %w", err)
+	}
+	p.metrics.measure(ctx, p.redis)
+	if marks == 0 {
+		return errors.New("no launcher reads the launch queue: is one running, with LAUNCH_QUEUE=redis and the same REDIS_URL?")
+	}
+	return nil
 }
 
 // Start hands the run over. Of an error it is not known whether the run was

@@ -327,7 +327,7 @@ func TestARedisThatIsAwayIsAnErrorAndNotAWait(t *testing.T) {
 	}
 	defer away.Close()
 	began := time.Now()
-	publisher := launchqueue.NewPublisher(away)
+	publisher := launchqueue.NewPublisher(away, nil)
 	if reply, err := publisher.Start(t.Context(), schedule.StartRequest{}); !errors.Is(err, schedule.ErrQueueAway) || reply.Queued {
 		t.Errorf("a run was handed over to nobody: %+v, %v", reply, err)
 	}

@@ -97,7 +97,7 @@ func newRig(t *testing.T, s store) *rig {
 		}),
 	}
 	r.redis = r.open()
-	r.publisher = launchqueue.NewPublisher(r.open())
+	r.publisher = launchqueue.NewPublisher(r.open(), nil)
 	var won bool
 	var err error
 	r.term, won, err = s.Takeover(t.Context(), schedule.TakeoverRequest{Shards: 1, Holder: "test", TTL: time.Hour, LockHeld: true, Now: s.Now()})

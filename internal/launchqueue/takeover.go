@@ -60,11 +60,11 @@ func (c *Consumer) keep(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		if n%5 == 0 {
+			c.measure(ctx)
+		}
 		for _, s := range c.streams {
 			c.keepYoung(ctx, s)
-			if n%5 == 0 {
-				c.measure(ctx, s)
-			}
 			if n%60 == 30 {
 				c.forget(ctx, s)
 			}
@@ -82,19 +82,30 @@ func (c *Consumer) keepYoung(ctx context.Context, s *stream) {
 	}
 }
 
-func (c *Consumer) measure(ctx context.Context, s *stream) {
+func (c *Consumer) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	depth, err := c.Redis.XLen(ctx, s.name).Result()
-	if err != nil {
-		return
+	c.Metrics.measure(ctx, c.Redis)
+}
+
+// readFor is for how long workers believe that somebody reads the queue.
+const readFor = 3 * time.Second
+
+// sayReading tells the workers that somebody reads the queue, until ctx ends.
+// If it fails, the loops that read say so.
+func (c *Consumer) sayReading(ctx context.Context) {
+	ticker := time.NewTicker(keepEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		setCtx, cancel := context.WithTimeout(ctx, callTimeout)
+		err := c.Redis.Set(setCtx, readMark, c.name, readFor).Err()
+		cancel()
+		show(c.Metrics.read, err == nil)
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
 	}
-	c.Metrics.depth.WithLabelValues(s.label).Set(float64(depth))
-	pending := int64(0) // of no group: there is none
-	if p, err := c.Redis.XPending(ctx, s.name, group).Result(); err == nil {
-		pending = p.Count
-	}
-	c.Metrics.pending.WithLabelValues(s.label).Set(float64(pending))
 }
 
 // goneFor is how long a consumer that has nothing in hand must not have been

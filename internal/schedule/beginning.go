@@ -47,6 +47,17 @@ type BeginResult struct {
 
 // FinishRequest records one definite outcome.
 type FinishRequest struct {
-	Key     Key
-	Outcome Outcome
+	Key        Key
+	Outcome    Outcome
+	LaunchedAt time.Time // when the call was made that it answers; may be zero
+}
+
+// Settlement is what an outcome makes of its run where nobody else will settle
+// it: one that supersedes what the run was settled by.
+func (f FinishRequest) Settlement(now time.Time) Settlement {
+	o := f.Outcome
+	return Settlement{
+		Key: f.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
+		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: f.LaunchedAt, CompletedAt: now,
+	}
 }

@@ -12,6 +12,9 @@ type TakeoverRequest struct {
 	Holder   string
 	TTL      time.Duration
 	LockHeld bool
+	// LockKind names the kind of lock that Holder waits for. That of a leader says
+	// nothing to a worker of another kind; an empty one counts as the same.
+	LockKind string
 	Now      time.Time
 }
 
@@ -32,14 +35,21 @@ type Leadership struct {
 	ExpiresAt time.Time
 	Expired   bool // by the clock that judges takeovers
 	LockHeld  bool
-	AskedTo   bool // its leader was asked to resign and has not yet
+	LockKind  string // of the leader; empty: it did not say
+	AskedTo   bool   // its leader was asked to resign and has not yet
 }
+
+// SameLock tells whether the lock of one kind proves anything about a leader
+// that uses another.
+func SameLock(kind, other string) bool { return kind == "" || other == "" || kind == other }
 
 // WorkerSeen is one row of workers.
 type WorkerSeen struct {
 	WorkerID  string // the Holder of its terms
+	Host      string // which process it is: host:pid
+	Unfit     string // why its launches would not arrive; empty: they would
 	StartedAt time.Time
-	SeenAt    time.Time
+	SeenAt    time.Time // the store notes it
 }
 
 // LeaseExtension keeps an open call's key for longer.

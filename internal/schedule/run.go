@@ -135,5 +135,15 @@ type Outcome struct {
 	ErrorMessage string
 }
 
+// Supersedes reports whether o replaces what was recorded for its key before. The
+// first definite outcome stands, with one exception: two calls of a key can be
+// open at once when a lease was lost, and then one may be answered "accepted"
+// and the other with the end. The end is what happened, whichever comes first,
+// and it may be the only word of it.
+func (o Outcome) Supersedes(recorded Outcome) bool {
+	ended := o.Status == StatusSuccess && o.Reason != ReasonAccepted || o.Status == StatusFailed && o.Reason == ReasonWorkflowFailed
+	return ended && recorded.Status == StatusEnqueued
+}
+
 // OK reports whether the executor took the run and nothing went wrong yet.
 func (o Outcome) OK() bool { return o.Status == StatusEnqueued || o.Status == StatusSuccess }

@@ -33,8 +33,8 @@ func (s store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([
 	return out, err
 }
 
-func (s store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
-	return s.tell(ctx, siteHeartbeat, 0, func() error { return s.ledger.Heartbeat(context.WithoutCancel(ctx), workerID, startedAt) })
+func (s store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
+	return s.tell(ctx, siteHeartbeat, 0, func() error { return s.ledger.Heartbeat(context.WithoutCancel(ctx), w) })
 }
 
 func (s store) Prune(ctx context.Context, term schedule.Term, before time.Time, limit int) (n int, err error) {
@@ -126,12 +126,16 @@ func (s store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time
 	return out, err
 }
 
-func (s store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error {
+func (s store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (standing []schedule.Outcome, err error) {
 	id := uint64(0)
 	for i := range done {
 		id ^= idOf(done[i].Key)
 	}
-	return s.tell(ctx, siteFinish, id, func() error { return s.ledger.Finish(context.WithoutCancel(ctx), done, now) })
+	err = s.tell(ctx, siteFinish, id, func() (err error) {
+		standing, err = s.ledger.Finish(context.WithoutCancel(ctx), done, now)
+		return err
+	})
+	return standing, err
 }
 
 func (s store) Extend(ctx context.Context, open []schedule.LeaseExtension, now time.Time) (held []time.Time, err error) {

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
@@ -20,12 +22,22 @@ import (
 
 // Client is the launcher at an address.
 type Client struct {
-	conn *grpc.ClientConn
-	rpc  carillonv1.RunLauncherClient
+	addr   string
+	conn   *grpc.ClientConn
+	rpc    carillonv1.RunLauncherClient
+	health healthv1.HealthClient
 }
 
 // callTimeout bounds one call: the executor's longest, and the way.
 const callTimeout = 75 * time.Second
+
+// reconnect is how an address is tried that does not answer: the library's own
+// pauses grow to two minutes, and a launcher that is back would not be found for
+// as long.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+	MinConnectTimeout: 5 * time.Second,
+}
 
 // New makes the Client of addr (host:port, or any gRPC target). It connects
 // with the first call, in the clear and without a token unless dialing says
@@ -33,6 +45,7 @@ const callTimeout = 75 * time.Second
 func New(addr string, dialing ...grpc.DialOption) (*Client, error) {
 	conn, err := grpc.NewClient(addr, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(reconnect),
 		// A launcher that vanished without a word must not hold launches for ever.
 		// (More often, and a server with gRPC's defaults ends the connection.)
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
@@ -40,11 +53,30 @@ func New(addr string, dialing ...grpc.DialOption) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launcher address %q: %w", addr, err)
 	}
-	return &Client{conn: conn, rpc: carillonv1.NewRunLauncherClient(conn)}, nil
+	return &Client{addr: addr, conn: conn, rpc: carillonv1.NewRunLauncherClient(conn), health: healthv1.NewHealthClient(conn)}, nil
 }
 
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
+
+// Reach asks whether a launch would arrive: whether a launcher answers at the
+// address.
+func (c *Client) Reach(ctx context.Context) error {
+	resp, err := c.health.Check(ctx, &healthv1.HealthCheckRequest{Service: carillonv1.RunLauncher_ServiceDesc.ServiceName})
+	switch status.Code(err) {
+	case codes.OK:
+	case codes.NotFound, codes.Unimplemented:
+		return fmt.Errorf("the server at %s is no launcher: LAUNCHER_ADDR is to name one with the launcher role", c.addr)
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("the launcher at %s does not answer", c.addr)
+	default:
+		return fmt.Errorf("the launcher at %s is not reached: %s", c.addr, status.Convert(err).Message())
+	}
+	if s := resp.GetStatus(); s != healthv1.HealthCheckResponse_SERVING {
+		return fmt.Errorf("the launcher at %s answers %s", c.addr, s)
+	}
+	return nil
+}
 
 // Start starts a run over there. Every error leaves the outcome unknown.
 func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {

@@ -45,6 +45,7 @@ func (s *workerServer) ListWorkers(ctx context.Context, _ *carillonv1.ListWorker
 	for _, w := range seen {
 		resp.Workers = append(resp.Workers, &carillonv1.Worker{
 			WorkerId: w.WorkerID, StartedAt: timestamp(w.StartedAt), SeenAt: timestamp(w.SeenAt), Leads: leads[w.WorkerID],
+			Host: w.Host, Unfit: w.Unfit,
 		})
 	}
 	return resp, nil
@@ -69,6 +70,6 @@ func (s *workerServer) Resign(ctx context.Context, req *carillonv1.ResignRequest
 func leadershipOf(l *schedule.Leadership) *carillonv1.Leadership {
 	return &carillonv1.Leadership{
 		Shard: uint32(l.Shard), WorkerId: l.Holder, Epoch: uint32(l.Epoch), ExpiresAt: timestamp(l.ExpiresAt),
-		Expired: l.Expired, LockHeld: l.LockHeld, AskedToResign: l.AskedTo,
+		Expired: l.Expired, LockHeld: l.LockHeld, AskedToResign: l.AskedTo, LockKind: l.LockKind,
 	}
 }

@@ -20,12 +20,12 @@ func TestWorkersAndTheirShardsAreListed(t *testing.T) {
 	if _, err := r.store.RecordShards(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.store.Heartbeat(ctx, "wa", r.store.Now()); err != nil {
+	if err := r.store.Heartbeat(ctx, schedule.WorkerSeen{WorkerID: "wa", Host: "box:4711", Unfit: "no launcher", StartedAt: r.store.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	for shard, holder := range []string{"wa", "gone"} {
 		_, won, err := r.store.Takeover(ctx, schedule.TakeoverRequest{
-			Shard: shard, Shards: 2, Holder: holder, TTL: 10 * time.Second, LockHeld: true, Now: r.store.Now(),
+			Shard: shard, Shards: 2, Holder: holder, TTL: 10 * time.Second, LockHeld: true, LockKind: "solo", Now: r.store.Now(),
 		})
 		if err != nil || !won {
 			t.Fatalf("take over shard %d: %v %v", shard, won, err)
@@ -34,7 +34,7 @@ func TestWorkersAndTheirShardsAreListed(t *testing.T) {
 	got := r.must("GET", "/v1/workers", "")
 	for _, want := range []string{
 		`{"workers":[{"worker_id":"wa","started_at":"`, `"leads":[{"shard":0,"worker_id":"wa","epoch":1,"expires_at":"`,
-		`"expired":false,"lock_held":true,"asked_to_resign":false}]}],"shards":2,`, `{"shard":1,"worker_id":"gone","epoch":2,`,
+		`"expired":false,"lock_held":true,"asked_to_resign":false,"lock_kind":"solo"}],"host":"box:4711","unfit":"no launcher"}],"shards":2,`, `{"shard":1,"worker_id":"gone","epoch":2,`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is not in %s", want, got)

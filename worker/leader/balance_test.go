@@ -63,11 +63,13 @@ func inTown(t *testing.T, shards int, test func(*town)) {
 // process is one worker: an elector for each shard, a balancer, a heartbeat.
 type process struct {
 	leader.LeaseStore
-	id   string
-	led  atomic.Int64
-	ill  atomic.Bool // lives, but is not fit to lead
-	dead atomic.Bool
-	stop func()
+	id    string
+	led   atomic.Int64
+	terms atomic.Int64 // won so far
+	ill   atomic.Bool  // lives, but cannot lead
+	unfit atomic.Bool  // could lead, but says that it had better not
+	dead  atomic.Bool
+	stop  func()
 }
 
 // Resign is where a killed process does nothing.
@@ -85,13 +87,30 @@ func (p *process) fit() error {
 	return nil
 }
 
+func (p *process) why() string {
+	if p.unfit.Load() {
+		return "no launcher"
+	}
+	return ""
+}
+
 func (t *town) start(ill bool) *process {
 	p := &process{LeaseStore: t.store, id: fmt.Sprint("p", len(t.all))}
 	p.ill.Store(ill)
+	return t.run(p)
+}
+
+func (t *town) startUnfit() *process {
+	p := &process{LeaseStore: t.store, id: fmt.Sprint("p", len(t.all))}
+	p.unfit.Store(true)
+	return t.run(p)
+}
+
+func (t *town) run(p *process) *process {
 	electors := make([]*leader.Elector, t.shards)
 	balancer := leader.NewBalancer(leader.BalancerOptions{
 		Store: t.store, Holder: p.id, Shards: t.shards, Now: t.store.Now, Logger: quiet,
-		Resign: func(shard int) { electors[shard].Resign() },
+		Resign: func(shard int) { electors[shard].Resign() }, Unfit: p.why,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var g sync.WaitGroup
@@ -107,7 +126,7 @@ func (t *town) start(ill bool) *process {
 	g.Go(func() { _ = balancer.Run(ctx) })
 	g.Go(func() {
 		for ctx.Err() == nil {
-			if err := t.store.Heartbeat(ctx, p.id, t.store.Now()); err != nil && ctx.Err() == nil {
+			if err := t.store.Heartbeat(ctx, schedule.WorkerSeen{WorkerID: p.id, Unfit: p.why(), StartedAt: t.store.Now()}); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 			select {
@@ -140,6 +159,7 @@ func (t *town) lead(ctx context.Context, p *process, term schedule.Term) error {
 		t.Errorf("%d lead shard %d", n, term.Shard)
 	}
 	p.led.Add(1)
+	p.terms.Add(1)
 	t.mu.Lock()
 	if since, ok := t.free[term.Shard]; ok {
 		t.gap = max(t.gap, time.Since(since))

@@ -36,9 +36,10 @@
 //	follower ──── lock held ──────────▶ takeover ── won ──────────▶ leader
 //	follower ──── row expired ────────▶ takeover ── won ──────────▶ leader (without the lock)
 //	follower ──── lock held, but the leader lives without it ─────▶ away (the lock given back)
-//	follower ──── lock held, but another worker has fewer shards ─▶ away (the lock given back)
+//	follower ──── lock held, but the leader has another kind ─────▶ away (the lock given back)
+//	follower ──── lock held, but another worker is to lead ───────▶ away (the lock given back)
 //	leader ────── keeping the lock or renewing the row fails ─────▶ away (term lost)
-//	leader ────── asked to resign, by hand or for balance ────────▶ away (term given back)
+//	leader ────── asked to resign, by hand, or by the balancer ───▶ away (term given back)
 //	leader ────── told to end ────────────────────────────────────▶ gone (term given back)
 //
 // A takeover is one transaction: the lock is held, or the row has expired; then
@@ -53,6 +54,12 @@
 // that it comes to the leader in the end. Behind a lock on Postgres such a
 // leader also ends the session that holds it: a process that is stopped for
 // good would keep it for good.
+//
+// Workers may wait for different locks for a while (LEADER_LOCK is changed in one
+// after the other). The row says which kind its leader has, and a lock of another
+// kind says nothing about that leader: its holder waits until the row has
+// expired, as one without a lock does. So nobody is pushed aside, a leader that
+// ends makes room at once, and only one that was killed is missed for a TTL.
 //
 // A term that ends is always resigned, also one that was lost for want of an
 // answer: resigning names the epoch and cannot harm the next. So is one that was
@@ -132,6 +139,12 @@
 // A wrong clock: Fit refuses. A process that is unfit does not wait for the
 // lock, and gives up its term at the next renewal. On Postgres its clock could
 // not have moved the row anyway.
+//
+// The launcher cannot be reached: the process is well and may lead, but what it
+// claims would wait. Its heartbeats say that it is unfit, and its Balancer
+// resigns what it leads while another worker is alive and fit, with one shard as
+// with many. Where nobody is fit nothing changes: slots are to be planned, and
+// missed or made up for by their policies, whether or not they can be launched.
 //
 // Started with another number of shards than the database has recorded: it is
 // told so in words, once, and asks again every few seconds, so that setting the

@@ -21,14 +21,17 @@ type Lead = func(ctx, trusted context.Context, term schedule.Term) error
 
 // Options are an Elector's parts.
 type Options struct {
-	Lease  LeaseStore
-	Lock   Lock
-	Shard  int
-	Shards int    // how many there are; 0 counts as 1
-	Holder string // one per process start; default random
-	TTL    time.Duration
-	Now    func() time.Time
-	Logger *slog.Logger
+	Lease LeaseStore
+	Lock  Lock
+	// LockKind names what Lock is, LEADER_LOCK's word: with a leader whose lock is
+	// of another kind it proves nothing. Empty: all are of one kind.
+	LockKind string
+	Shard    int
+	Shards   int    // how many there are; 0 counts as 1
+	Holder   string // one per process start; default random
+	TTL      time.Duration
+	Now      func() time.Time
+	Logger   *slog.Logger
 	// Fit says why this process must not lead now, e.g. because its clock is too
 	// far off; nil: it may. It is asked before every takeover and renewal.
 	Fit func() error
@@ -53,6 +56,7 @@ type Elector struct {
 	unresigned *schedule.Term // ended, but its row could not be told
 	unanswered bool           // the last takeover failed, and may have won all the same
 	refused    bool           // for its number of shards, and that has been said
+	otherLock  string         // the kind of the leader's lock, if it is another and that has been said
 
 	mu   sync.Mutex
 	stop context.CancelCauseFunc // ends the present term on purpose; nil: there is none
@@ -217,7 +221,8 @@ func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, sinc
 			return term, since, err
 		case err != nil:
 			e.quiet.Warn("leader not known", err)
-		case lockHeld: // its leader lives without it, and waits for it
+		case lockHeld: // its leader lives without it, and waits for it or has another
+			e.noticeOtherLock(ctx)
 			return term, since, errGaveWay
 		}
 	}
@@ -253,16 +258,44 @@ func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, b
 	}
 	failpoint.Hit(failpoint.TakingOver)
 	term, won, err := e.Lease.Takeover(ctx, schedule.TakeoverRequest{
-		Shard: e.Shard, Shards: e.Shards, Holder: e.holder, TTL: e.TTL, LockHeld: lockHeld, Now: e.Now(),
+		Shard: e.Shard, Shards: e.Shards, Holder: e.holder, TTL: e.TTL, LockHeld: lockHeld, LockKind: e.LockKind, Now: e.Now(),
 	})
 	e.unanswered = err != nil
 	if err != nil {
 		return schedule.Term{}, false, fmt.Errorf("take over: %w", err)
 	}
 	if won {
+		e.otherLock = ""
 		failpoint.Hit(failpoint.TookOver)
 	}
 	return term, won, nil
+}
+
+// noticeOtherLock says that the leader uses another kind of lock, once for as
+// long as it does.
+func (e *Elector) noticeOtherLock(ctx context.Context) {
+	if e.LockKind == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.trust()/2)
+	defer cancel()
+	rows, err := e.Lease.Leaders(ctx, e.Now())
+	if err != nil {
+		return // the next time that it is refused will do
+	}
+	for _, row := range rows {
+		if row.Shard != e.Shard || row.Expired || row.Holder == e.holder {
+			continue
+		}
+		was := e.otherLock
+		if e.otherLock = row.LockKind; schedule.SameLock(e.LockKind, row.LockKind) {
+			e.otherLock = ""
+		}
+		if e.otherLock != "" && e.otherLock != was {
+			e.Logger.Warn("the leader uses another lock: until LEADER_LOCK is the same in every worker, taking over from one that was killed takes up to LEADER_TTL_MS",
+				"leader_lock", row.LockKind, "lock", e.LockKind, "leader", row.Holder, "ttl", e.TTL)
+		}
+	}
 }
 
 // findUnheard looks for a term that was won without our hearing of it.

@@ -13,8 +13,8 @@ import (
 type LeaseStore interface {
 	// Takeover makes holder the leader, with an epoch greater than that of any
 	// shard, if the row has expired or there is none yet; or if LockHeld, when the
-	// leader had the lock as well: it is gone. ok = false otherwise, and when the
-	// holder leads already. schedule.ErrShardCount when another number of shards
+	// leader had the lock as well, and of the same kind: it is gone. ok = false
+	// otherwise, and when the holder leads already. schedule.ErrShardCount when another number of shards
 	// than Shards is recorded.
 	Takeover(ctx context.Context, req schedule.TakeoverRequest) (term schedule.Term, ok bool, err error)
 	// Renew extends the term, and says whether it was asked to resign;

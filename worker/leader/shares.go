@@ -61,13 +61,20 @@ type BalancerOptions struct {
 	Shards int
 	// Resign gives the shard up, if this process leads it; Elector.Resign does.
 	Resign func(shard int)
+	// Unfit says why this process had better not lead while another one is fit;
+	// empty: it is fit, as without it. What the others are they say in their
+	// heartbeats.
+	Unfit  func() string
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
 // Balancer gives every live worker a fair share of the shards: one that leads
-// two more than another resigns one, and stands back when that one is free.
-// With one shard, or one worker, it does nothing.
+// two more than another resigns one, and stands back when that one is free. One
+// that is unfit has no share while a fit one lives: it resigns all that it leads,
+// one after the other, and stands back. Where nobody is fit all share as if they
+// were, for somebody has to plan. With one shard a worker that is fit does
+// nothing.
 type Balancer struct {
 	BalancerOptions
 	quiet *trouble.Log
@@ -108,7 +115,7 @@ func NewBalancer(o BalancerOptions) *Balancer {
 
 // Run keeps the shares fair until ctx ends.
 func (b *Balancer) Run(ctx context.Context) error {
-	if b.Shards <= 1 {
+	if b.neverMoves() {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -116,6 +123,9 @@ func (b *Balancer) Run(ctx context.Context) error {
 		pause(ctx, balanceEvery)
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if b.stays() {
+			continue
 		}
 		seen, err := b.look(ctx)
 		if err != nil {
@@ -125,20 +135,44 @@ func (b *Balancer) Run(ctx context.Context) error {
 			continue
 		}
 		if shard, give := b.decide(seen, time.Now()); give {
-			b.Logger.Info("shard given up for balance", "shard_given", shard)
+			b.Logger.Info("shard given up", "shard_given", shard, "why", b.why(seen))
 			b.Resign(shard)
 		}
 	}
 }
 
+// neverMoves: one shard has no shares, and fitness is the only other reason to
+// give it up.
+func (b *Balancer) neverMoves() bool { return b.Shards <= 1 && b.Unfit == nil }
+
+// stays: likewise, at this moment.
+func (b *Balancer) stays() bool { return b.Shards <= 1 && b.unfit() == "" }
+
+func (b *Balancer) unfit() string {
+	if b.Unfit == nil {
+		return ""
+	}
+	return b.Unfit()
+}
+
+func (b *Balancer) why(seen view) string {
+	if seen.passed {
+		return "unfit: " + b.unfit()
+	}
+	return "balance"
+}
+
 // Yield is Options.Yield of the elector of a shard: whether a free shard is
-// left to a worker that leads fewer. One whose leader has died is taken over by
+// left to a worker that leads fewer, or that is fit where this one is not. One whose leader has died is taken over by
 // whoever is first; balance comes later.
 func (b *Balancer) Yield(shard int) func(ctx context.Context) bool {
-	if b.Shards <= 1 {
+	if b.neverMoves() {
 		return nil
 	}
 	return func(ctx context.Context) bool {
+		if b.stays() {
+			return false
+		}
 		ctx, cancel := context.WithTimeout(ctx, shareLimit)
 		defer cancel()
 		leaders, err := b.Store.Leaders(ctx, b.Now())
@@ -149,7 +183,7 @@ func (b *Balancer) Yield(shard int) func(ctx context.Context) bool {
 			return false
 		}
 		seen, err := b.look(ctx)
-		return err == nil && Yields(b.Holder, seen.shares)
+		return err == nil && (seen.passed || Yields(b.Holder, seen.shares))
 	}
 }
 
@@ -158,6 +192,7 @@ type view struct {
 	rows    map[int]schedule.Leadership
 	shares  []Share
 	settled bool // every shard is led by a live worker
+	passed  bool // this process has no share: it is unfit, and another is fit
 }
 
 func (b *Balancer) look(ctx context.Context) (view, error) {
@@ -178,11 +213,13 @@ func (b *Balancer) look(ctx context.Context) (view, error) {
 func (b *Balancer) count(leaders []schedule.Leadership, workers []schedule.WorkerSeen, now time.Time) view {
 	v := view{rows: make(map[int]schedule.Leadership)}
 	led := map[string]int{b.Holder: 0} // alive for certain
-	silent := make(map[string]bool)
+	silent, unfit := make(map[string]bool), make(map[string]bool)
 	for _, w := range workers {
 		led[w.WorkerID] = 0
 		silent[w.WorkerID] = w.WorkerID != b.Holder && b.Now().Sub(w.SeenAt) > heardWithin
+		unfit[w.WorkerID] = w.Unfit != ""
 	}
+	unfit[b.Holder] = b.unfit() != ""
 	counted := 0
 	for _, row := range leaders {
 		if row.Shard >= b.Shards { // of a time with more shards
@@ -195,11 +232,16 @@ func (b *Balancer) count(leaders []schedule.Leadership, workers []schedule.Worke
 		}
 	}
 	v.settled = counted == b.Shards
-	fallen := b.fallen(led, now)
+	fallen, fit := b.fallen(led, now), false
 	for worker, shards := range led {
 		if !fallen[worker] && (shards > 0 || !silent[worker]) {
 			v.shares = append(v.shares, Share{worker, shards})
+			fit = fit || !unfit[worker] && !silent[worker]
 		}
+	}
+	if fit {
+		v.shares = slices.DeleteFunc(v.shares, func(s Share) bool { return unfit[s.Worker] })
+		v.passed = unfit[b.Holder]
 	}
 	return v
 }
@@ -229,7 +271,7 @@ func (b *Balancer) fallen(led map[string]int, now time.Time) map[string]bool {
 // nothing moves: it would be counted nowhere.
 func (b *Balancer) decide(seen view, now time.Time) (shard int, give bool) {
 	b.learn(seen, now)
-	if !seen.settled || now.Before(b.resting) || !Gives(b.Holder, seen.shares) {
+	if !seen.settled || now.Before(b.resting) || !seen.passed && !Gives(b.Holder, seen.shares) {
 		return 0, false
 	}
 	for shard := b.Shards - 1; shard >= 0; shard-- {

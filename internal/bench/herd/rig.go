@@ -78,7 +78,7 @@ func (r *rig) startWorker(ctx context.Context, lock leader.Lock, queueURL string
 		if err != nil {
 			return fmt.Errorf("REDIS_URL: %w", err)
 		}
-		launch = launchqueue.NewPublisher(client)
+		launch = launchqueue.NewPublisher(client, nil)
 		r.name += ", launch queue"
 		consumer := launchqueue.New(launchqueue.Options{Redis: client, Launcher: here, Store: r.store, Now: r.store.Now, Logger: log})
 		g.Go(func() error { defer client.Close(); return consumer.Run(ctx) })

@@ -65,7 +65,7 @@ var mutants = []mutant{
 		{"internal/plan/jitter.go", "	return now.Sub(runAt) > grace && now.Sub(t.Slot(runAt).FireAt) > grace\n", "	return now.Sub(runAt) > 0 && now.Sub(t.Slot(runAt).FireAt) > 0\n"},
 	}},
 	{"missed slots are dropped without a word", "mutant-outage", 1, []change{
-		{"internal/plan/recovery.go", "	if n == 0 {\n		return\n	}\n", "	if n >= 0 {\n		return\n	}\n"},
+		{"internal/plan/recovery.go", "	for _, x := range r.tt.Without(s.from, s.until, r.s.Planned) {\n", "	for _, x := range r.tt.Without(s.from, s.until, r.s.Planned)[:0] {\n"},
 	}},
 	{"an epoch comes back", "mutant-kills", 6, []change{
 		{"internal/store/postgres/sql_leader.go", "UPDATE leaders SET holder = $2, epoch = 1 + (SELECT max(epoch) FROM leaders),\n", "UPDATE leaders SET holder = $2, epoch = 1 + (SELECT max(epoch) FROM leaders) % 3,\n"},

@@ -46,6 +46,7 @@ type effect struct {
 	said       bool
 	refused    bool
 	cancelled  bool
+	promised   bool // some call was told that a report will come
 }
 
 // runBody is what the oracle reads of the documented body.
@@ -201,6 +202,7 @@ func (o *oracle) enter(line record.Executor) (*effect, int, entry) {
 func (o *oracle) answer(w http.ResponseWriter, e *effect) {
 	o.mu.Lock()
 	status, refused, cancelled := e.status, e.refused, e.cancelled
+	e.promised = e.promised || status == "" && !refused && !cancelled
 	o.mu.Unlock()
 	if status != "" || cancelled {
 		o.say(e)
@@ -247,6 +249,12 @@ func (o *oracle) finish(e *effect, status string) (finished bool) {
 	e.status = status
 	o.note(record.Executor{Kind: record.End, Key: e.key, Status: status})
 	return true
+}
+
+func (o *oracle) promisedReport(e *effect) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return e.promised
 }
 
 // cancel promises that the key has no effect from now on. What has ended

@@ -166,10 +166,26 @@ func (s *site) atPoint(ctx context.Context, st step, victim *child, f *record.Fa
 	}
 	f.Point = st.point
 	if takeover {
-		return true, died.start()
+		sleep(ctx, armTime)
+		return true, startDead(armed)
 	}
 	f.Began = at
 	return true, nil
+}
+
+// startDead starts those again that have ended: of several shards more than one
+// is taken over.
+func startDead(children []*child) error {
+	var problems []error
+	for _, c := range children {
+		_, ended := c.current()
+		select {
+		case <-ended:
+			problems = append(problems, c.start())
+		default:
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // firstDeath is the first of them to end within a bound, or nil.

@@ -15,6 +15,7 @@ type leadership struct {
 	schedule.Term
 	expires  time.Time
 	lockHeld bool
+	lockKind string
 	asked    int64 // the epoch that was asked to resign
 }
 
@@ -34,7 +35,8 @@ func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (ter
 			return err
 		}
 		now, row := s.clock(req.Now), t.leaders[req.Shard]
-		gone := row == nil || !row.expires.After(now) || req.LockHeld && row.lockHeld && row.Holder != req.Holder
+		gone := row == nil || !row.expires.After(now) ||
+			req.LockHeld && row.lockHeld && row.Holder != req.Holder && schedule.SameLock(req.LockKind, row.lockKind)
 		if !gone {
 			return nil
 		}
@@ -43,7 +45,7 @@ func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (ter
 			t.leaders[req.Shard] = row
 		}
 		term, ok = schedule.Term{Shard: req.Shard, Shards: req.Shards, Holder: req.Holder, Epoch: t.newEpoch()}, true
-		row.Term, row.expires, row.lockHeld = term, now.Add(req.TTL), req.LockHeld
+		row.Term, row.expires, row.lockHeld, row.lockKind = term, now.Add(req.TTL), req.LockHeld, req.LockKind
 		if s.opts.Watch.Takeover != nil {
 			t.told = append(t.told, func() { s.opts.Watch.Takeover(term) })
 		}
@@ -126,7 +128,7 @@ func (s *Store) Leaders(ctx context.Context, now time.Time) (rows []schedule.Lea
 
 func (s *Store) leadershipOf(shard int, now time.Time) schedule.Leadership {
 	row := s.leaders[shard]
-	l := schedule.Leadership{Term: row.Term, ExpiresAt: row.expires, Expired: !row.expires.After(now), LockHeld: row.lockHeld}
+	l := schedule.Leadership{Term: row.Term, ExpiresAt: row.expires, Expired: !row.expires.After(now), LockHeld: row.lockHeld, LockKind: row.lockKind}
 	l.Shard, l.Shards = shard, s.shards
 	l.AskedTo = row.asked == row.Epoch && !l.Expired
 	return l

@@ -105,22 +105,35 @@ func (t *tx) record(q *schedule.BeginRequest, result *schedule.BeginResult, now 
 	}
 }
 
-// Finish records definite outcomes; the first one stands.
-func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error {
+// Finish records definite outcomes and returns those that stand.
+func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) ([]schedule.Outcome, error) {
+	standing := make([]schedule.Outcome, len(done))
 	err := s.write(ctx, func(t *tx) error {
 		for i := range done {
-			if there := t.requests[done[i].Key]; there != nil && !there.Done {
-				row := there.ExecutionRequest
-				row.Done, row.LeaseUntil, row.Outcome = true, time.Time{}, done[i].Outcome
-				t.request(row)
-			}
+			standing[i] = t.finish(&done[i], now)
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("finish calls: %w", err)
+		return nil, fmt.Errorf("finish calls: %w", err)
 	}
-	return nil
+	return standing, nil
+}
+
+func (t *tx) finish(f *schedule.FinishRequest, now time.Time) (standing schedule.Outcome) {
+	there := t.requests[f.Key]
+	switch {
+	case there == nil:
+		return f.Outcome
+	case there.Done && !f.Outcome.Supersedes(there.Outcome):
+		return there.Outcome
+	case there.Done:
+		t.settleAll([]schedule.Settlement{f.Settlement(now)}, now)
+	}
+	row := there.ExecutionRequest
+	row.Done, row.LeaseUntil, row.Outcome = true, time.Time{}, f.Outcome
+	t.request(row)
+	return f.Outcome
 }
 
 // Extend gives the open calls of the leases that still hold new ones.

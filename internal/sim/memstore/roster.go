@@ -11,9 +11,10 @@ import (
 )
 
 // Heartbeat notes that a worker process is alive.
-func (s *Store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
+func (s *Store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
 	return s.write(ctx, func(t *tx) error {
-		t.workers[workerID] = &schedule.WorkerSeen{WorkerID: workerID, StartedAt: at(startedAt), SeenAt: s.clock(s.Now())}
+		w.StartedAt, w.SeenAt = at(w.StartedAt), s.clock(s.Now())
+		t.workers[w.WorkerID] = &w
 		return nil
 	})
 }

@@ -150,6 +150,7 @@ func (t *tx) remove(r *schedule.Run) {
 func (t *tx) put(after *schedule.Schedule) {
 	id := after.ScheduleID
 	before, poison := t.schedules[id], t.unreadable[id]
+	after.Planned = nil // the ledger's
 	t.schedules[id] = after
 	t.undo = append(t.undo, func() {
 		if t.schedules[id] = before; before == nil {

@@ -266,7 +266,7 @@ func (p *claimPass) writeClaims(ctx context.Context, definitions map[revisionRef
 		column(p.claims, func(c *candidate) []byte { return c.key[:] }),
 		column(p.claims, func(c *candidate) time.Time {
 			return now.Add(max(p.req.RetryFor, definitions[c.ref].RunTimeout()))
-		}), now.Add(p.req.Ahead))
+		}), now.Add(p.req.Ahead), column(p.claims, func(c *candidate) int64 { return c.ref.revision }))
 	if err != nil {
 		return fmt.Errorf("take runs: %w", err)
 	}

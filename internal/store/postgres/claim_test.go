@@ -114,3 +114,43 @@ func TestWhatWasClaimedBeforeAFailureIsHandedOut(t *testing.T) {
 		}
 	}
 }
+
+// Rows whose run_at lies ahead are taken back and planned anew by an edit, also
+// between the reading of what may be armed and the claim of it. The judge of
+// another schedule is where such an edit finds its place here.
+func TestARowThatAnEditReplacedMeanwhileIsNotClaimedAsItWasRead(t *testing.T) {
+	t.Parallel()
+	store, _ := fresh(t)
+	term := lead(t, store)
+	ahead := noon.Add(500 * time.Millisecond)
+	edited, judged := everySecond("edited", noon), everySecond("judged", noon)
+	edited.OverlapPolicy = schedule.OverlapAllow
+	create(t, store, noon, edited, judged)
+	put := func(s schedule.Schedule, change schedule.Change) {
+		t.Helper()
+		change.ScheduleID, change.Now, change.Runs = s.ScheduleID, noon, []schedule.Run{slotOf(&s, ahead)}
+		err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}},
+			func([]schedule.ChangeInput) ([]schedule.Change, error) { return []schedule.Change{change}, nil })
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	put(edited, schedule.Change{})
+	put(judged, schedule.Change{})
+
+	req := schedule.ClaimRequest{Term: term, Now: noon, Ahead: time.Second, Limit: 10, Grace: time.Minute, Lease: time.Minute}
+	result, err := store.Claim(t.Context(), req, func(g schedule.OverlapGroup) []schedule.Verdict {
+		if edited.Revision == 1 {
+			edited.Revision, edited.OverlapPolicy = 2, schedule.OverlapSkip
+			put(edited, schedule.Change{Row: &edited, NewRevision: true, DropPlannedAfter: noon})
+		}
+		return claimFirst(g)
+	})
+	if err != nil || len(result.Launches) != 1 || result.Launches[0].Run.ScheduleID != judged.ScheduleID {
+		t.Fatalf("claimed %+v, want only the schedule that was judged; %v", result.Launches, err)
+	}
+	run, err := store.GetRun(t.Context(), schedule.SlotKey(edited.ScheduleID, ahead))
+	if err != nil || run.Status != schedule.StatusPlanned || run.Revision != 2 {
+		t.Errorf("the row stands as %s of revision %d, want PLANNED of 2: nobody has judged it; %v", run.Status, run.Revision, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/schema"
 )
@@ -82,7 +83,7 @@ func TestAStatementDoesNotWaitForALockForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := store.Heartbeat(t.Context(), "w", noon); err == nil {
+	if err := store.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: noon}); err == nil {
 		t.Error("it got past the lock")
 	}
 	if waited := time.Since(began); waited < time.Second || waited > 30*time.Second {
@@ -99,7 +100,7 @@ func TestTheDSNMayChooseItsOwnLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := store.Heartbeat(t.Context(), "w", noon); err == nil || time.Since(began) > 1500*time.Millisecond {
+	if err := store.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: noon}); err == nil || time.Since(began) > 1500*time.Millisecond {
 		t.Errorf("after %s: %v; want the lock's timeout after 1 ms", time.Since(began), err)
 	}
 	if _, err := postgres.Open(t.Context(), url+"&statement_timeout=nonsense", postgres.Options{}); err == nil {

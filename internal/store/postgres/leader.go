@@ -57,7 +57,7 @@ func (s *Store) takeOver(ctx context.Context, req schedule.TakeoverRequest, term
 		if _, err := tx.Exec(ctx, sqlTakeoverEpoch); err != nil {
 			return err
 		}
-		err := tx.QueryRow(ctx, sqlTakeover, req.Shard, req.Holder, interval(req.TTL), req.LockHeld).Scan(&term.Epoch)
+		err := tx.QueryRow(ctx, sqlTakeover, req.Shard, req.Holder, interval(req.TTL), req.LockHeld, req.LockKind).Scan(&term.Epoch)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -128,7 +128,7 @@ func leaderships(ctx context.Context, q rowQuerier, statement string, args ...an
 		l    schedule.Leadership
 		rows []schedule.Leadership
 	)
-	err = each(ctx, q, []any{&l.Shard, &l.Holder, &l.Epoch, &l.ExpiresAt, &l.Expired, &l.LockHeld, &l.AskedTo}, func() error {
+	err = each(ctx, q, []any{&l.Shard, &l.Holder, &l.Epoch, &l.ExpiresAt, &l.Expired, &l.LockHeld, &l.LockKind, &l.AskedTo}, func() error {
 		l.Shards, l.ExpiresAt = shards, l.ExpiresAt.UTC()
 		rows = append(rows, l)
 		return nil
@@ -137,9 +137,9 @@ func leaderships(ctx context.Context, q rowQuerier, statement string, args ...an
 }
 
 // Heartbeat notes that a worker process is alive, by the database's clock.
-func (s *Store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
-	if _, err := s.pool.Exec(ctx, sqlHeartbeat, workerID, startedAt); err != nil {
-		return fmt.Errorf("note worker %s: %w", workerID, err)
+func (s *Store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
+	if _, err := s.pool.Exec(ctx, sqlHeartbeat, w.WorkerID, w.Host, w.Unfit, w.StartedAt); err != nil {
+		return fmt.Errorf("note worker %s: %w", w.WorkerID, err)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) 
 		w       schedule.WorkerSeen
 		workers []schedule.WorkerSeen
 	)
-	err := each(ctx, s.pool, []any{&w.WorkerID, &w.StartedAt, &w.SeenAt}, func() error {
+	err := each(ctx, s.pool, []any{&w.WorkerID, &w.Host, &w.Unfit, &w.StartedAt, &w.SeenAt}, func() error {
 		w.StartedAt, w.SeenAt = w.StartedAt.UTC(), w.SeenAt.UTC()
 		workers = append(workers, w)
 		return nil

@@ -224,39 +224,6 @@ func state(r *schedule.ExecutionRequest) string {
 	return stateInProgress
 }
 
-// Finish records definite outcomes; a key that is DONE keeps its first one.
-func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error {
-	type finish = schedule.FinishRequest
-	seen := make(map[schedule.Key]bool, len(done))
-	var first []finish
-	for _, f := range done {
-		if !seen[f.Key] {
-			seen[f.Key] = true
-			first = append(first, f)
-		}
-	}
-	if len(first) == 0 {
-		return nil
-	}
-	slices.SortFunc(first, func(x, y finish) int { return slices.Compare(x.Key[:], y.Key[:]) })
-	err := s.transact(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, sqlFinish, now,
-			column(first, func(f *finish) []byte { return f.Key[:] }),
-			column(first, func(f *finish) bool { return f.Outcome.OK() }),
-			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.Status) }),
-			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.Reason) }),
-			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.RunID) }),
-			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.TraceID) }),
-			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.ErrorCode) }),
-			column(first, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.ErrorMessage) }))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("finish: %w", err)
-	}
-	return nil
-}
-
 // Release ends the lease of a call whose outcome is unknown, if it is still the
 // one that was granted.
 func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error {

@@ -136,15 +136,16 @@ WHERE r.overlap_key = ANY($3::text[]) AND r.exclusive AND ` + soon
 )
 
 // sqlClaim: fire_at again, because a plan may have put a late row off since it
-// was read. Here and wherever rows come by key, the status is compared in a form
+// was read; and the revision, because an edit may have put another row in its
+// place, which nobody has judged. Here and wherever rows come by key, the status is compared in a form
 // that matches no partial index: where statistics lag behind a herd, those look
 // empty, and cheaper than the primary key.
 const sqlClaim = `
 UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $1, deliveries = r.deliveries + 1,
 	claimed_at = coalesce(r.claimed_at, $2), claimed_until = $3, timeout_at = u.timeout_at,
 	waiting_since = NULL, updated_at = $2
-FROM unnest($4::bytea[], $5::timestamptz[]) AS u(key, timeout_at)
-WHERE r.idempotency_key = u.key AND r.status || '' = 'PLANNED' AND r.fire_at <= $6
+FROM unnest($4::bytea[], $5::timestamptz[], $7::bigint[]) AS u(key, timeout_at, revision)
+WHERE r.idempotency_key = u.key AND r.revision = u.revision AND r.status || '' = 'PLANNED' AND r.fire_at <= $6
 RETURNING` + runColumns
 
 const sqlClaimWait = `

@@ -24,11 +24,11 @@ const sqlTakeoverEpoch = `
 SELECT pg_advisory_xact_lock(1128353875, 1)`
 
 // sqlTakeover: a leader that had the lock is gone when another has it; one that
-// leads without it is not.
+// leads without it is not, nor is one whose lock is of another kind.
 const sqlTakeover = `
 UPDATE leaders SET holder = $2, epoch = 1 + (SELECT max(epoch) FROM leaders),
-	expires_at = clock_timestamp() + $3::interval, lock_held = $4
-WHERE shard = $1 AND (expires_at <= clock_timestamp() OR $4 AND lock_held AND holder <> $2)
+	expires_at = clock_timestamp() + $3::interval, lock_held = $4, lock_kind = $5
+WHERE shard = $1 AND (expires_at <= clock_timestamp() OR $4 AND lock_held AND holder <> $2 AND ($5 = '' OR lock_kind IN ('', $5)))
 RETURNING epoch`
 
 // sqlTakeoverHeld spares a follower that only looks from taking any lock.
@@ -45,7 +45,7 @@ UPDATE leaders SET expires_at = clock_timestamp()
 WHERE shard = $1 AND holder = $2 AND epoch = $3 AND expires_at > clock_timestamp()`
 
 const leadershipColumns = `
-l.shard, l.holder, l.epoch, l.expires_at, l.expires_at <= clock_timestamp(), l.lock_held,
+l.shard, l.holder, l.epoch, l.expires_at, l.expires_at <= clock_timestamp(), l.lock_held, l.lock_kind,
 l.asked_epoch IS NOT DISTINCT FROM l.epoch AND l.expires_at > clock_timestamp()`
 
 const sqlAskToResign = `
@@ -60,14 +60,14 @@ FROM leaders l ORDER BY l.shard`
 // Workers.
 
 const sqlHeartbeat = `
-INSERT INTO workers (worker_id, started_at, seen_at) VALUES ($1, $2, clock_timestamp())
-ON CONFLICT (worker_id) DO UPDATE SET seen_at = excluded.seen_at`
+INSERT INTO workers (worker_id, host, unfit, started_at, seen_at) VALUES ($1, $2, $3, $4, clock_timestamp())
+ON CONFLICT (worker_id) DO UPDATE SET host = excluded.host, unfit = excluded.unfit, seen_at = excluded.seen_at`
 
 const sqlLeave = `
 DELETE FROM workers WHERE worker_id = $1`
 
 const sqlWorkers = `
-SELECT worker_id, started_at, seen_at FROM workers
+SELECT worker_id, host, unfit, started_at, seen_at FROM workers
 WHERE seen_at > clock_timestamp() - $1::interval
 ORDER BY worker_id COLLATE "C"`
 

@@ -36,12 +36,22 @@ UPDATE execution_requests e SET lease_until = u.lease_until, sent = true, update
 FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, lease_until)
 WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND (e.lease_until IS NULL OR e.lease_until <= $1)`
 
-const sqlFinish = `
+const (
+	sqlFinish           = finish + `e.state = 'IN_PROGRESS' RETURNING e.idempotency_key`
+	sqlFinishSuperseded = finish + `e.state = 'DONE' AND e.status = 'ENQUEUED'`
+
+	finish = `
 UPDATE execution_requests e SET state = 'DONE', lease_until = NULL, ok = u.ok, status = u.status, reason = u.reason,
 	run_id = u.run_id, trace_id = u.trace_id, error_code = u.error_code, error_message = u.error_message, updated_at = $1
 FROM unnest($2::bytea[], $3::boolean[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
 	AS u(key, ok, status, reason, run_id, trace_id, error_code, error_message)
-WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS'`
+WHERE e.idempotency_key = u.key AND `
+)
+
+// sqlFinishThere locks keys that sqlFinish has not found open.
+const sqlFinishThere = `
+SELECT` + requestColumns + `
+FROM execution_requests e WHERE e.idempotency_key = ANY($1::bytea[]) ORDER BY e.idempotency_key FOR UPDATE`
 
 // sqlRelease: the lease says whose call it is.
 const sqlRelease = `

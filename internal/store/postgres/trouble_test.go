@@ -51,7 +51,9 @@ func writes(store *postgres.Store, term schedule.Term, run schedule.Run) map[str
 			_, err := store.Begin(ctx, []schedule.BeginRequest{{Key: schedule.ManualKey("no", "run"), Lease: time.Minute}}, noon)
 			return err
 		},
-		"Heartbeat": func(ctx context.Context) error { return store.Heartbeat(ctx, "w", noon) },
+		"Heartbeat": func(ctx context.Context) error {
+			return store.Heartbeat(ctx, schedule.WorkerSeen{WorkerID: "w", StartedAt: noon})
+		},
 	}
 }
 
@@ -170,7 +172,7 @@ func TestTooManyConnectionsAreAnErrorAndPass(t *testing.T) {
 		}
 		others = append(others, s)
 	}
-	if err := store.Heartbeat(t.Context(), "w", noon); err != nil {
+	if err := store.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: noon}); err != nil {
 		t.Errorf("what is connected goes on, got %v", err)
 	}
 	for _, s := range others {

@@ -195,7 +195,7 @@ func (h *herd) finish(b *testing.B) {
 	for i := range done {
 		done[i] = schedule.FinishRequest{Key: h.launches[i].Run.Key, Outcome: schedule.Outcome{Status: schedule.StatusSuccess, RunID: "run-1"}}
 	}
-	if err := h.store.Finish(b.Context(), done, h.now); err != nil {
+	if _, err := h.store.Finish(b.Context(), done, h.now); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // clock is the host's, kept from running backwards. A step back within hold
@@ -70,7 +72,7 @@ func (s *Store) MeasureClock(context.Context) (skew time.Duration, err error) { 
 
 // Heartbeat notes that a worker is alive, and with it what the clock says, so
 // that a step back is noticed across a restart.
-func (s *Store) Heartbeat(ctx context.Context, workerID string, startedAt time.Time) error {
+func (s *Store) Heartbeat(ctx context.Context, w schedule.WorkerSeen) error {
 	now := s.Now()
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		// After an accepted step back, what others saw lies ahead; left there, it
@@ -78,7 +80,7 @@ func (s *Store) Heartbeat(ctx context.Context, workerID string, startedAt time.T
 		if _, err := t.exec(ctx, sqlHeartbeatLower, micros(now)); err != nil {
 			return err
 		}
-		_, err := t.exec(ctx, sqlHeartbeat, workerID, micros(startedAt), micros(now))
+		_, err := t.exec(ctx, sqlHeartbeat, w.WorkerID, w.Host, w.Unfit, micros(w.StartedAt), micros(now))
 		return err
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (sch
 		if err := ofShards(ctx, t, req.Shards); err != nil {
 			return err
 		}
-		n, err := t.exec(ctx, sqlTakeover, req.Shard, req.Holder, req.Now.Add(req.TTL).UnixMicro(), req.LockHeld, req.Now.UnixMicro())
+		n, err := t.exec(ctx, sqlTakeover, req.Shard, req.Holder, req.Now.Add(req.TTL).UnixMicro(), req.LockHeld, req.Now.UnixMicro(), req.LockKind)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -107,7 +107,7 @@ func leaderships(ctx context.Context, q querier, now time.Time) ([]schedule.Lead
 	err = q.query(ctx, sqlLeaders, func(scan scan) error {
 		l := schedule.Leadership{Term: schedule.Term{Shards: shards}}
 		var expires instant
-		err := scan(&l.Shard, &l.Holder, &l.Epoch, &expires, &l.Expired, &l.LockHeld, &l.AskedTo)
+		err := scan(&l.Shard, &l.Holder, &l.Epoch, &expires, &l.Expired, &l.LockHeld, &l.LockKind, &l.AskedTo)
 		l.ExpiresAt = expires.Time
 		rows = append(rows, l)
 		return err

@@ -164,23 +164,53 @@ func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, 
 	return err
 }
 
-// Finish records definite outcomes; the first one stands.
-func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) error {
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
+// Finish records definite outcomes and returns those that stand.
+func (s *Store) Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (standing []schedule.Outcome, err error) {
+	ended := false
+	err = s.write(ctx, func(ctx context.Context, t tx) (err error) {
+		standing, ended = make([]schedule.Outcome, len(done)), false
 		for i := range done {
-			o := &done[i].Outcome
-			_, err := t.exec(ctx, sqlFinish, o.OK(), word(o.Status), word(o.Reason), word(o.RunID), word(o.TraceID),
-				word(o.ErrorCode), word(o.ErrorMessage), now.UnixMicro(), keyArg(done[i].Key))
-			if err != nil {
+			var superseded bool
+			if standing[i], superseded, err = finish(ctx, t, &done[i], now); err != nil {
 				return fmt.Errorf("key %s: %w", done[i].Key, err)
 			}
+			ended = ended || superseded
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("finish calls: %w", err)
+		return nil, fmt.Errorf("finish calls: %w", err)
 	}
-	return nil
+	if ended {
+		s.wakes.call()
+	}
+	return standing, nil
+}
+
+func finish(ctx context.Context, t tx, f *schedule.FinishRequest, now time.Time) (standing schedule.Outcome, superseded bool, err error) {
+	o := &f.Outcome
+	record := func(statement string) (bool, error) {
+		n, err := t.exec(ctx, statement, o.OK(), word(o.Status), word(o.Reason), word(o.RunID), word(o.TraceID),
+			word(o.ErrorCode), word(o.ErrorMessage), now.UnixMicro(), keyArg(f.Key))
+		return n > 0, err
+	}
+	if recorded, err := record(sqlFinish); err != nil || recorded {
+		return *o, false, err
+	}
+	requests, err := readRequests(ctx, t, []schedule.Key{f.Key})
+	there, known := requests[f.Key]
+	switch {
+	case err != nil, !known:
+		return *o, false, err
+	case !o.Supersedes(there.Outcome):
+		return there.Outcome, false, nil
+	}
+	if _, err := record(sqlFinishSuperseded); err != nil {
+		return *o, false, err
+	}
+	settlement := f.Settlement(now)
+	moved, err := settle(ctx, t, &settlement, now)
+	return *o, moved, err
 }
 
 // Release ends the lease of a call whose outcome is unknown, if it is still the

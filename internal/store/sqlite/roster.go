@@ -28,7 +28,7 @@ func (s *Store) Workers(ctx context.Context, within time.Duration, _ time.Time) 
 	err := s.readers.query(ctx, sqlWorkers, func(scan scan) error {
 		var w schedule.WorkerSeen
 		var started, seen instant
-		err := scan(&w.WorkerID, &started, &seen)
+		err := scan(&w.WorkerID, &w.Host, &w.Unfit, &started, &seen)
 		w.StartedAt, w.SeenAt = started.Time, seen.Time
 		workers = append(workers, w)
 		return err

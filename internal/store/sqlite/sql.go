@@ -24,14 +24,14 @@ const (
 	sqlLastSeen   = `SELECT max(seen_at) FROM workers`
 
 	sqlHeartbeatLower = `UPDATE workers SET seen_at = ?1 WHERE seen_at > ?1`
-	sqlHeartbeat      = `INSERT INTO workers (worker_id, started_at, seen_at) VALUES (?, ?, ?)
- ON CONFLICT (worker_id) DO UPDATE SET started_at = excluded.started_at, seen_at = excluded.seen_at`
+	sqlHeartbeat      = `INSERT INTO workers (worker_id, host, unfit, started_at, seen_at) VALUES (?, ?, ?, ?, ?)
+ ON CONFLICT (worker_id) DO UPDATE SET host = excluded.host, unfit = excluded.unfit, started_at = excluded.started_at, seen_at = excluded.seen_at`
 )
 
 // Workers.
 const (
 	sqlLeave   = `DELETE FROM workers WHERE worker_id = ?`
-	sqlWorkers = `SELECT worker_id, started_at, seen_at FROM workers WHERE seen_at > ? ORDER BY worker_id`
+	sqlWorkers = `SELECT worker_id, host, unfit, started_at, seen_at FROM workers WHERE seen_at > ? ORDER BY worker_id`
 )
 
 // Leaders. Fence comes first in every transaction that names a term.
@@ -39,12 +39,12 @@ const (
 	sqlFence = `SELECT count(*) FROM leaders WHERE shard = ? AND holder = ? AND epoch = ?`
 
 	// A leader that had the lock is gone when another has it; one that leads
-	// without it is not.
-	sqlTakeover = `INSERT INTO leaders (shard, holder, epoch, expires_at, lock_held)
- SELECT ?1, ?2, 1 + COALESCE(max(epoch), 0), ?3, ?4 FROM leaders WHERE true
+	// without it is not, nor is one whose lock is of another kind.
+	sqlTakeover = `INSERT INTO leaders (shard, holder, epoch, expires_at, lock_held, lock_kind)
+ SELECT ?1, ?2, 1 + COALESCE(max(epoch), 0), ?3, ?4, ?6 FROM leaders WHERE true
  ON CONFLICT (shard) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch, expires_at = excluded.expires_at,
-  lock_held = excluded.lock_held
- WHERE leaders.expires_at <= ?5 OR ?4 AND leaders.lock_held AND leaders.holder <> ?2`
+  lock_held = excluded.lock_held, lock_kind = excluded.lock_kind
+ WHERE leaders.expires_at <= ?5 OR ?4 AND leaders.lock_held AND leaders.holder <> ?2 AND (?6 = '' OR leaders.lock_kind IN ('', ?6))`
 	sqlTerm  = `SELECT epoch FROM leaders WHERE shard = ?`
 	sqlRenew = `UPDATE leaders SET expires_at = ?, lock_held = ? WHERE shard = ? AND holder = ? AND epoch = ? AND expires_at > ?`
 	sqlAsked = `SELECT asked_epoch IS epoch FROM leaders WHERE shard = ?`
@@ -53,7 +53,7 @@ const (
 	sqlAskToResign = `UPDATE leaders SET asked_epoch = epoch WHERE shard = ? AND expires_at > ?`
 
 	// ?1 = now.
-	sqlLeaders = `SELECT shard, holder, epoch, expires_at, expires_at <= ?1, lock_held, asked_epoch IS epoch AND expires_at > ?1
+	sqlLeaders = `SELECT shard, holder, epoch, expires_at, expires_at <= ?1, lock_held, lock_kind, asked_epoch IS epoch AND expires_at > ?1
  FROM leaders ORDER BY shard`
 
 	sqlShards    = `SELECT value FROM settings WHERE name = 'shards'`

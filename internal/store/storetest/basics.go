@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 var basics = []check{
@@ -16,9 +18,9 @@ var basics = []check{
 	}},
 	{"a worker may say again and again that it lives", func(r *rig) {
 		for range 3 {
-			r.ok(r.Heartbeat(r.ctx, r.id("worker"), r.now), "heartbeat")
+			r.ok(r.Heartbeat(r.ctx, schedule.WorkerSeen{WorkerID: r.id("worker"), StartedAt: r.now}), "heartbeat")
 		}
-		r.ok(r.Heartbeat(r.ctx, r.id("other"), r.at(time.Second)), "heartbeat of another")
+		r.ok(r.Heartbeat(r.ctx, schedule.WorkerSeen{WorkerID: r.id("other"), StartedAt: r.at(time.Second)}), "heartbeat of another")
 	}},
 	{"a call whose context has ended is refused", func(r *rig) {
 		ctx, cancel := context.WithCancel(r.ctx)

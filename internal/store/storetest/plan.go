@@ -290,7 +290,10 @@ func planBacklogRows(r *rig) {
 	err := r.ChangeSchedules(r.ctx, schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID, other.ScheduleID}}, func(in []schedule.ChangeInput) ([]schedule.Change, error) {
 		equal(r, "the registrar's", in[0].Schedule.Planned, want)
 		r.hold(in[1].Schedule.Planned == nil, "without a backlog nobody asks")
-		return nil, nil
+		closed := *in[0].Schedule
+		closed.Backlog = schedule.Backlog{}
+		return []schedule.Change{{ScheduleID: closed.ScheduleID, Row: &closed, Now: r.now}}, nil
 	})
-	r.ok(err, "look at two schedules")
+	r.ok(err, "close the backlog")
+	r.hold(r.look()[0].Schedule.Planned == nil, "nobody asks after it is closed, nor is the answer kept")
 }

@@ -168,7 +168,7 @@ func pruneWorkers(r *rig) {
 	r.lead()
 	seen := time.Now() // by the store's own clock
 	for _, worker := range []string{"one", "two", "three"} {
-		r.ok(r.Heartbeat(r.ctx, r.id(worker), seen), "heartbeat")
+		r.ok(r.Heartbeat(r.ctx, schedule.WorkerSeen{WorkerID: r.id(worker), StartedAt: seen}), "heartbeat")
 	}
 	r.hold(r.prune(seen.Add(-time.Hour), 1000) == 0, "who was seen since stays")
 	n := r.prune(seen.Add(time.Hour), 2)

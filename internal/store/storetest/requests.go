@@ -19,6 +19,7 @@ var requests = []check{
 	{"a thousand keys begin in one call", beginThousand},
 	{"every field of an outcome is kept", finishKeepsOutcome},
 	{"many keys are finished in one call", finishMany},
+	{"an end replaces an acceptance, and nothing else a first outcome", finishTwice},
 	{"closing a key that nobody began records the cancel", closeUnused},
 	{"closing a key that was begun, or is done, changes nothing", closeUsed},
 	{"of a hundred who begin one key at once exactly one is granted", beginRace},
@@ -75,7 +76,8 @@ func (r *rig) release(key schedule.Key, sent bool) {
 
 func (r *rig) finish(key schedule.Key, outcome schedule.Outcome) {
 	r.Helper()
-	r.ok(r.Finish(r.ctx, []schedule.FinishRequest{{Key: key, Outcome: outcome}}, r.now), "finish")
+	_, err := r.Finish(r.ctx, []schedule.FinishRequest{{Key: key, Outcome: outcome}}, r.now)
+	r.ok(err, "finish")
 }
 
 // word is a permission as a reader calls it.
@@ -215,7 +217,8 @@ func beginThousand(r *rig) {
 	for i, got := range r.begin(reqs...) {
 		r.hold(got.Permission == schedule.Granted, "all are granted, the %d. is %s", i, word(got.Permission))
 	}
-	r.ok(r.Finish(r.ctx, finishes, r.now), "finish a thousand")
+	_, err := r.Finish(r.ctx, finishes, r.now)
+	r.ok(err, "finish a thousand")
 	for i, got := range r.begin(reqs...) {
 		r.hold(got.Permission == schedule.Recorded && got.Request.Outcome.RunID == reqs[i].ScheduleID, "each has its own outcome, the %d. is %+v", i, got)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -30,7 +31,8 @@ func finishKeepsOutcome(r *rig) {
 }
 
 func finishMany(r *rig) {
-	r.ok(r.Finish(r.ctx, nil, r.now), "finish nothing")
+	_, err := r.Finish(r.ctx, nil, r.now)
+	r.ok(err, "finish nothing")
 	var done []schedule.FinishRequest
 	var reqs []schedule.BeginRequest
 	for i := range 7 {
@@ -41,16 +43,56 @@ func finishMany(r *rig) {
 	done = append(done, schedule.FinishRequest{Key: reqs[0].Key, Outcome: schedule.Outcome{Status: schedule.StatusFailed}}) // named twice: the first stays
 	open := r.strange("open")
 	r.begin(append(reqs, open)...)
-	r.finish(reqs[3].Key, accepted)
-	r.ok(r.Finish(r.ctx, done, r.now), "finish many, one of them again")
+	refused := schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused}
+	r.finish(reqs[3].Key, refused)
+	standing, err := r.Finish(r.ctx, done, r.now)
+	r.ok(err, "finish many, one of them again")
 	for i, req := range reqs {
 		want := done[i].Outcome
 		if i == 3 {
-			want = accepted
+			want = refused
 		}
 		equal(r, "outcomes", r.permits(req, schedule.Recorded).Request.Outcome, want)
+		equal(r, "what stands", standing[i], want)
 	}
 	r.permits(open, schedule.Busy)
+}
+
+// finishTwice: two calls of a key were open at once, and each got its answer.
+func finishTwice(r *rig) {
+	r.lead()
+	end := schedule.Outcome{Status: schedule.StatusSuccess, RunID: "run"}
+	refusal := schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused}
+	failure := schedule.Outcome{Status: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "E"}
+	unheard := schedule.Outcome{Status: schedule.StatusSuccess, Reason: schedule.ReasonAccepted}
+	for name, tc := range map[string]struct {
+		answers []schedule.Outcome
+		stands  schedule.Outcome
+		settled schedule.Status // of the run, which the first answer had settled
+	}{
+		"accepted-then-success":   {[]schedule.Outcome{accepted, end}, end, schedule.StatusSuccess},
+		"accepted-then-failure":   {[]schedule.Outcome{accepted, failure}, failure, schedule.StatusFailed},
+		"success-then-accepted":   {[]schedule.Outcome{end, accepted}, end, schedule.StatusSuccess},
+		"accepted-then-refused":   {[]schedule.Outcome{accepted, refusal}, accepted, schedule.StatusEnqueued},
+		"accepted-then-accepted":  {[]schedule.Outcome{accepted, unheard}, accepted, schedule.StatusEnqueued},
+		"success-then-failure":    {[]schedule.Outcome{end, failure}, end, schedule.StatusSuccess},
+		"accepted-twice-then-end": {[]schedule.Outcome{accepted, accepted, end}, end, schedule.StatusSuccess},
+	} {
+		run := r.bring(r.add(r.slot(r.create(name), r.at(-time.Second)))[0], schedule.StatusLaunching)
+		r.begin(schedule.BeginRequest{Key: run.Key, ScheduleID: run.ScheduleID, Trigger: run.Trigger, FireAt: run.FireAt, RequestHash: [32]byte{1}, Lease: time.Minute})
+		for i, answer := range tc.answers {
+			standing, err := r.Finish(r.ctx, []schedule.FinishRequest{{Key: run.Key, Outcome: answer, LaunchedAt: r.now}}, r.now)
+			r.ok(err, "finish")
+			if i == 0 {
+				r.settle(schedule.Settlement{Key: run.Key, To: standing[0].Status, Reason: standing[0].Reason, RunID: standing[0].RunID})
+			} else if i == len(tc.answers)-1 {
+				equal(r, name+": what stands", standing[0], tc.stands)
+			}
+		}
+		got := r.ledger(run.Key)
+		r.hold(got.Status == tc.settled, "%s: the run is %s, want %s", name, got.Status, tc.settled)
+		r.hold(got.Status.Terminal() == !got.CompletedAt.IsZero(), "%s: completed_at is %s", name, got.CompletedAt)
+	}
 }
 
 func (r *rig) closeKey(key schedule.Key) (bool, schedule.ExecutionRequest) {

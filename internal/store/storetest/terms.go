@@ -14,10 +14,13 @@ var terms = []check{
 	{"an epoch is one more than the greatest of all shards", epochsOverAllShards},
 	{"of many shards that are taken over at once no two get one epoch", epochsRace},
 	{"a leader that had the lock is gone when another has it; one without it is not", takeoverFromLockless},
+	{"the lock of one kind says nothing about a leader of another, until its row has expired", takeoverAcrossKinds},
+	{"a lock whose kind is not known counts as the same", takeoverUnknownKind},
 	{"leaders are listed by shard, with what they said last", leadersListed},
 	{"a leader that is asked to resign learns of it when it renews", askToResign},
 	{"nobody is asked where nobody leads", askNobody},
 	{"asking wakes the workers", askWakes},
+	{"a worker is listed with its host and with what it said last of its fitness", workersSayWhoTheyAre},
 	{"workers are listed while they are seen, and no longer than they stay", workersSeen},
 }
 
@@ -86,6 +89,43 @@ func takeoverFromLockless(r *rig) {
 	r.now = r.at(time.Second)
 	_, ok = r.takeShard(0, 1, "third", true)
 	r.hold(ok, "what has run out may be taken over by whoever has the lock")
+}
+
+// takeWith asks for shard 0 with a lock of a kind that is held.
+func (r *rig) takeWith(kind, holder string) (schedule.Term, bool) {
+	r.Helper()
+	term, ok, err := r.Takeover(r.ctx, schedule.TakeoverRequest{
+		Shards: 1, Holder: holder, TTL: time.Hour, LockHeld: true, LockKind: kind, Now: r.now,
+	})
+	r.ok(err, "take over")
+	return term, ok
+}
+
+func takeoverAcrossKinds(r *rig) {
+	first, ok := r.takeWith("postgres", "first")
+	r.hold(ok, "there is none yet, so the first leads")
+	r.hold(r.allLeaders()[0].LockKind == "postgres", "the row says with which lock, got %+v", r.allLeaders()[0])
+	_, ok = r.takeWith("redis", "second")
+	r.hold(!ok, "the second has a lock that the first never had")
+	third, ok := r.takeWith("postgres", "third")
+	r.hold(ok && third.Epoch > first.Epoch, "the third has the lock that the first had: it is gone")
+	r.ok(r.Resign(r.ctx, third, r.now), "resign")
+	r.now = r.at(time.Second)
+	second, ok := r.takeWith("redis", "second")
+	r.hold(ok && second.Epoch > third.Epoch, "what has run out may be taken over by a worker of any kind")
+	row := r.allLeaders()[0]
+	r.hold(row.LockKind == "redis" && row.LockHeld, "the row says with which lock, got %+v", row)
+	_, ok = r.takeWith("postgres", "fourth")
+	r.hold(!ok, "the fourth has a lock that the second never had")
+}
+
+func takeoverUnknownKind(r *rig) {
+	last := int64(0)
+	for i, kind := range []string{"", "redis", "", "postgres"} {
+		term, ok := r.takeWith(kind, fmt.Sprint("holder-", i))
+		r.hold(ok && term.Epoch > last, "%q takes over from what came before it, got %v, epoch %d after %d", kind, ok, term.Epoch, last)
+		last = term.Epoch
+	}
 }
 
 func (r *rig) allLeaders() []schedule.Leadership {
@@ -158,6 +198,21 @@ func askWakes(r *rig) {
 	})
 }
 
+func workersSayWhoTheyAre(r *rig) {
+	said := schedule.WorkerSeen{WorkerID: "a", Host: "box:4711", StartedAt: noon}
+	for _, unfit := range []string{"", "launcher at 127.0.0.1:1: refused", "another reason", ""} {
+		said.Unfit = unfit
+		r.ok(r.Heartbeat(r.ctx, said), "heartbeat")
+		r.ok(r.Heartbeat(r.ctx, schedule.WorkerSeen{WorkerID: "b", StartedAt: noon}), "heartbeat of another")
+		workers, err := r.Workers(r.ctx, time.Hour, time.Now())
+		r.ok(err, "list workers")
+		for i := range workers {
+			workers[i].SeenAt = time.Time{}
+		}
+		equal(r, "workers", workers, []schedule.WorkerSeen{said, {WorkerID: "b", StartedAt: noon}})
+	}
+}
+
 func workersSeen(r *rig) {
 	listed := func(within time.Duration) []string {
 		workers, err := r.Workers(r.ctx, within, time.Now())
@@ -172,13 +227,13 @@ func workersSeen(r *rig) {
 	}
 	equal(r, "workers of an empty store", listed(time.Hour), nil)
 	for _, id := range []string{"b", "a", "C", "b"} {
-		r.ok(r.Heartbeat(r.ctx, id, noon), "heartbeat")
+		r.ok(r.Heartbeat(r.ctx, schedule.WorkerSeen{WorkerID: id, StartedAt: noon}), "heartbeat")
 	}
 	equal(r, "workers", listed(time.Hour), []string{"C", "a", "b"})
 	equal(r, "workers that were seen after now", listed(-time.Hour), nil)
 	r.ok(r.Leave(r.ctx, "a"), "leave")
 	r.ok(r.Leave(r.ctx, "nobody"), "leave without having come")
 	equal(r, "workers once one has left", listed(time.Hour), []string{"C", "b"})
-	r.ok(r.Heartbeat(r.ctx, "a", noon), "heartbeat after all")
+	r.ok(r.Heartbeat(r.ctx, schedule.WorkerSeen{WorkerID: "a", StartedAt: noon}), "heartbeat after all")
 	equal(r, "workers once it is back", listed(time.Hour), []string{"C", "a", "b"})
 }

@@ -41,6 +41,9 @@ type Leadership struct {
 	LockHeld bool `protobuf:"varint,6,opt,name=lock_held,json=lockHeld,proto3" json:"lock_held,omitempty"`
 	// It was asked to resign and has not yet.
 	AskedToResign bool `protobuf:"varint,7,opt,name=asked_to_resign,json=askedToResign,proto3" json:"asked_to_resign,omitempty"`
+	// The kind of lock that the leader uses, its LEADER_LOCK: postgres, redis or
+	// solo. A worker with another one takes over only when the term has expired.
+	LockKind      string `protobuf:"bytes,8,opt,name=lock_kind,json=lockKind,proto3" json:"lock_kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -124,6 +127,13 @@ func (x *Leadership) GetAskedToResign() bool {
 	return false
 }
 
+func (x *Leadership) GetLockKind() string {
+	if x != nil {
+		return x.LockKind
+	}
+	return ""
+}
+
 // Worker is one process with the worker role.
 type Worker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -134,7 +144,13 @@ type Worker struct {
 	// second.
 	SeenAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
 	// The shards that it leads, by number.
-	Leads         []*Leadership `protobuf:"bytes,4,rep,name=leads,proto3" json:"leads,omitempty"`
+	Leads []*Leadership `protobuf:"bytes,4,rep,name=leads,proto3" json:"leads,omitempty"`
+	// Which process it is, as host:pid.
+	Host string `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`
+	// Why what it launches would not arrive, e.g. because its launcher is away;
+	// empty: it would. A worker that is unfit leads nothing while another one is
+	// fit.
+	Unfit         string `protobuf:"bytes,6,opt,name=unfit,proto3" json:"unfit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,6 +211,20 @@ func (x *Worker) GetLeads() []*Leadership {
 		return x.Leads
 	}
 	return nil
+}
+
+func (x *Worker) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Worker) GetUnfit() string {
+	if x != nil {
+		return x.Unfit
+	}
+	return ""
 }
 
 type ListWorkersRequest struct {
@@ -393,7 +423,7 @@ var File_carillon_v1_worker_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x18carillon/v1/worker.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\x01\n" +
+	"\x18carillon/v1/worker.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8c\x02\n" +
 	"\n" +
 	"Leadership\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x1b\n" +
@@ -403,13 +433,16 @@ const file_carillon_v1_worker_proto_rawDesc = "" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x18\n" +
 	"\aexpired\x18\x05 \x01(\bR\aexpired\x12\x1b\n" +
 	"\tlock_held\x18\x06 \x01(\bR\blockHeld\x12&\n" +
-	"\x0fasked_to_resign\x18\a \x01(\bR\raskedToResign\"\xc4\x01\n" +
+	"\x0fasked_to_resign\x18\a \x01(\bR\raskedToResign\x12\x1b\n" +
+	"\tlock_kind\x18\b \x01(\tR\blockKind\"\xee\x01\n" +
 	"\x06Worker\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x129\n" +
 	"\n" +
 	"started_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x123\n" +
 	"\aseen_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12-\n" +
-	"\x05leads\x18\x04 \x03(\v2\x17.carillon.v1.LeadershipR\x05leads\"\x14\n" +
+	"\x05leads\x18\x04 \x03(\v2\x17.carillon.v1.LeadershipR\x05leads\x12\x12\n" +
+	"\x04host\x18\x05 \x01(\tR\x04host\x12\x14\n" +
+	"\x05unfit\x18\x06 \x01(\tR\x05unfit\"\x14\n" +
 	"\x12ListWorkersRequest\"\x97\x01\n" +
 	"\x13ListWorkersResponse\x12-\n" +
 	"\aworkers\x18\x01 \x03(\v2\x13.carillon.v1.WorkerR\aworkers\x12\x16\n" +

@@ -206,6 +206,41 @@ func rowDecidesWithoutLock(t *testing.T, s Setting) {
 	stage.next()
 }
 
+// otherLock is a lock that no other process has.
+type otherLock struct{}
+
+func (otherLock) Acquire(context.Context) error { return nil }
+func (otherLock) Keep(context.Context) error    { return nil }
+func (otherLock) Release(context.Context) error { return nil }
+
+func otherLockWaits(t *testing.T, s Setting) {
+	stage := newStage(t, s)
+	first := stage.enterAndLead(func(_ *candidate, o *leader.Options) { o.LockKind = "this" })
+	log := &lines{}
+	second := stage.enter(func(_ *candidate, o *leader.Options) {
+		o.Lock, o.LockKind, o.Logger = otherLock{}, "that", slog.New(slog.NewTextHandler(log, nil))
+	})
+	stage.nobodyFor(TTL+s.Soon, "the first lives")
+	if n := log.count("the leader uses another lock"); n != 1 || log.count("leader_lock=this") != 1 {
+		t.Errorf("that the leader uses another lock was said %d times, want once with its kind:\n%s", n, log.text.String())
+	}
+	first.candidate.freeze()
+	expires := time.Until(stage.row().ExpiresAt)
+	frozen := time.Now()
+	stage.limit = TTL + 2*time.Second
+	leads := stage.next()
+	if took := leads.at.Sub(frozen); leads.candidate != second || took < expires-200*time.Millisecond {
+		t.Errorf("the first was replaced %s after it stood still, its row expired after %s", took, expires)
+	}
+	first.candidate.thaw()
+	stage.nobodyFor(TTL, "the second leads, and the first has its own lock again")
+	second.leave()
+	stage.limit = 2 * s.Soon
+	if leads := stage.next(); leads.candidate != first.candidate {
+		t.Error("another leads")
+	}
+}
+
 // lines keeps what was logged.
 type lines struct {
 	mu   sync.Mutex

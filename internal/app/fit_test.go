@@ -1,0 +1,106 @@
+package app_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/carillon/carillon/internal/app"
+)
+
+// begin runs a process until the test ends.
+func begin(t *testing.T, settings map[string]any) *app.App {
+	t.Helper()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	app.Flags(fs, nil)
+	all := map[string]any{
+		"http_addr": "127.0.0.1:0", "grpc_addr": "127.0.0.1:0", "workflow_store": "none", "executor_url": "http://127.0.0.1:1/",
+	}
+	for name, value := range settings {
+		all[name] = value
+	}
+	cfg, err := app.Load(fs, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := app.New(t.Context(), cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+func metricsOf(t *testing.T, a *app.App) string {
+	t.Helper()
+	resp, err := http.Get("http://" + a.HTTPAddr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestAWorkerWithoutItsLauncherIsNotReadyAndSaysWhy(t *testing.T) {
+	reserved, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := reserved.Addr().String()
+	_ = reserved.Close()
+	folder := t.TempDir()
+	w := begin(t, map[string]any{"data_dir": folder, "roles": "worker", "launcher_addr": addr})
+
+	var answer map[string]string
+	eventually(t, "not ready for want of its launcher", func() bool {
+		_, answer = ask(t, w, "/readyz")
+		return strings.HasPrefix(answer["launcher"], "failed: the launcher at "+addr+" is not reached")
+	})
+	if code, answer := ask(t, w, "/readyz"); code != http.StatusServiceUnavailable || answer["database"] != "ok" {
+		t.Errorf("without a launcher it answers %d %v", code, answer)
+	}
+	if !strings.Contains(metricsOf(t, w), "carillon_worker_fit 0") {
+		t.Error("the gauge says that it is fit")
+	}
+	eventually(t, "it leads all the same, being the only one", func() bool { return strings.Contains(metricsOf(t, w), `carillon_leader{shard="0"} 1`) })
+
+	begin(t, map[string]any{"data_dir": folder, "roles": "launcher", "grpc_addr": addr})
+	eventually(t, "ready once the launcher is there", func() bool {
+		code, answer := ask(t, w, "/readyz")
+		return code == http.StatusOK && answer["launcher"] == "ok"
+	})
+	if !strings.Contains(metricsOf(t, w), "carillon_worker_fit 1") {
+		t.Error("the gauge says that it is unfit")
+	}
+}
+
+func TestAServerWithoutTheLauncherRoleIsNoLauncher(t *testing.T) {
+	folder := t.TempDir()
+	reg := begin(t, map[string]any{"data_dir": folder, "roles": "registrar"})
+	w := begin(t, map[string]any{"data_dir": folder, "roles": "worker", "launcher_addr": reg.GRPCAddr()})
+	eventually(t, "not ready, and says that it was given another server", func() bool {
+		_, answer := ask(t, w, "/readyz")
+		return strings.Contains(answer["launcher"], reg.GRPCAddr()+" is no launcher")
+	})
+}
