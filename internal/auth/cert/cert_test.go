@@ -199,7 +199,9 @@ func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState,
 		state = conn.ConnectionState()
 	}
 	_ = near.Close()
-	<-asked
+	if clientErr := <-asked; err == nil && clientErr != nil {
+		err = clientErr
+	}
 	return state, err
 }
 

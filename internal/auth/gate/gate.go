@@ -87,7 +87,7 @@ func (g *Gate) identify(ctx context.Context, c Credentials) (auth.Identity, erro
 	scheme, token, _ := strings.Cut(c.Authorization[0], " ")
 	switch token = strings.TrimSpace(token); {
 	case !strings.EqualFold(scheme, "bearer") || token == "":
-		return auth.Identity{}, errors.New("Authorization is not Bearer")
+		return auth.Identity{}, errors.New("what is shown is not Bearer and a token")
 	case isReportToken(token):
 		// Good for nothing but the report that its own run's key is in, which the
 		// registrar looks at.

@@ -10,7 +10,7 @@ import (
 // inode tells apart two files that were written within the clock's precision.
 func inode(stat fs.FileInfo) uint64 {
 	if s, ok := stat.Sys().(*syscall.Stat_t); ok {
-		return uint64(s.Ino)
+		return s.Ino
 	}
 	return 0
 }
