@@ -52,7 +52,7 @@ var mutants = []struct {
 		"internal/sim/memstore/claim.go", `case r.Exclusive && c.exclusiveInFlight(r.OverlapKey):`, `case false:`,
 	}}},
 	{"a row is inserted after its run is sent: the launcher goes on without its record", []edit{{
-		"launcher/start.go", "return schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", req.Key, err)", "b.Permission, b.Request.Key, b.checkedAt = schedule.Granted, req.Key, s.now()",
+		"launcher/start.go", "return schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err)", "b.Permission, b.Request.Key, b.checkedAt = schedule.Granted, s.req.Key, s.now()",
 	}}},
 	{"a row that is only planned is sent", []edit{{
 		"worker/fire.go", `return plan.JudgeOverlap(g)`,

@@ -81,17 +81,17 @@ func (t *tx) candidates(req schedule.PlanRequest) []schedule.PlanCandidate {
 }
 
 // attachPlanned adds the slots that have a row to an open backlog.
-func (m *Store) attachPlanned(s *schedule.Schedule) {
-	if !s.Backlog.Open() {
+func (s *Store) attachPlanned(of *schedule.Schedule) {
+	if !of.Backlog.Open() {
 		return
 	}
-	s.Planned = nil
-	for _, r := range m.runs {
-		if r.ScheduleID == s.ScheduleID && r.Trigger.FromSpec() && !r.RunAt.Before(s.Backlog.From) && (s.NextRunAt.IsZero() || r.RunAt.Before(s.NextRunAt)) {
-			s.Planned = append(s.Planned, r.RunAt)
+	of.Planned = nil
+	for _, r := range s.runs {
+		if r.ScheduleID == of.ScheduleID && r.Trigger.FromSpec() && !r.RunAt.Before(of.Backlog.From) && (of.NextRunAt.IsZero() || r.RunAt.Before(of.NextRunAt)) {
+			of.Planned = append(of.Planned, r.RunAt)
 		}
 	}
-	slices.SortFunc(s.Planned, time.Time.Compare)
+	slices.SortFunc(of.Planned, time.Time.Compare)
 }
 
 // isLate says that a row is the planner's: nobody has looked at it in time.
