@@ -226,7 +226,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		}
 	}
 	a.http = newHTTPServer(guard(a.newMux(gateway, checks), a.cfg.PublicURL))
-	a.http.TLSConfig = a.tls.Clone() // net/http writes into it while gRPC shakes hands by the other
+	a.http.TLSConfig = a.tls.Clone()                                      // net/http writes into it while gRPC shakes hands by the other
 	a.http.ErrorLog = slog.NewLogLogger(a.log.Handler(), slog.LevelDebug) // of handshakes and the like: the callers' troubles
 	return nil
 }
