@@ -49,12 +49,18 @@ sim: ## Simulate SEEDS made-up worlds (10000; FIRST=1, P=2 to use two cores), or
 sim-mutants: ## Break the product on purpose, bug by bug, and fail unless the simulator finds each
 	go test -buildvcs=false -count=1 -timeout 30m -run TestSeededBugsAreFound -v ./internal/sim -args -sim.mutants
 
+.PHONY: bench-build
+bench-build: tools
+	@cd internal/bench && go build -buildvcs=false -o ../../$(TOOLS)/ .
+
 .PHONY: bench
-bench: tools ## Run the benchmarks on a durable Postgres and on SQLite (N=1000 RUNS=5, BENCH=regexp)
-	@go build -buildvcs=false -o $(TOOLS)/ ./internal/bench/herd
-	$(TOOLS)/withservices -durable -- sh -c 'DATABASE_URL=$$TEST_DATABASE_URL $(TOOLS)/herd -n $(or $(N),1000) -runs $(or $(RUNS),5)'
-	$(TOOLS)/herd -n $(or $(N),1000) -runs $(or $(RUNS),5)
-	$(TOOLS)/withservices -durable -- go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(PKG)
+bench: bench-build ## Measure WORKLOADS ("herd steps") beside PEERS on a durable Postgres (N=1000,10000 RUNS=3; docs/benchmarks.md)
+	@VERSION=$(VERSION) WORKLOADS='$(WORKLOADS)' N='$(N)' RUNS='$(RUNS)' PEERS='$(PEERS)' OUT='$(OUT)' BENCH='$(BENCH)' \
+		$(TOOLS)/withservices -durable -- sh internal/bench/bench.sh $(TOOLS)/bench
+
+.PHONY: bench-check
+bench-check: bench-build ## Vet and test the module of the benchmarks, every workload on a few slots
+	@cd internal/bench && go vet ./... && ../../$(TOOLS)/withservices -- go test ./...
 
 .PHONY: chaos
 chaos: ## Break a whole deployment and judge what it leaves behind (DOSE=short FAULTS=n SEED=n; docs/reliability.md)
@@ -98,13 +104,15 @@ fmt-check: ## Fail when Go code is not formatted
 .PHONY: vet
 vet: ## Run go vet
 	go vet $(PKG)
+	cd internal/bench && go vet ./...
 
 .PHONY: lint
 lint: ## Run golangci-lint (the first time builds it: two minutes)
 	$(GOLANGCI) run $(PKG)
+	cd internal/bench && go tool -modfile=../tools/lint/go.mod golangci-lint run ./...
 
 .PHONY: check
-check: fmt-check generate-check vet lint test ## Everything CI checks
+check: fmt-check generate-check vet lint bench-check test ## Everything CI checks
 
 .PHONY: clean
 clean: ## Remove what the targets above made

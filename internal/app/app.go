@@ -41,6 +41,9 @@ type Options struct {
 	Migrate bool
 	// Reflection offers gRPC reflection, for people with grpcurl.
 	Reflection bool
+	// Executor is called instead of the one that the configuration names: the
+	// benchmarks measure by one that answers at once. nil: the configured one.
+	Executor launcher.Executor
 }
 
 // App is one process with its roles.
@@ -137,7 +140,7 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.buildLauncher(reg, secret); err != nil {
+	if err := a.buildLauncher(reg, secret, o.Executor); err != nil {
 		return nil, err
 	}
 	if err := a.openQueue(); err != nil {

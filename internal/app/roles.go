@@ -45,11 +45,14 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 	}), nil
 }
 
-func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte) (err error) {
+// buildLauncher has runs go to the executor given, or to the configured one.
+func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launcher.Executor) (err error) {
 	if !a.cfg.Has("launcher") {
 		return nil
 	}
-	if a.executor, err = newExecutor(a.cfg, a.scheme()+a.HTTPAddr(), reg, a.log); err != nil {
+	if given != nil {
+		a.executor = &executorRole{Executor: given}
+	} else if a.executor, err = newExecutor(a.cfg, a.scheme()+a.HTTPAddr(), reg, a.log); err != nil {
 		return err
 	}
 	a.launch = launcher.New(launcher.Options{

@@ -89,7 +89,7 @@ func postgresArgs(o Options, f folder, port int) []string {
 		"log_timezone=UTC",
 	}
 	if o.Durable {
-		settings = append(settings, "shared_buffers=1GB", "max_wal_size=4GB")
+		settings = append(settings, "shared_buffers=2GB", "max_wal_size=8GB")
 	} else {
 		// Nothing here outlives the tests, so nothing need survive a crash.
 		settings = append(settings, "fsync=off", "full_page_writes=off",

@@ -1,0 +1,114 @@
+// Package proc runs the processes that are measured as children of the harness,
+// speaks to them over their own input and output, and reads from /proc what they
+// cost.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/rpc"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/carillon/carillon/internal/tools/servers"
+)
+
+// kindVariable names what a child is to be; it is set in no other process.
+const kindVariable = "BENCH_CHILD"
+
+// Kind is what this process is to be; "": the harness itself.
+func Kind() string { return os.Getenv(kindVariable) }
+
+// Child is a process of the harness' own program in another part.
+type Child struct {
+	kind    string
+	command *exec.Cmd
+	calls   *rpc.Client
+}
+
+// Start starts a child of a kind with settings added to this environment. It
+// ends with us, however we end.
+func Start(kind string, settings map[string]string) (*Child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command := exec.Command(self)
+	command.Env = append(os.Environ(), kindVariable+"="+kind)
+	for name, value := range settings {
+		command.Env = append(command.Env, name+"="+value)
+	}
+	command.Stderr = os.Stderr
+	in, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us, who end it in order
+	servers.DieWithParent(command.SysProcAttr, syscall.SIGKILL)
+	if err := servers.StartChild(command); err != nil {
+		return nil, fmt.Errorf("start the %s: %w", kind, err)
+	}
+	return &Child{kind: kind, command: command, calls: rpc.NewClient(pipe{out, in})}, nil
+}
+
+// Call asks the child, e.g. "Part.Load".
+func (c *Child) Call(method string, args, reply any) error {
+	if err := c.calls.Call(method, args, reply); err != nil {
+		return fmt.Errorf("%s: %w", c.kind, err)
+	}
+	return nil
+}
+
+// PID is the child's process.
+func (c *Child) PID() int { return c.command.Process.Pid }
+
+// endsWithin is how long a child may take to end in order.
+const endsWithin = 15 * time.Second
+
+// Stop tells the child to end, by closing its input, and waits for it.
+func (c *Child) Stop() error {
+	if c == nil {
+		return nil
+	}
+	err := c.calls.Close()
+	last := time.AfterFunc(endsWithin, func() { _ = c.command.Process.Kill() })
+	defer last.Stop()
+	if waitErr := c.command.Wait(); waitErr != nil {
+		return fmt.Errorf("the %s ended: %w", c.kind, waitErr)
+	}
+	if errors.Is(err, rpc.ErrShutdown) { // it had ended by itself
+		return nil
+	}
+	return err
+}
+
+// pipe is both directions as net/rpc wants them.
+type pipe struct {
+	io.ReadCloser
+	io.WriteCloser
+}
+
+// Close closes both directions: the child takes the end of its input for the
+// end of its time.
+func (p pipe) Close() error { return errors.Join(p.WriteCloser.Close(), p.ReadCloser.Close()) }
+
+// Serve answers the harness by the exported methods of part until our input
+// ends. Nothing else may write to standard output.
+func Serve(part any) error {
+	server := rpc.NewServer()
+	if err := server.RegisterName("Part", part); err != nil {
+		return err
+	}
+	if err := server.RegisterName("Profile", &profile{}); err != nil {
+		return err
+	}
+	server.ServeConn(pipe{os.Stdin, os.Stdout})
+	return nil
+}

@@ -1,0 +1,56 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+)
+
+// profile is the part of a child that profiles it.
+type profile struct{ file *os.File }
+
+// None stands for no arguments and for no answer.
+type None struct{}
+
+// Start begins a CPU profile in a file.
+func (p *profile) Start(path string, _ *None) (err error) {
+	if p.file, err = os.Create(path); err != nil {
+		return err
+	}
+	return pprof.StartCPUProfile(p.file)
+}
+
+// Stop ends it and writes the heap beside it.
+func (p *profile) Stop(None, *None) error {
+	if p.file == nil {
+		return nil
+	}
+	pprof.StopCPUProfile()
+	path := p.file.Name()
+	if err := p.file.Close(); err != nil {
+		return err
+	}
+	p.file = nil
+	heap, err := os.Create(path + ".heap")
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.Lookup("allocs").WriteTo(heap, 0), heap.Close())
+}
+
+// Profile begins a CPU profile of the child in folder; "" does nothing.
+func (c *Child) Profile(folder, run string) error {
+	if folder == "" {
+		return nil
+	}
+	path, err := filepath.Abs(filepath.Join(folder, fmt.Sprintf("%s-%s-%d.pprof", run, c.kind, c.PID())))
+	if err != nil {
+		return err
+	}
+	return c.Call("Profile.Start", path, &None{})
+}
+
+// EndProfile ends what Profile began.
+func (c *Child) EndProfile() error { return c.Call("Profile.Stop", None{}, &None{}) }

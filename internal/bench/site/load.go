@@ -1,0 +1,125 @@
+package site
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/bench/record"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// workflow is what all schedules start.
+const workflow = "bench"
+
+// setSize is how many schedules one call of ApplySchedules takes.
+const setSize = 5000
+
+// LoadRate is how many schedules a second a deployment registers at the least:
+// the harness plans the instant by it.
+func (s *Site) LoadRate() int {
+	if s.db == nil {
+		return 500
+	}
+	return 1000
+}
+
+// Load registers the schedules of the work through the registrar's API, and
+// ends the registrar where it is a process of its own: it has no part in what
+// follows.
+func (s *Site) Load(ctx context.Context, work record.Work) error {
+	if err := s.Register(ctx, "s", work.N, s.definition(work)); err != nil {
+		return err
+	}
+	return s.EndRegistrar(ctx)
+}
+
+// EndRegistrar ends the registrar and lets the database settle down.
+func (s *Site) EndRegistrar(ctx context.Context) error {
+	if s.db == nil {
+		return nil
+	}
+	if err := s.registrar.Stop(); err != nil {
+		return err
+	}
+	s.registrar = nil
+	return s.db.Rest(ctx)
+}
+
+// definition of a schedule that falls due at the instants of the work.
+func (s *Site) definition(work record.Work) func() *carillonv1.UpsertScheduleRequest {
+	return func() *carillonv1.UpsertScheduleRequest {
+		r := &carillonv1.UpsertScheduleRequest{WorkflowId: workflow, Version: 1, OverlapPolicy: &s.o.Overlap}
+		switch first := work.First.UTC(); {
+		case work.Rounds > 1:
+			every := uint32(1000)
+			r.IntervalMs, r.StartAt, r.EndAt = &every, timestamppb.New(first), timestamppb.New(work.Last())
+		case s.o.Spec == "once":
+			r.OnceAt = timestamppb.New(first)
+		default:
+			daily := fmt.Sprintf("%d %d %d * * *", first.Second(), first.Minute(), first.Hour())
+			r.CronExpr = &daily
+		}
+		return r
+	}
+}
+
+// Register makes n schedules, named prefix0 and so on, in sets of at most 5,000.
+func (s *Site) Register(ctx context.Context, prefix string, n int, define func() *carillonv1.UpsertScheduleRequest) error {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	client := carillonv1.NewScheduleServiceClient(conn)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(2)
+	for from := 0; from < n; from += setSize {
+		set := &carillonv1.ApplySchedulesRequest{Set: fmt.Sprint(prefix, "-", from)}
+		for i := from; i < min(n, from+setSize); i++ {
+			r := define()
+			r.ScheduleId, r.UserId = fmt.Sprint(prefix, i), s.owner(i)
+			set.Schedules = append(set.Schedules, r)
+		}
+		g.Go(func() error {
+			_, err := client.ApplySchedules(ctx, set)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+func (s *Site) owner(i int) string { return fmt.Sprint("owner-", i%s.o.Owners) }
+
+// connect reaches the registrar, and stores the workflow.
+func (s *Site) connect(ctx context.Context) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient(s.addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.WaitForReady(true)))
+	if err != nil {
+		return nil, err
+	}
+	_, err = carillonv1.NewWorkflowServiceClient(conn).PutWorkflowVersion(ctx, &carillonv1.PutWorkflowVersionRequest{
+		WorkflowId: workflow, Version: 1, Dag: []byte(`{"steps":[]}`),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store the workflow: %w", err)
+	}
+	return conn, nil
+}
+
+// Planned counts the slots of the work that are durable rows before they are due.
+func (s *Site) Planned(ctx context.Context, work record.Work) (n int, err error) {
+	n, _, err = s.ledger(ctx, work, "PLANNED")
+	return n, err
+}
+
+// Settled counts the slots of the work whose SUCCESS is durable, and says when
+// the last was written.
+func (s *Site) Settled(ctx context.Context, work record.Work) (n int, last time.Time, err error) {
+	return s.ledger(ctx, work, "SUCCESS")
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/bench/database"
+	"github.com/carillon/carillon/internal/bench/peers"
+	"github.com/carillon/carillon/internal/bench/proc"
+	"github.com/carillon/carillon/internal/bench/record"
+	"github.com/carillon/carillon/internal/bench/site"
+)
+
+// system is one scheduler on a fresh database, with nothing to do yet.
+type system interface {
+	LoadRate() int                                     // slots (of a herd) a second that Load takes at the least
+	Load(ctx context.Context, work record.Work) error  // the scheduler knows the slots, durably where it keeps anything
+	Planned(context.Context, record.Work) (int, error) // slots that are rows ahead of their instant
+	Called() (int, error)
+	Calls() ([]record.Call, error)
+	Settled(context.Context, record.Work) (n int, last time.Time, err error)
+	Scheduler() []*proc.Child
+	Database() *database.Database
+	Close() error
+}
+
+// maker starts a system; name is that of its database.
+type maker func(ctx context.Context, o options, name string) (system, error)
+
+var systems = map[string]maker{
+	"carillon": func(ctx context.Context, o options, name string) (system, error) {
+		return site.New(ctx, name, o.site())
+	},
+	"carillon-sqlite":           newOnSQLite,
+	"river-tuned":               river(peers.RiverTuned, false, false),
+	"river-default":             river(peers.RiverDefault, false, false),
+	"river-tuned-grpc":          river(peers.RiverTuned, false, true),
+	"river-tuned-periodic":      river(peers.RiverTuned, true, false),
+	"river-tuned-periodic-grpc": river(peers.RiverTuned, true, true),
+	"river-default-periodic":    river(peers.RiverDefault, true, false),
+	"robfig":                    func(context.Context, options, string) (system, error) { return peers.NewRobfig() },
+}
+
+func newOnSQLite(ctx context.Context, o options, name string) (system, error) {
+	s := o.site()
+	s.ServerURL, s.RedisURL, s.Shards = "", "", 1
+	return site.New(ctx, name, s)
+}
+
+func river(tuning func() peers.RiverOptions, periodic, withLauncher bool) maker {
+	return func(ctx context.Context, o options, name string) (system, error) {
+		r := tuning()
+		r.Periodic = periodic
+		return peers.NewRiver(ctx, o.serverURL, name, r, withLauncher)
+	}
+}
+
+// systemNames lists what -systems knows.
+func systemNames() []string {
+	var names []string
+	for name := range systems {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// given are the settings of the product that the environment sets: a run that
+// was measured with them says so.
+func given() map[string]string {
+	out := make(map[string]string)
+	for _, s := range app.Settings() {
+		if value, there := os.LookupEnv(s.Name); there && !s.Secret {
+			out[s.Name] = value
+		}
+	}
+	return out
+}
+
+// databaseName is unlike any other that may stand on the server.
+func databaseName(system string, run int) string {
+	return fmt.Sprintf("bench_%d_%s_%d", os.Getpid(), strings.ReplaceAll(system, "-", "_"), run)
+}
