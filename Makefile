@@ -55,8 +55,8 @@ bench-build: tools
 
 .PHONY: bench
 bench: bench-build ## Measure WORKLOADS ("herd steps") beside PEERS on a durable Postgres (N=1000,10000 RUNS=3; docs/benchmarks.md)
-	@VERSION=$(VERSION) WORKLOADS='$(WORKLOADS)' N='$(N)' RUNS='$(RUNS)' PEERS='$(PEERS)' OUT='$(OUT)' BENCH='$(BENCH)' \
-		$(TOOLS)/withservices -durable -- sh internal/bench/bench.sh $(TOOLS)/bench
+	@VERSION=$(VERSION) WORKLOADS='$(WORKLOADS)' N='$(N)' RUNS='$(RUNS)' PEERS='$(PEERS)' FLAGS='$(FLAGS)' OUT='$(OUT)' \
+		BENCH='$(BENCH)' BENCHTIME='$(BENCHTIME)' $(TOOLS)/withservices -durable -- sh internal/bench/bench.sh $(TOOLS)/bench
 
 .PHONY: bench-check
 bench-check: bench-build ## Vet and test the module of the benchmarks, every workload on a few slots

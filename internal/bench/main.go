@@ -15,11 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/carillon/carillon/internal/bench/database"
 	"github.com/carillon/carillon/internal/bench/peers"
@@ -34,38 +30,6 @@ var children = map[string]func(context.Context) error{
 	peers.KindRiver:  peers.ServeRiver,
 	peers.KindNull:   peers.ServeNull,
 	peers.KindRobfig: peers.ServeRobfig,
-}
-
-// workloads by their command.
-var workloads = map[string]func(context.Context, options, *report.Writer) error{
-	"herd": herd,
-}
-
-// options of one workload's command.
-type options struct {
-	workload string
-	ns       []int
-	runs     int
-	systems  []string
-	patience time.Duration
-	before   time.Duration
-	strict   bool
-	profile  string
-	out      string
-
-	serverURL, redisURL string
-
-	spec, overlap      string
-	workers, launchers int
-	shards, owners     int
-}
-
-// site is Carillon as the options have it.
-func (o options) site() site.Options {
-	return site.Options{
-		ServerURL: o.serverURL, RedisURL: o.redisURL, Workers: o.workers, Launchers: o.launchers, Shards: o.shards,
-		Spec: o.spec, Overlap: o.overlap, Owners: o.owners,
-	}
 }
 
 func main() {
@@ -107,69 +71,9 @@ func harness(ctx context.Context, args []string) (err error) {
 		}
 	}
 	w := report.New(os.Stdout, kept, report.ThisMachine(version(), server))
-	err = workloads[o.workload](ctx, o, w)
+	err = workloads[o.workload].run(ctx, o, w)
 	return errors.Join(err, w.Table()) // what was measured before an error counts all the same
 }
 
-func parse(args []string) (options, error) {
-	var o options
-	names := make([]string, 0, len(workloads))
-	for name := range workloads {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	if len(args) == 0 || workloads[args[0]] == nil {
-		return o, fmt.Errorf("which workload? bench %s [flags]", strings.Join(names, "|"))
-	}
-	o.workload = args[0]
-	o.serverURL, o.redisURL = os.Getenv("DATABASE_URL"), os.Getenv("TEST_REDIS_URL")
-	if o.serverURL == "" {
-		o.serverURL = os.Getenv("TEST_DATABASE_URL")
-	}
-	var ns, chosen string
-	var queue bool
-	f := flag.NewFlagSet("bench "+o.workload, flag.ContinueOnError)
-	f.StringVar(&ns, "n", "1000", "how many slots or schedules; several between commas")
-	f.IntVar(&o.runs, "runs", 3, "how often; the systems take turns")
-	f.StringVar(&chosen, "systems", "carillon", "which, between commas: "+strings.Join(systemNames(), ", "))
-	f.DurationVar(&o.patience, "patience", 2*time.Minute, "how long after the last instant slots may still come")
-	f.DurationVar(&o.before, "before", 10*time.Second, "between loading and the first instant: leaders are elected, slots are planned")
-	f.BoolVar(&o.strict, "strict", false, "fail where a slot was lost, doubled, early or not settled")
-	f.StringVar(&o.profile, "profile", "", "folder for CPU profiles of the processes that are measured")
-	f.StringVar(&o.out, "out", "", "file that the JSON lines are appended to as well")
-	f.StringVar(&o.spec, "spec", "cron", "Carillon's schedules: cron (daily at the instant) or once (once_at)")
-	f.StringVar(&o.overlap, "overlap", "skip", "their overlap_policy")
-	f.IntVar(&o.owners, "owners", 10, "how many users they belong to, in turn")
-	f.IntVar(&o.workers, "workers", 1, "worker processes of Carillon")
-	f.IntVar(&o.launchers, "launchers", 1, "launcher processes of Carillon")
-	f.IntVar(&o.shards, "shards", 1, "SHARDS of Carillon")
-	f.BoolVar(&queue, "queue", false, "LAUNCH_QUEUE=redis between them, at TEST_REDIS_URL")
-	if err := f.Parse(args[1:]); err != nil {
-		return o, err
-	}
-	if !queue {
-		o.redisURL = ""
-	}
-	o.systems = strings.Split(chosen, ",")
-	for text := range strings.SplitSeq(ns, ",") {
-		n, err := strconv.Atoi(strings.ReplaceAll(text, "_", ""))
-		if err != nil || n < 1 {
-			return o, fmt.Errorf("-n: %q is no number of slots, e.g. 1000,10000", text)
-		}
-		o.ns = append(o.ns, n)
-	}
-	return o, o.check()
-}
-
-// check says what cannot be run.
-func (o options) check() error {
-	for _, name := range o.systems {
-		if systems[name] == nil {
-			return fmt.Errorf("-systems: %q is none of %s", name, strings.Join(systemNames(), ", "))
-		}
-		if o.serverURL == "" && name != "carillon-sqlite" && name != "robfig" {
-			return fmt.Errorf("-systems: %s needs DATABASE_URL, a Postgres where databases may be made; see `make bench`", name)
-		}
-	}
-	return nil
-}
+// version of the product, as the Makefile says it.
+func version() string { return os.Getenv("VERSION") }

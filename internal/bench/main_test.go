@@ -27,21 +27,35 @@ func TestSmoke(t *testing.T) {
 		}
 		t.Skip("TEST_DATABASE_URL is not set: run me by `make bench-check`")
 	}
+	t.Setenv("LOOKAHEAD_MS", "2000") // a stream's tail is as long
 	for _, test := range []struct {
 		name string
 		args []string
 	}{
 		{
 			name: "a herd, by Carillon in processes and in one, by River both ways, and by robfig",
-			args: []string{"herd", "-systems", "carillon,carillon-sqlite,river-tuned,river-tuned-periodic,river-tuned-grpc,robfig"},
+			args: []string{"herd", "-n", "5", "-systems", "carillon,carillon-sqlite,river-tuned,river-tuned-periodic,river-tuned-grpc,robfig"},
 		},
+		{
+			name: "a stream, Carillon's with a tail",
+			args: []string{"sustained", "-n", "5", "-seconds", "2", "-systems", "carillon,river-tuned,river-tuned-periodic"},
+		},
+		{name: "the search for the highest rate, among few", args: []string{"sustained", "-n", "5", "-seconds", "1", "-search", "-most", "6", "-systems", "robfig"}},
+		{name: "an idle deployment", args: []string{"idle", "-n", "2000", "-seconds", "1", "-systems", "carillon,river-default"}},
+		{name: "registering", args: []string{"register", "-n", "40", "-systems", "carillon,carillon-sqlite"}},
+		{
+			name: "a herd beside sleepers and a ledger that is being pruned",
+			args: []string{"growth", "-n", "2000", "-herd", "5", "-ledger", "2000", "-expired", "1000"},
+		},
+		{name: "shards and several processes", args: []string{"herd", "-n", "5", "-shards", "2", "-workers", "2", "-launchers", "2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 			defer stop()
 			ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 			defer cancel()
-			if err := harness(ctx, append(test.args, "-n", "5", "-runs", "1", "-strict", "-before", "3s")); err != nil {
+			args := append(test.args, "-runs", "1", "-strict", "-before", "3s", "-patience", "20s")
+			if err := harness(ctx, args); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -19,6 +19,8 @@ import (
 // system is one scheduler on a fresh database, with nothing to do yet.
 type system interface {
 	LoadRate() int                                     // slots (of a herd) a second that Load takes at the least
+	Tail() time.Duration                               // how long a stream must go on after it, for a fair measure of it
+	Sleep(ctx context.Context, n int) error            // n slots that are not due for hours
 	Load(ctx context.Context, work record.Work) error  // the scheduler knows the slots, durably where it keeps anything
 	Planned(context.Context, record.Work) (int, error) // slots that are rows ahead of their instant
 	Called() (int, error)
@@ -29,21 +31,24 @@ type system interface {
 	Close() error
 }
 
-// maker starts a system; name is that of its database.
-type maker func(ctx context.Context, o options, name string) (system, error)
+// kind is a system that can be started.
+type kind struct {
+	start   func(ctx context.Context, o options, name string) (system, error) // name is that of its database
+	perSlot bool                                                              // a stream is a row for each slot beforehand, not one for each schedule
+}
 
-var systems = map[string]maker{
-	"carillon": func(ctx context.Context, o options, name string) (system, error) {
+var systems = map[string]kind{
+	"carillon": {start: func(ctx context.Context, o options, name string) (system, error) {
 		return site.New(ctx, name, o.site())
-	},
-	"carillon-sqlite":           newOnSQLite,
-	"river-tuned":               river(peers.RiverTuned, false, false),
-	"river-default":             river(peers.RiverDefault, false, false),
-	"river-tuned-grpc":          river(peers.RiverTuned, false, true),
-	"river-tuned-periodic":      river(peers.RiverTuned, true, false),
-	"river-tuned-periodic-grpc": river(peers.RiverTuned, true, true),
-	"river-default-periodic":    river(peers.RiverDefault, true, false),
-	"robfig":                    func(context.Context, options, string) (system, error) { return peers.NewRobfig() },
+	}},
+	"carillon-sqlite":           {start: newOnSQLite},
+	"river-tuned":               {start: river(peers.RiverTuned, false, false), perSlot: true},
+	"river-default":             {start: river(peers.RiverDefault, false, false), perSlot: true},
+	"river-tuned-grpc":          {start: river(peers.RiverTuned, false, true), perSlot: true},
+	"river-tuned-periodic":      {start: river(peers.RiverTuned, true, false)},
+	"river-tuned-periodic-grpc": {start: river(peers.RiverTuned, true, true)},
+	"river-default-periodic":    {start: river(peers.RiverDefault, true, false)},
+	"robfig":                    {start: func(context.Context, options, string) (system, error) { return peers.NewRobfig() }},
 }
 
 func newOnSQLite(ctx context.Context, o options, name string) (system, error) {
@@ -52,7 +57,7 @@ func newOnSQLite(ctx context.Context, o options, name string) (system, error) {
 	return site.New(ctx, name, s)
 }
 
-func river(tuning func() peers.RiverOptions, periodic, withLauncher bool) maker {
+func river(tuning func() peers.RiverOptions, periodic, withLauncher bool) func(context.Context, options, string) (system, error) {
 	return func(ctx context.Context, o options, name string) (system, error) {
 		r := tuning()
 		r.Periodic = periodic

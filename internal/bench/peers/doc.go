@@ -11,7 +11,7 @@ import (
 // slotOf names a slot: schedule and instant.
 func slotOf(i int, due time.Time) uint64 { return uint64(i)<<32 | uint64(uint32(due.Unix())) }
 
-// instants is the work as a schedule in memory: whole seconds from First to Last.
+// instants is the work as a schedule in memory: whole seconds from First to End.
 type instants record.Work
 
 // Next is the first instant after t; far away when there is none left.
@@ -20,7 +20,7 @@ func (w instants) Next(t time.Time) time.Time {
 	if next.Before(w.First) {
 		return w.First
 	}
-	if next.After(record.Work(w).Last()) {
+	if next.After(record.Work(w).End()) {
 		return next.AddDate(10, 0, 0)
 	}
 	return next

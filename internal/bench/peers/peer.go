@@ -54,6 +54,15 @@ func NewRobfig() (p *Peer, err error) {
 // LoadRate is how many slots a second are loaded at the least.
 func (p *Peer) LoadRate() int { return 10_000 }
 
+// Tail is none: what is inserted ahead is inserted before the stream, and
+// periodic slots are inserted when they are due.
+func (p *Peer) Tail() time.Duration { return 0 }
+
+// Sleep gives the scheduler n slots that are not due for hours.
+func (p *Peer) Sleep(ctx context.Context, n int) error {
+	return p.Load(ctx, record.Work{N: n, Rounds: 1, First: time.Now().Add(12 * time.Hour).Truncate(time.Second)})
+}
+
 // Load has the scheduler know its slots.
 func (p *Peer) Load(ctx context.Context, work record.Work) error {
 	if err := p.scheduler.Call("Part.Load", work, &proc.None{}); err != nil || p.db == nil {

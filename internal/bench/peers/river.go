@@ -61,6 +61,12 @@ func (e *executor) Work(ctx context.Context, job *river.Job[slotArgs]) error {
 	return e.called(ctx, slotOf(job.Args.Slot, job.ScheduledAt), job.ScheduledAt)
 }
 
+// probeArgs are those of a job that shows that River's leader works.
+type probeArgs struct{}
+
+// Kind names it to River.
+func (probeArgs) Kind() string { return "probe" }
+
 // River is one process with a River client; its methods answer the harness.
 type River struct {
 	ctx    context.Context // of the process, which net/rpc's methods do not get
@@ -118,6 +124,11 @@ func (r *River) Start(o RiverOptions, _ *proc.None) error {
 	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &executor{called: called})
+	leads := make(chan struct{}, 1)
+	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[probeArgs]) error {
+		leads <- struct{}{}
+		return nil
+	}))
 	r.client, err = river.NewClient(driver, &river.Config{
 		Logger: quiet, Workers: workers, FetchCooldown: o.Cooldown, FetchPollInterval: o.Poll,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: o.Workers}},
@@ -128,7 +139,7 @@ func (r *River) Start(o RiverOptions, _ *proc.None) error {
 	if err := r.client.Start(r.ctx); err != nil {
 		return err
 	}
-	return r.awaitLeader()
+	return r.awaitLeader(leads)
 }
 
 func (r *River) note(_ context.Context, slot uint64, due time.Time) error {
@@ -136,21 +147,20 @@ func (r *River) note(_ context.Context, slot uint64, due time.Time) error {
 	return nil
 }
 
-// awaitLeader waits until this client leads: only a leader schedules.
-func (r *River) awaitLeader() error {
-	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
-	defer cancel()
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
-	for {
-		var leaders int
-		if err := r.pool.QueryRow(ctx, "SELECT count(*) FROM river_leader").Scan(&leaders); err != nil {
-			return fmt.Errorf("wait for a leader: %w", err)
-		}
-		if leaders > 0 {
-			return nil
-		}
-		<-look.C
+// awaitLeader waits until this client leads and its services run, which begin
+// one after the other, up to a second apart: only then anything is scheduled.
+func (r *River) awaitLeader(leads <-chan struct{}) error {
+	construct := func() (river.JobArgs, *river.InsertOpts) { return probeArgs{}, nil }
+	probe, err := r.client.PeriodicJobs().AddSafely(river.NewPeriodicJob(river.NeverSchedule(), construct, &river.PeriodicJobOpts{RunOnStart: true}))
+	if err != nil {
+		return err
+	}
+	defer r.client.PeriodicJobs().Remove(probe)
+	select {
+	case <-leads:
+		return nil
+	case <-time.After(time.Minute):
+		return errors.New("no leader has come up within a minute")
 	}
 }
 

@@ -57,6 +57,13 @@ func (l *Log) Calls() []Call {
 	return slices.Concat(l.chunks...)
 }
 
+// Forget begins the record anew.
+func (l *Log) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.chunks, l.n = nil, 0
+}
+
 // callBytes is how long a call is on its way to the harness.
 const callBytes = 24
 
@@ -92,10 +99,14 @@ func Decode(packed []byte) ([]Call, error) {
 type Work struct {
 	N, Rounds int
 	First     time.Time // a whole second
+	Tail      int       // so many seconds more the slots go on, which nobody judges: planning must not end before the last round
 }
 
 // Last is the last instant.
 func (w Work) Last() time.Time { return w.First.Add(time.Duration(w.Rounds-1) * time.Second) }
+
+// End is the last instant of the tail.
+func (w Work) End() time.Time { return w.Last().Add(time.Duration(w.Tail) * time.Second) }
 
 // Slots is how many there are of all instants.
 func (w Work) Slots() int { return w.N * w.Rounds }
@@ -116,7 +127,7 @@ type Verdict struct {
 // Judge compares the calls with the slots that were to come.
 func Judge(calls []Call, work Work) Verdict {
 	var v Verdict
-	first, last := work.First.UnixNano(), work.Last().UnixNano()
+	first, last, end := work.First.UnixNano(), work.Last().UnixNano(), work.End().UnixNano()
 	slices.SortFunc(calls, func(a, b Call) int {
 		if a.Slot != b.Slot {
 			return cmp.Compare(a.Slot, b.Slot)
@@ -126,7 +137,9 @@ func Judge(calls []Call, work Work) Verdict {
 	late := make([]int64, 0, len(calls))
 	for i, c := range calls {
 		switch {
-		case c.Due < first || c.Due > last:
+		case c.Due > last && c.Due <= end:
+			continue
+		case c.Due < first || c.Due > end:
 			v.Strange++
 			continue
 		case c.At < c.Due:

@@ -51,6 +51,12 @@ func TestJudge(t *testing.T) {
 			expected: 2,
 			want:     record.Verdict{P50: 1, P99: 1, Max: 1, Called: 1, Lost: 1, Strange: 1},
 		},
+		{
+			name:     "the tail is not judged",
+			calls:    []record.Call{after(1, time.Millisecond), {Slot: 2, Due: due.Add(time.Second).UnixNano(), At: due.UnixNano()}},
+			expected: 1,
+			want:     record.Verdict{P50: 1, P99: 1, Max: 1, Called: 1},
+		},
 		{name: "nothing came at all", expected: 2, want: record.Verdict{Lost: 2}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -62,7 +68,7 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := record.Judge(calls, record.Work{N: test.expected, Rounds: 1, First: due})
+			got := record.Judge(calls, record.Work{N: test.expected, Rounds: 1, First: due, Tail: 5})
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}

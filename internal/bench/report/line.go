@@ -24,6 +24,7 @@ type Line struct {
 	Figures  map[string]float64 `json:"figures"`
 	Bad      map[string]int     `json:"bad,omitempty"` // lost, doubled, early, …: what must not be; zeros are left out
 	Settings map[string]string  `json:"settings,omitempty"`
+	Apart    bool               `json:"-"` // stands in no table: a step of a search
 	At       time.Time          `json:"at"`
 	Machine  Machine            `json:"machine"`
 }

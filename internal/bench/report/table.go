@@ -7,7 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// Baseline is the system whose figures the others' are divided by.
+// Baseline is the system whose figures the others' are divided by; where it
+// did not run, the first that did.
 const Baseline = "carillon"
 
 // Table prints, workload by workload, the median of each system's runs with the
@@ -17,7 +18,7 @@ func (w *Writer) Table() error {
 	defer w.mu.Unlock()
 	var seen []string
 	for _, l := range w.lines {
-		if title := l.title(); !slices.Contains(seen, title) {
+		if title := l.title(); !l.Apart && !slices.Contains(seen, title) {
 			seen = append(seen, title)
 			if err := w.table(title); err != nil {
 				return err
@@ -33,7 +34,7 @@ func (w *Writer) table(title string) error {
 	var systems, columns []string
 	runs := make(map[string][]Line)
 	for _, l := range w.lines {
-		if l.title() != title {
+		if l.Apart || l.title() != title {
 			continue
 		}
 		if _, known := runs[l.System]; !known {
@@ -47,14 +48,18 @@ func (w *Writer) table(title string) error {
 		}
 	}
 	slices.SortFunc(columns, byRank)
-	if _, err := fmt.Fprintf(w.out, "\n%s: median (min–max) of the runs, ×%s\n", title, Baseline); err != nil {
+	baseline := systems[0]
+	if slices.Contains(systems, Baseline) {
+		baseline = Baseline
+	}
+	if _, err := fmt.Fprintf(w.out, "\n%s: median (min–max) of the runs, ×%s\n", title, baseline); err != nil {
 		return err
 	}
 	rows := []string{"system\truns\t" + strings.Join(columns, "\t") + "\tbad"}
 	for _, system := range systems {
 		cells := []string{system, fmt.Sprint(len(runs[system]))}
 		for _, column := range columns {
-			cells = append(cells, cell(runs[system], runs[Baseline], column))
+			cells = append(cells, cell(runs[system], runs[baseline], column))
 		}
 		rows = append(rows, strings.Join(append(cells, bad(runs[system])), "\t"))
 	}
@@ -90,8 +95,8 @@ func cell(runs, baseline []Line, column string) string {
 	if len(runs) > 1 {
 		text += fmt.Sprintf(" (%s–%s)", number(low), number(high))
 	}
-	if base, _, _, ok := spread(baseline, column); ok && base > 0 && runs[0].System != Baseline {
-		text += fmt.Sprintf(" ×%.2g", mid/base)
+	if base, _, _, ok := spread(baseline, column); ok && base > 0 && runs[0].System != baseline[0].System {
+		text += " ×" + ratio(mid/base)
 	}
 	return text
 }
@@ -113,6 +118,14 @@ func spread(runs []Line, column string) (mid, low, high float64, ok bool) {
 		mid = (mid + values[len(values)/2-1]) / 2
 	}
 	return mid, values[0], values[len(values)-1], true
+}
+
+// ratio has two digits, or as many as stand before the point.
+func ratio(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.2g", v)
 }
 
 func number(v float64) string {

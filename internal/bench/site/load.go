@@ -3,6 +3,8 @@ package site
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,22 +35,34 @@ func (s *Site) LoadRate() int {
 // ends the registrar where it is a process of its own: it has no part in what
 // follows.
 func (s *Site) Load(ctx context.Context, work record.Work) error {
-	if err := s.Register(ctx, "s", work.N, s.definition(work)); err != nil {
+	if err := s.Fill(ctx, "s", work); err != nil || s.db == nil {
 		return err
 	}
-	return s.EndRegistrar(ctx)
+	if err := s.EndRegistrar(); err != nil {
+		return err
+	}
+	return s.db.Rest(ctx)
 }
 
-// EndRegistrar ends the registrar and lets the database settle down.
-func (s *Site) EndRegistrar(ctx context.Context) error {
-	if s.db == nil {
-		return nil
-	}
-	if err := s.registrar.Stop(); err != nil {
-		return err
-	}
+// Fill registers the schedules of the work, named prefix0 and so on.
+func (s *Site) Fill(ctx context.Context, prefix string, work record.Work) error {
+	return s.Register(ctx, prefix, work.N, s.definition(work))
+}
+
+// EndRegistrar ends the registrar where it is a process of its own.
+func (s *Site) EndRegistrar() error {
+	err := s.registrar.Stop()
 	s.registrar = nil
-	return s.db.Rest(ctx)
+	return err
+}
+
+// Tail is how long the slots of a stream go on after it: as far as the worker
+// plans ahead, so that it plans while the stream is measured.
+func (s *Site) Tail() time.Duration {
+	if given, err := strconv.Atoi(os.Getenv("LOOKAHEAD_MS")); err == nil {
+		return time.Duration(given) * time.Millisecond
+	}
+	return time.Minute
 }
 
 // definition of a schedule that falls due at the instants of the work.
@@ -58,7 +72,7 @@ func (s *Site) definition(work record.Work) func() *carillonv1.UpsertScheduleReq
 		switch first := work.First.UTC(); {
 		case work.Rounds > 1:
 			every := uint32(1000)
-			r.IntervalMs, r.StartAt, r.EndAt = &every, timestamppb.New(first), timestamppb.New(work.Last())
+			r.IntervalMs, r.StartAt, r.EndAt = &every, timestamppb.New(first), timestamppb.New(work.End())
 		case s.o.Spec == "once":
 			r.OnceAt = timestamppb.New(first)
 		default:

@@ -77,6 +77,12 @@ func (r *Role) Calls(_ proc.None, out *[]byte) error {
 	return nil
 }
 
+// Forget begins the record anew.
+func (r *Role) Forget(proc.None, *proc.None) error {
+	r.log.Forget()
+	return nil
+}
+
 // nullExecutor answers SUCCESS at once.
 type nullExecutor struct{ log *record.Log }
 

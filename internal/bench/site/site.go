@@ -47,6 +47,7 @@ type Site struct {
 	workers   []*proc.Child
 	launchers []*proc.Child // SQLite: the one process
 	addr      string        // of the registrar's gRPC
+	launch    []string      // of the launchers' gRPC
 	metrics   []string      // URLs of the workers' metrics
 }
 
@@ -87,16 +88,30 @@ func (s *Site) startApart() (err error) {
 		return err
 	}
 	s.addr = where.GRPC
-	var launchers []string
 	for range s.o.Launchers {
 		launcher, where, err := s.start(map[string]string{"ROLES": "launcher"})
 		if err != nil {
 			return err
 		}
-		s.launchers, launchers = append(s.launchers, launcher), append(launchers, where.GRPC)
+		s.launchers, s.launch = append(s.launchers, launcher), append(s.launch, where.GRPC)
 	}
+	return s.StartWorkers()
+}
+
+// StopWorkers ends the workers in order.
+func (s *Site) StopWorkers() error {
+	var errs []error
+	for _, w := range s.workers {
+		errs = append(errs, w.Stop())
+	}
+	s.workers, s.metrics = nil, nil
+	return errors.Join(errs...)
+}
+
+// StartWorkers starts them, at first or again.
+func (s *Site) StartWorkers() error {
 	for i := range s.o.Workers {
-		worker, where, err := s.start(map[string]string{"ROLES": "worker", "LAUNCHER_ADDR": launchers[i%len(launchers)]})
+		worker, where, err := s.start(map[string]string{"ROLES": "worker", "LAUNCHER_ADDR": s.launch[i%len(s.launch)]})
 		if err != nil {
 			return err
 		}
@@ -146,6 +161,15 @@ func (s *Site) Called() (int, error) {
 	return total, nil
 }
 
+// Forget begins the executors' record anew.
+func (s *Site) Forget() error {
+	var errs []error
+	for _, l := range s.launchers {
+		errs = append(errs, l.Call("Part.Forget", proc.None{}, &proc.None{}))
+	}
+	return errors.Join(errs...)
+}
+
 // Calls is what the executors have seen.
 func (s *Site) Calls() ([]record.Call, error) {
 	var all []record.Call
@@ -162,6 +186,9 @@ func (s *Site) Calls() ([]record.Call, error) {
 	}
 	return all, nil
 }
+
+// Workers are the processes that schedule.
+func (s *Site) Workers() []*proc.Child { return s.workers }
 
 // Scheduler are the processes that schedule and launch.
 func (s *Site) Scheduler() []*proc.Child {

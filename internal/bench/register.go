@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/bench/report"
+	"github.com/carillon/carillon/internal/bench/site"
+)
+
+// connections is how many clients register schedules one by one.
+const connections = 32
+
+// register has N schedules registered by ApplySchedules, in sets of at most
+// 5,000, the same again without a change, and as many one by one.
+func register(ctx context.Context, o options, w *report.Writer) error {
+	return eachRun(o, "register", w, func(name string, n, run int) (line report.Line, err error) {
+		s, err := systems[name].start(ctx, o, databaseName(name, run))
+		if err != nil {
+			return line, err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		c, ok := s.(*site.Site)
+		if !ok {
+			return line, fmt.Errorf("register is for carillon and carillon-sqlite")
+		}
+		line = report.Line{Settings: given(), Figures: make(map[string]float64)}
+		define := c.Daily()
+		for _, figure := range []string{"applied_a_second", "applied_unchanged_a_second"} {
+			began := time.Now()
+			if err := c.Register(ctx, "set-", n, define); err != nil {
+				return line, err
+			}
+			line.Figures[figure] = float64(n) / time.Since(began).Seconds()
+		}
+		began := time.Now()
+		took, err := c.Upsert(ctx, n, connections)
+		if err != nil {
+			return line, err
+		}
+		line.Figures["upserted_a_second"] = float64(n) / time.Since(began).Seconds()
+		line.Figures["upsert_p50_ms"], line.Figures["upsert_p99_ms"] = millis(took[len(took)/2]), millis(took[len(took)*99/100])
+		return line, nil
+	})
+}
