@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/bench/record"
 	"github.com/carillon/carillon/internal/bench/report"
 	"github.com/carillon/carillon/internal/bench/site"
 )
-
-// seeds is how many runs the ledger is copied from.
-const seeds = 100
 
 // growth has a herd of -herd slots fall due beside N schedules that sleep, and
 // beside a ledger of -ledger rows, -expired of which retention is deleting at
@@ -21,7 +19,7 @@ func growth(ctx context.Context, o options, w *report.Writer) error {
 	o.systems = []string{"carillon"}
 	workload := fmt.Sprintf("growth, herd of %d, ledger of %d, %d expired", o.herd, o.ledger, o.expired)
 	return eachRun(o, workload, w, func(name string, n, run int) (line report.Line, err error) {
-		s, err := site.New(ctx, databaseName(name, run), o.site())
+		s, err := site.New(ctx, o.databaseName(), o.site())
 		if err != nil {
 			return line, err
 		}
@@ -65,43 +63,44 @@ func growth(ctx context.Context, o options, w *report.Writer) error {
 // grow fills the database, and leaves it without workers: retention begins
 // with the next one's first tick.
 func grow(ctx context.Context, o options, s *site.Site, n int) error {
-	if o.ledger > 0 {
-		work := record.Work{N: seeds, Rounds: 1, First: time.Now().Add(o.before).Truncate(time.Second).Add(time.Second)}
-		if err := s.Fill(ctx, "seed-", work); err != nil {
-			return err
-		}
-		m := &meter{s: s, work: work, o: o}
-		if err := m.awaitAll(ctx); err != nil {
-			return err
-		}
-		if m.settled < seeds {
-			return fmt.Errorf("%d of %d runs have ended, which the ledger is to be copied from", m.settled, seeds)
-		}
+	if err := s.Warm(ctx, o.warm); err != nil {
+		return err
 	}
-	if err := errors.Join(s.StopWorkers(), s.Forget()); err != nil {
+	if err := s.StopWorkers(); err != nil {
 		return err
 	}
 	if err := s.Sleep(ctx, n); err != nil {
 		return err
 	}
 	if o.ledger > 0 {
-		return s.Ledger(ctx, o.ledger, o.expired)
+		if err := s.Ledger(ctx, o.ledger, o.expired); err != nil {
+			return err
+		}
 	}
-	return s.Database().Rest(ctx)
+	return errors.Join(s.Database().Rest(ctx), s.Database().Flush(ctx))
 }
 
 // shape is a deployment: how many of each.
 type shape struct{ shards, workers, launchers int }
 
-// shapes are those of the growth table.
-var shapes = []shape{{1, 1, 1}, {2, 1, 1}, {2, 2, 1}, {2, 2, 2}, {4, 4, 1}, {4, 4, 4}, {8, 2, 2}, {8, 4, 1}, {8, 4, 4}}
+// parseShapes reads shards/workers/launchers between commas.
+func parseShapes(text string) (all []shape, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		var d shape
+		if _, err := fmt.Sscanf(part, "%d/%d/%d", &d.shards, &d.workers, &d.launchers); err != nil || min(d.shards, d.workers, d.launchers) < 1 {
+			return nil, fmt.Errorf("-shapes: %q is not shards/workers/launchers, e.g. 4/2/2", part)
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
 
 // shards has a herd of N fall due with one to eight shards over one to four
 // workers and launchers.
 func shards(ctx context.Context, o options, w *report.Writer) error {
 	for _, n := range o.ns {
 		for run := range o.runs {
-			for _, d := range shapes {
+			for _, d := range o.shapes {
 				o.shards, o.workers, o.launchers = d.shards, d.workers, d.launchers
 				line, err := once(ctx, o, "carillon", run+1, record.Work{N: n, Rounds: 1})
 				if err != nil {

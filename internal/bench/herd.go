@@ -39,11 +39,14 @@ func herd(ctx context.Context, o options, w *report.Writer) error {
 
 // once starts a system, gives it the work and judges it.
 func once(ctx context.Context, o options, name string, run int, work record.Work) (line report.Line, err error) {
-	s, err := systems[name].start(ctx, o, databaseName(name, run))
+	s, err := start(ctx, o, name)
 	if err != nil {
 		return line, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.Warm(ctx, o.warm); err != nil {
+		return line, err
+	}
 	ahead := o.before + time.Duration(loads(name, work))*time.Second/time.Duration(s.LoadRate())
 	if work.Rounds > 1 {
 		work.Tail = int(s.Tail() / time.Second)

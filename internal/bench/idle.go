@@ -13,7 +13,7 @@ import (
 // idle has N schedules of which none is due, and looks what it costs to wait.
 func idle(ctx context.Context, o options, w *report.Writer) error {
 	return eachRun(o, "idle", w, func(name string, n, run int) (line report.Line, err error) {
-		s, err := systems[name].start(ctx, o, databaseName(name, run))
+		s, err := start(ctx, o, name)
 		if err != nil {
 			return line, err
 		}
@@ -28,7 +28,7 @@ func idle(ctx context.Context, o options, w *report.Writer) error {
 			}
 		}
 		if db := s.Database(); db != nil {
-			if err := db.Rest(ctx); err != nil {
+			if err := errors.Join(db.Rest(ctx), db.Flush(ctx)); err != nil {
 				return line, err
 			}
 		}

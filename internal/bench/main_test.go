@@ -16,6 +16,9 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if err := os.Setenv("LOOKAHEAD_MS", "2000"); err != nil { // a stream's tail is as long
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 
@@ -27,7 +30,6 @@ func TestSmoke(t *testing.T) {
 		}
 		t.Skip("TEST_DATABASE_URL is not set: run me by `make bench-check`")
 	}
-	t.Setenv("LOOKAHEAD_MS", "2000") // a stream's tail is as long
 	for _, test := range []struct {
 		name string
 		args []string
@@ -47,14 +49,16 @@ func TestSmoke(t *testing.T) {
 			name: "a herd beside sleepers and a ledger that is being pruned",
 			args: []string{"growth", "-n", "2000", "-herd", "5", "-ledger", "2000", "-expired", "1000"},
 		},
-		{name: "shards and several processes", args: []string{"herd", "-n", "5", "-shards", "2", "-workers", "2", "-launchers", "2"}},
+		{name: "shards and several processes", args: []string{"shards", "-n", "5", "-shapes", "2/2/2"}},
+		{name: "a launch queue between two workers and two launchers", args: []string{"herd", "-n", "5", "-queue", "-shards", "2", "-workers", "2", "-launchers", "2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 			defer stop()
 			ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 			defer cancel()
-			args := append(test.args, "-runs", "1", "-strict", "-before", "3s", "-patience", "20s")
+			args := append(test.args, "-runs", "1", "-strict", "-before", "3s", "-patience", "20s", "-warm", "10")
 			if err := harness(ctx, args); err != nil {
 				t.Fatal(err)
 			}

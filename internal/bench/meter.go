@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"time"
 
 	"github.com/carillon/carillon/internal/bench/proc"
@@ -48,13 +49,13 @@ func (m *meter) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.profile((*proc.Child).Profile); err != nil {
+	if err := m.watch(ctx); err != nil {
 		return err
 	}
 	if err := m.awaitAll(ctx); err != nil {
 		return err
 	}
-	if err := m.profile(func(c *proc.Child, _, _ string) error { return c.EndProfile() }); err != nil {
+	if err := m.endWatch(ctx); err != nil {
 		return err
 	}
 	schedulerAfter, sqlAfter, err := m.usage()
@@ -73,14 +74,29 @@ func (m *meter) run(ctx context.Context) error {
 	return nil
 }
 
-func (m *meter) profile(do func(c *proc.Child, folder, label string) error) error {
-	if m.o.profile == "" {
-		return nil
-	}
-	for _, c := range m.s.Scheduler() {
-		if err := do(c, m.o.profile, m.label); err != nil {
+// watch begins what -profile and -statements ask for.
+func (m *meter) watch(ctx context.Context) error {
+	if db := m.s.Database(); m.o.statements && db != nil {
+		if err := db.Recount(ctx); err != nil {
 			return err
 		}
+	}
+	for _, c := range m.s.Scheduler() {
+		if err := c.Profile(m.o.profile, m.label); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *meter) endWatch(ctx context.Context) error {
+	for _, c := range m.s.Scheduler() {
+		if err := c.EndProfile(); err != nil {
+			return err
+		}
+	}
+	if db := m.s.Database(); m.o.statements && db != nil {
+		return db.Statements(ctx, os.Stderr, m.label)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -40,15 +41,19 @@ type options struct {
 	systems  []string
 	patience time.Duration
 	before   time.Duration
+	warm     int
 	strict   bool
 	profile  string
 	out      string
+
+	statements bool
 
 	search bool
 	factor float64
 	most   int
 
 	herd, ledger, expired int
+	shapes                []shape
 
 	serverURL, redisURL string
 
@@ -60,9 +65,20 @@ type options struct {
 // site is Carillon as the options have it.
 func (o options) site() site.Options {
 	return site.Options{
-		ServerURL: o.serverURL, RedisURL: o.redisURL, Workers: o.workers, Launchers: o.launchers, Shards: o.shards,
-		Spec: o.spec, Overlap: o.overlap, Owners: o.owners,
+		ServerURL: o.serverURL, RedisURL: o.redis(), Workers: o.workers, Launchers: o.launchers, Shards: o.shards,
+		Spec: o.spec, Overlap: o.overlap, Owners: o.owners, Watch: o.statements,
 	}
+}
+
+// redis is a Redis database that the run before had no part in; a server has 16
+// unless it was told otherwise, and the first is somebody's.
+func (o options) redis() string {
+	u, err := url.Parse(o.redisURL)
+	if o.redisURL == "" || err != nil {
+		return o.redisURL
+	}
+	u.Path = fmt.Sprint("/", 1+numbered.Load()%15)
+	return u.String()
 }
 
 func parse(args []string) (options, error) {
@@ -78,12 +94,13 @@ func parse(args []string) (options, error) {
 	if o.serverURL == "" {
 		o.serverURL = os.Getenv("TEST_DATABASE_URL")
 	}
-	var ns, chosen string
+	var ns, chosen, shapes string
 	var queue bool
 	f := flag.NewFlagSet("bench "+o.workload, flag.ContinueOnError)
 	f.StringVar(&ns, "n", workloads[o.workload].n, "how many slots or schedules, or slots a second; several between commas")
 	f.StringVar(&chosen, "systems", "carillon", "which, between commas: "+strings.Join(systemNames(), ", "))
 	f.BoolVar(&queue, "queue", false, "LAUNCH_QUEUE=redis between Carillon's processes, at TEST_REDIS_URL")
+	f.StringVar(&shapes, "shapes", "1/1/1,2/1/1,2/2/1,2/2/2,4/4/1,4/4/4,8/2/2,8/4/1,8/4/4", "shards: which deployments, as shards/workers/launchers")
 	o.flags(f)
 	if err := f.Parse(args[1:]); err != nil {
 		return o, err
@@ -99,6 +116,10 @@ func parse(args []string) (options, error) {
 		}
 		o.ns = append(o.ns, n)
 	}
+	var err error
+	if o.shapes, err = parseShapes(shapes); err != nil {
+		return o, err
+	}
 	return o, o.check(queue)
 }
 
@@ -106,9 +127,11 @@ func (o *options) flags(f *flag.FlagSet) {
 	d := workloads[o.workload]
 	f.IntVar(&o.runs, "runs", 3, "how often; the systems take turns")
 	f.DurationVar(&o.before, "before", 10*time.Second, "between loading and measuring: leaders are elected, slots are planned")
+	f.IntVar(&o.warm, "warm", 1000, "slots that have run before: connections are open, statements prepared, statistics in place; a ledger is copied from them")
 	f.DurationVar(&o.patience, "patience", d.patience, "how long after the last instant slots may still come")
 	f.BoolVar(&o.strict, "strict", false, "fail where a slot was lost, doubled, early or not settled")
 	f.StringVar(&o.profile, "profile", "", "folder for CPU profiles of the processes that are measured")
+	f.BoolVar(&o.statements, "statements", false, "print the most expensive statements of each run, by pg_stat_statements")
 	f.StringVar(&o.out, "out", "", "file that the JSON lines are appended to as well")
 	f.StringVar(&o.overlap, "overlap", "skip", "overlap_policy of Carillon's schedules")
 	f.IntVar(&o.owners, "owners", 10, "how many users they belong to, in turn")
@@ -138,8 +161,8 @@ func (o options) check(queue bool) error {
 	switch {
 	case o.factor <= 1:
 		return fmt.Errorf("-factor: %g is not more than 1, and the search would never end", o.factor)
-	case o.runs < 1 || o.seconds < 1:
-		return fmt.Errorf("-runs %d, -seconds %d: both are at least 1", o.runs, o.seconds)
+	case o.runs < 1 || o.seconds < 1 || o.warm < 1:
+		return fmt.Errorf("-runs %d, -seconds %d, -warm %d: each is at least 1", o.runs, o.seconds, o.warm)
 	case queue && o.redisURL == "":
 		return fmt.Errorf("-queue needs TEST_REDIS_URL; see `make bench`")
 	}

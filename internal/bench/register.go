@@ -17,7 +17,7 @@ const connections = 32
 // 5,000, the same again without a change, and as many one by one.
 func register(ctx context.Context, o options, w *report.Writer) error {
 	return eachRun(o, "register", w, func(name string, n, run int) (line report.Line, err error) {
-		s, err := systems[name].start(ctx, o, databaseName(name, run))
+		s, err := start(ctx, o, name)
 		if err != nil {
 			return line, err
 		}

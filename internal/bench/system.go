@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon/carillon/internal/app"
@@ -20,6 +20,7 @@ import (
 type system interface {
 	LoadRate() int                                     // slots (of a herd) a second that Load takes at the least
 	Tail() time.Duration                               // how long a stream must go on after it, for a fair measure of it
+	Warm(ctx context.Context, n int) error             // n slots run and are forgotten
 	Sleep(ctx context.Context, n int) error            // n slots that are not due for hours
 	Load(ctx context.Context, work record.Work) error  // the scheduler knows the slots, durably where it keeps anything
 	Planned(context.Context, record.Work) (int, error) // slots that are rows ahead of their instant
@@ -60,7 +61,7 @@ func newOnSQLite(ctx context.Context, o options, name string) (system, error) {
 func river(tuning func() peers.RiverOptions, periodic, withLauncher bool) func(context.Context, options, string) (system, error) {
 	return func(ctx context.Context, o options, name string) (system, error) {
 		r := tuning()
-		r.Periodic = periodic
+		r.Periodic, r.Watch = periodic, o.statements
 		return peers.NewRiver(ctx, o.serverURL, name, r, withLauncher)
 	}
 }
@@ -87,7 +88,15 @@ func given() map[string]string {
 	return out
 }
 
+// numbered counts the systems that were started: each has a database of its own.
+var numbered atomic.Int64
+
+// start starts a system by its name.
+func start(ctx context.Context, o options, name string) (system, error) {
+	return systems[name].start(ctx, o, o.databaseName())
+}
+
 // databaseName is unlike any other that may stand on the server.
-func databaseName(system string, run int) string {
-	return fmt.Sprintf("bench_%d_%s_%d", os.Getpid(), strings.ReplaceAll(system, "-", "_"), run)
+func (o options) databaseName() string {
+	return fmt.Sprintf("bench_%d_%s_%d", os.Getpid(), o.workload, numbered.Add(1))
 }

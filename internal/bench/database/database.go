@@ -98,6 +98,13 @@ func (d *Database) Rest(ctx context.Context) error {
 	return err
 }
 
+// Flush writes out what bulk has left in memory, which would be written during
+// the run otherwise.
+func (d *Database) Flush(ctx context.Context) error {
+	_, err := d.Pool.Exec(ctx, "CHECKPOINT")
+	return err
+}
+
 // closing bounds the end of a database.
 const closing = 30 * time.Second
 

@@ -29,16 +29,21 @@ func NewRiver(ctx context.Context, serverURL, name string, o RiverOptions, withL
 	if p.db, err = database.Create(ctx, serverURL, name); err != nil {
 		return p, err
 	}
+	if o.Watch {
+		if err := p.db.Watch(ctx); err != nil {
+			return p, err
+		}
+	}
 	o.DatabaseURL = p.db.URL
 	if withLauncher {
-		if p.null, err = proc.Start(KindNull, nil); err != nil {
+		if p.null, err = proc.Start(KindNull, KindNull, nil); err != nil {
 			return p, err
 		}
 		if err := p.null.Call("Part.Where", proc.None{}, &o.LauncherAddr); err != nil {
 			return p, err
 		}
 	}
-	if p.scheduler, err = proc.Start(KindRiver, nil); err != nil {
+	if p.scheduler, err = proc.Start(KindRiver, KindRiver, nil); err != nil {
 		return p, err
 	}
 	return p, p.scheduler.Call("Part.Start", o, &proc.None{})
@@ -47,7 +52,7 @@ func NewRiver(ctx context.Context, serverURL, name string, o RiverOptions, withL
 // NewRobfig starts robfig/cron.
 func NewRobfig() (p *Peer, err error) {
 	p = &Peer{}
-	p.scheduler, err = proc.Start(KindRobfig, nil)
+	p.scheduler, err = proc.Start(KindRobfig, KindRobfig, nil)
 	return p, err
 }
 
@@ -57,6 +62,17 @@ func (p *Peer) LoadRate() int { return 10_000 }
 // Tail is none: what is inserted ahead is inserted before the stream, and
 // periodic slots are inserted when they are due.
 func (p *Peer) Tail() time.Duration { return 0 }
+
+// Warm has River work n jobs of another kind, and the database take note.
+func (p *Peer) Warm(ctx context.Context, n int) error {
+	if p.db == nil {
+		return nil
+	}
+	if err := p.scheduler.Call("Part.Warm", n, &proc.None{}); err != nil {
+		return err
+	}
+	return p.db.Rest(ctx)
+}
 
 // Sleep gives the scheduler n slots that are not due for hours.
 func (p *Peer) Sleep(ctx context.Context, n int) error {

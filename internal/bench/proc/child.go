@@ -24,14 +24,14 @@ func Kind() string { return os.Getenv(kindVariable) }
 
 // Child is a process of the harness' own program in another part.
 type Child struct {
-	kind    string
+	name    string // in errors and of its profile
 	command *exec.Cmd
 	calls   *rpc.Client
 }
 
-// Start starts a child of a kind with settings added to this environment. It
-// ends with us, however we end.
-func Start(kind string, settings map[string]string) (*Child, error) {
+// Start starts a child of a kind, which is known by a name, with settings added
+// to this environment. It ends with us, however we end.
+func Start(kind, name string, settings map[string]string) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -53,15 +53,15 @@ func Start(kind string, settings map[string]string) (*Child, error) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us, who end it in order
 	servers.DieWithParent(command.SysProcAttr, syscall.SIGKILL)
 	if err := servers.StartChild(command); err != nil {
-		return nil, fmt.Errorf("start the %s: %w", kind, err)
+		return nil, fmt.Errorf("start the %s: %w", name, err)
 	}
-	return &Child{kind: kind, command: command, calls: rpc.NewClient(pipe{out, in})}, nil
+	return &Child{name: name, command: command, calls: rpc.NewClient(pipe{out, in})}, nil
 }
 
 // Call asks the child, e.g. "Part.Load".
 func (c *Child) Call(method string, args, reply any) error {
 	if err := c.calls.Call(method, args, reply); err != nil {
-		return fmt.Errorf("%s: %w", c.kind, err)
+		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (c *Child) Stop() error {
 	last := time.AfterFunc(endsWithin, func() { _ = c.command.Process.Kill() })
 	defer last.Stop()
 	if waitErr := c.command.Wait(); waitErr != nil {
-		return fmt.Errorf("the %s ended: %w", c.kind, waitErr)
+		return fmt.Errorf("the %s ended: %w", c.name, waitErr)
 	}
 	if errors.Is(err, rpc.ErrShutdown) { // it had ended by itself
 		return nil

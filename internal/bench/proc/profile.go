@@ -45,7 +45,7 @@ func (c *Child) Profile(folder, run string) error {
 	if folder == "" {
 		return nil
 	}
-	path, err := filepath.Abs(filepath.Join(folder, fmt.Sprintf("%s-%s-%d.pprof", run, c.kind, c.PID())))
+	path, err := filepath.Abs(filepath.Join(folder, fmt.Sprintf("%s-%s.pprof", run, c.name)))
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,33 @@ func (s *Site) LoadRate() int {
 	return 1000
 }
 
+// Warm has n slots run, so that connections are open, statements prepared and
+// statistics those of a ledger in use; then the record begins anew.
+func (s *Site) Warm(ctx context.Context, n int) error {
+	ahead := 3*time.Second + time.Duration(n)*time.Second/time.Duration(s.LoadRate())
+	work := record.Work{N: n, Rounds: 1, First: time.Now().Add(ahead).Truncate(time.Second)}
+	once := func() *carillonv1.UpsertScheduleRequest {
+		return &carillonv1.UpsertScheduleRequest{WorkflowId: workflow, Version: 1, OverlapPolicy: &s.o.Overlap, OnceAt: timestamppb.New(work.First)}
+	}
+	if err := s.Register(ctx, "warm-", n, once); err != nil {
+		return err
+	}
+	for look := time.NewTicker(100 * time.Millisecond); ; <-look.C {
+		settled, _, err := s.Settled(ctx, work)
+		if err != nil {
+			return err
+		}
+		if settled == n {
+			look.Stop()
+			return s.Forget()
+		}
+		if late := time.Since(work.First); late > time.Minute {
+			look.Stop()
+			return fmt.Errorf("warming up: %d of %d slots have ended, %s after they were due", settled, n, late.Round(time.Second))
+		}
+	}
+}
+
 // Load registers the schedules of the work through the registrar's API, and
 // ends the registrar where it is a process of its own: it has no part in what
 // follows.

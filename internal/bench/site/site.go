@@ -20,6 +20,7 @@ type Options struct {
 	Launchers int    // 1; without Queue, worker i calls launcher i modulo them
 	Shards    int    // 1
 	RedisURL  string // LAUNCH_QUEUE=redis through it; "": gRPC from worker to launcher
+	Watch     bool   // statements are counted
 	Spec      string // "cron": daily at the instant; "once": once_at
 	Overlap   string // overlap_policy
 	Owners    int    // the schedules belong to so many users, in turn
@@ -68,12 +69,17 @@ func New(ctx context.Context, name string, o Options) (s *Site, err error) {
 	if s.db, err = database.Create(ctx, o.ServerURL, name); err != nil {
 		return s, err
 	}
+	if o.Watch {
+		if err := s.db.Watch(ctx); err != nil {
+			return s, err
+		}
+	}
 	return s, s.startApart()
 }
 
 // startAll is everything in one process, on SQLite.
 func (s *Site) startAll(context.Context) error {
-	all, where, err := s.start(map[string]string{"ROLES": "registrar,worker,launcher", "DATABASE_URL": ""})
+	all, where, err := s.start("all", map[string]string{"ROLES": "registrar,worker,launcher", "DATABASE_URL": ""})
 	if err != nil {
 		return err
 	}
@@ -84,12 +90,12 @@ func (s *Site) startAll(context.Context) error {
 // startApart is a process for each role, on Postgres.
 func (s *Site) startApart() (err error) {
 	var where Addresses
-	if s.registrar, where, err = s.start(map[string]string{"ROLES": "registrar"}); err != nil {
+	if s.registrar, where, err = s.start("registrar", map[string]string{"ROLES": "registrar"}); err != nil {
 		return err
 	}
 	s.addr = where.GRPC
-	for range s.o.Launchers {
-		launcher, where, err := s.start(map[string]string{"ROLES": "launcher"})
+	for i := range s.o.Launchers {
+		launcher, where, err := s.start(fmt.Sprint("launcher-", i), map[string]string{"ROLES": "launcher"})
 		if err != nil {
 			return err
 		}
@@ -111,7 +117,7 @@ func (s *Site) StopWorkers() error {
 // StartWorkers starts them, at first or again.
 func (s *Site) StartWorkers() error {
 	for i := range s.o.Workers {
-		worker, where, err := s.start(map[string]string{"ROLES": "worker", "LAUNCHER_ADDR": s.launch[i%len(s.launch)]})
+		worker, where, err := s.start(fmt.Sprint("worker-", i), map[string]string{"ROLES": "worker", "LAUNCHER_ADDR": s.launch[i%len(s.launch)]})
 		if err != nil {
 			return err
 		}
@@ -120,7 +126,7 @@ func (s *Site) StartWorkers() error {
 	return nil
 }
 
-func (s *Site) start(settings map[string]string) (*proc.Child, Addresses, error) {
+func (s *Site) start(name string, settings map[string]string) (*proc.Child, Addresses, error) {
 	all := map[string]string{
 		"HTTP_ADDR": "127.0.0.1:0", "GRPC_ADDR": "127.0.0.1:0", "DATA_DIR": s.folder, "REPORT_SECRET": "of-no-use-to-anybody",
 		"EXECUTOR": "http", "EXECUTOR_URL": "http://127.0.0.1:9/never-called", // exchanged by Serve
@@ -137,7 +143,7 @@ func (s *Site) start(settings map[string]string) (*proc.Child, Addresses, error)
 		all["LAUNCH_QUEUE"], all["REDIS_URL"] = "redis", s.o.RedisURL
 	}
 	maps.Copy(all, settings)
-	child, err := proc.Start(Kind, all)
+	child, err := proc.Start(Kind, name, all)
 	if err != nil {
 		return nil, Addresses{}, err
 	}

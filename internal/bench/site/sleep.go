@@ -89,7 +89,7 @@ func (s *Site) Ledger(ctx context.Context, rows, old int) error {
 			return err
 		}
 	}
-	return s.db.Rest(ctx)
+	return nil
 }
 
 // Expired counts the runs that are older than retention, under any setting.

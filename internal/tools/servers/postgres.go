@@ -40,7 +40,7 @@ func startPostgresIn(ctx context.Context, o Options, f folder, bin string) (*Ser
 	}
 	return startOnFreePort(ctx, func(port int) (*Server, error) {
 		// SIGQUIT: stop at once, without a checkpoint.
-		s, err := spawn(f, syscall.SIGQUIT, filepath.Join(bin, "postgres"), postgresArgs(o, f, port)...)
+		s, err := spawn(f, syscall.SIGQUIT, filepath.Join(bin, "postgres"), postgresArgs(o, f, port, bin)...)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func initPostgres(ctx context.Context, f folder, bin, password string) error {
 
 func clusterIn(f folder) string { return filepath.Join(f.path, "cluster") }
 
-func postgresArgs(o Options, f folder, port int) []string {
+func postgresArgs(o Options, f folder, port int, bin string) []string {
 	args := []string{"-D", clusterIn(f), "-p", strconv.Itoa(port)}
 	settings := []string{
 		"listen_addresses=127.0.0.1",
@@ -90,6 +90,10 @@ func postgresArgs(o Options, f folder, port int) []string {
 	}
 	if o.Durable {
 		settings = append(settings, "shared_buffers=2GB", "max_wal_size=8GB")
+		// At hand for a database that turns it on, and of no cost to the others.
+		if _, err := os.Stat(filepath.Join(bin, "..", "lib", "pg_stat_statements.so")); err == nil {
+			settings = append(settings, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track=none", "compute_query_id=off")
+		}
 	} else {
 		// Nothing here outlives the tests, so nothing need survive a crash.
 		settings = append(settings, "fsync=off", "full_page_writes=off",
