@@ -51,15 +51,15 @@ sim-mutants: ## Break the product on purpose, bug by bug, and fail unless the si
 
 .PHONY: bench-build
 bench-build: tools
-	@cd internal/bench && go build -buildvcs=false -o ../../$(TOOLS)/ .
+	@cd internal/bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o ../../$(TOOLS)/ .
 
 .PHONY: bench
 bench: bench-build ## Measure WORKLOADS ("herd steps") beside PEERS on a durable Postgres (N=1000,10000 RUNS=3; docs/benchmarks.md)
-	@VERSION=$(VERSION) WORKLOADS='$(WORKLOADS)' N='$(N)' RUNS='$(RUNS)' PEERS='$(PEERS)' FLAGS='$(FLAGS)' OUT='$(OUT)' \
+	@WORKLOADS='$(WORKLOADS)' N='$(N)' RUNS='$(RUNS)' PEERS='$(PEERS)' FLAGS='$(FLAGS)' OUT='$(OUT)' \
 		BENCH='$(BENCH)' BENCHTIME='$(BENCHTIME)' $(TOOLS)/withservices -durable -- sh internal/bench/bench.sh $(TOOLS)/bench
 
 .PHONY: bench-check
-bench-check: bench-build ## Vet and test the module of the benchmarks, every workload on a few slots
+bench-check: tools ## Vet and test the module of the benchmarks, every workload on a few slots
 	@cd internal/bench && go vet ./... && ../../$(TOOLS)/withservices -- go test ./...
 
 .PHONY: chaos

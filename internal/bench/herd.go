@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/carillon/carillon/internal/bench/record"
@@ -37,8 +38,22 @@ func herd(ctx context.Context, o options, w *report.Writer) error {
 	})
 }
 
-// once starts a system, gives it the work and judges it.
-func once(ctx context.Context, o options, name string, run int, work record.Work) (line report.Line, err error) {
+// errLate says that loading took longer than there was time for.
+var errLate = errors.New("too little for a fair start")
+
+// once gives the work to a fresh system and judges it. Where loading is slower
+// than was thought, it begins again with more time for it.
+func once(ctx context.Context, o options, name string, run int, work record.Work) (report.Line, error) {
+	for stretch := 1; ; stretch *= 3 {
+		line, err := attempt(ctx, o, name, run, work, stretch)
+		if !errors.Is(err, errLate) || stretch > 9 {
+			return line, err
+		}
+		fmt.Fprintln(os.Stderr, "bench:", name+":", err)
+	}
+}
+
+func attempt(ctx context.Context, o options, name string, run int, work record.Work, stretch int) (line report.Line, err error) {
 	s, err := start(ctx, o, name)
 	if err != nil {
 		return line, err
@@ -47,7 +62,7 @@ func once(ctx context.Context, o options, name string, run int, work record.Work
 	if err := s.Warm(ctx, o.warm); err != nil {
 		return line, err
 	}
-	ahead := o.before + time.Duration(loads(name, work))*time.Second/time.Duration(s.LoadRate())
+	ahead := o.before + time.Duration(loads(name, work))*time.Duration(stretch)*time.Second/time.Duration(s.LoadRate())
 	if work.Rounds > 1 {
 		work.Tail = int(s.Tail() / time.Second)
 		ahead += s.Tail()
@@ -59,7 +74,7 @@ func once(ctx context.Context, o options, name string, run int, work record.Work
 	}
 	loaded := time.Since(began)
 	if left := time.Until(work.First); left < o.before/2 {
-		return line, fmt.Errorf("loading took %s and left %s before the first instant: too little for a fair start, raise -before", loaded, left)
+		return line, fmt.Errorf("loading took %s and left %s before the first instant: %w", loaded, left, errLate)
 	}
 	m := &meter{s: s, work: work, o: o, label: fmt.Sprintf("%s-%s-%d-%d", o.workload, name, work.N, run)}
 	if err := m.run(ctx); err != nil {
@@ -67,10 +82,15 @@ func once(ctx context.Context, o options, name string, run int, work record.Work
 	}
 	line = m.line()
 	line.Figures["load_s"] = loaded.Seconds()
+	return line, o.accept(line)
+}
+
+// accept refuses, where -strict asks for it, a run in which something went wrong.
+func (o options) accept(line report.Line) error {
 	if o.strict && line.Wrong() {
-		return line, fmt.Errorf("not all %d slots were called once, in time, and settled: %v", work.Slots(), line.Bad)
+		return fmt.Errorf("not every slot was called once, in time, and settled: %v, ledger %v", line.Bad, line.Ledger)
 	}
-	return line, nil
+	return nil
 }
 
 // loads is how many rows the work is to a system before it begins: peers with

@@ -18,6 +18,9 @@ func idle(ctx context.Context, o options, w *report.Writer) error {
 			return line, err
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
+		if err := s.Warm(ctx, o.warm); err != nil {
+			return line, err
+		}
 		began := time.Now()
 		if err := s.Sleep(ctx, n); err != nil {
 			return line, err

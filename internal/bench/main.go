@@ -1,7 +1,8 @@
 // Command bench measures Carillon, and other schedulers beside it, on the same
 // work, in turn: docs/benchmarks.md.
 //
-//	bench herd -n 10000 -runs 3 -systems carillon,river-tuned
+//	bench herd -n 10000 -runs 3 -systems carillon,river-tuned -out lines.jsonl
+//	bench table lines.jsonl
 //
 // DATABASE_URL (or TEST_DATABASE_URL) is a Postgres where it may make databases.
 // The environment also sets the product's own settings, e.g. MAX_LAUNCHES.
@@ -35,6 +36,7 @@ var children = map[string]func(context.Context) error{
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends us at once
 	run := func(ctx context.Context) error { return harness(ctx, os.Args[1:]) }
 	if kind := proc.Kind(); kind != "" {
 		run = children[kind]
@@ -46,6 +48,9 @@ func main() {
 }
 
 func harness(ctx context.Context, args []string) (err error) {
+	if len(args) > 1 && args[0] == "table" {
+		return table(args[1:])
+	}
 	o, err := parse(args)
 	if err != nil {
 		return err
@@ -70,10 +75,25 @@ func harness(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
-	w := report.New(os.Stdout, kept, report.ThisMachine(version(), server))
+	w := report.New(os.Stdout, kept, report.ThisMachine(version, server))
 	err = workloads[o.workload].run(ctx, o, w)
 	return errors.Join(err, w.Table()) // what was measured before an error counts all the same
 }
 
 // version of the product, as the Makefile says it.
-func version() string { return os.Getenv("VERSION") }
+var version = "unknown"
+
+// table prints the table of lines that -out has kept, of any number of runs.
+func table(files []string) error {
+	w := report.New(os.Stdout, io.Discard, report.Machine{})
+	for _, path := range files {
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(w.Read(file), file.Close()); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return w.Table()
+}

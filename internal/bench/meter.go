@@ -23,8 +23,9 @@ type meter struct {
 	planned        int
 	verdict        record.Verdict
 	settled        int
-	last           time.Time // the stamp of the last outcome
-	seen           time.Time // when all outcomes were found in the ledger, which was looked at so often
+	ends           map[string]int // how the slots stand, where not all are settled
+	last           time.Time      // the stamp of the last outcome
+	seen           time.Time      // when all outcomes were found in the ledger, which was looked at so often
 	scheduler, sql proc.Usage
 	took           time.Duration        // from three seconds before the first instant to the end
 	steps          map[string]site.Step // of Carillon's workers in that time
@@ -71,7 +72,10 @@ func (m *meter) run(ctx context.Context) error {
 		return err
 	}
 	m.verdict = record.Judge(calls, m.work)
-	return nil
+	if m.settled < m.work.Slots() {
+		m.ends, err = m.s.Ends(ctx, m.work)
+	}
+	return err
 }
 
 // watch begins what -profile and -statements ask for.
@@ -163,7 +167,7 @@ func (m *meter) line() report.Line {
 		Bad: map[string]int{
 			"lost": v.Lost, "doubled": v.Doubled, "early": v.Early, "strange": v.Strange, "unsettled": max(0, m.work.Slots()-m.settled),
 		},
-		Settings: given(),
+		Settings: given(), Ledger: m.ends,
 	}
 	if !m.last.IsZero() && m.settled > 0 {
 		l.Figures["settled_ms"] = millis(m.last.Sub(m.work.Last()))

@@ -88,7 +88,7 @@ func parse(args []string) (options, error) {
 	}
 	slices.Sort(names)
 	if len(args) == 0 || workloads[args[0]].run == nil {
-		return options{}, fmt.Errorf("which workload? bench %s [flags]", strings.Join(names, "|"))
+		return options{}, fmt.Errorf("which workload? bench %s [flags], or: bench table FILE…", strings.Join(names, "|"))
 	}
 	o := options{workload: args[0], serverURL: os.Getenv("DATABASE_URL")}
 	if o.serverURL == "" {

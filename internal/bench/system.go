@@ -27,6 +27,7 @@ type system interface {
 	Called() (int, error)
 	Calls() ([]record.Call, error)
 	Settled(context.Context, record.Work) (n int, last time.Time, err error)
+	Ends(context.Context, record.Work) (map[string]int, error) // slots by how they stand
 	Scheduler() []*proc.Child
 	Database() *database.Database
 	Close() error

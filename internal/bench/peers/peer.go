@@ -127,6 +127,29 @@ func (p *Peer) Settled(ctx context.Context, work record.Work) (n int, last time.
 	return n, last, err
 }
 
+// Ends counts the jobs of the work by their state.
+func (p *Peer) Ends(ctx context.Context, work record.Work) (map[string]int, error) {
+	out := make(map[string]int)
+	if p.db == nil {
+		return out, nil
+	}
+	rows, err := p.db.Pool.Query(ctx, `SELECT state::text, count(*) FROM river_job
+		WHERE kind = 'slot' AND scheduled_at >= $1 AND scheduled_at <= $2 GROUP BY 1`, work.First, work.Last())
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var state string
+		var n int
+		if err := rows.Scan(&state, &n); err != nil {
+			return nil, err
+		}
+		out[state] = n
+	}
+	return out, rows.Err()
+}
+
 // Scheduler are the processes that schedule and launch.
 func (p *Peer) Scheduler() []*proc.Child {
 	if p.null != nil {

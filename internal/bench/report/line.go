@@ -4,8 +4,10 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,9 +24,10 @@ type Line struct {
 	N        int                `json:"n"`
 	Run      int                `json:"run"`
 	Figures  map[string]float64 `json:"figures"`
-	Bad      map[string]int     `json:"bad,omitempty"` // lost, doubled, early, …: what must not be; zeros are left out
+	Bad      map[string]int     `json:"bad,omitempty"`    // lost, doubled, early, …: what must not be
+	Ledger   map[string]int     `json:"ledger,omitempty"` // how the slots ended, where something is bad
 	Settings map[string]string  `json:"settings,omitempty"`
-	Apart    bool               `json:"-"` // stands in no table: a step of a search
+	Apart    bool               `json:"apart,omitempty"` // stands in no table: a step of a search
 	At       time.Time          `json:"at"`
 	Machine  Machine            `json:"machine"`
 }
@@ -101,6 +104,19 @@ func New(out, kept io.Writer, machine Machine) *Writer {
 	return &Writer{out: out, kept: kept, machine: machine}
 }
 
+// Read takes lines that were kept in for the table, without printing them.
+func (w *Writer) Read(kept io.Reader) error {
+	for from := json.NewDecoder(kept); ; {
+		var line Line
+		if err := from.Decode(&line); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read lines: %w", err)
+		}
+		w.lines = append(w.lines, line)
+	}
+}
+
 // Add writes a run down.
 func (w *Writer) Add(line Line) error {
 	w.mu.Lock()
@@ -108,10 +124,8 @@ func (w *Writer) Add(line Line) error {
 	line.At, line.Machine = time.Now().UTC().Truncate(time.Second), w.machine
 	load, _, _ := strings.Cut(firstLine("/proc/loadavg"), " ")
 	line.Machine.Load = load
-	for name, n := range line.Bad {
-		if n == 0 {
-			delete(line.Bad, name)
-		}
+	for name, v := range line.Figures {
+		line.Figures[name] = math.Round(v*1000) / 1000
 	}
 	w.lines = append(w.lines, line)
 	text, err := json.Marshal(line)

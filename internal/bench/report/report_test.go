@@ -3,6 +3,8 @@ package report_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -42,6 +44,11 @@ carillon     3     2.00 (1.00–3.00)  8.00 (7.00–9.00)  20.0 (20.0–20.0)  2
 	}
 	if lines != kept.String() || strings.Count(lines, "\n") != 5 {
 		t.Errorf("five JSON lines were to be printed and kept, have\n%s\nand\n%s", lines, &kept)
+	}
+	var again bytes.Buffer
+	later := report.New(&again, io.Discard, report.Machine{})
+	if err := errors.Join(later.Read(&kept), later.Table()); err != nil || again.String() != out.String() {
+		t.Errorf("the kept lines make another table (%v):\n%s", err, &again)
 	}
 	var first map[string]any
 	if err := json.Unmarshal([]byte(lines[:strings.Index(lines, "\n")]), &first); err != nil || first["system"] != "river-tuned" {

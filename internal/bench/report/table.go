@@ -28,7 +28,12 @@ func (w *Writer) Table() error {
 	return nil
 }
 
-func (l Line) title() string { return fmt.Sprintf("%s, n = %d", l.Workload, l.N) }
+func (l Line) title() string {
+	if l.N == 0 { // the figure itself is how many
+		return l.Workload
+	}
+	return fmt.Sprintf("%s, n = %d", l.Workload, l.N)
+}
 
 func (w *Writer) table(title string) error {
 	var systems, columns []string
@@ -144,7 +149,7 @@ func bad(runs []Line) string {
 	var names []string
 	for _, l := range runs {
 		for name, n := range l.Bad {
-			if sums[name] == 0 {
+			if sums[name] == 0 && n > 0 {
 				names = append(names, name)
 			}
 			sums[name] += n

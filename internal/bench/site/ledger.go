@@ -27,7 +27,7 @@ func (s *Site) ledger(ctx context.Context, work record.Work, status string) (n i
 		err = s.db.Pool.QueryRow(ctx, countPostgres, work.First, work.Last(), status).Scan(&n, &last)
 		return n, last, err
 	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.folder, "carillon.db")+"?mode=ro&_pragma=busy_timeout(5000)")
+	db, err := s.openSQLite()
 	if err != nil {
 		return 0, last, err
 	}
@@ -38,4 +38,60 @@ func (s *Site) ledger(ctx context.Context, work record.Work, status string) (n i
 		return 0, last, fmt.Errorf("count runs: %w", err)
 	}
 	return n, time.UnixMicro(micros), nil
+}
+
+const (
+	endsPostgres = `SELECT status, coalesce(reason, ''), count(*) FROM schedule_runs WHERE run_at >= $1 AND run_at <= $2 GROUP BY 1, 2`
+	endsSQLite   = `SELECT status, coalesce(reason, ''), count(*) FROM schedule_runs WHERE run_at >= ?1 AND run_at <= ?2 GROUP BY 1, 2`
+)
+
+// Ends counts the runs of the work by status and reason, e.g. SKIPPED(overlap).
+func (s *Site) Ends(ctx context.Context, work record.Work) (map[string]int, error) {
+	out := make(map[string]int)
+	add := func(row interface{ Scan(...any) error }) error {
+		var status, reason string
+		var n int
+		if err := row.Scan(&status, &reason, &n); err != nil {
+			return err
+		}
+		if reason != "" {
+			status += "(" + reason + ")"
+		}
+		out[status] = n
+		return nil
+	}
+	if s.db != nil {
+		rows, err := s.db.Pool.Query(ctx, endsPostgres, work.First, work.Last())
+		if err != nil {
+			return nil, err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := add(rows); err != nil {
+				return nil, err
+			}
+		}
+		return out, rows.Err()
+	}
+	db, err := s.openSQLite()
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(ctx, endsSQLite, work.First.UnixMicro(), work.Last().UnixMicro())
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := add(rows); err != nil {
+			return nil, err
+		}
+	}
+	return out, rows.Err()
+}
+
+// openSQLite looks at the ledger from outside.
+func (s *Site) openSQLite() (*sql.DB, error) {
+	return sql.Open("sqlite", "file:"+filepath.Join(s.folder, "carillon.db")+"?mode=ro&_pragma=busy_timeout(5000)")
 }

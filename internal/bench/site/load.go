@@ -22,14 +22,9 @@ const workflow = "bench"
 // setSize is how many schedules one call of ApplySchedules takes.
 const setSize = 5000
 
-// LoadRate is how many schedules a second a deployment registers at the least:
-// the harness plans the instant by it.
-func (s *Site) LoadRate() int {
-	if s.db == nil {
-		return 500
-	}
-	return 1000
-}
+// LoadRate is how many schedules a second a deployment registers: half of what
+// it did when it was warmed up, for the harness to plan the instant by.
+func (s *Site) LoadRate() int { return max(500, s.rate/2) }
 
 // Warm has n slots run, so that connections are open, statements prepared and
 // statistics those of a ledger in use; then the record begins anew.
@@ -39,9 +34,11 @@ func (s *Site) Warm(ctx context.Context, n int) error {
 	once := func() *carillonv1.UpsertScheduleRequest {
 		return &carillonv1.UpsertScheduleRequest{WorkflowId: workflow, Version: 1, OverlapPolicy: &s.o.Overlap, OnceAt: timestamppb.New(work.First)}
 	}
+	began := time.Now()
 	if err := s.Register(ctx, "warm-", n, once); err != nil {
 		return err
 	}
+	s.rate = int(float64(n) / time.Since(began).Seconds())
 	for look := time.NewTicker(100 * time.Millisecond); ; <-look.C {
 		settled, _, err := s.Settled(ctx, work)
 		if err != nil {

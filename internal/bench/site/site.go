@@ -49,7 +49,8 @@ type Site struct {
 	launchers []*proc.Child // SQLite: the one process
 	addr      string        // of the registrar's gRPC
 	launch    []string      // of the launchers' gRPC
-	metrics   []string      // URLs of the workers' metrics
+	rate      int           // schedules registered in a second
+	metrics   []string      // host:port of the workers' metrics
 }
 
 // New starts the processes; name is the database's.
