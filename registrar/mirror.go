@@ -5,11 +5,17 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/carillon/carillon/internal/schedule"
 )
 
 // mirrorTimeout bounds what one call does in the mirror.
 const mirrorTimeout = 10 * time.Second
+
+// mirroredAtOnce is how many versions are on their way at once: an apply may
+// bring 500, and one after the other they would outlast any timeout.
+const mirroredAtOnce = 16
 
 // The database comes first and the mirror after it: what a refused deploy would
 // have left in the mirror could never be taken back. If the process dies in
@@ -33,15 +39,19 @@ func (r *Registrar) eachMirrored(ctx context.Context, versions []*schedule.Workf
 	}
 	ctx, cancel := context.WithTimeout(ctx, mirrorTimeout)
 	defer cancel()
+	each, ctx := errgroup.WithContext(ctx)
+	each.SetLimit(mirroredAtOnce)
 	for _, w := range versions {
-		err := do(r.mirror, ctx, w)
-		if errors.Is(err, schedule.ErrExists) {
-			return err
-		}
-		if err != nil {
-			r.log.WarnContext(ctx, "workflow bucket away", "workflow_id", w.WorkflowID, "version", w.Version, "err", err)
+		each.Go(func() error {
+			err := do(r.mirror, ctx, w)
+			if err == nil || errors.Is(err, schedule.ErrExists) {
+				return err
+			}
+			if ctx.Err() == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) { // not what another one's end has ended
+				r.log.WarnContext(ctx, "workflow bucket away", "workflow_id", w.WorkflowID, "version", w.Version, "err", err)
+			}
 			return schedule.Explain(schedule.ErrUnavailable, "the workflow bucket: %s", stands)
-		}
+		})
 	}
-	return nil
+	return each.Wait()
 }

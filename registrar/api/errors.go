@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -105,6 +106,11 @@ func refusal(invalid *schedule.InvalidError) *status.Status {
 		}
 		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
 			Field: schedule.Storable(v.Field, maxText), Description: schedule.Storable(description, maxText),
+		})
+	}
+	if len(invalid.Violations) > maxViolations { // or whoever mends these believes that to be all
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+			Field: "…", Description: fmt.Sprintf("more fields are refused; these are the first %d", maxViolations),
 		})
 	}
 	return detailed(status.New(codes.InvalidArgument, schedule.Storable(invalid.Error(), maxText)), bad)
