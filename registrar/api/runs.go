@@ -77,7 +77,8 @@ func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsReques
 		resp.Runs = append(resp.Runs, runOf(&shown[i]))
 	}
 	if more {
-		resp.NextPageToken = runPlace(&shown[len(shown)-1])
+		last := &shown[len(shown)-1]
+		resp.NextPageToken = runPlace(last.RunAt, last.Key)
 	}
 	return resp, nil
 }
