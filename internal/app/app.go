@@ -64,7 +64,7 @@ type App struct {
 	gate     *gate.Gate
 	tls      *tls.Config // of the listeners; nil: they are plain
 	stopKeys func()      // ends the fetching of keys; nil: none are fetched
-	grpc     *grpc.Server
+	grpc     *registrarapi.Server
 	http     *http.Server
 	loopback net.Listener
 	conn     *grpc.ClientConn
@@ -192,12 +192,15 @@ func (a *App) publicURL() string {
 }
 
 func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withReflection bool) error {
-	options := append(registrarapi.ServerOptions(a.log, registrarapi.Audit(a.store, a.store.Now, a.log),
-		registrarapi.Interceptors{Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: newCallMetrics(a.registry)}, a.ownerLimits()), grpcLimits(a.cfg.MaxLaunches)...)
+	options := grpcLimits(a.cfg.MaxLaunches)
 	if a.tls != nil {
 		options = append(options, grpc.Creds(gate.Transport(a.tls)))
 	}
-	a.grpc = grpc.NewServer(options...)
+	a.grpc = registrarapi.NewServer(a.log, []registrarapi.Interceptors{
+		registrarapi.Audit(a.store, a.store.Now, a.log),
+		{Early: a.gate.Early, Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: newCallMetrics(a.registry)},
+		a.ownerLimits(),
+	}, options...)
 	if a.cfg.Has("registrar") {
 		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Workers: a.store, Trail: a.store, Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to where they were called from

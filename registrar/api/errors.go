@@ -132,23 +132,16 @@ func detailed(st *status.Status, detail protoadapt.MessageV1) *status.Status {
 
 // answerErrors turns what the servers return into statuses, and logs what
 // nobody foresaw.
-func answerErrors(log *slog.Logger) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
-	answer := func(ctx context.Context, method string, err error) error {
+func answerErrors(log *slog.Logger) grpc.StreamServerInterceptor {
+	return func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		err := next(srv, ss)
 		if err == nil {
 			return nil
 		}
 		st := statusOf(err)
 		if st.Code() == codes.Internal || st.Code() == codes.Unknown {
-			log.ErrorContext(ctx, "call failed", "method", method, "err", err)
+			log.ErrorContext(ss.Context(), "call failed", "method", call.FullMethod, "err", err)
 		}
 		return st.Err()
 	}
-	unary := func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		resp, err := next(ctx, req)
-		return resp, answer(ctx, call.FullMethod, err)
-	}
-	stream := func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		return answer(ss.Context(), call.FullMethod, next(srv, ss))
-	}
-	return unary, stream
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/auth/cert"
 	"github.com/carillon/carillon/internal/auth/signed"
@@ -35,8 +37,9 @@ type Options struct {
 
 // Gate identifies and admits.
 type Gate struct {
-	o   Options
-	log *slog.Logger
+	o       Options
+	log     *slog.Logger
+	reading chan struct{} // holds a word for each message of a stranger that is being read
 }
 
 // New makes a gate.
@@ -47,7 +50,7 @@ func New(o Options) *Gate {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Gate{o: o, log: o.Logger.With("component", "gate")}
+	return &Gate{o: o, log: o.Logger.With("component", "gate"), reading: make(chan struct{}, strangersRead)}
 }
 
 // Credentials are what a caller shows.
@@ -109,7 +112,10 @@ func isReportToken(token string) bool {
 }
 
 // refusal is a call that its caller may not make.
-type refusal struct{ text string }
+type refusal struct {
+	code codes.Code
+	text string
+}
 
 func (r refusal) Error() string { return r.text }
 
@@ -125,7 +131,7 @@ func (g *Gate) admit(method string, id auth.Identity, shown error) (auth.Identit
 	case id.Via == viaProcess:
 		return id, nil
 	case !known:
-		return auth.Identity{}, refusal{"no role may make this call"}
+		return auth.Identity{}, refusal{codes.Unimplemented, "there is no such call"}
 	case id.Via == auth.ViaReport && rule.Report:
 		return id, nil
 	case id.Via == auth.ViaReport:
@@ -133,7 +139,7 @@ func (g *Gate) admit(method string, id auth.Identity, shown error) (auth.Identit
 	}
 	admitted, ok := rule.Admit(id)
 	if !ok {
-		return auth.Identity{}, refusal{method[strings.LastIndex(method, "/")+1:] + " is for the roles " + rule.Names() + "; the caller has none of them"}
+		return auth.Identity{}, refusal{codes.PermissionDenied, method[strings.LastIndex(method, "/")+1:] + " is for the roles " + rule.Names() + "; the caller has none of them"}
 	}
 	return admitted, nil
 }
