@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
