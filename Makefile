@@ -49,6 +49,10 @@ sim: ## Simulate SEEDS made-up worlds (10000; FIRST=1, P=2 to use two cores), or
 sim-mutants: ## Break the product on purpose, bug by bug, and fail unless the simulator finds each
 	go test -buildvcs=false -count=1 -timeout 30m -run TestSeededBugsAreFound -v ./internal/sim -args -sim.mutants
 
+.PHONY: races
+races: tools ## Let N revocations and as many pauses race with fires, on SQLite and on Postgres (N=10000)
+	$(TOOLS)/withservices -- go test -count=1 -timeout 30m -run TestStopsRacingFires -v ./worker -args -races $(or $(N),10000)
+
 .PHONY: bench
 bench: tools ## Run the benchmarks on a durable Postgres and on SQLite (N=1000 RUNS=5, BENCH=regexp)
 	@go build -buildvcs=false -o $(TOOLS)/ ./internal/bench/herd
