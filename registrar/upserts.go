@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -101,7 +102,7 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 
 // prepare resolves the definitions and lists what is wrong with any of them.
 func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
-	if err := all.own(ctx); err != nil {
+	if err := errors.Join(all.own(ctx), all.mayBring(auth.FromContext(ctx))); err != nil {
 		return err
 	}
 	const enough = 100

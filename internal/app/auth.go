@@ -119,7 +119,8 @@ func (a *App) buildGate(ctx context.Context) error {
 	if err := a.cfg.checkOpen(); err != nil {
 		return err
 	}
-	if err := a.buildTLS(); err != nil {
+	signers, err := a.buildTLS()
+	if err != nil {
 		return err
 	}
 	if !a.cfg.authOn() {
@@ -137,27 +138,26 @@ func (a *App) buildGate(ctx context.Context) error {
 		s := a.cfg.signedConfig()
 		s.Logger = a.log
 		ctx, a.stopKeys = context.WithCancel(context.WithoutCancel(ctx)) // keys are fetched until Close
-		var err error
 		if o.Signed, err = signed.New(ctx, s); err != nil {
 			return err
 		}
 	}
 	if a.cfg.AuthTokensFile != "" {
-		var err error
 		if o.Tokens, err = tokenfile.Open(a.cfg.AuthTokensFile, a.log, nil); err != nil {
 			return fmt.Errorf("AUTH_TOKENS_FILE: %w", err)
 		}
 	}
 	if a.cfg.AuthMTLSRoles != "" {
 		o.Callers, _ = cert.ParseCallers(a.cfg.AuthMTLSRoles) // checked by Validate
+		o.Signers = signers
 	}
 	a.gate = gate.New(o)
 	return nil
 }
 
-func (a *App) buildTLS() (err error) {
+func (a *App) buildTLS() (signers *cert.Authority, err error) {
 	if !a.cfg.tlsOn() {
-		return nil
+		return nil, nil
 	}
 	c := cert.ServerConfig{
 		CertFile: a.cfg.TLSCertFile, KeyFile: a.cfg.TLSKeyFile, ClientCAFile: a.cfg.TLSClientCAFile,
@@ -166,8 +166,8 @@ func (a *App) buildTLS() (err error) {
 	if a.cfg.TLSMinVersion == "1.2" {
 		c.MinVersion = tls.VersionTLS12
 	}
-	a.tls, err = cert.Server(c)
-	return err
+	a.tls, signers, err = cert.Server(c)
+	return signers, err
 }
 
 // scheme is how the HTTP listener is spoken to.

@@ -206,7 +206,7 @@ var may = map[string]string{
 	"WorkerService/ListWorkers": "ov", "WorkerService/Resign": "o",
 	"RunLauncher/Start": "w", "RunLauncher/StartBatch": "w", "RunLauncher/Cancel": "w",
 	"AuditService/ListAudit":   "o",
-	"GrantService/CreateGrant": "cuo", "GrantService/GetGrant": "cuov", "GrantService/ListGrants": "cuov", "GrantService/RevokeGrant": "uo",
+	"GrantService/CreateGrant": "cu", "GrantService/GetGrant": "cuov", "GrantService/ListGrants": "cuov", "GrantService/RevokeGrant": "uo",
 }
 
 // eachCall visits every call that the product serves.
@@ -455,12 +455,17 @@ func (g *guarded) reports(hexKey string) {
 	for _, c := range []struct {
 		who  string
 		want int
-	}{{"", 401}, {other, 401}, {strings.ToUpper(own), 401}, {"user", 403}, {"operator", 403}, {"worker", 403}, {own, 200}, {"executor", 200}, {"launcher", 200}} {
+	}{{"", 401}, {other, 401}, {strings.ToUpper(own), 401}, {"user", 403}, {"operator", 403}, {"worker", 403}, {own, 200}, {"executor", 401}, {"launcher", 200}} {
 		eventually(g.t, "the run is launched", func() bool {
 			return !strings.Contains(second(g.send("operator", "GET", "/v1/runs/"+hexKey, "")), "PLANNED")
 		})
 		if code, answer := g.send(c.who, "POST", "/v1/runs/"+hexKey+":report", `{"status":"STARTED"}`); code != c.want {
 			g.t.Errorf("a report by %.20q: %d %s, want %d", c.who, code, answer, c.want)
+		}
+	}
+	for token, want := range map[string]int{own: http.StatusOK, other: http.StatusUnauthorized, "": http.StatusUnauthorized} {
+		if code, answer := g.send("executor", "POST", "/v1/runs/"+hexKey+":report", `{"status":"STARTED"}`, "X-Carillon-Report-Token", token); code != want {
+			g.t.Errorf("a report by an executor that shows %.20q besides: %d %s, want %d", token, code, answer, want)
 		}
 	}
 	if code, _ := g.send(own, "GET", "/v1/runs/"+hexKey, ""); code != http.StatusUnauthorized {

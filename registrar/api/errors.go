@@ -46,6 +46,7 @@ var codeOf = []struct {
 	{schedule.ErrRunIDMismatch, codes.FailedPrecondition, ReasonRunIDMismatch},
 	{schedule.ErrUnpayable, codes.FailedPrecondition, ReasonUnpayable},
 	{schedule.ErrUnauthenticated, codes.Unauthenticated, ""},
+	{schedule.ErrForbidden, codes.PermissionDenied, ""},
 	{schedule.ErrExhausted, codes.ResourceExhausted, ""},
 	{schedule.ErrFenced, codes.Unavailable, ""},
 	{schedule.ErrUnavailable, codes.Unavailable, ""},

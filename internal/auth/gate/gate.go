@@ -31,6 +31,7 @@ type Options struct {
 	Signed  *signed.Verifier // nil: no signed token is taken
 	Tokens  *tokenfile.File  // nil: no static token is taken
 	Callers cert.Callers     // nil: no certificate is taken
+	Signers *cert.Authority  // of the certificates of Callers
 	Logger  *slog.Logger
 	Now     func() time.Time // default time.Now
 }
@@ -79,10 +80,10 @@ func (g *Gate) Identify(ctx context.Context, c Credentials) (auth.Identity, erro
 func (g *Gate) identify(ctx context.Context, c Credentials) (auth.Identity, error) {
 	switch len(c.Authorization) {
 	case 0:
-		if c.TLS == nil || len(c.TLS.PeerCertificates) == 0 || g.o.Callers == nil {
+		if c.TLS == nil || len(c.TLS.PeerCertificates) == 0 || g.o.Callers == nil || g.o.Signers == nil {
 			return auth.Identity{}, errors.New("nothing is shown")
 		}
-		return g.o.Callers.Identify(c.TLS, g.o.Now())
+		return g.o.Callers.Identify(c.TLS, g.o.Signers, g.o.Now())
 	case 1:
 	default:
 		return auth.Identity{}, errors.New("more than one Authorization is shown")

@@ -29,14 +29,6 @@ func issuerServer(t *testing.T, answer *atomic.Value) (c signed.Config, fetches 
 	return c, fetches
 }
 
-func keySet(pairs ...*pair) map[string]any {
-	var all []any
-	for _, p := range pairs {
-		all = append(all, p.jwk())
-	}
-	return map[string]any{"keys": all}
-}
-
 func TestAKeyThatIsNewAtTheIssuerWorksAtOnceAndUnknownOnesFetchSeldom(t *testing.T) {
 	first, second := newEd25519("first"), newEd25519("second")
 	var answer atomic.Value
@@ -44,7 +36,7 @@ func TestAKeyThatIsNewAtTheIssuerWorksAtOnceAndUnknownOnesFetchSeldom(t *testing
 	c, fetches := issuerServer(t, &answer)
 	v := open(t, c)
 	takes := func(p *pair) bool {
-		_, err := v.Identify(t.Context(), p.token(p.header(), claims()))
+		_, err := v.Identify(t.Context(), p.Token(p.Header(), claims()))
 		return err == nil
 	}
 	if !takes(first) {
@@ -70,8 +62,8 @@ func TestAKeyThatIsNewAtTheIssuerWorksAtOnceAndUnknownOnesFetchSeldom(t *testing
 
 func TestAnIssuerThatIsAwayOrAnswersNonsenseLetsNobodyIn(t *testing.T) {
 	ed := newEd25519("ed")
-	weak := weakRSA().jwk()
-	encrypting := ed.jwk()
+	weak := weakRSA().JWK()
+	encrypting := ed.JWK()
 	encrypting["use"] = "enc"
 	for name, body := range map[string]any{
 		"no JSON": "<html>", "no keys": map[string]any{"keys": []any{}}, "a weak key": map[string]any{"keys": []any{weak}},
@@ -84,8 +76,8 @@ func TestAnIssuerThatIsAwayOrAnswersNonsenseLetsNobodyIn(t *testing.T) {
 			}
 			c, _ := issuerServer(t, &answer)
 			v := open(t, c) // it starts all the same: the issuer may be there later
-			for _, header := range []map[string]any{ed.header(), with(ed.header(), "kid", nil)} {
-				if _, err := v.Identify(t.Context(), ed.token(header, claims())); err == nil {
+			for _, header := range []map[string]any{ed.Header(), with(ed.Header(), "kid", nil)} {
+				if _, err := v.Identify(t.Context(), ed.Token(header, claims())); err == nil {
 					t.Error("a token is taken")
 				}
 			}
