@@ -3,6 +3,7 @@ package registrar
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,7 +38,11 @@ func (r *Registrar) eachMirrored(ctx context.Context, versions []*schedule.Workf
 	if r.mirror == nil || len(versions) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, mirrorTimeout)
+	within := mirrorTimeout
+	if deadline, there := ctx.Deadline(); there { // whoever waits is told, rather than left without an answer
+		within = min(within, time.Until(deadline)*3/4)
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	each, ctx := errgroup.WithContext(ctx)
 	each.SetLimit(mirroredAtOnce)
@@ -47,11 +52,13 @@ func (r *Registrar) eachMirrored(ctx context.Context, versions []*schedule.Workf
 			if err == nil || errors.Is(err, schedule.ErrExists) {
 				return err
 			}
-			if ctx.Err() == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) { // not what another one's end has ended
-				r.log.WarnContext(ctx, "workflow bucket away", "workflow_id", w.WorkflowID, "version", w.Version, "err", err)
-			}
-			return schedule.Explain(schedule.ErrUnavailable, "the workflow bucket: %s", stands)
+			return fmt.Errorf("%s version %d: %w", w.WorkflowID, w.Version, err)
 		})
 	}
-	return each.Wait()
+	err := each.Wait()
+	if err == nil || errors.Is(err, schedule.ErrExists) {
+		return err
+	}
+	r.log.WarnContext(ctx, "workflow bucket away", "err", err)
+	return schedule.Explain(schedule.ErrUnavailable, "the workflow bucket: %s", stands)
 }

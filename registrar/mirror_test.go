@@ -25,8 +25,16 @@ type mirror struct {
 	stored     func() bool // whether the database has it already
 }
 
+// work is the time that a call takes.
+func (m *mirror) work(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(m.takes):
+	}
+}
+
 func (m *mirror) CheckDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
-	time.Sleep(m.takes)
+	m.work(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, fmt.Sprintf("check %s@%d", w.WorkflowID, w.Version))
@@ -34,7 +42,7 @@ func (m *mirror) CheckDAG(ctx context.Context, w *schedule.WorkflowVersion) erro
 }
 
 func (m *mirror) PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
-	time.Sleep(m.takes)
+	m.work(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, fmt.Sprintf("put %s@%d", w.WorkflowID, w.Version))
@@ -115,6 +123,20 @@ func TestASetOfManyWorkflowsReachesASlowMirrorInTime(t *testing.T) {
 		}
 		if len(m.asked) != 1000 {
 			t.Errorf("the mirror was asked %d times, want 500 checks and 500 copies", len(m.asked))
+		}
+	})
+}
+
+// What hangs must not take all the time that the caller has: it would be left
+// without an answer, and could not know that nothing was written.
+func TestAMirrorThatHangsIsSaidBeforeTheCallerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newMirrored(t, &mirror{takes: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := r.DeployWorkflow(ctx, registrar.DeployInput{WorkflowID: "w", Version: 3, DAG: json.RawMessage(`{"steps":[]}`), UserID: "u"})
+		if !errors.Is(err, schedule.ErrUnavailable) || ctx.Err() != nil {
+			t.Errorf("err = %v, the caller's time: %v", err, ctx.Err())
 		}
 	})
 }
