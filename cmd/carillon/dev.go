@@ -41,6 +41,10 @@ func newDevCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if withExamples && cfg.RequireGrant && !cmd.Flags().Changed("examples") {
+				withExamples = false
+				log.Warn("the examples are not deployed: they name no execution grant, and REQUIRE_GRANT is set")
+			}
 			g, ctx := errgroup.WithContext(cmd.Context())
 			g.Go(func() error { return a.Run(ctx) })
 			if withExamples {
