@@ -36,6 +36,9 @@ func newDevCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := cfg.CheckDev(); err != nil {
+				return err
+			}
 			log := app.NewLogger(cmd.ErrOrStderr(), cfg)
 			a, err := app.New(cmd.Context(), cfg, app.Options{Logger: log, Migrate: true, Reflection: true})
 			if err != nil {

@@ -380,6 +380,17 @@ func TestPagesThatAreNoCallsAskWhoItIsToo(t *testing.T) {
 	if code, answer := g.send("", http.MethodPost, "/api/internal/graphs/w/runs", "{}", "Idempotency-Key", "k"); code != 401 {
 		t.Errorf("the graph run API lets anybody in: %d %s", code, answer)
 	}
+	for _, line := range []string{
+		`"method":"GET /metrics","code":"Unauthenticated"`, `"method":"GET /metrics","code":"PermissionDenied","took"`,
+		`"method":"GET /nothing/of/the/kind","code":"Unauthenticated"`, `"method":"POST /api/internal/graphs/w/runs","code":"Unauthenticated"`,
+	} {
+		if !strings.Contains(g.logged(), line) {
+			t.Errorf("the access log has no line with %s", line)
+		}
+	}
+	if _, metrics := g.send("operator", http.MethodGet, "/metrics", ""); !strings.Contains(metrics, `carillon_calls_total{code="Unauthenticated",method="other"}`) {
+		t.Error("what is refused over REST is not counted")
+	}
 }
 
 func TestAnOwnerSeesAndChangesItsOwnOnly(t *testing.T) {

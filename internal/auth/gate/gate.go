@@ -13,6 +13,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -34,6 +35,9 @@ type Options struct {
 	Signers *cert.Authority  // of the certificates of Callers
 	Logger  *slog.Logger
 	Now     func() time.Time // default time.Now
+	// Refused hears of requests that got no further than the HTTP listener, and
+	// who made them as far as that is known; nil: nobody does.
+	Refused func(r *http.Request, id auth.Identity, code codes.Code)
 }
 
 // Gate identifies and admits.
@@ -47,6 +51,9 @@ type Gate struct {
 func New(o Options) *Gate {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Refused == nil {
+		o.Refused = func(*http.Request, auth.Identity, codes.Code) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
