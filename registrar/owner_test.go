@@ -27,7 +27,7 @@ func newShared() *shared {
 	s := &shared{now: noon}
 	store := memstore.New(memstore.Options{})
 	s.Registrar = registrar.New(registrar.Options{
-		Schedules: store, Runs: store, Workflows: store, Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
+		Schedules: store, Runs: store, Workflows: store, Grants: store, Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
 	})
 	return s
 }
@@ -44,6 +44,7 @@ type move struct {
 var moveCalls = []string{
 	"upsert", "upsert", "upsert", "upsert", "get", "list", "pause", "resume", "delete", "trigger", "trigger", "trigger", "run", "run", "run", "runs", "cancel", "retry",
 	"events", "revisions", "put", "workflow", "workflows", "deploy", "apply", "preview",
+	"grant", "grant", "see grant", "grants", "revoke", "granted", "granted", "with grant",
 }
 
 func drawMove(t *rapid.T) move {
@@ -133,11 +134,34 @@ func (s *shared) makeMore(ctx context.Context, m move, definition schedule.Defin
 			Set: "shared", Prune: true, AllowEmpty: true, DryRun: m.n == 3, Adopt: true, RequestID: fmt.Sprint("a", m.n), Actor: m.owner,
 			Schedules: []registrar.UpsertInput{{Definition: definition}}, Fields: []string{"schedules[0]."},
 		})
+	case "grant", "see grant", "grants", "revoke", "granted", "with grant":
+		return s.makeWithGrant(ctx, m, definition)
 	case "preview":
 		fires, _, err := s.Preview(ctx, registrar.PreviewInput{ScheduleID: m.target, Count: 3})
 		return fires, err
 	}
 	panic(m.call)
+}
+
+// makeWithGrant is about grants: their names are shared out as those of
+// schedules are.
+func (s *shared) makeWithGrant(ctx context.Context, m move, definition schedule.Definition) (any, error) {
+	in := registrar.GrantInput{GrantID: "g-" + definition.ScheduleID, UserID: m.userID, BillingAccountID: "acme", Scopes: []string{"graph:execute:" + m.workflow}, Actor: m.owner}
+	switch m.call {
+	case "grant":
+		return s.CreateGrant(ctx, in)
+	case "see grant":
+		return s.GetGrant(ctx, "g-"+m.target)
+	case "grants":
+		return s.ListGrants(ctx, schedule.GrantFilter{UserID: m.userID, Limit: 50})
+	case "revoke":
+		return s.RevokeGrant(ctx, registrar.RevokeInput{GrantID: "g-" + m.target, Actor: m.owner})
+	case "granted":
+		definition.ExecutionGrantID = "g-" + m.target
+		return s.Upsert(ctx, registrar.UpsertInput{Definition: definition, Actor: m.owner})
+	}
+	in.GrantID, in.UserID = "", ""
+	return s.Upsert(ctx, registrar.UpsertInput{Definition: definition, Grant: &in, Actor: m.owner})
 }
 
 // What one owner is answered does not depend on what the other does, nor on
