@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +143,8 @@ func TestKeysThatCannotBeTrustedStopTheStart(t *testing.T) {
 	noIssuer.Issuer, noAudience.Audience, both.JWKSURL = "", "", "https://id.example/keys"
 	remote := config("")
 	remote.JWKSURL = "http://id.example/keys"
+	named := config("")
+	named.JWKSURL = "https://ci:hunter2@id.example/keys"
 	for name, c := range map[string]signed.Config{
 		"a weak RSA key":            config(writePEM(t, nil, weakRSA().Public)),
 		"a secret of 31 bytes":      config(writeJWKS(t, newHMAC("hs", make([]byte, 31))), "HS256"),
@@ -156,11 +159,13 @@ func TestKeysThatCannotBeTrustedStopTheStart(t *testing.T) {
 		"two keys with one kid":     config(writeJWKS(t, ed, newEd25519("ed"))),
 		"an algorithm nobody knows": config(writeJWKS(t, ed), "none"),
 		"no algorithm":              {KeysFile: writeJWKS(t, ed), Issuer: issuer, Audience: audience},
-		"no issuer":                 noIssuer, "no audience": noAudience, "two sources": both, "keys over plain http": remote,
+		"no issuer":                 noIssuer, "no audience": noAudience, "two sources": both, "keys over plain http": remote, "a password in the address": named,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := signed.New(t.Context(), c); err == nil {
 				t.Error("it starts")
+			} else if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("it shows the password: %v", err)
 			}
 		})
 	}
