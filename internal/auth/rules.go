@@ -93,7 +93,7 @@ func RuleOf(method string) (rule Rule, ok bool) {
 // that let it, and with its owner only where no other of its roles lets it. So
 // a user who is also a viewer sees everything and changes only its own.
 func (r Rule) Admit(id Identity) (admitted Identity, ok bool) {
-	admitted = Identity{Subject: id.Subject, Via: id.Via, Owner: id.Owner}
+	admitted = Identity{Subject: id.Subject, Via: id.Via, Owner: id.Owner, Expires: id.Expires}
 	for _, role := range id.Roles {
 		if !slices.Contains(r.Roles, role) {
 			continue

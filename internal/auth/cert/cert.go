@@ -204,5 +204,5 @@ func (c Callers) Identify(state *tls.ConnectionState, by *Authority, now time.Ti
 	if err != nil {
 		return auth.Identity{}, err
 	}
-	return auth.Identity{Subject: uri, Roles: c[uri], Via: auth.ViaMTLS}, nil
+	return auth.Identity{Subject: uri, Roles: c[uri], Via: auth.ViaMTLS, Expires: state.PeerCertificates[0].NotAfter}, nil
 }

@@ -33,8 +33,21 @@ func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo
 		return err
 	}
 	known := auth.CallFrom(ctx).Identity
-	return next(srv, g.stranger(entered{ss, ctx}, known, nil))
+	if !known.Expires.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, known.Expires, errExpired)
+		defer cancel()
+	}
+	err = next(srv, g.stranger(entered{ss, ctx}, known, nil))
+	if errors.Is(context.Cause(ctx), errExpired) {
+		return status.Error(codes.Unauthenticated, errExpired.Error())
+	}
+	return err
 }
+
+// errExpired ends streams, which may be open for longer than what let them in
+// is good.
+var errExpired = errors.New("what opened this stream has expired; show another")
 
 type entered struct {
 	grpc.ServerStream
