@@ -50,7 +50,8 @@ func TestAWatchEndsWithTheTokenThatOpenedIt(t *testing.T) {
 		t.Errorf("gRPC: %v", err)
 	}
 	select {
-	case <-rest: // the body has come to its end, however that is said
+	case err := <-rest: // the body has come to its end, however that is said
+		t.Logf("REST ends with %v", err)
 	case <-time.After(20 * time.Second):
 		t.Error("REST: it goes on")
 	}

@@ -242,6 +242,9 @@ func (t *tx) pruneTombstones(before time.Time, limit int) (pruned int) {
 	for _, r := range t.runs {
 		used[r.ScheduleID] = true
 	}
+	for i := range t.events {
+		used[t.events[i].ScheduleID] = true
+	}
 	var ids []string
 	for id, s := range t.schedules {
 		if !s.Alive() && s.DeletedAt.Before(before) && !used[id] {

@@ -130,11 +130,13 @@ const sqlPruneWorkers = `
 DELETE FROM workers WHERE worker_id = ANY(ARRAY(
 	SELECT worker_id FROM workers WHERE seen_at < $1 ORDER BY seen_at LIMIT $2))`
 
-// A tombstone stays while a run of it does: its revisions say whose that is.
+// A tombstone stays while a run of it does: its revisions say whose that is. And
+// while an event does, which the next owner of a free id would read.
 const sqlPruneTombstones = `
 DELETE FROM schedules WHERE schedule_id = ANY(ARRAY(
 	SELECT s.schedule_id FROM schedules s
 	WHERE s.deleted_at < $1 AND NOT EXISTS (SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id)
+		AND NOT EXISTS (SELECT FROM schedule_events e WHERE e.schedule_id = s.schedule_id)
 	ORDER BY s.schedule_id LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING schedule_id`
 
