@@ -98,7 +98,7 @@ UPDATE schedule_runs r SET status = u.status, reason = u.reason, error_code = u.
 	waiting_since = NULL, judged_at = coalesce(r.judged_at, $7), completed_at = $1, updated_at = $1
 FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u(key, status, reason, error_code, error_message)
 WHERE r.idempotency_key = u.key AND r.status || '' = 'PLANNED'
-RETURNING r.idempotency_key`
+RETURNING r.idempotency_key, r.schedule_id, r.run_at`
 
 // Prune: each statement deletes one portion, oldest first. ARRAY keeps the outer
 // part to the primary key; for IN a generic plan reads the whole table.

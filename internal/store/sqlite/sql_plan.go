@@ -52,7 +52,7 @@ const (
 	sqlJudgeFire = `UPDATE schedule_runs SET fire_at = COALESCE(?1, fire_at), trigger = COALESCE(?2, trigger), judged_at = ?3,
  updated_at = ?3 WHERE idempotency_key = ?4 AND schedule_id = ?5 AND status = 'PLANNED'`
 	sqlJudgeSkip = `UPDATE schedule_runs SET status = 'SKIPPED', reason = ?1, judged_at = ?2, completed_at = ?2, updated_at = ?2
- WHERE idempotency_key = ?3 AND schedule_id = ?4 AND status = 'PLANNED'`
+ WHERE idempotency_key = ?3 AND schedule_id = ?4 AND status = 'PLANNED' RETURNING schedule_id, run_at`
 )
 
 // Prune deletes so many at a time. A row goes once nothing needs it: a request
