@@ -311,9 +311,6 @@ func TestTheRESTTwinsLetInTheSame(t *testing.T) {
 	cells := 0
 	eachCall(func(service string, m protoreflect.MethodDescriptor) {
 		name := service + "/" + string(m.Name())
-		if m.IsStreamingServer() {
-			return // they answer 200 before they fail; over gRPC they are judged
-		}
 		for _, rule := range bindings(m) {
 			method, path := verb(rule)
 			body := ""
@@ -321,9 +318,12 @@ func TestTheRESTTwinsLetInTheSame(t *testing.T) {
 				body = "{}"
 			}
 			for _, who := range g.callers() {
+				isRole := slices.Contains(auth.Roles, auth.Role(who))
+				if m.Name() == "WatchRuns" && isRole && strings.Contains(may[name], who[:1]) {
+					continue // it does not end; over gRPC it is judged
+				}
 				cells++
 				code, answer := g.send(who, method, path, body, "X-HTTP-Method-Override", "GET")
-				isRole := slices.Contains(auth.Roles, auth.Role(who))
 				want := code != http.StatusUnauthorized && code != http.StatusForbidden && code < 500
 				switch {
 				case isRole && strings.Contains(may[name], who[:1]):
