@@ -53,6 +53,10 @@ sim-mutants: ## Break the product on purpose, bug by bug, and fail unless the si
 bench-build: tools
 	@cd internal/bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o ../../$(TOOLS)/ .
 
+.PHONY: races
+races: tools ## Let N revocations and as many pauses race with fires, on SQLite and on Postgres (N=10000)
+	$(TOOLS)/withservices -- go test -count=1 -timeout 30m -run TestStopsRacingFires -v ./worker -args -races $(or $(N),10000)
+
 .PHONY: bench
 bench: bench-build ## Measure WORKLOADS ("herd steps") beside PEERS on a durable Postgres (N=1000,10000 RUNS=3; docs/benchmarks.md)
 	@WORKLOADS='$(WORKLOADS)' N='$(N)' RUNS='$(RUNS)' PEERS='$(PEERS)' FLAGS='$(FLAGS)' OUT='$(OUT)' \

@@ -89,6 +89,12 @@ var forbidden = []struct {
 		true,
 		"the chaos rig and its checker know the product only from outside",
 	},
+	{
+		"docs/examples/compiler",
+		[]string{module + "/internal", module + "/worker", module + "/registrar", module + "/launcher", module + "/schema"},
+		false,
+		"the author of a compiler has the published client only",
+	},
 	{"worker", []string{module + "/internal/grant"}, false, "a worker passes ids: only package grant knows what scopes look like"},
 	{"worker", []string{module + "/registrar", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"registrar", []string{module + "/worker", module + "/launcher"}, false, "components meet in internal/app only"},

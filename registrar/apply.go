@@ -194,6 +194,9 @@ func (r *Registrar) dryRun(ctx context.Context, all *upserts, out ApplyResult) (
 	if err != nil {
 		return out, err
 	}
+	if err := r.checkQuotas(ctx, deeds); err != nil {
+		return out, err
+	}
 	out.report(deeds, now)
 	out.Forecast, err = forecast(ctx, deeds, out.Changes, now)
 	return out, err

@@ -311,3 +311,26 @@ func TestARepeatedDeployDoesNotUndoTheOneAfterIt(t *testing.T) {
 		}
 	}
 }
+
+func TestADryRunRefusesWhatTheQuotaWould(t *testing.T) {
+	r := newRig(t, registrar.Config{OwnerMaxSchedules: 3})
+	r.upsert(hourly()) // nobody's, and it counts
+	r.apply(set("a", "b"))
+	for _, tt := range []struct {
+		name string
+		in   registrar.ApplyInput
+		want error
+	}{
+		{name: "one more than the quota", in: set("a", "b", "c"), want: schedule.ErrExhausted},
+		{name: "more in one call than the quota", in: set("c", "d", "e", "f"), want: schedule.ErrExhausted},
+		{name: "one comes and one goes", in: set("a", "c")},
+		{name: "what is there already", in: set("a", "b")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.DryRun = true
+			if _, err := r.ApplySchedules(t.Context(), tt.in); !errors.Is(err, tt.want) {
+				t.Errorf("err = %v, want %v", err, tt.want)
+			}
+		})
+	}
+}

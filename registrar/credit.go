@@ -38,58 +38,42 @@ type CreditAnswer struct {
 const (
 	creditAsks  = 8
 	creditTime  = 10 * time.Second
-	creditTries = 3
+	creditTries = 4 // transactions: the first finds the questions
 )
 
-// errUnasked says that the transaction found what must be asked for first.
+// errUnasked says that the transaction has found what must be asked first.
 var errUnasked = schedule.Explain(schedule.ErrUnavailable, "others change the same schedules at the same time; try again")
 
-// payable asks the gate about every input that needs it, as things stand now,
-// and notes which were asked for: the transaction looks again.
-func (r *Registrar) payable(ctx context.Context, all *upserts, req schedule.ChangeRequest) error {
-	all.asked = nil
-	if r.credit == nil {
+// credit is what the gate has said for one call. The transaction finds what is
+// to be asked, and is tried again with the answers: so a repeat of what was
+// accepted, and what is refused for another reason, asks nobody.
+type credit struct {
+	answers map[CreditQuestion]CreditAnswer
+	open    map[CreditQuestion]bool // that the last transaction had no answer to
+}
+
+// paid refuses the i-th input if its account cannot pay. A question that nobody
+// has answered yet is noted, for errUnasked.
+func (all *upserts) paid(found schedule.ChangeInput, i int) error {
+	if all.credit == nil || !all.needsCredit(found.Schedule, i) {
 		return nil
 	}
-	all.asked = make([]bool, len(all.inputs))
-	paid := false
-	for i := range all.definitions {
-		paid = paid || modelOf(all.definitions[i].Input) != ""
-	}
-	if !paid { // requests without a model are not asked about, nor looked up
-		return nil
-	}
-	req.Managed, req.Deploy = schedule.Managed{}, nil
-	found, err := r.all.schedules.ReadSchedules(ctx, req)
-	if err != nil {
-		return err
-	}
-	answers, err := r.askAll(ctx, all.questions(found))
-	if err != nil {
-		return err
-	}
-	for i := range all.inputs {
-		if !all.asked[i] {
-			continue
-		}
-		q := all.question(found[i], i)
-		if a := answers[q]; !a.Payable {
-			return unpayable(all.definitions[i].ScheduleID, q, a.Message)
-		}
+	q := all.question(found, i)
+	switch a, asked := all.credit.answers[q]; {
+	case !asked:
+		all.credit.open[q] = true
+	case !a.Payable:
+		return unpayable(all.definitions[i].ScheduleID, q, a.Message)
 	}
 	return nil
 }
 
-// questions are those of the inputs that need one, each once.
-func (all *upserts) questions(found []schedule.ChangeInput) map[CreditQuestion]bool {
-	questions := make(map[CreditQuestion]bool)
-	for i := range all.inputs {
-		if all.needsCredit(found[i].Schedule, i) {
-			all.asked[i] = true
-			questions[all.question(found[i], i)] = true
-		}
+// unasked is errUnasked if a question has no answer yet.
+func (all *upserts) unasked() error {
+	if all.credit == nil || len(all.credit.open) == 0 {
+		return nil
 	}
-	return questions
+	return errUnasked
 }
 
 func (all *upserts) question(found schedule.ChangeInput, i int) CreditQuestion {
@@ -115,21 +99,12 @@ func (all *upserts) needsCredit(current *schedule.Schedule, i int) bool {
 	return current.WorkflowID != d.WorkflowID || current.ExecutionGrantID != d.ExecutionGrantID || modelOf(current.Input) != model
 }
 
-// checkAsked refuses, in the transaction, what somebody else's change has made
-// to need an answer since the gate was asked.
-func (all *upserts) checkAsked(current *schedule.Schedule, i int) error {
-	if all.asked != nil && !all.asked[i] && all.needsCredit(current, i) {
-		return errUnasked
-	}
-	return nil
-}
-
-// askAll asks the questions, several at once.
-func (r *Registrar) askAll(ctx context.Context, questions map[CreditQuestion]bool) (map[CreditQuestion]CreditAnswer, error) {
+// askOpen asks the open questions, several at once, and keeps the answers.
+func (r *Registrar) askOpen(ctx context.Context, c *credit) error {
 	bounded, cancel := context.WithTimeout(ctx, creditTime)
 	defer cancel()
-	asked := make([]CreditQuestion, 0, len(questions))
-	for q := range questions {
+	asked := make([]CreditQuestion, 0, len(c.open))
+	for q := range c.open {
 		asked = append(asked, q)
 	}
 	replies := make([]CreditAnswer, len(asked))
@@ -142,13 +117,12 @@ func (r *Registrar) askAll(ctx context.Context, questions map[CreditQuestion]boo
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, err
+		return err
 	}
-	answers := make(map[CreditQuestion]CreditAnswer, len(asked))
 	for i, q := range asked {
-		answers[q] = replies[i]
+		c.answers[q] = replies[i]
 	}
-	return answers, nil
+	return nil
 }
 
 // ask asks one question; where there is no answer, the operator's choice is one.

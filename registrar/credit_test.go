@@ -148,22 +148,77 @@ func TestADeployAsksEachQuestionOnceAndIsRefusedWhole(t *testing.T) {
 func TestAChangeThatComesBetweenIsAskedAboutToo(t *testing.T) {
 	b := &bank{}
 	r := newBankRig(t, b, registrar.Config{})
-	r.upsert(hourly(named("g"), withModel(`"gpt"`)))
-	b.asked = nil
-	// As it is read, nothing about money changes; before it is written, somebody
-	// deletes the schedule, and it would be a new one.
-	once := false
-	r.page.beforeChange = func() {
-		if once {
-			return
+	paid := func(model string) registrar.DeployInput {
+		in := registrar.DeployInput{WorkflowID: "w", Version: 1, UserID: "u", DAG: []byte(`{}`)}
+		for id, model := range map[string]string{"w.a": model, "w.b": `"big"`} {
+			one := hourly(named("g"), withModel(model))
+			one.Definition.ScheduleID = id
+			in.Triggers = append(in.Triggers, one)
 		}
-		once = true
-		s := *r.page.schedules["s"]
-		s.DeletedAt = noon
-		r.page.schedules["s"] = &s
+		return in
 	}
-	r.upsert(hourly(named("g"), withModel(`"gpt"`), func(in *registrar.UpsertInput) { in.Definition.CronExpr = "30 * * * *" }))
-	if len(b.asked) != 1 {
-		t.Errorf("it was asked %v, want once for the schedule that is new after all", b.asked)
+	if _, err := r.DeployWorkflow(t.Context(), paid(`"gpt"`)); err != nil {
+		t.Fatal(err)
+	}
+	b.asked = nil
+	// At first only one of the two costs another account or model than before;
+	// while the gate is asked about it, somebody deletes the other.
+	looks := 0
+	r.page.beforeChange = func() {
+		if looks++; looks == 2 {
+			s := *r.page.schedules["w.b"]
+			s.DeletedAt = noon
+			r.page.schedules["w.b"] = &s
+		}
+	}
+	if _, err := r.DeployWorkflow(t.Context(), paid(`"gpt-2"`)); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.asked) != 2 || b.asked[0].Model != "gpt-2" || b.asked[1].Model != "big" {
+		t.Errorf("it was asked %v, want also for the schedule that is new after all", b.asked)
+	}
+}
+
+// TestARepeatOfWhatWasAcceptedAsksNobody: the account may be empty by then, and
+// a client that repeats what it had no answer to must learn that it was done.
+func TestARepeatOfWhatWasAcceptedAsksNobody(t *testing.T) {
+	b := &bank{}
+	r := newBankRig(t, b, registrar.Config{})
+	one := hourly(named("g"), withModel(`"gpt"`))
+	one.Definition.ScheduleID = "w.a"
+	deploy := registrar.DeployInput{WorkflowID: "w", Version: 1, UserID: "u", DAG: []byte(`{}`), RequestID: "r1", Triggers: []registrar.UpsertInput{one}}
+	if _, err := r.DeployWorkflow(t.Context(), deploy); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Delete(t.Context(), "w.a", ""); err != nil {
+		t.Fatal(err)
+	}
+	b.asked, b.refuses = nil, "gpt"
+	if _, err := r.DeployWorkflow(t.Context(), deploy); err != nil || len(b.asked) != 0 {
+		t.Errorf("it was asked %v and answered %v, want the repeat recognised", b.asked, err)
+	}
+	deploy.RequestID = "r2"
+	if _, err := r.DeployWorkflow(t.Context(), deploy); !errors.Is(err, schedule.ErrUnpayable) {
+		t.Errorf("another deploy: %v, want ErrUnpayable", err)
+	}
+}
+
+func TestWhatIsRefusedAnywayAsksNobody(t *testing.T) {
+	b := &bank{refuses: "gpt"}
+	r := newBankRig(t, b, registrar.Config{})
+	theirs := hourly(func(in *registrar.UpsertInput) { in.Definition.UserID = "somebody-else" })
+	r.upsert(theirs)
+	var invalid *schedule.InvalidError
+	for name, want := range map[string]func(error) bool{
+		"s":    func(err error) bool { return errors.Is(err, schedule.ErrExists) },
+		"mine": func(err error) bool { return errors.As(err, &invalid) },
+	} {
+		in := hourly(named("g"), withModel(`"gpt"`))
+		if in.Definition.ScheduleID = name; name == "mine" {
+			in.Definition.ExecutionGrantID = "no-such"
+		}
+		if _, err := r.Upsert(t.Context(), in); !want(err) || len(b.asked) != 0 {
+			t.Errorf("upsert of %s: it was asked %v and answered %v", name, b.asked, err)
+		}
 	}
 }

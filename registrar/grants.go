@@ -126,6 +126,23 @@ func deriveGrantID(userID string, of ...string) string {
 	return "g-" + hex.EncodeToString(sum[:12])
 }
 
+// mayBring is the rule of CreateGrant for grants that come along with their
+// schedules: an operator changes schedules and gives no consent. (Who is a user
+// too creates them by that call, which it makes as that user.)
+func (all *upserts) mayBring(caller auth.Identity) error {
+	if !caller.Has(auth.Operator) || caller.Has(auth.Compiler) {
+		return nil
+	}
+	for i := range all.inputs {
+		if all.inputs[i].Grant != nil {
+			return schedule.Explain(schedule.ErrForbidden,
+				"schedule %s brings a grant along, which its user gives, or a compiler on its behalf; leave it out, and name one that exists as execution_grant_id",
+				schedule.Quote(all.inputs[i].Definition.ScheduleID))
+		}
+	}
+	return nil
+}
+
 // nameGrant lets the i-th definition name the grant that its input brings along,
 // and notes that grant.
 func (r *Registrar) nameGrant(all *upserts, i int) error {

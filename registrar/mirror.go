@@ -3,13 +3,20 @@ package registrar
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
 // mirrorTimeout bounds what one call does in the mirror.
 const mirrorTimeout = 10 * time.Second
+
+// mirroredAtOnce is how many versions are on their way at once: an apply may
+// bring 500, and one after the other they would outlast any timeout.
+const mirroredAtOnce = 16
 
 // The database comes first and the mirror after it: what a refused deploy would
 // have left in the mirror could never be taken back. If the process dies in
@@ -31,17 +38,27 @@ func (r *Registrar) eachMirrored(ctx context.Context, versions []*schedule.Workf
 	if r.mirror == nil || len(versions) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, mirrorTimeout)
-	defer cancel()
-	for _, w := range versions {
-		err := do(r.mirror, ctx, w)
-		if errors.Is(err, schedule.ErrExists) {
-			return err
-		}
-		if err != nil {
-			r.log.WarnContext(ctx, "workflow bucket away", "workflow_id", w.WorkflowID, "version", w.Version, "err", err)
-			return schedule.Explain(schedule.ErrUnavailable, "the workflow bucket: %s", stands)
-		}
+	within := mirrorTimeout
+	if deadline, there := ctx.Deadline(); there { // whoever waits is told, rather than left without an answer
+		within = min(within, time.Until(deadline)*3/4)
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	each, ctx := errgroup.WithContext(ctx)
+	each.SetLimit(mirroredAtOnce)
+	for _, w := range versions {
+		each.Go(func() error {
+			err := do(r.mirror, ctx, w)
+			if err == nil || errors.Is(err, schedule.ErrExists) {
+				return err
+			}
+			return fmt.Errorf("%s version %d: %w", w.WorkflowID, w.Version, err)
+		})
+	}
+	err := each.Wait()
+	if err == nil || errors.Is(err, schedule.ErrExists) {
+		return err
+	}
+	r.log.WarnContext(ctx, "workflow bucket away", "err", err)
+	return schedule.Explain(schedule.ErrUnavailable, "the workflow bucket: %s", stands)
 }

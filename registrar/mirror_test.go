@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -16,22 +18,38 @@ import (
 
 // mirror notes what is asked of it, and answers as told.
 type mirror struct {
+	mu         sync.Mutex
+	takes      time.Duration // a call of it
 	asked      []string
 	check, put error
 	stored     func() bool // whether the database has it already
 }
 
-func (m *mirror) CheckDAG(_ context.Context, w *schedule.WorkflowVersion) error {
-	m.asked = append(m.asked, fmt.Sprintf("check %s@%d", w.WorkflowID, w.Version))
-	return m.check
+// work is the time that a call takes.
+func (m *mirror) work(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(m.takes):
+	}
 }
 
-func (m *mirror) PutDAG(_ context.Context, w *schedule.WorkflowVersion) error {
+func (m *mirror) CheckDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
+	m.work(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, fmt.Sprintf("check %s@%d", w.WorkflowID, w.Version))
+	return errors.Join(m.check, ctx.Err())
+}
+
+func (m *mirror) PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
+	m.work(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.asked = append(m.asked, fmt.Sprintf("put %s@%d", w.WorkflowID, w.Version))
 	if !m.stored() {
 		m.asked = append(m.asked, "before the database")
 	}
-	return m.put
+	return errors.Join(m.put, ctx.Err())
 }
 
 func newMirrored(t *testing.T, m *mirror) *rig {
@@ -86,4 +104,39 @@ func TestARefusedDeployLeavesNothingInTheMirror(t *testing.T) {
 	if err == nil || len(m.asked) != 0 {
 		t.Errorf("err = %v, the mirror was asked %v", err, m.asked)
 	}
+}
+
+// A store that takes 100 ms is an ordinary one: 500 versions one after the
+// other would never be done in time, however often the apply is sent again.
+func TestASetOfManyWorkflowsReachesASlowMirrorInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &mirror{takes: 100 * time.Millisecond}
+		r := newMirrored(t, m)
+		in := registrar.ApplyInput{Set: "x"}
+		for i := range 500 {
+			in.Workflows = append(in.Workflows, registrar.WorkflowInput{
+				WorkflowID: fmt.Sprintf("w%d", i), Version: 1, DAG: json.RawMessage(`{"triggers":[]}`), Field: fmt.Sprintf("workflows[%d].", i),
+			})
+		}
+		if _, err := r.ApplySchedules(t.Context(), in); err != nil {
+			t.Error(err)
+		}
+		if len(m.asked) != 1000 {
+			t.Errorf("the mirror was asked %d times, want 500 checks and 500 copies", len(m.asked))
+		}
+	})
+}
+
+// What hangs must not take all the time that the caller has: it would be left
+// without an answer, and could not know that nothing was written.
+func TestAMirrorThatHangsIsSaidBeforeTheCallerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newMirrored(t, &mirror{takes: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := r.DeployWorkflow(ctx, registrar.DeployInput{WorkflowID: "w", Version: 3, DAG: json.RawMessage(`{"steps":[]}`), UserID: "u"})
+		if !errors.Is(err, schedule.ErrUnavailable) || ctx.Err() != nil {
+			t.Errorf("err = %v, the caller's time: %v", err, ctx.Err())
+		}
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -17,20 +16,29 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// shared is a registrar that two owners use, over a ledger in memory.
+// shared is a registrar that two owners use.
 type shared struct {
 	*registrar.Registrar
 	now time.Time
 }
 
-func newShared() *shared {
+// ledger is what they share.
+type ledger interface {
+	registrar.ScheduleStore
+	registrar.RunStore
+	registrar.WorkflowStore
+	registrar.GrantStore
+}
+
+func newShared(l ledger) *shared {
 	s := &shared{now: noon}
-	store := memstore.New(memstore.Options{})
 	s.Registrar = registrar.New(registrar.Options{
-		Schedules: store, Runs: store, Workflows: store, Now: func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
+		Schedules: l, Runs: l, Workflows: l, Grants: l, Now: func() time.Time { return s.now }, Logger: quiet,
 	})
 	return s
 }
+
+func inMemory() *shared { return newShared(memstore.New(memstore.Options{})) }
 
 // move is one call of one owner; all ids are out of a few, so that the owners
 // meet each other's all the time.
@@ -44,6 +52,7 @@ type move struct {
 var moveCalls = []string{
 	"upsert", "upsert", "upsert", "upsert", "get", "list", "pause", "resume", "delete", "trigger", "trigger", "trigger", "run", "run", "run", "runs", "cancel", "retry",
 	"events", "revisions", "put", "workflow", "workflows", "deploy", "apply", "preview",
+	"grant", "grant", "see grant", "grants", "revoke", "granted", "granted", "with grant",
 }
 
 func drawMove(t *rapid.T) move {
@@ -133,6 +142,8 @@ func (s *shared) makeMore(ctx context.Context, m move, definition schedule.Defin
 			Set: "shared", Prune: true, AllowEmpty: true, DryRun: m.n == 3, Adopt: true, RequestID: fmt.Sprint("a", m.n), Actor: m.owner,
 			Schedules: []registrar.UpsertInput{{Definition: definition}}, Fields: []string{"schedules[0]."},
 		})
+	case "grant", "see grant", "grants", "revoke", "granted", "with grant":
+		return s.makeWithGrant(ctx, m, definition)
 	case "preview":
 		fires, _, err := s.Preview(ctx, registrar.PreviewInput{ScheduleID: m.target, Count: 3})
 		return fires, err
@@ -140,30 +151,69 @@ func (s *shared) makeMore(ctx context.Context, m move, definition schedule.Defin
 	panic(m.call)
 }
 
+// makeWithGrant is about grants: their names are shared out as those of
+// schedules are.
+func (s *shared) makeWithGrant(ctx context.Context, m move, definition schedule.Definition) (any, error) {
+	in := registrar.GrantInput{GrantID: "g-" + definition.ScheduleID, UserID: m.userID, BillingAccountID: "acme", Scopes: []string{"graph:execute:" + m.workflow}, Actor: m.owner}
+	switch m.call {
+	case "grant":
+		return s.CreateGrant(ctx, in)
+	case "see grant":
+		return s.GetGrant(ctx, "g-"+m.target)
+	case "grants":
+		return s.ListGrants(ctx, schedule.GrantFilter{UserID: m.userID, Limit: 50})
+	case "revoke":
+		return s.RevokeGrant(ctx, registrar.RevokeInput{GrantID: "g-" + m.target, Actor: m.owner})
+	case "granted":
+		definition.ExecutionGrantID = "g-" + m.target
+		return s.Upsert(ctx, registrar.UpsertInput{Definition: definition, Actor: m.owner})
+	}
+	in.GrantID, in.UserID = "", ""
+	return s.Upsert(ctx, registrar.UpsertInput{Definition: definition, Grant: &in, Actor: m.owner})
+}
+
+// drawMoves are the calls of both owners, in order.
+var drawMoves = rapid.SliceOfN(rapid.Custom(drawMove), 30, 80)
+
+// tellsNothing fails where ada is answered differently with bob and without him.
+func tellsNothing(t rapid.TB, moves []move, both, alone *shared) {
+	for i, m := range moves {
+		both.now, alone.now = noon.Add(time.Duration(i)*time.Second), noon.Add(time.Duration(i)*time.Second)
+		got := both.play(m)
+		if m.owner != "ada" {
+			continue
+		}
+		if want := alone.play(m); got != want {
+			t.Fatalf("move %d, %+v:\nwith bob:    %s\nwithout him: %s", i, m, got, want)
+		}
+		if strings.Contains(got, `"UserID":"bob"`) || strings.Contains(got, `"user_id":"bob"`) {
+			t.Fatalf("move %d, %+v: %s", i, m, got)
+		}
+	}
+}
+
 // What one owner is answered does not depend on what the other does, nor on
 // whether there is another.
 func TestAnOwnerCannotTellWhetherThereIsAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		moves := rapid.SliceOfN(rapid.Custom(drawMove), 30, 80).Draw(t, "moves")
-		both, alone := newShared(), newShared()
-		for i, m := range moves {
-			both.now, alone.now = noon.Add(time.Duration(i)*time.Second), noon.Add(time.Duration(i)*time.Second)
-			got := both.play(m)
-			if m.owner != "ada" {
-				continue
-			}
-			if want := alone.play(m); got != want {
-				t.Fatalf("move %d, %+v:\nwith bob:    %s\nwithout him: %s", i, m, got, want)
-			}
-			if strings.Contains(got, `"UserID":"bob"`) || strings.Contains(got, `"user_id":"bob"`) {
-				t.Fatalf("move %d, %+v: %s", i, m, got)
-			}
-		}
+		tellsNothing(t, drawMoves.Draw(t, "moves"), inMemory(), inMemory())
 	})
 }
 
+// The same where SQL keeps the owners apart.
+func TestNoStoreTellsOfAnotherOwner(t *testing.T) {
+	for kind := range stores {
+		for seed := range 20 {
+			t.Run(fmt.Sprint(kind, " ", seed), func(t *testing.T) {
+				t.Parallel()
+				tellsNothing(t, drawMoves.Example(seed), newShared(open(t, kind)), newShared(open(t, kind)))
+			})
+		}
+	}
+}
+
 func TestANameThatAnotherOwnerHasIsTaken(t *testing.T) {
-	s := newShared()
+	s := inMemory()
 	as := func(owner string) context.Context {
 		return auth.NewContext(t.Context(), auth.Identity{Subject: owner, Owner: owner, Roles: []auth.Role{auth.User}})
 	}

@@ -41,11 +41,13 @@ func (r *Registrar) ReportOutcome(ctx context.Context, key schedule.Key, status 
 }
 
 func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
-	// A caller who is nobody but for this token must show the right one.
-	must := auth.FromContext(ctx).Via == auth.ViaReport
+	// A caller who is nobody but for this token must show the right one, and so
+	// must an executor: it says how those runs went that it was given.
+	caller := auth.FromContext(ctx)
+	must := caller.Via == auth.ViaReport || caller.Has(auth.Executor) && !caller.Has(auth.Launcher)
 	looks := r.cfg.ReportSecret != nil && in.Token != ""
 	if must && !looks || looks && !schedule.CheckReportToken(r.cfg.ReportSecret, in.Key, in.Token) {
-		return schedule.Explain(schedule.ErrUnauthenticated, "the report token is not this run's")
+		return schedule.Explain(schedule.ErrUnauthenticated, "the report token is not this run's; show the one that came with the run, as Authorization: Bearer … or X-Carillon-Report-Token")
 	}
 	var c schedule.Collect
 	checkWord(&c, "status", in.Status, []schedule.Status{schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed})

@@ -23,6 +23,7 @@ type store interface {
 	registrar.ScheduleStore
 	registrar.RunStore
 	registrar.WorkflowStore
+	registrar.GrantStore
 	Takeover(ctx context.Context, req schedule.TakeoverRequest) (schedule.Term, bool, error)
 	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
 	Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error)
@@ -39,33 +40,44 @@ type stage struct {
 	term  schedule.Term
 }
 
+// stores are an empty ledger of each kind.
+var stores = map[string]func(*testing.T) (store, error){
+	"sqlite": func(t *testing.T) (store, error) {
+		s, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{Logger: quiet})
+		if err == nil {
+			_, err = s.Migrate(t.Context())
+		}
+		return s, err
+	},
+	"postgres": func(t *testing.T) (store, error) {
+		return postgres.Open(t.Context(), migrated.Postgres(t), postgres.Options{Logger: quiet})
+	},
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// open opens an empty ledger until the test ends.
+func open(t *testing.T, kind string) store {
+	t.Helper()
+	st, err := stores[kind](t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return st
+}
+
 // onStores runs a test on a stage over each store.
 func onStores(t *testing.T, test func(*stage)) {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	for name, open := range map[string]func(*testing.T) (store, error){
-		"sqlite": func(t *testing.T) (store, error) {
-			s, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{Logger: quiet})
-			if err == nil {
-				_, err = s.Migrate(t.Context())
-			}
-			return s, err
-		},
-		"postgres": func(t *testing.T) (store, error) {
-			return postgres.Open(t.Context(), migrated.Postgres(t), postgres.Options{Logger: quiet})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for kind := range stores {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			st, err := open(t)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := st.Close(); err != nil {
-					t.Error(err)
-				}
-			})
+			st := open(t, kind)
 			s := &stage{T: t, store: st, now: noon}
 			s.Registrar = registrar.New(registrar.Options{
 				Schedules: st, Runs: st, Workflows: st, Now: func() time.Time { return s.now }, Logger: quiet,

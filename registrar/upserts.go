@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -39,7 +40,7 @@ type upserts struct {
 	definitions  []schedule.Definition
 	grants       []schedule.Grant // that inputs bring along
 	requireGrant bool
-	asked        []bool // of which inputs the credit gate was asked; nil: there is none
+	credit       *credit // nil: there is no gate
 }
 
 // deed is what became of one schedule, or would.
@@ -68,11 +69,11 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 	if err := r.checkMirror(ctx, all.workflows...); err != nil {
 		return done{}, err
 	}
+	if r.credit != nil {
+		all.credit = &credit{answers: make(map[CreditQuestion]CreditAnswer)}
+	}
 	var out done
 	for range creditTries {
-		if err := r.payable(ctx, all, req); err != nil {
-			return done{}, err
-		}
 		err = r.all.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
 			var changes []schedule.Change
 			var err error
@@ -81,6 +82,9 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 		})
 		if !errors.Is(err, errUnasked) {
 			break
+		}
+		if askErr := r.askOpen(ctx, all.credit); askErr != nil {
+			return done{}, askErr
 		}
 	}
 	switch {
@@ -98,7 +102,7 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 
 // prepare resolves the definitions and lists what is wrong with any of them.
 func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
-	if err := all.own(ctx); err != nil {
+	if err := errors.Join(all.own(ctx), all.mayBring(auth.FromContext(ctx))); err != nil {
 		return err
 	}
 	const enough = 100
@@ -182,6 +186,9 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 	if err := all.refuseTaken(found); err != nil {
 		return nil, nil, err
 	}
+	if all.credit != nil {
+		all.credit.open = make(map[CreditQuestion]bool)
+	}
 	deeds := make([]deed, len(found))
 	var changes []schedule.Change
 	for i := range all.inputs {
@@ -190,12 +197,12 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 		if err := all.checkGrant(found[i], i, &definition, now); err != nil {
 			return nil, nil, all.prefixed(i, err)
 		}
-		if err := all.checkAsked(current, i); err != nil {
-			return nil, nil, err
-		}
 		change, result, err := upsert(current, definition, all.input(i, current), now)
 		if err != nil {
 			return nil, nil, all.prefixed(i, err)
+		}
+		if err := all.paid(found[i], i); err != nil {
+			return nil, nil, err
 		}
 		deeds[i] = deed{action: ActionUnchanged, result: result}
 		if current != nil && current.Alive() {
@@ -223,7 +230,7 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 			changes = append(changes, remove(s, all.actor, now))
 		}
 	}
-	return deeds, changes, nil
+	return deeds, changes, all.unasked()
 }
 
 // definition is what the i-th upsert asks for. In a deploy, an input in another

@@ -80,7 +80,7 @@ func untilTime(now, at time.Time) time.Duration {
 func (t *term) claim(ctx context.Context) {
 	for ctx.Err() == nil {
 		r := t.launches.reserve(maxBatch)
-		result, names, err := t.claimOnce(r)
+		result, err := t.claimOnce(r)
 		if err != nil {
 			r.open(nil)
 			t.failed(ctx, "claim", err)
@@ -89,7 +89,7 @@ func (t *term) claim(ctx context.Context) {
 		failpoint.Hit(failpoint.Claimed)
 		r.open(result.Launches)
 		for i := range result.Skipped {
-			t.skipped(&result.Skipped[i], names)
+			t.skipped(&result.Skipped[i])
 		}
 		for i := range result.Cancels {
 			t.cancels.note(&result.Cancels[i], t.now())
@@ -102,34 +102,18 @@ func (t *term) claim(ctx context.Context) {
 	}
 }
 
-// claimOnce is one claim transaction; names are the slots that were judged.
-// With nothing reserved it only lets the store stamp what is due as seen in
-// time: it can then no longer be missed.
-func (t *term) claimOnce(r *reservation) (result schedule.ClaimResult, names map[schedule.Key]slotName, err error) {
+// claimOnce is one claim transaction. With nothing reserved it only lets the
+// store stamp what is due as seen in time: it can then no longer be missed.
+func (t *term) claimOnce(r *reservation) (result schedule.ClaimResult, err error) {
 	began := time.Now()
 	ctx, cancel := t.storeContext()
 	defer cancel()
-	names = make(map[schedule.Key]slotName)
 	result, err = t.Fires.Claim(ctx, t.claimRequest(r), func(g schedule.OverlapGroup) []schedule.Verdict {
-		remember(names, g.Waiting)
-		remember(names, g.Due)
 		failpoint.Hit(failpoint.Judging)
 		return plan.JudgeOverlap(g)
 	})
 	t.Metrics.step("claim", began, err)
-	return result, names, err
-}
-
-// slotName is how logs name a slot.
-type slotName struct {
-	scheduleID string
-	runAt      time.Time
-}
-
-func remember(names map[schedule.Key]slotName, runs []schedule.Run) {
-	for i := range runs {
-		names[runs[i].Key] = slotName{runs[i].ScheduleID, runs[i].RunAt}
-	}
+	return result, err
 }
 
 func (t *term) claimRequest(r *reservation) schedule.ClaimRequest {
@@ -163,11 +147,9 @@ func (t *term) reclaim(ctx context.Context) {
 	}
 }
 
-// skipped logs and counts a run that ended before it was launched. names may
-// miss it where its schedule was found paused or deleted, or its grant void.
-func (t *term) skipped(s *schedule.Settlement, names map[schedule.Key]slotName) {
+// skipped logs and counts a run that ended before it was launched.
+func (t *term) skipped(s *schedule.Skip) {
 	t.Metrics.ended(s.To, s.Reason, false)
-	slot := names[s.Key]
-	t.log.Info("run skipped", "schedule_id", slot.scheduleID, "run_at", slot.runAt, "key", s.Key.String(),
+	t.log.Info("run skipped", "schedule_id", s.ScheduleID, "run_at", s.RunAt, "key", s.Key.String(),
 		"status", string(s.To), "reason", string(s.Reason), "error_message", s.ErrorMessage)
 }

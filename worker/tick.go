@@ -82,7 +82,6 @@ func (t *term) plan(ctx context.Context) {
 // planPass is one plan transaction: what was decided in it, and what it did.
 type planPass struct {
 	decisions []schedule.PlanDecision
-	late      map[schedule.Key]slotName
 	result    schedule.PlanResult
 }
 
@@ -93,10 +92,9 @@ func (t *term) planOnce() (pass planPass, err error) {
 	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: planBatch}
 	// The store may ask again, so what is decided is only logged once it is done.
 	pass.result, err = t.Plans.Plan(ctx, req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
-		pass.decisions, pass.late = make([]schedule.PlanDecision, len(candidates)), make(map[schedule.Key]slotName)
+		pass.decisions = make([]schedule.PlanDecision, len(candidates))
 		for i := range candidates {
 			pass.decisions[i] = decide(&candidates[i], now, t.cfg.plan())
-			remember(pass.late, candidates[i].Late)
 		}
 		failpoint.Hit(failpoint.Planning)
 		return pass.decisions
@@ -149,7 +147,7 @@ func (t *term) planned(pass planPass) {
 	}
 	t.Metrics.planFailures.Add(float64(len(pass.result.Failed)))
 	for i := range pass.result.Skipped {
-		t.skipped(&pass.result.Skipped[i], pass.late)
+		t.skipped(&pass.result.Skipped[i])
 	}
 	if pass.result.Inserted > 0 {
 		t.wakeUp() // the next instant may have come nearer

@@ -34,7 +34,8 @@ func (p *page) drift(resp *carillonv1.ApplySchedulesResponse, set string) {
 	}
 	words := map[string]string{"create": "missing", "change": "differs (server -> files)", "delete": "not in the files"}
 	for _, c := range resp.GetChanges() {
-		c.Fires = nil // apply --dry-run says what putting it right does to them
+		// What would become of it is for apply --dry-run to say; this is what is.
+		c.Fires, c.NextRunAt, c.AdoptedFrom = nil, nil, ""
 		p.change(c, words[c.GetAction()])
 	}
 	for _, w := range resp.GetWorkflows() {

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/grpc"
-
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
@@ -36,7 +34,7 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Now: store.Now, Logger: quiet})
-	server := grpc.NewServer(api.ServerOptions(quiet)...)
+	server := api.NewServer(quiet, nil)
 	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

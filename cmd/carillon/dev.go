@@ -36,10 +36,17 @@ func newDevCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := cfg.CheckDev(); err != nil {
+				return err
+			}
 			log := app.NewLogger(cmd.ErrOrStderr(), cfg)
 			a, err := app.New(cmd.Context(), cfg, app.Options{Logger: log, Migrate: true, Reflection: true})
 			if err != nil {
 				return err
+			}
+			if withExamples && cfg.RequireGrant && !cmd.Flags().Changed("examples") {
+				withExamples = false
+				log.Warn("the examples are not deployed: they name no execution grant, and REQUIRE_GRANT is set")
 			}
 			g, ctx := errgroup.WithContext(cmd.Context())
 			g.Go(func() error { return a.Run(ctx) })

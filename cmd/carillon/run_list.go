@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -43,20 +42,12 @@ func newRunListCommand(o *client) *cobra.Command {
 			})
 		}),
 	}
+	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
-	f.StringVar(&filter.WorkflowId, "workflow", "", "only of this workflow `ID`")
-	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
-	f.StringSliceVar(&filter.Status, "status", nil, "only with one of these `STATUSES`, with commas between")
-	f.Func("reason", "only with this `REASON`", optional(&filter.Reason))
-	f.Func("trigger", "only with this `TRIGGER`", optional(&filter.Trigger))
 	f.Func("since", "run at not before: a `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
 	f.Func("until", "run at before: a `TIME` (RFC 3339), or a duration back", o.fromNow(&filter.To, -1))
 	limitFlag(cmd, &limit)
 	f.IntVar(&limit, "last", limit, "the same as --limit: the newest `NUMBER`")
-	words(cmd, "status", schedule.Statuses)
-	words(cmd, "reason", schedule.Reasons)
-	words(cmd, "trigger", schedule.Triggers)
 	return cmd
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/rawjson"
-	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -42,16 +41,7 @@ func newRunWatchCommand(o *client) *cobra.Command {
 			return l.explain(ctx, err)
 		}),
 	}
-	f := cmd.Flags()
-	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
-	f.StringVar(&filter.WorkflowId, "workflow", "", "only of this workflow `ID`")
-	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
-	f.StringSliceVar(&filter.Status, "status", nil, "only with one of these `STATUSES`, with commas between")
-	f.Func("reason", "only with this `REASON`", optional(&filter.Reason))
-	f.Func("trigger", "only with this `TRIGGER`", optional(&filter.Trigger))
-	words(cmd, "status", schedule.Statuses)
-	words(cmd, "reason", schedule.Reasons)
-	words(cmd, "trigger", schedule.Triggers)
+	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
 	return cmd
 }
 

@@ -33,7 +33,7 @@ func connect(t *testing.T) *grpc.ClientConn {
 		t.Fatal(err)
 	}
 	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Logger: quiet})
-	server := grpc.NewServer(api.ServerOptions(quiet)...)
+	server := api.NewServer(quiet, nil)
 	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r})
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan struct{})

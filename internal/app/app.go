@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
@@ -66,8 +67,9 @@ type App struct {
 	redis    closer // of LEADER_LOCK=redis
 	gate     *gate.Gate
 	tls      *tls.Config // of the listeners; nil: they are plain
-	stopKeys func()      // ends the fetching of keys; nil: none are fetched
-	grpc     *grpc.Server
+	observe  func(method string, code codes.Code, took time.Duration)
+	stopKeys func() // ends the fetching of keys; nil: none are fetched
+	grpc     *registrarapi.Server
 	http     *http.Server
 	loopback net.Listener
 	conn     *grpc.ClientConn
@@ -116,6 +118,10 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 			err = cfg.Scrub(errors.Join(err, a.Close()))
 		}
 	}()
+	if err := cfg.checkOpen(); err != nil {
+		return nil, err
+	}
+	a.observe = newCallMetrics(a.registry)
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.store, err = OpenStore(ctx, cfg, o.Logger, a.clockStepped); err != nil {
 		return nil, err
@@ -195,12 +201,15 @@ func (a *App) publicURL() string {
 }
 
 func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withReflection bool) error {
-	options := append(registrarapi.ServerOptions(a.log, registrarapi.Audit(a.store, a.store.Now, a.log),
-		registrarapi.Interceptors{Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: newCallMetrics(a.registry)}, a.ownerLimits()), grpcLimits(a.cfg.MaxLaunches)...)
+	options := grpcLimits(a.cfg.MaxLaunches)
 	if a.tls != nil {
 		options = append(options, grpc.Creds(gate.Transport(a.tls)))
 	}
-	a.grpc = grpc.NewServer(options...)
+	a.grpc = registrarapi.NewServer(a.log, []registrarapi.Interceptors{
+		registrarapi.Audit(a.store, a.store.Now, a.log),
+		{Early: a.gate.Early, Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: a.observe},
+		a.ownerLimits(),
+	}, options...)
 	if a.cfg.Has("registrar") {
 		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Workers: a.store, Trail: a.store, Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to where they were called from

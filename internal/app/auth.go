@@ -6,15 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/auth/cert"
 	"github.com/carillon/carillon/internal/auth/gate"
 	"github.com/carillon/carillon/internal/auth/signed"
 	"github.com/carillon/carillon/internal/auth/tokenfile"
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 func (c *Config) usesJWT() bool { return c.AuthJWKSURL != "" || c.AuthJWTKeysFile != "" }
@@ -103,6 +107,16 @@ func (c *Config) checkOpen() error {
 	return nil
 }
 
+// CheckDev refuses what only serve may do: dev runs commands for whoever calls
+// it, so it is open on loopback only, AUTH=off or not.
+func (c *Config) CheckDev() error {
+	if c.authOn() || loopback(c.HTTPAddr) && loopback(c.GRPCAddr) {
+		return nil
+	}
+	return fmt.Errorf("HTTP_ADDR, GRPC_ADDR: %s and %s are not both on loopback, and dev runs commands on this machine for whoever calls it; "+
+		"give AUTH_TOKENS_FILE (see `carillon token new`), or use serve", c.HTTPAddr, c.GRPCAddr)
+}
+
 // loopback reports whether only this machine can reach the address. An empty
 // host is every address of the machine.
 func loopback(addr string) bool {
@@ -116,10 +130,8 @@ func loopback(addr string) bool {
 
 // buildGate builds what stands before every call, and the listeners' TLS.
 func (a *App) buildGate(ctx context.Context) error {
-	if err := a.cfg.checkOpen(); err != nil {
-		return err
-	}
-	if err := a.buildTLS(); err != nil {
+	signers, err := a.buildTLS()
+	if err != nil {
 		return err
 	}
 	if !a.cfg.authOn() {
@@ -132,32 +144,43 @@ func (a *App) buildGate(ctx context.Context) error {
 	if a.tls == nil && (!loopback(a.cfg.HTTPAddr) || !loopback(a.cfg.GRPCAddr)) {
 		a.log.Warn("tokens travel in the clear unless something before this process ends TLS; give TLS_CERT_FILE and TLS_KEY_FILE")
 	}
-	o := gate.Options{Logger: a.log}
+	o := gate.Options{Logger: a.log, Refused: a.refused}
 	if a.cfg.usesJWT() {
 		s := a.cfg.signedConfig()
 		s.Logger = a.log
 		ctx, a.stopKeys = context.WithCancel(context.WithoutCancel(ctx)) // keys are fetched until Close
-		var err error
 		if o.Signed, err = signed.New(ctx, s); err != nil {
 			return err
 		}
 	}
 	if a.cfg.AuthTokensFile != "" {
-		var err error
 		if o.Tokens, err = tokenfile.Open(a.cfg.AuthTokensFile, a.log, nil); err != nil {
 			return fmt.Errorf("AUTH_TOKENS_FILE: %w", err)
 		}
 	}
 	if a.cfg.AuthMTLSRoles != "" {
 		o.Callers, _ = cert.ParseCallers(a.cfg.AuthMTLSRoles) // checked by Validate
+		o.Signers = signers
 	}
 	a.gate = gate.New(o)
 	return nil
 }
 
-func (a *App) buildTLS() (err error) {
+// refused is the line and the count of what got no further than the HTTP
+// listener; calls that do have theirs where they arrive.
+func (a *App) refused(r *http.Request, id auth.Identity, code codes.Code) {
+	a.observe("", code, 0)
+	from, _, _ := net.SplitHostPort(r.RemoteAddr)
+	fields := []any{"component", "api", "method", schedule.Storable(r.Method+" "+r.URL.Path, schedule.MaxIDLength), "code", code.String(), "took", "0s", "door", "rest", "peer", from, "via", id.Via}
+	if id.Subject != "" {
+		fields = append(fields, "subject", id.Subject, "roles", id.Roles)
+	}
+	a.log.InfoContext(r.Context(), "call", fields...)
+}
+
+func (a *App) buildTLS() (signers *cert.Authority, err error) {
 	if !a.cfg.tlsOn() {
-		return nil
+		return nil, nil
 	}
 	c := cert.ServerConfig{
 		CertFile: a.cfg.TLSCertFile, KeyFile: a.cfg.TLSKeyFile, ClientCAFile: a.cfg.TLSClientCAFile,
@@ -166,8 +189,8 @@ func (a *App) buildTLS() (err error) {
 	if a.cfg.TLSMinVersion == "1.2" {
 		c.MinVersion = tls.VersionTLS12
 	}
-	a.tls, err = cert.Server(c)
-	return err
+	a.tls, signers, err = cert.Server(c)
+	return signers, err
 }
 
 // scheme is how the HTTP listener is spoken to.

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,9 +45,38 @@ func TestNothingIsOpenOffLoopbackUnlessThatWasSaid(t *testing.T) {
 			a, err := app.New(t.Context(), cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Migrate: true})
 			if err == nil {
 				_ = a.Close()
+			} else if _, statErr := os.Stat(filepath.Join(settings["data_dir"].(string), "carillon.db")); statErr == nil && strings.Contains(c.want, "can be reached") {
+				t.Error("the database was opened, and migrated, by a process that may not start")
 			}
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error is %v; want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestDevIsOpenOnLoopbackOnly(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		settings map[string]any
+		refused  bool
+	}{
+		{"as it is", map[string]any{}, false},
+		{"REST on every address", map[string]any{"http_addr": ":8080", "auth": "off"}, true},
+		{"gRPC on every address", map[string]any{"grpc_addr": "0.0.0.0:9090", "auth": "off"}, true},
+		{"for who shows a token", map[string]any{"http_addr": ":8080", "auth_tokens_file": "tokens.yaml"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			app.Flags(fs, nil)
+			all := map[string]any{"executor": "local"}
+			maps.Copy(all, c.settings)
+			cfg, err := app.Load(fs, all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cfg.CheckDev(); (err != nil) != c.refused {
+				t.Errorf("%v, want a refusal: %v", err, c.refused)
 			}
 		})
 	}

@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/auth/tokenfile"
 )
 
 // begin runs a process until the test ends.
@@ -103,4 +105,27 @@ func TestAServerWithoutTheLauncherRoleIsNoLauncher(t *testing.T) {
 		_, answer := ask(t, w, "/readyz")
 		return strings.Contains(answer["launcher"], reg.GRPCAddr()+" is no launcher")
 	})
+}
+
+// A launcher that answers health checks and refuses launches is as far away as
+// one that is down: another worker, with a token that is good, is to lead.
+func TestAWorkerThatItsLauncherDoesNotKnowIsNotReadyAndSaysWhy(t *testing.T) {
+	database := "sqlite:" + filepath.Join(t.TempDir(), "carillon.db")
+	g := newGuarded(t, map[string]any{"database_url": database, "roles": "registrar,launcher"})
+	for _, c := range []struct{ name, token, want string }{
+		{name: "no token", want: "does not know this worker: LAUNCHER_TOKEN"},
+		{name: "a wrong one", token: tokenfile.Prefix + "none", want: "does not know this worker: LAUNCHER_TOKEN"},
+		{name: "one of another role", token: g.tokens["compiler"], want: "does not let this worker launch"},
+		{name: "a worker's", token: g.tokens["worker"], want: "ok"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := begin(t, map[string]any{
+				"data_dir": t.TempDir(), "database_url": database, "roles": "worker", "launcher_addr": g.GRPCAddr(), "launcher_token": c.token,
+			})
+			eventually(t, "readiness says "+c.want, func() bool {
+				_, answer := ask(t, w, "/readyz")
+				return strings.Contains(answer["launcher"], c.want)
+			})
+		})
+	}
 }

@@ -40,7 +40,7 @@ const (
 )
 
 // grpcLimits bound what one client can take. The largest message is part of
-// registrarapi.ServerOptions. One connection may carry all the launches of a
+// registrarapi.NewServer. One connection may carry all the launches of a
 // worker, and one, in this process, all REST calls.
 func grpcLimits(maxLaunches int) []grpc.ServerOption {
 	return []grpc.ServerOption{

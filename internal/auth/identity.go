@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // Role is what a caller is, and so which calls it may make (rules.go).
@@ -36,8 +37,9 @@ const (
 type Identity struct {
 	Subject string // the name that logs, events and the audit trail show
 	Roles   []Role
-	Owner   string // the user_id that it acts as; empty: every owner's
-	Via     string // how it showed who it is
+	Owner   string    // the user_id that it acts as; empty: every owner's
+	Via     string    // how it showed who it is
+	Expires time.Time // when what it showed is good no longer; zero: that has no end
 }
 
 // Has reports whether the identity plays a role.

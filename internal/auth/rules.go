@@ -21,6 +21,7 @@ var (
 	changes   = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true}
 	reads     = Rule{Roles: []Role{Compiler, User, Worker, Operator, Viewer}}
 	consents  = Rule{Roles: []Role{Compiler, User, Operator, Viewer}}
+	gives     = Rule{Roles: []Role{Compiler, User}, Audit: true} // consent is an owner's, or asked for by what acts for it
 	revokes   = Rule{Roles: []Role{User, Operator}, Audit: true}
 	launches  = Rule{Roles: []Role{Worker}}
 	reports   = Rule{Roles: []Role{Executor, Launcher}, Report: true}
@@ -59,7 +60,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.RunService/RetryRun":   changes,
 	"/carillon.v1.RunService/ReportRun":  reports,
 
-	"/carillon.v1.GrantService/CreateGrant": changes,
+	"/carillon.v1.GrantService/CreateGrant": gives,
 	"/carillon.v1.GrantService/GetGrant":    consents,
 	"/carillon.v1.GrantService/ListGrants":  consents,
 	"/carillon.v1.GrantService/RevokeGrant": revokes,
@@ -92,7 +93,7 @@ func RuleOf(method string) (rule Rule, ok bool) {
 // that let it, and with its owner only where no other of its roles lets it. So
 // a user who is also a viewer sees everything and changes only its own.
 func (r Rule) Admit(id Identity) (admitted Identity, ok bool) {
-	admitted = Identity{Subject: id.Subject, Via: id.Via, Owner: id.Owner}
+	admitted = Identity{Subject: id.Subject, Via: id.Via, Owner: id.Owner, Expires: id.Expires}
 	for _, role := range id.Roles {
 		if !slices.Contains(r.Roles, role) {
 			continue

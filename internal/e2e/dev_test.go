@@ -69,6 +69,20 @@ func TestDevRunsTheExamplesWithinAMinute(t *testing.T) {
 	}
 }
 
+// TestDevStartsWhereEveryScheduleNeedsAGrant: the examples have none.
+func TestDevStartsWhereEveryScheduleNeedsAGrant(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a process")
+	}
+	t.Parallel()
+	p := newProcess(t, "carillon dev", []string{"dev"}, []string{"REQUIRE_GRANT=true"})
+	p.startReady()
+	if out, errs, code := p.command("", "grant", "create", "--user", "dev", "--account", "a", "--scope", "graph:execute:w"); code != 0 {
+		t.Errorf("grant create ends with %d: %s%s", code, out, errs)
+	}
+	p.terminate(drainBound) // which fails if it has ended by itself
+}
+
 // successOf is the key of a run of the workflow that succeeded, as
 // `carillon run list -o json` shows it.
 func successOf(p *process, workflowID string) (key string, err error) {

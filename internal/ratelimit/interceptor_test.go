@@ -56,7 +56,7 @@ func (watcher) WatchRuns(_ *carillonv1.WatchRunsRequest, s grpc.ServerStreamingS
 func serve(t *testing.T, id *auth.Identity, limits ratelimit.Limits, reg prometheus.Registerer) (base string, conn *grpc.ClientConn) {
 	t.Helper()
 	unary, stream := ratelimit.New(limits, time.Now).Interceptors(reg)
-	server := grpc.NewServer(api.ServerOptions(slog.New(slog.DiscardHandler), as(id), api.Interceptors{Unary: unary, Stream: stream})...)
+	server := api.NewServer(slog.New(slog.DiscardHandler), []api.Interceptors{as(id), {Unary: unary, Stream: stream}})
 	carillonv1.RegisterScheduleServiceServer(server, carillonv1.UnimplementedScheduleServiceServer{})
 	carillonv1.RegisterRunServiceServer(server, watcher{})
 	lis, conn, err := api.Loopback()

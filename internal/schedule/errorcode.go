@@ -18,6 +18,7 @@ const (
 	CodeDAGInvalid           ErrorCode = "dag_invalid"           // launch_refused: the local executor cannot run this DAG
 	CodeRequestInvalid       ErrorCode = "request_invalid"       // launch_refused: the call cannot be written as JSON
 	CodeDefinitionUnreadable ErrorCode = "definition_unreadable" // launch_refused: the revision's row is damaged
+	CodeRunUnreadable        ErrorCode = "run_unreadable"        // launch_refused: the run's own row is damaged
 	CodeGrantExpired         ErrorCode = "grant_expired"         // grant_expired
 	CodeGrantRevoked         ErrorCode = "grant_revoked"         // grant_revoked
 	CodeGrantDenied          ErrorCode = "grant_denied"          // grant_denied
@@ -30,7 +31,7 @@ const (
 // ErrorCodes is the closed set.
 var ErrorCodes = []ErrorCode{
 	CodeInvalidInput, CodeKeyConflict, CodeWorkflowNotFound, CodeWorkflowInvalid, CodeWorkflowIDUnsafe,
-	CodeDAGInvalid, CodeRequestInvalid, CodeDefinitionUnreadable,
+	CodeDAGInvalid, CodeRequestInvalid, CodeDefinitionUnreadable, CodeRunUnreadable,
 	CodeGrantExpired, CodeGrantRevoked, CodeGrantDenied,
 	CodeOutcomeUnknown, CodeCancelled, CodeLost, CodeOther,
 }

@@ -1,6 +1,11 @@
 package schedule_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,5 +46,39 @@ func TestOurOwnErrorCodesAreWordsToo(t *testing.T) {
 			t.Errorf("%q is no word, or stands there twice", code)
 		}
 		seen[code] = true
+	}
+}
+
+func TestTheListOfErrorCodesIsWhole(t *testing.T) {
+	source, err := parser.ParseFile(token.NewFileSet(), "errorcode.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var constants []string
+	ast.Inspect(source, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
+			if value, ok := spec.Values[0].(*ast.BasicLit); ok && strings.HasPrefix(spec.Names[0].Name, "Code") {
+				constants = append(constants, strings.Trim(value.Value, `"`))
+			}
+		}
+		return true
+	})
+	var listed []string
+	for _, code := range schedule.ErrorCodes {
+		listed = append(listed, string(code))
+	}
+	if !slices.Equal(listed, constants) {
+		t.Errorf("ErrorCodes is %v, the constants are %v", listed, constants)
+	}
+	page, err := os.ReadFile("../../docs/executors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## Error codes\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, code := range listed {
+		if !strings.Contains(section, "`"+code+"`") {
+			t.Errorf("docs/executors.md does not name %s", code)
+		}
 	}
 }

@@ -100,3 +100,6 @@ func Explain(sentinel error, format string, args ...any) error {
 
 // ErrUnauthenticated says that a token was shown and is not the right one.
 var ErrUnauthenticated = errors.New("not authenticated")
+
+// ErrForbidden is what a caller who is known may not do.
+var ErrForbidden = errors.New("not allowed")

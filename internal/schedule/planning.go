@@ -72,11 +72,11 @@ type Judgement struct {
 
 // PlanResult sums up one plan transaction.
 type PlanResult struct {
-	Candidates int          // schedules looked at; less than Limit = nothing more is due
-	Inserted   int          // rows that were new
-	Rows       []Run        // the rows that were offered, new or not
-	Skipped    []Settlement // late rows that ended
-	Failed     []string     // schedules that could not be planned
+	Candidates int      // schedules looked at; less than Limit = nothing more is due
+	Inserted   int      // rows that were new
+	Rows       []Run    // the rows that were offered, new or not
+	Skipped    []Skip   // late rows that ended
+	Failed     []string // schedules that could not be planned
 }
 
 // ClaimRequest asks the store to claim due runs.
@@ -131,11 +131,11 @@ const (
 
 // ClaimResult is what a claim transaction did.
 type ClaimResult struct {
-	Launches []Launch     // now LAUNCHING and ours to send
-	Skipped  []Settlement // now SKIPPED or CANCELLED
-	Waiting  int          // began to wait
-	Cancels  []Run        // in-flight runs whose cancel was asked for
-	More     bool         // due rows were left behind for want of free launches
+	Launches []Launch // now LAUNCHING and ours to send
+	Skipped  []Skip   // now SKIPPED or CANCELLED
+	Waiting  int      // began to wait
+	Cancels  []Run    // in-flight runs whose cancel was asked for
+	More     bool     // due rows were left behind for want of free launches
 }
 
 // Ended is a run that a sweep brought to its end.

@@ -113,6 +113,14 @@ type Settlement struct {
 	ClaimedUntil time.Time // To == LAUNCHING: outcome unknown, send again not before
 }
 
+// Skip is a run that a plan or a claim has ended before its launch, and whose
+// slot it was.
+type Skip struct {
+	Settlement
+	ScheduleID string
+	RunAt      time.Time
+}
+
 // ExecutionRequest is one row of execution_requests: what the launcher
 // remembers of a key, so that a repeat answers as the first did.
 type ExecutionRequest struct {

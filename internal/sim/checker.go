@@ -32,6 +32,7 @@ func (w *world) checkCall(at time.Duration, call launcher.Call) {
 	}
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()
+	w.watch.permitted(at, &call, run)
 	f := w.watch.lives[call.ScheduleID]
 	f.wake(&f.row, now)
 	deleted := !f.row.Alive()

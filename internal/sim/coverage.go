@@ -69,6 +69,7 @@ const (
 	siteWorkers
 	siteLeave
 	siteExtend
+	siteGrants
 	sites
 )
 
@@ -76,7 +77,7 @@ var siteNames = [sites]string{
 	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "next fire_at", "cancels due", "gauges",
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
-	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend",
+	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants",
 }
 
 // rare are the calls that come so seldom that faults around them are drawn more
@@ -85,7 +86,7 @@ var rare = func() (times [sites]int) {
 	for s := range times {
 		times[s] = 1
 	}
-	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend} {
+	for _, s := range []site{sitePrune, siteResign, siteCancel, siteReleaseKey, siteCloseKey, siteAsk, siteExecutorCancel, siteBreak, siteAskToResign, siteLeave, siteExtend, siteGrants} {
 		times[s] = 25
 	}
 	return times
@@ -137,7 +138,7 @@ func (c *Coverage) Missing() (missing []string) {
 
 // cannot says that a fault has no meaning at a place.
 func cannot(s site, k kind) bool {
-	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteAskToResign
+	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign
 	switch {
 	case k == crashBefore || k == crashAfter || k == frozen:
 		return users // clients of the API do not die; what they asked for may be lost

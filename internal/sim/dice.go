@@ -48,6 +48,7 @@ const (
 	forExecutor
 	forProcess
 	forNetwork
+	forGrants
 )
 
 // idOf is a key as a number.

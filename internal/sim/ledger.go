@@ -23,6 +23,8 @@ type ledgerWatch struct {
 	epoch     int64
 	hostOf    map[string]int // by holder
 	asked     *wish
+	grants    map[string]*grantLife
+	named     map[revisionID]string // the grant of a revision
 	endings   []ending
 	takeovers int
 	slots     int
@@ -41,6 +43,7 @@ func newLedgerWatch(w *world) *ledgerWatch {
 	return &ledgerWatch{
 		world: w, rows: make(map[schedule.Key]*history), lives: make(map[string]*life), ranges: make(map[string][]schedule.Event),
 		timedOut: make(map[string]bool), leader: make(map[int]schedule.Term), hostOf: make(map[string]int),
+		grants: make(map[string]*grantLife), named: make(map[revisionID]string),
 	}
 }
 
@@ -223,6 +226,8 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 		so = l.newer(r)
 	case schedule.ReasonQueueFull:
 		so = l.waiting(r) >= int(r.MaxQueued)
+	case schedule.ReasonGrantRevoked, schedule.ReasonGrantExpired, schedule.ReasonGrantDenied:
+		so = l.ungranted(now, r)
 	case schedule.ReasonNone:
 		so = r.Status == schedule.StatusSuccess
 	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonReplaced:

@@ -106,6 +106,21 @@ var mutants = []struct {
 	}, {
 		"internal/sim/memstore/requests.go", `case !s.Alive():`, `case !s.Alive() && s.Revision < 0:`,
 	}}},
+	{"nobody looks at grants", []edit{{
+		"internal/grant/judge.go", `case use.GrantID == "" && !use.Required:`, `case use.WorkflowID != "":`,
+	}}},
+	{"only the claim looks at grants", []edit{{
+		"internal/sim/memstore/requests.go", `reason != schedule.ReasonNone {`, `reason != schedule.ReasonNone && q.Grant.Required && q.Grant.GrantID == "" {`,
+	}}},
+	{"a grant is judged by now, though the run is called later", []edit{{
+		"internal/schedule/granting.go", `if fireAt.After(now) {`, `if fireAt.IsZero() {`,
+	}}},
+	{"a revoked grant that is created again holds again", []edit{{
+		"internal/sim/memstore/grants.go", "if there.SameTerms(&row) {\n\t\t\treturn nil", "if there.SameTerms(&row) && there.RevokedAt.IsZero() {\n\t\t\treturn nil\n\t\t} else if there.SameTerms(&row) {\n\t\t\tt.setGrant(&row)\n\t\t\treturn nil",
+	}}},
+	{"a run is skipped for its grant, and the word is another", []edit{{
+		"internal/grant/judge.go", `return schedule.ReasonGrantRevoked,`, `return schedule.ReasonGrantExpired,`,
+	}}},
 	{"a key that is closed is sent all the same", []edit{{
 		"launcher/start.go", `case schedule.Recorded, schedule.Refused:`, `case schedule.Permission(-1):`,
 	}, {

@@ -81,7 +81,7 @@ func (p *process) run() {
 	w, s := p.profile, store{p.caller}
 	launch := launcher.New(launcher.Options{
 		Store: s, Workflows: s, Executor: executorClient{p.caller}, Now: p.now, Logger: quiet, Metrics: launcherMetrics, Spread: p.spread,
-		Config: launcher.Config{CallTimeout: w.callTimeout, Feedback: true},
+		Config: launcher.Config{CallTimeout: w.callTimeout, Feedback: true, RequireGrant: w.requireGrant},
 	})
 	electors, balancer := p.electors(s)
 	p.watch.knows(p.name, p.host)
@@ -92,6 +92,7 @@ func (p *process) run() {
 		Config: worker.Config{
 			Tick: time.Second, Lookahead: w.lookahead, Grace: w.grace, MaxCatchup: w.maxCatchup, ClaimLease: w.lease,
 			RetryFor: w.retryFor, CancelWait: w.cancelWait, MaxLaunches: w.maxLaunches, DrainTimeout: w.callTimeout,
+			RequireGrant: w.requireGrant,
 		},
 	}).Run(p.ctx)
 	p.log.say(p.elapsed(), "%s has ended: %v", p.name, err)

@@ -17,6 +17,7 @@ type profile struct {
 	executorCancels, executorAnswers bool       // has Cancel, has GetByKey
 	rates                            [kinds]int // of faults around a call, per 100,000
 	strikes                          int        // how often the adversary acts
+	grants, requireGrant             bool       // schedules name grants; nothing runs without one
 }
 
 // calmAfter bounds how long after the last fault everything has to be over:
@@ -41,6 +42,8 @@ func newProfile(d dice) profile {
 		executorCancels: d.of(15).perMille(800), executorAnswers: d.of(16).perMille(600),
 		strikes: pick(d.of(17), 0, 2, 4, 8),
 	}
+	p.grants = d.of(20).perMille(500)
+	p.requireGrant = p.grants && d.of(21).perMille(150)
 	for k := range p.rates {
 		on, rate := d.of(100+uint64(k)).perMille(600), d.of(200+uint64(k))
 		switch {

@@ -18,15 +18,19 @@ type wish struct {
 	verb       string // upsert, pause, resume, delete
 	id         string
 	definition schedule.Definition // upsert
-	until      time.Time           // pause
+	grant      *registrar.GrantInput
+	until      time.Time // pause
 }
 
 // users register schedules and then change them at random moments.
 func (w *world) users() {
 	names := make([]string, w.profile.schedules)
+	if w.profile.grants {
+		w.makeGrants()
+	}
 	for n := range names {
 		names[n] = fmt.Sprintf("s%d", n)
-		w.ask(wish{verb: "upsert", id: names[n], definition: w.definition(names[n], w.dice.of(forSchedules).of(uint64(n)))})
+		w.upsert(names[n], w.dice.of(forSchedules).of(uint64(n)))
 	}
 	busy := w.dice.of(forUsers + 2)
 	for n := uint64(0); ; n++ {
@@ -43,7 +47,7 @@ func (w *world) users() {
 func (w *world) act(id string, d dice) {
 	switch n := d.of(1).below(100); {
 	case n < 25:
-		w.ask(wish{verb: "upsert", id: id, definition: w.definition(id, w.dice.of(forSchedules).of(uint64(d.of(2).below(4))))})
+		w.upsert(id, w.dice.of(forSchedules).of(uint64(d.of(2).below(4))))
 	case n < 40:
 		w.ask(wish{verb: "pause", id: id})
 	case n < 50:
@@ -52,6 +56,8 @@ func (w *world) act(id string, d dice) {
 		w.ask(wish{verb: "resume", id: id})
 	case n < 76:
 		w.ask(wish{verb: "delete", id: id})
+	case n < 79 && w.profile.grants:
+		w.revoke(d.of(2))
 	case n < 92:
 		policy := pick(d.of(4), "", schedule.OverlapAllow, schedule.OverlapQueue)
 		_ = w.insist(func(ctx context.Context) error {
@@ -68,6 +74,13 @@ func (w *world) act(id string, d dice) {
 	}
 }
 
+// upsert asks for a definition, with or without a grant.
+func (w *world) upsert(id string, d dice) {
+	a := wish{verb: "upsert", id: id, definition: w.definition(id, d)}
+	w.drawGrant(&a, d.of(13))
+	w.ask(a)
+}
+
 // ask makes a wish come true, or learns that it cannot.
 func (w *world) ask(a wish) {
 	w.watch.wish(&a)
@@ -76,7 +89,7 @@ func (w *world) ask(a wish) {
 		switch a.verb {
 		case "upsert":
 			jitter, queued, timeout := a.definition.JitterMS, a.definition.MaxQueued, a.definition.RunTimeoutMS
-			_, err = w.registrar.Upsert(ctx, registrar.UpsertInput{Definition: a.definition, JitterMS: &jitter, MaxQueued: &queued, RunTimeoutMS: &timeout})
+			_, err = w.registrar.Upsert(ctx, registrar.UpsertInput{Definition: a.definition, Grant: a.grant, JitterMS: &jitter, MaxQueued: &queued, RunTimeoutMS: &timeout})
 		case "pause":
 			_, err = w.registrar.Pause(ctx, registrar.PauseInput{ScheduleID: a.id, Until: a.until})
 		case "resume":

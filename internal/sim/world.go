@@ -83,7 +83,7 @@ func newWorld(seed uint64, o Options) *world {
 	w.log.keep = o.Trace
 	w.watch = newLedgerWatch(w)
 	w.ledger = memstore.New(memstore.Options{Clock: time.Now, Watch: memstore.Watch{
-		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Takeover: w.watch.takeover, Guarded: w.watch.guarded,
+		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Grant: w.watch.grant, Takeover: w.watch.takeover, Guarded: w.watch.guarded,
 		Commit: w.watch.commit,
 	}})
 	w.clients = &caller{world: w, name: "api", dice: d.of(forUsers), crashed: make(chan struct{})}

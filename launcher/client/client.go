@@ -4,7 +4,9 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"google.golang.org/grpc"
@@ -60,7 +62,8 @@ func New(addr string, dialing ...grpc.DialOption) (*Client, error) {
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Reach asks whether a launch would arrive: whether a launcher answers at the
-// address.
+// address, and would take one from this process. Health checks are anybody's, so
+// a batch without a launch in it is sent too.
 func (c *Client) Reach(ctx context.Context) error {
 	resp, err := c.health.Check(ctx, &healthv1.HealthCheckRequest{Service: carillonv1.RunLauncher_ServiceDesc.ServiceName})
 	switch status.Code(err) {
@@ -75,7 +78,32 @@ func (c *Client) Reach(ctx context.Context) error {
 	if s := resp.GetStatus(); s != healthv1.HealthCheckResponse_SERVING {
 		return fmt.Errorf("the launcher at %s answers %s", c.addr, s)
 	}
-	return nil
+	switch err := c.startNothing(ctx); status.Code(err) {
+	case codes.OK, codes.Unimplemented: // as a launcher before batches answers
+		return nil
+	case codes.Unauthenticated:
+		return fmt.Errorf("the launcher at %s does not know this worker: LAUNCHER_TOKEN, or LAUNCHER_CERT_FILE, is to be one that it takes", c.addr)
+	case codes.PermissionDenied:
+		return fmt.Errorf("the launcher at %s does not let this worker launch: its token or certificate is to have the role worker", c.addr)
+	default:
+		return fmt.Errorf("the launcher at %s takes no launches: %s", c.addr, status.Convert(err).Message())
+	}
+}
+
+func (c *Client) startNothing(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batch, err := c.rpc.StartBatch(ctx)
+	if err == nil {
+		err = batch.CloseSend()
+	}
+	if err == nil {
+		_, err = batch.Recv()
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // Start starts a run over there. Every error leaves the outcome unknown.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -34,14 +35,6 @@ var busy = map[string]bool{
 type access struct {
 	log     *slog.Logger
 	observe func(method string, code codes.Code, took time.Duration)
-}
-
-func (a access) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	began := time.Now()
-	ctx, call := auth.WithCall(ctx, info.FullMethod)
-	resp, err := next(ctx, req)
-	a.ended(ctx, call, time.Since(began), err)
-	return resp, err
 }
 
 func (a access) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
@@ -73,7 +66,7 @@ func (a access) ended(ctx context.Context, call *auth.Call, took time.Duration, 
 	}
 	door, from := whence(ctx)
 	fields := []slog.Attr{
-		slog.String("method", call.Method), slog.String("code", code.String()), slog.Duration("took", took),
+		slog.String("method", schedule.Storable(call.Method, maxText)), slog.String("code", code.String()), slog.Duration("took", took),
 		slog.String("door", door), slog.String("peer", from), slog.String("via", call.Identity.Via),
 	}
 	if id := call.Identity; id.Subject != "" {

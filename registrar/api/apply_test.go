@@ -130,3 +130,16 @@ func TestApplyIsHeldToItsLimits(t *testing.T) {
 		t.Errorf("a larger body: %d %s", code, text)
 	}
 }
+
+func TestARefusalOfMuchSaysThatThereIsMore(t *testing.T) {
+	r := newRig(t)
+	var bad []string
+	for i := range 30 {
+		bad = append(bad, upsert("schedule_id", fmt.Sprintf(`"s%d"`, i), "cron_expr", `"0 25 * * *"`))
+	}
+	code, text := r.rest("POST", "/v1/schedules:apply", `{"set":"x","schedules":[`+strings.Join(bad, ",")+`]}`)
+	if code != 400 || !strings.Contains(text, "schedules[19].cron_expr") || strings.Contains(text, "schedules[20]") ||
+		!strings.Contains(text, "more fields are refused; these are the first 20") {
+		t.Errorf("%d %s", code, text)
+	}
+}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -45,6 +46,7 @@ var codeOf = []struct {
 	{schedule.ErrRunIDMismatch, codes.FailedPrecondition, ReasonRunIDMismatch},
 	{schedule.ErrUnpayable, codes.FailedPrecondition, ReasonUnpayable},
 	{schedule.ErrUnauthenticated, codes.Unauthenticated, ""},
+	{schedule.ErrForbidden, codes.PermissionDenied, ""},
 	{schedule.ErrExhausted, codes.ResourceExhausted, ""},
 	{schedule.ErrFenced, codes.Unavailable, ""},
 	{schedule.ErrUnavailable, codes.Unavailable, ""},
@@ -107,6 +109,11 @@ func refusal(invalid *schedule.InvalidError) *status.Status {
 			Field: schedule.Storable(v.Field, maxText), Description: schedule.Storable(description, maxText),
 		})
 	}
+	if len(invalid.Violations) > maxViolations { // or whoever mends these believes that to be all
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+			Field: "…", Description: fmt.Sprintf("more fields are refused; these are the first %d", maxViolations),
+		})
+	}
 	return detailed(status.New(codes.InvalidArgument, schedule.Storable(invalid.Error(), maxText)), bad)
 }
 
@@ -126,23 +133,16 @@ func detailed(st *status.Status, detail protoadapt.MessageV1) *status.Status {
 
 // answerErrors turns what the servers return into statuses, and logs what
 // nobody foresaw.
-func answerErrors(log *slog.Logger) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
-	answer := func(ctx context.Context, method string, err error) error {
+func answerErrors(log *slog.Logger) grpc.StreamServerInterceptor {
+	return func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		err := next(srv, ss)
 		if err == nil {
 			return nil
 		}
 		st := statusOf(err)
 		if st.Code() == codes.Internal || st.Code() == codes.Unknown {
-			log.ErrorContext(ctx, "call failed", "method", method, "err", err)
+			log.ErrorContext(ss.Context(), "call failed", "method", call.FullMethod, "err", err)
 		}
 		return st.Err()
 	}
-	unary := func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		resp, err := next(ctx, req)
-		return resp, answer(ctx, call.FullMethod, err)
-	}
-	stream := func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		return answer(ss.Context(), call.FullMethod, next(srv, ss))
-	}
-	return unary, stream
 }

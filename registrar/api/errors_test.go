@@ -50,6 +50,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 		{"ErrKeyConflict", schedule.ErrKeyConflict, codes.AlreadyExists, http.StatusUnprocessableEntity, "same key", "KEY_CONFLICT"},
 		{"ErrUnpayable", schedule.ErrUnpayable, codes.FailedPrecondition, http.StatusPaymentRequired, "payment required", "UNPAYABLE"},
 		{"ErrUnauthenticated", schedule.ErrUnauthenticated, codes.Unauthenticated, http.StatusUnauthorized, "not authenticated", ""},
+		{"ErrForbidden", schedule.Explain(schedule.ErrForbidden, "an operator gives no grant"), codes.PermissionDenied, http.StatusForbidden, "no grant", ""},
 		{"ErrFenced", schedule.ErrFenced, codes.Unavailable, http.StatusServiceUnavailable, "leader", ""},
 		{"ErrUnavailable", fmt.Errorf("read: %w", schedule.ErrUnavailable), codes.Unavailable, http.StatusServiceUnavailable, "unavailable", ""},
 		{"ErrUnsupported", schedule.ErrUnsupported, codes.Unimplemented, http.StatusNotImplemented, "not supported", ""},

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -60,6 +61,9 @@ func (s *runServer) exportFrom(ctx context.Context, f *schedule.RunFilter, after
 		return err
 	}
 	last, err := s.runs.GetRun(ctx, key)
+	if errors.Is(err, schedule.ErrNotFound) {
+		return schedule.Explain(schedule.ErrNotFound, "the run of after = %s; if retention has removed it, go on with from = its run_at", after)
+	}
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 	mux := runtime.NewServeMux(
 		// Whatever the Content-Type: curl -d says it sends a form.
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
+		runtime.WithIncomingHeaderMatcher(passedOn),
 		runtime.WithErrorHandler(answerError),
 		runtime.WithRoutingErrorHandler(answerRouting),
 		runtime.WithDisablePathLengthFallback(), // and a POST is never taken for a GET
@@ -71,6 +72,14 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		r.Body = sent
 		mux.ServeHTTP(w, r)
 	}), nil
+}
+
+// passedOn are the headers that calls see, and under which names.
+func passedOn(header string) (name string, ok bool) {
+	if strings.EqualFold(header, reportHeader) {
+		return reportHeader, true
+	}
+	return runtime.DefaultHeaderMatcher(header)
 }
 
 // Loopback is a connection inside the process: serve the listener with the

@@ -37,7 +37,7 @@ func (s *grantServer) GetGrant(ctx context.Context, req *carillonv1.GetGrantRequ
 }
 
 func (s *grantServer) ListGrants(ctx context.Context, req *carillonv1.ListGrantsRequest) (*carillonv1.ListGrantsResponse, error) {
-	after, err := grantsPage.key(req.GetPageToken())
+	after, err := grantsPage.id(req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}

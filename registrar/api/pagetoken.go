@@ -48,6 +48,15 @@ func (k kind) key(token string) (string, error) {
 	return key, nil
 }
 
+// id is the id that token was made of; "" without a token.
+func (k kind) id(token string) (string, error) {
+	key, err := k.key(token)
+	if err == nil && key != "" && !schedule.ValidID(key) {
+		return "", forged(token)
+	}
+	return key, err
+}
+
 // positive is the number that token was made of; 0 without a token.
 func (k kind) positive(token string, most int64) (int64, error) {
 	key, err := k.key(token)
@@ -66,8 +75,8 @@ func forged(token string) error {
 }
 
 // runPlace is where a run stands in the list.
-func runPlace(r *schedule.Run) string {
-	return runsPage.token(strconv.FormatInt(r.RunAt.UnixMicro(), 10) + "." + r.Key.String())
+func runPlace(at time.Time, key schedule.Key) string {
+	return runsPage.token(strconv.FormatInt(at.UnixMicro(), 10) + "." + key.String())
 }
 
 func runAfter(token string) (at time.Time, key schedule.Key, err error) {
@@ -80,10 +89,11 @@ func runAfter(token string) (at time.Time, key schedule.Key, err error) {
 	if err != nil || unix < 0 || unix >= schedule.MaxTime.UnixMicro() {
 		return at, key, forged(token)
 	}
-	if key, err = schedule.ParseKey(hex); err != nil {
+	at = time.UnixMicro(unix).UTC()
+	if key, err = schedule.ParseKey(hex); err != nil || runPlace(at, key) != token {
 		return at, key, forged(token)
 	}
-	return time.UnixMicro(unix).UTC(), key, nil
+	return at, key, nil
 }
 
 // pageSize is how many rows are asked for.

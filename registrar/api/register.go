@@ -2,19 +2,11 @@ package api
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
-	"runtime/debug"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/auth"
-	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -39,8 +31,7 @@ type Services struct {
 	Ending <-chan struct{}
 }
 
-// Register puts the registrar's services on a server, which must have been
-// made with ServerOptions.
+// Register puts the registrar's services on a server, which NewServer made.
 func Register(server grpc.ServiceRegistrar, s Services) {
 	if s.Actor == nil {
 		s.Actor = func(ctx context.Context) string { return auth.FromContext(ctx).Subject }
@@ -77,67 +68,4 @@ type reportServer struct {
 
 func (s *reportServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequest) (*carillonv1.ReportRunResponse, error) {
 	return s.all.ReportRun(ctx, req)
-}
-
-// maxRequestBytes lets the largest DAG and what stands around it pass, which is
-// as much as any call but ApplySchedules may send.
-const maxRequestBytes = schedule.MaxDAGBytes + 64<<10
-
-// holdToSize refuses what only an ApplySchedules may be as large as. gRPC knows
-// one limit for all calls of a server; that must be the larger one.
-func holdToSize(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if m, ok := req.(proto.Message); ok && call.FullMethod != carillonv1.ScheduleService_ApplySchedules_FullMethodName {
-		if size := proto.Size(m); size > maxRequestBytes {
-			return nil, status.Errorf(codes.ResourceExhausted, "the request has %d bytes, more than %d", size, maxRequestBytes)
-		}
-	}
-	return next(ctx, req)
-}
-
-// ServerOptions are what every server of carillon.v1 needs: every call has a
-// line in the log, a panic ends one call only, errors become statuses, and
-// malformed requests are refused. What inner brings runs inside the access log
-// and the answering of errors, in its order, and before the request is looked
-// at: so stands the gate. Interceptors chained by later options run inside all
-// of these.
-func ServerOptions(log *slog.Logger, inner ...Interceptors) []grpc.ServerOption {
-	if log == nil {
-		log = slog.Default()
-	}
-	log = log.With("component", "api")
-	calls := access{log: log}
-	for _, i := range inner {
-		if i.Observe != nil {
-			calls.observe = i.Observe
-		}
-	}
-	errorsUnary, errorsStream := answerErrors(log)
-	validateUnary, validateStream := validateRequests()
-	panics := recovery.WithRecoveryHandlerContext(func(ctx context.Context, p any) error {
-		log.ErrorContext(ctx, "call panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		return status.Error(codes.Internal, "internal error; the log of the server has the cause")
-	})
-	unary := []grpc.UnaryServerInterceptor{calls.unary, errorsUnary, recovery.UnaryServerInterceptor(panics)}
-	stream := []grpc.StreamServerInterceptor{calls.stream, errorsStream, recovery.StreamServerInterceptor(panics)}
-	for _, i := range inner {
-		if i.Unary != nil {
-			unary = append(unary, i.Unary)
-		}
-		if i.Stream != nil {
-			stream = append(stream, i.Stream)
-		}
-	}
-	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(schedule.MaxApplyBytes),
-		grpc.ChainUnaryInterceptor(append(unary, holdToSize, fillOwner, validateUnary)...),
-		grpc.ChainStreamInterceptor(append(stream, validateStream)...),
-	}
-}
-
-// Interceptors are what else stands before every call; nil ones do nothing.
-type Interceptors struct {
-	Unary  grpc.UnaryServerInterceptor
-	Stream grpc.StreamServerInterceptor
-	// Observe hears of every call that has ended.
-	Observe func(method string, code codes.Code, took time.Duration)
 }

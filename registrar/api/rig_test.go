@@ -61,7 +61,7 @@ func newRig(t testing.TB, more ...func(*registrar.Options)) *rig {
 // serve puts services on a gRPC server and its gateway until the test ends.
 func serve(t testing.TB, s api.Services) (*grpc.ClientConn, string, http.Handler) {
 	t.Helper()
-	server := grpc.NewServer(api.ServerOptions(slog.New(slog.DiscardHandler))...)
+	server := api.NewServer(slog.New(slog.DiscardHandler), nil)
 	api.Register(server, s)
 	lis, conn, err := api.Loopback()
 	if err != nil {

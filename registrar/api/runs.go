@@ -77,7 +77,8 @@ func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsReques
 		resp.Runs = append(resp.Runs, runOf(&shown[i]))
 	}
 	if more {
-		resp.NextPageToken = runPlace(&shown[len(shown)-1])
+		last := &shown[len(shown)-1]
+		resp.NextPageToken = runPlace(last.RunAt, last.Key)
 	}
 	return resp, nil
 }
@@ -98,10 +99,16 @@ func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequ
 	return &carillonv1.ReportRunResponse{Run: runOf(&run), Moved: moved}, nil
 }
 
-// reportToken is the run's own token, where the caller shows one: an executor
-// that has shown who it is by another needs none. Where authentication is off
-// there is no other.
+// reportHeader carries the run's own token of an executor whose Authorization
+// says who it is.
+const reportHeader = "x-carillon-report-token"
+
+// reportToken is the run's own token, where the caller shows one. Where
+// authentication is off Authorization holds no other.
 func reportToken(ctx context.Context) string {
+	if md, _ := metadata.FromIncomingContext(ctx); len(md.Get(reportHeader)) > 0 {
+		return md.Get(reportHeader)[0]
+	}
 	switch auth.FromContext(ctx).Via {
 	case "", auth.ViaOpen, auth.ViaReport:
 		return bearer(ctx)

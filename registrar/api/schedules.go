@@ -38,12 +38,9 @@ func (s *scheduleServer) GetSchedule(ctx context.Context, req *carillonv1.GetSch
 }
 
 func (s *scheduleServer) ListSchedules(ctx context.Context, req *carillonv1.ListSchedulesRequest) (*carillonv1.ListSchedulesResponse, error) {
-	after, err := schedulesPage.key(req.GetPageToken())
+	after, err := schedulesPage.id(req.GetPageToken())
 	if err != nil {
 		return nil, err
-	}
-	if after != "" && !schedule.ValidID(after) {
-		return nil, forged(req.GetPageToken())
 	}
 	size := pageSize(req.GetPageSize())
 	label, value, _ := strings.Cut(req.GetLabel(), "=")

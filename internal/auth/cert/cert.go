@@ -37,15 +37,19 @@ type ServerConfig struct {
 	Now               func() time.Time // default time.Now
 }
 
-// Server is the TLS of a listener. Changed files take effect for new
-// connections.
-func Server(c ServerConfig) (*tls.Config, error) {
+// Server is the TLS of a listener, and who signs its clients' certificates, nil
+// without ClientCAFile. Changed files take effect for new connections.
+//
+// Where a certificate is required, a bad one ends the handshake. Where it is
+// not, it is looked at when a call shows nothing else, and the call is answered
+// like any other of nobody: TLS would say in its alert what is wrong.
+func Server(c ServerConfig) (*tls.Config, *Authority, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	own, err := reload.Open(c.Logger, c.Now, func() (*tls.Certificate, error) { return readPair(c.CertFile, c.KeyFile) }, c.CertFile, c.KeyFile)
 	if err != nil {
-		return nil, fmt.Errorf("TLS_CERT_FILE, TLS_KEY_FILE: %w", err)
+		return nil, nil, fmt.Errorf("TLS_CERT_FILE, TLS_KEY_FILE: %w", err)
 	}
 	config := &tls.Config{
 		MinVersion: max(c.MinVersion, tls.VersionTLS12), Time: c.Now,
@@ -57,30 +61,27 @@ func Server(c ServerConfig) (*tls.Config, error) {
 		config.MinVersion = tls.VersionTLS13
 	}
 	if c.ClientCAFile == "" {
-		return config, nil
+		return config, nil, nil
 	}
-	authority, err := reload.Open(c.Logger, c.Now, func() (*x509.CertPool, error) { return readPool(c.ClientCAFile) }, c.ClientCAFile)
+	pool, err := reload.Open(c.Logger, c.Now, func() (*x509.CertPool, error) { return readPool(c.ClientCAFile) }, c.ClientCAFile)
 	if err != nil {
-		return nil, fmt.Errorf("TLS_CLIENT_CA_FILE: %w", err)
+		return nil, nil, fmt.Errorf("TLS_CLIENT_CA_FILE: %w", err)
 	}
-	config.ClientAuth = tls.VerifyClientCertIfGiven
+	config.ClientAuth = tls.RequestClientCert
 	if c.RequireClient {
 		config.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	config.VerifyConnection = func(state tls.ConnectionState) error {
-		if len(state.PeerCertificates) == 0 {
-			return nil // RequireClient has been checked already
+		config.VerifyConnection = func(state tls.ConnectionState) error {
+			_, err := nameOf(state.PeerCertificates[0]) // there is one: it was required
+			return err
 		}
-		_, err := peerURI(&state)
-		return err
 	}
-	config.ClientCAs = authority.Get()
+	config.ClientCAs = pool.Get()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := config.Clone()
-		now.GetConfigForClient, now.ClientCAs = nil, authority.Get()
+		now.GetConfigForClient, now.ClientCAs = nil, pool.Get()
 		return now, nil
 	}
-	return config, nil
+	return config, &Authority{pool: pool}, nil
 }
 
 // ClientConfig says what a client of this product trusts and shows.
@@ -134,12 +135,8 @@ func readPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// peerURI is who a verified client says it is.
-func peerURI(state *tls.ConnectionState) (string, error) {
-	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
-		return "", errors.New("the client certificate was not verified")
-	}
-	leaf := state.PeerCertificates[0]
+// nameOf is the URI of a client's certificate, if that may have one.
+func nameOf(leaf *x509.Certificate) (string, error) {
 	switch {
 	case leaf.IsCA:
 		return "", errors.New("the client certificate is an authority's")
@@ -157,9 +154,6 @@ func peerURI(state *tls.ConnectionState) (string, error) {
 	}
 	return uri, nil
 }
-
-// ErrExpired says that a certificate ran out while its connection went on.
-var ErrExpired = errors.New("the client certificate has expired")
 
 // Callers are the identities that AUTH_MTLS_ROLES names, by URI.
 type Callers map[string][]auth.Role
@@ -197,15 +191,18 @@ func ParseCallers(text string) (Callers, error) {
 	return callers, nil
 }
 
-// Identify is who is at the other end. A URI that no entry names is somebody
-// without roles.
-func (c Callers) Identify(state *tls.ConnectionState, now time.Time) (auth.Identity, error) {
-	uri, err := peerURI(state)
+// Identify is who is at the other end of a connection, by a certificate that the
+// authority has signed. A URI that no entry names is somebody without roles.
+func (c Callers) Identify(state *tls.ConnectionState, by *Authority, now time.Time) (auth.Identity, error) {
+	if len(state.PeerCertificates) == 0 {
+		return auth.Identity{}, errors.New("no client certificate is shown")
+	}
+	if err := by.verify(state.PeerCertificates, now); err != nil {
+		return auth.Identity{}, err
+	}
+	uri, err := nameOf(state.PeerCertificates[0])
 	if err != nil {
 		return auth.Identity{}, err
 	}
-	if !now.Before(state.PeerCertificates[0].NotAfter) {
-		return auth.Identity{}, ErrExpired
-	}
-	return auth.Identity{Subject: uri, Roles: c[uri], Via: auth.ViaMTLS}, nil
+	return auth.Identity{Subject: uri, Roles: c[uri], Via: auth.ViaMTLS, Expires: state.PeerCertificates[0].NotAfter}, nil
 }

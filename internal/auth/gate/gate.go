@@ -13,8 +13,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/auth/cert"
@@ -29,14 +32,19 @@ type Options struct {
 	Signed  *signed.Verifier // nil: no signed token is taken
 	Tokens  *tokenfile.File  // nil: no static token is taken
 	Callers cert.Callers     // nil: no certificate is taken
+	Signers *cert.Authority  // of the certificates of Callers
 	Logger  *slog.Logger
 	Now     func() time.Time // default time.Now
+	// Refused hears of requests that got no further than the HTTP listener, and
+	// who made them as far as that is known; nil: nobody does.
+	Refused func(r *http.Request, id auth.Identity, code codes.Code)
 }
 
 // Gate identifies and admits.
 type Gate struct {
-	o   Options
-	log *slog.Logger
+	o       Options
+	log     *slog.Logger
+	reading chan struct{} // holds a word for each message of a stranger that is being read
 }
 
 // New makes a gate.
@@ -44,10 +52,13 @@ func New(o Options) *Gate {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Refused == nil {
+		o.Refused = func(*http.Request, auth.Identity, codes.Code) {}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Gate{o: o, log: o.Logger.With("component", "gate")}
+	return &Gate{o: o, log: o.Logger.With("component", "gate"), reading: make(chan struct{}, strangersRead)}
 }
 
 // Credentials are what a caller shows.
@@ -76,10 +87,10 @@ func (g *Gate) Identify(ctx context.Context, c Credentials) (auth.Identity, erro
 func (g *Gate) identify(ctx context.Context, c Credentials) (auth.Identity, error) {
 	switch len(c.Authorization) {
 	case 0:
-		if c.TLS == nil || len(c.TLS.PeerCertificates) == 0 || g.o.Callers == nil {
+		if c.TLS == nil || len(c.TLS.PeerCertificates) == 0 || g.o.Callers == nil || g.o.Signers == nil {
 			return auth.Identity{}, errors.New("nothing is shown")
 		}
-		return g.o.Callers.Identify(c.TLS, g.o.Now())
+		return g.o.Callers.Identify(c.TLS, g.o.Signers, g.o.Now())
 	case 1:
 	default:
 		return auth.Identity{}, errors.New("more than one Authorization is shown")
@@ -109,7 +120,10 @@ func isReportToken(token string) bool {
 }
 
 // refusal is a call that its caller may not make.
-type refusal struct{ text string }
+type refusal struct {
+	code codes.Code
+	text string
+}
 
 func (r refusal) Error() string { return r.text }
 
@@ -125,7 +139,7 @@ func (g *Gate) admit(method string, id auth.Identity, shown error) (auth.Identit
 	case id.Via == viaProcess:
 		return id, nil
 	case !known:
-		return auth.Identity{}, refusal{"no role may make this call"}
+		return auth.Identity{}, refusal{codes.Unimplemented, "there is no such call"}
 	case id.Via == auth.ViaReport && rule.Report:
 		return id, nil
 	case id.Via == auth.ViaReport:
@@ -133,7 +147,7 @@ func (g *Gate) admit(method string, id auth.Identity, shown error) (auth.Identit
 	}
 	admitted, ok := rule.Admit(id)
 	if !ok {
-		return auth.Identity{}, refusal{method[strings.LastIndex(method, "/")+1:] + " is for the roles " + rule.Names() + "; the caller has none of them"}
+		return auth.Identity{}, refusal{codes.PermissionDenied, method[strings.LastIndex(method, "/")+1:] + " is for the roles " + rule.Names() + "; the caller has none of them"}
 	}
 	return admitted, nil
 }

@@ -32,8 +32,22 @@ func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo
 	if err != nil {
 		return err
 	}
-	return next(srv, entered{ss, ctx})
+	known := auth.CallFrom(ctx).Identity
+	if !known.Expires.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, known.Expires, errExpired)
+		defer cancel()
+	}
+	err = next(srv, g.stranger(entered{ss, ctx}, known, nil))
+	if errors.Is(context.Cause(ctx), errExpired) {
+		return status.Error(codes.Unauthenticated, errExpired.Error())
+	}
+	return err
 }
+
+// errExpired ends streams, which may be open for longer than what let them in
+// is good.
+var errExpired = errors.New("what opened this stream has expired; show another")
 
 type entered struct {
 	grpc.ServerStream
@@ -42,15 +56,41 @@ type entered struct {
 
 func (e entered) Context() context.Context { return e.ctx }
 
+// Early stands before the message of a unary call is read, and lets in who is
+// known here. What its caller may do is judged once it is read, by Unary: a
+// refusal is kept together with what it was about.
+func (g *Gate) Early(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	id, shown := g.caller(ss.Context())
+	ctx, known := auth.WithCall(ss.Context(), call.FullMethod)
+	known.Identity = id
+	rule, _ := auth.RuleOf(call.FullMethod)
+	if !g.o.Off && !rule.Anyone && (shown != nil || id.Via == auth.ViaReport && !rule.Report) {
+		return status.Error(codes.Unauthenticated, ErrUnauthenticated.Error())
+	}
+	ctx = context.WithValue(ctx, metKey{}, met{id, shown})
+	return next(srv, g.stranger(entered{ss, ctx}, id, shown))
+}
+
+// met is who Early has identified.
+type met struct {
+	id    auth.Identity
+	shown error
+}
+
+type metKey struct{}
+
 func (g *Gate) enter(ctx context.Context, method string) (context.Context, error) {
-	id, shown := g.caller(ctx)
+	known, ok := ctx.Value(metKey{}).(met)
+	if !ok {
+		known.id, known.shown = g.caller(ctx)
+	}
 	ctx, call := auth.WithCall(ctx, method)
-	call.Identity = id // as it is, also where it is refused
-	admitted, err := g.admit(method, id, shown)
+	call.Identity = known.id // as it is, also where it is refused
+	admitted, err := g.admit(method, known.id, known.shown)
 	var refused refusal
 	switch {
 	case errors.As(err, &refused):
-		return ctx, status.Error(codes.PermissionDenied, refused.Error())
+		return ctx, status.Error(refused.code, refused.Error())
 	case err != nil:
 		return ctx, status.Error(codes.Unauthenticated, err.Error())
 	}
@@ -68,7 +108,7 @@ const viaProcess = "process"
 func (g *Gate) caller(ctx context.Context) (auth.Identity, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	p, ok := peer.FromContext(ctx)
-	if ok && Loopback(p.Addr) {
+	if insideProcess(ctx) {
 		var id auth.Identity
 		if said := md.Get(callerKey); len(said) != 1 || json.Unmarshal([]byte(said[0]), &id) != nil {
 			return auth.Identity{}, ErrUnauthenticated
@@ -82,6 +122,11 @@ func (g *Gate) caller(ctx context.Context) (auth.Identity, error) {
 		}
 	}
 	return g.Identify(ctx, shown)
+}
+
+func insideProcess(ctx context.Context) bool {
+	p, ok := peer.FromContext(ctx)
+	return ok && Loopback(p.Addr)
 }
 
 // Loopback reports whether the address is that of a connection inside the

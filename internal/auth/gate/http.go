@@ -18,12 +18,21 @@ import (
 func (g *Gate) Door(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := g.IdentifyHTTP(r)
+		if err == nil && id.Via == auth.ViaReport && !isReport(r) {
+			err = ErrUnauthenticated
+		}
 		if err != nil {
-			refuse(w, http.StatusUnauthorized, codes.Unauthenticated, err.Error())
+			g.refuse(w, r, id, http.StatusUnauthorized, codes.Unauthenticated, err.Error())
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), id)))
 	})
+}
+
+// isReport tells where a run's own token may be good: anything of its form is
+// let through to there, so the bodies of all other calls stay unread.
+func isReport(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, ":report")
 }
 
 // Only lets in what has one of the roles, or shows the token if there is one:
@@ -38,10 +47,10 @@ func (g *Gate) Only(next http.Handler, token string, roles ...auth.Role) http.Ha
 		switch {
 		case err == nil && id.Via == auth.ViaOpen && token == "":
 		case err != nil || id.Via == auth.ViaReport || id.Via == auth.ViaOpen:
-			refuse(w, http.StatusUnauthorized, codes.Unauthenticated, ErrUnauthenticated.Error())
+			g.refuse(w, r, id, http.StatusUnauthorized, codes.Unauthenticated, ErrUnauthenticated.Error())
 			return
 		case !slices.ContainsFunc(roles, id.Has):
-			refuse(w, http.StatusForbidden, codes.PermissionDenied, "this page is for the roles "+auth.Rule{Roles: roles}.Names())
+			g.refuse(w, r, id, http.StatusForbidden, codes.PermissionDenied, "this page is for the roles "+auth.Rule{Roles: roles}.Names())
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -65,7 +74,8 @@ func showsToken(r *http.Request, want string) bool {
 }
 
 // refuse answers as the REST side does: a google.rpc.Status.
-func refuse(w http.ResponseWriter, status int, code codes.Code, message string) {
+func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, id auth.Identity, status int, code codes.Code, message string) {
+	g.o.Refused(r, id, code)
 	w.Header().Set("Content-Type", "application/json")
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)

@@ -91,6 +91,9 @@ func checkURL(text string) error {
 	if err != nil || u.Host == "" {
 		return errors.New("AUTH_JWKS_URL: is not a URL")
 	}
+	if u.User != nil {
+		return errors.New("AUTH_JWKS_URL: holds a user or password, which logs would show; keys are public, or in AUTH_JWT_KEYS_FILE")
+	}
 	loopback := slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, strings.ToLower(u.Hostname()))
 	if u.Scheme != "https" && (u.Scheme != "http" || !loopback) {
 		return fmt.Errorf("AUTH_JWKS_URL: %s://%s is not https; plain http is for loopback only", u.Scheme, u.Host)

@@ -1,7 +1,14 @@
 package signed_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"fmt"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -29,14 +36,6 @@ func issuerServer(t *testing.T, answer *atomic.Value) (c signed.Config, fetches 
 	return c, fetches
 }
 
-func keySet(pairs ...*pair) map[string]any {
-	var all []any
-	for _, p := range pairs {
-		all = append(all, p.jwk())
-	}
-	return map[string]any{"keys": all}
-}
-
 func TestAKeyThatIsNewAtTheIssuerWorksAtOnceAndUnknownOnesFetchSeldom(t *testing.T) {
 	first, second := newEd25519("first"), newEd25519("second")
 	var answer atomic.Value
@@ -44,7 +43,7 @@ func TestAKeyThatIsNewAtTheIssuerWorksAtOnceAndUnknownOnesFetchSeldom(t *testing
 	c, fetches := issuerServer(t, &answer)
 	v := open(t, c)
 	takes := func(p *pair) bool {
-		_, err := v.Identify(t.Context(), p.token(p.header(), claims()))
+		_, err := v.Identify(t.Context(), p.Token(p.Header(), claims()))
 		return err == nil
 	}
 	if !takes(first) {
@@ -70,8 +69,8 @@ func TestAKeyThatIsNewAtTheIssuerWorksAtOnceAndUnknownOnesFetchSeldom(t *testing
 
 func TestAnIssuerThatIsAwayOrAnswersNonsenseLetsNobodyIn(t *testing.T) {
 	ed := newEd25519("ed")
-	weak := weakRSA().jwk()
-	encrypting := ed.jwk()
+	weak := weakRSA().JWK()
+	encrypting := ed.JWK()
 	encrypting["use"] = "enc"
 	for name, body := range map[string]any{
 		"no JSON": "<html>", "no keys": map[string]any{"keys": []any{}}, "a weak key": map[string]any{"keys": []any{weak}},
@@ -84,11 +83,49 @@ func TestAnIssuerThatIsAwayOrAnswersNonsenseLetsNobodyIn(t *testing.T) {
 			}
 			c, _ := issuerServer(t, &answer)
 			v := open(t, c) // it starts all the same: the issuer may be there later
-			for _, header := range []map[string]any{ed.header(), with(ed.header(), "kid", nil)} {
-				if _, err := v.Identify(t.Context(), ed.token(header, claims())); err == nil {
+			for _, header := range []map[string]any{ed.Header(), with(ed.Header(), "kid", nil)} {
+				if _, err := v.Identify(t.Context(), ed.Token(header, claims())); err == nil {
 					t.Error("a token is taken")
 				}
 			}
 		})
 	}
+}
+
+// Issuers publish keys of other kinds and for other uses beside those for us.
+func TestAKeySetWithKeysThatNobodyKnowsKeepsTheOthers(t *testing.T) {
+	ed := newEd25519("ed")
+	encrypting := newRSA("enc", 2048).JWK()
+	encrypting["use"], encrypting["alg"] = "enc", "RSA-OAEP-256"
+	for name, beside := range map[string]map[string]any{
+		"another curve":        {"kty": "EC", "crv": "secp256k1", "kid": "k1", "alg": "ES256K", "use": "sig", "x": "AA", "y": "AA"},
+		"another kind of key":  {"kty": "AKP", "kid": "pq", "alg": "ML-DSA-65", "pub": "AA"},
+		"another algorithm":    with(newRSA("other", 2048).JWK(), "alg", "RS999"),
+		"for encryption":       encrypting,
+		"with operations":      with(newRSA("ops", 2048).JWK(), "use", nil, "key_ops", []string{"verify"}),
+		"with its certificate": certified("x5c"),
+		"without a kid":        with(newRSA("", 2048).JWK(), "kid", nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var answer atomic.Value
+			answer.Store(map[string]any{"keys": []any{beside, ed.JWK()}})
+			c, _ := issuerServer(t, &answer)
+			if _, err := open(t, c).Identify(t.Context(), ed.Token(ed.Header(), claims())); err != nil {
+				t.Errorf("the issuer's own key is refused: %v", err)
+			}
+		})
+	}
+}
+
+// certified is a key with its certificate, as some issuers publish theirs.
+func certified(kid string) map[string]any {
+	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: noon.Add(-time.Hour), NotAfter: noon.Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	p := &pair{KID: kid, Alg: "ES256", Public: &key.PublicKey}
+	sum := sha256.Sum256(der)
+	return with(p.JWK(), "x5c", []string{base64.StdEncoding.EncodeToString(der)}, "x5t#S256", base64.RawURLEncoding.EncodeToString(sum[:]))
 }

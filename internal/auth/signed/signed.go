@@ -51,6 +51,9 @@ func (v *Verifier) Identify(ctx context.Context, token string) (auth.Identity, e
 		return auth.Identity{}, ErrInvalid
 	}
 	id := auth.Identity{Via: auth.ViaJWT, Roles: rolesOf(claims, v.cfg.RolesClaim)}
+	if exp, err := claims.GetExpirationTime(); err == nil && exp != nil {
+		id.Expires = exp.Add(Leeway)
+	}
 	id.Subject, _ = claims["sub"].(string)
 	if !auth.ValidSubject(id.Subject) {
 		return auth.Identity{}, ErrInvalid

@@ -86,7 +86,7 @@ type known struct {
 }
 
 func (e *Entry) known() (known, error) {
-	k := known{expiresAt: e.ExpiresAt, identity: auth.Identity{Subject: e.Subject, Roles: e.Roles, Via: auth.ViaToken}}
+	k := known{expiresAt: e.ExpiresAt, identity: auth.Identity{Subject: e.Subject, Roles: e.Roles, Via: auth.ViaToken, Expires: e.ExpiresAt}}
 	if !auth.ValidSubject(e.Subject) {
 		return k, fmt.Errorf("subject: %s is not 1 to %d printable ASCII characters without spaces", schedule.Quote(e.Subject), auth.MaxSubject)
 	}

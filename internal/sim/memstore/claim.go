@@ -194,7 +194,7 @@ func (c *claiming) end(r *schedule.Run, e schedule.Settlement) {
 		r.Status, r.Reason, r.ErrorCode, r.ErrorMessage = e.To, e.Reason, e.ErrorCode, e.ErrorMessage
 		r.WaitingSince, r.CompletedAt, r.UpdatedAt = time.Time{}, now, now
 	})
-	c.out.Skipped = append(c.out.Skipped, e)
+	c.out.Skipped = append(c.out.Skipped, schedule.Skip{Settlement: e, ScheduleID: r.ScheduleID, RunAt: r.RunAt})
 }
 
 // launch makes what was taken LAUNCHING, in the order of claims.

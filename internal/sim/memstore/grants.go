@@ -38,6 +38,9 @@ func (t *tx) setGrant(row *schedule.Grant) {
 			delete(t.grants, row.GrantID)
 		}
 	})
+	if t.opts.Watch.Grant != nil {
+		t.told = append(t.told, func() { t.opts.Watch.Grant(before, row) })
+	}
 }
 
 // GetGrant is one grant; schedule.ErrNotFound.

@@ -147,8 +147,9 @@ func (t *tx) decided(d *schedule.PlanDecision, now time.Time, out *schedule.Plan
 		}
 		t.change(r, func(r *schedule.Run) { judged(r, j, at(now)) })
 		if !j.Fire {
-			out.Skipped = append(out.Skipped, schedule.Settlement{
-				Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: now,
+			out.Skipped = append(out.Skipped, schedule.Skip{
+				Settlement: schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: now},
+				ScheduleID: r.ScheduleID, RunAt: r.RunAt,
 			})
 		}
 	}
@@ -241,6 +242,9 @@ func (t *tx) pruneTombstones(before time.Time, limit int) (pruned int) {
 	used := make(map[string]bool)
 	for _, r := range t.runs {
 		used[r.ScheduleID] = true
+	}
+	for i := range t.events {
+		used[t.events[i].ScheduleID] = true
 	}
 	var ids []string
 	for id, s := range t.schedules {

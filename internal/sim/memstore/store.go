@@ -32,6 +32,7 @@ type Watch struct {
 	// Schedule: before is nil for one that is new. term is the planner's.
 	Schedule func(term *schedule.Term, before, after *schedule.Schedule)
 	Event    func(schedule.Event)
+	Grant    func(before, after *schedule.Grant) // before is nil for one that is new
 	Takeover func(schedule.Term)
 	// Guarded: the index of one run in flight per overlap key refused a claim.
 	Guarded func(schedule.Run)

@@ -227,17 +227,17 @@ func (p *claimPass) launchable(ctx context.Context) (map[revisionRef]*schedule.D
 		if d := definitions[c.ref]; d != nil {
 			return !c.exclusive && p.denied(c.key, c.fireAt, d, grants)
 		}
-		p.refuse(c.key, string(schedule.CodeDefinitionUnreadable), fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.revision, c.ref.scheduleID))
+		p.refuse(c.key, schedule.CodeDefinitionUnreadable, fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.revision, c.ref.scheduleID))
 		return true
 	})
 	return definitions, nil
 }
 
 // refuse ends a run that can never be launched because of what its row holds.
-func (p *claimPass) refuse(key schedule.Key, code, why string) {
+func (p *claimPass) refuse(key schedule.Key, code schedule.ErrorCode, why string) {
 	p.ends = append(p.ends, schedule.Settlement{
 		Key: key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, CompletedAt: p.req.Now,
-		ErrorCode: code, ErrorMessage: why,
+		ErrorCode: string(code), ErrorMessage: why,
 	})
 }
 

@@ -70,7 +70,7 @@ func (p *claimPass) readGroups(ctx context.Context, overlapKeys, scheduleIDs []s
 		case halted != "":
 			p.end(run.Key, halted)
 		case err != nil && run.Status == schedule.StatusPlanned:
-			p.refuse(run.Key, "run_unreadable", err.Error())
+			p.refuse(run.Key, schedule.CodeRunUnreadable, err.Error())
 		default: // in flight it blocks, readable or not
 			runs = append(runs, run)
 		}

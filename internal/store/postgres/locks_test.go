@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -71,5 +72,64 @@ func TestATakeoverWaitsForAHungTransactionOnlySoLong(t *testing.T) {
 	})
 	if err == nil {
 		t.Error("the hung plan was committed although another leads")
+	}
+}
+
+// A deploy of thousands of new schedules has every stripe of new ids for as long
+// as it writes.
+func TestAChangeOfAnotherScheduleDoesNotWaitForADeploy(t *testing.T) {
+	t.Parallel()
+	store, _ := fresh(t)
+	create(t, store, noon, everySecond("other", noon))
+	var ids []string
+	for i := range 3000 {
+		ids = append(ids, fmt.Sprintf("new-%d", i))
+	}
+	err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: ids}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		pause := schedule.ChangeRequest{ScheduleIDs: []string{"other"}}
+		return nil, store.ChangeSchedules(ctx, pause, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+			row := *found[0].Schedule
+			row.Pause = schedule.Pause{Paused: true}
+			return []schedule.Change{{ScheduleID: "other", Row: &row, Now: noon}}, nil
+		})
+	})
+	if err != nil {
+		t.Errorf("a pause while a deploy is under way: %v", err)
+	}
+}
+
+// Two create one id at once: whoever is second sees what the first has made.
+func TestASecondCreationOfAnIDSeesTheFirst(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	watch := connect(t, url)
+	req := schedule.ChangeRequest{ScheduleIDs: []string{"new"}}
+	s := everySecond("new", noon)
+	second := make(chan error, 1)
+	err := store.ChangeSchedules(t.Context(), req, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+		go func() {
+			second <- store.ChangeSchedules(t.Context(), req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+				if found[0].Schedule == nil {
+					t.Error("the second decides as if there were none")
+				}
+				return nil, nil
+			})
+		}()
+		for waits := false; !waits && t.Context().Err() == nil; {
+			err := watch.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database
+				WHERE d.datname = current_database() AND locktype = 'advisory' AND NOT granted)`).Scan(&waits)
+			if err != nil {
+				return nil, err
+			}
+		}
+		return []schedule.Change{{ScheduleID: "new", Row: &s, NewRevision: true, Now: noon}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; err != nil {
+		t.Error(err)
 	}
 }

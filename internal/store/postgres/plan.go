@@ -243,7 +243,7 @@ func writeCursors(ctx context.Context, tx pgx.Tx, planned, failed []schedule.Pla
 }
 
 // writeJudgements settles late rows and returns those that ended.
-func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []schedule.Judgement) ([]schedule.Settlement, error) {
+func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []schedule.Judgement) ([]schedule.Skip, error) {
 	var (
 		firing []schedule.Judgement
 		ending []schedule.Settlement
@@ -269,12 +269,22 @@ func writeJudgements(ctx context.Context, tx pgx.Tx, now time.Time, judged []sch
 }
 
 // endPlannedKeys ends planned rows and returns the settlements that moved one.
-func endPlannedKeys(ctx context.Context, tx pgx.Tx, now, judgedAt time.Time, ending []schedule.Settlement) ([]schedule.Settlement, error) {
+func endPlannedKeys(ctx context.Context, tx pgx.Tx, now, judgedAt time.Time, ending []schedule.Settlement) ([]schedule.Skip, error) {
 	if len(ending) == 0 {
 		return nil, nil
 	}
 	type settlement = schedule.Settlement
-	ended, err := keysOf(ctx, tx, sqlEndPlanned, now,
+	var (
+		raw        []byte
+		scheduleID string
+		runAt      time.Time
+		ended      = make(map[schedule.Key]schedule.Skip, len(ending))
+	)
+	note := func() error {
+		ended[schedule.Key(raw)] = schedule.Skip{ScheduleID: scheduleID, RunAt: runAt.UTC()}
+		return nil
+	}
+	err := each(ctx, tx, []any{&raw, &scheduleID, &runAt}, note, sqlEndPlanned, now,
 		column(ending, func(e *settlement) []byte { return e.Key[:] }),
 		column(ending, func(e *settlement) string { return string(e.To) }),
 		column(ending, func(e *settlement) pgtype.Text { return noneOrText(e.Reason) }),
@@ -283,10 +293,11 @@ func endPlannedKeys(ctx context.Context, tx pgx.Tx, now, judgedAt time.Time, end
 	if err != nil {
 		return nil, fmt.Errorf("end planned runs: %w", err)
 	}
-	var moved []schedule.Settlement
+	var moved []schedule.Skip
 	for _, e := range ending {
-		if ended[e.Key] {
-			moved = append(moved, e)
+		if of, ok := ended[e.Key]; ok {
+			of.Settlement = e
+			moved = append(moved, of)
 		}
 	}
 	return moved, nil

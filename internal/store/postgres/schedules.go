@@ -93,19 +93,16 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 	if err != nil {
 		return nil, nil, err
 	}
-	ids := slices.Clone(asked)
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	if _, err := tx.Exec(ctx, sqlChangeGuard, ids); err != nil {
-		return nil, nil, fmt.Errorf("guard new ids: %w", err)
-	}
-	rows, err := collectSchedules(ctx, tx, sqlChangeLock, ids)
+	rows, err := collectSchedules(ctx, tx, sqlChangeLock, asked)
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock schedules: %w", err)
 	}
 	known = make(map[string]bool, len(rows))
 	for i := range rows {
 		known[rows[i].ScheduleID] = true
+	}
+	if err := guardNew(ctx, tx, asked, known); err != nil {
+		return nil, nil, err
 	}
 	if err := attachPlanned(ctx, tx, byID(rows)); err != nil {
 		return nil, nil, err
@@ -118,6 +115,35 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 	}
 	inputs = inputsOf(asked, rows, inFlight)
 	return inputs, known, attachGrants(ctx, tx, &req, inputs)
+}
+
+// guardNew takes the stripes of the ids that have no row to lock. Only of those:
+// a deploy of thousands holds every stripe while it writes, and a pause of
+// another schedule must not wait for it. The rows come first and the stripes
+// behind them, and nothing locks a row once it has a stripe; a row that was
+// created while the stripe was waited for is locked by a transaction that begins
+// again.
+func guardNew(ctx context.Context, tx pgx.Tx, asked []string, known map[string]bool) error {
+	var fresh []string
+	for _, id := range asked {
+		if !known[id] {
+			fresh = append(fresh, id)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, sqlChangeGuard, fresh); err != nil {
+		return fmt.Errorf("guard new ids: %w", err)
+	}
+	var created bool
+	switch err := tx.QueryRow(ctx, sqlCreatedSince, fresh).Scan(&created); {
+	case err != nil:
+		return fmt.Errorf("look for new ids again: %w", err)
+	case created:
+		return errAgain
+	}
+	return nil
 }
 
 // inputsOf are one per id asked for, in their order.

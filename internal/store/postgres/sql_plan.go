@@ -98,7 +98,7 @@ UPDATE schedule_runs r SET status = u.status, reason = u.reason, error_code = u.
 	waiting_since = NULL, judged_at = coalesce(r.judged_at, $7), completed_at = $1, updated_at = $1
 FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u(key, status, reason, error_code, error_message)
 WHERE r.idempotency_key = u.key AND r.status || '' = 'PLANNED'
-RETURNING r.idempotency_key`
+RETURNING r.idempotency_key, r.schedule_id, r.run_at`
 
 // Prune: each statement deletes one portion, oldest first. ARRAY keeps the outer
 // part to the primary key; for IN a generic plan reads the whole table.
@@ -130,11 +130,13 @@ const sqlPruneWorkers = `
 DELETE FROM workers WHERE worker_id = ANY(ARRAY(
 	SELECT worker_id FROM workers WHERE seen_at < $1 ORDER BY seen_at LIMIT $2))`
 
-// A tombstone stays while a run of it does: its revisions say whose that is.
+// A tombstone stays while a run of it does: its revisions say whose that is. And
+// while an event does, which the next owner of a free id would read.
 const sqlPruneTombstones = `
 DELETE FROM schedules WHERE schedule_id = ANY(ARRAY(
 	SELECT s.schedule_id FROM schedules s
 	WHERE s.deleted_at < $1 AND NOT EXISTS (SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id)
+		AND NOT EXISTS (SELECT FROM schedule_events e WHERE e.schedule_id = s.schedule_id)
 	ORDER BY s.schedule_id LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING schedule_id`
 

@@ -37,6 +37,9 @@ const sqlChangeGuard = `
 SELECT pg_advisory_xact_lock(1128354380, stripe)
 FROM (SELECT DISTINCT hashtext(id) & 255 AS stripe FROM unnest($1::text[]) AS id ORDER BY 1) AS stripes`
 
+const sqlCreatedSince = `
+SELECT EXISTS (SELECT FROM schedules WHERE schedule_id = ANY($1::text[]))`
+
 // sqlManagedLock lets deploys of one set come one after the other, also of one
 // that has no schedules yet. The first number is this lock's own, as above.
 const sqlManagedLock = `SELECT pg_advisory_xact_lock(1128354372, hashtext($1))`

@@ -228,13 +228,10 @@ func (c *claiming) readStanding(ctx context.Context, statement string, args ...a
 // end ends a PLANNED row.
 func (c *claiming) end(ctx context.Context, e schedule.Settlement) error {
 	e.CompletedAt = c.req.Now
-	n, err := c.t.exec(ctx, sqlClaimEnd, string(e.To), word(e.Reason), word(e.ErrorCode), word(e.ErrorMessage),
+	err := c.t.query(ctx, sqlClaimEnd, noteSkip(&c.out.Skipped, e), string(e.To), word(e.Reason), word(e.ErrorCode), word(e.ErrorMessage),
 		c.req.Now.UnixMicro(), keyArg(e.Key))
 	if err != nil {
 		return fmt.Errorf("end run %s: %w", e.Key, err)
-	}
-	if n == 1 {
-		c.out.Skipped = append(c.out.Skipped, e)
 	}
 	return nil
 }

@@ -163,13 +163,22 @@ func (p *planning) judge(ctx context.Context, scheduleID string, j *schedule.Jud
 		_, err := p.t.exec(ctx, sqlJudgeFire, micros(j.FireAt), word(j.Trigger), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
 		return err
 	}
-	n, err := p.t.exec(ctx, sqlJudgeSkip, word(j.Reason), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
-	if n > 0 {
-		p.out.Skipped = append(p.out.Skipped, schedule.Settlement{
-			Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: p.now,
-		})
+	e := schedule.Settlement{Key: j.Key, To: schedule.StatusSkipped, Reason: j.Reason, CompletedAt: p.now}
+	return p.t.query(ctx, sqlJudgeSkip, noteSkip(&p.out.Skipped, e), word(j.Reason), p.now.UnixMicro(), keyArg(j.Key), scheduleID)
+}
+
+// noteSkip notes the row that a settlement has ended, if it has ended one.
+func noteSkip(skips *[]schedule.Skip, e schedule.Settlement) func(scan) error {
+	return func(scan scan) error {
+		of := schedule.Skip{Settlement: e}
+		var runAt int64
+		if err := scan(&of.ScheduleID, &runAt); err != nil {
+			return err
+		}
+		of.RunAt = time.UnixMicro(runAt).UTC()
+		*skips = append(*skips, of)
+		return nil
 	}
-	return err
 }
 
 // Prune deletes what is older than before, up to limit rows of each kind.

@@ -82,7 +82,7 @@ const (
 	sqlClaimWait = `UPDATE schedule_runs SET waiting_since = ?1, updated_at = ?1
  WHERE idempotency_key = ?2 AND status = 'PLANNED' AND waiting_since IS NULL`
 	sqlClaimEnd = `UPDATE schedule_runs SET status = ?1, reason = ?2, error_code = ?3, error_message = ?4, waiting_since = NULL,
- completed_at = ?5, updated_at = ?5 WHERE idempotency_key = ?6 AND status = 'PLANNED'`
+ completed_at = ?5, updated_at = ?5 WHERE idempotency_key = ?6 AND status = 'PLANNED' RETURNING schedule_id, run_at`
 
 	// updated_at stays: nothing that anybody watches has changed, and its index
 	// would double the cost of stamping a herd. Oldest first and so many at once;

@@ -52,7 +52,7 @@ const (
 	sqlJudgeFire = `UPDATE schedule_runs SET fire_at = COALESCE(?1, fire_at), trigger = COALESCE(?2, trigger), judged_at = ?3,
  updated_at = ?3 WHERE idempotency_key = ?4 AND schedule_id = ?5 AND status = 'PLANNED'`
 	sqlJudgeSkip = `UPDATE schedule_runs SET status = 'SKIPPED', reason = ?1, judged_at = ?2, completed_at = ?2, updated_at = ?2
- WHERE idempotency_key = ?3 AND schedule_id = ?4 AND status = 'PLANNED'`
+ WHERE idempotency_key = ?3 AND schedule_id = ?4 AND status = 'PLANNED' RETURNING schedule_id, run_at`
 )
 
 // Prune deletes so many at a time. A row goes once nothing needs it: a request
@@ -69,7 +69,8 @@ const (
 	sqlPruneDeploys    = `DELETE FROM deploys WHERE rowid IN (SELECT rowid FROM deploys WHERE applied_at < ? ORDER BY applied_at LIMIT ?)`
 	sqlPruneWorkers    = `DELETE FROM workers WHERE rowid IN (SELECT rowid FROM workers WHERE seen_at < ? ORDER BY seen_at LIMIT ?)`
 	sqlPruneTombstones = `SELECT s.schedule_id FROM schedules s WHERE s.deleted_at < ?
- AND NOT EXISTS (SELECT 1 FROM schedule_runs r WHERE r.schedule_id = s.schedule_id) ORDER BY s.schedule_id LIMIT ?`
+ AND NOT EXISTS (SELECT 1 FROM schedule_runs r WHERE r.schedule_id = s.schedule_id)
+ AND NOT EXISTS (SELECT 1 FROM schedule_events e WHERE e.schedule_id = s.schedule_id) ORDER BY s.schedule_id LIMIT ?`
 	sqlPruneRevisions = `DELETE FROM schedule_revisions WHERE schedule_id IN (SELECT value FROM json_each(?))`
 	sqlPruneSchedules = `DELETE FROM schedules WHERE schedule_id IN (SELECT value FROM json_each(?))`
 )

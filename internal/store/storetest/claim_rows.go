@@ -11,11 +11,12 @@ import (
 // same in the ledger.
 func (r *rig) ended(result schedule.ClaimResult, key schedule.Key, to schedule.Status, reason schedule.Reason) {
 	r.Helper()
-	i := slices.IndexFunc(result.Skipped, func(s schedule.Settlement) bool { return s.Key == key })
+	i := slices.IndexFunc(result.Skipped, func(s schedule.Skip) bool { return s.Key == key })
 	r.hold(i >= 0, "the claim reports that the row ended")
 	got := result.Skipped[i]
 	r.hold(got.To == to && got.Reason == reason, "it is reported as %s(%s), got %s(%s)", to, reason, got.To, got.Reason)
 	run := r.ledger(key)
+	r.hold(got.ScheduleID == run.ScheduleID && got.RunAt.Equal(run.RunAt), "it is reported as of %s at %s, got %s at %s", run.ScheduleID, run.RunAt, got.ScheduleID, got.RunAt)
 	r.hold(run.Status == to && run.Reason == reason, "it is %s(%s), got %s(%s)", to, reason, run.Status, run.Reason)
 	r.hold(run.WaitingSince.IsZero(), "it does not wait any more")
 }

@@ -90,6 +90,7 @@ func planJudges(r *rig) {
 		result.Skipped[0].Reason == schedule.ReasonMissed, "the row that ended is reported, got %+v", result.Skipped)
 
 	got := r.ledger(skipped.Key)
+	r.hold(result.Skipped[0].ScheduleID == got.ScheduleID && result.Skipped[0].RunAt.Equal(got.RunAt), "it is reported with its name, got %+v", result.Skipped)
 	r.hold(got.Status == schedule.StatusSkipped && got.Reason == schedule.ReasonMissed, "it is SKIPPED(missed), got %s(%s)", got.Status, got.Reason)
 	want := fired
 	want.FireAt, want.Trigger, want.JudgedAt, want.UpdatedAt = r.at(500*time.Millisecond), schedule.TriggerCatchup, r.now, r.now

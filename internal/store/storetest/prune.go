@@ -11,6 +11,7 @@ import (
 var prunes = []check{
 	{"what has ended and is older goes, all else stays", pruneOld},
 	{"a tombstone goes with its revisions", pruneTombstone},
+	{"a tombstone stays while an event of it does", pruneKeepsEventsOwned},
 	{"the memory of a key stays while its run is not over", pruneKeepsMemoryOfLiveRuns},
 	{"the memory of a call that nobody finished goes once its run is over, or gone", pruneOpenRequests},
 	{"workers that were not seen for so long are forgotten", pruneWorkers},
@@ -192,6 +193,20 @@ func pruneTombstone(r *rig) {
 	for _, s := range []schedule.Schedule{young, alive} {
 		equal(r, "schedules that stay", r.row(s), s)
 	}
+}
+
+// An id that is free again may be another owner's: what stands in its log of
+// events would be read by that one.
+func pruneKeepsEventsOwned(r *rig) {
+	r.lead()
+	s := r.create("deleted", func(s *schedule.Schedule) { s.DeletedAt = r.at(-time.Hour) })
+	r.event(s, "reported late")
+	r.pruneAll(r.at(-time.Minute))
+	_, err := r.GetSchedule(r.ctx, s.ScheduleID)
+	r.ok(err, "the tombstone stays with its event")
+	r.pruneAll(r.at(time.Minute))
+	_, err = r.GetSchedule(r.ctx, s.ScheduleID)
+	r.hold(errors.Is(err, schedule.ErrNotFound), "and goes with it, got %v", err)
 }
 
 func pruneKeepsRunsReadable(r *rig) {

@@ -1,6 +1,7 @@
 package httpexecutor_test
 
 import (
+	stdcmp "cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -25,12 +26,16 @@ func TestGraphDialectSendsTheInternalRunAPI(t *testing.T) {
 	longest.ScheduleID, longest.Trigger = strings.Repeat("s", schedule.MaxIDLength), schedule.TriggerBackfill
 	named := exampleCall()
 	named.Key, named.ClientKey = launcher.GraphKey("theirs: 1"), "theirs: 1"
+	without := exampleCall()
+	without.Input = nil
 	tests := []struct {
 		name    string
 		call    launcher.Call
 		wantKey string
+		input   string // default: the call's
 	}{
 		{name: "a slot goes by its pair", call: call, wantKey: "s-1:2026-03-08T14:00:00Z"},
+		{name: "no input is an empty one", call: without, wantKey: "s-1:2026-03-08T14:00:00Z", input: "{}"},
 		{
 			name: "a retry must not be answered with the slot's outcome", call: again,
 			wantKey: "s-1:2026-03-08T14:00:00Z:retry:" + again.Key.String(),
@@ -62,7 +67,7 @@ func TestGraphDialectSendsTheInternalRunAPI(t *testing.T) {
 			want := strings.Join([]string{
 				"POST", "/base/api/internal/graphs/w:1/runs", "Bearer secret", tt.wantKey, tt.call.Key.String(),
 				tt.call.ReportURL, tt.call.ReportToken,
-				`{"executionGrantId":"g-1","input":` + string(call.Input) + `}`,
+				`{"executionGrantId":"g-1","input":` + stdcmp.Or(tt.input, string(call.Input)) + `}`,
 			}, "\n")
 			if len(tt.wantKey) > 256 {
 				t.Errorf("the key has %d bytes, more than that API takes", len(tt.wantKey))

@@ -65,6 +65,9 @@ type graphBody struct {
 
 // graphRequest is the call as the internal graph run API wants it.
 func (c Config) graphRequest(call launcher.Call) (request, error) {
+	if len(call.Input) == 0 {
+		call.Input = json.RawMessage("{}") // that API knows no graph without an input
+	}
 	body, err := encode(graphBody{ExecutionGrantID: call.ExecutionGrantID, Input: call.Input})
 	if err != nil {
 		return request{}, err

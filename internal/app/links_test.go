@@ -1,0 +1,62 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	outside = regexp.MustCompile(`[^\w\- ]`)
+)
+
+// A document that was renamed, or a section of it, is no longer where others
+// send their readers.
+func TestEveryLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
+	root := filepath.Join("..", "..")
+	documents := []string{filepath.Join(root, "README.md"), filepath.Join(root, "docs", "examples", "README.md")}
+	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(more) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	for _, document := range append(documents, more...) {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
+			path, section := found[1], found[2]
+			if strings.Contains(path, "://") {
+				continue
+			}
+			target := document
+			if path != "" {
+				target = filepath.Join(filepath.Dir(document), path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %s leads nowhere", document, found[0])
+			} else if section != "" && !sections(t, target)[section] {
+				t.Errorf("%s: %s: there is no such section", document, found[0])
+			}
+		}
+	}
+}
+
+// sections are the names that a page of Markdown gives its headings.
+func sections(t *testing.T, document string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make(map[string]bool)
+	for _, found := range heading.FindAllStringSubmatch(string(text), -1) {
+		name := outside.ReplaceAllString(strings.ToLower(found[1]), "")
+		names[strings.ReplaceAll(strings.TrimSpace(name), " ", "-")] = true
+	}
+	return names
+}

@@ -1,0 +1,142 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// strangersWait is longer than a message of nobody is waited for.
+const strangersWait = 3 * time.Second
+
+// announced makes a call frame by frame that announces a message and never
+// sends it whole; it returns the grpc-status, or "" where none came in time.
+func announced(t *testing.T, addr, path string, size uint32, within time.Duration, headers ...string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(within))
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	fields := append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", addr, "content-type", "application/grpc", "te", "trailers"}, headers...)
+	for i := 0; i < len(fields); i += 2 {
+		_ = encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // into memory
+	}
+	framer := http2.NewFramer(conn, conn)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	_, err = conn.Write([]byte(http2.ClientPreface))
+	if err == nil {
+		err = framer.WriteSettings()
+	}
+	if err == nil {
+		err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
+	}
+	if err == nil {
+		err = framer.WriteData(1, false, append(binary.BigEndian.AppendUint32([]byte{0}, size), "begun"...))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return ""
+		}
+		if f, ok := frame.(*http2.MetaHeadersFrame); ok {
+			for _, field := range f.Fields {
+				if field.Name == "grpc-status" {
+					return field.Value
+				}
+			}
+		}
+	}
+}
+
+func TestWhoIsNotKnownIsRefusedBeforeTheMessageIsRead(t *testing.T) {
+	g := newGuarded(t, nil)
+	const apply, report, check = "/carillon.v1.ScheduleService/ApplySchedules", "/carillon.v1.RunService/ReportRun", "/grpc.health.v1.Health/Check"
+	hex := strings.Repeat("a", 64)
+	for _, c := range []struct {
+		name, path, shown string
+		want              string
+	}{
+		{name: "nobody", path: apply, want: "16"},
+		{name: "a wrong token", path: apply, shown: "carillon_none", want: "16"},
+		{name: "what looks like a run's own token", path: apply, shown: hex, want: "16"},
+		{name: "nobody, to a call that is none", path: "/carillon.v1.ScheduleService/None", want: "16"},
+		{name: "nobody, to a stream", path: "/carillon.v1.RunLauncher/StartBatch", want: "16"},
+		{name: "who is known is waited for", path: apply, shown: g.tokens["compiler"], want: ""},
+		{name: "a report must be read, and is not waited for long", path: report, shown: hex, want: "4"},
+		{name: "so must a health check", path: check, want: "4"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			within, headers := 10*time.Second, []string{}
+			if c.shown != "" {
+				headers = append(headers, "authorization", "Bearer "+c.shown)
+			}
+			if c.want == "" {
+				within = strangersWait
+			}
+			if got := announced(t, g.GRPCAddr(), c.path, schedule.MaxApplyBytes-1, within, headers...); got != c.want {
+				t.Errorf("grpc-status %q, want %q", got, c.want)
+			}
+		})
+	}
+	if log := g.logged(); !strings.Contains(log, `"method":"`+apply+`","code":"Unauthenticated"`) {
+		t.Error("the access log has no line of what was refused")
+	}
+}
+
+func TestABodyBehindWhatLooksLikeARunsTokenIsNotRead(t *testing.T) {
+	g := newGuarded(t, nil)
+	hex := strings.Repeat("a", 64)
+	for _, path := range []string{"/v1/schedules:apply", "/v1/schedules/x:pause", "/v1/nothing", "/v1/runs/" + hex + ":cancel"} {
+		if code, answer := g.send(hex, http.MethodPost, path, "{ this is no JSON"); code != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", path, code, answer)
+		}
+	}
+}
+
+// Reading for strangers is bounded, and who is known does not wait for them.
+func TestStrangersHoldUpNobodyWhoIsKnown(t *testing.T) {
+	g := newGuarded(t, nil)
+	ended := make(chan string)
+	const strangers = 150
+	for range strangers {
+		go func() {
+			ended <- announced(t, g.GRPCAddr(), "/grpc.health.v1.Health/Check", schedule.MaxApplyBytes-1, 20*time.Second)
+		}()
+	}
+	for range 5 {
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+g.tokens["viewer"]), 10*time.Second)
+		if _, err := carillonv1.NewScheduleServiceClient(g.conn).ListSchedules(ctx, &carillonv1.ListSchedulesRequest{}); err != nil {
+			t.Errorf("who is known: %v", err)
+		}
+		cancel()
+	}
+	for range strangers {
+		if got := <-ended; got != "4" && got != "14" {
+			t.Errorf("a stranger's call ends with grpc-status %q", got)
+		}
+	}
+	if _, err := carillonv1.NewRunServiceClient(g.conn).GetRun(t.Context(), &carillonv1.GetRunRequest{}); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("nobody reads a run: %v", err)
+	}
+}

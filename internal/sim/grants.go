@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/registrar"
+)
+
+// grantsOfOwner is how many grants each owner has at first; schedules may bring
+// along more.
+const grantsOfOwner = 3
+
+// grantLife is one grant as it stands, and since when its owner may rely on its
+// revocation.
+type grantLife struct {
+	row   schedule.Grant
+	quiet time.Duration // 0 = no revocation was answered
+}
+
+// revisionID names a revision of a schedule.
+type revisionID struct {
+	id       string
+	revision int64
+}
+
+// grantInput draws the terms of a grant, which are always the same for one name.
+func (w *world) grantInput(owner, id string) registrar.GrantInput {
+	d := w.dice.of(forGrants)
+	for _, c := range []byte(id) {
+		d = d.of(uint64(c))
+	}
+	in := registrar.GrantInput{
+		GrantID: id, UserID: owner, BillingAccountID: "a", Scopes: []string{pick(d.of(1), "graph:execute:w", "graph:execute:*")},
+	}
+	in.AllowAllWorkflows = in.Scopes[0] == "graph:execute:*"
+	if d.of(2).perMille(400) {
+		in.ExpiresAt = w.began.Add(d.of(3).span(2*time.Second, w.profile.faulty)).UTC().Truncate(time.Millisecond)
+	}
+	return in
+}
+
+func grantName(owner string, n int) string { return fmt.Sprintf("g-%s-%d", owner, n) }
+
+// makeGrants makes the grants that there are at first.
+func (w *world) makeGrants() {
+	for n := range 2 * grantsOfOwner {
+		owner := fmt.Sprint("u", n%2)
+		_ = w.insist(func(ctx context.Context) error {
+			_, err := w.registrar.CreateGrant(ctx, w.grantInput(owner, grantName(owner, n/2)))
+			return err
+		})
+	}
+}
+
+// drawGrant lets a definition name a grant, or bring one along, or do without.
+func (w *world) drawGrant(a *wish, d dice) {
+	if !w.profile.grants || d.of(1).perMille(400) {
+		return
+	}
+	owner := a.definition.UserID
+	if d.of(2).perMille(600) {
+		a.definition.ExecutionGrantID = grantName(owner, d.of(3).below(grantsOfOwner))
+		return
+	}
+	in := w.grantInput(owner, fmt.Sprintf("b-%s-%d", a.id, d.of(3).below(2)))
+	a.grant = &in
+}
+
+// revoke ends a grant, if there is one that has not ended.
+func (w *world) revoke(d dice) {
+	id, ok := w.watch.someGrant(d)
+	if !ok {
+		return
+	}
+	w.log.say(w.elapsed(), "user: revoke %s", id)
+	err := w.insist(func(ctx context.Context) error {
+		_, err := w.registrar.RevokeGrant(ctx, registrar.RevokeInput{GrantID: id})
+		return err
+	})
+	w.log.say(w.elapsed(), "user: revoke %s: %v", id, err)
+	if err == nil {
+		w.watch.mu.Lock()
+		defer w.watch.mu.Unlock()
+		w.watch.grants[id].quiet = w.elapsed()
+	}
+}
+
+func (l *ledgerWatch) someGrant(d dice) (id string, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var standing []string
+	for _, id := range sorted(l.grants) {
+		if l.grants[id].quiet == 0 {
+			standing = append(standing, id)
+		}
+	}
+	if len(standing) == 0 {
+		return "", false
+	}
+	return pick(d, standing...), true
+}
+
+// grant sees every write of a grant: only its revocation changes it, once.
+func (l *ledgerWatch) grant(before, after *schedule.Grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before == nil {
+		l.grants[after.GrantID] = &grantLife{row: *after}
+		return
+	}
+	if !before.RevokedAt.IsZero() || after.RevokedAt.IsZero() || !before.SameTerms(after) {
+		l.violation("grant %s was %+v and became %+v", after.GrantID, before, after)
+	}
+	l.grants[after.GrantID].row = *after
+}
+
+// permitted holds a call of the executor to the grant of its run: none begins
+// on one that is not its owner's, nor later than a second after its revocation
+// was answered or its end has come, nor at all for a slot behind its end.
+func (l *ledgerWatch) permitted(at time.Duration, call *launcher.Call, run *schedule.Run) {
+	named := l.named[revisionID{run.ScheduleID, run.Revision}]
+	g := l.grants[named]
+	late, problem := time.Second+5*time.Millisecond, ""
+	switch {
+	case call.ExecutionGrantID != named:
+		problem = "with the grant " + call.ExecutionGrantID
+	case named == "" && l.profile.requireGrant:
+		problem = "though it has no grant"
+	case named == "":
+	case g == nil || g.row.UserID != call.UserID:
+		problem = "on a grant that is not its owner's"
+	case g.quiet > 0 && at > g.quiet+late:
+		problem = fmt.Sprintf("%s after its grant's revocation was answered", at-g.quiet)
+	case !g.row.ExpiresAt.IsZero() && !run.FireAt.Before(g.row.ExpiresAt):
+		problem = "though its grant ended before its fire_at"
+	case !g.row.ExpiresAt.IsZero() && l.began.Add(at).Sub(g.row.ExpiresAt) > late+l.profile.maxSkew:
+		problem = fmt.Sprintf("%s after its grant's end", l.began.Add(at).Sub(g.row.ExpiresAt))
+	}
+	if problem != "" {
+		l.violation("the executor was called for %s run_at %s on grant %q, %s", run.ScheduleID, l.at(run.RunAt), named, problem)
+	}
+}
+
+// ungranted: what a skipped row says of its grant is so.
+func (l *ledgerWatch) ungranted(now time.Time, r *schedule.Run) bool {
+	named := l.named[revisionID{r.ScheduleID, r.Revision}]
+	g := l.grants[named]
+	switch {
+	case r.Status != schedule.StatusSkipped:
+		return false
+	case r.Reason == schedule.ReasonGrantDenied:
+		return named == "" && l.profile.requireGrant
+	case g == nil:
+		return false
+	case r.Reason == schedule.ReasonGrantRevoked:
+		return !g.row.RevokedAt.IsZero()
+	}
+	return !g.row.ExpiresAt.IsZero() && !now.Before(g.row.ExpiresAt)
+}
+
+// CreateGrant and RevokeGrant are calls of the registrar that can go wrong.
+func (a apiStore) CreateGrant(ctx context.Context, g *schedule.Grant) error {
+	return a.away.tell(ctx, siteGrants, 0, func() error { return a.Store.CreateGrant(context.WithoutCancel(ctx), g) })
+}
+
+// RevokeGrant see CreateGrant.
+func (a apiStore) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (after *schedule.Grant, err error) {
+	err = a.away.tell(ctx, siteGrants, 1, func() (err error) {
+		after, err = a.Store.RevokeGrant(context.WithoutCancel(ctx), r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}

@@ -1,0 +1,159 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// Server is a gRPC server that knows who calls before it reads what they send.
+//
+// The library reads the message of a unary call before any interceptor hears of
+// the call, so that somebody who is not known here could make this process keep
+// the largest message there is (schedule.MaxApplyBytes) for each stream of a
+// connection. A call with one message each way is the same on the wire whichever
+// way a server takes it; so every unary call is served as a stream here, whose
+// message is read when the interceptors before it have let the call in. (A tap,
+// which the library has for such decisions, is asked under the lock of its
+// connection, and what it refuses keeps its context until its timeout is over.)
+type Server struct {
+	*grpc.Server
+	outside []grpc.StreamServerInterceptor // of unary calls, before the message is read
+	inside  []grpc.UnaryServerInterceptor  // of unary calls, once it is
+}
+
+// Interceptors are what else stands before every call; nil ones do nothing.
+type Interceptors struct {
+	// Early stands before the message of a unary call is read.
+	Early  grpc.StreamServerInterceptor
+	Unary  grpc.UnaryServerInterceptor
+	Stream grpc.StreamServerInterceptor
+	// Observe hears of every call that has ended.
+	Observe func(method string, code codes.Code, took time.Duration)
+}
+
+// NewServer is what carillon.v1 is served by: every call has a line in the log,
+// a panic ends one call only, errors become statuses, and malformed requests are
+// refused. What inner brings runs inside the access log and the answering of
+// errors, in its order, and before the request is looked at: so stands the gate.
+func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOption) *Server {
+	if log == nil {
+		log = slog.Default()
+	}
+	log = log.With("component", "api")
+	calls := access{log: log}
+	panics := recovery.WithRecoveryHandlerContext(func(ctx context.Context, p any) error {
+		log.ErrorContext(ctx, "call panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		return status.Error(codes.Internal, "internal error; the log of the server has the cause")
+	})
+	validateUnary, validateStream := validateRequests()
+	var early, stream []grpc.StreamServerInterceptor
+	var unary []grpc.UnaryServerInterceptor
+	for _, i := range inner {
+		if i.Observe != nil {
+			calls.observe = i.Observe
+		}
+		if i.Early != nil {
+			early = append(early, i.Early)
+		}
+		if i.Unary != nil {
+			unary = append(unary, i.Unary)
+		}
+		if i.Stream != nil {
+			stream = append(stream, i.Stream)
+		}
+	}
+	outer := []grpc.StreamServerInterceptor{calls.stream, answerErrors(log), recovery.StreamServerInterceptor(panics)}
+	return &Server{
+		Server: grpc.NewServer(append([]grpc.ServerOption{
+			grpc.MaxRecvMsgSize(schedule.MaxApplyBytes),
+			grpc.ChainStreamInterceptor(append(append(slices.Clone(outer), stream...), validateStream)...),
+			grpc.UnknownServiceHandler(noSuchCall),
+		}, options...)...),
+		outside: append(outer, early...),
+		inside:  append(unary, holdToSize, fillOwner, validateUnary),
+	}
+}
+
+// noSuchCall answers what no service has, behind the gate like all else.
+func noSuchCall(_ any, ss grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(ss)
+	return status.Errorf(codes.Unimplemented, "this server has no call %.200q", method)
+}
+
+// RegisterService puts a service on the server, its unary calls as streams of
+// one message each way.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	served := *desc
+	served.Methods, served.Streams = nil, slices.Clone(desc.Streams)
+	for i := range desc.Methods {
+		call := &desc.Methods[i]
+		served.Streams = append(served.Streams, grpc.StreamDesc{StreamName: call.MethodName, Handler: s.unread(desc.ServiceName, call)})
+	}
+	s.Server.RegisterService(&served, impl)
+}
+
+// unread calls the interceptors itself: the library leaves those of streams out
+// where there is one message each way.
+func (s *Server) unread(service string, call *grpc.MethodDesc) grpc.StreamHandler {
+	info := &grpc.StreamServerInfo{FullMethod: "/" + service + "/" + call.MethodName}
+	next := func(impl any, ss grpc.ServerStream) error {
+		resp, err := call.Handler(impl, ss.Context(), func(req any) error { return read(ss, req) }, s.within)
+		if err != nil {
+			return err
+		}
+		return ss.SendMsg(resp)
+	}
+	for _, i := range slices.Backward(s.outside) {
+		after := next
+		next = func(impl any, ss grpc.ServerStream) error { return i(impl, ss, info, after) }
+	}
+	return next
+}
+
+// read takes the one message. What is none is the caller's fault; the library
+// calls it INTERNAL.
+func read(ss grpc.ServerStream, req any) error {
+	err := ss.RecvMsg(req)
+	if status.Code(err) == codes.Internal {
+		return status.Error(codes.InvalidArgument, status.Convert(err).Message())
+	}
+	return err
+}
+
+// within calls the interceptors that see the message.
+func (s *Server) within(ctx context.Context, req any, call *grpc.UnaryServerInfo, last grpc.UnaryHandler) (any, error) {
+	next := last
+	for _, i := range slices.Backward(s.inside) {
+		after := next
+		next = func(ctx context.Context, req any) (any, error) { return i(ctx, req, call, after) }
+	}
+	return next(ctx, req)
+}
+
+// maxRequestBytes lets the largest DAG and what stands around it pass, which is
+// as much as any call but ApplySchedules may send.
+const maxRequestBytes = schedule.MaxDAGBytes + 64<<10
+
+// holdToSize refuses what only an ApplySchedules may be as large as. gRPC knows
+// one limit for all calls of a server; that must be the larger one.
+func holdToSize(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if m, ok := req.(proto.Message); ok && call.FullMethod != carillonv1.ScheduleService_ApplySchedules_FullMethodName {
+		if size := proto.Size(m); size > maxRequestBytes {
+			return nil, status.Errorf(codes.ResourceExhausted, "the request has %d bytes, more than %d", size, maxRequestBytes)
+		}
+	}
+	return next(ctx, req)
+}
