@@ -1,6 +1,6 @@
 #!/bin/sh
-# make bench: each of $WORKLOADS in turn, with the program given. Only what is
-# set is handed on; docs/benchmarks.md has the defaults.
+# make bench: each of $WORKLOADS in turn, with the program given, and beside
+# Carillon $PEERS (none: alone). docs/benchmarks.md has the defaults.
 set -eu
 bench=$1
 
@@ -16,8 +16,15 @@ for workload in ${WORKLOADS:-herd steps}; do
 	[ -z "${N:-}" ] || set -- "$@" -n "$N"
 	[ -z "${RUNS:-}" ] || set -- "$@" -runs "$RUNS"
 	case $workload in
-	herd | sustained | idle) [ -z "${PEERS:-}" ] || set -- "$@" -systems "carillon,$PEERS" ;;
+	herd) peers=carillon-sqlite,river-tuned,river-tuned-grpc,river-tuned-periodic,river-default,river-default-periodic,robfig ;;
+	sustained) peers=carillon-sqlite,river-tuned,river-tuned-periodic ;;
+	idle) peers=river-tuned ;;
+	*) peers= ;; # of Carillon alone
 	esac
+	[ -z "$peers" ] || peers=${PEERS:-$peers}
+	[ "$workload" != register ] || peers=carillon-sqlite
+	[ -n "$peers" ] || peers=none
+	[ "$peers" = none ] || set -- "$@" -systems "carillon,$peers"
 	[ -z "${OUT:-}" ] || set -- "$@" -out "$OUT"
 	# FLAGS are several words.
 	# shellcheck disable=SC2086

@@ -27,6 +27,7 @@ type meter struct {
 	last           time.Time      // the stamp of the last outcome
 	seen           time.Time      // when all outcomes were found in the ledger, which was looked at so often
 	scheduler, sql proc.Usage
+	others         float64              // CPU seconds that neither took, nor the harness
 	took           time.Duration        // from three seconds before the first instant to the end
 	steps          map[string]site.Step // of Carillon's workers in that time
 }
@@ -43,6 +44,10 @@ func (m *meter) run(ctx context.Context) error {
 	}
 	began := time.Now()
 	scheduler, sql, err := m.usage()
+	if err != nil {
+		return err
+	}
+	others, err := othersOf(scheduler, sql)
 	if err != nil {
 		return err
 	}
@@ -63,7 +68,11 @@ func (m *meter) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.took, m.scheduler, m.sql = time.Since(began), schedulerAfter.Sub(scheduler), sqlAfter.Sub(sql)
+	othersAfter, err := othersOf(schedulerAfter, sqlAfter)
+	if err != nil {
+		return err
+	}
+	m.took, m.scheduler, m.sql, m.others = time.Since(began), schedulerAfter.Sub(scheduler), sqlAfter.Sub(sql), othersAfter-others
 	if m.steps, err = stepsSince(ctx, m.s, steps); err != nil {
 		return err
 	}
@@ -141,6 +150,17 @@ func (m *meter) awaitAll(ctx context.Context) error {
 	}
 }
 
+// othersOf is what this machine has done beside a run: where it is not little,
+// the run's figures are not worth much.
+func othersOf(scheduler, sql proc.Usage) (float64, error) {
+	busy, err := proc.Busy()
+	if err != nil {
+		return 0, err
+	}
+	self, err := proc.Self()
+	return busy - self.CPU - scheduler.CPU - sql.CPU, err
+}
+
 // usage of the scheduler's processes, and of the database server.
 func (m *meter) usage() (scheduler, sql proc.Usage, err error) {
 	for _, c := range m.s.Scheduler() {
@@ -178,6 +198,7 @@ func (m *meter) line() report.Line {
 		cpu, per = "cpu_s_a_minute", float64(time.Minute)/float64(m.took)
 	}
 	l.Figures[cpu] = m.scheduler.CPU * per
+	l.Figures["others_"+cpu] = m.others * per
 	if m.s.Database() != nil {
 		l.Figures["postgres_"+cpu] = m.sql.CPU * per
 	}

@@ -26,6 +26,9 @@ func register(ctx context.Context, o options, w *report.Writer) error {
 		if !ok {
 			return line, fmt.Errorf("register is for carillon and carillon-sqlite")
 		}
+		if err := s.Warm(ctx, o.warm); err != nil {
+			return line, err
+		}
 		line = report.Line{Settings: given(), Figures: make(map[string]float64)}
 		define := c.Daily()
 		for _, figure := range []string{"applied_a_second", "applied_unchanged_a_second"} {

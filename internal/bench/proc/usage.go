@@ -61,6 +61,33 @@ func Parent(pid int) (int, error) {
 	return s.parent, err
 }
 
+// Busy is how many CPU seconds this machine was busy since it started, for
+// whomever: what other machines on the same host took is counted too.
+func Busy() (float64, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 9 {
+		return 0, fmt.Errorf("/proc/stat begins with %q", line)
+	}
+	busy := 0.0
+	for i, field := range fields[1:9] { // user nice system idle iowait irq softirq steal
+		if n, err := strconv.ParseFloat(field, 64); err == nil && i != 3 && i != 4 {
+			busy += n / ticks
+		}
+	}
+	return busy, nil
+}
+
+// Self is the usage of this process.
+func Self() (Usage, error) {
+	s, err := readStat(os.Getpid())
+	return Usage{CPU: s.own, RSS: s.rss}, err
+}
+
 type stat struct {
 	parent     int
 	own, ended float64 // CPU seconds: its own, and those of its children that it has waited for

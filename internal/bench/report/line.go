@@ -49,7 +49,7 @@ type Machine struct {
 	MemoryGB int               `json:"memory_gb"`
 	Kernel   string            `json:"kernel"`
 	Go       string            `json:"go"`
-	Load     string            `json:"load"` // average over a minute, before the run: others' work, if it is not small
+	Load     string            `json:"load"` // average over the minute that the run ended in
 	Versions map[string]string `json:"versions"`
 	Postgres map[string]string `json:"postgres,omitempty"`
 }

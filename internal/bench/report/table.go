@@ -91,6 +91,10 @@ func byRank(a, b string) int {
 	return strings.Compare(a, b)
 }
 
+// circumstances are figures that no system is better or worse for: they have no
+// ratio.
+var circumstances = []string{"load_s", "others_", "planned_ahead"}
+
 func cell(runs, baseline []Line, column string) string {
 	mid, low, high, ok := spread(runs, column)
 	if !ok {
@@ -99,6 +103,9 @@ func cell(runs, baseline []Line, column string) string {
 	text := number(mid)
 	if len(runs) > 1 {
 		text += fmt.Sprintf(" (%s–%s)", number(low), number(high))
+	}
+	if slices.ContainsFunc(circumstances, func(prefix string) bool { return strings.HasPrefix(column, prefix) }) {
+		return text
 	}
 	if base, _, _, ok := spread(baseline, column); ok && base > 0 && runs[0].System != baseline[0].System {
 		text += " ×" + ratio(mid/base)
