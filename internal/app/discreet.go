@@ -13,12 +13,14 @@ import (
 // run's own token, written into the ledger, where every viewer reads it.
 type discreet struct {
 	launcher.Executor
-	cfg Config
+	secrets scrubber // of the configuration: to make one for each call cost more than the call
 }
+
+func newDiscreet(e launcher.Executor, cfg *Config) discreet { return discreet{e, cfg.scrubber()} }
 
 func (d discreet) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 	outcome, err := d.Executor.Run(ctx, call)
-	s := d.cfg.scrubber(call.ReportToken)
+	s := d.secrets.besides(call.ReportToken)
 	if refusal, ok := s.refusal(err); ok {
 		return s.outcome(outcome), refusal
 	}
@@ -26,13 +28,12 @@ func (d discreet) Run(ctx context.Context, call launcher.Call) (schedule.Outcome
 }
 
 func (d discreet) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
-	return d.cfg.Scrub(d.Executor.Cancel(ctx, ref))
+	return d.secrets.clean(d.Executor.Cancel(ctx, ref))
 }
 
 func (d discreet) GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error) {
 	outcome, err := d.Executor.GetByKey(ctx, key)
-	s := d.cfg.scrubber()
-	return s.outcome(outcome), s.clean(err)
+	return d.secrets.outcome(outcome), d.secrets.clean(err)
 }
 
 func (s scrubber) outcome(o schedule.Outcome) schedule.Outcome {

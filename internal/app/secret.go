@@ -141,16 +141,31 @@ func secretsIn(value string) []string {
 }
 
 // scrubber takes secrets out of texts.
-type scrubber struct{ *strings.Replacer }
+type scrubber struct {
+	all *strings.Replacer
+	own string // a secret besides, which is looked for first; "": none
+}
 
-func (c *Config) scrubber(further ...string) scrubber {
+func (c *Config) scrubber() scrubber {
 	var pairs []string
-	for _, s := range append(further, c.secrets()...) {
-		if s != "" {
-			pairs = append(pairs, s, hidden)
-		}
+	for _, s := range c.secrets() {
+		pairs = append(pairs, s, hidden)
 	}
-	return scrubber{strings.NewReplacer(pairs...)}
+	return scrubber{all: strings.NewReplacer(pairs...)}
+}
+
+// besides takes one secret more out. It costs nothing to make, unlike a scrubber.
+func (s scrubber) besides(own string) scrubber { return scrubber{s.all, own} }
+
+// Replace is text without the secrets.
+func (s scrubber) Replace(text string) string {
+	if text == "" {
+		return ""
+	}
+	if s.own != "" {
+		text = strings.ReplaceAll(text, s.own, hidden)
+	}
+	return s.all.Replace(text)
 }
 
 // Scrub takes every secret out of an error's text; a driver may have put it
@@ -195,7 +210,7 @@ type scrubbing struct {
 }
 
 func (w scrubbing) Write(line []byte) (int, error) {
-	if _, err := w.scrubber.WriteString(w.next, string(line)); err != nil {
+	if _, err := w.scrubber.all.WriteString(w.next, string(line)); err != nil {
 		return 0, err
 	}
 	return len(line), nil
