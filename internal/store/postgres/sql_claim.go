@@ -83,7 +83,9 @@ WITH RECURSIVE waiting_keys AS (
 		WHERE r.overlap_key = k.overlap_key AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL
 		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT 1) r
 	WHERE k.overlap_key IS NOT NULL AND ` + ours + ` AND NOT EXISTS (SELECT FROM schedule_runs f
-		WHERE f.overlap_key = k.overlap_key AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))`
+		WHERE f.overlap_key = k.overlap_key AND f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))
+		AND NOT EXISTS (SELECT FROM schedule_runs f
+		WHERE f.overlap_key = k.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))`
 
 	stranded = `(SELECT` + candidateColumns + `, true FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 	WHERE $7::boolean AND r.status = 'PLANNED' AND r.waiting_since IS NULL AND ` + missed + ` AND ` + ours + ` AND ` + halted + ` <> ''
@@ -110,8 +112,11 @@ ORDER BY s.schedule_id FOR KEY SHARE`
 const (
 	groupsBeside = `
 SELECT` + runColumns + `, '' FROM unnest($3::text[]) AS k(overlap_key) CROSS JOIN LATERAL (
-	SELECT * FROM schedule_runs f
-	WHERE f.overlap_key = k.overlap_key AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') OFFSET 0) r
+	(SELECT * FROM schedule_runs f
+	WHERE f.overlap_key = k.overlap_key AND f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') OFFSET 0)
+	UNION ALL
+	(SELECT * FROM schedule_runs f
+	WHERE f.overlap_key = k.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') OFFSET 0)) r
 UNION ALL
 SELECT` + runColumns + `, ` + halted + ` FROM unnest($3::text[]) AS k(overlap_key) CROSS JOIN LATERAL (
 	SELECT * FROM schedule_runs w
@@ -175,7 +180,7 @@ WHERE r.status || '' = 'PLANNED' AND r.judged_at IS NULL AND r.idempotency_key =
 // reclaimable is what may be sent again; $1 = epoch, $2 = now, $3 and $4 = the
 // term's buckets. A scalar subselect is looked up by key for each row that needs
 // it; EXISTS might be planned as one reading of all that is DONE.
-const reclaimable = `r.status = 'LAUNCHING' AND (r.cancel_requested_at IS NULL
+const reclaimable = `lower(r.status) = 'launching' AND (r.cancel_requested_at IS NULL
 		OR (SELECT e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key))
 		AND (r.epoch < $1 OR r.claimed_until IS NULL OR r.claimed_until <= $2)
 		AND CASE WHEN r.shard < $3 THEN false ELSE r.shard <= $4 END`
@@ -209,12 +214,12 @@ ORDER BY fire_at LIMIT 1`
 const sqlCancelsDue = `
 SELECT` + runColumns + identityColumns + `
 FROM schedule_runs r` + joinRevision + `
-WHERE r.cancel_requested_at IS NOT NULL AND r.status IN ('LAUNCHING','ENQUEUED','STARTED')
+WHERE r.cancel_requested_at IS NOT NULL AND lower(r.status) IN ('launching','enqueued','started')
 	AND CASE WHEN r.shard < $2 THEN false ELSE r.shard <= $3 END
 ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT $1`
 
 const sqlGauges = `
 SELECT
-	(SELECT count(*) FROM schedule_runs WHERE status IN ('LAUNCHING','ENQUEUED','STARTED') AND shard BETWEEN $2 AND $3),
+	(SELECT count(*) FROM schedule_runs WHERE lower(status) IN ('launching','enqueued','started') AND shard BETWEEN $2 AND $3),
 	(SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NOT NULL AND shard BETWEEN $2 AND $3),
 	(SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= $1 AND shard BETWEEN $2 AND $3)`

@@ -76,8 +76,12 @@ FROM schedules s WHERE s.schedule_id = ANY($1::text[])
 ORDER BY s.schedule_id FOR UPDATE`
 
 const sqlCountInFlight = `
-SELECT overlap_key, count(*) FROM schedule_runs
-WHERE overlap_key = ANY($1::text[]) AND status IN ('LAUNCHING','ENQUEUED','STARTED')
+SELECT overlap_key, count(*) FROM (
+	SELECT overlap_key FROM schedule_runs
+	WHERE overlap_key = ANY($1::text[]) AND exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')
+	UNION ALL
+	SELECT overlap_key FROM schedule_runs
+	WHERE overlap_key = ANY($1::text[]) AND NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')) r
 GROUP BY overlap_key`
 
 const sqlInsertSchedules = `

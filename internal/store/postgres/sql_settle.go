@@ -59,16 +59,16 @@ RETURNING r.idempotency_key`
 const sqlSweep = `
 WITH past AS (
 	(SELECT idempotency_key FROM schedule_runs
-	WHERE status IN ('LAUNCHING','ENQUEUED','STARTED') AND timeout_at <= $1
+	WHERE lower(status) IN ('launching','enqueued','started') AND timeout_at <= $1
 		AND CASE WHEN shard < $5 THEN false ELSE shard <= $6 END ORDER BY timeout_at LIMIT $4)
 	UNION
 	(SELECT r.idempotency_key FROM schedule_runs r
-	WHERE r.status IN ('LAUNCHING','ENQUEUED','STARTED') AND r.cancel_requested_at <= $2 AND NOT (r.status = 'LAUNCHING' AND coalesce(
+	WHERE lower(r.status) IN ('launching','enqueued','started') AND r.cancel_requested_at <= $2 AND NOT (r.status = 'LAUNCHING' AND coalesce(
 		(SELECT e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key), false)) AND ` + ours + `
 	ORDER BY r.cancel_requested_at LIMIT $4)
 	UNION
 	(SELECT r.idempotency_key FROM schedule_runs r LEFT JOIN execution_requests e ON e.idempotency_key = r.idempotency_key
-	WHERE r.status = 'LAUNCHING' AND r.claimed_at <= $3 AND NOT coalesce(e.sent OR e.state = 'DONE', false) AND ` + ours + ` LIMIT $4)
+	WHERE lower(r.status) = 'launching' AND r.claimed_at <= $3 AND NOT coalesce(e.sent OR e.state = 'DONE', false) AND ` + ours + ` LIMIT $4)
 ), locked AS (
 	SELECT r.idempotency_key, r.status AS before, CASE
 		WHEN cancelled THEN coalesce(r.cancel_reason, 'cancelled')

@@ -31,13 +31,22 @@ const (
 	lastGap  = 250 * time.Millisecond
 )
 
+// steady begins a transaction whose statements are planned once, whatever the
+// statistics say just then: each way to a row is an index, each join a look-up by
+// key. Statistics lag behind a herd, and what is planned by them, a plan for each
+// call, reads a whole table for a thousand keys, or compares each of a thousand
+// rows with each key. Statements outside of transactions are people's: lists with
+// filters, which are planned by the values.
+var steady = pgx.TxOptions{BeginQuery: `BEGIN; SET LOCAL plan_cache_mode = force_generic_plan;
+SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`}
+
 // transact runs fn in a transaction, and again after a deadlock, a lock timeout
 // or errAgain.
 func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	gap := backoff.NewExponentialBackOff()
 	gap.InitialInterval, gap.MaxInterval = firstGap, lastGap
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		err := pgx.BeginTxFunc(ctx, s.pool, steady, func(tx pgx.Tx) error {
 			err := fn(tx)
 			failpoint.Hit(failpoint.Committing)
 			return err
