@@ -216,7 +216,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		registrarapi.RegisterReports(a.grpc, reg)
 	}
 	if a.launch != nil {
-		launcherapi.Register(a.grpc, a.launch)
+		launcherapi.Register(a.grpc, a.launch, a.startBatches())
 	}
 	a.serveHealth()
 	if withReflection {

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/carillon/carillon/internal/ratelimit"
+	launcherapi "github.com/carillon/carillon/launcher/api"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	registrarapi "github.com/carillon/carillon/registrar/api"
 )
 
@@ -45,10 +47,25 @@ const (
 func grpcLimits(maxLaunches int) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ConnectionTimeout(connectionTimeout),
-		grpc.MaxConcurrentStreams(uint32(max(leastStreams, 2*maxLaunches))),
+		grpc.MaxConcurrentStreams(uint32(openOnOne(maxLaunches))),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingLeast, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
+	}
+}
+
+// openOnOne is how many calls one connection may have open at once, and how many
+// starts one stream: more than a worker has launches.
+func openOnOne(maxLaunches int) int { return max(leastStreams, 2*maxLaunches) }
+
+// startBatches are the bounds of StartBatch, of which each start counts as a
+// call of Start.
+func (a *App) startBatches() launcherapi.Options {
+	return launcherapi.Options{
+		Check: registrarapi.Check, Open: openOnOne(a.cfg.MaxLaunches), Ending: a.ending, Logger: a.log.With("component", "api"),
+		Observe: func(code codes.Code, took time.Duration) {
+			a.observe(carillonv1.RunLauncher_Start_FullMethodName, code, took)
+		},
 	}
 }
 

@@ -6,13 +6,14 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
-	"sync"
+	"log/slog"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -27,14 +28,43 @@ type Launcher interface {
 	Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error)
 }
 
+// Options are for the starts of streams, which no interceptor sees: it sees the
+// stream as one call.
+type Options struct {
+	// Check is the status of what is wrong with a start; nil: nothing is.
+	Check func(start proto.Message) error
+	// Observe hears of every start that is answered; nil: nobody does.
+	Observe func(code codes.Code, took time.Duration)
+	// Open bounds the starts of one stream that are open at once; what is sent
+	// beyond it is not read until one of them is answered. Default 1000.
+	Open int
+	// Ending is closed when the process is about to end: then streams are closed
+	// in a way that leaves nothing unanswered. nil: it never is.
+	Ending <-chan struct{}
+	Logger *slog.Logger // default slog.Default
+}
+
 // Register puts the launcher on a server.
-func Register(s grpc.ServiceRegistrar, l Launcher) {
-	carillonv1.RegisterRunLauncherServer(s, &server{launcher: l})
+func Register(s grpc.ServiceRegistrar, l Launcher, o Options) {
+	if o.Check == nil {
+		o.Check = func(proto.Message) error { return nil }
+	}
+	if o.Observe == nil {
+		o.Observe = func(codes.Code, time.Duration) {}
+	}
+	if o.Open <= 0 {
+		o.Open = 1000
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	carillonv1.RegisterRunLauncherServer(s, &server{launcher: l, o: o})
 }
 
 type server struct {
 	carillonv1.UnimplementedRunLauncherServer
 	launcher Launcher
+	o        Options
 }
 
 func (s *server) Start(ctx context.Context, req *carillonv1.RunLauncherStartRequest) (*carillonv1.RunLauncherStartResponse, error) {
@@ -50,48 +80,6 @@ func (s *server) Start(ctx context.Context, req *carillonv1.RunLauncherStartRequ
 		return nil, keyConflict(reply.Outcome.ErrorMessage)
 	}
 	return responseOf(reply), nil
-}
-
-// batchOpen bounds the starts of one stream that are open at once.
-const batchOpen = 1000
-
-// StartBatch starts what comes, and answers each when it is known.
-func (s *server) StartBatch(stream grpc.BidiStreamingServer[carillonv1.RunLauncherStartBatchRequest, carillonv1.RunLauncherStartBatchResponse]) error {
-	var (
-		wg      sync.WaitGroup
-		sending sync.Mutex
-		open    = make(chan struct{}, batchOpen)
-	)
-	defer wg.Wait()
-	for {
-		req, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		open <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-open }()
-			answer := s.answer(stream.Context(), req.GetStart())
-			sending.Lock()
-			defer sending.Unlock()
-			_ = stream.Send(answer) // a broken stream ends the loop at Recv
-		})
-	}
-}
-
-func (s *server) answer(ctx context.Context, req *carillonv1.RunLauncherStartRequest) *carillonv1.RunLauncherStartBatchResponse {
-	answer := &carillonv1.RunLauncherStartBatchResponse{IdempotencyKey: req.GetIdempotencyKey()}
-	outcome, err := s.Start(ctx, req)
-	if err != nil {
-		st := status.Convert(err)
-		answer.Code, answer.Message = uint32(st.Code()), st.Message()
-		return answer
-	}
-	answer.Outcome = outcome
-	return answer
 }
 
 func (s *server) Cancel(ctx context.Context, req *carillonv1.RunLauncherCancelRequest) (*carillonv1.RunLauncherCancelResponse, error) {

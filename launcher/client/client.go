@@ -28,6 +28,7 @@ type Client struct {
 	conn   *grpc.ClientConn
 	rpc    carillonv1.RunLauncherClient
 	health healthv1.HealthClient
+	line   *line
 }
 
 // callTimeout bounds one call: the executor's longest, and the way.
@@ -55,11 +56,17 @@ func New(addr string, dialing ...grpc.DialOption) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launcher address %q: %w", addr, err)
 	}
-	return &Client{addr: addr, conn: conn, rpc: carillonv1.NewRunLauncherClient(conn), health: healthv1.NewHealthClient(conn)}, nil
+	rpc := carillonv1.NewRunLauncherClient(conn)
+	return &Client{addr: addr, conn: conn, rpc: rpc, health: healthv1.NewHealthClient(conn), line: newLine(rpc)}, nil
 }
 
-// Close ends the connection.
-func (c *Client) Close() error { return c.conn.Close() }
+// Close ends the connection, and the calls that are open.
+func (c *Client) Close() error {
+	c.line.close()
+	err := c.conn.Close()
+	c.line.wait()
+	return err
+}
 
 // Reach asks whether a launch would arrive: whether a launcher answers at the
 // address, and would take one from this process. Health checks are anybody's, so
@@ -108,22 +115,26 @@ func (c *Client) startNothing(ctx context.Context) error {
 
 // Start starts a run over there. Every error leaves the outcome unknown.
 func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	resp, err := c.rpc.Start(ctx, wire.Start(req))
-	switch status.Code(err) {
-	case codes.OK:
-		return replyOf(resp), nil
-	case codes.AlreadyExists:
-		return failed(schedule.ReasonKeyConflict, "key_conflict", err), nil
-	case codes.InvalidArgument:
+	answer, err := c.line.start(ctx, wire.Start(req))
+	if err != nil {
+		return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", err)
+	}
+	switch code := codes.Code(answer.GetCode()); {
+	case code == codes.OK && answer.GetOutcome() != nil:
+		return replyOf(answer.GetOutcome()), nil
+	case code == codes.OK:
+		return schedule.StartReply{}, errors.New("call the launcher: it answers neither an outcome nor an error")
+	case code == codes.AlreadyExists:
+		return failed(schedule.ReasonKeyConflict, "key_conflict", answer.GetMessage()), nil
+	case code == codes.InvalidArgument:
 		// It will not become valid by being sent again. UNIMPLEMENTED is another
 		// matter: so answers a server on which the launcher is not on yet.
-		return failed(schedule.ReasonLaunchRefused, "invalid_argument", err), nil
-	case codes.Aborted:
+		return failed(schedule.ReasonLaunchRefused, "invalid_argument", answer.GetMessage()), nil
+	case code == codes.Aborted:
 		return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", schedule.ErrBusy)
+	default:
+		return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", status.Error(code, answer.GetMessage()))
 	}
-	return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", err)
 }
 
 // Cancel asks for the end of a run over there. An executor that cannot cancel
@@ -152,8 +163,8 @@ func replyOf(resp *carillonv1.RunLauncherStartResponse) schedule.StartReply {
 	return reply
 }
 
-func failed(reason schedule.Reason, code string, err error) schedule.StartReply {
+func failed(reason schedule.Reason, code, message string) schedule.StartReply {
 	return schedule.StartReply{Outcome: schedule.Outcome{
-		Status: schedule.StatusFailed, Reason: reason, ErrorCode: code, ErrorMessage: status.Convert(err).Message(),
+		Status: schedule.StatusFailed, Reason: reason, ErrorCode: code, ErrorMessage: message,
 	}}
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,9 +14,8 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -63,28 +60,28 @@ func (o *over) Cancel(_ context.Context, req schedule.CancelRequest) (bool, erro
 	return o.confirm, o.err
 }
 
-// refuseInvalid stands for the product's interceptors, which refuse requests
-// that break a rule before the launcher sees them.
-func refuseInvalid(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+// check stands for the product's, which refuses requests that break a rule
+// before the launcher sees them.
+func check(req proto.Message) error {
 	if start, ok := req.(*carillonv1.RunLauncherStartRequest); ok && !schedule.ValidID(start.GetWorkflowId()) {
-		return nil, status.Error(codes.InvalidArgument, "workflow_id")
+		return status.Error(codes.InvalidArgument, "workflow_id")
 	}
-	return next(ctx, req)
+	return nil
 }
 
 // serve puts the launcher on a server.
 func serve(t *testing.T, l api.Launcher) string {
 	t.Helper()
-	return serveAs(t, func(s grpc.ServiceRegistrar) { api.Register(s, l) })
+	return serveAs(t, func(s grpc.ServiceRegistrar) { api.Register(s, l, api.Options{Check: check}) })
 }
 
-func serveAs(t *testing.T, register func(grpc.ServiceRegistrar)) string {
+func serveAs(t *testing.T, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(refuseInvalid))
+	server := grpc.NewServer(options...)
 	register(server)
 	served := make(chan struct{})
 	go func() {
@@ -224,75 +221,5 @@ func TestCancelArrivesAndReturns(t *testing.T) {
 	}
 	if _, err := connect(t, serve(t, &over{err: errors.New("away")})).Cancel(t.Context(), want); err == nil {
 		t.Error("Cancel of a launcher that cannot say: no error")
-	}
-}
-
-func TestStartBatchAnswersEachOnce(t *testing.T) {
-	o := &over{reply: schedule.StartReply{Outcome: schedule.Outcome{Status: schedule.StatusSuccess, RunID: "r"}}}
-	conn, err := grpc.NewClient(serve(t, o), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	stream, err := carillonv1.NewRunLauncherClient(conn).StartBatch(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const runs = 100
-	missing := make(map[string]bool, runs)
-	for i := range runs {
-		start := &carillonv1.RunLauncherStartRequest{
-			IdempotencyKey: request(i).Key.String(), WorkflowId: "w", Version: 1, UserId: "u", ScheduledFor: timestamppb.New(runAt),
-		}
-		missing[start.IdempotencyKey] = true
-		if err := stream.Send(&carillonv1.RunLauncherStartBatchRequest{Start: start}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		answer, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !missing[answer.GetIdempotencyKey()] || !answer.GetOutcome().GetOk() {
-			t.Errorf("answer %v", answer)
-		}
-		delete(missing, answer.GetIdempotencyKey())
-	}
-	if len(missing) != 0 {
-		t.Errorf("%d runs were not answered", len(missing))
-	}
-	for _, req := range o.started {
-		if req.Trigger != schedule.TriggerSchedule || req.Attempt != 1 || req.RunTimeout != schedule.DefaultRunTimeout {
-			t.Errorf("defaults: %+v", req)
-			break
-		}
-	}
-}
-
-func TestStartBatchSaysWhatStartWould(t *testing.T) {
-	conn, err := grpc.NewClient(serve(t, &over{err: launcher.ErrBusy}), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	stream, err := carillonv1.NewRunLauncherClient(conn).StartBatch(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := request(0).Key.String()
-	start := &carillonv1.RunLauncherStartRequest{IdempotencyKey: key, WorkflowId: "w", Version: 1, UserId: "u", ScheduledFor: timestamppb.New(runAt)}
-	if err := stream.Send(&carillonv1.RunLauncherStartBatchRequest{Start: start}); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := stream.Recv()
-	if err != nil || answer.GetIdempotencyKey() != key || answer.GetCode() != uint32(codes.Aborted) || !strings.Contains(answer.GetMessage(), "open") {
-		t.Errorf("answer %v, %v, want ABORTED", answer, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 // validateRequests refuses every request that breaks a rule written in the
@@ -28,10 +29,22 @@ func validateRequests() (grpc.UnaryServerInterceptor, grpc.StreamServerIntercept
 		}
 		return next(ctx, req)
 	}
-	stream := func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	stream := func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		if call.FullMethod == carillonv1.RunLauncher_StartBatch_FullMethodName {
+			return next(srv, ss) // its starts are answered each by itself: see Check
+		}
 		return next(srv, validatedStream{ss})
 	}
 	return unary, stream
+}
+
+// Check is the status with which a request that breaks a rule is refused: for
+// what comes with others in one message, of which only it is to be refused.
+func Check(m proto.Message) error {
+	if err := validate(m, ""); err != nil {
+		return statusOf(err).Err()
+	}
+	return nil
 }
 
 type validatedStream struct{ grpc.ServerStream }

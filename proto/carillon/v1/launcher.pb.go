@@ -287,8 +287,15 @@ func (x *RunLauncherStartResponse) GetLaunchedAt() *timestamppb.Timestamp {
 }
 
 type RunLauncherStartBatchRequest struct {
-	state         protoimpl.MessageState   `protogen:"open.v1"`
-	Start         *RunLauncherStartRequest `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The starts of a stream are numbered from 0 on, in the order in which they
+	// are sent. Each is judged by itself: one that breaks a rule is answered with
+	// INVALID_ARGUMENT, and the stream goes on.
+	Starts []*RunLauncherStartRequest `protobuf:"bytes,1,rep,name=starts,proto3" json:"starts,omitempty"`
+	// Numbers of earlier starts that nobody waits for any more: what waits for its
+	// fire_at or for another call of its key ends, as where a call of Start is
+	// cancelled. A call of the executor that has begun goes on.
+	Withdrawn     []uint64 `protobuf:"varint,2,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,21 +330,27 @@ func (*RunLauncherStartBatchRequest) Descriptor() ([]byte, []int) {
 	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *RunLauncherStartBatchRequest) GetStart() *RunLauncherStartRequest {
+func (x *RunLauncherStartBatchRequest) GetStarts() []*RunLauncherStartRequest {
 	if x != nil {
-		return x.Start
+		return x.Starts
+	}
+	return nil
+}
+
+func (x *RunLauncherStartBatchRequest) GetWithdrawn() []uint64 {
+	if x != nil {
+		return x.Withdrawn
 	}
 	return nil
 }
 
 type RunLauncherStartBatchResponse struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Set where Start would have answered OK.
-	Outcome *RunLauncherStartResponse `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// Else the gRPC code that Start would have answered, as a number, and why.
-	Code          uint32 `protobuf:"varint,3,opt,name=code,proto3" json:"code,omitempty"`
-	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	state   protoimpl.MessageState         `protogen:"open.v1"`
+	Answers []*RunLauncherStartBatchAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	// The stream is to be ended, since the launcher ends or what opened the stream
+	// expires soon: send no more on it, close the sending side, and open another.
+	// What is on its way is still taken and answered.
+	Closing       bool `protobuf:"varint,2,opt,name=closing,proto3" json:"closing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -372,28 +385,93 @@ func (*RunLauncherStartBatchResponse) Descriptor() ([]byte, []int) {
 	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *RunLauncherStartBatchResponse) GetIdempotencyKey() string {
+func (x *RunLauncherStartBatchResponse) GetAnswers() []*RunLauncherStartBatchAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+func (x *RunLauncherStartBatchResponse) GetClosing() bool {
+	if x != nil {
+		return x.Closing
+	}
+	return false
+}
+
+type RunLauncherStartBatchAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which start of the stream this answers.
+	Number         uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// Set where Start would have answered OK.
+	Outcome *RunLauncherStartResponse `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Else the gRPC code that Start would have answered, as a number, and why.
+	Code          uint32 `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunLauncherStartBatchAnswer) Reset() {
+	*x = RunLauncherStartBatchAnswer{}
+	mi := &file_carillon_v1_launcher_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunLauncherStartBatchAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunLauncherStartBatchAnswer) ProtoMessage() {}
+
+func (x *RunLauncherStartBatchAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_launcher_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunLauncherStartBatchAnswer.ProtoReflect.Descriptor instead.
+func (*RunLauncherStartBatchAnswer) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RunLauncherStartBatchAnswer) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *RunLauncherStartBatchAnswer) GetIdempotencyKey() string {
 	if x != nil {
 		return x.IdempotencyKey
 	}
 	return ""
 }
 
-func (x *RunLauncherStartBatchResponse) GetOutcome() *RunLauncherStartResponse {
+func (x *RunLauncherStartBatchAnswer) GetOutcome() *RunLauncherStartResponse {
 	if x != nil {
 		return x.Outcome
 	}
 	return nil
 }
 
-func (x *RunLauncherStartBatchResponse) GetCode() uint32 {
+func (x *RunLauncherStartBatchAnswer) GetCode() uint32 {
 	if x != nil {
 		return x.Code
 	}
 	return 0
 }
 
-func (x *RunLauncherStartBatchResponse) GetMessage() string {
+func (x *RunLauncherStartBatchAnswer) GetMessage() string {
 	if x != nil {
 		return x.Message
 	}
@@ -415,7 +493,7 @@ type RunLauncherCancelRequest struct {
 
 func (x *RunLauncherCancelRequest) Reset() {
 	*x = RunLauncherCancelRequest{}
-	mi := &file_carillon_v1_launcher_proto_msgTypes[4]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -427,7 +505,7 @@ func (x *RunLauncherCancelRequest) String() string {
 func (*RunLauncherCancelRequest) ProtoMessage() {}
 
 func (x *RunLauncherCancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_launcher_proto_msgTypes[4]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -440,7 +518,7 @@ func (x *RunLauncherCancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLauncherCancelRequest.ProtoReflect.Descriptor instead.
 func (*RunLauncherCancelRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RunLauncherCancelRequest) GetIdempotencyKey() string {
@@ -491,7 +569,7 @@ type RunLauncherCancelResponse struct {
 
 func (x *RunLauncherCancelResponse) Reset() {
 	*x = RunLauncherCancelResponse{}
-	mi := &file_carillon_v1_launcher_proto_msgTypes[5]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +581,7 @@ func (x *RunLauncherCancelResponse) String() string {
 func (*RunLauncherCancelResponse) ProtoMessage() {}
 
 func (x *RunLauncherCancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_launcher_proto_msgTypes[5]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +594,7 @@ func (x *RunLauncherCancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLauncherCancelResponse.ProtoReflect.Descriptor instead.
 func (*RunLauncherCancelResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RunLauncherCancelResponse) GetConfirmed() bool {
@@ -574,15 +652,19 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"error_code\x18\x06 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\a \x01(\tR\ferrorMessage\x12;\n" +
 	"\vlaunched_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"launchedAt\"f\n" +
-	"\x1cRunLauncherStartBatchRequest\x12F\n" +
-	"\x05start\x18\x01 \x01(\v2$.carillon.v1.RunLauncherStartRequestB\n" +
-	"\xe2A\x01\x02\xbaH\x03\xc8\x01\x01R\x05start\"\xb7\x01\n" +
-	"\x1dRunLauncherStartBatchResponse\x12'\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12?\n" +
-	"\aoutcome\x18\x02 \x01(\v2%.carillon.v1.RunLauncherStartResponseR\aoutcome\x12\x12\n" +
-	"\x04code\x18\x03 \x01(\rR\x04code\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\xd0\x02\n" +
+	"launchedAt\"\x95\x01\n" +
+	"\x1cRunLauncherStartBatchRequest\x12L\n" +
+	"\x06starts\x18\x01 \x03(\v2$.carillon.v1.RunLauncherStartRequestB\x0e\xbaH\v\x92\x01\b\x10\xe8\a\"\x03\xd8\x01\x03R\x06starts\x12'\n" +
+	"\twithdrawn\x18\x02 \x03(\x04B\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\twithdrawn\"}\n" +
+	"\x1dRunLauncherStartBatchResponse\x12B\n" +
+	"\aanswers\x18\x01 \x03(\v2(.carillon.v1.RunLauncherStartBatchAnswerR\aanswers\x12\x18\n" +
+	"\aclosing\x18\x02 \x01(\bR\aclosing\"\xcd\x01\n" +
+	"\x1bRunLauncherStartBatchAnswer\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12'\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12?\n" +
+	"\aoutcome\x18\x03 \x01(\v2%.carillon.v1.RunLauncherStartResponseR\aoutcome\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\rR\x04code\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xd0\x02\n" +
 	"\x18RunLauncherCancelRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -614,34 +696,36 @@ func file_carillon_v1_launcher_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_launcher_proto_rawDescData
 }
 
-var file_carillon_v1_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_carillon_v1_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_carillon_v1_launcher_proto_goTypes = []any{
 	(*RunLauncherStartRequest)(nil),       // 0: carillon.v1.RunLauncherStartRequest
 	(*RunLauncherStartResponse)(nil),      // 1: carillon.v1.RunLauncherStartResponse
 	(*RunLauncherStartBatchRequest)(nil),  // 2: carillon.v1.RunLauncherStartBatchRequest
 	(*RunLauncherStartBatchResponse)(nil), // 3: carillon.v1.RunLauncherStartBatchResponse
-	(*RunLauncherCancelRequest)(nil),      // 4: carillon.v1.RunLauncherCancelRequest
-	(*RunLauncherCancelResponse)(nil),     // 5: carillon.v1.RunLauncherCancelResponse
-	(*timestamppb.Timestamp)(nil),         // 6: google.protobuf.Timestamp
+	(*RunLauncherStartBatchAnswer)(nil),   // 4: carillon.v1.RunLauncherStartBatchAnswer
+	(*RunLauncherCancelRequest)(nil),      // 5: carillon.v1.RunLauncherCancelRequest
+	(*RunLauncherCancelResponse)(nil),     // 6: carillon.v1.RunLauncherCancelResponse
+	(*timestamppb.Timestamp)(nil),         // 7: google.protobuf.Timestamp
 }
 var file_carillon_v1_launcher_proto_depIdxs = []int32{
-	6, // 0: carillon.v1.RunLauncherStartRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	6, // 1: carillon.v1.RunLauncherStartRequest.fire_at:type_name -> google.protobuf.Timestamp
-	6, // 2: carillon.v1.RunLauncherStartRequest.send_until:type_name -> google.protobuf.Timestamp
-	6, // 3: carillon.v1.RunLauncherStartResponse.launched_at:type_name -> google.protobuf.Timestamp
-	0, // 4: carillon.v1.RunLauncherStartBatchRequest.start:type_name -> carillon.v1.RunLauncherStartRequest
-	1, // 5: carillon.v1.RunLauncherStartBatchResponse.outcome:type_name -> carillon.v1.RunLauncherStartResponse
-	0, // 6: carillon.v1.RunLauncher.Start:input_type -> carillon.v1.RunLauncherStartRequest
-	2, // 7: carillon.v1.RunLauncher.StartBatch:input_type -> carillon.v1.RunLauncherStartBatchRequest
-	4, // 8: carillon.v1.RunLauncher.Cancel:input_type -> carillon.v1.RunLauncherCancelRequest
-	1, // 9: carillon.v1.RunLauncher.Start:output_type -> carillon.v1.RunLauncherStartResponse
-	3, // 10: carillon.v1.RunLauncher.StartBatch:output_type -> carillon.v1.RunLauncherStartBatchResponse
-	5, // 11: carillon.v1.RunLauncher.Cancel:output_type -> carillon.v1.RunLauncherCancelResponse
-	9, // [9:12] is the sub-list for method output_type
-	6, // [6:9] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	7,  // 0: carillon.v1.RunLauncherStartRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	7,  // 1: carillon.v1.RunLauncherStartRequest.fire_at:type_name -> google.protobuf.Timestamp
+	7,  // 2: carillon.v1.RunLauncherStartRequest.send_until:type_name -> google.protobuf.Timestamp
+	7,  // 3: carillon.v1.RunLauncherStartResponse.launched_at:type_name -> google.protobuf.Timestamp
+	0,  // 4: carillon.v1.RunLauncherStartBatchRequest.starts:type_name -> carillon.v1.RunLauncherStartRequest
+	4,  // 5: carillon.v1.RunLauncherStartBatchResponse.answers:type_name -> carillon.v1.RunLauncherStartBatchAnswer
+	1,  // 6: carillon.v1.RunLauncherStartBatchAnswer.outcome:type_name -> carillon.v1.RunLauncherStartResponse
+	0,  // 7: carillon.v1.RunLauncher.Start:input_type -> carillon.v1.RunLauncherStartRequest
+	2,  // 8: carillon.v1.RunLauncher.StartBatch:input_type -> carillon.v1.RunLauncherStartBatchRequest
+	5,  // 9: carillon.v1.RunLauncher.Cancel:input_type -> carillon.v1.RunLauncherCancelRequest
+	1,  // 10: carillon.v1.RunLauncher.Start:output_type -> carillon.v1.RunLauncherStartResponse
+	3,  // 11: carillon.v1.RunLauncher.StartBatch:output_type -> carillon.v1.RunLauncherStartBatchResponse
+	6,  // 12: carillon.v1.RunLauncher.Cancel:output_type -> carillon.v1.RunLauncherCancelResponse
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_launcher_proto_init() }
@@ -650,14 +734,14 @@ func file_carillon_v1_launcher_proto_init() {
 		return
 	}
 	file_carillon_v1_launcher_proto_msgTypes[0].OneofWrappers = []any{}
-	file_carillon_v1_launcher_proto_msgTypes[4].OneofWrappers = []any{}
+	file_carillon_v1_launcher_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_launcher_proto_rawDesc), len(file_carillon_v1_launcher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

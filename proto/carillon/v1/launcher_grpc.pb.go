@@ -38,8 +38,10 @@ type RunLauncherClient interface {
 	// another request. UNAVAILABLE, DEADLINE_EXCEEDED and every other code: the
 	// outcome is unknown, send the same request again.
 	Start(ctx context.Context, in *RunLauncherStartRequest, opts ...grpc.CallOption) (*RunLauncherStartResponse, error)
-	// StartBatch is Start for many runs on one stream. Each request has one
-	// answer, in whatever order they become known.
+	// StartBatch is Start for many runs on one stream, which may stay open. Each
+	// start has one answer, in whatever order they become known: one that takes
+	// its time, or is refused, holds up no other. A stream that ends without OK, or
+	// before it has answered, leaves the outcome of what is open on it unknown.
 	StartBatch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunLauncherStartBatchRequest, RunLauncherStartBatchResponse], error)
 	// Cancel asks the executor to end a run. A key of which no call has begun is
 	// closed, so that it is never sent.
@@ -101,8 +103,10 @@ type RunLauncherServer interface {
 	// another request. UNAVAILABLE, DEADLINE_EXCEEDED and every other code: the
 	// outcome is unknown, send the same request again.
 	Start(context.Context, *RunLauncherStartRequest) (*RunLauncherStartResponse, error)
-	// StartBatch is Start for many runs on one stream. Each request has one
-	// answer, in whatever order they become known.
+	// StartBatch is Start for many runs on one stream, which may stay open. Each
+	// start has one answer, in whatever order they become known: one that takes
+	// its time, or is refused, holds up no other. A stream that ends without OK, or
+	// before it has answered, leaves the outcome of what is open on it unknown.
 	StartBatch(grpc.BidiStreamingServer[RunLauncherStartBatchRequest, RunLauncherStartBatchResponse]) error
 	// Cancel asks the executor to end a run. A key of which no call has begun is
 	// closed, so that it is never sent.
