@@ -77,7 +77,7 @@ func TestTheKeysOfADeadProcessAreFreeThreeSecondsLater(t *testing.T) {
 		{name: "while the executor is called", dies: 200 * time.Millisecond, within: 3 * time.Second},
 		{name: "while a call is open for long", dies: 8 * time.Second, within: 3 * time.Second},
 		{name: "while the DAG is loaded", dies: 200 * time.Millisecond, loads: 900 * time.Millisecond, within: 3 * time.Second},
-		{name: "with the run armed: counted from fire_at", ahead: 400 * time.Millisecond, dies: 100 * time.Millisecond, within: 3300 * time.Millisecond},
+		{name: "with the run armed: counted from fire_at", ahead: 400 * time.Millisecond, dies: 100 * time.Millisecond, within: 3400 * time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inBubble(t, reports, func(r *rig) {
