@@ -12,11 +12,20 @@ import (
 // maxBatch is how many runs one claim or settle transaction carries.
 const maxBatch = 1000
 
-// armAhead is how long before fire_at a slot may be claimed and handed to the
-// launcher, which records its key meanwhile and calls the executor at the exact
-// instant. It stays well below a second, for so long a check of pause and
-// deletion is good; and a run that is armed holds one of the free launches.
-const armAhead = 250 * time.Millisecond
+// A slot may be armed so long before fire_at: claimed and handed to the launcher,
+// which records its key meanwhile and calls the executor at the exact instant. It
+// is less than a second, for so long a check of pause and deletion is good; and
+// the less the fewer launches are free, of which an armed run holds one: a herd
+// has the time to be armed as a whole, and a steady stream goes on in its
+// launches.
+const (
+	armLeast = 250 * time.Millisecond
+	armMost  = 950 * time.Millisecond
+)
+
+func (t *term) armAhead() time.Duration {
+	return armLeast + time.Duration(t.launches.freePart()*float64(armMost-armLeast))
+}
 
 // longestSleep bounds a wait for the next instant: a timer sees neither the
 // clock being set nor the machine sleeping. It is a little more than a tick
@@ -39,27 +48,28 @@ func (t *term) fireLoop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		t.claim(ctx)
+		ahead := t.armAhead() // one for all of the pass
+		t.claim(ctx, ahead)
 		t.reclaim(ctx)
 		t.sendCancels(ctx)
-		timer.Reset(t.untilNext(ctx))
+		timer.Reset(t.untilNext(ctx, ahead))
 	}
 }
 
 // untilNext is how long the loop may sleep: until the next slot can be armed,
 // or until one that could not be is due.
-func (t *term) untilNext(ctx context.Context) time.Duration {
+func (t *term) untilNext(ctx context.Context, ahead time.Duration) time.Duration {
 	storeCtx, cancel := t.storeContext()
 	defer cancel()
 	now := t.now()
 	due, err := t.Fires.NextFireAt(storeCtx, t.Term, now)
 	wait := untilTime(now, due)
-	if err == nil && wait <= armAhead {
+	if err == nil && wait <= ahead {
 		var beyond time.Time
-		beyond, err = t.Fires.NextFireAt(storeCtx, t.Term, now.Add(armAhead))
-		wait = min(wait, untilTime(now, beyond)-armAhead)
+		beyond, err = t.Fires.NextFireAt(storeCtx, t.Term, now.Add(ahead))
+		wait = min(wait, untilTime(now, beyond)-ahead)
 	} else if err == nil {
-		wait -= armAhead
+		wait -= ahead
 	}
 	if err != nil {
 		t.failed(ctx, "next", err)
@@ -77,10 +87,10 @@ func untilTime(now, at time.Time) time.Duration {
 }
 
 // claim claims and launches until nothing more is due or no launch is free.
-func (t *term) claim(ctx context.Context) {
+func (t *term) claim(ctx context.Context, ahead time.Duration) {
 	for ctx.Err() == nil {
 		r := t.launches.reserve(maxBatch)
-		result, err := t.claimOnce(r)
+		result, err := t.claimOnce(r, ahead)
 		if err != nil {
 			r.open(nil)
 			t.failed(ctx, "claim", err)
@@ -104,11 +114,11 @@ func (t *term) claim(ctx context.Context) {
 
 // claimOnce is one claim transaction. With nothing reserved it only lets the
 // store stamp what is due as seen in time: it can then no longer be missed.
-func (t *term) claimOnce(r *reservation) (result schedule.ClaimResult, err error) {
+func (t *term) claimOnce(r *reservation, ahead time.Duration) (result schedule.ClaimResult, err error) {
 	began := time.Now()
 	ctx, cancel := t.storeContext()
 	defer cancel()
-	result, err = t.Fires.Claim(ctx, t.claimRequest(r), func(g schedule.OverlapGroup) []schedule.Verdict {
+	result, err = t.Fires.Claim(ctx, t.claimRequest(r, ahead), func(g schedule.OverlapGroup) []schedule.Verdict {
 		failpoint.Hit(failpoint.Judging)
 		return plan.JudgeOverlap(g)
 	})
@@ -116,9 +126,9 @@ func (t *term) claimOnce(r *reservation) (result schedule.ClaimResult, err error
 	return result, err
 }
 
-func (t *term) claimRequest(r *reservation) schedule.ClaimRequest {
+func (t *term) claimRequest(r *reservation, ahead time.Duration) schedule.ClaimRequest {
 	return schedule.ClaimRequest{
-		Term: t.Term, Now: t.now(), Limit: r.n, Room: r.room, Without: r.without, Ahead: armAhead,
+		Term: t.Term, Now: t.now(), Limit: r.n, Room: r.room, Without: r.without, Ahead: ahead,
 		Grace: t.cfg.Grace, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,
 		RequireGrant: t.cfg.RequireGrant,
 	}
@@ -133,7 +143,7 @@ func (t *term) reclaim(ctx context.Context) {
 			return
 		}
 		storeCtx, cancel := t.storeContext()
-		launches, err := t.Fires.Reclaim(storeCtx, t.claimRequest(r))
+		launches, err := t.Fires.Reclaim(storeCtx, t.claimRequest(r, 0))
 		cancel()
 		r.open(launches)
 		if err != nil {

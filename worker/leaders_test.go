@@ -43,7 +43,7 @@ func TestASecondWorkerTakesOverWithoutLosingOrDoublingASlot(t *testing.T) {
 		stopFirst := r.start()
 		time.Sleep(500 * time.Millisecond)
 		stopSecond := r.startOn(second)
-		r.until(4500 * time.Millisecond)
+		r.until(4020 * time.Millisecond) // the slot at +5s is not armed yet
 		stopFirst()
 		handed := time.Now()
 		r.until(7500 * time.Millisecond)

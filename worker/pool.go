@@ -116,6 +116,13 @@ func (r *reservation) wanting() (again bool) {
 	return false
 }
 
+// freePart is which part of all is free, 0 to 1.
+func (p *pool) freePart() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return float64(p.free) / float64(p.size)
+}
+
 // giveBack ends one open launch, and reports whether something waits for it.
 func (p *pool) giveBack(owner string) (wanted bool) {
 	p.mu.Lock()

@@ -17,6 +17,11 @@ import (
 // begun: passes that are under way, answers that are there already.
 const handOver = 50 * time.Millisecond
 
+// farewell is what the end of a process may still take once its calls are
+// settled or given up, if the database hangs: giving back a leadership, signing
+// off.
+const farewell = 1200 * time.Millisecond
+
 // term is one leadership of one shard at work.
 type term struct {
 	*Worker
@@ -69,7 +74,7 @@ func (t *term) awaitCalls() {
 		return
 	case <-t.passes.Done():
 	}
-	bound, cancel := context.WithTimeout(t.trusted, t.cfg.DrainTimeout)
+	bound, cancel := context.WithTimeout(t.trusted, max(t.cfg.DrainTimeout/2, t.cfg.DrainTimeout-farewell))
 	defer cancel()
 	look := time.NewTicker(beatEvery / 2) // one that starts is not to wait
 	defer look.Stop()

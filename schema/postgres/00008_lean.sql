@@ -10,8 +10,13 @@ CREATE INDEX schedule_runs_cancel ON schedule_runs (cancel_requested_at)
     WHERE cancel_requested_at IS NOT NULL AND lower(status) IN ('launching','enqueued','started');
 -- The exclusive ones stand in schedule_runs_one_in_flight.
 CREATE INDEX schedule_runs_in_flight ON schedule_runs (overlap_key) WHERE NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED');
+-- In the order of claims where nothing is due yet.
+DROP INDEX schedule_runs_due;
+CREATE INDEX schedule_runs_due ON schedule_runs (fire_at, priority DESC) WHERE status = 'PLANNED' AND waiting_since IS NULL;
 
 -- +goose Down
+DROP INDEX schedule_runs_due;
+CREATE INDEX schedule_runs_due ON schedule_runs (fire_at) WHERE status = 'PLANNED' AND waiting_since IS NULL;
 DROP INDEX schedule_runs_launching, schedule_runs_timeout, schedule_runs_cancel, schedule_runs_in_flight;
 CREATE INDEX schedule_runs_in_flight ON schedule_runs (overlap_key) WHERE status IN ('LAUNCHING','ENQUEUED','STARTED');
 CREATE INDEX schedule_runs_launching ON schedule_runs (claimed_until) WHERE status = 'LAUNCHING';

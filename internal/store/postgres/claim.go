@@ -119,10 +119,10 @@ func (p *claimPass) readCandidates(ctx context.Context) error {
 	switch {
 	case p.req.Room == nil || p.req.Limit == 0:
 		p.candidates = p.candidates[:min(len(p.candidates), p.req.Limit)]
-	case p.result.More:
+	case p.result.More && !p.plenty():
 		return p.shareOut(ctx)
 	default:
-		p.candidates = p.withRoom(p.candidates)
+		p.candidates = p.withRoom(p.candidates[:min(len(p.candidates), p.req.Limit)])
 	}
 	return nil
 }

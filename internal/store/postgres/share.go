@@ -72,6 +72,25 @@ func (p *claimPass) ranks(ctx context.Context) (found ranks, few bool, err error
 	return found, hops <= maxRanks, err
 }
 
+// plenty reports that nothing is due yet and every owner has room for all of his
+// that was found, so that nobody need take turns: whoever comes first is armed
+// first, and the others in the next passes.
+func (p *claimPass) plenty() bool {
+	if !p.candidates[0].fireAt.After(p.req.Now) {
+		return false
+	}
+	found := make(map[string]int)
+	for i := range p.candidates {
+		found[schedule.Owner(p.candidates[i].overlapKey)]++
+	}
+	for owner, n := range found {
+		if n > p.req.Room(owner) {
+			return false
+		}
+	}
+	return true
+}
+
 // withRoom leaves out what exceeds its owner's room: it stays for later.
 func (p *claimPass) withRoom(candidates []candidate) []candidate {
 	room := make(map[string]int)

@@ -48,7 +48,7 @@ const sqlClaimCandidates = claimFrom + claimOrder + claimUpTo
 // sqlClaimFirst is the same in the order of schedule_runs_due, whatever comes
 // first in a claim: if it finds fewer than $3 rows those are all there are, and
 // if not, it has not sorted 27,000 to say so.
-const sqlClaimFirst = claimFrom + `r.fire_at` + claimUpTo
+const sqlClaimFirst = claimFrom + `r.fire_at, r.priority DESC` + claimUpTo
 
 const (
 	claimFrom = waitingKeys + `, candidates AS (
