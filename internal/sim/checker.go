@@ -153,8 +153,9 @@ func (w *world) planned(h *history) {
 		return
 	}
 	f := w.watch.lives[r.ScheduleID]
-	// Claimed a little ahead of a change, or cancelled by its user, it stays.
-	early := r.FireAt.Sub(r.RunAt).Abs() + time.Second
+	// Armed ahead of a change, by the worker's clock, or cancelled by its user, it
+	// stays.
+	early := r.FireAt.Sub(r.RunAt).Abs() + time.Second + w.profile.maxSkew
 	for i := range f.parts {
 		p := &f.parts[i]
 		inside := r.RunAt.After(p.from) || p.including && r.RunAt.Equal(p.from)
