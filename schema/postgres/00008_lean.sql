@@ -13,8 +13,13 @@ CREATE INDEX schedule_runs_in_flight ON schedule_runs (overlap_key) WHERE NOT ex
 -- In the order of claims where nothing is due yet.
 DROP INDEX schedule_runs_due;
 CREATE INDEX schedule_runs_due ON schedule_runs (fire_at, priority DESC) WHERE status = 'PLANNED' AND waiting_since IS NULL;
+-- A claim looks for what is due of a schedule, and not at the minute of slots ahead.
+DROP INDEX schedule_runs_planned;
+CREATE INDEX schedule_runs_planned ON schedule_runs (schedule_id, fire_at) WHERE status = 'PLANNED';
 
 -- +goose Down
+DROP INDEX schedule_runs_planned;
+CREATE INDEX schedule_runs_planned ON schedule_runs (schedule_id, run_at) WHERE status = 'PLANNED';
 DROP INDEX schedule_runs_due;
 CREATE INDEX schedule_runs_due ON schedule_runs (fire_at) WHERE status = 'PLANNED' AND waiting_since IS NULL;
 DROP INDEX schedule_runs_launching, schedule_runs_timeout, schedule_runs_cancel, schedule_runs_in_flight;

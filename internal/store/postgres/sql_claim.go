@@ -135,7 +135,7 @@ WHERE r.exclusive AND ` + soon
 	// ends what is launched, not what the judge sees. It looks under the schedules
 	// of sqlClaimLock; a walk over all that is due took 20 ms for 30,000 rows.
 	sqlClaimGroupsBeyond = groupsBeside + `unnest($5::text[]) AS k(schedule_id) CROSS JOIN LATERAL (
-	SELECT * FROM schedule_runs c WHERE c.schedule_id = k.schedule_id AND c.status = 'PLANNED' OFFSET 0) r
+	SELECT * FROM schedule_runs c WHERE c.schedule_id = k.schedule_id AND c.status = 'PLANNED' AND c.fire_at <= $4 OFFSET 0) r
 LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 WHERE r.overlap_key = ANY($3::text[]) AND r.exclusive AND ` + soon
 )
