@@ -129,6 +129,9 @@ func TestTheProtosKeepTheConvention(t *testing.T) {
 	} {
 		for i := range file.Messages().Len() {
 			md := file.Messages().Get(i)
+			if strings.HasPrefix(string(md.Name()), "RunLauncherStartBatch") {
+				continue // of a stream without a REST twin: they are never JSON
+			}
 			for j := range md.Fields().Len() {
 				fd := md.Fields().Get(j)
 				if !allowed[fd.Kind()] {
