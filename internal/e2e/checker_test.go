@@ -105,10 +105,11 @@ func (s *registered) slots(t testing.TB) []time.Time {
 // was made then is good.
 const arming = time.Second
 
-// claimedBefore: the slot was claimed before a pause or deletion that came
-// before its nominal instant, for jitter had brought it forward or it was armed.
+// claimedBefore: the slot was claimed before a pause, a deletion or an edit (of
+// end_at, which may lie before the edit) that came before its nominal instant, for
+// jitter had brought it forward or it was armed.
 func (s *registered) claimedBefore(t testing.TB, r run) bool {
-	ends := []time.Time{s.stoppedAt}
+	ends := []time.Time{s.stoppedAt, s.changedAt}
 	for _, l := range s.lapses {
 		ends = append(ends, l.from)
 	}

@@ -35,6 +35,7 @@ type registered struct {
 	createdAt  time.Time
 	lapses     []lapse // pauses with their ends, as the schedule's log says
 	stoppedAt  time.Time
+	changedAt  time.Time // by the last edit
 	quietFrom  time.Time // the answer to a pause or deletion: soon nothing more is sent
 }
 
@@ -212,6 +213,8 @@ func (j *journal) settle(t testing.TB, events map[string][]event) {
 			case "resumed":
 				s.lapses = append(s.lapses, lapse{paused, log[i].Time})
 				paused = time.Time{}
+			case "changed":
+				s.changedAt = log[i].Time
 			case "deleted":
 				s.stoppedAt = log[i].Time
 			}
