@@ -2,12 +2,6 @@ package plan
 
 import "time"
 
-// Load is a timetable that launches, from After on.
-type Load struct {
-	Timetable *Timetable
-	After     time.Time
-}
-
 // Launches is what some timetables come to over some time.
 type Launches struct {
 	Total  int
@@ -19,47 +13,53 @@ type Launches struct {
 // most limit launches between them: until itself, or from and a part of the
 // span, halved as often as it takes, but a minute at least.
 func Horizon(loads []Load, from, until time.Time, limit int) time.Time {
+	return halved(from, until, limit, func(until time.Time, spend func(int) bool) {
+		for _, l := range loads {
+			if n, _ := l.Timetable.Count(latest(from, l.After), until); !spend(n) {
+				return
+			}
+		}
+	})
+}
+
+// Affordable is Horizon where a launch with jitter costs more than one.
+func Affordable(members []Member, from, until time.Time, limit, jittered int) time.Time {
+	return halved(from, until, limit, func(until time.Time, spend func(int) bool) {
+		for i := range members {
+			t := members[i].Load.Timetable
+			n, _ := t.Count(from, until)
+			if t.jitter > 0 {
+				n *= jittered
+			}
+			if !spend(n) {
+				return
+			}
+		}
+	})
+}
+
+func halved(from, until time.Time, limit int, cost func(until time.Time, spend func(int) bool)) time.Time {
 	for span := until.Sub(from); ; span /= 2 {
-		until = from.Add(span)
-		if span <= time.Minute || !exceeds(loads, from, until, limit) {
+		until, left := from.Add(span), limit
+		cost(until, func(n int) bool { left -= n; return left >= 0 })
+		if left >= 0 || span <= time.Minute {
 			return until
 		}
 	}
 }
 
-func exceeds(loads []Load, from, until time.Time, limit int) bool {
-	total := 0
-	for _, l := range loads {
-		n, _ := l.Timetable.Count(latest(from, l.After), until)
-		if total += n; total > limit {
-			return true
-		}
-	}
-	return false
-}
-
 // Busiest counts, minute by minute, what the loads launch later than from and
 // not later than until, by fire_at. Its work is the number of launches.
 func Busiest(loads []Load, from, until time.Time) Launches {
-	first := from.Truncate(time.Minute)
-	minutes := make([]int32, int(until.Sub(first)/time.Minute)+1)
+	from, until = from.Add(1), until.Add(1)
+	minutes := NewMinutes(from, until)
 	var out Launches
 	for _, l := range loads {
-		t := l.Timetable
-		last := until.Add(t.jitter)
-		for at, ok := t.Next(from.Add(-t.jitter)); ok && !at.After(last); at, ok = t.Next(at) {
-			fires := t.fires(at)
-			if !fires.After(from) || fires.After(until) || !at.After(l.After) && l.After.After(from) {
-				continue
-			}
-			minutes[fires.Sub(first)/time.Minute]++
-			out.Total++
-		}
+		out.Total += minutes.Add(l, from, until, 1)
 	}
-	for i, n := range minutes {
-		if int(n) > out.Peak {
-			out.Peak, out.PeakAt = int(n), first.Add(time.Duration(i)*time.Minute)
-		}
+	i, n := minutes.Busiest()
+	if n > 0 {
+		out.Peak, out.PeakAt = n, minutes.At(i)
 	}
 	return out
 }

@@ -27,11 +27,33 @@ func (t *Timetable) fireAt(key schedule.Key, runAt time.Time) time.Time {
 	if t.jitter == 0 {
 		return runAt
 	}
-	before, after := t.jitter, t.jitter
+	return t.moved(key, runAt, t.before(runAt), t.behind(runAt))
+}
+
+// before is the slot before one, as far as jitter may reach; zero: none.
+func (t *Timetable) before(runAt time.Time) time.Time {
 	if prev, ok := t.rule.Prev(runAt, 2*t.jitter); ok {
+		return prev
+	}
+	return time.Time{}
+}
+
+// behind is the slot behind one; zero: none.
+func (t *Timetable) behind(runAt time.Time) time.Time {
+	if next, ok := t.rule.Next(runAt); ok {
+		return next
+	}
+	return time.Time{}
+}
+
+// moved is runAt with its offset, between its neighbours; zero: there is none,
+// or it is too far to matter.
+func (t *Timetable) moved(key schedule.Key, runAt, prev, next time.Time) time.Time {
+	before, after := t.jitter, t.jitter
+	if !prev.IsZero() {
 		before = min(before, runAt.Sub(prev)/2)
 	}
-	if next, ok := t.rule.Next(runAt); ok {
+	if !next.IsZero() {
 		after = min(after, next.Sub(runAt)/2)
 	}
 	a, b := before.Milliseconds(), after.Milliseconds()

@@ -32,6 +32,8 @@ type ScheduleReader interface {
 	List(ctx context.Context, f schedule.ScheduleFilter) ([]registrar.View, error)
 	// Preview returns where the next page begins; zero = there is none.
 	Preview(ctx context.Context, in registrar.PreviewInput) (fires []registrar.Fire, next time.Time, err error)
+	// ForecastLaunches counts launches minute by minute.
+	ForecastLaunches(ctx context.Context, in registrar.LaunchesInput) (*registrar.LaunchesForecast, error)
 	// Events is newest first; beforeID = 0 begins at the end.
 	Events(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error)
 	// Revisions is newest first; before = 0 begins at the end.

@@ -28,6 +28,7 @@ const (
 	ScheduleService_DeleteSchedule_FullMethodName     = "/carillon.v1.ScheduleService/DeleteSchedule"
 	ScheduleService_TriggerSchedule_FullMethodName    = "/carillon.v1.ScheduleService/TriggerSchedule"
 	ScheduleService_PreviewSchedule_FullMethodName    = "/carillon.v1.ScheduleService/PreviewSchedule"
+	ScheduleService_ForecastLaunches_FullMethodName   = "/carillon.v1.ScheduleService/ForecastLaunches"
 	ScheduleService_ApplySchedules_FullMethodName     = "/carillon.v1.ScheduleService/ApplySchedules"
 	ScheduleService_ListScheduleEvents_FullMethodName = "/carillon.v1.ScheduleService/ListScheduleEvents"
 	ScheduleService_ListRevisions_FullMethodName      = "/carillon.v1.ScheduleService/ListRevisions"
@@ -75,6 +76,11 @@ type ScheduleServiceClient interface {
 	// not saved, exact to the jittered millisecond. It reads the rule alone:
 	// pauses, overlap and runs by hand are not in it.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
+	// ForecastLaunches counts what schedules will launch, minute by minute, names
+	// the busiest minutes and says by which change they would be less busy. It
+	// reads the rules as they stand, exact to the jittered millisecond, with
+	// pauses that hold; overlap, catch-up and runs by hand are not in it.
+	ForecastLaunches(ctx context.Context, in *ForecastLaunchesRequest, opts ...grpc.CallOption) (*ForecastLaunchesResponse, error)
 	// ApplySchedules makes the schedules of a set what the call says, in one
 	// transaction: it stores the workflow versions, creates and changes
 	// schedules, and with prune deletes those that the set has and the call does
@@ -192,6 +198,16 @@ func (c *scheduleServiceClient) PreviewSchedule(ctx context.Context, in *Preview
 	return out, nil
 }
 
+func (c *scheduleServiceClient) ForecastLaunches(ctx context.Context, in *ForecastLaunchesRequest, opts ...grpc.CallOption) (*ForecastLaunchesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForecastLaunchesResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_ForecastLaunches_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *scheduleServiceClient) ApplySchedules(ctx context.Context, in *ApplySchedulesRequest, opts ...grpc.CallOption) (*ApplySchedulesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ApplySchedulesResponse)
@@ -264,6 +280,11 @@ type ScheduleServiceServer interface {
 	// not saved, exact to the jittered millisecond. It reads the rule alone:
 	// pauses, overlap and runs by hand are not in it.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)
+	// ForecastLaunches counts what schedules will launch, minute by minute, names
+	// the busiest minutes and says by which change they would be less busy. It
+	// reads the rules as they stand, exact to the jittered millisecond, with
+	// pauses that hold; overlap, catch-up and runs by hand are not in it.
+	ForecastLaunches(context.Context, *ForecastLaunchesRequest) (*ForecastLaunchesResponse, error)
 	// ApplySchedules makes the schedules of a set what the call says, in one
 	// transaction: it stores the workflow versions, creates and changes
 	// schedules, and with prune deletes those that the set has and the call does
@@ -317,6 +338,9 @@ func (UnimplementedScheduleServiceServer) TriggerSchedule(context.Context, *Trig
 }
 func (UnimplementedScheduleServiceServer) PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreviewSchedule not implemented")
+}
+func (UnimplementedScheduleServiceServer) ForecastLaunches(context.Context, *ForecastLaunchesRequest) (*ForecastLaunchesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForecastLaunches not implemented")
 }
 func (UnimplementedScheduleServiceServer) ApplySchedules(context.Context, *ApplySchedulesRequest) (*ApplySchedulesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplySchedules not implemented")
@@ -510,6 +534,24 @@ func _ScheduleService_PreviewSchedule_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ScheduleService_ForecastLaunches_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForecastLaunchesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).ForecastLaunches(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_ForecastLaunches_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).ForecastLaunches(ctx, req.(*ForecastLaunchesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ScheduleService_ApplySchedules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ApplySchedulesRequest)
 	if err := dec(in); err != nil {
@@ -606,6 +648,10 @@ var ScheduleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PreviewSchedule",
 			Handler:    _ScheduleService_PreviewSchedule_Handler,
+		},
+		{
+			MethodName: "ForecastLaunches",
+			Handler:    _ScheduleService_ForecastLaunches_Handler,
 		},
 		{
 			MethodName: "ApplySchedules",

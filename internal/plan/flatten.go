@@ -1,0 +1,220 @@
+package plan
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Member is a schedule whose launches are counted, with its load.
+type Member struct {
+	Schedule *schedule.Schedule
+	Load     Load
+}
+
+// Flattening is one change to some schedules that makes the busiest minute less
+// busy: a jitter for all of them, or another minute of the hour for some. What
+// it comes to was counted with the changed rules, launch by launch.
+type Flattening struct {
+	Jitter  time.Duration // zero: minutes are moved
+	Moves   []Move
+	Members []*schedule.Schedule // whom it changes, in the order of their ids
+	Peak    int                  // launches in the busiest minute of the window, if it were so
+	PeakAt  time.Time
+}
+
+// Move is another minute of the hour for one schedule.
+type Move struct {
+	Schedule *schedule.Schedule
+	CronExpr string // what it would be
+	Minutes  int    // by how many later; negative: earlier
+}
+
+// herd are schedules of which some are to be changed, and what all others launch.
+type herd struct {
+	members     []Member
+	from, until time.Time
+	others      *Minutes
+}
+
+// Flatten looks for the jitter and for the minutes by which the busiest minute
+// becomes least busy. counts is what all schedules launch in [from, until), herd
+// those that may be changed; its work is some ten times what they launch. Only
+// what helps is returned, the better one first.
+func Flatten(counts *Minutes, members []Member, from, until time.Time) []Flattening {
+	h := herd{members: slices.Clone(members), from: from, until: until, others: counts.clone()}
+	slices.SortFunc(h.members, func(a, b Member) int {
+		return strings.Compare(a.Schedule.ScheduleID, b.Schedule.ScheduleID)
+	})
+	for _, m := range h.members {
+		h.others.Add(m.Load, from, until, -1)
+	}
+	_, now := counts.Busiest()
+	var found []Flattening
+	for _, f := range []Flattening{h.byMinutes(), h.byJitter()} {
+		if len(f.Members) > 0 && f.Peak < now {
+			found = append(found, f)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Flattening) int { return a.Peak - b.Peak })
+	return found
+}
+
+func (m *Minutes) clone() *Minutes { return &Minutes{From: m.From, Count: slices.Clone(m.Count)} }
+
+// jitters are those that are tried.
+var jitters = []time.Duration{
+	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+}
+
+// byJitter is the least jitter after which more would bring less than a tenth.
+func (h *herd) byJitter() (best Flattening) {
+	var tried []Flattening
+	for _, jitter := range jitters {
+		tried = append(tried, h.withJitter(jitter))
+	}
+	least := slices.MinFunc(tried, func(a, b Flattening) int { return a.Peak - b.Peak })
+	for _, f := range tried {
+		if f.Peak*10 <= least.Peak*11 {
+			return f
+		}
+	}
+	return least
+}
+
+func (h *herd) withJitter(jitter time.Duration) Flattening {
+	out := Flattening{Jitter: jitter}
+	counts := h.others.clone()
+	for _, m := range h.members {
+		load := m.Load
+		if load.Timetable.jitter < jitter {
+			moved := *load.Timetable
+			moved.jitter, load.Timetable = jitter, &moved
+			out.Members = append(out.Members, m.Schedule)
+		}
+		counts.Add(load, h.from, h.until, 1)
+	}
+	return out.counted(counts)
+}
+
+func (f Flattening) counted(counts *Minutes) Flattening {
+	i, n := counts.Busiest()
+	f.Peak, f.PeakAt = n, counts.At(i)
+	return f
+}
+
+// byMinutes moves one schedule after the other to the minute of the hour at
+// which its busiest launch has the fewest others beside it: where it is, if no
+// other is better, else the nearest of the best.
+func (h *herd) byMinutes() (out Flattening) {
+	guess, exact := h.others.clone(), h.others.clone()
+	for _, m := range h.members { // those that stay as they are come first into the count
+		guess.Add(m.Load, h.from, h.until, 1)
+	}
+	for _, m := range h.members {
+		minute, ok := minuteOf(m.Schedule.CronExpr)
+		load := m.Load
+		if ok {
+			at := guess.of(load, h.from, h.until)
+			if by := guess.settle(at, minute); by != 0 {
+				move := Move{Schedule: m.Schedule, CronExpr: withMinute(m.Schedule.CronExpr, minute+by), Minutes: by}
+				if moved, err := load.with(m.Schedule, move.CronExpr); err == nil {
+					load, out.Moves, out.Members = moved, append(out.Moves, move), append(out.Members, m.Schedule)
+				}
+			}
+		}
+		exact.Add(load, h.from, h.until, 1)
+	}
+	return out.counted(exact)
+}
+
+// with is the load of a schedule with another expression.
+func (l Load) with(s *schedule.Schedule, expression string) (Load, error) {
+	d := s.Definition
+	d.CronExpr = expression
+	var err error
+	l.Timetable, err = NewTimetable(&d, s.CreatedAt, s.RevisedAt)
+	return l, err
+}
+
+// of are the minutes at which a load launches, as indices.
+func (m *Minutes) of(l Load, from, until time.Time) (at []int) {
+	for fires := range l.Launches(from, until) {
+		at = append(at, m.index(fires))
+	}
+	return at
+}
+
+// settle moves launches from where they are counted to the best minute, and
+// says by how many minutes.
+func (m *Minutes) settle(at []int, minute int) (by int) {
+	for _, i := range at {
+		m.Count[i]--
+	}
+	best := m.beside(at, 0)
+	for distance := 1; distance < 60; distance++ {
+		for _, try := range []int{distance, -distance} {
+			if minute+try < 0 || minute+try > 59 {
+				continue
+			}
+			if n := m.beside(at, try); n < best {
+				best, by = n, try
+			}
+		}
+	}
+	for _, i := range at {
+		if i += by; i >= 0 && i < len(m.Count) {
+			m.Count[i]++
+		}
+	}
+	return by
+}
+
+// beside is how many launches stand at most where these would be.
+func (m *Minutes) beside(at []int, by int) (most int) {
+	for _, i := range at {
+		if i += by; i >= 0 && i < len(m.Count) {
+			most = max(most, m.Count[i])
+		}
+	}
+	return most
+}
+
+// macros are the expressions that some words stand for, where another minute
+// makes sense of them.
+var macros = map[string]string{
+	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}
+
+// minuteOf is the one minute of the hour at which an expression fires.
+func minuteOf(expression string) (minute int, ok bool) {
+	fields, i := fieldsOf(expression)
+	if fields == nil {
+		return 0, false
+	}
+	minute, err := strconv.Atoi(fields[i])
+	return minute, err == nil
+}
+
+// withMinute is the expression at another minute.
+func withMinute(expression string, minute int) string {
+	fields, i := fieldsOf(expression)
+	fields[i] = strconv.Itoa(minute)
+	return strings.Join(fields, " ")
+}
+
+// fieldsOf are the fields of an expression, and which of them is the minute.
+func fieldsOf(expression string) (fields []string, minute int) {
+	if written, ok := macros[strings.ToLower(strings.TrimSpace(expression))]; ok {
+		expression = written
+	}
+	fields = strings.Fields(expression)
+	if len(fields) != 5 && len(fields) != 6 {
+		return nil, 0
+	}
+	return fields, len(fields) - 5
+}

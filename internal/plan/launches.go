@@ -1,0 +1,135 @@
+package plan
+
+import (
+	"iter"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Load is a timetable that launches, from After on.
+type Load struct {
+	Timetable *Timetable
+	After     time.Time // of a pause that ends by itself: the last second of it
+	Since     time.Time // slots not later are not this load's: an edit plans none before itself
+}
+
+// Launches are the instants in [from, until) at which the load launches, in
+// order. Jitter reaches at most half way to the neighbouring slots, so that only
+// the last slot before from and the first one after until may have moved in.
+func (l Load) Launches(from, until time.Time) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		w := l.begin(from)
+		for ; w.ok && (w.at.Before(until) || w.previous.Before(until)); w.step() {
+			fires := w.fires()
+			if fires.Before(w.notBefore) {
+				fires = w.notBefore
+			}
+			if !fires.Before(from) && fires.Before(until) && !yield(fires) {
+				return
+			}
+		}
+	}
+}
+
+// walk goes from slot to slot, and keeps the neighbours of the one it is at: for
+// jitter they are wanted, and looking for them anew would take twice as long.
+type walk struct {
+	*Timetable
+	at, previous, next time.Time // previous and next zero: there is none, or it is too far to matter
+	ok                 bool
+	notBefore          time.Time // nothing fires before: a pause holds until then
+}
+
+func (l Load) begin(from time.Time) (w walk) {
+	w.Timetable = l.Timetable
+	after := from.Add(-1)
+	if w.jitter > 0 {
+		if last, ok := w.last(from.Add(-w.jitter), schedule.CeilSecond(from)); ok {
+			after = last.Add(-time.Second)
+		}
+	}
+	after = latest(after, l.Since)
+	if l.After.After(from) { // what falls into the pause is gone, and nothing fires before its end
+		after, w.notBefore = latest(after, l.After), l.After.Add(time.Second)
+	}
+	if w.at, w.ok = w.Next(after); w.ok && w.jitter > 0 {
+		w.previous, w.next = w.before(w.at), w.behind(w.at)
+	}
+	return w
+}
+
+func (w *walk) step() {
+	if w.jitter == 0 {
+		w.previous = w.at
+		w.at, w.ok = w.Next(w.at)
+		return
+	}
+	w.previous, w.at = w.at, w.next
+	if w.ok = !w.at.IsZero() && (w.end.IsZero() || !w.at.After(w.end)); w.ok {
+		w.next = w.behind(w.at)
+	}
+}
+
+// fires is Slot(at).FireAt, its neighbours being known.
+func (w *walk) fires() time.Time {
+	if w.jitter == 0 {
+		return w.at
+	}
+	return w.moved(schedule.SlotKey(w.scheduleID, w.at), w.at, w.previous, w.next)
+}
+
+// Minutes counts launches by the minute: Count[i] are those of the i-th minute
+// from From on.
+type Minutes struct {
+	From  time.Time
+	Count []int
+}
+
+// NewMinutes are the minutes that [from, until) touches, with nothing in them.
+func NewMinutes(from, until time.Time) *Minutes {
+	first := from.Truncate(time.Minute)
+	return &Minutes{From: first, Count: make([]int, int((until.Sub(first)+time.Minute-1)/time.Minute))}
+}
+
+// At is the i-th minute's beginning.
+func (m *Minutes) At(i int) time.Time { return m.From.Add(time.Duration(i) * time.Minute) }
+
+func (m *Minutes) index(at time.Time) int { return int(at.Sub(m.From) / time.Minute) }
+
+// Add counts what a load launches in [from, until), which lies inside, n for
+// each, and returns how many launches that were.
+func (m *Minutes) Add(l Load, from, until time.Time, n int) (launches int) {
+	for at := range l.Launches(from, until) {
+		m.Count[m.index(at)] += n
+		launches++
+	}
+	return launches
+}
+
+// Busiest is the first of the minutes with the most launches; n = 0: there are
+// none.
+func (m *Minutes) Busiest() (i, n int) {
+	for at, count := range m.Count {
+		if count > n {
+			i, n = at, count
+		}
+	}
+	return i, n
+}
+
+// Peaks are up to n of the busiest minutes, the busiest first, none within
+// apart minutes of a busier one.
+func (m *Minutes) Peaks(n, apart int) (peaks []int) {
+	left := append([]int(nil), m.Count...)
+	rest := Minutes{Count: left}
+	for range n {
+		i, count := rest.Busiest()
+		if count == 0 {
+			break
+		}
+		peaks = append(peaks, i)
+		clear(left[max(0, i-apart):min(len(left), i+apart+1)])
+	}
+	return peaks
+}

@@ -1,0 +1,209 @@
+package registrar
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// What a forecast may cost. A launch is some fifty nanoseconds, one with jitter
+// four times that.
+const (
+	launchesSpan    = 24 * time.Hour
+	maxLaunchesSpan = 7 * 24 * time.Hour
+	launchesBudget  = 16_000_000 // launches; one with jitter counts jitterCost
+	jitterCost      = 4
+	flattenBudget   = 200_000 // launches of the schedules that a change is sought for
+	launchesPage    = 1000    // schedules read at once
+	maxForecast     = 100_000 // schedules
+	peakApart       = 5       // minutes
+)
+
+// LaunchesInput asks for a forecast of the schedules of Filter.
+type LaunchesInput struct {
+	Filter       schedule.ScheduleFilter
+	From, Until  time.Time // zero: now, and a day after From
+	Peaks        int       // how many are named
+	Contributors int       // of each
+}
+
+// LaunchesForecast is what schedules will launch, minute by minute.
+type LaunchesForecast struct {
+	From, Until                   time.Time // Until may be nearer than was asked for: see launchesBudget
+	Minutes                       *plan.Minutes
+	Launches                      int
+	Peaks                         []LaunchesPeak
+	Flattenings                   []plan.Flattening
+	Schedules, Paused, Unreadable int
+}
+
+// LaunchesPeak is one of the busiest minutes.
+type LaunchesPeak struct {
+	Minute       time.Time
+	Launches     int
+	Schedules    int
+	Contributors []Contributor // the busiest first
+}
+
+// Contributor is one schedule's part of a peak.
+type Contributor struct {
+	Schedule *schedule.Schedule
+	Launches int
+}
+
+// ForecastLaunches counts what the schedules that the caller sees will launch.
+func (r *Registrar) ForecastLaunches(ctx context.Context, in LaunchesInput) (*LaunchesForecast, error) {
+	now := r.now()
+	out := &LaunchesForecast{From: in.From, Until: in.Until}
+	if out.From.Before(now) {
+		out.From = now
+	}
+	if out.Until.IsZero() {
+		out.Until = out.From.Add(launchesSpan)
+	}
+	if err := checkSpan(out.From, out.Until); err != nil {
+		return nil, err
+	}
+	members, err := r.members(ctx, in.Filter, now, out)
+	if err != nil {
+		return nil, err
+	}
+	out.Until = plan.Affordable(members, out.From, out.Until, launchesBudget, jitterCost)
+	out.Minutes = plan.NewMinutes(out.From, out.Until)
+	for i := range members {
+		if i%64 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		out.Launches += out.Minutes.Add(members[i].Load, out.From, out.Until, 1)
+	}
+	herd := out.name(members, in)
+	if err := ctx.Err(); err != nil || len(herd) == 0 {
+		return out, err
+	}
+	out.Flattenings = plan.Flatten(out.Minutes, affordable(herd, out.From, out.Until), out.From, out.Until)
+	return out, ctx.Err()
+}
+
+func checkSpan(from, until time.Time) error {
+	switch {
+	case !until.After(from):
+		return schedule.Invalid("until", until.Format(time.RFC3339), "is not later than the beginning of the window, "+from.Format(time.RFC3339), "")
+	case until.Sub(from) > maxLaunchesSpan:
+		return schedule.Invalid("until", until.Format(time.RFC3339), fmt.Sprintf("is more than 7 days after the beginning of the window, %s", from.Format(time.RFC3339)), "ask for windows of 7 days")
+	}
+	return nil
+}
+
+// members reads the schedules that launch, page by page, and keeps of each what
+// a forecast needs.
+func (r *Registrar) members(ctx context.Context, f schedule.ScheduleFilter, now time.Time, out *LaunchesForecast) (members []plan.Member, err error) {
+	f.Now, f.Limit = now, launchesPage
+	for {
+		rows, err := r.schedules.ListSchedules(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if m, ok := memberOf(rows[i], now, out); ok {
+				members = append(members, m)
+			}
+		}
+		if len(rows) < f.Limit {
+			return members, nil
+		}
+		if f.After = rows[len(rows)-1].ScheduleID; len(members) > maxForecast {
+			return nil, schedule.Explain(schedule.ErrPrecondition, "a forecast counts at most %d schedules; ask for those of one owner, workflow, managed_by or label", maxForecast)
+		}
+	}
+}
+
+func memberOf(s schedule.Schedule, now time.Time, out *LaunchesForecast) (m plan.Member, ok bool) {
+	if s.Pause.Active(now) && s.Pause.Until.IsZero() {
+		out.Paused++
+		return m, false
+	}
+	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
+	if err != nil {
+		out.Unreadable++
+		return m, false
+	}
+	out.Schedules++
+	s.Input, s.Labels = nil, nil // they may be large, and are kept for nothing
+	load := plan.Load{Timetable: tt, Since: s.RevisedAt}
+	if s.Pause.Active(now) {
+		load.After = from(&s, now)
+	}
+	return plan.Member{Schedule: &s, Load: load}, true
+}
+
+// name names the peaks, and returns whoever launches at one of them.
+func (f *LaunchesForecast) name(members []plan.Member, in LaunchesInput) (herd []plan.Member) {
+	atPeak := make([]bool, len(members))
+	for _, minute := range f.Minutes.Peaks(in.Peaks, peakApart) {
+		p := LaunchesPeak{Minute: f.Minutes.At(minute)}
+		for i := range members {
+			n := 0
+			for range members[i].Load.Launches(later(p.Minute, f.From), earlier(p.Minute.Add(time.Minute), f.Until)) {
+				n++
+			}
+			if n == 0 {
+				continue
+			}
+			atPeak[i] = true
+			p.Launches, p.Schedules = p.Launches+n, p.Schedules+1
+			p.Contributors = append(p.Contributors, Contributor{Schedule: members[i].Schedule, Launches: n})
+		}
+		slices.SortStableFunc(p.Contributors, func(a, b Contributor) int { return cmp.Compare(b.Launches, a.Launches) })
+		p.Contributors = slices.Clone(p.Contributors[:min(len(p.Contributors), in.Contributors)])
+		f.Peaks = append(f.Peaks, p)
+	}
+	for i, at := range atPeak {
+		if at {
+			herd = append(herd, members[i])
+		}
+	}
+	return herd
+}
+
+// affordable are those of a herd that launch least often, for they make its
+// peaks, as far as the budget goes.
+func affordable(herd []plan.Member, from, until time.Time) []plan.Member {
+	type counted struct {
+		plan.Member
+		n int
+	}
+	all := make([]counted, len(herd))
+	for i, m := range herd {
+		all[i].Member = m
+		all[i].n, _ = m.Load.Timetable.Count(from, until)
+	}
+	slices.SortStableFunc(all, func(a, b counted) int { return cmp.Compare(a.n, b.n) })
+	herd = herd[:0]
+	budget := flattenBudget
+	for _, m := range all {
+		if budget -= m.n; budget < 0 {
+			break
+		}
+		herd = append(herd, m.Member)
+	}
+	return herd
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
