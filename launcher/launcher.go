@@ -77,7 +77,7 @@ func New(o Options) *Launcher {
 		o.Logger = slog.Default()
 	}
 	if o.Metrics == nil {
-		o.Metrics = NewMetrics(nil)
+		o.Metrics = NewMetrics(nil, "")
 	}
 	if o.Spread == nil {
 		o.Spread = func(_ schedule.Key, below time.Duration) time.Duration { return rand.N(below) }

@@ -12,28 +12,46 @@ import (
 
 // Metrics are the launcher's figures.
 type Metrics struct {
+	executor        string
 	executorSeconds *prometheus.HistogramVec
 	leasesLost      prometheus.Counter
 }
 
-// NewMetrics registers the figures with r; nil registers them nowhere.
-func NewMetrics(r prometheus.Registerer) *Metrics {
+// NewMetrics registers the figures with r; nil registers them nowhere. executor
+// is which one is called, as EXECUTOR names it.
+func NewMetrics(r prometheus.Registerer, executor string) *Metrics {
 	p := promauto.With(r)
-	return &Metrics{
+	m := &Metrics{
+		executor: executor,
 		executorSeconds: p.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "carillon_executor_call_seconds",
-			Help:    "How long calls of the executor took, by what they answered.",
+			Help:    "How long calls of the executor took, by which one it is and what it answered.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-		}, []string{"outcome"}),
+		}, []string{"executor", "outcome"}),
 		leasesLost: p.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_launch_leases_lost_total",
 			Help: "Open calls whose key was not this process' any more: it, or the database, was away for longer than the lease.",
 		}),
 	}
+	for _, outcome := range outcomeLabels { // an alert on a series that does not exist yet stays silent
+		m.executorSeconds.WithLabelValues(executor, outcome)
+	}
+	return m
 }
 
 func (m *Metrics) called(took time.Duration, outcome schedule.Outcome, err error) {
-	m.executorSeconds.WithLabelValues(outcomeLabel(outcome, err)).Observe(took.Seconds())
+	m.executorSeconds.WithLabelValues(m.executor, outcomeLabel(outcome, err)).Observe(took.Seconds())
+}
+
+// Labels of calls that brought no outcome, beside the statuses of those that did.
+const (
+	labelNotSent = "not_sent"
+	labelUnknown = "unknown"
+)
+
+var outcomeLabels = []string{
+	string(schedule.StatusSuccess), string(schedule.StatusFailed), string(schedule.StatusEnqueued),
+	string(schedule.ReasonLaunchRefused), labelNotSent, labelUnknown,
 }
 
 func outcomeLabel(outcome schedule.Outcome, err error) string {
@@ -44,7 +62,7 @@ func outcomeLabel(outcome schedule.Outcome, err error) string {
 	case errors.As(err, &refusal):
 		return string(schedule.ReasonLaunchRefused)
 	case errors.Is(err, ErrNotSent):
-		return "not_sent"
+		return labelNotSent
 	}
-	return "unknown"
+	return labelUnknown
 }

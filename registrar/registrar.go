@@ -38,7 +38,10 @@ type Options struct {
 	Mirror    WorkflowMirror   // nil: there is none
 	Now       func() time.Time // default time.Now
 	Logger    *slog.Logger     // default slog.Default
-	Config    Config
+	// Ended hears of each run that a report, or a cancel, brought to its end here.
+	// Optional.
+	Ended  func(status schedule.Status, reason schedule.Reason)
+	Config Config
 }
 
 // Registrar registers, changes, answers and takes reports.
@@ -55,6 +58,7 @@ type Registrar struct {
 	mirror WorkflowMirror
 	now    func() time.Time
 	log    *slog.Logger
+	ended  func(status schedule.Status, reason schedule.Reason)
 	cfg    Config
 }
 
@@ -65,6 +69,9 @@ func New(o Options) *Registrar {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Ended == nil {
+		o.Ended = func(schedule.Status, schedule.Reason) {}
 	}
 	if o.Config.DefaultOverlap == "" {
 		o.Config.DefaultOverlap = schedule.OverlapSkip
@@ -79,7 +86,7 @@ func New(o Options) *Registrar {
 	r := &Registrar{
 		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, workflows: ownWorkflows{o.Workflows, o.Schedules}, grants: o.Grants, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
-		log: o.Logger.With("component", "registrar"), cfg: o.Config,
+		log: o.Logger.With("component", "registrar"), ended: o.Ended, cfg: o.Config,
 	}
 	r.all.schedules, r.all.workflows = schedules, o.Workflows
 	return r

@@ -27,6 +27,9 @@ func (r *Registrar) Report(ctx context.Context, in ReportInput) (schedule.Run, b
 	}
 	failpoint.Hit(failpoint.Reported)
 	if moved {
+		if run.Status.Terminal() {
+			r.ended(run.Status, run.Reason)
+		}
 		r.log.InfoContext(ctx, "run reported", "schedule_id", run.ScheduleID, "key", run.Key.String(), "run_at", run.RunAt,
 			"status", string(run.Status), "reason", string(run.Reason))
 	}
@@ -143,6 +146,9 @@ func (r *Registrar) CancelRun(ctx context.Context, in CancelInput) (schedule.Run
 		return schedule.Run{}, err
 	}
 	if moved {
+		if run.Status.Terminal() { // it was only planned
+			r.ended(run.Status, run.Reason)
+		}
 		r.log.InfoContext(ctx, "run cancel asked for", "schedule_id", run.ScheduleID, "key", run.Key.String(), "status", string(run.Status))
 	}
 	return run, nil

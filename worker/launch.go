@@ -37,12 +37,14 @@ func (t *term) launch(l *schedule.Launch) {
 	req := l.StartRequest()
 	req.SendUntil = l.Run.ClaimedAt.Add(t.cfg.RetryFor)
 	failpoint.Hit(failpoint.HandingOver)
+	asked := t.now()
 	reply, err := t.Launcher.Start(t.calls, req)
 	failpoint.Hit(failpoint.HandedOver)
 	if err != nil {
 		t.unknown(l, err)
 		return
 	}
+	t.Metrics.answered(l, asked, t.now())
 	t.unanswered.Answered(l.Run.Key)
 	if reply.Queued {
 		t.Metrics.queued.Inc()

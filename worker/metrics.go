@@ -13,18 +13,22 @@ import (
 // Metrics are the worker's figures. None has a label per schedule; the label
 // values of reason are schedule.Reason's.
 type Metrics struct {
+	pool           func(p *pool) // shows how many launches are open, and may be
 	due            *prometheus.GaugeVec
+	planned        prometheus.Counter
 	emitted        *prometheus.CounterVec
 	skippedOverlap prometheus.Counter
 	skipped        *prometheus.CounterVec
 	failedLaunch   prometheus.Counter
 	failed         *prometheus.CounterVec
 	cancelled      *prometheus.CounterVec
+	succeeded      prometheus.Counter
 	missed         prometheus.Counter
 	redelivered    prometheus.Counter
 	queued         prometheus.Counter
 	drift          prometheus.Histogram
 	lateness       prometheus.Histogram
+	launch         prometheus.Histogram
 	steps          *prometheus.HistogramVec
 	stepErrors     *prometheus.CounterVec
 	planFailures   prometheus.Counter
@@ -52,17 +56,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	seconds := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	m := &Metrics{
 		due:            gauge("carillon_schedules_due", "Schedules that the last tick looked at."),
+		planned:        counter("carillon_slots_planned_total", "Slots that became durable PLANNED rows."),
 		emitted:        counters("carillon_runs_emitted_total", "Runs handed to the launcher for the first time, by trigger.", "trigger"),
 		skippedOverlap: counter("carillon_runs_skipped_overlap_total", "Slots skipped because a run of their overlap key was in flight."),
 		skipped:        counters("carillon_runs_skipped_total", "Runs that ended SKIPPED, by reason.", "reason"),
 		failedLaunch:   counter("carillon_runs_failed_launch_total", "Runs that failed before an executor took them."),
-		failed:         counters("carillon_runs_failed_total", "Runs that this worker saw end FAILED, by reason.", "reason"),
-		cancelled:      counters("carillon_runs_cancelled_total", "Runs that this worker saw end CANCELLED, by reason.", "reason"),
+		failed:         counters("carillon_runs_failed_total", "Runs that this process saw end FAILED, by reason.", "reason"),
+		cancelled:      counters("carillon_runs_cancelled_total", "Runs that this process saw end CANCELLED, by reason.", "reason"),
+		succeeded:      counter("carillon_runs_succeeded_total", "Runs that this process saw end SUCCESS."),
 		missed:         counter("carillon_slots_missed_total", "Slots that were missed and will not fire."),
 		redelivered:    counter("carillon_runs_redelivered_total", "Runs sent again under the same key."),
 		queued:         counter("carillon_runs_queued_total", "Runs handed to the launch queue, repeats included."),
 		drift:          p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_scheduling_drift_seconds", Help: "|actual launch − run_at|.", Buckets: seconds}),
 		lateness:       p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_launch_lateness_seconds", Help: "Actual launch − fire_at.", Buckets: seconds}),
+		launch:         p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_launch_duration_seconds", Help: "How long the launcher took to answer: from fire_at, or from when it was asked where that was later.", Buckets: seconds}),
 		steps:          p.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_worker_step_seconds", Help: "How long a pass of plan, claim, settle or sweep took.", Buckets: seconds}, []string{"step"}),
 		stepErrors:     counters("carillon_worker_step_errors_total", "Passes that failed, by step.", "step"),
 		planFailures:   counter("carillon_plan_failures_total", "Schedules that could not be planned."),
@@ -74,6 +81,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		waiting:        gauge("carillon_runs_waiting", "Slots that wait for their overlap key."),
 		overdue:        gauge("carillon_runs_overdue", "Runs that are due and not claimed yet."),
 	}
+	m.pool = func(launches *pool) {
+		p.NewGaugeFunc(prometheus.GaugeOpts{Name: "carillon_launches_open", Help: "Launcher calls that are open, or held for a pass that is under way."}, func() float64 { return float64(launches.taken()) })
+		p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launches_limit", Help: "MAX_LAUNCHES of this process."}).Set(float64(launches.size))
+	}
 	m.showZeros()
 	m.showFit(true)
 	return m
@@ -82,6 +93,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 // showZeros makes the closed label sets visible from the start: an alert on a
 // series that does not exist yet stays silent.
 func (m *Metrics) showZeros() {
+	for _, step := range []string{"plan", "claim", "settle", "sweep"} {
+		m.stepErrors.WithLabelValues(step)
+	}
 	for _, trigger := range schedule.Triggers {
 		m.emitted.WithLabelValues(string(trigger))
 	}
@@ -112,12 +126,18 @@ func (m *Metrics) showShards(n int) {
 }
 
 // RunLaunched and RunEnded are for runs that are settled elsewhere than by the
-// worker: by a launcher that takes them out of a queue.
+// worker: by a launcher that takes them out of a queue, or by a report.
 func (m *Metrics) RunLaunched(run *schedule.Run, at time.Time) { m.launched(run, at) }
 
 // RunEnded counts the end of a run; see RunLaunched.
 func (m *Metrics) RunEnded(status schedule.Status, reason schedule.Reason, neverTaken bool) {
 	m.ended(status, reason, neverTaken)
+}
+
+// RunReported counts the end of a run that the executor has reported; see
+// RunLaunched. It had taken that run.
+func (m *Metrics) RunReported(status schedule.Status, reason schedule.Reason) {
+	m.ended(status, reason, false)
 }
 
 // LeadershipChanged is for leader.Options.OnChange.
@@ -163,6 +183,8 @@ func (m *Metrics) ended(status schedule.Status, reason schedule.Reason, neverTak
 		if neverTaken {
 			m.failedLaunch.Inc()
 		}
+	case schedule.StatusSuccess:
+		m.succeeded.Inc()
 	case schedule.StatusCancelled:
 		m.cancelled.WithLabelValues(string(reason)).Inc()
 	}
@@ -171,6 +193,15 @@ func (m *Metrics) ended(status schedule.Status, reason schedule.Reason, neverTak
 func (m *Metrics) launched(run *schedule.Run, at time.Time) {
 	m.drift.Observe(at.Sub(run.RunAt).Abs().Seconds())
 	m.lateness.Observe(at.Sub(run.FireAt).Seconds())
+}
+
+// answered is how long a launch took of which there is an answer. What was armed
+// waited for its instant first: that is nobody's delay.
+func (m *Metrics) answered(l *schedule.Launch, asked, now time.Time) {
+	if l.Run.FireAt.After(asked) {
+		asked = l.Run.FireAt
+	}
+	m.launch.Observe(max(0, now.Sub(asked)).Seconds())
 }
 
 func (m *Metrics) gauges(term schedule.Term, g schedule.Gauges) {

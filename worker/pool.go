@@ -123,6 +123,13 @@ func (p *pool) freePart() float64 {
 	return float64(p.free) / float64(p.size)
 }
 
+// taken is how many are open or reserved.
+func (p *pool) taken() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size - p.free
+}
+
 // giveBack ends one open launch, and reports whether something waits for it.
 func (p *pool) giveBack(owner string) (wanted bool) {
 	p.mu.Lock()

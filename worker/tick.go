@@ -145,6 +145,7 @@ func (t *term) planned(pass planPass) {
 			}
 		}
 	}
+	t.Metrics.planned.Add(float64(pass.result.Inserted))
 	t.Metrics.planFailures.Add(float64(len(pass.result.Failed)))
 	for i := range pass.result.Skipped {
 		t.skipped(&pass.result.Skipped[i])

@@ -106,6 +106,7 @@ func New(o Options) *Worker {
 		w.freeCancels <- struct{}{}
 	}
 	w.Metrics.showShards(len(o.Electors))
+	w.Metrics.pool(w.launches)
 	return w
 }
 

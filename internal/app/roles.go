@@ -31,6 +31,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 	}
 	return registrar.New(registrar.Options{
 		Schedules: a.store, Runs: a.store, Workflows: a.store, Mirror: a.mirror(), Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
+		Ended: a.runMetrics().RunReported,
 		Config: registrar.Config{
 			DefaultOverlap:    schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
 			DefaultCatchup:    schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
@@ -57,7 +58,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 	}
 	a.launch = launcher.New(launcher.Options{
 		Store: a.store, Workflows: a.workflows(), Executor: newDiscreet(a.executor, &a.cfg), Latest: a.latestVersion, Permit: a.permit, Now: a.store.Now, Logger: a.log,
-		Metrics: launcher.NewMetrics(a.registry),
+		Metrics: launcher.NewMetrics(a.registry, a.cfg.Executor),
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",
 			PublicURL: a.publicURL(), ReportSecret: secret, RequireGrant: a.cfg.RequireGrant,

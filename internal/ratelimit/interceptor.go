@@ -29,6 +29,9 @@ func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInter
 		Name: "carillon_calls_limited_total", Help: "Calls that were refused because their owner made too many.",
 	}, []string{"kind"})
 	reg.MustRegister(refused)
+	for _, kind := range []string{string(Read), string(Write), "stream"} {
+		refused.WithLabelValues(kind)
+	}
 	unary := func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		owner := auth.FromContext(ctx).Owner
 		if owner == "" {

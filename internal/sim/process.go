@@ -16,7 +16,7 @@ import (
 // them anew would take longer than the world.
 var (
 	workerMetrics   = worker.NewMetrics(nil)
-	launcherMetrics = launcher.NewMetrics(nil)
+	launcherMetrics = launcher.NewMetrics(nil, "sim")
 	quiet           = slog.New(slog.DiscardHandler)
 )
 

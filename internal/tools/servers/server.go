@@ -42,7 +42,7 @@ type Set struct {
 // Start starts, one after the other, the servers whose variable is not set:
 // TEST_DATABASE_URL, TEST_REDIS_URL. What was started before a failure is kept,
 // for Stop. Of what tests start themselves it only finds the program:
-// TEST_PGBOUNCER.
+// TEST_PGBOUNCER, TEST_PROMETHEUS.
 func (r *Set) Start(ctx context.Context, o Options, getenv func(string) string) error {
 	services, err := provide(wanted(getenv))
 	if err != nil {

@@ -26,12 +26,13 @@ var (
 	postgres = service{"Postgres", "TEST_DATABASE_URL", "postgresql", findPostgres, startPostgres}
 	redis    = service{"Redis", "TEST_REDIS_URL", "redis-server", findRedis, startRedis}
 	bouncer  = service{"PgBouncer", "TEST_PGBOUNCER", "pgbouncer", findPgBouncer, nil}
+	metrics  = service{"Prometheus", "TEST_PROMETHEUS", "prometheus", findPrometheus, nil}
 )
 
 // wanted lists the services whose variable is not set yet.
 func wanted(getenv func(string) string) []service {
 	var unset []service
-	for _, s := range []service{postgres, redis, bouncer} {
+	for _, s := range []service{postgres, redis, bouncer, metrics} {
 		if getenv(s.variable) == "" {
 			unset = append(unset, s)
 		}
@@ -90,6 +91,18 @@ func findPgBouncer() (string, error) {
 		}
 	}
 	return "", errNotInstalled
+}
+
+// findPrometheus wants promtool beside it, as every package of it has.
+func findPrometheus() (string, error) {
+	program, err := exec.LookPath("prometheus")
+	if err != nil {
+		return "", errNotInstalled
+	}
+	if _, err := exec.LookPath(filepath.Join(filepath.Dir(program), "promtool")); err != nil {
+		return "", errNotInstalled
+	}
+	return program, nil
 }
 
 // missing returns those services whose program is not on this machine.

@@ -3,8 +3,8 @@
 //	go run ./internal/tools/withservices -- go test ./...
 //
 // The command finds them by TEST_DATABASE_URL and TEST_REDIS_URL, and the
-// program of a PgBouncer, which tests start themselves, by TEST_PGBOUNCER. A variable
-// that is already set is honoured, and its server is not started. The servers
+// programs of PgBouncer and Prometheus, which tests start themselves, by
+// TEST_PGBOUNCER and TEST_PROMETHEUS. A variable that is already set is honoured, and its server is not started. The servers
 // listen on random loopback ports, with a random password; they forget to sync
 // to disk, which suits tests only. When the command ends they are stopped and
 // their files removed, and withservices ends with the command's exit code.
