@@ -82,7 +82,7 @@ func (s shown) lacks(query string) []string {
 	}
 	for _, group := range grouping.FindAllStringSubmatch(query, -1) {
 		for label := range strings.SplitSeq(group[1], ", ") {
-			if len(names) > 0 && !labels[label] && !slices.Contains(targetLabels, label) {
+			if len(names) > 0 && len(labels) > 0 && !labels[label] && !slices.Contains(targetLabels, label) {
 				out = append(out, "label "+label)
 			}
 		}
