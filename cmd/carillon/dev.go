@@ -74,6 +74,7 @@ func deployExamples(ctx context.Context, a *app.App, out io.Writer) error {
 
 const banner = `
 Carillon is up.
+  console  http://%[1]s/
   REST     http://%[1]s/v1/schedules
   metrics  http://%[1]s/metrics
   gRPC     %[2]s

@@ -24,8 +24,8 @@ type check struct {
 	open bool // its reason is told to whoever asks, not only in the log
 }
 
-// newMux is everything on HTTP_ADDR: REST, the graph run API of a launcher,
-// metrics, health. What is not named here is behind the gate's door.
+// newMux is everything on HTTP_ADDR: REST, the console, the graph run API of a
+// launcher, metrics, health. What is not named here is behind the gate's door.
 func (a *App) newMux(gateway http.Handler, checks []check) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -37,6 +37,7 @@ func (a *App) newMux(gateway http.Handler, checks []check) http.Handler {
 	if graphs := a.graphs(); graphs != nil {
 		mux.Handle(graphapi.Path, graphs)
 	}
+	a.addConsole(mux)
 	mux.Handle("/", a.gate.Door(gateway))
 	return mux
 }

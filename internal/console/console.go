@@ -1,0 +1,120 @@
+package console
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/auth/gate"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// Prefix is where all pages but the first are; REST has /schedules for itself.
+const Prefix = "/ui/"
+
+// maxStreams are the live updates that one process feeds at a time; each is a
+// query every quarter of a second. A page without one asks now and then.
+const maxStreams = 64
+
+// askTimeout bounds what one page may wait for.
+const askTimeout = 15 * time.Second
+
+// Door identifies callers; *gate.Gate is one.
+type Door interface {
+	Identify(ctx context.Context, c gate.Credentials) (auth.Identity, error)
+}
+
+// Options are what the console stands on.
+type Options struct {
+	// Conn carries the identity in a call's context to the services.
+	Conn grpc.ClientConnInterface
+	Door Door
+	// Now is the clock that schedules are judged by.
+	Now    func() time.Time
+	Logger *slog.Logger
+	// Secure keeps the session's cookie to HTTPS also where TLS ends before
+	// this process.
+	Secure bool
+}
+
+// Console serves the pages.
+type Console struct {
+	o         Options
+	log       *slog.Logger
+	pages     pages
+	assets    assets
+	schedules carillonv1.ScheduleServiceClient
+	runs      carillonv1.RunServiceClient
+	workflows carillonv1.WorkflowServiceClient
+	workers   carillonv1.WorkerServiceClient
+	streams   chan struct{} // holds a word for each that is open
+	mux       *http.ServeMux
+}
+
+// New makes a console.
+func New(o Options) *Console {
+	c := &Console{
+		o: o, log: o.Logger.With("component", "console"), assets: loadAssets(),
+		schedules: carillonv1.NewScheduleServiceClient(o.Conn),
+		runs:      carillonv1.NewRunServiceClient(o.Conn),
+		workflows: carillonv1.NewWorkflowServiceClient(o.Conn),
+		workers:   carillonv1.NewWorkerServiceClient(o.Conn),
+		streams:   make(chan struct{}, maxStreams),
+	}
+	c.pages = loadPages(c.assets)
+	c.mux = c.routes()
+	return c
+}
+
+func (c *Console) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("GET /ui/static/{name}", c.assets)
+	mux.HandleFunc("GET /ui/signin", c.showSignIn)
+	mux.HandleFunc("POST /ui/signin", c.signIn)
+	mux.HandleFunc("POST /ui/signout", c.signOut)
+	mux.HandleFunc("GET /ui/live", c.serveLive)
+	for pattern, show := range map[string]func(*visit) (page, error){
+		"GET /{$}":                       c.showOverview,
+		"GET /ui/schedules":              c.showSchedules,
+		"GET /ui/schedules/{id}":         c.showSchedule,
+		"GET /ui/schedules/{id}/year":    c.showYear,
+		"GET /ui/schedules/{id}/history": c.showHistory,
+		"GET /ui/runs":                   c.showRuns,
+		"GET /ui/runs/{key}":             c.showRun,
+		"GET /ui/preview":                c.showPlayground,
+		"GET /ui/timeline":               c.showTimeline,
+		"GET /ui/workers":                c.showWorkers,
+		"GET /ui/":                       showNothing,
+	} {
+		mux.Handle(pattern, c.show(show))
+	}
+	for pattern, act := range map[string]func(*visit) (toast, error){
+		"POST /ui/schedules":              c.actOnMany,
+		"POST /ui/schedules/{id}/pause":   c.pause,
+		"POST /ui/schedules/{id}/resume":  c.resume,
+		"POST /ui/schedules/{id}/trigger": c.trigger,
+		"POST /ui/runs/{key}/cancel":      c.cancel,
+		"POST /ui/runs/{key}/retry":       c.retry,
+	} {
+		mux.Handle(pattern, c.act(act))
+	}
+	return mux
+}
+
+// policy allows what this server serves and nothing else: no inline script, no
+// inline style, no other site.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP answers "/" and everything below Prefix.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Referrer-Policy", "same-origin")
+	w.Header().Set("Cache-Control", "no-store")
+	c.mux.ServeHTTP(w, r)
+}

@@ -1,0 +1,112 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const (
+	pingEvery  = 15 * time.Second // a connection that died is noticed by writing
+	retryAfter = 3 * time.Second  // before a browser opens the stream again
+)
+
+// liveRun is what pages hear of a run that changed.
+type liveRun struct {
+	Key      string `json:"key"`
+	Schedule string `json:"schedule"`
+	Status   string `json:"status"`
+}
+
+// serveLive tells a page of each run that changes, as WatchRuns does, in the
+// form that browsers open again by themselves (text/event-stream).
+func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
+	id, err := c.identify(r)
+	if err != nil {
+		http.Error(w, "sign in", http.StatusUnauthorized)
+		return
+	}
+	select {
+	case c.streams <- struct{}{}:
+		defer func() { <-c.streams }()
+	default:
+		http.Error(w, fmt.Sprintf("%d pages watch already", maxStreams), http.StatusServiceUnavailable)
+		return
+	}
+	v := c.newVisit(r, id)
+	ctx, cancel := context.WithCancel(v.asking(r.Context()))
+	defer cancel()
+	watch, err := c.runs.WatchRuns(ctx, &carillonv1.WatchRunsRequest{ScheduleId: v.param("schedule")})
+	if err == nil {
+		_, err = watch.Header() // a refusal comes here
+	}
+	if err != nil {
+		f := failureOf(err)
+		http.Error(w, f.Title, f.code)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // proxies that hold answers back
+	c.feed(ctx, cancel, w, watch)
+}
+
+// watchStream is WatchRuns as its client has it.
+type watchStream interface {
+	Recv() (*carillonv1.WatchRunsResponse, error)
+}
+
+// feed passes runs on until either side ends.
+func (c *Console) feed(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter, watch watchStream) {
+	control := http.NewResponseController(w)
+	say := func(format string, args ...any) error {
+		if _, err := fmt.Fprintf(w, format, args...); err != nil {
+			return err
+		}
+		return control.Flush()
+	}
+	runs := make(chan *carillonv1.Run)
+	var g errgroup.Group
+	g.Go(func() error {
+		defer close(runs)
+		for {
+			resp, err := watch.Recv()
+			if err != nil {
+				return err
+			}
+			select {
+			case runs <- resp.GetRun():
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	err := say("retry: %d\nevent: open\ndata: {}\n\n", retryAfter.Milliseconds())
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for err == nil {
+		select {
+		case run, open := <-runs:
+			if !open {
+				err = errEnded
+				break
+			}
+			text, _ := json.Marshal(liveRun{run.GetIdempotencyKey(), run.GetScheduleId(), run.GetStatus()}) // strings only
+			err = say("event: run\ndata: %s\n\n", text)
+		case <-ping.C:
+			err = say(": still here\n\n")
+		}
+	}
+	cancel()
+	if ended := g.Wait(); errors.Is(err, errEnded) && ended != nil && ctx.Err() == nil {
+		c.log.DebugContext(ctx, "live updates ended", "err", ended)
+	}
+}
+
+var errEnded = errors.New("the watch has ended")

@@ -1,0 +1,215 @@
+package console
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// What the overview looks at. Each bound is said on the page where it is met.
+const (
+	mostListed  = 2000 // schedules that are looked through for what fires next
+	soonShown   = 12
+	failedShown = 8
+	sampled     = 200 // runs of the last hour that drift is read from
+	inFlightMax = 200
+	lateGrace   = 5 * time.Second // a tick and a retry are no lateness worth a look
+	failedSince = 24 * time.Hour
+)
+
+// overviewView is the first page.
+type overviewView struct {
+	Soon     part[soon]
+	Late     part[[]runRow]
+	Waiting  int
+	Failed   part[[]runRow]
+	Flying   part[[]runRow]
+	Drift    part[spread]
+	Lateness spread
+	Workers  part[*carillonv1.ListWorkersResponse]
+	Leaders  []leaderRow
+}
+
+// soon are the schedules that fire within the hour, soonest first.
+type soon struct {
+	Rows  []soonRow
+	Count int
+	Total int
+	More  bool // there are more schedules than were looked through
+}
+
+type soonRow struct {
+	*carillonv1.Schedule
+	Next moment
+	Rule rule
+}
+
+// spread is how a sample of lengths is spread.
+type spread struct {
+	N             int
+	P50, P99, Max time.Duration
+}
+
+// Words are a length as the page shows it.
+func (spread) Words(d time.Duration) string { return brief(d) }
+
+func (c *Console) showOverview(v *visit) (page, error) {
+	var view overviewView
+	var g errgroup.Group
+	g.Go(func() error { view.Soon = partOf(c.firesSoon(v)); return nil })
+	g.Go(func() error { c.lookAtRuns(v, &view); return nil })
+	g.Go(func() error {
+		resp, err := c.workers.ListWorkers(v.Context(), &carillonv1.ListWorkersRequest{})
+		view.Workers = partOf(resp, err)
+		view.Leaders = v.leaders(resp)
+		return nil
+	})
+	_ = g.Wait()                                                  // each part has its own error
+	if f := view.Late.Fails; f != nil && view.Soon.Fails != nil { // nothing to show at all
+		return page{name: "failure", title: f.Title, view: *f, code: f.code}, nil
+	}
+	return page{name: "overview", title: "Overview", view: view}, nil
+}
+
+// firesSoon looks through the active schedules; their list is ordered by id.
+func (c *Console) firesSoon(v *visit) (soon, error) {
+	active := "active"
+	all, more, err := c.listed(v, &carillonv1.ListSchedulesRequest{State: &active})
+	if err != nil {
+		return soon{}, err
+	}
+	s := soon{More: more, Total: len(all)}
+	for _, one := range all {
+		if next := v.at(one.GetNextRunAt()); next.Is() && next.Instant.Sub(v.now) <= time.Hour {
+			s.Rows = append(s.Rows, soonRow{one, next, v.rule(one)})
+		}
+	}
+	slices.SortStableFunc(s.Rows, func(a, b soonRow) int { return a.Next.Instant.Compare(b.Next.Instant) })
+	s.Count = len(s.Rows)
+	s.Rows = s.Rows[:min(len(s.Rows), soonShown)]
+	return s, nil
+}
+
+// listed are the schedules that a filter finds, up to mostListed.
+func (c *Console) listed(v *visit, req *carillonv1.ListSchedulesRequest) (all []*carillonv1.Schedule, more bool, err error) {
+	for req.PageSize = 200; ; {
+		resp, err := c.schedules.ListSchedules(v.Context(), req)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, resp.GetSchedules()...)
+		if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
+			return all, false, nil
+		}
+		if len(all) >= mostListed {
+			return all, true, nil
+		}
+	}
+}
+
+func (c *Console) lookAtRuns(v *visit, view *overviewView) {
+	list := func(req *carillonv1.ListRunsRequest) ([]runRow, error) {
+		resp, err := c.runs.ListRuns(v.Context(), req)
+		return v.rows(resp.GetRuns()), err
+	}
+	hour := timestamppb.New(v.now.Add(-time.Hour))
+	due, err := list(&carillonv1.ListRunsRequest{Status: []string{"PLANNED"}, To: timestamppb.New(v.now), PageSize: inFlightMax})
+	flying, flyErr := list(&carillonv1.ListRunsRequest{Status: []string{"LAUNCHING", "ENQUEUED", "STARTED"}, PageSize: inFlightMax})
+	view.Flying = partOf(flying, flyErr)
+	var late []runRow
+	for _, r := range slices.Concat(due, flying) {
+		if r.Overdue(v.now, lateGrace) {
+			late = append(late, r)
+		}
+		if r.GetStatus() == "PLANNED" && r.Waiting.Is() {
+			view.Waiting++
+		}
+	}
+	view.Late = partOf(late, err)
+	view.Failed = partOf(list(&carillonv1.ListRunsRequest{Status: []string{"FAILED"}, From: timestamppb.New(v.now.Add(-failedSince)), PageSize: failedShown}))
+	scheduled := "schedule"
+	launched, err := list(&carillonv1.ListRunsRequest{
+		Trigger: &scheduled, Status: []string{"ENQUEUED", "STARTED", "SUCCESS", "FAILED"}, From: hour, PageSize: sampled,
+	})
+	view.Drift = partOf(spreadOf(launched, func(r runRow) moment { return r.RunAt }), err)
+	view.Lateness = spreadOf(launched, func(r runRow) moment { return r.FireAt })
+}
+
+// spreadOf is how far the launches lay from what they should have hit.
+func spreadOf(runs []runRow, target func(runRow) moment) spread {
+	var all []time.Duration
+	for _, r := range runs {
+		if r.Launched.Is() {
+			all = append(all, r.Launched.Instant.Sub(target(r).Instant).Abs())
+		}
+	}
+	if len(all) == 0 {
+		return spread{}
+	}
+	slices.Sort(all)
+	rank := func(percent int) time.Duration { return all[max(0, (len(all)*percent+99)/100-1)] } // nearest rank
+	return spread{N: len(all), P50: rank(50), P99: rank(99), Max: all[len(all)-1]}
+}
+
+// leaderRow is one shard.
+type leaderRow struct {
+	*carillonv1.Leadership
+	Host  string
+	Until moment
+}
+
+// Trouble is what is wrong with the shard's leader; empty: nothing.
+func (l leaderRow) Trouble() string {
+	switch {
+	case l.GetWorkerId() == "":
+		return "nobody leads it: nothing of it is planned or fired"
+	case l.GetExpired():
+		return "its leader's term has expired and nobody has taken over"
+	case l.GetAskedToResign():
+		return "it was asked to hand over"
+	}
+	return ""
+}
+
+func (v *visit) leaders(resp *carillonv1.ListWorkersResponse) (rows []leaderRow) {
+	hosts := make(map[string]string)
+	for _, w := range resp.GetWorkers() {
+		hosts[w.GetWorkerId()] = w.GetHost()
+	}
+	led := make(map[uint32]bool)
+	for _, l := range resp.GetLeaderships() {
+		led[l.GetShard()] = true
+		rows = append(rows, leaderRow{l, hosts[l.GetWorkerId()], v.at(l.GetExpiresAt())})
+	}
+	for shard := range resp.GetShards() {
+		if !led[shard] {
+			rows = append(rows, leaderRow{Leadership: &carillonv1.Leadership{Shard: shard}})
+		}
+	}
+	return rows
+}
+
+// rule is what a saved schedule fires by.
+func (v *visit) rule(s *carillonv1.Schedule) rule {
+	return rule{s.GetCronExpr(), s.GetIntervalMs(), v.in(s.GetOnceAt(), s.GetTimezone())}
+}
+
+// Sum is the sentence above the page.
+func (o overviewView) Sum() string {
+	late, failed := "Nothing is late", "nothing failed in the last 24 hours"
+	if n := len(o.Late.Is); n > 0 {
+		late = counted(n, "run") + " late now"
+	}
+	switch n := len(o.Failed.Is); {
+	case n >= failedShown:
+		failed = fmt.Sprintf("%d or more runs failed in the last 24 hours", n)
+	case n > 0:
+		failed = counted(n, "run") + " failed in the last 24 hours"
+	}
+	return late + ", " + failed + "."
+}

@@ -1,0 +1,134 @@
+package console
+
+import (
+	"crypto/rand"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// runView is one run.
+type runView struct {
+	Run     runRow
+	Zone    string
+	Steps   []step
+	Bar     []segment
+	Span    string
+	DAG     *carillonv1.WorkflowVersion
+	DAGText string
+	DAGNote string
+	Request string // of a retry
+}
+
+// step is one instant of a run's life.
+type step struct {
+	Name, Note string
+	At         moment
+	After      string // since the step before
+	Open       bool   // it has not been reached
+}
+
+// segment is a part of the bar, in thousandths of its length.
+type segment struct {
+	X, Width     int
+	Class, Title string
+}
+
+func (c *Console) showRun(v *visit) (page, error) {
+	resp, err := c.runs.GetRun(v.Context(), &carillonv1.GetRunRequest{IdempotencyKey: v.PathValue("key")})
+	if err != nil {
+		return page{}, err
+	}
+	row := v.row(resp.GetRun())
+	view := runView{Run: row, Zone: v.zone.String(), Steps: stepsOf(row), Request: rand.Text()}
+	view.Bar, view.Span = barOf(row, v.now)
+	dag, err := c.workflows.GetWorkflowVersion(v.Context(), &carillonv1.GetWorkflowVersionRequest{
+		WorkflowId: row.GetWorkflowId(), Version: row.GetVersion(),
+	})
+	switch {
+	case err == nil:
+		view.DAG, view.DAGText = dag.GetWorkflowVersion(), indented(dag.GetWorkflowVersion().GetDag())
+	case status.Code(err) == codes.NotFound:
+		view.DAGNote = "This version is not in the workflow store of this server (it may be kept elsewhere, or the executor needs none)."
+	default:
+		view.DAGNote = status.Convert(err).Message()
+	}
+	return page{name: "run", title: "Run " + row.Short(), view: view}, nil
+}
+
+// stepsOf are the instants that a run has, in their order.
+func stepsOf(r runRow) []step {
+	steps := []step{
+		{Name: "Planned", At: r.Planned, Note: "the row was written"},
+		{Name: "Due", At: r.FireAt, Note: "fire_at: never before"},
+	}
+	add := func(name, note string, at moment) {
+		if at.Is() {
+			steps = append(steps, step{Name: name, At: at, Note: note})
+		}
+	}
+	add("Waited", "for the run in flight of its overlap key", r.Waiting)
+	add("Launched", "handed to the executor", r.Launched)
+	add("Started", "the executor said so", r.Started)
+	add("Cancel asked", "", r.CancelAsked)
+	switch {
+	case r.Ended.Is():
+		add("Ended", r.GetStatus(), r.Ended)
+	case r.GetStatus() == "STARTED" || r.GetStatus() == "ENQUEUED":
+		steps = append(steps, step{Name: "Times out", At: r.Timeout, Note: "unless a sign of life comes", Open: true})
+	}
+	for i := 1; i < len(steps); i++ {
+		steps[i].After = afterWords(steps[i].At.Instant.Sub(steps[i-1].At.Instant))
+	}
+	return steps
+}
+
+// afterWords is how far a step is from the one before. A run by hand is due
+// when it is asked for, a moment before its row is written.
+func afterWords(d time.Duration) string {
+	switch {
+	case d >= 0:
+		return brief(d) + " later"
+	case d > -time.Second:
+		return ""
+	}
+	return brief(-d) + " before"
+}
+
+// barOf draws what came after fire_at, to scale: waiting, launching, queued at
+// the executor, running. What was before is planning ahead and says nothing.
+func barOf(r runRow, now time.Time) ([]segment, string) {
+	end := now
+	if r.Ended.Is() {
+		end = r.Ended.Instant
+	}
+	from := r.FireAt.Instant
+	total := end.Sub(from)
+	if total <= 0 || !r.FireAt.Is() || (!r.Launched.Is() && !r.Ended.Is()) {
+		return nil, ""
+	}
+	const length = 1000
+	var bar []segment
+	at := from
+	add := func(class, name string, until time.Time) {
+		if !until.After(at) {
+			return
+		}
+		x, to := int(at.Sub(from)*length/total), int(until.Sub(from)*length/total)
+		bar = append(bar, segment{X: x, Width: max(to-x, 2), Class: class, Title: name + ": " + brief(until.Sub(at))})
+		at = until
+	}
+	if r.Launched.Is() {
+		add("late", "due, not yet launched", r.Launched.Instant)
+	}
+	if r.Started.Is() {
+		add("queued", "accepted, not yet started", r.Started.Instant)
+		add("running", "running", end)
+	} else {
+		add("running", "with the executor", end)
+	}
+	return bar, brief(total)
+}

@@ -1,0 +1,107 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const runsShown = 50
+
+// runsView is the ledger.
+type runsView struct {
+	Schedule, Owner, Workflow, Reason, Trigger, From, To string
+	Status                                               []string
+	Statuses, Reasons, Triggers                          []string // to choose from
+	Rows                                                 []runRow
+	Next, First                                          string
+	Zone                                                 string
+}
+
+// Chosen reports whether the status is one of those asked for.
+func (r runsView) Chosen(status string) bool { return slices.Contains(r.Status, status) }
+
+// Filtered reports whether an empty list may be the filter's doing.
+func (r runsView) Filtered() bool {
+	return r.Schedule+r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != "" || len(r.Status) > 0 || r.First != ""
+}
+
+// More reports whether one of the filters that stand aside is used.
+func (r runsView) More() bool { return r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != "" }
+
+func (c *Console) showRuns(v *visit) (page, error) {
+	view := runsView{
+		Schedule: v.param("schedule"), Owner: v.param("owner"), Workflow: v.param("workflow"), Reason: v.param("reason"),
+		Trigger: v.param("trigger"), From: v.param("from"), To: v.param("to"), Status: chosen(v.URL.Query()),
+		Statuses: texts(schedule.Statuses), Reasons: texts(schedule.Reasons), Triggers: texts(schedule.Triggers), Zone: v.zone.String(),
+	}
+	req := &carillonv1.ListRunsRequest{
+		ScheduleId: view.Schedule, UserId: view.Owner, WorkflowId: view.Workflow, Status: view.Status,
+		PageSize: runsShown, PageToken: v.param("page_token"),
+	}
+	if view.Reason != "" {
+		req.Reason = &view.Reason
+	}
+	if view.Trigger != "" {
+		req.Trigger = &view.Trigger
+	}
+	var err error
+	if req.From, err = v.instant("from"); err != nil {
+		return page{}, err
+	}
+	if req.To, err = v.instant("to"); err != nil {
+		return page{}, err
+	}
+	resp, err := c.runs.ListRuns(v.Context(), req)
+	if err != nil {
+		return page{}, err
+	}
+	view.Rows = v.rows(resp.GetRuns())
+	if token := resp.GetNextPageToken(); token != "" {
+		view.Next = v.with("page_token", token)
+	}
+	if req.GetPageToken() != "" {
+		view.First = v.with("page_token", "")
+	}
+	return page{name: "runs", title: "Runs", view: view}, nil
+}
+
+func chosen(q url.Values) (all []string) {
+	for _, one := range q["status"] {
+		if one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func texts[T ~string](words []T) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return out
+}
+
+// instant is a parameter as people write one, in the viewer's zone; nil where
+// it is not given.
+func (v *visit) instant(name string) (*timestamppb.Timestamp, error) {
+	text := v.param(name)
+	if text == "" {
+		return nil, nil
+	}
+	t, err := parseLocal(text, v.zone)
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "%s: %.40q is no date and time; write 2026-03-08T02:30 (in %s) or 2026-03-08T02:30:00Z",
+			name, strings.ToValidUTF8(text, "?"), v.zone)
+	}
+	return timestamppb.New(t.Truncate(time.Microsecond)), nil
+}

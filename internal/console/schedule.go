@@ -1,0 +1,132 @@
+package console
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const (
+	upcomingShown = 10
+	pastShown     = 20
+)
+
+// scheduleView is one schedule.
+type scheduleView struct {
+	*scheduleRow
+	Facts    []fact
+	Input    string
+	Upcoming part[[]fireRow]
+	Past     part[[]runRow]
+	Created  moment
+	Revised  moment
+	Backlog  [2]moment
+	Request  string // of a trigger
+}
+
+// fact is one line of a definition that is not the default.
+type fact struct{ Name, Value, Note string }
+
+// fireRow is a slot ahead.
+type fireRow struct {
+	RunAt, There, FireAt moment
+	Local, Note          string
+	Jitter               string // how far fire_at is from run_at
+}
+
+func (v *visit) fireRow(f *carillonv1.Fire, zone string) fireRow {
+	row := fireRow{RunAt: v.at(f.GetRunAt()), There: v.in(f.GetRunAt(), zone), FireAt: v.at(f.GetFireAt()), Local: f.GetLocal(), Note: f.GetNote()}
+	switch d := row.FireAt.Instant.Sub(row.RunAt.Instant); {
+	case d > 0:
+		row.Jitter = "+" + brief(d)
+	case d < 0:
+		row.Jitter = "−" + brief(-d)
+	}
+	return row
+}
+
+func (v *visit) fireRows(fires []*carillonv1.Fire, zone string) []fireRow {
+	rows := make([]fireRow, len(fires))
+	for i, f := range fires {
+		rows[i] = v.fireRow(f, zone)
+	}
+	return rows
+}
+
+func (c *Console) showSchedule(v *visit) (page, error) {
+	id := v.PathValue("id")
+	resp, err := c.schedules.GetSchedule(v.Context(), &carillonv1.GetScheduleRequest{ScheduleId: id})
+	if err != nil {
+		return page{}, err
+	}
+	s := resp.GetSchedule()
+	view := scheduleView{
+		scheduleRow: v.scheduleRow(s), Facts: factsOf(s), Input: indented(s.GetInput()), Request: rand.Text(),
+		Created: v.at(s.GetCreatedAt()), Revised: v.at(s.GetRevisedAt()), Backlog: [2]moment{v.at(s.GetBacklogFrom()), v.at(s.GetBacklogUntil())},
+	}
+	var g errgroup.Group
+	g.Go(func() error {
+		view.Past = partOf(c.lastRuns(v.Context(), v, id, pastShown))
+		return nil
+	})
+	g.Go(func() error {
+		resp, err := c.schedules.PreviewSchedule(v.Context(), &carillonv1.PreviewScheduleRequest{
+			ScheduleId: id, PageSize: upcomingShown, From: timestamppb.New(v.now),
+		})
+		view.Upcoming = partOf(v.fireRows(resp.GetFires(), s.GetTimezone()), err)
+		return nil
+	})
+	_ = g.Wait() // each part has its own error
+	view.Strip = stripOf(view.Past.Is)
+	return page{name: "schedule", title: id, view: view}, nil
+}
+
+// factsOf are the settings of a schedule, with what they mean.
+func factsOf(s *carillonv1.Schedule) []fact {
+	facts := []fact{
+		{"Overlap", s.GetOverlapPolicy(), overlapWords[s.GetOverlapPolicy()]},
+		{"Catch-up", s.GetCatchupPolicy(), catchupWords[s.GetCatchupPolicy()]},
+		{"Run timeout", msWords(s.GetRunTimeoutMs()), ""},
+	}
+	add := func(shown bool, name, value, note string) {
+		if shown {
+			facts = append(facts, fact{name, value, note})
+		}
+	}
+	add(s.GetJitterMs() > 0, "Jitter", "± "+msWords(s.GetJitterMs()), "the same for every restart and preview")
+	add(s.GetDst() != "vixie", "Daylight saving", s.GetDst(), "a gap is skipped, a fold fires twice")
+	add(s.GetOverlapKey() != s.GetScheduleId(), "Overlap key", s.GetOverlapKey(), "shared with other schedules of its owner")
+	add(s.GetCatchupPolicy() != "none", "Catch-up window", msWords(s.GetCatchupWindowMs()), "nothing older is made up")
+	add(s.GetOverlapPolicy() == "queue", "Most that wait", fmt.Sprint(s.GetMaxQueued()), "")
+	add(s.GetPriority() != 0, "Priority", fmt.Sprintf("%+d", s.GetPriority()), "higher goes first among due slots")
+	add(s.GetStartAt() != nil, "Starts", s.GetStartAt().AsTime().Format("2006-01-02 15:04:05 UTC"), "")
+	add(s.GetEndAt() != nil, "Ends", s.GetEndAt().AsTime().Format("2006-01-02 15:04:05 UTC"), "")
+	add(s.GetExecutionGrantId() != "", "Grant", s.GetExecutionGrantId(), "")
+	add(s.GetManagedBy() != "", "Managed by", s.GetManagedBy(), "its next deployment may change it")
+	return facts
+}
+
+var overlapWords = map[string]string{
+	"allow": "runs may overlap", "skip": "a slot is skipped while a run is in flight",
+	"queue": "a slot waits for the run in flight, in order", "replace": "the run in flight is cancelled for the new slot",
+}
+
+var catchupWords = map[string]string{
+	"none": "missed slots are not made up", "fire_immediately": "missed slots all fire, oldest first",
+	"spread": "missed slots fire, spread over time", "latest": "only the newest missed slot fires",
+}
+
+// indented is JSON as people read it; what is none stays as it is.
+func indented(raw []byte) string {
+	var out bytes.Buffer
+	if json.Indent(&out, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return out.String()
+}

@@ -1,0 +1,172 @@
+// What the console does in the browser beyond htmx: times that count down, parts
+// of a page that are fetched anew when runs change, dialogs, keys. Pages work
+// without it.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  const $ = (selector, from = document) => from.querySelector(selector);
+  const $$ = (selector, from = document) => [...from.querySelectorAll(selector)];
+
+  // Times. The server's clock judges; this machine's may be wrong.
+  let ahead = Number(root.dataset.now || Date.now()) - Date.now();
+  const two = (n) => String(n).padStart(2, "0");
+  function distance(ms) {
+    const s = Math.floor(Math.abs(ms) / 1000);
+    if (s < 3600) return `${Math.floor(s / 60)}:${two(s % 60)}`;
+    if (s < 86400) return `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+    return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+  }
+  function tick() {
+    const now = Date.now() + ahead;
+    for (const el of $$("time[data-countdown]")) {
+      const left = Date.parse(el.dateTime) - now;
+      const text = left > 0 ? "in " + distance(left) : left > -2000 ? "now" : distance(left) + " ago";
+      if (el.textContent !== text) el.textContent = text;
+    }
+  }
+  setInterval(tick, 1000);
+
+  // Parts that are fetched anew: one request for all of them, and only what has
+  // changed is put in, so that nothing blinks. A part in which somebody is busy
+  // stays as it is.
+  const busy = (el) => $("dialog[open]", el) || $("input:checked[name=id]", el) || (el.contains(document.activeElement) && $("input:focus, select:focus, textarea:focus", el));
+  let fetching = false, again = false, last = 0, timer = 0;
+  async function refresh() {
+    timer = 0;
+    if (document.hidden || !$("[data-live]")) return;
+    if (fetching) { again = true; return; }
+    fetching = true; last = Date.now();
+    try {
+      const answer = await fetch(location.href, { headers: { "HX-Request": "true" } });
+      if (answer.status === 401) { location.reload(); return; }
+      if (!answer.ok) throw new Error(String(answer.status));
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      ahead = Number(fresh.documentElement.dataset.now) - Date.now();
+      for (const el of $$("[data-live]")) {
+        const next = fresh.getElementById(el.id);
+        if (!next || busy(el) || el.dataset.shown === next.innerHTML) continue;
+        const focus = el.contains(document.activeElement) ? document.activeElement.id || document.activeElement.getAttribute("href") : null;
+        const shown = next.innerHTML;
+        el.replaceChildren(...next.childNodes);
+        el.dataset.shown = shown;
+        if (focus) ($(`#${CSS.escape(focus)}`, el) || $(`[href="${CSS.escape(focus)}"]`, el))?.focus();
+        htmx.process(el);
+      }
+      tick();
+      document.body.dispatchEvent(new CustomEvent("carillon:fresh"));
+    } catch {
+      say("lost");
+    } finally {
+      fetching = false;
+      if (again) { again = false; soon(); }
+    }
+  }
+  const atMost = 1000; // one every so often, and always one after the last change
+  function soon() {
+    if (!timer) timer = setTimeout(refresh, Math.max(50, last + atMost - Date.now()));
+  }
+  document.body.addEventListener("carillon:changed", soon);
+  setInterval(() => { if (Date.now() - last > 14000) soon(); }, 5000);
+
+  // The stream of runs that change. Browsers open it again by themselves after
+  // it broke; a hidden page closes it.
+  const light = $("#live");
+  function say(state) {
+    if (!light || light.dataset.state === state) return;
+    light.dataset.state = state;
+    light.textContent = { open: "live", lost: "reconnecting …", off: "every 15 s" }[state];
+  }
+  let stream = null;
+  function listen() {
+    const where = $("[data-stream]");
+    if (where && !light.dataset.state) say("lost");
+    if (!where || document.hidden || stream) return;
+    stream = new EventSource(where.dataset.stream);
+    stream.addEventListener("open", () => { say("open"); });
+    stream.addEventListener("run", (event) => {
+      soon();
+      document.body.dispatchEvent(new CustomEvent("carillon:run", { detail: JSON.parse(event.data) }));
+    });
+    stream.addEventListener("error", () => { say(stream && stream.readyState === EventSource.CLOSED ? "off" : "lost"); });
+  }
+  function deafen() { stream?.close(); stream = null; }
+  document.addEventListener("visibilitychange", () => { if (document.hidden) deafen(); else { listen(); soon(); } });
+  addEventListener("pagehide", deafen);
+  addEventListener("pageshow", (event) => { if (event.persisted) { listen(); soon(); } });
+
+  // What htmx brings: an error is for the toasts, not for the part it would replace.
+  document.body.addEventListener("htmx:beforeSwap", (event) => {
+    const { xhr, target } = event.detail;
+    if (xhr.status >= 400 && target.id !== "toasts" && !target.dataset.errors) {
+      event.detail.shouldSwap = false;
+      target.textContent = "This could not be loaded (" + xhr.status + "). Reload the page to try again.";
+    }
+  });
+  document.body.addEventListener("htmx:sendError", () => toast("Out of reach; nothing was changed as far as is known here. Try again."));
+  document.body.addEventListener("htmx:afterRequest", (event) => {
+    const form = event.detail.elt;
+    if (event.detail.successful && form.matches?.("dialog form")) form.closest("dialog").close();
+    if (event.detail.successful && form.dataset?.clears) for (const box of $$("input[name=id]:checked")) { box.checked = false; count(); }
+  });
+  document.body.addEventListener("htmx:afterSettle", tick);
+  function toast(text) {
+    const p = document.createElement("div");
+    p.className = "toast bad";
+    p.textContent = text;
+    $("#toasts").append(p);
+    setTimeout(() => p.remove(), 8000);
+  }
+  new MutationObserver((changes) => {
+    for (const { addedNodes } of changes) for (const el of addedNodes) {
+      if (el.classList?.contains("toast") && !el.classList.contains("bad")) setTimeout(() => { if (!el.matches(":hover, :focus-within")) el.remove(); }, 8000);
+    }
+  }).observe($("#toasts"), { childList: true });
+
+  // Dialogs, the menu of a phone, the theme.
+  const fresh = () => crypto.randomUUID?.() ?? String(Date.now()) + Math.random().toString(36).slice(2);
+  document.addEventListener("click", (event) => {
+    const at = (selector) => event.target.closest?.(selector);
+    let el;
+    if ((el = at("[data-dialog]"))) {
+      const dialog = document.getElementById(el.dataset.dialog);
+      for (const input of $$("input[name=request_id]", dialog)) input.value = fresh();
+      dialog.showModal();
+    } else if ((el = at("[data-close]"))) el.closest("dialog, .toast").matches("dialog") ? el.closest("dialog").close() : el.closest(".toast").remove();
+    else if (at("#menu")) $("#menu").setAttribute("aria-expanded", String($(".side").classList.toggle("open")));
+    else if (at("#theme")) {
+      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = dark ? "light" : "dark";
+      document.cookie = `carillon_theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=strict`;
+    } else if (event.target.matches?.("dialog")) event.target.close(); // its backdrop
+  });
+
+  // Ticking many.
+  function count() {
+    const bar = $("#bulk");
+    if (!bar) return;
+    const ids = $$("input[name=id]:checked").length, all = $("#tick-all");
+    bar.hidden = ids === 0;
+    for (const el of $$("[data-count]")) el.textContent = String(ids);
+    if (all) { all.checked = ids > 0 && ids === $$("input[name=id]").length; all.indeterminate = ids > 0 && !all.checked; }
+  }
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "tick-all") for (const box of $$("input[name=id]")) box.checked = event.target.checked;
+    if (event.target.matches("#tick-all, input[name=id]")) count();
+    const form = event.target.closest("form[data-submits]");
+    if (form && !event.target.matches("input[type=search], input[type=text]")) form.requestSubmit();
+  });
+  document.body.addEventListener("carillon:fresh", count);
+
+  // Keys.
+  let leader = 0;
+  const places = { o: "/", s: "/ui/schedules", r: "/ui/runs", p: "/ui/preview", t: "/ui/timeline", w: "/ui/workers" };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea") || $("dialog[open]")) return;
+    if (event.key === "/" && $("[data-search]")) { event.preventDefault(); $("[data-search]").focus(); }
+    else if (event.key === "?") { event.preventDefault(); $("#keys").showModal(); }
+    else if (event.key === "g") leader = Date.now();
+    else if (Date.now() - leader < 1500 && places[event.key]) { leader = 0; location.href = places[event.key]; }
+  });
+
+  tick(); count(); listen();
+})();

@@ -1,0 +1,140 @@
+package console
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const (
+	lanes       = 60 // schedules with a lane of their own, soonest first
+	laneFires   = 1500
+	tightTicks  = 200 // more fires than this in a day are drawn as a band
+	timelineFor = 24 * time.Hour
+)
+
+// timelineView is what the fleet does in the next 24 hours.
+type timelineView struct {
+	Owner, Label, Workflow string
+	Lanes                  []*lane
+	Hours                  []hourMark
+	Fires                  int
+	Hidden                 int // schedules that fire too, below the fold
+	More                   bool
+	Zone                   string
+}
+
+type lane struct {
+	*carillonv1.Schedule
+	Next  moment
+	Ticks []tick
+	Band  bool
+	More  bool // it fires more often than is drawn
+	Count int
+	BandX percent
+	BandW percent
+	Fails string
+}
+
+// Path is the schedule's own page.
+func (l *lane) Path() string { return schedulePath(l.GetScheduleId()) }
+
+type tick struct {
+	X     percent
+	Title string
+}
+
+type hourMark struct {
+	X    percent
+	Text string
+	Day  bool
+}
+
+func (c *Console) showTimeline(v *visit) (page, error) {
+	view := timelineView{Owner: v.param("owner"), Label: v.param("label"), Workflow: v.param("workflow"), Zone: v.zone.String()}
+	active := "active"
+	all, more, err := c.listed(v, &carillonv1.ListSchedulesRequest{State: &active, UserId: view.Owner, Label: view.Label, WorkflowId: view.Workflow})
+	if err != nil {
+		return page{}, err
+	}
+	view.More = more
+	for _, s := range all {
+		if next := v.at(s.GetNextRunAt()); next.Is() && next.Instant.Sub(v.now) < timelineFor {
+			view.Lanes = append(view.Lanes, &lane{Schedule: s, Next: next})
+		}
+	}
+	slices.SortStableFunc(view.Lanes, func(a, b *lane) int { return a.Next.Instant.Compare(b.Next.Instant) })
+	view.Hidden = max(0, len(view.Lanes)-lanes)
+	view.Lanes = view.Lanes[:min(len(view.Lanes), lanes)]
+	var g errgroup.Group
+	g.SetLimit(askedAtOnce)
+	for _, l := range view.Lanes {
+		g.Go(func() error { c.fillLane(v, l); return nil })
+	}
+	_ = g.Wait() // each lane has its own error
+	for _, l := range view.Lanes {
+		view.Fires += l.Count
+	}
+	view.Hours = v.hours()
+	return page{name: "timeline", title: "Next 24 hours", view: view}, nil
+}
+
+func (c *Console) fillLane(v *visit, l *lane) {
+	resp, err := c.schedules.PreviewSchedule(v.Context(), &carillonv1.PreviewScheduleRequest{
+		ScheduleId: l.GetScheduleId(), From: timestamppb.New(v.now), To: timestamppb.New(v.now.Add(timelineFor)), PageSize: laneFires,
+	})
+	if err != nil {
+		l.Fails = failureOf(err).Title
+		return
+	}
+	fires := resp.GetFires()
+	l.Count, l.More = len(fires), resp.GetNextPageToken() != ""
+	if len(fires) > tightTicks {
+		l.Band = true
+		l.BandX = v.place(fires[0].GetFireAt().AsTime())
+		l.BandW = v.place(fires[len(fires)-1].GetFireAt().AsTime()) - l.BandX
+		if l.More { // it goes on, or the page would not have been full
+			l.BandW = 100 - l.BandX
+		}
+		return
+	}
+	for _, f := range fires {
+		title := f.GetLocal()
+		if f.GetNote() != "" {
+			title += " · " + f.GetNote()
+		}
+		l.Ticks = append(l.Ticks, tick{v.place(f.GetFireAt().AsTime()), title})
+	}
+}
+
+// percent is a place on a lane, whatever its width.
+type percent float64
+
+func (p percent) String() string { return strconv.FormatFloat(float64(p), 'f', 2, 64) + "%" }
+
+// place is where an instant of the next 24 hours lies on a lane.
+func (v *visit) place(t time.Time) percent {
+	return percent(min(100, max(0, float64(t.Sub(v.now))*100/float64(timelineFor))))
+}
+
+// hours are every third full hour in the viewer's zone.
+func (v *visit) hours() (marks []hourMark) {
+	begin := v.now.In(v.zone).Truncate(time.Hour) // zones that are half an hour off have their own half hours
+	for h := 1; h <= 24; h++ {
+		t := begin.Add(time.Duration(h) * time.Hour)
+		if t.Hour()%3 != 0 || t.Sub(v.now) > timelineFor {
+			continue
+		}
+		text := t.Format("15:04")
+		if t.Hour() == 0 {
+			text = t.Format("Mon 2")
+		}
+		marks = append(marks, hourMark{v.place(t), text, t.Hour() == 0})
+	}
+	return marks
+}

@@ -1,0 +1,78 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// reasons are what the words of schedule.Reasons mean to a reader.
+var reasons = map[schedule.Reason]string{
+	schedule.ReasonOverlap:           "A run of the same overlap key was still in flight.",
+	schedule.ReasonMissed:            "It was first judged later than the misfire grace, and its catch-up policy does not make it up.",
+	schedule.ReasonQueueFull:         "As many slots as max_queued allows were waiting already.",
+	schedule.ReasonCoalesced:         "A newer slot took its place.",
+	schedule.ReasonPaused:            "The schedule was paused when it fell due.",
+	schedule.ReasonDeleted:           "The schedule was deleted.",
+	schedule.ReasonGrantExpired:      "The grant that it runs on had expired.",
+	schedule.ReasonGrantRevoked:      "The grant that it runs on was revoked.",
+	schedule.ReasonGrantDenied:       "The grant that it names does not cover the workflow, or there is none.",
+	schedule.ReasonLaunchRefused:     "The executor refused it for good.",
+	schedule.ReasonLaunchUnavailable: "No request could be delivered to the executor in time.",
+	schedule.ReasonWorkflowNotFound:  "The workflow store does not hold this version.",
+	schedule.ReasonWorkflowFailed:    "The executor reported that the workflow failed.",
+	schedule.ReasonTimeout:           "There was no sign of life within the run timeout.",
+	schedule.ReasonLost:              "Whether the executor took it never became known.",
+	schedule.ReasonReplaced:          "A newer slot replaced it.",
+	schedule.ReasonCancelled:         "Somebody asked for it to be cancelled.",
+	schedule.ReasonKeyConflict:       "Its key was used before for another request.",
+	schedule.ReasonAccepted:          "The executor took it; it does not report how runs end.",
+}
+
+func reasonWords(reason string) string { return reasons[schedule.Reason(reason)] }
+
+// rule is what a schedule fires by.
+type rule struct {
+	cron     string
+	interval uint32
+	once     moment
+}
+
+// Short is the rule as it was written.
+func (r rule) Short() string {
+	switch {
+	case r.cron != "":
+		return r.cron
+	case r.interval != 0:
+		return "every " + everyWords(r.interval)
+	case r.once.Is():
+		return "once, " + r.once.Full()
+	}
+	return "by hand only"
+}
+
+// everyWords is an interval without rounding: 90 s is not "about a minute".
+func everyWords(intervalMS uint32) string {
+	d := time.Duration(intervalMS) * time.Millisecond
+	var words []string
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+		if n := d / unit.size; n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, unit.name))
+			d -= n * unit.size
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// msWords is a length that may be zero.
+func msWords(ms uint32) string {
+	if ms == 0 {
+		return "0"
+	}
+	return everyWords(ms)
+}
