@@ -134,6 +134,7 @@ var importers = map[string]struct {
 	"github.com/redis/go-redis/v9": {[]string{"internal/launchqueue", "internal/app", "worker/leader/redislock", "internal/testservices"}, "the launch queue, and the leader lock"},
 	"modernc.org/sqlite":           {[]string{"internal/store/sqlite", "internal/chaos/rig"}, "one store speaks SQLite, and the chaos rig looks at it from outside"},
 	"gocloud.dev":                  {[]string{"launcher/workflow/bucket"}, "one package speaks to object stores"},
+	"go.opentelemetry.io":          {[]string{"internal/tracing"}, "one package knows how a run is followed; the others have no span but its"},
 }
 
 func TestLibrariesHaveTheirOneImporter(t *testing.T) {

@@ -48,7 +48,10 @@ func (l *Launcher) RunGraph(ctx context.Context, g GraphRun) (schedule.StartRepl
 		return refuse(schedule.ReasonLaunchRefused, schedule.CodeInvalidInput, err.Error()), nil
 	}
 	req.ScheduledFor = l.now().UTC().Truncate(time.Second)
-	return (&start{Launcher: l, req: req, hash: hash, graph: &g}).run(ctx)
+	s := &start{Launcher: l, req: req, hash: hash, graph: &g, span: l.tracer.Start(&req)}
+	reply, err := s.run(ctx)
+	s.span.End(reply.Outcome, err)
+	return reply, err
 }
 
 // permitted checks the grant of a graph run and finds its version; over =

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/batch"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/tracing"
 )
 
 // Config is what an operator decides for the launcher.
@@ -40,6 +41,7 @@ type Options struct {
 	Now     func() time.Time // default time.Now
 	Logger  *slog.Logger     // default slog.Default
 	Metrics *Metrics         // default: counted nowhere
+	Tracer  *tracing.Tracer  // nil: nothing is traced
 	// Spread is some duration below another, so that no two leases end together
 	// and waiting calls do not come in step; default: at random.
 	Spread func(key schedule.Key, below time.Duration) time.Duration
@@ -56,6 +58,7 @@ type Launcher struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *Metrics
+	tracer    *tracing.Tracer
 	cfg       Config
 	begins    *batch.Batcher[schedule.BeginRequest, begun]
 	finishes  *batch.Batcher[schedule.FinishRequest, schedule.Outcome]
@@ -87,7 +90,7 @@ func New(o Options) *Launcher {
 	}
 	l := &Launcher{
 		store: o.Store, workflows: o.Workflows, executor: o.Executor, permit: o.Permit, latest: o.Latest, now: o.Now,
-		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, cfg: o.Config,
+		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, tracer: o.Tracer, cfg: o.Config,
 	}
 	l.begins = batch.New(maxBatch, l.beginAll)
 	l.finishes = batch.New(maxBatch, l.finishAll)

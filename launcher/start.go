@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/tracing"
 )
 
 // The ways in which a start stays without an outcome. The same key may be sent
@@ -43,7 +44,10 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	if err := l.waitUntil(ctx, req.FireAt.Add(-checkLife/2)); err != nil {
 		return schedule.StartReply{}, err
 	}
-	return (&start{Launcher: l, req: req, hash: hash}).run(ctx)
+	s := &start{Launcher: l, req: req, hash: hash, span: l.tracer.Start(&req)}
+	reply, err := s.run(ctx)
+	s.span.End(reply.Outcome, err)
+	return reply, err
 }
 
 // run records the key and goes on with it, or answers from the record.
@@ -92,6 +96,7 @@ type start struct {
 	lease  *lease    // of the key while it is ours
 	asked  bool      // the executor was asked by key, and does not know it or cannot say
 	graph  *GraphRun // nil: a run of the ledger
+	span   tracing.Span
 	loaded bool
 	dag    []byte
 }
@@ -285,9 +290,13 @@ func (s *start) callExecutor(ctx context.Context, b begun) (schedule.Outcome, er
 		call.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
 		call.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
 	}
+	span := s.span.Call(s.metrics.executor)
+	// No longer the sender's.
+	call.TraceParent = cmp.Or(span.TraceParent(), s.tracer.NotSampled(s.req.Key))
 	began := time.Now()
 	failpoint.Hit(failpoint.Sending)
 	outcome, err := s.executor.Run(ctx, call)
+	span.End(outcome, err)
 	failpoint.Hit(failpoint.Sent)
 	s.metrics.called(time.Since(began), outcome, err)
 	return outcome, err

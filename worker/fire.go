@@ -7,6 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/tracing"
 )
 
 // maxBatch is how many runs one claim or settle transaction carries.
@@ -90,6 +91,7 @@ func untilTime(now, at time.Time) time.Duration {
 func (t *term) claim(ctx context.Context, ahead time.Duration) {
 	for ctx.Err() == nil {
 		r := t.launches.reserve(maxBatch)
+		began := time.Now()
 		result, err := t.claimOnce(r, ahead)
 		if err != nil {
 			r.open(nil)
@@ -97,6 +99,7 @@ func (t *term) claim(ctx context.Context, ahead time.Duration) {
 			return
 		}
 		failpoint.Hit(failpoint.Claimed)
+		t.Tracer.Claimed(tracing.Pass{Term: t.Term, Began: began, End: time.Now()}, result.Launches)
 		r.open(result.Launches)
 		for i := range result.Skipped {
 			t.skipped(&result.Skipped[i])
@@ -160,6 +163,7 @@ func (t *term) reclaim(ctx context.Context) {
 // skipped logs and counts a run that ended before it was launched.
 func (t *term) skipped(s *schedule.Skip) {
 	t.Metrics.ended(s.To, s.Reason, false)
+	t.Tracer.Skipped(s)
 	t.log.Info("run skipped", "schedule_id", s.ScheduleID, "run_at", s.RunAt, "key", s.Key.String(),
 		"status", string(s.To), "reason", string(s.Reason), "error_message", s.ErrorMessage)
 }

@@ -38,7 +38,10 @@ func (t *term) launch(l *schedule.Launch) {
 	req.SendUntil = l.Run.ClaimedAt.Add(t.cfg.RetryFor)
 	failpoint.Hit(failpoint.HandingOver)
 	asked := t.now()
+	span := t.Tracer.Launch(l)
+	req.TraceParent = span.TraceParent()
 	reply, err := t.Launcher.Start(t.calls, req)
+	span.End(reply.Outcome, err)
 	failpoint.Hit(failpoint.HandedOver)
 	if err != nil {
 		t.unknown(l, err)

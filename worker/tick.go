@@ -12,6 +12,7 @@ import (
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/tracing"
 )
 
 // planBatch is how many schedules one plan transaction takes.
@@ -72,6 +73,7 @@ func (t *term) plan(ctx context.Context) {
 		}
 		due += pass.result.Candidates
 		t.planned(pass)
+		t.Tracer.Planned(tracing.Pass{Term: t.Term, Began: began, End: time.Now()}, pass.decisions, &pass.result)
 		if pass.result.Candidates < planBatch {
 			break
 		}

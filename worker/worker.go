@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/tracing"
 	"github.com/carillon/carillon/internal/trouble"
 )
 
@@ -49,6 +50,7 @@ type Options struct {
 	Now      func() time.Time // default time.Now
 	Logger   *slog.Logger     // default slog.Default
 	Metrics  *Metrics         // default: counted nowhere
+	Tracer   *tracing.Tracer  // nil: nothing is traced
 	Config   Config
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth/gate"
 	"github.com/carillon/carillon/internal/launchqueue"
+	"github.com/carillon/carillon/internal/tracing"
 	"github.com/carillon/carillon/launcher"
 	launcherapi "github.com/carillon/carillon/launcher/api"
 	"github.com/carillon/carillon/launcher/workflow/bucket"
@@ -67,6 +68,7 @@ type App struct {
 	redis    closer // of LEADER_LOCK=redis
 	gate     *gate.Gate
 	tls      *tls.Config // of the listeners; nil: they are plain
+	tracer   *tracing.Tracer // nil: off
 	observe  func(method string, code codes.Code, took time.Duration)
 	stopKeys func() // ends the fetching of keys; nil: none are fetched
 	grpc     *registrarapi.Server
@@ -119,6 +121,9 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 		}
 	}()
 	if err := cfg.checkOpen(); err != nil {
+		return nil, err
+	}
+	if a.tracer, err = tracing.Open(ctx, map[string]string{"service.instance.id": a.id, "carillon.roles": cfg.Roles}, o.Logger); err != nil {
 		return nil, err
 	}
 	a.observe = newCallMetrics(a.registry)
@@ -202,6 +207,9 @@ func (a *App) publicURL() string {
 
 func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withReflection bool) error {
 	options := grpcLimits(a.cfg.MaxLaunches)
+	if a.tracer != nil {
+		options = append(options, grpc.StatsHandler(a.tracer.Calls()))
+	}
 	if a.tls != nil {
 		options = append(options, grpc.Creds(gate.Transport(a.tls)))
 	}
@@ -367,6 +375,7 @@ func (a *App) Close() error {
 	if a.bucket != nil {
 		errs = append(errs, a.bucket.Close())
 	}
+	errs = append(errs, a.tracer.Close())
 	if a.store != nil {
 		errs = append(errs, a.closeStore())
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/tracing"
 	"github.com/carillon/carillon/internal/trouble"
 )
 
@@ -21,8 +23,33 @@ func NewLogger(w io.Writer, cfg Config) *slog.Logger {
 	if cfg.LogFormat == "text" {
 		lines = slog.NewTextHandler(w, options)
 	}
+	if tracing.On() {
+		lines = traced{lines}
+	}
 	return slog.New(Sparing(lines))
 }
+
+// traced puts the trace id beside the key of every line that tells of a run.
+type traced struct{ slog.Handler }
+
+func (h traced) Handle(ctx context.Context, line slog.Record) error {
+	key := ""
+	line.Attrs(func(a slog.Attr) bool {
+		if a.Key == "key" && a.Value.Kind() == slog.KindString {
+			key = a.Value.String()
+		}
+		return key == ""
+	})
+	if k, err := schedule.ParseKey(key); err == nil {
+		line = line.Clone()
+		line.AddAttrs(slog.String("trace_id", k.TraceID()))
+	}
+	return h.Handler.Handle(ctx, line)
+}
+
+func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(attrs)} }
+
+func (h traced) WithGroup(name string) slog.Handler { return traced{h.Handler.WithGroup(name)} }
 
 // readable writes durations as people read them, in JSON too, which knows them
 // only as nanoseconds.

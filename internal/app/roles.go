@@ -58,7 +58,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 	}
 	a.launch = launcher.New(launcher.Options{
 		Store: a.store, Workflows: a.workflows(), Executor: newDiscreet(a.executor, &a.cfg), Latest: a.latestVersion, Permit: a.permit, Now: a.store.Now, Logger: a.log,
-		Metrics: launcher.NewMetrics(a.registry, a.cfg.Executor),
+		Metrics: launcher.NewMetrics(a.registry, a.cfg.Executor), Tracer: a.tracer,
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",
 			PublicURL: a.publicURL(), ReportSecret: secret, RequireGrant: a.cfg.RequireGrant,
@@ -181,7 +181,7 @@ func (a *App) buildWorker(ctx context.Context) error {
 	}
 	a.worker = worker.New(worker.Options{
 		ID: a.id, Host: thisHost(), Plans: a.store, Fires: a.store, Launcher: launch, Reach: reach, Electors: electors, Balancer: balancer, Waker: a.store,
-		Now: a.store.Now, Logger: a.log, Metrics: metrics,
+		Now: a.store.Now, Logger: a.log, Metrics: metrics, Tracer: a.tracer,
 		Config: worker.Config{
 			Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
 			MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),

@@ -56,6 +56,10 @@ func ParseKey(s string) (Key, error) {
 // String is the key as lower-case hex.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
+// TraceID is the W3C trace id of the run with key k: the first half of the key,
+// so that every delivery of one run, by whichever process, lies in one trace.
+func (k Key) TraceID() string { return hex.EncodeToString(k[:16]) }
+
 // IsZero reports whether k is no key at all.
 func (k Key) IsZero() bool { return k == Key{} }
 

@@ -21,6 +21,7 @@ type StartRequest struct {
 	ExecutionGrantID string
 	Input            json.RawMessage
 	RunTimeout       time.Duration
+	TraceParent      string    // W3C header that names the sender's span; empty: the sender has none
 	SendUntil        time.Time // what may have been sent is not sent again after it, only asked for; zero = no end
 }
 

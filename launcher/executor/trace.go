@@ -7,12 +7,12 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// TraceID is the W3C trace id of a run: the first half of its key, so that
-// every delivery of one run, by whichever launcher, lies in one trace.
-func TraceID(key schedule.Key) string { return hex.EncodeToString(key[:16]) }
+// TraceID is the W3C trace id of a run.
+func TraceID(key schedule.Key) string { return key.TraceID() }
 
-// TraceParent is a W3C traceparent header for one call of a run: its trace id
-// and a new random span id, sampled.
+// TraceParent is a W3C traceparent header for one call of a run that nobody here
+// has a span for: its trace id and a new random span id, sampled, so that an
+// executor that traces finds its part under the run's trace id all the same.
 func TraceParent(key schedule.Key) string {
 	var span [8]byte
 	_, _ = rand.Read(span[:]) // crypto/rand never fails (it ends the program)

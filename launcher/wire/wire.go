@@ -19,6 +19,7 @@ func Start(req schedule.StartRequest) *carillonv1.RunLauncherStartRequest {
 		IdempotencyKey: req.Key.String(), ScheduleId: req.ScheduleID, WorkflowId: req.WorkflowID, Version: req.Version, UserId: req.UserID,
 		ScheduledFor: timestamppb.New(req.ScheduledFor), Trigger: &trigger, Attempt: &req.Attempt, Epoch: uint32(req.Epoch),
 		ExecutionGrantId: req.ExecutionGrantID, Input: req.Input, FireAt: timestamppb.New(req.FireAt), RunTimeoutMs: &timeout,
+		Traceparent: req.TraceParent,
 	}
 	if !req.SendUntil.IsZero() {
 		start.SendUntil = timestamppb.New(req.SendUntil)
@@ -36,7 +37,7 @@ func StartRequest(msg *carillonv1.RunLauncherStartRequest) (schedule.StartReques
 	start := schedule.StartRequest{
 		Key: key, ScheduleID: msg.GetScheduleId(), WorkflowID: msg.GetWorkflowId(), Version: msg.GetVersion(), UserID: msg.GetUserId(),
 		ScheduledFor: msg.GetScheduledFor().AsTime(), Trigger: schedule.TriggerSchedule, Attempt: 1, Epoch: int64(msg.GetEpoch()),
-		ExecutionGrantID: msg.GetExecutionGrantId(), Input: msg.GetInput(), RunTimeout: schedule.DefaultRunTimeout,
+		ExecutionGrantID: msg.GetExecutionGrantId(), Input: msg.GetInput(), RunTimeout: schedule.DefaultRunTimeout, TraceParent: msg.GetTraceparent(),
 	}
 	if msg.Trigger != nil {
 		start.Trigger = schedule.Trigger(msg.GetTrigger())

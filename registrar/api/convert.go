@@ -102,7 +102,7 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		RunAt: timestamp(r.RunAt), FireAt: timestamp(r.FireAt),
 		Status: string(r.Status), Reason: string(r.Reason), Trigger: string(r.Trigger), OverlapPolicy: string(r.OverlapPolicy),
 		Attempt: r.Attempt, Deliveries: r.Deliveries, Priority: r.Priority,
-		RunId: r.RunID, TraceId: r.TraceID, Epoch: count32(r.Epoch),
+		RunId: r.RunID, TraceId: traceIDOf(r), Epoch: count32(r.Epoch),
 		WaitingSince: timestamp(r.WaitingSince), CancelRequestedAt: timestamp(r.CancelRequestedAt),
 		LaunchedAt: timestamp(r.LaunchedAt), StartedAt: timestamp(r.StartedAt),
 		CompletedAt: timestamp(r.CompletedAt), TimeoutAt: timestamp(r.TimeoutAt),
@@ -113,6 +113,15 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		out.RetryOf = r.RetryOf.String()
 	}
 	return out
+}
+
+// traceIDOf is what the executor answered, or, of a run that was sent and has no
+// answer yet, the trace id that it was sent with.
+func traceIDOf(r *schedule.Run) string {
+	if r.TraceID == "" && r.Deliveries > 0 {
+		return r.Key.TraceID()
+	}
+	return r.TraceID
 }
 
 func workflowOf(w *schedule.WorkflowVersion) *carillonv1.WorkflowVersion {

@@ -1,6 +1,7 @@
 package grpcexecutor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 		defer cancel()
 	}
 	var resp *carillonv1.ExecutorRunResponse
-	sent, err := e.call(ctx, call.Key, call.SendBy, func(ctx context.Context) (err error) {
+	sent, err := e.call(ctx, cmp.Or(call.TraceParent, executor.TraceParent(call.Key)), call.SendBy, func(ctx context.Context) (err error) {
 		resp, err = e.rpc.Run(ctx, requestOf(call), grpc.PerRPCCredentials(sendBy(call.SendBy)))
 		return err
 	})
@@ -96,7 +97,7 @@ func runError(err error, sent bool) error {
 
 // Cancel asks for the end of a run; see launcher.Executor.
 func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
-	sent, err := e.call(ctx, ref.Key, time.Time{}, func(ctx context.Context) error {
+	sent, err := e.call(ctx, executor.TraceParent(ref.Key), time.Time{}, func(ctx context.Context) error {
 		_, err := e.rpc.Cancel(ctx, &carillonv1.ExecutorCancelRequest{
 			IdempotencyKey: ref.Key.String(), WorkflowId: ref.WorkflowID, RunId: ref.RunID, Reason: string(ref.Reason),
 		})
@@ -111,7 +112,7 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 // GetByKey asks what became of a key; see launcher.Executor.
 func (e *Executor) GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error) {
 	var resp *carillonv1.ExecutorGetByKeyResponse
-	sent, err := e.call(ctx, key, time.Time{}, func(ctx context.Context) (err error) {
+	sent, err := e.call(ctx, executor.TraceParent(key), time.Time{}, func(ctx context.Context) (err error) {
 		resp, err = e.rpc.GetByKey(ctx, &carillonv1.ExecutorGetByKeyRequest{IdempotencyKey: key.String()})
 		return err
 	})
@@ -139,10 +140,10 @@ func askError(err error, sent bool) error {
 // says whether anything of it can have left. Where there is no connection and
 // none is being made it does not wait for one: a launch that cannot be
 // delivered now is better told so, and sent again.
-func (e *Executor) call(ctx context.Context, key schedule.Key, by time.Time, invoke func(context.Context) error) (sent bool, err error) {
+func (e *Executor) call(ctx context.Context, traceParent string, by time.Time, invoke func(context.Context) error) (sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
-	ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", executor.TraceParent(key))
+	ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", traceParent)
 	if e.cfg.Token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+e.cfg.Token)
 	}

@@ -82,6 +82,9 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	if err != nil {
 		return schedule.Outcome{}, &launcher.Refusal{Code: string(schedule.CodeRequestInvalid), Message: executor.Text(err.Error(), executor.MaxMessage)}
 	}
+	if call.TraceParent != "" {
+		req.header["traceparent"] = call.TraceParent
+	}
 	if !call.Deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, call.Deadline)

@@ -49,7 +49,10 @@ type RunLauncherStartRequest struct {
 	RunTimeoutMs *uint32 `protobuf:"varint,13,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
 	// What may have reached the executor before is not sent again after it, only
 	// asked for. Default: no end.
-	SendUntil     *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=send_until,json=sendUntil,proto3" json:"send_until,omitempty"`
+	SendUntil *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=send_until,json=sendUntil,proto3" json:"send_until,omitempty"`
+	// W3C trace context of the caller's span. It is no part of what makes two
+	// requests the same. Default: the caller has none.
+	Traceparent   string `protobuf:"bytes,15,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -180,6 +183,13 @@ func (x *RunLauncherStartRequest) GetSendUntil() *timestamppb.Timestamp {
 		return x.SendUntil
 	}
 	return nil
+}
+
+func (x *RunLauncherStartRequest) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
 }
 
 type RunLauncherStartResponse struct {
@@ -615,7 +625,7 @@ var File_carillon_v1_launcher_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\x06\n" +
+	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\a\n" +
 	"\x17RunLauncherStartRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -635,7 +645,8 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\afire_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x126\n" +
 	"\x0erun_timeout_ms\x18\r \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tH\x02R\frunTimeoutMs\x88\x01\x01\x129\n" +
 	"\n" +
-	"send_until\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tsendUntilB\n" +
+	"send_until\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tsendUntil\x12P\n" +
+	"\vtraceparent\x18\x0f \x01(\tB.\xbaH+\xd8\x01\x01r&2$^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$R\vtraceparentB\n" +
 	"\n" +
 	"\b_triggerB\n" +
 	"\n" +

@@ -1,0 +1,72 @@
+package tracing
+
+import (
+	"context"
+	"crypto/rand"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ids gives spans the ids that their run's key says, and random ones to others.
+// The SDK asks for ids by nothing but a context, which is why they travel there;
+// such a context is used for the one span and never handed on.
+type ids struct{}
+
+type chosen struct {
+	trace trace.TraceID
+	span  trace.SpanID // zero: any
+}
+
+type chosenKey struct{}
+
+func withIDs(ctx context.Context, id trace.TraceID, span trace.SpanID) context.Context {
+	return context.WithValue(ctx, chosenKey{}, chosen{id, span})
+}
+
+// withParent puts a span of a run's trace that some process made, some time.
+func withParent(ctx context.Context, key schedule.Key, span trace.SpanID) context.Context {
+	return trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: traceID(key), SpanID: span, TraceFlags: trace.FlagsSampled, Remote: true,
+	}))
+}
+
+// NewIDs is for a root.
+func (g ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	c, _ := ctx.Value(chosenKey{}).(chosen)
+	if !c.trace.IsValid() {
+		_, _ = rand.Read(c.trace[:]) // crypto/rand never fails (it ends the program)
+	}
+	return c.trace, g.NewSpanID(ctx, c.trace)
+}
+
+// NewSpanID is for a child.
+func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	c, _ := ctx.Value(chosenKey{}).(chosen)
+	if !c.span.IsValid() {
+		_, _ = rand.Read(c.span[:])
+	}
+	return c.span
+}
+
+// parse reads a W3C traceparent of version 00; what is none is not sampled.
+func parse(header string) trace.SpanContext {
+	const length = len("00-") + 32 + len("-") + 16 + len("-01")
+	if len(header) != length || header[:3] != "00-" || header[35] != '-' || header[52] != '-' {
+		return trace.SpanContext{}
+	}
+	id, err := trace.TraceIDFromHex(header[3:35])
+	if err != nil {
+		return trace.SpanContext{}
+	}
+	span, err := trace.SpanIDFromHex(header[36:52])
+	if err != nil {
+		return trace.SpanContext{}
+	}
+	flags := trace.TraceFlags(0)
+	if header[53:] == "01" {
+		flags = trace.FlagsSampled
+	}
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: flags, Remote: true})
+}

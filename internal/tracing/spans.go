@@ -1,0 +1,191 @@
+package tracing
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Span is one span that is open, or none. The zero value is none.
+type Span struct {
+	tracer *Tracer
+	span   trace.Span
+}
+
+// Ids of a run's spans; see the package's comment.
+func traceID(key schedule.Key) trace.TraceID { return trace.TraceID(key[:16]) }
+func planID(key schedule.Key) trace.SpanID   { return trace.SpanID(key[16:24]) }
+func claimID(key schedule.Key) trace.SpanID  { return trace.SpanID(key[24:]) }
+
+// Samples reports whether a run's spans are recorded. Every process that has the
+// same sampler says the same.
+func (t *Tracer) Samples(key schedule.Key) bool {
+	if t == nil {
+		return false
+	}
+	d := t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: context.Background(), TraceID: traceID(key)}).Decision
+	return d == sdktrace.RecordAndSample
+}
+
+// Pass is one transaction of a term, from when until when.
+type Pass struct {
+	Term       schedule.Term
+	Began, End time.Time
+}
+
+// Planned records a plan transaction and, in their own traces, the runs that it
+// offered. An idle tick leaves nothing.
+func (t *Tracer) Planned(p Pass, decisions []schedule.PlanDecision, result *schedule.PlanResult) {
+	if t == nil || result.Inserted == 0 {
+		return
+	}
+	_, tick := t.spans.Start(context.Background(), "tick", trace.WithTimestamp(p.Began), trace.WithNewRoot(), trace.WithAttributes(
+		attribute.Int("carillon.shard", p.Term.Shard), attribute.Int64("carillon.epoch", p.Term.Epoch),
+		attribute.Int("carillon.schedules", result.Candidates), attribute.Int("carillon.planned", result.Inserted),
+	))
+	defer tick.End(trace.WithTimestamp(p.End))
+	for i := range decisions {
+		for j := range decisions[i].Rows {
+			run := &decisions[i].Rows[j]
+			if !t.Samples(run.Key) {
+				continue
+			}
+			ctx := withIDs(context.Background(), traceID(run.Key), planID(run.Key))
+			_, span := t.spans.Start(ctx, "plan", trace.WithNewRoot(), trace.WithTimestamp(p.Began),
+				trace.WithLinks(trace.Link{SpanContext: tick.SpanContext()}), trace.WithAttributes(ofRun(run)...))
+			span.End(trace.WithTimestamp(p.End))
+		}
+	}
+}
+
+// Claimed records the verdicts of a claim transaction on the runs that are to be
+// launched.
+func (t *Tracer) Claimed(p Pass, launches []schedule.Launch) {
+	if t == nil {
+		return
+	}
+	for i := range launches {
+		run := &launches[i].Run
+		if !t.Samples(run.Key) {
+			continue
+		}
+		ctx := context.Background()
+		if planned(run.Trigger) {
+			ctx = withParent(ctx, run.Key, planID(run.Key))
+		}
+		_, span := t.spans.Start(withIDs(ctx, traceID(run.Key), claimID(run.Key)), "claim",
+			trace.WithTimestamp(p.Began), trace.WithAttributes(ofRun(run)...))
+		span.End(trace.WithTimestamp(p.End))
+	}
+}
+
+// planned reports whether the planner made the run; the others were asked for.
+func planned(trigger schedule.Trigger) bool {
+	return trigger == schedule.TriggerSchedule || trigger == schedule.TriggerCatchup
+}
+
+// Skipped records that a run ended before it was launched.
+func (t *Tracer) Skipped(s *schedule.Skip) {
+	if !t.Samples(s.Key) {
+		return
+	}
+	_, span := t.spans.Start(withParent(context.Background(), s.Key, planID(s.Key)), "skip", trace.WithAttributes(
+		attribute.String("carillon.schedule_id", s.ScheduleID), attribute.String("carillon.key", s.Key.String()),
+		attribute.String("carillon.run_at", s.RunAt.UTC().Format(time.RFC3339)),
+		attribute.String("carillon.status", string(s.To)), attribute.String("carillon.reason", string(s.Reason)),
+	))
+	span.End()
+}
+
+// Launch opens the span of one delivery by the worker.
+func (t *Tracer) Launch(l *schedule.Launch) Span {
+	if !t.Samples(l.Run.Key) {
+		return Span{}
+	}
+	ctx := withParent(context.Background(), l.Run.Key, claimID(l.Run.Key))
+	_, span := t.spans.Start(ctx, "launch", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(ofRun(&l.Run)...),
+		trace.WithAttributes(attribute.Int("carillon.deliveries", int(l.Run.Deliveries))))
+	return Span{t, span}
+}
+
+// Start opens the launcher's span of one delivery, below the worker's if that
+// has one.
+func (t *Tracer) Start(req *schedule.StartRequest) Span {
+	if t == nil {
+		return Span{}
+	}
+	ctx := context.Background()
+	if parent := parse(req.TraceParent); parent.IsSampled() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
+	} else if t.Samples(req.Key) { // its sender does not trace
+		ctx = withIDs(ctx, traceID(req.Key), trace.SpanID{})
+	} else {
+		return Span{}
+	}
+	_, span := t.spans.Start(ctx, "start", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("carillon.schedule_id", req.ScheduleID), attribute.String("carillon.key", req.Key.String()),
+		attribute.String("carillon.workflow_id", req.WorkflowID), attribute.Int("carillon.version", int(req.Version)),
+	))
+	return Span{t, span}
+}
+
+// Call opens the span of one call of the executor, below the launcher's.
+func (s Span) Call(executor string) Span {
+	if s.span == nil {
+		return Span{}
+	}
+	_, span := s.tracer.spans.Start(trace.ContextWithSpan(context.Background(), s.span), "call",
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.String("carillon.executor", executor)))
+	return Span{s.tracer, span}
+}
+
+// End closes the span with what came of it.
+func (s Span) End(outcome schedule.Outcome, err error) {
+	if s.span == nil {
+		return
+	}
+	s.span.SetAttributes(attribute.String("carillon.status", string(outcome.Status)), attribute.String("carillon.reason", string(outcome.Reason)),
+		attribute.String("carillon.run_id", outcome.RunID))
+	switch {
+	case err != nil:
+		s.span.SetStatus(codes.Error, err.Error())
+	case outcome.Status == schedule.StatusFailed:
+		s.span.SetStatus(codes.Error, string(outcome.Reason))
+	}
+	s.span.End()
+}
+
+// TraceParent is the W3C header that names the span as parent; empty: there is
+// none.
+func (s Span) TraceParent() string {
+	if s.span == nil {
+		return ""
+	}
+	c := s.span.SpanContext()
+	return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-01"
+}
+
+// NotSampled is the header of a run that is not sampled: its executor is not to
+// record it either. Empty where tracing is off: that is the executor's affair.
+func (t *Tracer) NotSampled(key schedule.Key) string {
+	if t == nil {
+		return ""
+	}
+	id := ids{}.NewSpanID(context.Background(), traceID(key))
+	return "00-" + key.TraceID() + "-" + id.String() + "-00"
+}
+
+func ofRun(run *schedule.Run) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("carillon.schedule_id", run.ScheduleID), attribute.String("carillon.key", run.Key.String()),
+		attribute.String("carillon.run_at", run.RunAt.UTC().Format(time.RFC3339)),
+		attribute.String("carillon.fire_at", run.FireAt.UTC().Format(time.RFC3339Nano)),
+		attribute.String("carillon.trigger", string(run.Trigger)), attribute.Int("carillon.revision", int(run.Revision)),
+	}
+}
