@@ -67,7 +67,7 @@ type App struct {
 	queued   *launchqueue.Metrics
 	redis    closer // of LEADER_LOCK=redis
 	gate     *gate.Gate
-	tls      *tls.Config // of the listeners; nil: they are plain
+	tls      *tls.Config     // of the listeners; nil: they are plain
 	tracer   *tracing.Tracer // nil: off
 	observe  func(method string, code codes.Code, took time.Duration)
 	stopKeys func() // ends the fetching of keys; nil: none are fetched
@@ -380,22 +380,4 @@ func (a *App) Close() error {
 		errs = append(errs, a.closeStore())
 	}
 	return errors.Join(errs...)
-}
-
-// closeTimeout bounds the wait for calls that are still under way in the store.
-const closeTimeout = time.Second
-
-// closeStore does not let a database that does not answer hold up the end.
-func (a *App) closeStore() error {
-	closed := make(chan error, 1)
-	go func() { closed <- a.store.Close() }()
-	timeout := time.NewTimer(closeTimeout)
-	defer timeout.Stop()
-	select {
-	case err := <-closed:
-		return err
-	case <-timeout.C:
-		a.log.Warn("the store has calls under way and is left as it is")
-		return nil
-	}
 }

@@ -85,3 +85,21 @@ func Migrate(ctx context.Context, cfg Config, log *slog.Logger) (applied int, er
 	}()
 	return store.Migrate(ctx)
 }
+
+// closeTimeout bounds the wait for calls that are still under way in the store.
+const closeTimeout = time.Second
+
+// closeStore does not let a database that does not answer hold up the end.
+func (a *App) closeStore() error {
+	closed := make(chan error, 1)
+	go func() { closed <- a.store.Close() }()
+	timeout := time.NewTimer(closeTimeout)
+	defer timeout.Stop()
+	select {
+	case err := <-closed:
+		return err
+	case <-timeout.C:
+		a.log.Warn("the store has calls under way and is left as it is")
+		return nil
+	}
+}
