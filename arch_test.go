@@ -69,6 +69,12 @@ var forbidden = []struct {
 		"judging a grant is pure: the stores ask it inside their transactions",
 	},
 	{
+		"internal/explain",
+		[]string{"database/sql", "net/http", "log/slog", "context", "os"},
+		false,
+		"an explanation is a pure function of facts: no I/O, no clock, no log",
+	},
+	{
 		"internal/store/postgres",
 		[]string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"},
 		false,

@@ -63,6 +63,13 @@ func (s ownSchedules) ListRevisions(ctx context.Context, scheduleID string, befo
 	return s.ScheduleStore.ListRevisions(ctx, scheduleID, before, limit)
 }
 
+func (s ownSchedules) ReadSlot(ctx context.Context, q schedule.SlotQuery) (schedule.SlotFacts, error) {
+	if err := s.owned(ctx, q.ScheduleID); err != nil {
+		return schedule.SlotFacts{}, err
+	}
+	return s.ScheduleStore.ReadSlot(ctx, q)
+}
+
 // owned refuses what is not known to be the caller's: a row that cannot be read
 // is nobody's.
 func (s ownSchedules) owned(ctx context.Context, scheduleID string) error {

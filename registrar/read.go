@@ -8,6 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
+	"github.com/carillon/carillon/internal/wording"
 )
 
 // Get answers a living schedule with its next n fire times.
@@ -142,7 +143,16 @@ func fires(s *schedule.Schedule, after, until time.Time, n int) ([]Fire, error) 
 	if err != nil {
 		return nil, schedule.Invalid("timezone", s.Timezone, err.Error(), "")
 	}
-	return firesIn(tt.Preview(after, until, n), loc), nil
+	clock, err := wording.NewClock(&s.Definition, loc)
+	if err != nil {
+		return nil, schedule.Invalid("cron_expr", s.CronExpr, "cannot be read: "+err.Error(), "")
+	}
+	out := firesIn(tt.Preview(after, until, n), loc)
+	for i := range out {
+		out[i].Note = clock.Note(after, out[i].RunAt)
+		after = out[i].RunAt
+	}
+	return out, nil
 }
 
 // firesIn shows slots in a zone.
@@ -150,22 +160,9 @@ func firesIn(slots []plan.Slot, loc *time.Location) []Fire {
 	out := make([]Fire, len(slots))
 	for i, slot := range slots {
 		local := slot.RunAt.In(loc)
-		out[i] = Fire{RunAt: slot.RunAt, FireAt: slot.FireAt, Local: local.Format("2006-01-02T15:04:05-07:00 MST"), Note: clockNote(local)}
+		out[i] = Fire{RunAt: slot.RunAt, FireAt: slot.FireAt, Local: local.Format(wording.LocalFormat)}
 	}
 	return out
-}
-
-// clockNote names a change of the clock within three hours before the slot.
-func clockNote(local time.Time) string {
-	_, offset := local.Zone()
-	_, before := local.Add(-3 * time.Hour).Zone()
-	switch {
-	case offset > before:
-		return "the clock went forward shortly before"
-	case offset < before:
-		return "the clock went back shortly before"
-	}
-	return ""
 }
 
 // GetRun answers one run.

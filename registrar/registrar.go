@@ -24,6 +24,9 @@ type Config struct {
 	// CreditDownOpen lets schedules through that the credit gate gives no answer
 	// about; else they are refused.
 	CreditDownOpen bool
+	// Retention is how long what has ended is kept; 0: for ever. Explain says so
+	// of what is older.
+	Retention time.Duration
 	// ReportSecret signs report tokens; nil accepts reports without looking.
 	ReportSecret []byte
 }

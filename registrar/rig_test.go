@@ -138,6 +138,13 @@ func (p *page) ListRevisions(context.Context, string, int64, int) ([]schedule.Re
 	return nil, nil
 }
 
+func (p *page) ReadSlot(_ context.Context, q schedule.SlotQuery) (schedule.SlotFacts, error) {
+	if s := p.schedules[q.ScheduleID]; s != nil {
+		return schedule.SlotFacts{Schedule: s}, nil
+	}
+	return schedule.SlotFacts{}, schedule.ErrNotFound
+}
+
 func (p *page) ChangeRun(_ context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
 	p.runChange = nil
 	in, ok := p.runs[key]

@@ -26,6 +26,9 @@ type ScheduleStore interface {
 	ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error)
 	// ListRevisions is newest first; before = 0 begins at the end.
 	ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error)
+	// ReadSlot is all that is known of one instant, read in one transaction;
+	// schedule.ErrNotFound.
+	ReadSlot(ctx context.Context, q schedule.SlotQuery) (schedule.SlotFacts, error)
 }
 
 // RunStore keeps the ledger.

@@ -70,6 +70,9 @@ func create(tombstone *schedule.Schedule, d schedule.Definition, in UpsertInput,
 		DropPlannedAfter: now,
 		Events:           []schedule.Event{newEvent(s, schedule.EventCreated, in.Actor, now)},
 	}
+	if s.Pause.Paused {
+		change.Events = append(change.Events, newEvent(s, schedule.EventPaused, in.Actor, now))
+	}
 	return change, UpsertResult{Schedule: s, NextRunAt: nextRunAt(s, now), Created: true, Changed: true}, nil
 }
 

@@ -44,7 +44,7 @@ func (c *client) serverFlags(cmd *cobra.Command) {
 }
 
 func (c *client) outputFlag(cmd *cobra.Command) {
-	cmd.PersistentFlags().VarP(&c.output, "output", "o", "table for people; json or yaml for programs")
+	cmd.PersistentFlags().VarP(&c.output, "output", "o", "table for people, wide with more columns; json or yaml for programs")
 	words(cmd, "output", outputs)
 }
 

@@ -30,7 +30,7 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 		{name: "the second argument missing", args: []string{"run", "report", keyA}, want: "carillon: STATUS is missing\nsee: carillon run report --help\n"},
 		{name: "an argument too many", args: []string{"schedule", "get", "a", "b"}, want: "carillon: \"b\" is one argument too many\nsee: carillon schedule get --help\n"},
 		{name: "an argument where none is taken", args: []string{"version", "x"}, want: "carillon: unknown command \"x\" for \"carillon version\"\nsee: carillon version --help\n"},
-		{name: "an unknown output", args: []string{"run", "list", "-o", "xml"}, want: "write table, json or yaml"},
+		{name: "an unknown output", args: []string{"run", "list", "-o", "xml"}, want: "write table, wide, json or yaml"},
 		{name: "a duration that is none", args: []string{"schedule", "upsert", "--every", "often"}, want: "write a duration such as 500ms, 30s, 2h or 7d"},
 		{name: "a negative duration", args: []string{"schedule", "upsert", "--jitter", "-1s"}, want: "write whole milliseconds from 0 to 1193h2m47.295s"},
 		{name: "less than a millisecond", args: []string{"schedule", "upsert", "--jitter", "10us"}, want: "write whole milliseconds"},

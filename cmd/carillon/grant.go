@@ -86,12 +86,13 @@ func newGrantListCommand(o *client) *cobra.Command {
 			return o.show(&carillonv1.ListGrantsResponse{Grants: found, NextPageToken: next}, func(p *page) {
 				rows := make([][]string, len(found))
 				for i, g := range found {
-					rows[i] = []string{
+					rows[i] = p.wider([]string{
 						g.GetGrantId(), g.GetUserId(), g.GetBillingAccountId(), strings.Join(g.GetScopes(), " "),
 						g.GetState(), p.when(g.GetExpiresAt()),
-					}
+					}, p.when(g.GetCreatedAt()), g.GetCreatedBy(), p.when(g.GetRevokedAt()), g.GetRevokedBy(), g.GetRevokeNote())
 				}
-				p.list([]string{"grant", "owner", "account", "scopes", "state", "expires"}, rows, next)
+				p.list(p.wider([]string{"grant", "owner", "account", "scopes", "state", "expires"},
+					"created", "created by", "revoked", "revoked by", "revoke note"), rows, next)
 			})
 		}),
 	}

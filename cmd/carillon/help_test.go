@@ -112,7 +112,7 @@ func TestCompletionKnowsTheClosedSets(t *testing.T) {
 	for _, tt := range []struct{ args, want []string }{
 		{args: []string{"schedule", "upsert", "--overlap", ""}, want: []string{"allow", "skip", "queue", "replace"}},
 		{args: []string{"run", "list", "--status", ""}, want: []string{"PLANNED", "LAUNCHING", "ENQUEUED", "STARTED", "SUCCESS", "FAILED", "SKIPPED", "CANCELLED"}},
-		{args: []string{"run", "list", "-o", ""}, want: []string{"table", "json", "yaml"}},
+		{args: []string{"run", "list", "-o", ""}, want: []string{"table", "wide", "json", "yaml"}},
 	} {
 		got := execute(t, surroundings{}, append([]string{"__complete"}, tt.args...)...)
 		words := strings.Split(got.out, "\n")

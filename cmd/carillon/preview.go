@@ -135,7 +135,7 @@ func (v *previewed) unsaved() error {
 
 // fires answers with a table, or with the bare times beside all that is known.
 func (v *previewed) fires(fires []*carillonv1.Fire) error {
-	if v.output == outputTable {
+	if v.output.people() {
 		p := v.page()
 		p.fires(fires)
 		return p.print(v.out)

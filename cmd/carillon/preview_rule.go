@@ -7,11 +7,9 @@ import (
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
+	"github.com/carillon/carillon/internal/wording"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
-
-// localFormat shows a zone's offset and its name for it.
-const localFormat = "2006-01-02T15:04:05-07:00 MST"
 
 // fire is one slot with what a person wants to know of it.
 type fire struct {
@@ -44,7 +42,7 @@ func offline(req *carillonv1.PreviewScheduleRequest, now time.Time, count int) (
 	if err != nil {
 		return nil, refused("timezone", err)
 	}
-	notes, err := newNotes(d, zone)
+	clock, err := wording.NewClock(d, zone)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +53,7 @@ func offline(req *carillonv1.PreviewScheduleRequest, now time.Time, count int) (
 	fires := make([]fire, len(slots))
 	before := after
 	for i, slot := range slots {
-		fires[i] = fire{slot: slot, local: slot.RunAt.In(zone).Format(localFormat), note: notes.of(before, slot.RunAt)}
+		fires[i] = fire{slot: slot, local: slot.RunAt.In(zone).Format(wording.LocalFormat), note: clock.Note(before, slot.RunAt)}
 		before = slot.RunAt
 	}
 	return fires, nil

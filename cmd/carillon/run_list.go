@@ -34,11 +34,13 @@ func newRunListCommand(o *client) *cobra.Command {
 			return o.show(&carillonv1.ListRunsResponse{Runs: found, NextPageToken: next}, func(p *page) {
 				rows := make([][]string, len(found))
 				for i, r := range found {
-					rows[i] = []string{
-						p.when(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), late(r), lasted(r), short(r.GetIdempotencyKey()),
-					}
+					rows[i] = p.wider([]string{
+						p.when(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), late(r), lasted(r), p.key(r.GetIdempotencyKey()),
+					}, p.when(r.GetFireAt()), p.when(r.GetLaunchedAt()), p.when(r.GetCompletedAt()), r.GetUserId(), r.GetOverlapPolicy(),
+						fmt.Sprint(r.GetAttempt()), fmt.Sprint(r.GetDeliveries()), fmt.Sprint(r.GetEpoch()), r.GetRunId(), r.GetErrorCode(), r.GetErrorMessage())
 				}
-				p.list([]string{"run at", "schedule", "workflow", "status", "trigger", "late", "lasted", "key"}, rows, next)
+				p.list(p.wider([]string{"run at", "schedule", "workflow", "status", "trigger", "late", "lasted", "key"},
+					"fires at", "launched", "completed", "owner", "overlap", "attempt", "deliveries", "epoch", "run id", "error", "message"), rows, next)
 			})
 		}),
 	}

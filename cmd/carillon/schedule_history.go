@@ -73,12 +73,13 @@ func newScheduleRevisionsCommand(o *client) *cobra.Command {
 				rows := make([][]string, len(found))
 				for i, r := range found {
 					d := r.GetDefinition()
-					rows[i] = []string{
+					rows[i] = p.wider([]string{
 						fmt.Sprint(r.GetRevision()), p.when(r.GetCreatedAt()), r.GetChangedBy(),
 						fmt.Sprintf("%s@%d", d.GetWorkflowId(), d.GetVersion()), rule(d), d.GetOverlapPolicy(), d.GetCatchupPolicy(), jittered(d.GetJitterMs()),
-					}
+					}, d.GetDst(), span(d.GetRunTimeoutMs()), fmt.Sprint(d.GetPriority()), d.GetExecutionGrantId(), d.GetManagedBy(), pairs(d.GetLabels()))
 				}
-				p.list([]string{"revision", "made", "by", "workflow", "rule", "overlap", "catch-up", "jitter"}, rows, next)
+				p.list(p.wider([]string{"revision", "made", "by", "workflow", "rule", "overlap", "catch-up", "jitter"},
+					"dst", "run timeout", "priority", "grant", "managed by", "labels"), rows, next)
 			})
 		}),
 	}

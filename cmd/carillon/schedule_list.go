@@ -31,12 +31,14 @@ func newScheduleListCommand(o *client) *cobra.Command {
 			return o.show(&carillonv1.ListSchedulesResponse{Schedules: found, NextPageToken: next}, func(p *page) {
 				rows := make([][]string, len(found))
 				for i, s := range found {
-					rows[i] = []string{
+					rows[i] = p.wider([]string{
 						s.GetScheduleId(), fmt.Sprintf("%s@%d", s.GetWorkflowId(), s.GetVersion()), s.GetUserId(),
 						rule(s), state(s), p.when(s.GetNextRunAt()), p.when(s.GetLastRunAt()),
-					}
+					}, s.GetOverlapPolicy(), s.GetCatchupPolicy(), jittered(s.GetJitterMs()), fmt.Sprint(s.GetPriority()), s.GetExecutionGrantId(),
+						s.GetManagedBy(), pairs(s.GetLabels()), fmt.Sprint(s.GetRevision()), p.when(s.GetCreatedAt()), s.GetPauseNote())
 				}
-				p.list([]string{"schedule", "workflow", "owner", "rule", "state", "next run", "last run"}, rows, next)
+				p.list(p.wider([]string{"schedule", "workflow", "owner", "rule", "state", "next run", "last run"},
+					"overlap", "catch-up", "jitter", "priority", "grant", "managed by", "labels", "revision", "created", "pause note"), rows, next)
 			})
 		}),
 	}

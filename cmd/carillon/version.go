@@ -38,7 +38,7 @@ func newVersionCommand(c *cli) *cobra.Command {
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
 			}{release(), cronexpr.TZDataVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			if o.output != outputTable {
+			if !o.output.people() {
 				text, err := json.Marshal(v)
 				if err != nil {
 					return err

@@ -56,9 +56,10 @@ func (p *page) workers(resp *carillonv1.ListWorkersResponse) {
 			leads[j] = leadership(l)
 			led[l.GetShard()] = true
 		}
-		rows[i] = []string{w.GetWorkerId(), w.GetHost(), p.when(w.GetStartedAt()), p.when(w.GetSeenAt()), strings.Join(leads, " ")}
+		rows[i] = p.wider([]string{w.GetWorkerId(), w.GetHost(), p.when(w.GetStartedAt()), p.when(w.GetSeenAt()), strings.Join(leads, " ")},
+			locks(w.GetLeads()), w.GetUnfit())
 	}
-	p.table([]string{"worker", "host", "started", "seen", "leads"}, rows)
+	p.table(p.wider([]string{"worker", "host", "started", "seen", "leads"}, "lock", "unfit"), rows)
 	for _, w := range resp.GetWorkers() {
 		if w.GetUnfit() != "" {
 			p.line("worker %s (%s) is unfit: %s", w.GetWorkerId(), w.GetHost(), legible(w.GetUnfit()))
@@ -77,6 +78,17 @@ func (p *page) workers(resp *carillonv1.ListWorkersResponse) {
 			p.line("shard %d is led by %s, which was not seen in the last minute; its term ends %s", shard, l.GetWorkerId(), p.when(l.GetExpiresAt()))
 		}
 	}
+}
+
+// locks are the kinds of lock that a worker leads by.
+func locks(led []*carillonv1.Leadership) string {
+	var kinds []string
+	for _, l := range led {
+		if kind := l.GetLockKind(); kind != "" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return strings.Join(kinds, " ")
 }
 
 // leadership is one shard in a word: 0@17, with what is unusual about it.

@@ -142,7 +142,7 @@ func (c *client) deploy(ctx context.Context, l *link, name string, req *carillon
 
 // deployments answers with what each DAG became, in one document.
 func (c *client) deployments(done []deployed) error {
-	if c.output != outputTable {
+	if !c.output.people() {
 		var text bytes.Buffer
 		text.WriteString(`{"deployments":[`)
 		for i, d := range done {

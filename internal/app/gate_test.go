@@ -200,7 +200,7 @@ func (g *guarded) invoke(who string, m protoreflect.MethodDescriptor) codes.Code
 var may = map[string]string{
 	"ScheduleService/UpsertSchedule": "cuo", "ScheduleService/ApplySchedules": "cuo", "ScheduleService/GetSchedule": "cuwov", "ScheduleService/ListSchedules": "cuwov",
 	"ScheduleService/PauseSchedule": "cuo", "ScheduleService/ResumeSchedule": "cuo", "ScheduleService/SetPaused": "cuo", "ScheduleService/DeleteSchedule": "cuo",
-	"ScheduleService/TriggerSchedule": "cuo", "ScheduleService/PreviewSchedule": "cuwov", "ScheduleService/ListScheduleEvents": "cuwov", "ScheduleService/ListRevisions": "cuwov",
+	"ScheduleService/TriggerSchedule": "cuo", "ScheduleService/PreviewSchedule": "cuwov", "ScheduleService/ListScheduleEvents": "cuwov", "ScheduleService/ExplainSlot": "cuwov", "ScheduleService/ForecastLaunches": "cuwov", "ScheduleService/ListRevisions": "cuwov",
 	"WorkflowService/PutWorkflowVersion": "cuo", "WorkflowService/GetWorkflowVersion": "cuwov", "WorkflowService/ListWorkflowVersions": "cuwov", "WorkflowService/DeployWorkflow": "cuo",
 	"RunService/GetRun": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/ReportRun": "le",
 	"WorkerService/ListWorkers": "ov", "WorkerService/Resign": "o",
@@ -414,7 +414,7 @@ func TestAnOwnerSeesAndChangesItsOwnOnly(t *testing.T) {
 		t.Fatalf("%s, %v", answer, err)
 	}
 	run := "/v1/runs/" + triggered.Run.Key
-	for _, path := range []string{"GET /v1/schedules/adas", "POST /v1/schedules/adas:pause", "POST /v1/schedules/adas:resume", "POST /v1/schedules/adas:trigger", "DELETE /v1/schedules/adas", "GET /schedules/adas", "GET /v1/schedules/adas/runs", "GET /v1/schedules/adas/events", "GET /v1/schedules/adas/revisions", "GET " + run, "POST " + run + ":cancel", "POST " + run + ":retry"} {
+	for _, path := range []string{"GET /v1/schedules/adas", "POST /v1/schedules/adas:pause", "POST /v1/schedules/adas:resume", "POST /v1/schedules/adas:trigger", "DELETE /v1/schedules/adas", "GET /schedules/adas", "GET /v1/schedules/adas/runs", "GET /v1/schedules/adas/events", "GET /v1/schedules/adas:explain?time=2026-03-08T00:00:00Z", "GET /v1/schedules/adas/revisions", "GET " + run, "POST " + run + ":cancel", "POST " + run + ":retry"} {
 		method, path, _ := strings.Cut(path, " ")
 		body := ""
 		if method == "POST" {

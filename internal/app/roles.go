@@ -42,6 +42,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 			ReportSecret:      secret,
 			RequireGrant:      a.cfg.RequireGrant,
 			CreditDownOpen:    a.cfg.CreditGateDown == "open",
+			Retention:         a.cfg.retention(),
 		},
 	}), nil
 }

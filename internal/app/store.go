@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/launchqueue"
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
@@ -33,6 +34,8 @@ type Store interface {
 	registrar.AuditStore
 	registrar.GrantStore
 
+	// Lag is what should have been claimed and planned by now, over all shards.
+	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
 	Migrate(ctx context.Context) (applied int, err error)
 	CheckSchema(ctx context.Context) error
 	Ping(ctx context.Context) error

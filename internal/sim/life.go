@@ -10,6 +10,7 @@ import (
 type life struct {
 	row     schedule.Schedule // as it stands
 	parts   []part
+	gaps    []gap
 	until   time.Time     // a pause ends by itself then; zero: it does not
 	paused  bool          // once at least
 	deleted bool          // likewise
@@ -23,6 +24,14 @@ type part struct {
 	revision    int64
 	from, until time.Time // until zero: it still runs
 	including   bool      // a slot at from is one
+}
+
+// gap is a time in which a schedule was paused or deleted: instants in
+// (from, until].
+type gap struct {
+	rule        rule
+	deleted     bool
+	from, until time.Time // until zero: it lasts
 }
 
 // schedule sees every write of a schedule's row. Users' changes must be what a
@@ -98,7 +107,9 @@ func (f *life) changed(before, after *schedule.Schedule) {
 	switch {
 	case !after.Alive():
 		f.deleted = true
+		f.gaps = append(f.gaps, gap{deleted: true, from: now})
 	case after.Pause.Paused:
+		f.gaps = append(f.gaps, gap{rule: ruleOf(after), from: now})
 		f.until, f.paused = after.Pause.Until, true
 	default:
 		f.stopped = false
@@ -109,12 +120,21 @@ func (f *life) changed(before, after *schedule.Schedule) {
 // wake begins the part after a pause that has ended by itself.
 func (f *life) wake(was *schedule.Schedule, now time.Time) {
 	if !f.until.IsZero() && !f.until.After(now) {
+		f.fill(f.until.Add(-time.Nanosecond)) // the slot at its end is one again
 		f.parts = append(f.parts, part{rule: ruleOf(was), revision: was.Revision, from: f.until, including: true})
 		f.until, f.stopped, f.quiet = time.Time{}, false, 0
 	}
 }
 
+// fill ends the gap that is open.
+func (f *life) fill(until time.Time) {
+	if n := len(f.gaps); n > 0 && f.gaps[n-1].until.IsZero() {
+		f.gaps[n-1].until = until
+	}
+}
+
 func (f *life) close(now time.Time) {
+	f.fill(now)
 	if n := len(f.parts); n > 0 && f.parts[n-1].until.IsZero() {
 		f.parts[n-1].until = now
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/sim"
 )
 
@@ -72,6 +73,35 @@ func TestWorldsKeepEveryPromise(t *testing.T) {
 	if missing := coverage.Missing(); n >= manySeeds && len(missing) > 0 {
 		t.Errorf("in %d seeds there never was: %s", n, strings.Join(missing, ", "))
 	}
+}
+
+// Explanations are asked of every schedule for every second of a world, and
+// must say what the worker, the launcher and the users of that world did.
+func TestEveryInstantIsExplainedAsItWas(t *testing.T) {
+	n := 40
+	if raced || testing.Short() {
+		n = 10
+	}
+	verdicts := make(map[explain.Verdict]int)
+	for i := range n {
+		r := world(t, 7_000+uint64(i), sim.Options{Explain: true})
+		for v, times := range r.Explained {
+			verdicts[v] += times
+		}
+		if len(r.Violations) > 0 {
+			t.Errorf("seed %d:\n\t%s", r.Seed, strings.Join(r.Violations[:min(len(r.Violations), 10)], "\n\t"))
+		}
+	}
+	// Or the test would pass without having seen anything.
+	for _, v := range []explain.Verdict{
+		explain.VerdictRan, explain.VerdictFailed, explain.VerdictSkipped, explain.VerdictCancelled,
+		explain.VerdictNotFired, explain.VerdictNotASlot, explain.VerdictNoSchedule,
+	} {
+		if verdicts[v] == 0 {
+			t.Errorf("no instant was %s; seen were %v", v, verdicts)
+		}
+	}
+	t.Log(verdicts)
 }
 
 // TestReplay makes one world again and prints what happens in it.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/sim/memstore"
 	"github.com/carillon/carillon/registrar"
@@ -37,6 +38,7 @@ type world struct {
 
 	mu         sync.Mutex
 	violations []string
+	verdicts   map[explain.Verdict]int
 }
 
 // Result is what became of one world.
@@ -47,12 +49,14 @@ type Result struct {
 	Trace                 []string // where it was asked for
 	Slots, Effects, Again int      // Again: calls of the executor beyond the first of a key
 	Takeovers             int
+	Explained             map[explain.Verdict]int // where it was asked for
 }
 
 // Options are how a world is made.
 type Options struct {
 	Coverage *Coverage
 	Trace    bool // keep a line for each call
+	Explain  bool // hold the explanation of every instant to what happened
 }
 
 // Run makes the world of a seed and holds it to the promises. It must be
@@ -62,6 +66,9 @@ func Run(seed uint64, o Options) Result {
 	w.start()
 	w.wait()
 	w.check()
+	if o.Explain {
+		w.explained()
+	}
 	w.log.close()
 	close(w.over)
 	w.hosts.Wait()
@@ -151,7 +158,7 @@ func (w *world) violation(format string, args ...any) {
 func (w *world) result() Result {
 	r := Result{
 		Seed: w.seed, Violations: w.violations, Hash: uint64(w.log.hash), Trace: w.log.lines,
-		Slots: w.watch.slots, Effects: len(w.executor.order), Takeovers: w.watch.takeovers,
+		Slots: w.watch.slots, Effects: len(w.executor.order), Takeovers: w.watch.takeovers, Explained: w.verdicts,
 	}
 	for _, wk := range w.executor.order {
 		r.Again += wk.calls - 1

@@ -134,7 +134,7 @@ func TestOpenAPIHasEveryPath(t *testing.T) {
 	for _, path := range []string{
 		"/schedules/upsert", "/schedules/pause", "/schedules/{schedule_id}", "/run-launcher/start",
 		"/v1/schedules", "/v1/schedules/{schedule_id}", "/v1/schedules/{schedule_id}:pause", "/v1/schedules/{schedule_id}:resume",
-		"/v1/schedules/{schedule_id}:trigger", "/v1/schedules:preview", "/v1/schedules/{schedule_id}/runs",
+		"/v1/schedules/{schedule_id}:trigger", "/v1/schedules:preview", "/v1/schedules/{schedule_id}:explain", "/v1/schedules/{schedule_id}/runs",
 		"/v1/schedules/{schedule_id}/events", "/v1/schedules/{schedule_id}/revisions",
 		"/v1/workflows/{workflow_id}/versions", "/v1/workflows/{workflow_id}/versions/{version}", "/v1/workflows/{workflow_id}:deploy",
 		"/v1/runs", "/v1/runs:watch", "/v1/runs/{idempotency_key}", "/v1/runs/{idempotency_key}:report",

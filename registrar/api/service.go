@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/registrar"
 )
@@ -34,6 +35,7 @@ type ScheduleReader interface {
 	Preview(ctx context.Context, in registrar.PreviewInput) (fires []registrar.Fire, next time.Time, err error)
 	// ForecastLaunches counts launches minute by minute.
 	ForecastLaunches(ctx context.Context, in registrar.LaunchesInput) (*registrar.LaunchesForecast, error)
+	Explain(ctx context.Context, scheduleID string, at time.Time) (explain.Answer, error)
 	// Events is newest first; beforeID = 0 begins at the end.
 	Events(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error)
 	// Revisions is newest first; before = 0 begins at the end.

@@ -355,15 +355,7 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 
 // ListEvents is newest first.
 func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
-	var (
-		row    eventRow
-		events []schedule.Event
-	)
-	err := each(ctx, s.pool, row.targets(), func() error {
-		event, err := row.event()
-		events = append(events, event)
-		return err
-	}, sqlListEvents, scheduleID, beforeID, limit)
+	events, err := collectEvents(ctx, s.pool, sqlListEvents, scheduleID, beforeID, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
@@ -372,24 +364,7 @@ func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int6
 
 // ListRevisions is newest first.
 func (s *Store) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
-	var (
-		id, raw   string
-		number    int64
-		changedBy pgtype.Text
-		createdAt pgtype.Timestamptz
-		revisions []schedule.Revision
-	)
-	err := each(ctx, s.pool, []any{&id, &number, &raw, &changedBy, &createdAt}, func() error {
-		definition, err := decodeDefinition(raw)
-		if err != nil {
-			return fmt.Errorf("revision %d of %s: %w", number, id, err)
-		}
-		revisions = append(revisions, schedule.Revision{
-			ScheduleID: id, Revision: number, Definition: *definition,
-			ChangedBy: changedBy.String, CreatedAt: createdAt.Time.UTC(),
-		})
-		return nil
-	}, sqlListRevisions, scheduleID, before, limit)
+	revisions, err := collectRevisions(ctx, s.pool, sqlListRevisions, scheduleID, before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list revisions: %w", err)
 	}

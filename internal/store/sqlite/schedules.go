@@ -303,16 +303,7 @@ func orLast(before int64) int64 {
 
 // ListEvents is newest first; beforeID = 0 begins at the end.
 func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
-	var row eventRow
-	columns := row.columns()
-	var events []schedule.Event
-	err := s.readers.query(ctx, sqlListEvents, func(scan scan) error {
-		if err := scan(columns...); err != nil {
-			return err
-		}
-		events = append(events, row.event())
-		return nil
-	}, scheduleID, orLast(beforeID), limitOf(limit))
+	events, err := readEvents(ctx, s.readers, sqlListEvents, scheduleID, orLast(beforeID), limitOf(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list events of %s: %w", scheduleID, err)
 	}
@@ -321,23 +312,7 @@ func (s *Store) ListEvents(ctx context.Context, scheduleID string, beforeID int6
 
 // ListRevisions is newest first; before = 0 begins at the end.
 func (s *Store) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
-	var id, definition, by text
-	var number number
-	var created instant
-	var revisions []schedule.Revision
-	err := s.readers.query(ctx, sqlListRevisions, func(scan scan) error {
-		if err := scan(&id, &number, &definition, &by, &created); err != nil {
-			return err
-		}
-		d, err := decodeDefinition(string(definition))
-		if err != nil {
-			return fmt.Errorf("revision %d: %w", number, err)
-		}
-		revisions = append(revisions, schedule.Revision{
-			ScheduleID: string(id), Revision: int64(number), Definition: *d, ChangedBy: string(by), CreatedAt: created.Time,
-		})
-		return nil
-	}, scheduleID, orLast(before), limitOf(limit))
+	revisions, err := readRevisions(ctx, s.readers, sqlListRevisions, scheduleID, orLast(before), limitOf(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list revisions of %s: %w", scheduleID, err)
 	}

@@ -16,6 +16,8 @@ const (
 	sqlCommit   = `COMMIT`
 	sqlRollback = `ROLLBACK`
 
+	sqlBeginReading = `BEGIN` // by the log, one state throughout
+
 	sqlWaitShort = `PRAGMA busy_timeout = 50`
 	sqlWaitLong  = `PRAGMA busy_timeout = 5000`
 

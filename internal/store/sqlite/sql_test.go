@@ -104,6 +104,7 @@ var whole = map[string]string{
 	"sqlRewindBacklogs":  "a clock that steps back is rare",
 	"sqlSweepTimedOut":   "its index covers what is in flight",
 	"sqlGauges":          "partial indexes",
+	"sqlBlockingOwner":   "asked once in a while, where no schedule has the overlap key any more",
 	"sqlListRuns":        "gets an order, and its index, behind it",
 }
 

@@ -3,8 +3,10 @@ package storetest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/carillon/carillon/internal/launchqueue"
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
@@ -31,6 +33,8 @@ type Store interface {
 	// them may come as one call, and some calls may have no cause. It returns
 	// when ctx ends.
 	Listen(ctx context.Context, wake func()) error
+	// Lag is what should have been claimed and planned by now, over all shards.
+	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
 	// Ping says whether the database answers.
 	Ping(ctx context.Context) error
 	Close() error
@@ -81,6 +85,7 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "runs", checks: runChanges},
 		{name: "lists", checks: lists},
 		{name: "prune", checks: prunes},
+		{name: "slots", checks: slots},
 		{name: "listen", checks: listens},
 		{name: "races", checks: races},
 		{name: "histories", checks: histories},

@@ -3018,7 +3018,7 @@ var File_carillon_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\f\n" +
+	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\f\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -3363,7 +3363,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"LaunchPeak\x12\x1a\n" +
 	"\blaunches\x18\x01 \x01(\rR\blaunches\x12\x12\n" +
 	"\x04peak\x18\x02 \x01(\rR\x04peak\x123\n" +
-	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\xf9\r\n" +
+	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\xf8\x0e\n" +
 	"\x0fScheduleService\x12\xad\x01\n" +
 	"\x0eUpsertSchedule\x12\".carillon.v1.UpsertScheduleRequest\x1a#.carillon.v1.UpsertScheduleResponse\"R\x82\xd3\xe4\x93\x02L:\x01*Z\x12:\x01*\"\r/v1/schedulesZ\x16:\x01*\"\x11/schedules/upsert\x1a\x1b/v1/schedules/{schedule_id}\x12\x91\x01\n" +
 	"\vGetSchedule\x12\x1f.carillon.v1.GetScheduleRequest\x1a .carillon.v1.GetScheduleResponse\"?\x82\xd3\xe4\x93\x029Z\x1a\x12\x18/schedules/{schedule_id}\x12\x1b/v1/schedules/{schedule_id}\x12m\n" +
@@ -3375,7 +3375,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x0fTriggerSchedule\x12#.carillon.v1.TriggerScheduleRequest\x1a$.carillon.v1.TriggerScheduleResponse\".\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/schedules/{schedule_id}:trigger\x12~\n" +
 	"\x0fPreviewSchedule\x12#.carillon.v1.PreviewScheduleRequest\x1a$.carillon.v1.PreviewScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/schedules:preview\x12u\n" +
 	"\x10ForecastLaunches\x12$.carillon.v1.ForecastLaunchesRequest\x1a%.carillon.v1.ForecastLaunchesResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/forecast\x12y\n" +
-	"\x0eApplySchedules\x12\".carillon.v1.ApplySchedulesRequest\x1a#.carillon.v1.ApplySchedulesResponse\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/schedules:apply\x12\x91\x01\n" +
+	"\x0eApplySchedules\x12\".carillon.v1.ApplySchedulesRequest\x1a#.carillon.v1.ApplySchedulesResponse\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/schedules:apply\x12}\n" +
+	"\vExplainSlot\x12\x1f.carillon.v1.ExplainSlotRequest\x1a .carillon.v1.ExplainSlotResponse\"+\x82\xd3\xe4\x93\x02%\x12#/v1/schedules/{schedule_id}:explain\x12\x91\x01\n" +
 	"\x12ListScheduleEvents\x12&.carillon.v1.ListScheduleEventsRequest\x1a'.carillon.v1.ListScheduleEventsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/schedules/{schedule_id}/events\x12\x85\x01\n" +
 	"\rListRevisions\x12!.carillon.v1.ListRevisionsRequest\x1a\".carillon.v1.ListRevisionsResponse\"-\x82\xd3\xe4\x93\x02'\x12%/v1/schedules/{schedule_id}/revisionsB\xa8\x01\n" +
 	"\x0fcom.carillon.v1B\rScheduleProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
@@ -3437,7 +3438,9 @@ var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*Run)(nil),                        // 40: carillon.v1.Run
 	(*DeployWorkflowRequest)(nil),      // 41: carillon.v1.DeployWorkflowRequest
 	(*ForecastLaunchesRequest)(nil),    // 42: carillon.v1.ForecastLaunchesRequest
-	(*ForecastLaunchesResponse)(nil),   // 43: carillon.v1.ForecastLaunchesResponse
+	(*ExplainSlotRequest)(nil),         // 43: carillon.v1.ExplainSlotRequest
+	(*ForecastLaunchesResponse)(nil),   // 44: carillon.v1.ForecastLaunchesResponse
+	(*ExplainSlotResponse)(nil),        // 45: carillon.v1.ExplainSlotResponse
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
 	38, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
@@ -3510,23 +3513,25 @@ var file_carillon_v1_schedule_proto_depIdxs = []int32{
 	16, // 67: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
 	42, // 68: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
 	27, // 69: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
-	21, // 70: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	25, // 71: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	3,  // 72: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	5,  // 73: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	7,  // 74: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	9,  // 75: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	11, // 76: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	13, // 77: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	15, // 78: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	19, // 79: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	17, // 80: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	43, // 81: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
-	28, // 82: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
-	22, // 83: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	26, // 84: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	72, // [72:85] is the sub-list for method output_type
-	59, // [59:72] is the sub-list for method input_type
+	43, // 70: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
+	21, // 71: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	25, // 72: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	3,  // 73: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	5,  // 74: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	7,  // 75: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	9,  // 76: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	11, // 77: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	13, // 78: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	15, // 79: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	19, // 80: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	17, // 81: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	44, // 82: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
+	28, // 83: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
+	45, // 84: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
+	22, // 85: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	26, // 86: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	73, // [73:87] is the sub-list for method output_type
+	59, // [59:73] is the sub-list for method input_type
 	59, // [59:59] is the sub-list for extension type_name
 	59, // [59:59] is the sub-list for extension extendee
 	0,  // [0:59] is the sub-list for field type_name
@@ -3537,6 +3542,7 @@ func file_carillon_v1_schedule_proto_init() {
 	if File_carillon_v1_schedule_proto != nil {
 		return
 	}
+	file_carillon_v1_explain_proto_init()
 	file_carillon_v1_forecast_proto_init()
 	file_carillon_v1_grant_proto_init()
 	file_carillon_v1_run_proto_init()

@@ -30,6 +30,7 @@ const (
 	ScheduleService_PreviewSchedule_FullMethodName    = "/carillon.v1.ScheduleService/PreviewSchedule"
 	ScheduleService_ForecastLaunches_FullMethodName   = "/carillon.v1.ScheduleService/ForecastLaunches"
 	ScheduleService_ApplySchedules_FullMethodName     = "/carillon.v1.ScheduleService/ApplySchedules"
+	ScheduleService_ExplainSlot_FullMethodName        = "/carillon.v1.ScheduleService/ExplainSlot"
 	ScheduleService_ListScheduleEvents_FullMethodName = "/carillon.v1.ScheduleService/ListScheduleEvents"
 	ScheduleService_ListRevisions_FullMethodName      = "/carillon.v1.ScheduleService/ListRevisions"
 )
@@ -94,6 +95,11 @@ type ScheduleServiceClient interface {
 	// ALREADY_EXISTS: a schedule belongs to another owner, a version holds
 	// another DAG, or request_id was used for another apply.
 	ApplySchedules(ctx context.Context, in *ApplySchedulesRequest, opts ...grpc.CallOption) (*ApplySchedulesResponse, error)
+	// ExplainSlot says of any instant, past or future, whether the schedule had a
+	// slot there, by which rule, and what became of it or will: run, skipped and
+	// why, missed, paused by whom, not a slot and why not. It never answers that
+	// it does not know for a time that RETENTION_DAYS keeps.
+	ExplainSlot(ctx context.Context, in *ExplainSlotRequest, opts ...grpc.CallOption) (*ExplainSlotResponse, error)
 	// ListScheduleEvents is what happened to a schedule, newest first.
 	ListScheduleEvents(ctx context.Context, in *ListScheduleEventsRequest, opts ...grpc.CallOption) (*ListScheduleEventsResponse, error)
 	// ListRevisions is how a schedule was defined over time, newest first.
@@ -218,6 +224,16 @@ func (c *scheduleServiceClient) ApplySchedules(ctx context.Context, in *ApplySch
 	return out, nil
 }
 
+func (c *scheduleServiceClient) ExplainSlot(ctx context.Context, in *ExplainSlotRequest, opts ...grpc.CallOption) (*ExplainSlotResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainSlotResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_ExplainSlot_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *scheduleServiceClient) ListScheduleEvents(ctx context.Context, in *ListScheduleEventsRequest, opts ...grpc.CallOption) (*ListScheduleEventsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListScheduleEventsResponse)
@@ -298,6 +314,11 @@ type ScheduleServiceServer interface {
 	// ALREADY_EXISTS: a schedule belongs to another owner, a version holds
 	// another DAG, or request_id was used for another apply.
 	ApplySchedules(context.Context, *ApplySchedulesRequest) (*ApplySchedulesResponse, error)
+	// ExplainSlot says of any instant, past or future, whether the schedule had a
+	// slot there, by which rule, and what became of it or will: run, skipped and
+	// why, missed, paused by whom, not a slot and why not. It never answers that
+	// it does not know for a time that RETENTION_DAYS keeps.
+	ExplainSlot(context.Context, *ExplainSlotRequest) (*ExplainSlotResponse, error)
 	// ListScheduleEvents is what happened to a schedule, newest first.
 	ListScheduleEvents(context.Context, *ListScheduleEventsRequest) (*ListScheduleEventsResponse, error)
 	// ListRevisions is how a schedule was defined over time, newest first.
@@ -344,6 +365,9 @@ func (UnimplementedScheduleServiceServer) ForecastLaunches(context.Context, *For
 }
 func (UnimplementedScheduleServiceServer) ApplySchedules(context.Context, *ApplySchedulesRequest) (*ApplySchedulesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplySchedules not implemented")
+}
+func (UnimplementedScheduleServiceServer) ExplainSlot(context.Context, *ExplainSlotRequest) (*ExplainSlotResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainSlot not implemented")
 }
 func (UnimplementedScheduleServiceServer) ListScheduleEvents(context.Context, *ListScheduleEventsRequest) (*ListScheduleEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListScheduleEvents not implemented")
@@ -570,6 +594,24 @@ func _ScheduleService_ApplySchedules_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ScheduleService_ExplainSlot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainSlotRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).ExplainSlot(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_ExplainSlot_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).ExplainSlot(ctx, req.(*ExplainSlotRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ScheduleService_ListScheduleEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListScheduleEventsRequest)
 	if err := dec(in); err != nil {
@@ -656,6 +698,10 @@ var ScheduleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ApplySchedules",
 			Handler:    _ScheduleService_ApplySchedules_Handler,
+		},
+		{
+			MethodName: "ExplainSlot",
+			Handler:    _ScheduleService_ExplainSlot_Handler,
 		},
 		{
 			MethodName: "ListScheduleEvents",

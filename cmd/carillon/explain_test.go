@@ -1,0 +1,80 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func explaining(t *testing.T) *fake {
+	t.Helper()
+	f := answering(t)
+	s := nightly()
+	s.Timezone, s.LastRunAt = "America/New_York", at("2026-03-07T07:30:00Z")
+	f.always("GetSchedule", &carillonv1.GetScheduleResponse{Schedule: s, Preview: []*carillonv1.Fire{{RunAt: at("2026-03-09T06:30:00Z")}}})
+	f.always("ExplainSlot", &carillonv1.ExplainSlotResponse{
+		ScheduleId: "nightly", Time: at("2026-03-07T07:30:00Z"), Verdict: "not_fired", Reason: "paused",
+		Sentences: []string{"The slot did not fire.", "The schedule was paused by bob, with the note \"\x1b[31mred\"."},
+	})
+	return f
+}
+
+func TestExplainReadsTimesAsPeopleWriteThem(t *testing.T) {
+	for _, tt := range []struct{ name, argument, want string }{
+		{"RFC 3339", "2026-03-08T14:00:00.5+02:00", "2026-03-08T12:00:00.5Z"},
+		{"the clock of the schedule's zone", "2026-03-07T02:30", "2026-03-07T07:30:00Z"},
+		{"with a blank and seconds", "2026-03-10 02:30:15", "2026-03-10T06:30:15Z"},
+		{"of two passes the first", "2026-11-01T01:30", "2026-11-01T05:30:00Z"},
+		{"a duration back", "90m", "2026-03-08T10:30:00Z"},
+		{"a duration ahead", "+2d", "2026-03-10T12:00:00Z"},
+		{"now", "now", "2026-03-08T12:00:00Z"},
+		{"the last run", "last", "2026-03-07T07:30:00Z"},
+		{"the next run", "next", "2026-03-09T06:30:00Z"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := explaining(t)
+			got := f.run(t, "explain", "nightly", tt.argument)
+			if got.code != exitDone {
+				t.Fatal(got.errs)
+			}
+			want, err := time.Parse(time.RFC3339Nano, tt.want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last, _ := f.requests()[len(f.requests())-1].(*carillonv1.ExplainSlotRequest)
+			if !last.GetTime().AsTime().Equal(want) || last.GetScheduleId() != "nightly" {
+				t.Errorf("asked for %v, want %s", last, tt.want)
+			}
+		})
+	}
+}
+
+func TestExplainRefusesTimesThatAreNone(t *testing.T) {
+	for _, tt := range []struct{ name, argument, says string }{
+		{"a word", "yesterday", "last or next"},
+		{"a time that the clock never shows", "2026-03-08T02:30", "never shows 2026-03-08 02:30:00"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := explaining(t).run(t, "explain", "nightly", tt.argument)
+			if got.code != exitFailed || !strings.Contains(got.errs, tt.says) {
+				t.Errorf("exit %d: %s", got.code, got.errs)
+			}
+		})
+	}
+}
+
+func TestExplainShowsTheAnswer(t *testing.T) {
+	f := explaining(t)
+	golden(t, "explain", f.run(t, "explain", "nightly", "2026-03-07T07:30:00Z").out)
+	golden(t, "explain_json", f.run(t, "explain", "nightly", "2026-03-07T07:30:00Z", "-o", "json").out)
+	f.answers["GetSchedule"] = func(proto.Message) (proto.Message, error) {
+		return &carillonv1.GetScheduleResponse{Schedule: nightly()}, nil
+	}
+	if got := f.run(t, "explain", "nightly", "next"); got.code != exitFailed || !strings.Contains(got.errs, "has no slot ahead") {
+		t.Errorf("exit %d: %s", got.code, got.errs)
+	}
+}

@@ -1,0 +1,263 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/wording"
+)
+
+// Sentences say what the answer holds, the verdict first. They are made of its
+// structure alone.
+func (a *Answer) Sentences() []string {
+	t := &text{Answer: a}
+	t.verdict()
+	t.rule()
+	t.times()
+	t.others()
+	t.around()
+	return t.lines
+}
+
+// text is an answer on its way into words.
+type text struct {
+	*Answer
+	lines []string
+}
+
+func (t *text) say(format string, args ...any) {
+	s := fmt.Sprintf(format, args...)
+	if s == "" {
+		return
+	}
+	if !strings.HasSuffix(s, ".") {
+		s += "."
+	}
+	t.lines = append(t.lines, s)
+}
+
+func (t *text) verdict() {
+	switch t.Verdict {
+	case VerdictNoSchedule:
+		t.noSchedule()
+		return
+	case VerdictNotASlot:
+		t.say("No slot: %s", t.noSlot())
+		return
+	}
+	when := t.Slot.Local
+	if t.Slot.Note != "" {
+		when += " (" + t.Slot.Note + ")"
+	}
+	t.say("The slot at %s %s", when, t.outcome())
+	t.reason()
+}
+
+func (t *text) noSchedule() {
+	if t.Why == WhyNotCreated {
+		t.say("The schedule did not exist yet: it was created at %s%s, and its first slot comes after that", wording.Instant(t.CreatedAt), by(t.CreatedBy))
+		return
+	}
+	t.say("The schedule did not exist: it was deleted at %s%s", wording.Instant(t.DeletedAt), by(t.DeletedBy))
+}
+
+func (t *text) noSlot() string {
+	d := t.Rule.Definition
+	switch t.Why {
+	case WhyByHand:
+		return "the schedule has no rule and is started by hand only"
+	case WhyUnreadable:
+		return "the rule can no longer be read: " + t.Detail
+	case WhyBeforeStart:
+		return "it lies before start_at, " + wording.Instant(d.StartAt)
+	case WhyAfterEnd:
+		return "it lies after end_at, " + wording.Instant(d.EndAt)
+	case WhyFraction:
+		return "slots are whole seconds"
+	case WhySecondPass:
+		return "the clock went back and shows this time again; a fixed time runs at the first pass only (dst: literal runs at both)"
+	}
+	local := t.At.In(zoneOf(d)).Format(wording.LocalFormat)
+	switch {
+	case !d.OnceAt.IsZero():
+		return "the one slot is at " + wording.Instant(d.OnceAt)
+	case d.IntervalMS > 0:
+		return "the slots come every " + wording.Span(d.Interval()) + ", and none falls on this instant"
+	case t.Detail != "":
+		return fmt.Sprintf("%s is not what %q asks for: %s", local, d.CronExpr, t.Detail)
+	}
+	return fmt.Sprintf("%s is not what %q asks for", local, d.CronExpr)
+}
+
+func (t *text) outcome() string {
+	switch t.Verdict {
+	case VerdictRan:
+		if t.Run.Reason == schedule.ReasonAccepted {
+			return "ran: the executor accepted it, and gives no feedback"
+		}
+		return "ran and succeeded"
+	case VerdictFailed:
+		return "ran and failed"
+	case VerdictSkipped:
+		return "was skipped"
+	case VerdictCancelled:
+		return "was cancelled"
+	case VerdictInFlight:
+		return "is under way: " + stage(t.Run)
+	case VerdictWaiting:
+		return "waits for its turn, since " + wording.Instant(t.Run.WaitingSince)
+	case VerdictDue:
+		return "is due and has not been started yet"
+	case VerdictNotFired:
+		return "did not fire"
+	case VerdictWillFire:
+		return "will fire at " + wording.Instant(t.Slot.FireAt) + t.jitter()
+	case VerdictWillNotFire:
+		return "will not fire as things stand"
+	case VerdictExpired:
+		return "was one of the schedule's; what became of it is no longer kept: what ended before " + wording.Instant(t.KeptSince) + " may be gone (RETENTION_DAYS)"
+	}
+	return "has neither a run nor a recorded range, which should not be: report it with this answer"
+}
+
+func (t *text) jitter() string {
+	if off := t.Slot.FireAt.Sub(t.Slot.RunAt); off != 0 {
+		side := "later"
+		if off < 0 {
+			side = "earlier"
+		}
+		return ", " + wording.Span(off.Abs()) + " " + side + " than its nominal time (jitter)"
+	}
+	return ""
+}
+
+func stage(r *schedule.Run) string {
+	switch {
+	case !r.CancelRequestedAt.IsZero():
+		return "its cancel was asked for at " + wording.Instant(r.CancelRequestedAt)
+	case r.Status == schedule.StatusStarted:
+		return "the executor says that it runs"
+	case r.Status == schedule.StatusEnqueued:
+		return "the executor has accepted it"
+	case r.LaunchedAt.IsZero():
+		return "a worker has claimed it and hands it over"
+	}
+	return "it was sent, and the outcome is not known yet"
+}
+
+// rule is the definition in force, and who made it.
+func (t *text) rule() {
+	r := t.Rule
+	if r == nil {
+		return
+	}
+	s := fmt.Sprintf("The rule was %s: revision %d, made at %s%s", r.Words, r.Revision, wording.Instant(r.MadeAt), by(r.MadeBy))
+	if r.ReplacedAt.IsZero() {
+		s = strings.Replace(s, "rule was", "rule is", 1)
+	} else {
+		s += ", replaced at " + wording.Instant(r.ReplacedAt)
+	}
+	t.say("%s", s)
+}
+
+// times are those of the run.
+func (t *text) times() {
+	r := t.Run
+	if r == nil {
+		return
+	}
+	t.say("Run %s: planned at %s%s", r.Key, wording.Instant(r.CreatedAt), t.history())
+	if late, ok := t.Lateness(); ok {
+		drift, _ := t.Drift()
+		t.say("It was launched %s after its fire time %s, %s off its nominal time", wording.Span(max(late, 0)), wording.Instant(r.FireAt), wording.Span(drift))
+	}
+	if r.Trigger != schedule.TriggerSchedule {
+		t.say("It was brought about by %s", trigger(r.Trigger))
+	}
+}
+
+func (t *text) history() string {
+	r := t.Run
+	var s strings.Builder
+	for _, step := range []struct {
+		name string
+		at   time.Time
+	}{
+		{"claimed", r.ClaimedAt},
+		{"launched", r.LaunchedAt},
+		{"started", r.StartedAt},
+		{"cancel asked for", r.CancelRequestedAt},
+		{"ended", r.CompletedAt},
+	} {
+		if !step.at.IsZero() {
+			s.WriteString(", " + step.name + " at " + wording.Instant(step.at))
+		}
+	}
+	if r.Deliveries > 1 {
+		s.WriteString(", sent " + wording.Count(int(r.Deliveries), "time"))
+	}
+	return s.String()
+}
+
+func trigger(t schedule.Trigger) string {
+	switch t {
+	case schedule.TriggerCatchup:
+		return "catching up: it was late"
+	case schedule.TriggerBackfill:
+		return "a backfill"
+	case schedule.TriggerRetry:
+		return "a retry"
+	case schedule.TriggerManual:
+		return "hand"
+	}
+	return "the schedule"
+}
+
+func (t *text) others() {
+	for i := range t.Others {
+		r := &t.Others[i]
+		s := fmt.Sprintf("At this second there is also a run by %s, %s%s: %s", trigger(r.Trigger), r.Status, inBrackets(string(r.Reason)), r.Key)
+		if !r.RetryOf.IsZero() {
+			s += fmt.Sprintf(", attempt %d, of %s", r.Attempt, r.RetryOf)
+		}
+		t.say("%s", s)
+	}
+}
+
+func (t *text) around() {
+	show := func(where string, s *Slot) {
+		if s == nil {
+			return
+		}
+		state := ""
+		if s.Run != nil {
+			state = ", " + string(s.Run.Status) + inBrackets(string(s.Run.Reason))
+		}
+		note := ""
+		if s.Note != "" {
+			note = " (" + s.Note + ")"
+		}
+		t.say("The slot %s is %s%s%s", where, s.Local, note, state)
+	}
+	show("before", t.Previous)
+	show("after", t.Next)
+	if t.Next == nil && t.Rule != nil && t.Rule.ReplacedAt.IsZero() && t.Why != WhyByHand && t.Why != WhyUnreadable {
+		t.say("There is no slot after it")
+	}
+}
+
+func by(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " by " + who
+}
+
+func inBrackets(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "(" + s + ")"
+}

@@ -1,0 +1,159 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ReadSlot is all that is known of one instant of a schedule.
+func (s *Store) ReadSlot(ctx context.Context, q schedule.SlotQuery) (f schedule.SlotFacts, err error) {
+	err = s.readers.snapshot(ctx, func(r querier) error {
+		f, err = readSlot(ctx, r, q)
+		return err
+	})
+	if err != nil {
+		return schedule.SlotFacts{}, fmt.Errorf("read slot of schedule %s: %w", schedule.Quote(q.ScheduleID), err)
+	}
+	return f, nil
+}
+
+func readSlot(ctx context.Context, r querier, q schedule.SlotQuery) (f schedule.SlotFacts, err error) {
+	rows, err := readSchedules(ctx, r, sqlGetSchedule, q.ScheduleID)
+	switch {
+	case err != nil:
+		return f, err
+	case len(rows) == 0:
+		return f, schedule.ErrNotFound
+	case rows[0].problem != nil:
+		return f, rows[0].problem
+	}
+	f.Schedule = &rows[0].Schedule
+	at := q.At.UnixMicro()
+	f.Runs, err = readRuns(ctx, r, sqlSlotRuns, q.ScheduleID, at, at+time.Second.Microseconds(),
+		keyArg(schedule.SlotKey(q.ScheduleID, q.At)), schedule.SlotRuns)
+	if err != nil {
+		return f, fmt.Errorf("runs: %w", err)
+	}
+	named := make([]string, len(f.Runs))
+	for i := range f.Runs {
+		named[i] = strconv.FormatInt(f.Runs[i].Revision, 10)
+	}
+	if f.Revisions, err = readRevisions(ctx, r, sqlSlotRevisions, q.ScheduleID, at, list(named)); err != nil {
+		return f, fmt.Errorf("revisions: %w", err)
+	}
+	f.Events, err = readEvents(ctx, r, sqlSlotEvents, q.ScheduleID, at,
+		list(schedule.LifeEvents), list(schedule.PauseEvents), list(schedule.TroubleEvents), list(schedule.RangeEvents),
+		schedule.SlotDeeds, schedule.SlotRanges)
+	if err != nil {
+		return f, fmt.Errorf("events: %w", err)
+	}
+	f.Blocking, err = blocking(ctx, r, f.AskBlocking(q))
+	return f, err
+}
+
+// blocking looks where the answer is nearly always first.
+func blocking(ctx context.Context, r querier, b schedule.Blocking) (runs []schedule.Run, err error) {
+	if b.At.IsZero() {
+		runs, err = readRuns(ctx, r, sqlBlockingNow, b.OverlapKey, b.Not[:], schedule.SlotBlocking)
+	} else {
+		slack := schedule.BlockingSlack
+		for _, try := range []struct {
+			statement, of string
+			slack         time.Duration
+		}{
+			{sqlBlockingKin, b.ScheduleID, 0}, {sqlBlockingKin, b.ScheduleID, slack}, {sqlBlockingOwner, schedule.Owner(b.OverlapKey), slack},
+		} {
+			runs, err = readRuns(ctx, r, try.statement, b.OverlapKey, b.Not[:], schedule.SlotBlocking,
+				b.At.Add(try.slack).UnixMicro(), b.At.Add(-try.slack).UnixMicro(), try.of)
+			if err != nil || len(runs) > 0 {
+				break
+			}
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("what was in flight: %w", err)
+	}
+	return runs, nil
+}
+
+// readEvents reads rows of eventColumns.
+func readEvents(ctx context.Context, r querier, statement string, args ...any) (events []schedule.Event, err error) {
+	var row eventRow
+	columns := row.columns()
+	err = r.query(ctx, statement, func(scan scan) error {
+		if err := scan(columns...); err != nil {
+			return err
+		}
+		events = append(events, row.event())
+		return nil
+	}, args...)
+	return events, err
+}
+
+// readRevisions reads rows of revisionColumns.
+func readRevisions(ctx context.Context, r querier, statement string, args ...any) (revisions []schedule.Revision, err error) {
+	var id, definition, by text
+	var number number
+	var created instant
+	err = r.query(ctx, statement, func(scan scan) error {
+		if err := scan(&id, &number, &definition, &by, &created); err != nil {
+			return err
+		}
+		d, err := decodeDefinition(string(definition))
+		if err != nil {
+			return fmt.Errorf("revision %d: %w", number, err)
+		}
+		revisions = append(revisions, schedule.Revision{
+			ScheduleID: string(id), Revision: int64(number), Definition: *d, ChangedBy: string(by), CreatedAt: created.Time,
+		})
+		return nil
+	}, args...)
+	return revisions, err
+}
+
+// snapshot reads one state of the file throughout.
+func (r *readers) snapshot(ctx context.Context, read func(querier) error) (err error) {
+	conn, err := r.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closing(conn, err) }()
+	if _, err := conn.ExecContext(ctx, sqlBeginReading); err != nil {
+		return err
+	}
+	err = read(reading{conn})
+	// Not by the caller's ctx: the connection goes back to the others.
+	if _, endErr := conn.ExecContext(context.WithoutCancel(ctx), sqlRollback); err == nil {
+		err = endErr
+	}
+	return err
+}
+
+func closing(conn *sql.Conn, err error) error {
+	if closeErr := conn.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// reading is a transaction that only reads.
+type reading struct{ conn *sql.Conn }
+
+func (r reading) query(ctx context.Context, statement string, each func(scan) error, args ...any) error {
+	rows, err := r.conn.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

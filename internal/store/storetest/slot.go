@@ -1,0 +1,126 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+var slots = []check{
+	{"the lag is what is due and unclaimed, and what is to be planned", func(r *rig) {
+		lag := func() schedule.Lag {
+			l, err := r.Lag(r.ctx, r.now)
+			r.ok(err, "lag")
+			return l
+		}
+		equal(r, "lag of an empty ledger", lag(), schedule.Lag{})
+		s := r.create("s", planAt(r.at(-time.Minute)))
+		r.create("later", planAt(r.at(time.Second)))
+		r.add(r.slot(s, r.at(-2*time.Second)), r.slot(s, r.at(-time.Second)), r.slot(s, r.at(time.Second)))
+		equal(r, "lag", lag(), schedule.Lag{Due: 2, OldestDue: r.at(-2 * time.Second), Unplanned: 1, OldestPlan: r.at(-time.Minute)})
+		r.lead()
+		r.claim()
+		equal(r, "lag after a claim", lag(), schedule.Lag{Unplanned: 1, OldestPlan: r.at(-time.Minute)})
+	}},
+	{"all that is known of an instant is read at once", func(r *rig) {
+		at := r.at(time.Minute)
+		s := r.create("s")
+		own := r.slot(s, at)
+		other := r.manual(s, "by-hand", at.Add(300*time.Millisecond))
+		r.add(own, other, r.slot(s, at.Add(time.Second)), r.slot(s, at.Add(-time.Second)))
+		f := r.readSlot(s, at)
+		equal(r, "schedule", f.Schedule.ScheduleID, s.ScheduleID)
+		equal(r, "runs", keysOf(f.Runs), []schedule.Key{own.Key, other.Key})
+		equal(r, "revisions", revisionsOf(f), []int64{1})
+		equal(r, "what is in flight", len(f.Blocking), 0)
+	}},
+	{"of an unknown schedule nothing is known, of a deleted one everything", func(r *rig) {
+		_, err := r.ReadSlot(r.ctx, schedule.SlotQuery{ScheduleID: r.id("none"), At: r.now, Now: r.now})
+		r.hold(errors.Is(err, schedule.ErrNotFound), "an unknown schedule is ErrNotFound, got %v", err)
+		s := r.create("gone")
+		s = r.rewrite(s, func(s *schedule.Schedule) { s.DeletedAt = r.now })
+		r.hold(!r.readSlot(s, r.now).Schedule.Alive(), "a tombstone is read")
+	}},
+	{"the revisions around an instant are read, and the oldest", func(r *rig) {
+		s := r.create("s", func(s *schedule.Schedule) { s.CreatedAt = r.now })
+		for range 5 {
+			r.now = r.at(time.Minute)
+			s = r.revise(s, func(s *schedule.Schedule) { s.Priority++ })
+		}
+		// Revision n was made n-1 minutes after noon; an instant at which one is
+		// made belongs to the one before.
+		equal(r, "revisions", revisionsOf(r.readSlot(s, noon.Add(3*time.Minute))), []int64{4, 3, 2, 1})
+		equal(r, "revisions", revisionsOf(r.readSlot(s, noon.Add(time.Hour))), []int64{6, 5, 1})
+	}},
+	{"the deeds around an instant are read in their order, and the ranges that hold it", func(r *rig) {
+		s := r.create("s")
+		log := func(kind schedule.EventKind, at time.Duration, edits ...func(*schedule.Event)) {
+			e := schedule.Event{Time: r.at(at), Kind: kind, Note: at.String()}
+			for _, edit := range edits {
+				edit(&e)
+			}
+			r.change(schedule.Change{ScheduleID: s.ScheduleID, Events: []schedule.Event{e}})
+		}
+		span := func(from, to time.Duration) func(*schedule.Event) {
+			return func(e *schedule.Event) {
+				e.From, e.To, e.Count, e.Reason = r.at(from), r.at(to), 1, schedule.ReasonMissed
+			}
+		}
+		log(schedule.EventCreated, -time.Hour)
+		for i := range 4 {
+			log(schedule.EventPaused, time.Duration(i-4)*time.Minute)
+		}
+		log(schedule.EventReportIgnored, -time.Second)
+		log(schedule.EventResumed, 0)
+		log(schedule.EventMissed, time.Minute, span(-time.Minute, 0))
+		log(schedule.EventMissed, time.Minute+time.Second, span(time.Second, time.Hour))
+		log(schedule.EventDeleted, time.Hour)
+		var notes []string
+		for _, e := range r.readSlot(s, r.now).Events {
+			notes = append(notes, string(e.Kind)+" "+e.Note)
+		}
+		equal(r, "events", notes, []string{
+			"created -1h0m0s", "paused -3m0s", "paused -2m0s", "paused -1m0s", "resumed 0s", "missed 1m0s", "deleted 1h0m0s",
+		})
+	}},
+	{"what stood in a slot's way is found after it has ended", func(r *rig) {
+		s := r.create("s", withPolicy(schedule.OverlapSkip))
+		first := r.bring(r.slot(s, r.now), schedule.StatusStarted)
+		r.now = r.at(10 * time.Second)
+		late := r.add(r.slot(s, r.now))[0]
+		r.claim()
+		equal(r, "verdict", r.ledger(late.Key).Reason, schedule.ReasonOverlap)
+		equal(r, "blocking, while it runs", keysOf(r.readSlot(s, late.RunAt).Blocking), []schedule.Key{first.Key})
+		r.now = r.at(10 * time.Second)
+		r.settle(schedule.Settlement{Key: first.Key, To: schedule.StatusSuccess, CompletedAt: r.now})
+		next := r.bring(r.slot(s, r.now), schedule.StatusStarted)
+		equal(r, "blocking, when another runs", keysOf(r.readSlot(s, late.RunAt).Blocking), []schedule.Key{first.Key})
+		equal(r, "in flight at a slot ahead", keysOf(r.readSlot(s, r.at(time.Hour)).Blocking), []schedule.Key{next.Key})
+	}},
+	{"what stood in a slot's way is found where it was another schedule's, that has left the key since", func(r *rig) {
+		shared := func(s *schedule.Schedule) { s.OverlapKey = "shared" }
+		a := r.create("a", withPolicy(schedule.OverlapSkip), shared)
+		b := r.create("b", withPolicy(schedule.OverlapSkip), shared)
+		first := r.bring(r.slot(a, r.now), schedule.StatusStarted)
+		late := r.add(r.slot(b, r.now))[0]
+		r.claim()
+		equal(r, "blocking", keysOf(r.readSlot(b, late.RunAt).Blocking), []schedule.Key{first.Key})
+		r.revise(a, func(s *schedule.Schedule) { s.OverlapKey = "own" })
+		equal(r, "blocking, after it left", keysOf(r.readSlot(b, late.RunAt).Blocking), []schedule.Key{first.Key})
+	}},
+}
+
+func (r *rig) readSlot(s schedule.Schedule, at time.Time) schedule.SlotFacts {
+	r.Helper()
+	f, err := r.ReadSlot(r.ctx, schedule.SlotQuery{ScheduleID: s.ScheduleID, At: at, Now: r.now})
+	r.ok(err, "read slot")
+	return f
+}
+
+func revisionsOf(f schedule.SlotFacts) (numbers []int64) {
+	for i := range f.Revisions {
+		numbers = append(numbers, f.Revisions[i].Revision)
+	}
+	return numbers
+}

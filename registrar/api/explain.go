@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/carillon/carillon/internal/explain"
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func (s *scheduleServer) ExplainSlot(ctx context.Context, req *carillonv1.ExplainSlotRequest) (*carillonv1.ExplainSlotResponse, error) {
+	a, err := s.read.Explain(ctx, req.GetScheduleId(), req.GetTime().AsTime())
+	if err != nil {
+		return nil, err
+	}
+	return explanationOf(&a), nil
+}
+
+func explanationOf(a *explain.Answer) *carillonv1.ExplainSlotResponse {
+	out := &carillonv1.ExplainSlotResponse{
+		ScheduleId: a.ScheduleID, Time: timestamp(a.At), Now: timestamp(a.Now),
+		Verdict: string(a.Verdict), Reason: string(a.Why), Detail: a.Detail, Sentences: a.Sentences(),
+		Slot: explainedSlot(a.Slot), Before: explainedSlot(a.Previous), After: explainedSlot(a.Next), Rule: explainedRule(a.Rule),
+		LatenessMs: span32(a.Lateness()), DriftMs: span32(a.Drift()),
+		Others: explainedRuns(a.Others), Blocking: explainedRuns(a.Blocking),
+		Range:     explainedRange(a.Range),
+		CreatedAt: timestamp(a.CreatedAt), CreatedBy: a.CreatedBy, DeletedAt: timestamp(a.DeletedAt), DeletedBy: a.DeletedBy,
+		KeptSince: timestamp(a.KeptSince),
+	}
+	if a.Run != nil {
+		out.Run = runOf(a.Run)
+	}
+	if p := a.Pause; p != nil {
+		out.Pause = &carillonv1.ExplainedPause{From: timestamp(p.From), By: p.By, Note: p.Note, Until: timestamp(p.Until), EndedBy: p.EndedBy}
+	}
+	return out
+}
+
+// span32 is a length of time in milliseconds; null while there is none.
+func span32(d time.Duration, ok bool) *uint32 {
+	if !ok {
+		return nil
+	}
+	ms := uint32(min(max(d.Milliseconds(), 0), math.MaxUint32))
+	return &ms
+}
+
+func explainedRuns(runs []schedule.Run) (out []*carillonv1.Run) {
+	for i := range runs {
+		out = append(out, runOf(&runs[i]))
+	}
+	return out
+}
+
+func explainedSlot(s *explain.Slot) *carillonv1.ExplainedSlot {
+	if s == nil {
+		return nil
+	}
+	out := &carillonv1.ExplainedSlot{RunAt: timestamp(s.RunAt), FireAt: timestamp(s.FireAt), Local: s.Local, Note: s.Note}
+	if s.Run != nil {
+		out.IdempotencyKey, out.Status, out.Reason = s.Run.Key.String(), string(s.Run.Status), string(s.Run.Reason)
+	}
+	return out
+}
+
+func explainedRule(r *explain.Rule) *carillonv1.ExplainedRule {
+	if r == nil {
+		return nil
+	}
+	d := r.Definition
+	return &carillonv1.ExplainedRule{
+		Words: r.Words, CronExpr: d.CronExpr, IntervalMs: d.IntervalMS, OnceAt: timestamp(d.OnceAt), Timezone: d.Timezone,
+		StartAt: timestamp(d.StartAt), EndAt: timestamp(d.EndAt), JitterMs: d.JitterMS, Dst: string(d.DST),
+		OverlapPolicy: string(d.OverlapPolicy), CatchupPolicy: string(d.CatchupPolicy),
+		Revision: count32(r.Revision), MadeAt: timestamp(r.MadeAt), MadeBy: r.MadeBy, ReplacedAt: timestamp(r.ReplacedAt),
+	}
+}
+
+func explainedRange(e *schedule.Event) *carillonv1.ExplainedRange {
+	if e == nil {
+		return nil
+	}
+	return &carillonv1.ExplainedRange{
+		Kind: string(e.Kind), From: timestamp(e.From), To: timestamp(e.To), Count: count32(e.Count), Reason: string(e.Reason),
+		Note: e.Note, RecordedAt: timestamp(e.Time), Actor: e.Actor,
+	}
+}

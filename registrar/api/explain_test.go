@@ -1,0 +1,86 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon/carillon/internal/explain"
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar"
+)
+
+func TestExplainsClosedSetsAreTheDomains(t *testing.T) {
+	md := (&carillonv1.ExplainSlotResponse{}).ProtoReflect().Descriptor()
+	for field, want := range map[string][]string{
+		"verdict": words(explain.Verdicts),
+		"reason":  append(append([]string{""}, words(schedule.Reasons)...), words(explain.Whys)...),
+	} {
+		for i := range md.Fields().Len() {
+			if fd := md.Fields().Get(i); string(fd.Name()) == field {
+				rules, _ := proto.GetExtension(fd.Options(), validate.E_Field).(*validate.FieldRules)
+				if got := rules.GetString().GetIn(); !slices.Equal(got, want) {
+					t.Errorf("%s is one of %v, want %v", field, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestExplainOverREST(t *testing.T) {
+	created := time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
+	now := created
+	r := newRig(t, func(o *registrar.Options) {
+		o.Now = func() time.Time { return now }
+		o.Config.Retention = 90 * 24 * time.Hour
+	})
+	r.must("PUT", "/v1/schedules/nightly", upsert("schedule_id", "-", "cron_expr", `"30 2 * * *"`, "timezone", `"America/New_York"`))
+	now = created.Add(time.Minute)
+	r.must("POST", "/v1/schedules/nightly:pause", `{"note":"moving","until":"2026-03-09T00:00:00Z"}`)
+	now = created.Add(24 * time.Hour)
+
+	for _, tt := range []struct{ name, at, verdict, reason, sentence string }{
+		{"a slot that fell into a pause", "2026-03-08T07:00:00Z", "not_fired", "paused", `with the note "moving"`},
+		{"a slot ahead, after the pause", "2026-03-09T06:30:00Z", "will_fire", "", "will fire at 2026-03-09T06:30:00Z"},
+		{"no slot", "2026-03-09T06:31:00Z", "not_a_slot", "off_rule", "minute 31 does not match 30"},
+		{"before there was a schedule", "2026-03-01T00:00:00Z", "no_schedule", "not_created", "did not exist yet"},
+		{"an offset is an offset", "2026-03-09T02:30:00-04:00", "will_fire", "", "2026-03-09T02:30:00-04:00 EDT"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := r.must("GET", "/v1/schedules/nightly:explain?time="+strings.ReplaceAll(tt.at, "+", "%2B"), "")
+			var got struct {
+				Verdict, Reason string
+				Sentences       []string
+				KeptSince       string `json:"kept_since"`
+			}
+			if err := json.Unmarshal([]byte(text), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Verdict != tt.verdict || got.Reason != tt.reason || !strings.Contains(strings.Join(got.Sentences, " "), tt.sentence) || got.KeptSince == "" {
+				t.Errorf("got %s", text)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name, path, says string
+		code             int
+	}{
+		{"no time", "/v1/schedules/nightly:explain", "time", http.StatusBadRequest},
+		{"a time that is none", "/v1/schedules/nightly:explain?time=yesterday", "time", http.StatusBadRequest},
+		{"a time after all times", "/v1/schedules/nightly:explain?time=2100-01-01T00:00:00Z", "time", http.StatusBadRequest},
+		{"an unknown schedule", "/v1/schedules/other:explain?time=2026-03-01T00:00:00Z", "other", http.StatusNotFound},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if code, text := r.rest("GET", tt.path, ""); code != tt.code || !strings.Contains(text, tt.says) {
+				t.Errorf("%d %s", code, text)
+			}
+		})
+	}
+}
