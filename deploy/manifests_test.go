@@ -1,0 +1,363 @@
+package deploy_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/carillon/carillon/internal/app"
+)
+
+// environment is what one process is started with.
+type environment struct {
+	args []string
+	env  map[string]string
+}
+
+// environments are all processes of all manifests, by where they stand.
+func environments(t *testing.T) map[string]environment {
+	t.Helper()
+	all := make(map[string]environment)
+	image := make(map[string]string)
+	for _, line := range lines(t, "docker/Dockerfile") {
+		if rest, ok := strings.CutPrefix(line, "ENV "); ok {
+			maps.Copy(image, assignments(strings.Fields(rest)))
+		}
+	}
+	for name, e := range composed(t) {
+		maps.Copy(e.env, missing(image, e.env))
+		all["compose "+name] = e
+	}
+	for _, unit := range []string{"carillon.service", "carillon-migrate.service"} {
+		all["systemd "+unit] = unitEnvironment(t, unit)
+	}
+	for name, e := range podEnvironments(t) {
+		maps.Copy(e.env, missing(image, e.env))
+		all["kubernetes "+name] = e
+	}
+	return all
+}
+
+func missing(from, in map[string]string) map[string]string {
+	out := maps.Clone(from)
+	maps.DeleteFunc(out, func(name, _ string) bool { _, has := in[name]; return has })
+	return out
+}
+
+func lines(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(text), "\n")
+}
+
+func assignments(words []string) map[string]string {
+	out := make(map[string]string)
+	for _, word := range words {
+		if name, value, ok := strings.Cut(word, "="); ok {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// composed are the services of compose that run our image.
+func composed(t *testing.T) map[string]environment {
+	t.Helper()
+	var file struct {
+		Services map[string]struct {
+			Image       string            `yaml:"image"`
+			Command     []string          `yaml:"command"`
+			Environment map[string]string `yaml:"environment"`
+		} `yaml:"services"`
+	}
+	readYAML(t, "compose/compose.yaml", &file)
+	fallback := regexp.MustCompile(`\$\{[A-Z_]+:-([^}]*)\}`)
+	out := make(map[string]environment)
+	for name, s := range file.Services {
+		if s.Image != "carillon" {
+			continue
+		}
+		e := environment{args: s.Command, env: make(map[string]string)}
+		for key, value := range s.Environment {
+			e.env[key] = fallback.ReplaceAllString(value, "$1")
+		}
+		out[name] = e
+	}
+	return out
+}
+
+// unitEnvironment is that of a unit, its credentials in a folder of the test's.
+func unitEnvironment(t *testing.T, unit string) environment {
+	t.Helper()
+	credentials := t.TempDir()
+	e := environment{env: make(map[string]string)}
+	for _, line := range lines(t, filepath.Join("systemd", unit)) {
+		key, value, _ := strings.Cut(line, "=")
+		switch key {
+		case "ExecStart":
+			e.args = strings.Fields(value)[1:]
+		case "Environment":
+			maps.Copy(e.env, assignments([]string{strings.ReplaceAll(value, "%d", credentials)}))
+		case "EnvironmentFile":
+			for _, setting := range lines(t, filepath.Join("systemd", filepath.Base(value))) {
+				// What is commented out is an example, and is to be right too.
+				if setting = strings.TrimPrefix(setting, "#"); !strings.HasPrefix(setting, " ") {
+					maps.Copy(e.env, assignments([]string{setting}))
+				}
+			}
+		case "LoadCredential":
+			name, _, _ := strings.Cut(value, ":")
+			if err := os.WriteFile(filepath.Join(credentials, name), []byte("postgres://u:p@127.0.0.1/carillon"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return e
+}
+
+func podEnvironments(t *testing.T) map[string]environment {
+	t.Helper()
+	shared := make(map[string]map[string]string) // of ConfigMap and Secret
+	for _, o := range objects(t) {
+		if o.Kind == "ConfigMap" || o.Kind == "Secret" {
+			shared[o.Kind+o.Metadata.Name] = o.values()
+		}
+	}
+	out := make(map[string]environment)
+	for _, o := range objects(t) {
+		for _, c := range o.containers() {
+			e := environment{args: c.Args, env: make(map[string]string)}
+			for _, from := range c.EnvFrom {
+				maps.Copy(e.env, shared["ConfigMap"+from.ConfigMapRef.Name])
+				maps.Copy(e.env, shared["Secret"+from.SecretRef.Name])
+			}
+			for _, v := range c.Env {
+				value, ok := shared["Secret"+v.ValueFrom.SecretKeyRef.Name][v.ValueFrom.SecretKeyRef.Key]
+				if !ok {
+					t.Errorf("%s %s: no secret has %s", o.Kind, o.Metadata.Name, v.ValueFrom.SecretKeyRef.Key)
+				}
+				e.env[v.Name] = value
+			}
+			out[o.Metadata.Name] = e
+		}
+	}
+	return out
+}
+
+// TestEverySettingInTheManifestsIsOne starts no process, but has each process'
+// settings read as it would read them.
+func TestEverySettingInTheManifestsIsOne(t *testing.T) {
+	known := map[string]bool{"PATH": true} // of the image
+	secret := make(map[string]bool)
+	for _, s := range app.Settings() {
+		known[s.Name], secret[s.Name] = true, s.Secret
+		known[s.Name+"_FILE"] = s.Secret
+	}
+	all := environments(t)
+	if len(all) < 11 {
+		t.Fatalf("only %d processes found: %v", len(all), slices.Sorted(maps.Keys(all)))
+	}
+	for where, e := range all {
+		t.Run(where, func(t *testing.T) {
+			for name, value := range e.env {
+				if !known[name] && !strings.HasPrefix(name, "OTEL_") {
+					t.Errorf("%s is no setting", name)
+				}
+				if name != "PATH" {
+					t.Setenv(name, value)
+				}
+			}
+			fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			overrides := map[string]any{}
+			if e.args[0] == "migrate" {
+				overrides["roles"] = "registrar"
+			}
+			app.Flags(fs, overrides)
+			if err := fs.Parse(e.args[1:]); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := app.Load(fs, overrides)
+			if err == nil {
+				err = cfg.CheckServe()
+			}
+			if err != nil || !cfg.OnPostgres() {
+				t.Errorf("%v is refused: %v", e.args, err)
+			}
+		})
+	}
+	for _, o := range objects(t) {
+		for name := range o.values() {
+			if o.Kind == "ConfigMap" && secret[name] {
+				t.Errorf("%s stands in ConfigMap %s, and is a secret", name, o.Metadata.Name)
+			}
+		}
+	}
+}
+
+// object is what the manifests use of Kubernetes' types; a member that is not
+// here is taken for a mistake.
+type object struct {
+	APIVersion string            `yaml:"apiVersion"`
+	Kind       string            `yaml:"kind"`
+	Metadata   metadata          `yaml:"metadata"`
+	Data       map[string]string `yaml:"data"`
+	StringData map[string]string `yaml:"stringData"`
+	Spec       struct {
+		Replicas                int
+		TTLSecondsAfterFinished int `yaml:"ttlSecondsAfterFinished"`
+		BackoffLimit            int `yaml:"backoffLimit"`
+		Selector                yaml.Node
+		Strategy                yaml.Node
+		Template                struct {
+			Metadata metadata
+			Spec     pod
+		}
+		MaxUnavailable      int       `yaml:"maxUnavailable"`
+		Ports               []port    `yaml:"ports"`
+		PodSelector         labels    `yaml:"podSelector"`
+		PolicyTypes         []string  `yaml:"policyTypes"`
+		Ingress             yaml.Node `yaml:"ingress"`
+		PodMetricsEndpoints []struct {
+			Port, Path, Interval string
+			Authorization        struct{ Credentials key }
+			Relabelings          yaml.Node
+		} `yaml:"podMetricsEndpoints"`
+	} `yaml:"spec"`
+	Namespace string
+	Resources []string
+	Images    yaml.Node
+}
+
+type metadata struct {
+	Name   string
+	Labels map[string]string
+}
+
+type labels struct {
+	MatchLabels map[string]string `yaml:"matchLabels"`
+}
+
+type key struct{ Name, Key string }
+
+type port struct {
+	Name          string
+	Port          int
+	TargetPort    string `yaml:"targetPort"`
+	ContainerPort int    `yaml:"containerPort"`
+}
+
+type pod struct {
+	RestartPolicy                string `yaml:"restartPolicy"`
+	TerminationGracePeriod       int    `yaml:"terminationGracePeriodSeconds"`
+	AutomountServiceAccountToken *bool  `yaml:"automountServiceAccountToken"`
+	SecurityContext              struct {
+		RunAsNonRoot   bool                  `yaml:"runAsNonRoot"`
+		RunAsUser      int                   `yaml:"runAsUser"`
+		RunAsGroup     int                   `yaml:"runAsGroup"`
+		FSGroup        int                   `yaml:"fsGroup"`
+		SeccompProfile struct{ Type string } `yaml:"seccompProfile"`
+	} `yaml:"securityContext"`
+	TopologySpreadConstraints []struct {
+		MaxSkew           int    `yaml:"maxSkew"`
+		TopologyKey       string `yaml:"topologyKey"`
+		WhenUnsatisfiable string `yaml:"whenUnsatisfiable"`
+		LabelSelector     labels `yaml:"labelSelector"`
+	} `yaml:"topologySpreadConstraints"`
+	Containers []container
+	Volumes    []struct {
+		Name     string
+		EmptyDir yaml.Node `yaml:"emptyDir"`
+		Secret   struct {
+			SecretName string `yaml:"secretName"`
+		} `yaml:"secret"`
+	}
+}
+
+type probe struct {
+	HTTPGet          struct{ Path, Port string } `yaml:"httpGet"`
+	PeriodSeconds    int                         `yaml:"periodSeconds"`
+	TimeoutSeconds   int                         `yaml:"timeoutSeconds"`
+	FailureThreshold int                         `yaml:"failureThreshold"`
+}
+
+type container struct {
+	Name, Image string
+	Args        []string
+	EnvFrom     []struct {
+		ConfigMapRef struct{ Name string } `yaml:"configMapRef"`
+		SecretRef    struct{ Name string } `yaml:"secretRef"`
+	} `yaml:"envFrom"`
+	Env []struct {
+		Name      string
+		ValueFrom struct {
+			SecretKeyRef key `yaml:"secretKeyRef"`
+		} `yaml:"valueFrom"`
+	}
+	Ports           []port
+	LivenessProbe   probe `yaml:"livenessProbe"`
+	ReadinessProbe  probe `yaml:"readinessProbe"`
+	SecurityContext struct {
+		AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
+		ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
+		Capabilities             struct{ Drop []string }
+	} `yaml:"securityContext"`
+	Resources    struct{ Requests, Limits map[string]string }
+	VolumeMounts []struct {
+		Name      string
+		MountPath string `yaml:"mountPath"`
+		ReadOnly  bool   `yaml:"readOnly"`
+	} `yaml:"volumeMounts"`
+}
+
+func (o *object) values() map[string]string {
+	if o.Kind == "Secret" {
+		return o.StringData
+	}
+	return o.Data
+}
+
+func (o *object) containers() []container { return o.Spec.Template.Spec.Containers }
+
+func objects(t *testing.T) []object {
+	t.Helper()
+	paths, err := filepath.Glob("kubernetes/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob("kubernetes/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []object
+	for _, path := range append(paths, more...) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoder := yaml.NewDecoder(bytes.NewReader(text))
+		decoder.KnownFields(true)
+		for {
+			var o object
+			if err := decoder.Decode(&o); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			all = append(all, o)
+		}
+	}
+	return all
+}
