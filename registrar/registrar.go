@@ -19,6 +19,9 @@ type Config struct {
 	// CanCancel says that the executor takes cancels; without it overlap_policy
 	// replace is refused at upsert.
 	CanCancel bool
+	// Retention is how long runs are kept; 0: 90 days. Backfills of what is older
+	// cannot tell what was missed.
+	Retention time.Duration
 	// RequireGrant refuses schedules without an execution grant.
 	RequireGrant bool
 	// CreditDownOpen lets schedules through that the credit gate gives no answer
@@ -35,6 +38,7 @@ type Config struct {
 type Options struct {
 	Schedules ScheduleStore
 	Runs      RunStore
+	Backfills BackfillStore
 	Workflows WorkflowStore
 	Grants    GrantStore
 	Credit    CreditGate       // nil: nobody is asked who can pay
@@ -51,6 +55,7 @@ type Options struct {
 type Registrar struct {
 	schedules ScheduleStore // as the caller may see them, see owner.go
 	runs      RunStore
+	backfills BackfillStore
 	workflows WorkflowStore
 	all       struct { // everybody's, for what creates
 		schedules ScheduleStore
@@ -85,9 +90,12 @@ func New(o Options) *Registrar {
 	if o.Config.RunTimeoutMS == 0 {
 		o.Config.RunTimeoutMS = uint32(schedule.DefaultRunTimeout.Milliseconds())
 	}
+	if o.Config.Retention == 0 {
+		o.Config.Retention = 90 * 24 * time.Hour
+	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
-		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, workflows: ownWorkflows{o.Workflows, o.Schedules}, grants: o.Grants, credit: o.Credit, mirror: o.Mirror,
+		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: ownWorkflows{o.Workflows, o.Schedules}, grants: o.Grants, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, cfg: o.Config,
 	}

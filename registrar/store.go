@@ -2,6 +2,7 @@ package registrar
 
 import (
 	"context"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -41,6 +42,21 @@ type RunStore interface {
 	ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error)
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
+}
+
+// BackfillStore keeps backfills; the worker feeds them.
+type BackfillStore interface {
+	// ChangeBackfill locks one backfill behind its schedule, hands them (or that
+	// there is none) to decide and writes the change in one transaction; it
+	// returns the backfill as it stands after. An error of decide writes nothing
+	// and comes back as it is. It wakes the worker.
+	ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (*schedule.Backfill, error)
+	// GetBackfill has the counts as they are now; schedule.ErrNotFound.
+	GetBackfill(ctx context.Context, backfillID string) (*schedule.Backfill, error)
+	// ListBackfills is newest first.
+	ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error)
+	// Standings are what the rows of slots come to, in the order of the slots.
+	Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error)
 }
 
 // GrantStore keeps execution grants. There is no way to delete one, or to change

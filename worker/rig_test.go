@@ -46,6 +46,7 @@ type rig struct {
 type ledger interface {
 	worker.PlanStore
 	worker.FireStore
+	worker.BackfillStore
 	leader.LeaseStore
 	leader.Roster
 }
@@ -76,7 +77,7 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 			t.Fatal(err)
 		}
 		r.registrar = registrar.New(registrar.Options{
-			Schedules: r.store, Runs: r.store, Workflows: r.store, Grants: r.store, Now: r.store.Now, Logger: quiet,
+			Schedules: r.store, Runs: r.store, Backfills: r.store, Workflows: r.store, Grants: r.store, Now: r.store.Now, Logger: quiet,
 			Config: registrar.Config{CanCancel: true},
 		})
 		r.deploy("w", 1)
@@ -127,7 +128,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 		all[shard] = electors[shard]
 	}
 	self = worker.New(worker.Options{
-		ID: holder, Host: "box:" + holder[:4], Reach: r.reach, Plans: over, Fires: over, Launcher: r.through(launch, store), Electors: all, Balancer: balancer, Waker: store,
+		ID: holder, Host: "box:" + holder[:4], Reach: r.reach, Plans: over, Fires: over, Backfills: over, Launcher: r.through(launch, store), Electors: all, Balancer: balancer, Waker: store,
 		Now: store.Now, Logger: r.log, Config: r.config,
 	})
 	r.worker = self

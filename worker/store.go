@@ -73,3 +73,15 @@ type FireStore interface {
 	// CancelsDue are in-flight runs whose cancel was asked for, oldest first.
 	CancelsDue(ctx context.Context, term schedule.Term, limit int) ([]schedule.Run, error)
 }
+
+// BackfillStore is what feeding backfills needs.
+type BackfillStore interface {
+	// FeedBackfills locks a batch of the term's backfills that are not done, with
+	// their schedules (those that others have locked are passed over until the
+	// next time), hands them to feeder, and writes its decisions: the backfill's
+	// row, its slots, rows inserted where their key is new, events; all in one
+	// transaction that begins by checking the term's epoch (schedule.ErrFenced).
+	// Those that were not looked at for the longest time come first. feeder is
+	// pure, and may be called again if the transaction is retried.
+	FeedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error)
+}

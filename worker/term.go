@@ -30,6 +30,7 @@ type term struct {
 	trusted context.Context // ends when nothing may be written any more
 	passes  context.Context // of planning and claiming; ends with the hand-over at the latest
 	wake    chan struct{}   // holds at most one wake-up
+	hungry  chan struct{}   // the same, for backfills
 	open    sync.WaitGroup  // calls of the launcher that this term has begun
 	settles *batch.Batcher[schedule.Settlement, bool]
 	cancels *cancelLog
@@ -50,7 +51,7 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(handOver, endPasses) })()
 	lead := &term{
 		Worker: w, Term: t, trusted: trusted, passes: passes, log: w.log.With("shard", t.Shard, "epoch", t.Epoch),
-		wake: make(chan struct{}, 1), cancels: newCancelLog(),
+		wake: make(chan struct{}, 1), hungry: make(chan struct{}, 1), cancels: newCancelLog(),
 	}
 	lead.settles = batch.New(maxBatch, lead.settleAll)
 	w.begins(lead)
@@ -59,6 +60,7 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	var loops errgroup.Group
 	loops.Go(func() error { lead.planLoop(ctx); return nil })
 	loops.Go(func() error { lead.fireLoop(ctx); return nil })
+	loops.Go(func() error { lead.feedLoop(ctx); return nil })
 	err := loops.Wait()
 	lead.awaitCalls()
 	return err
@@ -112,9 +114,11 @@ func (w *Worker) ends(t *term) {
 
 // wakeUp makes this term's firing loop look at once. It never blocks.
 func (t *term) wakeUp() {
-	select {
-	case t.wake <- struct{}{}:
-	default: // one is pending already
+	for _, wake := range []chan struct{}{t.wake, t.hungry} {
+		select {
+		case wake <- struct{}{}:
+		default: // one is pending already
+		}
 	}
 }
 

@@ -37,11 +37,13 @@ type Balancer interface {
 
 // Options are a Worker's parts.
 type Options struct {
-	ID       string // random per process start; the Holder of its terms
-	Host     string // which process that is, for people: host:pid
-	Plans    PlanStore
-	Fires    FireStore
-	Launcher Launcher
+	ID    string // random per process start; the Holder of its terms
+	Host  string // which process that is, for people: host:pid
+	Plans PlanStore
+	Fires FireStore
+	// Backfills is nil where there are none.
+	Backfills BackfillStore
+	Launcher  Launcher
 	// Reach asks whether a launch would arrive; nil: always, as in one process.
 	Reach    func(ctx context.Context) error
 	Electors []Elector        // one for each shard, in their order

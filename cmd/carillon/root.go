@@ -45,7 +45,7 @@ func newRootCommand(c *cli) *cobra.Command {
 	add(groupRun, newDevCommand(), newServeCommand(), newMigrateCommand(), newShardsCommand(), newTokenCommand(c))
 	add(groupRun, newHealthCommand(c))
 	add(groupAsk, newPreviewCommand(c), newExplainCommand(c), newForecastCommand(c), newVersionCommand(c))
-	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), newRunCommand(c), newWorkerCommand(c), newAuditCommand(c),
+	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), newRunCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c),
 		newApplyCommand(c), newDriftCommand(c), newExportCommand(c))
 	return root
 }

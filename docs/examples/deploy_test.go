@@ -34,7 +34,7 @@ func connect(t *testing.T) *grpc.ClientConn {
 	}
 	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Logger: quiet})
 	server := api.NewServer(quiet, nil)
-	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r})
+	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Backfills: r})
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan struct{})
 	go func() {

@@ -219,7 +219,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		a.ownerLimits(),
 	}, options...)
 	if a.cfg.Has("registrar") {
-		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Workers: a.store, Trail: a.store, Now: a.store.Now, Ending: a.ending})
+		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Backfills: reg, Workers: a.store, Trail: a.store, Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to where they were called from
 		registrarapi.RegisterReports(a.grpc, reg)
 	}

@@ -30,7 +30,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 		return nil, err
 	}
 	return registrar.New(registrar.Options{
-		Schedules: a.store, Runs: a.store, Workflows: a.store, Mirror: a.mirror(), Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
+		Schedules: a.store, Runs: a.store, Backfills: a.store, Workflows: a.store, Mirror: a.mirror(), Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
 		Ended: a.runMetrics().RunReported,
 		Config: registrar.Config{
 			DefaultOverlap:    schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
@@ -41,6 +41,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 			CanCancel:         a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
 			ReportSecret:      secret,
 			RequireGrant:      a.cfg.RequireGrant,
+			Retention:         a.cfg.retention(),
 			CreditDownOpen:    a.cfg.CreditGateDown == "open",
 			Retention:         a.cfg.retention(),
 		},
@@ -181,7 +182,7 @@ func (a *App) buildWorker(ctx context.Context) error {
 		return err
 	}
 	a.worker = worker.New(worker.Options{
-		ID: a.id, Host: thisHost(), Plans: a.store, Fires: a.store, Launcher: launch, Reach: reach, Electors: electors, Balancer: balancer, Waker: a.store,
+		ID: a.id, Host: thisHost(), Plans: a.store, Fires: a.store, Backfills: a.store, Launcher: launch, Reach: reach, Electors: electors, Balancer: balancer, Waker: a.store,
 		Now: a.store.Now, Logger: a.log, Metrics: metrics, Tracer: a.tracer,
 		Config: worker.Config{
 			Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),

@@ -22,6 +22,7 @@ import (
 type Store interface {
 	worker.PlanStore
 	worker.FireStore
+	worker.BackfillStore
 	worker.Waker
 	leader.LeaseStore
 	leader.Roster
@@ -30,6 +31,7 @@ type Store interface {
 	launchqueue.Store
 	registrar.ScheduleStore
 	registrar.RunStore
+	registrar.BackfillStore
 	registrar.WorkflowStore
 	registrar.AuditStore
 	registrar.GrantStore

@@ -26,6 +26,12 @@ const (
 	EventCancelAsked    EventKind = "cancel_asked"
 	EventCancelTimedOut EventKind = "cancel_timed_out" // an overlap is possible
 	EventClockStepped   EventKind = "clock_stepped"
+
+	EventBackfillAsked     EventKind = "backfill_asked"
+	EventBackfillPaused    EventKind = "backfill_paused"
+	EventBackfillResumed   EventKind = "backfill_resumed"
+	EventBackfillCancelled EventKind = "backfill_cancelled" // by somebody, or for the reason
+	EventBackfillFinished  EventKind = "backfill_finished"
 )
 
 // Event is one row of schedule_events, the append-only log of a schedule.

@@ -11,10 +11,11 @@ import (
 )
 
 // Services is what Register puts behind the calls. *registrar.Registrar is
-// each of the first five, every store is Workers.
+// each of the first six, every store is Workers.
 type Services struct {
 	Writer    ScheduleWriter
 	Reader    ScheduleReader
+	Backfills Backfills
 	Workflows Workflows
 	Grants    Grants
 	Runs      Runs
@@ -39,7 +40,7 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, actor: s.Actor})
+	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, actor: s.Actor, backfills: s.Backfills, now: s.Now})
 	carillonv1.RegisterWorkflowServiceServer(server, &workflowServer{workflows: s.Workflows, actor: s.Actor})
 	carillonv1.RegisterGrantServiceServer(server, &grantServer{grants: s.Grants, actor: s.Actor, now: s.Now})
 	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending})

@@ -49,12 +49,12 @@ func newRig(t testing.TB, more ...func(*registrar.Options)) *rig {
 	if _, err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	o := registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Logger: quiet}
+	o := registrar.Options{Schedules: store, Runs: store, Backfills: store, Workflows: store, Grants: store, Logger: quiet}
 	for _, change := range more {
 		change(&o)
 	}
 	r := registrar.New(o)
-	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Workers: store})
+	conn, base, gateway := serve(t, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Backfills: r, Workers: store})
 	return &rig{t: t, store: store, conn: conn, base: base, gateway: gateway}
 }
 

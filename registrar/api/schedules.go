@@ -19,6 +19,9 @@ type scheduleServer struct {
 	write ScheduleWriter
 	read  ScheduleReader
 	actor func(context.Context) string
+
+	backfills Backfills
+	now       func() time.Time
 }
 
 func (s *scheduleServer) UpsertSchedule(ctx context.Context, req *carillonv1.UpsertScheduleRequest) (*carillonv1.UpsertScheduleResponse, error) {

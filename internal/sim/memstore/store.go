@@ -55,6 +55,7 @@ type Store struct {
 	workflows  map[workflowID]schedule.WorkflowVersion
 	deploys    map[deployID]deploy
 	grants     map[string]*schedule.Grant // never changed, only put anew
+	backfills  map[string]*backfill
 	leaders    map[int]*leadership
 	workers    map[string]*schedule.WorkerSeen
 	events     []schedule.Event
@@ -85,7 +86,7 @@ func New(o Options) *Store {
 		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run),
 		requests: make(map[schedule.Key]*request), workflows: make(map[workflowID]schedule.WorkflowVersion),
-		deploys: make(map[deployID]deploy),
+		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[string]*schedule.Grant),
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
 		buckets: make(map[string]int),

@@ -14,6 +14,7 @@ import (
 var (
 	_ worker.PlanStore        = (*postgres.Store)(nil)
 	_ worker.FireStore        = (*postgres.Store)(nil)
+	_ worker.BackfillStore    = (*postgres.Store)(nil)
 	_ leader.LeaseStore       = (*postgres.Store)(nil)
 	_ launcher.Store          = (*postgres.Store)(nil)
 	_ launcher.WorkflowStore  = (*postgres.Store)(nil)
@@ -21,4 +22,5 @@ var (
 	_ registrar.ScheduleStore = (*postgres.Store)(nil)
 	_ registrar.RunStore      = (*postgres.Store)(nil)
 	_ registrar.WorkflowStore = (*postgres.Store)(nil)
+	_ registrar.BackfillStore = (*postgres.Store)(nil)
 )

@@ -14,6 +14,7 @@ import (
 var (
 	_ worker.PlanStore        = (*sqlite.Store)(nil)
 	_ worker.FireStore        = (*sqlite.Store)(nil)
+	_ worker.BackfillStore    = (*sqlite.Store)(nil)
 	_ leader.LeaseStore       = (*sqlite.Store)(nil)
 	_ launcher.Store          = (*sqlite.Store)(nil)
 	_ launcher.WorkflowStore  = (*sqlite.Store)(nil)
@@ -21,4 +22,5 @@ var (
 	_ registrar.ScheduleStore = (*sqlite.Store)(nil)
 	_ registrar.RunStore      = (*sqlite.Store)(nil)
 	_ registrar.WorkflowStore = (*sqlite.Store)(nil)
+	_ registrar.BackfillStore = (*sqlite.Store)(nil)
 )

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -156,3 +157,15 @@ func keyList(keys []schedule.Key) string {
 
 // ceilMicros rounds up: a bound between two microseconds leaves out the lower.
 func ceilMicros(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro() }
+
+// instants is list for times.
+func instants(times []time.Time) string {
+	out := append(make([]byte, 0, len(times)*17+2), '[')
+	for i, at := range times {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, at.UnixMicro(), 10)
+	}
+	return string(append(out, ']'))
+}

@@ -73,6 +73,8 @@ func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 			statement = all["sqlListRuns"] + statement
 		case isFilter.MatchString(statement) && strings.HasPrefix(name, "sqlAudit"):
 			statement = all["sqlListAudit"] + statement
+		case isFilter.MatchString(statement) && strings.HasPrefix(name, "sqlBackfills"):
+			statement = all["sqlListBackfills"] + statement
 		case isFilter.MatchString(statement):
 			statement = all["sqlListSchedules"] + statement
 		case !isStatement.MatchString(statement):

@@ -17,6 +17,7 @@ import (
 type Store interface {
 	worker.PlanStore
 	worker.FireStore
+	worker.BackfillStore
 	leader.LeaseStore
 	leader.Roster
 	launcher.Store
@@ -24,6 +25,7 @@ type Store interface {
 	launchqueue.Store
 	registrar.ScheduleStore
 	registrar.RunStore
+	registrar.BackfillStore
 	registrar.WorkflowStore
 	registrar.AuditStore
 	registrar.GrantStore
@@ -83,6 +85,7 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "deploys", checks: deploys},
 		{name: "quotas", checks: quotas},
 		{name: "runs", checks: runChanges},
+		{name: "backfills", checks: backfills},
 		{name: "lists", checks: lists},
 		{name: "prune", checks: prunes},
 		{name: "slots", checks: slots},

@@ -27,6 +27,12 @@ const (
 	ScheduleService_SetPaused_FullMethodName          = "/carillon.v1.ScheduleService/SetPaused"
 	ScheduleService_DeleteSchedule_FullMethodName     = "/carillon.v1.ScheduleService/DeleteSchedule"
 	ScheduleService_TriggerSchedule_FullMethodName    = "/carillon.v1.ScheduleService/TriggerSchedule"
+	ScheduleService_BackfillSchedule_FullMethodName   = "/carillon.v1.ScheduleService/BackfillSchedule"
+	ScheduleService_GetBackfill_FullMethodName        = "/carillon.v1.ScheduleService/GetBackfill"
+	ScheduleService_ListBackfills_FullMethodName      = "/carillon.v1.ScheduleService/ListBackfills"
+	ScheduleService_PauseBackfill_FullMethodName      = "/carillon.v1.ScheduleService/PauseBackfill"
+	ScheduleService_ResumeBackfill_FullMethodName     = "/carillon.v1.ScheduleService/ResumeBackfill"
+	ScheduleService_CancelBackfill_FullMethodName     = "/carillon.v1.ScheduleService/CancelBackfill"
 	ScheduleService_PreviewSchedule_FullMethodName    = "/carillon.v1.ScheduleService/PreviewSchedule"
 	ScheduleService_ForecastLaunches_FullMethodName   = "/carillon.v1.ScheduleService/ForecastLaunches"
 	ScheduleService_ApplySchedules_FullMethodName     = "/carillon.v1.ScheduleService/ApplySchedules"
@@ -73,6 +79,29 @@ type ScheduleServiceClient interface {
 	// request_id gives the same run. FAILED_PRECONDITION: the overlap policy is
 	// skip and a run is in flight; nothing is written then.
 	TriggerSchedule(ctx context.Context, in *TriggerScheduleRequest, opts ...grpc.CallOption) (*TriggerScheduleResponse, error)
+	// BackfillSchedule asks for past slots to be run, or run again, also of a paused
+	// or exhausted schedule: those of the range that `reprocess` names, bit by bit,
+	// behind everything that is on time. A slot without a run becomes that slot; any
+	// other is run beside its earlier runs, with trigger backfill. With dry_run
+	// nothing is written. FAILED_PRECONDITION: no slot lies in the range; or the
+	// overlap policy is skip and a run is in flight. RESOURCE_EXHAUSTED: the
+	// schedule has 10, or its owner 100, that have not ended. ALREADY_EXISTS (422 on
+	// REST): the request_id was used before for another backfill.
+	BackfillSchedule(ctx context.Context, in *BackfillScheduleRequest, opts ...grpc.CallOption) (*BackfillScheduleResponse, error)
+	// GetBackfill is a backfill with its progress.
+	GetBackfill(ctx context.Context, in *GetBackfillRequest, opts ...grpc.CallOption) (*GetBackfillResponse, error)
+	// ListBackfills is newest first.
+	ListBackfills(ctx context.Context, in *ListBackfillsRequest, opts ...grpc.CallOption) (*ListBackfillsResponse, error)
+	// PauseBackfill stops a backfill where it is: slots that are not sent yet are
+	// taken back until it is resumed; runs in flight go on. Pausing again is no
+	// error. FAILED_PRECONDITION: it has ended.
+	PauseBackfill(ctx context.Context, in *PauseBackfillRequest, opts ...grpc.CallOption) (*PauseBackfillResponse, error)
+	// ResumeBackfill lets a paused backfill go on. FAILED_PRECONDITION: it has ended.
+	ResumeBackfill(ctx context.Context, in *ResumeBackfillRequest, opts ...grpc.CallOption) (*ResumeBackfillResponse, error)
+	// CancelBackfill ends a backfill: slots that are not sent yet end CANCELLED;
+	// runs in flight go on, unless cancel_runs asks for their cancel. Cancelling
+	// again is no error. FAILED_PRECONDITION: it is finished.
+	CancelBackfill(ctx context.Context, in *CancelBackfillRequest, opts ...grpc.CallOption) (*CancelBackfillResponse, error)
 	// PreviewSchedule lists the fires of a saved schedule, or of a rule that is
 	// not saved, exact to the jittered millisecond. It reads the rule alone:
 	// pauses, overlap and runs by hand are not in it.
@@ -194,6 +223,66 @@ func (c *scheduleServiceClient) TriggerSchedule(ctx context.Context, in *Trigger
 	return out, nil
 }
 
+func (c *scheduleServiceClient) BackfillSchedule(ctx context.Context, in *BackfillScheduleRequest, opts ...grpc.CallOption) (*BackfillScheduleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BackfillScheduleResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_BackfillSchedule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *scheduleServiceClient) GetBackfill(ctx context.Context, in *GetBackfillRequest, opts ...grpc.CallOption) (*GetBackfillResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetBackfillResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_GetBackfill_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *scheduleServiceClient) ListBackfills(ctx context.Context, in *ListBackfillsRequest, opts ...grpc.CallOption) (*ListBackfillsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBackfillsResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_ListBackfills_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *scheduleServiceClient) PauseBackfill(ctx context.Context, in *PauseBackfillRequest, opts ...grpc.CallOption) (*PauseBackfillResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PauseBackfillResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_PauseBackfill_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *scheduleServiceClient) ResumeBackfill(ctx context.Context, in *ResumeBackfillRequest, opts ...grpc.CallOption) (*ResumeBackfillResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeBackfillResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_ResumeBackfill_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *scheduleServiceClient) CancelBackfill(ctx context.Context, in *CancelBackfillRequest, opts ...grpc.CallOption) (*CancelBackfillResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CancelBackfillResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_CancelBackfill_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *scheduleServiceClient) PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PreviewScheduleResponse)
@@ -292,6 +381,29 @@ type ScheduleServiceServer interface {
 	// request_id gives the same run. FAILED_PRECONDITION: the overlap policy is
 	// skip and a run is in flight; nothing is written then.
 	TriggerSchedule(context.Context, *TriggerScheduleRequest) (*TriggerScheduleResponse, error)
+	// BackfillSchedule asks for past slots to be run, or run again, also of a paused
+	// or exhausted schedule: those of the range that `reprocess` names, bit by bit,
+	// behind everything that is on time. A slot without a run becomes that slot; any
+	// other is run beside its earlier runs, with trigger backfill. With dry_run
+	// nothing is written. FAILED_PRECONDITION: no slot lies in the range; or the
+	// overlap policy is skip and a run is in flight. RESOURCE_EXHAUSTED: the
+	// schedule has 10, or its owner 100, that have not ended. ALREADY_EXISTS (422 on
+	// REST): the request_id was used before for another backfill.
+	BackfillSchedule(context.Context, *BackfillScheduleRequest) (*BackfillScheduleResponse, error)
+	// GetBackfill is a backfill with its progress.
+	GetBackfill(context.Context, *GetBackfillRequest) (*GetBackfillResponse, error)
+	// ListBackfills is newest first.
+	ListBackfills(context.Context, *ListBackfillsRequest) (*ListBackfillsResponse, error)
+	// PauseBackfill stops a backfill where it is: slots that are not sent yet are
+	// taken back until it is resumed; runs in flight go on. Pausing again is no
+	// error. FAILED_PRECONDITION: it has ended.
+	PauseBackfill(context.Context, *PauseBackfillRequest) (*PauseBackfillResponse, error)
+	// ResumeBackfill lets a paused backfill go on. FAILED_PRECONDITION: it has ended.
+	ResumeBackfill(context.Context, *ResumeBackfillRequest) (*ResumeBackfillResponse, error)
+	// CancelBackfill ends a backfill: slots that are not sent yet end CANCELLED;
+	// runs in flight go on, unless cancel_runs asks for their cancel. Cancelling
+	// again is no error. FAILED_PRECONDITION: it is finished.
+	CancelBackfill(context.Context, *CancelBackfillRequest) (*CancelBackfillResponse, error)
 	// PreviewSchedule lists the fires of a saved schedule, or of a rule that is
 	// not saved, exact to the jittered millisecond. It reads the rule alone:
 	// pauses, overlap and runs by hand are not in it.
@@ -356,6 +468,24 @@ func (UnimplementedScheduleServiceServer) DeleteSchedule(context.Context, *Delet
 }
 func (UnimplementedScheduleServiceServer) TriggerSchedule(context.Context, *TriggerScheduleRequest) (*TriggerScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TriggerSchedule not implemented")
+}
+func (UnimplementedScheduleServiceServer) BackfillSchedule(context.Context, *BackfillScheduleRequest) (*BackfillScheduleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BackfillSchedule not implemented")
+}
+func (UnimplementedScheduleServiceServer) GetBackfill(context.Context, *GetBackfillRequest) (*GetBackfillResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetBackfill not implemented")
+}
+func (UnimplementedScheduleServiceServer) ListBackfills(context.Context, *ListBackfillsRequest) (*ListBackfillsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBackfills not implemented")
+}
+func (UnimplementedScheduleServiceServer) PauseBackfill(context.Context, *PauseBackfillRequest) (*PauseBackfillResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PauseBackfill not implemented")
+}
+func (UnimplementedScheduleServiceServer) ResumeBackfill(context.Context, *ResumeBackfillRequest) (*ResumeBackfillResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeBackfill not implemented")
+}
+func (UnimplementedScheduleServiceServer) CancelBackfill(context.Context, *CancelBackfillRequest) (*CancelBackfillResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelBackfill not implemented")
 }
 func (UnimplementedScheduleServiceServer) PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreviewSchedule not implemented")
@@ -540,6 +670,114 @@ func _ScheduleService_TriggerSchedule_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ScheduleService_BackfillSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BackfillScheduleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).BackfillSchedule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_BackfillSchedule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).BackfillSchedule(ctx, req.(*BackfillScheduleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ScheduleService_GetBackfill_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetBackfillRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).GetBackfill(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_GetBackfill_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).GetBackfill(ctx, req.(*GetBackfillRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ScheduleService_ListBackfills_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBackfillsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).ListBackfills(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_ListBackfills_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).ListBackfills(ctx, req.(*ListBackfillsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ScheduleService_PauseBackfill_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseBackfillRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).PauseBackfill(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_PauseBackfill_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).PauseBackfill(ctx, req.(*PauseBackfillRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ScheduleService_ResumeBackfill_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeBackfillRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).ResumeBackfill(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_ResumeBackfill_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).ResumeBackfill(ctx, req.(*ResumeBackfillRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ScheduleService_CancelBackfill_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelBackfillRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).CancelBackfill(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_CancelBackfill_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).CancelBackfill(ctx, req.(*CancelBackfillRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ScheduleService_PreviewSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PreviewScheduleRequest)
 	if err := dec(in); err != nil {
@@ -686,6 +924,30 @@ var ScheduleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TriggerSchedule",
 			Handler:    _ScheduleService_TriggerSchedule_Handler,
+		},
+		{
+			MethodName: "BackfillSchedule",
+			Handler:    _ScheduleService_BackfillSchedule_Handler,
+		},
+		{
+			MethodName: "GetBackfill",
+			Handler:    _ScheduleService_GetBackfill_Handler,
+		},
+		{
+			MethodName: "ListBackfills",
+			Handler:    _ScheduleService_ListBackfills_Handler,
+		},
+		{
+			MethodName: "PauseBackfill",
+			Handler:    _ScheduleService_PauseBackfill_Handler,
+		},
+		{
+			MethodName: "ResumeBackfill",
+			Handler:    _ScheduleService_ResumeBackfill_Handler,
+		},
+		{
+			MethodName: "CancelBackfill",
+			Handler:    _ScheduleService_CancelBackfill_Handler,
 		},
 		{
 			MethodName: "PreviewSchedule",

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newBackfillCommand(c *cli) *cobra.Command {
+	o := newClient(c)
+	cmd := newBackfillAskCommand(o)
+	o.flags(cmd)
+	cmd.AddCommand(newBackfillListCommand(o), newBackfillGetCommand(o), newBackfillPauseCommand(o), newBackfillResumeCommand(o), newBackfillCancelCommand(o))
+	return cmd
+}
+
+func newBackfillAskCommand(o *client) *cobra.Command {
+	req := &carillonv1.BackfillScheduleRequest{}
+	var wait bool
+	cmd := &cobra.Command{
+		Use:     "backfill SCHEDULE",
+		Aliases: []string{"backfills"},
+		Short:   "Run a range of past slots, or run them again",
+		Long: "Asks for the slots of a schedule from --from until before --to to be run: those that were missed, those that\n" +
+			"failed, too, or all. The server puts them down bit by bit, behind everything that is on time, whether this\n" +
+			"command waits or not. A paused schedule is backfilled as well. --dry-run says how many slots it would be.",
+		Example: "  carillon backfill nightly --from 7d --dry-run\n" +
+			"  carillon backfill nightly --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z --reprocess failed --wait\n" +
+			"  carillon backfill hourly --from 30d --reprocess all --overlap allow --concurrency 4 --rate 30 --note 'new model'",
+		Args: exactly("SCHEDULE"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.ScheduleId = args[0]
+			resp, err := call(ctx, l, schedules(l).BackfillSchedule, req)
+			if err != nil {
+				return err
+			}
+			if wait && resp.GetBackfill() != nil {
+				return o.followed(ctx, l, resp.GetBackfill())
+			}
+			err = o.show(resp, func(p *page) { p.askedBackfill(resp, args[0]) })
+			if err == nil && req.GetDryRun() && resp.GetCount() > 0 {
+				return errDiffers
+			}
+			return err
+		}),
+	}
+	f := cmd.Flags()
+	f.Func("from", "first instant of the range: a `TIME` (RFC 3339), or a duration such as 7d ago", o.fromNow(&req.From, -1))
+	f.Func("to", "the range ends before this `TIME`, or so long ago (default: now)", o.fromNow(&req.To, -1))
+	f.Func("reprocess", "`WHICH` slots: missed, failed (and missed) or all (default: missed)", optional(&req.Reprocess))
+	f.Func("order", "`ORDER`: oldest_first or newest_first (default: oldest_first)", optional(&req.Order))
+	f.Func("concurrency", "`N` of its runs at once at most (default: 1; more needs --overlap allow)", number32(&req.Concurrency))
+	f.Uint32Var(&req.RatePerMinute, "rate", 0, "starts per minute at most, 0 for as many as come to their end")
+	f.Func("overlap", "`POLICY` of its runs: allow, skip or queue (default: the schedule's)", optional(&req.OverlapPolicy))
+	f.StringVar(&req.Note, "note", "", "why, for whoever looks at it next")
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same backfill")
+	f.BoolVar(&req.DryRun, "dry-run", false, "start nothing, and say what would be; exits with 3 if there is anything to run")
+	f.BoolVar(&wait, "wait", false, "show the progress until it has ended; fails unless every run was a SUCCESS")
+	words(cmd, "reprocess", schedule.Reprocesses)
+	words(cmd, "order", schedule.BackfillOrders)
+	words(cmd, "overlap", []string{"allow", "skip", "queue"})
+	return cmd
+}
+
+func newBackfillListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	filter := &carillonv1.ListBackfillsRequest{}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "Backfills, newest first",
+		Example: "  carillon backfill list --schedule nightly --state running",
+		Args:    cobra.NoArgs,
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Backfill, string, error) {
+				filter.PageSize, filter.PageToken = size, token
+				resp, err := call(ctx, l, schedules(l).ListBackfills, filter)
+				return resp.GetBackfills(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListBackfillsResponse{Backfills: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, b := range found {
+					rows[i] = []string{
+						b.GetBackfillId(), b.GetScheduleId(), p.when(b.GetFrom()), p.when(b.GetTo()), b.GetReprocess(), b.GetState(), progressOf(b),
+					}
+				}
+				p.list([]string{"backfill", "schedule", "from", "to", "reprocess", "state", "progress"}, rows, next)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
+	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
+	f.Func("state", "only in this `STATE`: running, paused, finished or cancelled", optional(&filter.State))
+	limitFlag(cmd, &limit)
+	words(cmd, "state", schedule.BackfillStates)
+	return cmd
+}
+
+func newBackfillGetCommand(o *client) *cobra.Command {
+	var wait bool
+	cmd := &cobra.Command{
+		Use:     "get ID",
+		Short:   "Show a backfill and how far it is",
+		Example: "  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1\n  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1 --wait",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			resp, err := call(ctx, l, schedules(l).GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: args[0]})
+			if err != nil {
+				return err
+			}
+			if wait {
+				return o.followed(ctx, l, resp.GetBackfill())
+			}
+			return o.show(resp, func(p *page) { p.backfill(resp.GetBackfill()) })
+		}),
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "show the progress until it has ended; fails unless every run was a SUCCESS")
+	return cmd
+}
+
+func newBackfillPauseCommand(o *client) *cobra.Command {
+	req := &carillonv1.PauseBackfillRequest{}
+	cmd := &cobra.Command{
+		Use:     "pause ID",
+		Short:   "Stop a backfill where it is, until it is resumed",
+		Long:    "Slots that are not sent yet are taken back until the backfill is resumed; runs in flight go on.",
+		Example: "  carillon backfill pause 5f0c2b7d9a3e41c8b6d2f7a1 --note 'the warehouse is slow'",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.BackfillId = args[0]
+			resp, err := call(ctx, l, schedules(l).PauseBackfill, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.line("%s is paused; %s", args[0], progressOf(resp.GetBackfill())) })
+		}),
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for whoever looks at it next")
+	return cmd
+}
+
+func newBackfillResumeCommand(o *client) *cobra.Command {
+	req := &carillonv1.ResumeBackfillRequest{}
+	cmd := &cobra.Command{
+		Use:     "resume ID",
+		Short:   "Go on with a paused backfill",
+		Example: "  carillon backfill resume 5f0c2b7d9a3e41c8b6d2f7a1",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.BackfillId = args[0]
+			resp, err := call(ctx, l, schedules(l).ResumeBackfill, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.line("%s goes on; %s", args[0], progressOf(resp.GetBackfill())) })
+		}),
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the log of events")
+	return cmd
+}
+
+func newBackfillCancelCommand(o *client) *cobra.Command {
+	req := &carillonv1.CancelBackfillRequest{}
+	cmd := &cobra.Command{
+		Use:     "cancel ID",
+		Short:   "End a backfill; its runs in flight go on, or are cancelled too",
+		Example: "  carillon backfill cancel 5f0c2b7d9a3e41c8b6d2f7a1 --runs --note 'wrong version'",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.BackfillId = args[0]
+			resp, err := call(ctx, l, schedules(l).CancelBackfill, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.line("%s is cancelled; %s", args[0], progressOf(resp.GetBackfill())) })
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Note, "note", "", "why, for whoever looks at it next")
+	f.BoolVar(&req.CancelRuns, "runs", false, "ask for the cancel of its runs in flight, too")
+	return cmd
+}
+
+// askedBackfill writes what a backfill comes to.
+func (p *page) askedBackfill(resp *carillonv1.BackfillScheduleResponse, scheduleID string) {
+	b := resp.GetBackfill()
+	if b == nil {
+		if resp.GetCount() == 0 {
+			p.line("none of %s of %s would be run", slotsOf(resp.GetSlots()), scheduleID)
+			return
+		}
+		p.line("%d of %s of %s would be run, from %s to %s", resp.GetCount(), slotsOf(resp.GetSlots()), scheduleID, p.when(resp.GetFirst()), p.when(resp.GetLast()))
+		return
+	}
+	p.line("backfill %s is %s: %d of %s of %s to run", b.GetBackfillId(), b.GetState(), b.GetProgress().GetToRun(), slotsOf(b.GetProgress().GetTotal()), scheduleID)
+	p.line("see it with: carillon backfill get %s --wait", b.GetBackfillId())
+}
+
+func slotsOf(n int32) string {
+	if n == 1 {
+		return "1 slot"
+	}
+	return fmt.Sprintf("%d slots", n)
+}
+
+// progressOf is where a backfill stands, in a few words.
+func progressOf(b *carillonv1.Backfill) string {
+	g := b.GetProgress()
+	text := fmt.Sprintf("%d of %d done", doneOf(g), g.GetTotal())
+	for _, part := range []struct {
+		n    int32
+		word string
+	}{
+		{g.GetInFlight(), "in flight"}, {g.GetFailed(), "failed"}, {g.GetSkipped(), "skipped"}, {g.GetCancelled(), "cancelled"}, {g.GetPassedOver(), "passed over"},
+	} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %d %s", part.n, part.word)
+		}
+	}
+	return text
+}
+
+// doneOf are the slots of which nothing more is to come.
+func doneOf(g *carillonv1.BackfillProgress) int32 {
+	return g.GetPassedOver() + g.GetSucceeded() + g.GetFailed() + g.GetSkipped() + g.GetCancelled()
+}
+
+// backfill writes one backfill.
+func (p *page) backfill(b *carillonv1.Backfill) {
+	g := b.GetProgress()
+	rate := "as runs end"
+	if b.GetRatePerMinute() > 0 {
+		rate = fmt.Sprintf("%d a minute", b.GetRatePerMinute())
+	}
+	p.fields(
+		[2]string{"backfill", b.GetBackfillId()},
+		[2]string{"schedule", fmt.Sprintf("%s, revision %d", b.GetScheduleId(), b.GetRevision())},
+		[2]string{"from", p.when(b.GetFrom())},
+		[2]string{"until before", p.when(b.GetTo())},
+		[2]string{"reprocess", b.GetReprocess() + ", " + b.GetOrder()},
+		[2]string{"pace", fmt.Sprintf("%d at once, %s, overlap %s", b.GetConcurrency(), rate, b.GetOverlapPolicy())},
+		[2]string{"note", b.GetNote()},
+		[2]string{"state", b.GetState()},
+		[2]string{"reason", b.GetReason()},
+		[2]string{"state note", b.GetStateNote()},
+		[2]string{"changed by", b.GetChangedBy()},
+		[2]string{"progress", progressOf(b)},
+		[2]string{"succeeded", fmt.Sprint(g.GetSucceeded())},
+		[2]string{"remaining", fmt.Sprint(g.GetRemaining())},
+		[2]string{"done by about", p.when(g.GetEta())},
+		[2]string{"asked for", p.when(b.GetCreatedAt())},
+		[2]string{"by", b.GetCreatedBy()},
+		[2]string{"ended", p.when(b.GetEndedAt())},
+	)
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// How often a backfill is asked for while it is followed, and how often what is
+// no terminal gets a line about it.
+const (
+	followEvery = 500 * time.Millisecond
+	sayEvery    = 10 * time.Second
+)
+
+// followed shows the progress of a backfill until it has ended, on the error
+// output, and then the backfill. An interrupt ends the watching, not the
+// backfill.
+func (c *client) followed(ctx context.Context, l *link, b *carillonv1.Backfill) error {
+	b, err := c.follow(ctx, l, b)
+	if ctx.Err() != nil {
+		return fmt.Errorf("backfill %s goes on; end it with: carillon backfill cancel %s", b.GetBackfillId(), b.GetBackfillId())
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.show(&carillonv1.GetBackfillResponse{Backfill: b}, func(p *page) { p.backfill(b) }); err != nil {
+		return err
+	}
+	switch g := b.GetProgress(); {
+	case b.GetState() != string(schedule.BackfillFinished):
+		return fmt.Errorf("backfill %s is %s", b.GetBackfillId(), b.GetState())
+	case g.GetSucceeded() < g.GetStarted():
+		return fmt.Errorf("of %d runs %d ended otherwise than in SUCCESS", g.GetStarted(), g.GetStarted()-g.GetSucceeded())
+	}
+	return nil
+}
+
+// follow asks for the backfill until it has ended or is paused.
+func (c *client) follow(ctx context.Context, l *link, b *carillonv1.Backfill) (*carillonv1.Backfill, error) {
+	shown := newProgress(c.errs, b)
+	defer func() { shown.end() }()
+	answered := time.Now()
+	for b.GetState() == string(schedule.BackfillRunning) || stillOpen(b) {
+		shown.show(b)
+		select {
+		case <-ctx.Done():
+			return b, ctx.Err()
+		case <-time.After(followEvery):
+		}
+		resp, err := call(ctx, l, schedules(l).GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: b.GetBackfillId()})
+		switch {
+		case err == nil:
+			b, answered = resp.GetBackfill(), time.Now()
+		case !away(err) || time.Since(answered) > waitSilent:
+			return b, err
+		}
+	}
+	shown.show(b)
+	return b, nil
+}
+
+// stillOpen reports whether a cancelled backfill has runs that go on.
+func stillOpen(b *carillonv1.Backfill) bool {
+	return b.GetState() == string(schedule.BackfillCancelled) && b.GetProgress().GetInFlight() > 0
+}
+
+// progress shows how far a backfill is: a bar for people, now and then a line
+// for logs.
+type progress struct {
+	lines io.Writer // nil: a bar
+	said  time.Time
+
+	bars *mpb.Progress
+	bar  *mpb.Bar
+	now  *carillonv1.Backfill // of the last show; the bar reads it between two
+	tell chan *carillonv1.Backfill
+}
+
+func newProgress(to io.Writer, b *carillonv1.Backfill) *progress {
+	file, isFile := to.(*os.File)
+	if !isFile || !isatty.IsTerminal(file.Fd()) || os.Getenv("TERM") == "dumb" {
+		return &progress{lines: to}
+	}
+	p := &progress{bars: mpb.New(mpb.WithOutput(to), mpb.WithWidth(40)), now: b, tell: make(chan *carillonv1.Backfill, 1)}
+	p.bar = p.bars.AddBar(int64(b.GetProgress().GetTotal()),
+		mpb.PrependDecorators(decor.Name(b.GetScheduleId()+" ")),
+		mpb.AppendDecorators(decor.Percentage(), decor.Any(func(decor.Statistics) string { return "  " + p.words() })))
+	return p
+}
+
+// words is called by the bar's own goroutine.
+func (p *progress) words() string {
+	select {
+	case p.now = <-p.tell:
+	default:
+	}
+	text := progressOf(p.now)
+	if eta := p.now.GetProgress().GetEta(); eta != nil {
+		text += fmt.Sprintf(", about %s to go", max(0, time.Until(eta.AsTime())).Round(time.Second))
+	}
+	return text
+}
+
+func (p *progress) show(b *carillonv1.Backfill) {
+	done := doneOf(b.GetProgress())
+	if p.lines != nil {
+		if time.Since(p.said) >= sayEvery {
+			p.said = time.Now()
+			_, _ = fmt.Fprintf(p.lines, "backfill %s: %s, %s\n", b.GetBackfillId(), b.GetState(), progressOf(b)) // nobody may be reading
+		}
+		return
+	}
+	select {
+	case <-p.tell: // the one before was not read
+	default:
+	}
+	p.tell <- b
+	p.bar.SetCurrent(int64(done))
+}
+
+// end leaves the bar as it is.
+func (p *progress) end() {
+	if p.bars == nil {
+		return
+	}
+	p.bar.Abort(false)
+	p.bars.Wait()
+}

@@ -1,0 +1,283 @@
+package schedule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
+
+// Reprocess says which slots of its range a backfill runs. A slot is judged by
+// all its rows, whatever brought them into being: one that is on its way or has
+// been a SUCCESS is neither missed nor failed.
+type Reprocess string
+
+// The words for what is run again.
+const (
+	ReprocessMissed Reprocess = "missed" // no row, or SKIPPED and CANCELLED ones only; the default
+	ReprocessFailed Reprocess = "failed" // those, and slots that FAILED
+	ReprocessAll    Reprocess = "all"    // every slot that is not on its way
+)
+
+// Reprocesses is the closed set, in the order of the documentation.
+var Reprocesses = []Reprocess{ReprocessMissed, ReprocessFailed, ReprocessAll}
+
+// BackfillOrder is the order in which a backfill goes through its range.
+type BackfillOrder string
+
+// The orders.
+const (
+	OldestFirst BackfillOrder = "oldest_first" // the default
+	NewestFirst BackfillOrder = "newest_first"
+)
+
+// BackfillOrders is the closed set.
+var BackfillOrders = []BackfillOrder{OldestFirst, NewestFirst}
+
+// BackfillState is where a backfill stands. The last two are final.
+type BackfillState string
+
+// The states.
+const (
+	BackfillRunning   BackfillState = "running"
+	BackfillPaused    BackfillState = "paused"    // puts nothing down until it is resumed
+	BackfillFinished  BackfillState = "finished"  // has been through its range, and all of its runs have ended
+	BackfillCancelled BackfillState = "cancelled" // by somebody, or for its Reason
+)
+
+// BackfillStates is the closed set.
+var BackfillStates = []BackfillState{BackfillRunning, BackfillPaused, BackfillFinished, BackfillCancelled}
+
+// Ended reports whether nothing can follow s.
+func (s BackfillState) Ended() bool { return s == BackfillFinished || s == BackfillCancelled }
+
+// Limits of backfills.
+const (
+	MaxBackfillSlots       = 100_000 // in the range of one
+	MaxBackfillConcurrency = 100     // runs of one at the same time
+	MaxBackfillRate        = 60_000  // starts of one per minute
+	MaxScheduleBackfills   = 10      // that have not ended, of one schedule
+	MaxOwnerBackfills      = 100     // that have not ended, of one owner
+)
+
+// Backfill is one row of backfills: a range of past slots that is run, or run
+// again, bit by bit.
+type Backfill struct {
+	BackfillID  string
+	ScheduleID  string
+	RequestID   string
+	RequestHash [32]byte // of all that was asked for
+	UserID      string   // the schedule's owner
+	Revision    int64    // the one in force when it was asked for: its slots, and what they run
+	OverlapKey  string   // qualified, of that revision
+
+	From          time.Time // the range is [From, To)
+	To            time.Time
+	Reprocess     Reprocess
+	Order         BackfillOrder
+	OverlapPolicy OverlapPolicy
+	Concurrency   int32 // its runs that are planned or in flight at most
+	RatePerMinute int32 // its starts per minute; 0: as the others come to their end
+	Note          string
+	CreatedBy     string
+
+	State     BackfillState
+	Reason    Reason // CANCELLED: why
+	StateNote string // what was said when it was paused, resumed or cancelled
+	ChangedBy string
+
+	// Cursor is how far it is: OldestFirst has been through all before it,
+	// NewestFirst through all from it on.
+	Cursor time.Time
+	NextAt time.Time // the next start is not to be before
+	BackfillCounts
+
+	// Open says that the leader must look: it is running, or has runs whose end
+	// is not counted yet.
+	Open      bool
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	EndedAt   time.Time
+}
+
+// BackfillCounts are numbers of slots.
+type BackfillCounts struct {
+	Slots      int64 // in the range
+	ToRun      int64 // of them were to be run when it was asked for
+	PassedOver int64 // not of the kind that is asked for, or on their way
+	PutDown    int64 // became rows; what follows is part of it
+	Succeeded  int64
+	Failed     int64
+	Skipped    int64
+	Cancelled  int64
+	// Waiting and InFlight are not stored, but read off the runs.
+	Waiting  int64 // yet to be claimed
+	InFlight int64
+}
+
+// BackfillID is the id of a request's backfill: the same request has the same.
+func BackfillID(scheduleID, requestID string) string {
+	sum := sha256.Sum256([]byte(scheduleID + "/b/" + requestID))
+	return hex.EncodeToString(sum[:12])
+}
+
+// Count adds n runs that are not counted yet, by how they stand; an empty
+// status is a slot whose row was taken back.
+func (c *BackfillCounts) Count(status Status, reason Reason, n int64) {
+	switch {
+	case status == "" || status == StatusPlanned || GaveWay(status, reason):
+		c.Waiting += n
+	case status.InFlight():
+		c.InFlight += n
+	case status == StatusSuccess:
+		c.Succeeded += n
+	case status == StatusFailed:
+		c.Failed += n
+	case status == StatusSkipped:
+		c.Skipped += n
+	default:
+		c.Cancelled += n
+	}
+}
+
+// Started are the slots that have left PLANNED.
+func (c *BackfillCounts) Started() int64 { return c.PutDown - c.Waiting }
+
+// Remaining are the slots that are yet to be passed over or started.
+func (c *BackfillCounts) Remaining() int64 { return c.Slots - c.PassedOver - c.Started() }
+
+// GaveWay reports whether a run ended before its launch because of another one
+// of its overlap key. A slot of a backfill is then put down again.
+func GaveWay(status Status, reason Reason) bool {
+	return status == StatusSkipped && (reason == ReasonOverlap || reason == ReasonQueueFull || reason == ReasonCoalesced)
+}
+
+// Standing is what the rows of one slot come to: those of its own key, of
+// backfills and of retries.
+type Standing struct {
+	Rows    bool // there is one at all
+	OnWay   bool // PLANNED or in flight
+	Success bool
+	Failed  bool
+}
+
+// Wants reports whether a slot with this standing is to be run.
+func (p Reprocess) Wants(s Standing) bool {
+	switch {
+	case s.OnWay: // it is being run: a second run beside it would be one of the same slot
+		return false
+	case p == ReprocessAll:
+		return true
+	case s.Success:
+		return false
+	}
+	return p == ReprocessFailed || !s.Failed
+}
+
+// BackfillSlot is one row of backfill_runs: a slot that was put down.
+type BackfillSlot struct {
+	RunAt   time.Time
+	Key     Key  // of the run that stands for it
+	Settled bool // its end is counted
+	Run     *Run // nil: the row was taken back; only where it is read
+}
+
+// BackfillCandidate is what the leader sees of one backfill, its schedule and
+// itself locked.
+type BackfillCandidate struct {
+	Backfill   Backfill
+	Schedule   *Schedule      // nil: there is none, not even a tombstone
+	Definition *Definition    // of Backfill.Revision; nil: it cannot be read
+	Unsettled  []BackfillSlot // oldest first
+	// Busy says that something of the overlap key is in flight, waits, or falls
+	// due before Ahead of the request; only for exclusive policies.
+	Busy bool
+	// Slots are those that Window asked for, with the Standings of each.
+	Slots     []time.Time
+	Standings []Standing
+}
+
+// BackfillDecision is what the leader makes of one candidate.
+type BackfillDecision struct {
+	Backfill Backfill       // as it is to stand
+	Rows     []Run          // to insert as PLANNED; existing keys are respected
+	Slots    []BackfillSlot // to write: new, under another key, or settled
+	Events   []Event
+	More     bool // there is more to go through at once
+}
+
+// FeedRequest asks the store for one batch of backfills to feed.
+type FeedRequest struct {
+	Term  Term
+	Now   time.Time
+	Ahead time.Duration // see BackfillCandidate.Busy
+	Limit int
+}
+
+// BackfillFeeder decides. Both of its functions are pure, and may be called again.
+type BackfillFeeder struct {
+	// Window are the slots that Decide wants to know the standings of.
+	Window func(*BackfillCandidate) []time.Time
+	// Decide decides on all candidates; pending are the runs of the shard's
+	// backfills that are PLANNED or LAUNCHING.
+	Decide func(candidates []BackfillCandidate, pending int) []BackfillDecision
+}
+
+// FeedResult sums up one feed transaction.
+type FeedResult struct {
+	Candidates int // less than Limit = all were looked at
+	Inserted   int
+	More       bool
+	Decisions  []BackfillDecision
+}
+
+// BackfillRef names a backfill and its schedule, which is locked first.
+type BackfillRef struct{ ScheduleID, BackfillID string }
+
+// BackfillInput is one backfill as a change finds it.
+type BackfillInput struct {
+	Schedule *Schedule // nil: there is none
+	Backfill *Backfill // nil: there is none yet
+	InFlight int       // runs of the schedule's overlap key in flight
+	// How many others of the schedule and of its owner have not ended.
+	OfSchedule, OfOwner int
+}
+
+// BackfillChange is everything one change writes for one backfill.
+type BackfillChange struct {
+	Row *Backfill // inserted or replaced; nil: nothing is written
+	// DropPlanned deletes the PLANNED rows of its unsettled slots: they were only
+	// a plan, and are put down again under their keys.
+	DropPlanned bool
+	EndPlanned  Reason // PLANNED rows of it become CANCELLED so; "" leaves them
+	AskCancel   Reason // of its runs in flight; "" leaves them
+	Events      []Event
+	Audit       *AuditEntry
+	Now         time.Time
+}
+
+// BackfillFilter narrows a list of backfills, newest first. Zero fields do not
+// filter.
+type BackfillFilter struct {
+	ScheduleID string
+	UserID     string
+	State      BackfillState
+	BeforeAt   time.Time // created_at and id of the last row of the page before
+	BeforeID   string
+	Limit      int
+}
+
+// ETA is when the backfill may be done if it goes on as it has; zero: that cannot
+// be said.
+func (b *Backfill) ETA(now time.Time) time.Time {
+	ended := b.Succeeded + b.Failed + b.Skipped + b.Cancelled
+	left := max(b.ToRun-ended, b.InFlight+b.Waiting)
+	switch elapsed := now.Sub(b.CreatedAt); {
+	case b.State != BackfillRunning || left <= 0:
+		return time.Time{}
+	case ended > 0 && elapsed > 0:
+		return now.Add(time.Duration(float64(elapsed) / float64(ended) * float64(left)))
+	case b.RatePerMinute > 0:
+		return now.Add(time.Duration(left) * time.Minute / time.Duration(b.RatePerMinute))
+	}
+	return time.Time{}
+}

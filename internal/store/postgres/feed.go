@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
+)
+
+// FeedBackfills hands the backfills that are not done to feeder and writes its
+// decisions: their place in the range and the rows that it led to are durable
+// together or not at all. See worker.BackfillStore.
+func (s *Store) FeedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error) {
+	var (
+		out   schedule.FeedResult
+		first time.Time // of the rows that were put down
+	)
+	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
+		out, first = schedule.FeedResult{}, time.Time{}
+		low, high := req.Term.Buckets()
+		candidates, err := s.feedCandidates(ctx, tx, req, &out)
+		if err != nil || len(candidates) == 0 {
+			return err
+		}
+		for i := range candidates {
+			c := &candidates[i]
+			c.Slots = feeder.Window(c)
+			if c.Standings, err = standings(ctx, tx, c.Backfill.ScheduleID, c.Slots); err != nil {
+				return fmt.Errorf("read how the slots of %s stand: %w", c.Backfill.ScheduleID, err)
+			}
+		}
+		pending := 0
+		if err := tx.QueryRow(ctx, sqlFeedPending, low, high).Scan(&pending); err != nil {
+			return fmt.Errorf("count what is under way: %w", err)
+		}
+		out.Decisions = feeder.Decide(candidates, pending)
+		for i := range out.Decisions {
+			d := &out.Decisions[i]
+			inserted, err := writeFeed(ctx, tx, d, req)
+			if err != nil {
+				return fmt.Errorf("backfill %s: %w", d.Backfill.BackfillID, err)
+			}
+			out.Inserted += inserted
+			out.More = out.More || d.More
+			first = seen.Earliest(d.Rows, first)
+		}
+		return nil
+	})
+	s.bounds.Put(first) // also where nobody knows whether it was committed
+	if err != nil {
+		return schedule.FeedResult{}, fmt.Errorf("feed backfills: %w", err)
+	}
+	return out, nil
+}
+
+// feedCandidates locks schedules, then backfills. Those whose schedule somebody
+// else holds are left for the next time.
+func (s *Store) feedCandidates(ctx context.Context, tx pgx.Tx, req schedule.FeedRequest, out *schedule.FeedResult) ([]schedule.BackfillCandidate, error) {
+	var (
+		id, scheduleID string
+		scheduleIDs    []string
+		of             = make(map[string][]string) // schedule → backfills
+		low, high      = req.Term.Buckets()
+	)
+	err := each(ctx, tx, []any{&id, &scheduleID}, func() error {
+		out.Candidates++
+		scheduleIDs = append(scheduleIDs, scheduleID)
+		of[scheduleID] = append(of[scheduleID], id)
+		return nil
+	}, sqlFeedBackfills, low, high, req.Limit)
+	if err != nil || out.Candidates == 0 {
+		return nil, err
+	}
+	locked, err := collectSchedules(ctx, tx, sqlFeedSchedules, scheduleIDs)
+	if err != nil {
+		return nil, fmt.Errorf("lock schedules: %w", err)
+	}
+	schedules := byID(locked)
+	err = each(ctx, tx, []any{&scheduleID}, func() error {
+		if schedules[scheduleID] == nil {
+			delete(of, scheduleID)
+		}
+		return nil
+	}, sqlFeedHeld, scheduleIDs)
+	if err != nil {
+		return nil, fmt.Errorf("look for schedules that others hold: %w", err)
+	}
+	var ids []string
+	for _, backfills := range of {
+		ids = append(ids, backfills...)
+	}
+	slices.Sort(ids)
+	rows, err := collectBackfills(ctx, tx, sqlLockBackfills, ids)
+	if err != nil {
+		return nil, fmt.Errorf("lock backfills: %w", err)
+	}
+	candidates := make([]schedule.BackfillCandidate, len(rows))
+	for i := range rows {
+		candidates[i] = schedule.BackfillCandidate{Backfill: rows[i], Schedule: schedules[rows[i].ScheduleID]}
+	}
+	return candidates, s.attachFeed(ctx, tx, candidates, ids, req)
+}
+
+// attachFeed adds all that backfills are judged on beside their slots.
+func (s *Store) attachFeed(ctx context.Context, tx pgx.Tx, candidates []schedule.BackfillCandidate, ids []string, req schedule.FeedRequest) error {
+	at := make(map[string]*schedule.BackfillCandidate, len(candidates))
+	refs := make(map[revisionRef]struct{})
+	for i := range candidates {
+		b := &candidates[i].Backfill
+		at[b.BackfillID] = &candidates[i]
+		refs[revisionRef{b.ScheduleID, b.Revision}] = struct{}{}
+	}
+	definitions, err := s.definitionsOf(ctx, tx, refs)
+	if err != nil {
+		return err
+	}
+	runs, err := collectRuns(ctx, tx, sqlFeedRuns, ids)
+	if err != nil {
+		return fmt.Errorf("read their runs: %w", err)
+	}
+	byKey := make(map[schedule.Key]*schedule.Run, len(runs))
+	for i := range runs {
+		byKey[runs[i].Key] = &runs[i]
+	}
+	var (
+		id    string
+		runAt time.Time
+		raw   []byte
+	)
+	err = each(ctx, tx, []any{&id, &runAt, &raw}, func() error {
+		key := schedule.Key(raw)
+		at[id].Unsettled = append(at[id].Unsettled, schedule.BackfillSlot{RunAt: runAt.UTC(), Key: key, Run: byKey[key]})
+		return nil
+	}, sqlFeedSlots, ids)
+	if err != nil {
+		return fmt.Errorf("read their slots: %w", err)
+	}
+	for i := range candidates {
+		c := &candidates[i]
+		c.Definition = definitions[revisionRef{c.Backfill.ScheduleID, c.Backfill.Revision}]
+		if !c.Backfill.OverlapPolicy.Exclusive() {
+			continue
+		}
+		if err := tx.QueryRow(ctx, sqlFeedBusy, c.Backfill.OverlapKey, req.Now.Add(req.Ahead)).Scan(&c.Busy); err != nil {
+			return fmt.Errorf("look whether %s is free: %w", c.Backfill.OverlapKey, err)
+		}
+	}
+	return nil
+}
+
+func writeFeed(ctx context.Context, tx pgx.Tx, d *schedule.BackfillDecision, req schedule.FeedRequest) (inserted int, err error) {
+	type slot = schedule.BackfillSlot
+	b := &d.Backfill
+	if err := writeBackfill(ctx, tx, b, req.Now); err != nil {
+		return 0, err
+	}
+	if len(d.Slots) > 0 {
+		_, err := tx.Exec(ctx, sqlFeedWrite, b.BackfillID, column(d.Slots, func(s *slot) time.Time { return s.RunAt }),
+			column(d.Slots, func(s *slot) []byte { return s.Key[:] }), column(d.Slots, func(s *slot) bool { return s.Settled }))
+		if err != nil {
+			return 0, fmt.Errorf("note slots: %w", err)
+		}
+	}
+	if len(d.Rows) > 0 {
+		if inserted, err = affect(ctx, tx, sqlInsertRuns, runArgs(d.Rows, req.Now)...); err != nil {
+			return 0, fmt.Errorf("insert runs: %w", err)
+		}
+	}
+	return inserted, insertEvents(ctx, tx, d.Events)
+}

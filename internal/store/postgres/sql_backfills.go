@@ -1,0 +1,126 @@
+package postgres
+
+const backfillColumns = `
+b.backfill_id, b.schedule_id, b.request_id, b.request_hash, b.user_id, b.revision, b.overlap_key,
+b.from_at, b.to_at, b.reprocess, b.slot_order, b.overlap_policy, b.concurrency, b.rate_per_minute, b.note, b.created_by,
+b.state, b.reason, b.state_note, b.changed_by, b.cursor_at, b.next_at, b.slots, b.to_run, b.passed_over, b.put_down,
+b.succeeded, b.failed, b.skipped, b.cancelled, b.unfinished, b.created_at, b.updated_at, b.ended_at`
+
+const sqlGetBackfill = `
+SELECT` + backfillColumns + `
+FROM backfills b WHERE b.backfill_id = $1`
+
+// sqlLockBackfills comes after the lock of their schedules.
+const sqlLockBackfills = `
+SELECT` + backfillColumns + `
+FROM backfills b WHERE b.backfill_id = ANY($1::text[]) ORDER BY b.looked_at, b.backfill_id FOR UPDATE`
+
+// sqlWriteBackfill: what stands once it was asked for is never written again.
+const sqlWriteBackfill = `
+INSERT INTO backfills (backfill_id, schedule_id, request_id, request_hash, user_id, revision, overlap_key,
+	from_at, to_at, reprocess, slot_order, overlap_policy, concurrency, rate_per_minute, note, created_by,
+	state, reason, state_note, changed_by, cursor_at, next_at, slots, to_run, passed_over, put_down,
+	succeeded, failed, skipped, cancelled, unfinished, created_at, updated_at, ended_at, shard, looked_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26,
+	$27, $28, $29, $30, $31, $32, $33, $34, $35, $36)
+ON CONFLICT (backfill_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, state_note = excluded.state_note,
+	changed_by = excluded.changed_by, cursor_at = excluded.cursor_at, next_at = excluded.next_at, passed_over = excluded.passed_over,
+	put_down = excluded.put_down, succeeded = excluded.succeeded, failed = excluded.failed, skipped = excluded.skipped,
+	cancelled = excluded.cancelled, unfinished = excluded.unfinished, updated_at = excluded.updated_at, ended_at = excluded.ended_at,
+	looked_at = excluded.looked_at`
+
+const sqlListBackfills = `
+SELECT` + backfillColumns + `
+FROM backfills b
+WHERE ($1 = '' OR b.schedule_id = $1) AND ($2 = '' OR b.user_id = $2) AND ($3 = '' OR b.state = $3)
+	AND ($4::timestamptz IS NULL OR (b.created_at, b.backfill_id) < ($4, $5))
+ORDER BY b.created_at DESC, b.backfill_id DESC LIMIT $6`
+
+const sqlCountBackfills = `
+SELECT count(*) FILTER (WHERE schedule_id = $1), count(*) FILTER (WHERE user_id = $2)
+FROM backfills WHERE unfinished AND state IN ('running', 'paused') AND backfill_id <> $3`
+
+// sqlBackfillCounts is how the runs stand that are not counted yet; without a
+// row status is NULL.
+const sqlBackfillCounts = `
+SELECT e.backfill_id, r.status, r.reason, count(*)
+FROM backfill_runs e LEFT JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key
+WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled GROUP BY 1, 2, 3`
+
+const unsettledKeys = `(SELECT e.idempotency_key FROM backfill_runs e WHERE e.backfill_id = $1 AND NOT e.settled)`
+
+const sqlBackfillDrop = `
+DELETE FROM schedule_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'`
+
+const sqlBackfillEndPlanned = `
+UPDATE schedule_runs SET status = 'CANCELLED', reason = $2, waiting_since = NULL, completed_at = $3, updated_at = $3
+WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'`
+
+const sqlBackfillAskCancel = `
+UPDATE schedule_runs SET cancel_requested_at = $3, cancel_reason = $2, updated_at = $3
+WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND status IN ('LAUNCHING','ENQUEUED','STARTED')`
+
+// sqlStandings is what the rows of slots come to, whatever they were brought
+// about by, but for runs by hand; by schedule_runs_history, slot by slot.
+const sqlStandings = `
+SELECT r.run_at, bool_or(r.status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')), bool_or(r.status = 'SUCCESS'), bool_or(r.status = 'FAILED')
+FROM unnest($2::timestamptz[]) slot(at)
+JOIN schedule_runs r ON r.schedule_id = $1 AND r.run_at = slot.at
+WHERE r.trigger <> 'manual' GROUP BY r.run_at`
+
+// sqlFeedBackfills are those that were not looked at for the longest time.
+const sqlFeedBackfills = `
+SELECT b.backfill_id, b.schedule_id
+FROM backfills b
+WHERE b.unfinished AND CASE WHEN b.shard < $1 THEN false ELSE b.shard <= $2 END
+ORDER BY b.looked_at, b.backfill_id LIMIT $3`
+
+// sqlFeedSchedules locks them as a plan does: an edit or a deletion waits, and
+// those that others hold are passed over until the next tick.
+const sqlFeedSchedules = `
+SELECT` + scheduleColumns + `
+FROM schedules s WHERE s.schedule_id = ANY($1::text[])
+ORDER BY s.schedule_id FOR NO KEY UPDATE SKIP LOCKED`
+
+const sqlFeedHeld = `SELECT schedule_id FROM schedules WHERE schedule_id = ANY($1::text[])`
+
+const sqlFeedSlots = `
+SELECT e.backfill_id, e.run_at, e.idempotency_key
+FROM backfill_runs e WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled
+ORDER BY e.backfill_id, e.run_at`
+
+const sqlFeedRuns = `
+SELECT` + runColumns + identityColumns + `
+FROM backfill_runs e JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key` + joinRevision + `
+WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled`
+
+// sqlFeedBusy says whether anything of an overlap key is in flight, waits or
+// falls due by $2. In flight it is told apart as the partial indexes are.
+const sqlFeedBusy = `
+SELECT EXISTS (SELECT FROM schedule_runs WHERE overlap_key = $1 AND exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED'))
+	OR EXISTS (SELECT FROM schedule_runs WHERE overlap_key = $1 AND NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED'))
+	OR EXISTS (SELECT FROM schedule_runs WHERE overlap_key = $1 AND status = 'PLANNED' AND waiting_since IS NOT NULL)
+	OR EXISTS (SELECT FROM schedules h JOIN schedule_runs r ON r.schedule_id = h.schedule_id
+		WHERE h.user_id || '/' || h.overlap_key = $1 AND r.status = 'PLANNED' AND r.overlap_key = $1 AND r.exclusive AND r.fire_at <= $2)`
+
+const sqlFeedPending = `
+SELECT count(*) FROM backfills b
+JOIN backfill_runs e ON e.backfill_id = b.backfill_id AND NOT e.settled
+JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key
+WHERE b.unfinished AND CASE WHEN b.shard < $1 THEN false ELSE b.shard <= $2 END AND r.status IN ('PLANNED', 'LAUNCHING')`
+
+const sqlFeedWrite = `
+INSERT INTO backfill_runs (backfill_id, run_at, idempotency_key, settled)
+SELECT $1, * FROM unnest($2::timestamptz[], $3::bytea[], $4::boolean[])
+ON CONFLICT (backfill_id, run_at) DO UPDATE SET idempotency_key = excluded.idempotency_key, settled = excluded.settled`
+
+const sqlPruneBackfillRuns = `
+DELETE FROM backfill_runs WHERE (backfill_id, run_at) IN (
+	SELECT e.backfill_id, e.run_at FROM backfills b JOIN backfill_runs e ON e.backfill_id = b.backfill_id
+	WHERE b.ended_at < $1 AND NOT b.unfinished LIMIT $2)`
+
+const sqlPruneBackfills = `
+DELETE FROM backfills WHERE backfill_id IN (
+	SELECT b.backfill_id FROM backfills b
+	WHERE b.ended_at < $1 AND NOT b.unfinished AND NOT EXISTS (SELECT FROM backfill_runs e WHERE e.backfill_id = b.backfill_id)
+	ORDER BY b.ended_at LIMIT $2)`

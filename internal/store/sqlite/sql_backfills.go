@@ -1,0 +1,81 @@
+package sqlite
+
+// Backfills.
+const (
+	backfillColumns = `b.backfill_id, b.schedule_id, b.request_id, b.request_hash, b.user_id, b.revision, b.overlap_key,
+ b.from_at, b.to_at, b.reprocess, b.slot_order, b.overlap_policy, b.concurrency, b.rate_per_minute, b.note, b.created_by,
+ b.state, b.reason, b.state_note, b.changed_by, b.cursor_at, b.next_at, b.slots, b.to_run, b.passed_over, b.put_down,
+ b.succeeded, b.failed, b.skipped, b.cancelled, b.unfinished, b.created_at, b.updated_at, b.ended_at`
+
+	sqlGetBackfill = `SELECT ` + backfillColumns + ` FROM backfills b WHERE b.backfill_id = ?`
+
+	// What stands once it was asked for is never written again.
+	sqlWriteBackfill = `INSERT INTO backfills (backfill_id, schedule_id, request_id, request_hash, user_id, revision, overlap_key,
+ from_at, to_at, reprocess, slot_order, overlap_policy, concurrency, rate_per_minute, note, created_by,
+ state, reason, state_note, changed_by, cursor_at, next_at, slots, to_run, passed_over, put_down,
+ succeeded, failed, skipped, cancelled, unfinished, created_at, updated_at, ended_at, shard, looked_at)
+ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
+ ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36)
+ ON CONFLICT (backfill_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, state_note = excluded.state_note,
+ changed_by = excluded.changed_by, cursor_at = excluded.cursor_at, next_at = excluded.next_at, passed_over = excluded.passed_over,
+ put_down = excluded.put_down, succeeded = excluded.succeeded, failed = excluded.failed, skipped = excluded.skipped,
+ cancelled = excluded.cancelled, unfinished = excluded.unfinished, updated_at = excluded.updated_at, ended_at = excluded.ended_at,
+ looked_at = excluded.looked_at`
+
+	// ListBackfills puts its filters and the order behind one of these, each with
+	// the index that has its rows in that order.
+	sqlListBackfills         = `SELECT ` + backfillColumns + ` FROM backfills b INDEXED BY backfills_created WHERE 1`
+	sqlListBackfillsSchedule = `SELECT ` + backfillColumns + ` FROM backfills b INDEXED BY backfills_schedule WHERE b.schedule_id = ?`
+	sqlListBackfillsUser     = `SELECT ` + backfillColumns + ` FROM backfills b INDEXED BY backfills_user WHERE b.user_id = ?`
+	sqlBackfillsUser         = ` AND b.user_id = ?`
+	sqlBackfillsState        = ` AND b.state = ?`
+	sqlBackfillsBefore       = ` AND (b.created_at, b.backfill_id) < (?, ?)`
+	sqlBackfillsOrder        = ` ORDER BY b.created_at DESC, b.backfill_id DESC LIMIT ?`
+
+	sqlCountBackfills = `SELECT COALESCE(sum(schedule_id = ?1), 0), COALESCE(sum(user_id = ?2), 0) FROM backfills
+ INDEXED BY backfills_unfinished WHERE unfinished AND state IN ('running', 'paused') AND backfill_id <> ?3`
+
+	// How the runs stand that are not counted yet; without a row status is NULL.
+	sqlBackfillCounts = `SELECT e.backfill_id, r.status, r.reason, count(*)
+ FROM json_each(?) j CROSS JOIN backfill_runs e INDEXED BY backfill_runs_unsettled LEFT JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key
+ WHERE e.backfill_id = j.value AND NOT e.settled GROUP BY 1, 2, 3`
+
+	unsettledKeys         = `(SELECT e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled WHERE e.backfill_id = ?1 AND NOT e.settled)`
+	sqlBackfillDrop       = `DELETE FROM schedule_runs WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'`
+	sqlBackfillEndPlanned = `UPDATE schedule_runs SET status = 'CANCELLED', reason = ?2, waiting_since = NULL, completed_at = ?3, updated_at = ?3
+ WHERE idempotency_key IN ` + unsettledKeys + ` AND status = 'PLANNED'`
+	sqlBackfillAskCancel = `UPDATE schedule_runs SET cancel_requested_at = ?3, cancel_reason = ?2, updated_at = ?3
+ WHERE idempotency_key IN ` + unsettledKeys + ` AND cancel_requested_at IS NULL AND ` + inFlight
+
+	// What the rows of slots come to, whatever they were brought about by, but for
+	// runs by hand. ?2 = the slots.
+	sqlStandings = `SELECT r.run_at, max(r.status = 'PLANNED' OR ` + inFlight + `), max(r.status = 'SUCCESS'), max(r.status = 'FAILED')
+ FROM json_each(?2) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_history
+ WHERE r.schedule_id = ?1 AND r.run_at = j.value AND r.trigger <> 'manual' GROUP BY r.run_at`
+
+	// Those that were not looked at for the longest time.
+	sqlFeedBackfills = `SELECT ` + backfillColumns + ` FROM backfills b INDEXED BY backfills_unfinished
+ WHERE b.unfinished AND b.shard BETWEEN ? AND ? ORDER BY b.looked_at, b.backfill_id LIMIT ?`
+	sqlFeedSlots = `SELECT e.run_at, e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled
+ WHERE e.backfill_id = ? AND NOT e.settled ORDER BY e.run_at`
+	sqlFeedRuns = `SELECT ` + runColumns + ` FROM backfill_runs e INDEXED BY backfill_runs_unsettled
+ CROSS JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key` + ofRevision + ` WHERE e.backfill_id = ? AND NOT e.settled`
+	// Whether anything of an overlap key is in flight, waits or falls due by ?2.
+	sqlFeedBusy = `SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE overlap_key = ?1 AND ` + inFlight + `)
+ OR EXISTS (SELECT 1 FROM schedule_runs WHERE overlap_key = ?1 AND status = 'PLANNED' AND waiting_since IS NOT NULL)
+ OR EXISTS (SELECT 1 FROM schedules h INDEXED BY schedules_overlap_key
+  CROSS JOIN schedule_runs r INDEXED BY schedule_runs_planned ON r.schedule_id = h.schedule_id
+  WHERE h.user_id || '/' || h.overlap_key = ?1 AND r.status = 'PLANNED' AND r.overlap_key = ?1 AND r.exclusive AND r.fire_at <= ?2)`
+	sqlFeedPending = `SELECT count(*) FROM backfills b INDEXED BY backfills_unfinished
+ CROSS JOIN backfill_runs e INDEXED BY backfill_runs_unsettled ON e.backfill_id = b.backfill_id AND NOT e.settled
+ CROSS JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key
+ WHERE b.unfinished AND b.shard BETWEEN ? AND ? AND r.status IN ('PLANNED', 'LAUNCHING')`
+	sqlFeedWrite = `INSERT INTO backfill_runs (backfill_id, run_at, idempotency_key, settled) VALUES (?, ?, ?, ?)
+ ON CONFLICT (backfill_id, run_at) DO UPDATE SET idempotency_key = excluded.idempotency_key, settled = excluded.settled`
+
+	sqlPruneBackfillRuns = `DELETE FROM backfill_runs WHERE rowid IN (SELECT e.rowid FROM backfills b INDEXED BY backfills_ended
+ CROSS JOIN backfill_runs e ON e.backfill_id = b.backfill_id WHERE b.ended_at < ? AND NOT b.unfinished LIMIT ?)`
+	sqlPruneBackfills = `DELETE FROM backfills WHERE rowid IN (SELECT b.rowid FROM backfills b INDEXED BY backfills_ended
+ WHERE b.ended_at < ? AND NOT b.unfinished AND NOT EXISTS (SELECT 1 FROM backfill_runs e WHERE e.backfill_id = b.backfill_id)
+ ORDER BY b.ended_at LIMIT ?)`
+)

@@ -1,0 +1,76 @@
+package registrar
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// auditedBackfills writes the audit trail of a change with it, see audited.go.
+type auditedBackfills struct{ BackfillStore }
+
+func (s auditedBackfills) ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (*schedule.Backfill, error) {
+	call := auth.CallFrom(ctx)
+	if call == nil || !call.Audited {
+		return s.BackfillStore.ChangeBackfill(ctx, ref, decide)
+	}
+	after, err := s.BackfillStore.ChangeBackfill(ctx, ref, func(found schedule.BackfillInput) (schedule.BackfillChange, error) {
+		change, err := decide(found)
+		if change.Row != nil {
+			target := ref.BackfillID
+			if found.Backfill == nil {
+				target = ref.ScheduleID // it was asked for of the schedule
+			}
+			change.Audit = entry(call, target, change.Now)
+			change.Audit.UserID = change.Row.UserID
+		}
+		return change, err
+	})
+	if err == nil {
+		call.Recorded = true
+	}
+	return after, err
+}
+
+// ownBackfills are the backfills of which a caller with an owner sees that
+// owner's, see owner.go.
+type ownBackfills struct{ BackfillStore }
+
+func (s ownBackfills) ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (*schedule.Backfill, error) {
+	id := auth.FromContext(ctx)
+	return s.BackfillStore.ChangeBackfill(ctx, ref, func(found schedule.BackfillInput) (schedule.BackfillChange, error) {
+		if found.Backfill != nil && !id.Sees(found.Backfill.UserID) {
+			return schedule.BackfillChange{}, noBackfill(ref.BackfillID)
+		}
+		if found.Schedule != nil && !id.Sees(found.Schedule.UserID) {
+			found.Schedule = nil
+		}
+		return decide(found)
+	})
+}
+
+func (s ownBackfills) GetBackfill(ctx context.Context, backfillID string) (*schedule.Backfill, error) {
+	found, err := s.BackfillStore.GetBackfill(ctx, backfillID)
+	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(found.UserID) {
+		return nil, noBackfill(backfillID)
+	}
+	return found, err
+}
+
+func (s ownBackfills) ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error) {
+	if !ownOnly(ctx, &f.UserID) {
+		return nil, nil
+	}
+	return s.BackfillStore.ListBackfills(ctx, f)
+}
+
+func (s ownBackfills) Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error) {
+	return s.BackfillStore.Standings(ctx, scheduleID, slots) // of a schedule that was read before
+}
+
+func noBackfill(backfillID string) error {
+	return schedule.Explain(schedule.ErrNotFound, "there is no backfill %s", schedule.Quote(backfillID))
+}
