@@ -19,9 +19,6 @@ type Config struct {
 	// CanCancel says that the executor takes cancels; without it overlap_policy
 	// replace is refused at upsert.
 	CanCancel bool
-	// Retention is how long runs are kept; 0: 90 days. Backfills of what is older
-	// cannot tell what was missed.
-	Retention time.Duration
 	// RequireGrant refuses schedules without an execution grant.
 	RequireGrant bool
 	// CreditDownOpen lets schedules through that the credit gate gives no answer

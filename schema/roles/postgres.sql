@@ -59,6 +59,8 @@ GRANT SELECT, INSERT ON schedule_revisions, workflow_versions, schedule_events, 
 GRANT SELECT ON execution_requests, leaders, workers, settings TO sched_api;
 GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_grants TO sched_api; -- no terms, no deletion
 GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
+GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
+GRANT SELECT ON backfill_runs TO sched_api;
 
 -- sched_worker: plans, claims, settles, leads, and prunes what retention no
 -- longer keeps. Of a schedule it moves the cursor and ends a pause whose time
@@ -70,6 +72,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs, workers TO sched_worker;
 GRANT SELECT, INSERT, DELETE ON schedule_events TO sched_worker;
 GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys, audit_log TO sched_worker;
 GRANT SELECT ON execution_grants TO sched_worker; -- judged at the claim
+GRANT SELECT, INSERT, UPDATE, DELETE ON backfills, backfill_runs TO sched_worker;
 GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;
 
 -- sched_launcher: remembers keys, reads what to run, and settles what executors
