@@ -35,7 +35,7 @@ var roleNeeds = []struct {
 		"sched_api",
 		[]reflect.Type{
 			reflect.TypeFor[registrar.ScheduleStore](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[registrar.WorkflowStore](), reflect.TypeFor[registrar.GrantStore](),
-			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](),
+			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](),
 		},
 		nil,
 	},
@@ -43,6 +43,7 @@ var roleNeeds = []struct {
 		"sched_worker",
 		[]reflect.Type{
 			reflect.TypeFor[worker.PlanStore](), reflect.TypeFor[worker.FireStore](), reflect.TypeFor[leader.LeaseStore](), reflect.TypeFor[leader.Roster](),
+			reflect.TypeFor[worker.BackfillStore](),
 		},
 		nil,
 	},
@@ -194,7 +195,7 @@ var refusedTo = map[string][]string{
 		`UPDATE schedule_revisions SET definition = ''`, `UPDATE workflow_versions SET dag = ''`, `DELETE FROM workflow_versions`,
 		`INSERT INTO execution_requests DEFAULT VALUES`, `UPDATE execution_requests SET ok = true`, `DELETE FROM execution_requests`,
 		`INSERT INTO leaders DEFAULT VALUES`, `UPDATE leaders SET epoch = 1`, `UPDATE leaders SET holder = 'x'`, `DELETE FROM leaders`, `SELECT 1 FROM workers FOR UPDATE`,
-		`UPDATE audit_log SET subject = 'x'`, `DELETE FROM audit_log`,
+		`UPDATE audit_log SET subject = 'x'`, `DELETE FROM audit_log`, `DELETE FROM backfills`, `INSERT INTO backfill_runs DEFAULT VALUES`,
 		`INSERT INTO workers DEFAULT VALUES`, `UPDATE settings SET value = '9'`, `INSERT INTO settings DEFAULT VALUES`,
 		`UPDATE execution_grants SET scopes = '{}'`, `UPDATE execution_grants SET user_id = 'x'`, `DELETE FROM execution_grants`,
 	},
@@ -212,7 +213,7 @@ var refusedTo = map[string][]string{
 		`UPDATE schedule_events SET note = ''`, `UPDATE schedule_revisions SET definition = ''`, `INSERT INTO workflow_versions DEFAULT VALUES`,
 		`SELECT epoch FROM leaders`, `UPDATE leaders SET epoch = 1`, `INSERT INTO workers DEFAULT VALUES`, `UPDATE settings SET value = '9'`, `SELECT 1 FROM deploys`,
 		`INSERT INTO execution_grants DEFAULT VALUES`, `UPDATE execution_grants SET expires_at = NULL`,
-		`SELECT 1 FROM audit_log`, `DELETE FROM audit_log`, `UPDATE audit_log SET subject = 'x'`,
+		`SELECT 1 FROM audit_log`, `DELETE FROM audit_log`, `UPDATE audit_log SET subject = 'x'`, `SELECT 1 FROM backfills`, `UPDATE backfills SET state = 'paused'`,
 	},
 	"sched_ro": {
 		`INSERT INTO schedules DEFAULT VALUES`, `UPDATE schedules SET paused = true`, `DELETE FROM schedules`, `UPDATE schedule_runs SET status = 'SUCCESS'`,
