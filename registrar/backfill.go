@@ -193,7 +193,7 @@ func (r *Registrar) checkRange(in *BackfillInput, s *schedule.Schedule, now time
 		switch {
 		case in.From.Before(s.CreatedAt.Truncate(time.Second)):
 			c.Add("from", shown(in.From), "is before the schedule's creation at "+shown(s.CreatedAt), "begin there, or ask for reprocess all")
-		case in.From.Before(oldest):
+		case r.cfg.Retention > 0 && in.From.Before(oldest):
 			c.Add("from", shown(in.From), "is before "+shown(oldest)+", and runs older than that are not kept (RETENTION_DAYS)",
 				"begin there, or ask for reprocess all")
 		}

@@ -87,9 +87,6 @@ func New(o Options) *Registrar {
 	if o.Config.RunTimeoutMS == 0 {
 		o.Config.RunTimeoutMS = uint32(schedule.DefaultRunTimeout.Milliseconds())
 	}
-	if o.Config.Retention == 0 {
-		o.Config.Retention = 90 * 24 * time.Hour
-	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
 		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: ownWorkflows{o.Workflows, o.Schedules}, grants: o.Grants, credit: o.Credit, mirror: o.Mirror,

@@ -41,7 +41,6 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 			CanCancel:         a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
 			ReportSecret:      secret,
 			RequireGrant:      a.cfg.RequireGrant,
-			Retention:         a.cfg.retention(),
 			CreditDownOpen:    a.cfg.CreditGateDown == "open",
 			Retention:         a.cfg.retention(),
 		},
