@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -150,6 +151,18 @@ func keyList(keys []schedule.Key) string {
 		out = append(out, '"')
 		out = append(out, k.String()...)
 		out = append(out, '"')
+	}
+	return string(append(out, ']'))
+}
+
+// rowList is list for rowids.
+func rowList(rows []int64) string {
+	out := append(make([]byte, 0, len(rows)*10+2), '[')
+	for i, row := range rows {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, row, 10)
 	}
 	return string(append(out, ']'))
 }
