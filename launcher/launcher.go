@@ -13,6 +13,7 @@ import (
 // Config is what an operator decides for the launcher.
 type Config struct {
 	CallTimeout  time.Duration // of one call of the executor; default 10 s
+	MaxCalls     int           // of the executor, open at once; default 2,000
 	Feedback     bool          // the executor reports; false: accepted is SUCCESS(accepted)
 	PublicURL    string        // where reports go; "" sends no report_url
 	ReportSecret []byte        // signs report tokens
@@ -60,6 +61,8 @@ type Launcher struct {
 	begins    *batch.Batcher[schedule.BeginRequest, begun]
 	finishes  *batch.Batcher[schedule.FinishRequest, schedule.Outcome]
 	leases    *keeper
+	instants  *instants
+	calls     *calls
 }
 
 // begun is what Begin answered, and when it was asked.
@@ -85,10 +88,15 @@ func New(o Options) *Launcher {
 	if o.Config.CallTimeout <= 0 {
 		o.Config.CallTimeout = 10 * time.Second
 	}
+	if o.Config.MaxCalls <= 0 {
+		o.Config.MaxCalls = 2000
+	}
 	l := &Launcher{
 		store: o.Store, workflows: o.Workflows, executor: o.Executor, permit: o.Permit, latest: o.Latest, now: o.Now,
 		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, cfg: o.Config,
 	}
+	l.calls = newCalls(o.Config.MaxCalls)
+	l.instants = &instants{now: o.Now, calls: make(map[int64]int)}
 	l.begins = batch.New(maxBatch, l.beginAll)
 	l.finishes = batch.New(maxBatch, l.finishAll)
 	l.leases = &keeper{
@@ -120,6 +128,7 @@ func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) (
 }
 
 func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]schedule.Outcome, error) {
+	l.instants.pass()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return l.store.Finish(ctx, done, l.now())

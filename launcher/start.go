@@ -43,7 +43,9 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	if err := l.waitUntil(ctx, req.FireAt.Add(-checkLife/2)); err != nil {
 		return schedule.StartReply{}, err
 	}
-	return (&start{Launcher: l, req: req, hash: hash}).run(ctx)
+	s := &start{Launcher: l, req: req, hash: hash}
+	defer s.hangUp()
+	return s.run(ctx)
 }
 
 // run records the key and goes on with it, or answers from the record.
@@ -90,6 +92,7 @@ type start struct {
 	req    schedule.StartRequest
 	hash   [32]byte
 	lease  *lease    // of the key while it is ours
+	dialed bool      // it has one of the executor's calls
 	asked  bool      // the executor was asked by key, and does not know it or cannot say
 	graph  *GraphRun // nil: a run of the ledger
 	loaded bool
@@ -180,8 +183,14 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 	if reply, over, err := s.load(ctx, b); over {
 		return reply, true, err
 	}
+	s.instants.expect(s.req.FireAt)
+	err = s.waitUntil(ctx, s.req.FireAt)
+	s.instants.begun(s.req.FireAt)
+	if err == nil {
+		err = s.dial(ctx)
+	}
 	switch {
-	case s.waitUntil(ctx, s.req.FireAt) != nil:
+	case err != nil:
 		s.release(ctx, b.Sent)
 		return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
 	case s.now().Sub(b.checkedAt) > checkLife:
@@ -258,6 +267,26 @@ func (s *start) unloadable(err error) (verdict schedule.StartReply, definite boo
 	return refuse(schedule.ReasonWorkflowNotFound, schedule.CodeWorkflowNotFound, message), errors.Is(err, schedule.ErrNotFound)
 }
 
+// dial takes one of the calls that the executor bears at once, and keeps it also
+// where the check has become too old meanwhile and is made again.
+func (s *start) dial(ctx context.Context) error {
+	if s.dialed {
+		return nil
+	}
+	s.leases.wait(s.lease)
+	err := s.calls.enter(ctx, s.req.UserID)
+	s.leases.proceed(s.lease)
+	s.dialed = err == nil
+	return err
+}
+
+func (s *start) hangUp() {
+	if s.dialed {
+		s.dialed = false
+		s.calls.leave(s.req.UserID)
+	}
+}
+
 // call calls the executor and records what it says. The key was granted no
 // longer ago than its check is good, and a lease lasts longer than that: no
 // call of it can be open elsewhere now.
@@ -288,6 +317,7 @@ func (s *start) callExecutor(ctx context.Context, b begun) (schedule.Outcome, er
 	began := time.Now()
 	failpoint.Hit(failpoint.Sending)
 	outcome, err := s.executor.Run(ctx, call)
+	s.hangUp()
 	failpoint.Hit(failpoint.Sent)
 	s.metrics.called(time.Since(began), outcome, err)
 	return outcome, err
