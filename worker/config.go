@@ -40,7 +40,7 @@ func (c Config) withDefaults() Config {
 		c.MaxCatchup = 100
 	}
 	if c.MaxLaunches == 0 {
-		c.MaxLaunches = 10_000
+		c.MaxLaunches = 20_000
 	}
 	return c
 }
