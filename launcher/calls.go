@@ -15,6 +15,8 @@ const fairShare = 9
 // finds none free waits; each owner's starts wait in a row, and the owners take
 // turns: the executor of one that hangs holds up nobody else's.
 type calls struct {
+	metrics *Metrics
+
 	mu      sync.Mutex
 	free    int
 	open    map[string]int        // by owner
@@ -26,8 +28,8 @@ type caller struct {
 	admitted chan struct{} // closed when it has a call
 }
 
-func newCalls(size int) *calls {
-	return &calls{free: size, open: make(map[string]int), waiting: make(map[string]*list.List), turns: list.New()}
+func newCalls(size int, m *Metrics) *calls {
+	return &calls{metrics: m, free: size, open: make(map[string]int), waiting: make(map[string]*list.List), turns: list.New()}
 }
 
 // enter takes a call for an owner, and waits for one until ctx ends.
@@ -45,6 +47,8 @@ func (c *calls) enter(ctx context.Context, owner string) error {
 	w := &caller{admitted: make(chan struct{})}
 	place := c.waiting[owner].PushBack(w)
 	c.mu.Unlock()
+	c.metrics.callsWaiting.Inc()
+	defer c.metrics.callsWaiting.Dec()
 
 	select {
 	case <-w.admitted:
@@ -80,10 +84,12 @@ func (c *calls) admits(owner string) bool {
 func (c *calls) admit(owner string) {
 	c.free--
 	c.open[owner]++
+	c.metrics.callsOpen.Inc()
 }
 
 func (c *calls) giveBack(owner string) {
 	c.free++
+	c.metrics.callsOpen.Dec()
 	if c.open[owner]--; c.open[owner] <= 0 {
 		delete(c.open, owner)
 	}

@@ -11,7 +11,7 @@ var RequestHash = requestHash
 // Calls is what bounds the executor's calls.
 type Calls = calls
 
-var NewCalls = newCalls
+func NewCalls(size int) *Calls { return newCalls(size, NewMetrics(nil)) }
 
 func (c *calls) Enter(ctx context.Context, owner string) error { return c.enter(ctx, owner) }
 func (c *calls) Leave(owner string)                            { c.leave(owner) }

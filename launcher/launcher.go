@@ -23,6 +23,11 @@ type Config struct {
 // checkLife is how long a check of pause, deletion, cancel and grant is good.
 const checkLife = time.Second
 
+// checkAhead is how long before fire_at an armed run is checked and recorded at
+// the earliest: a herd needs the time, and what is left of checkLife is what its
+// calls may be late by without another check.
+const checkAhead = checkLife * 3 / 4
+
 // storeTimeout bounds one call of the store.
 const storeTimeout = 5 * time.Second
 
@@ -95,7 +100,7 @@ func New(o Options) *Launcher {
 		store: o.Store, workflows: o.Workflows, executor: o.Executor, permit: o.Permit, latest: o.Latest, now: o.Now,
 		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, cfg: o.Config,
 	}
-	l.calls = newCalls(o.Config.MaxCalls)
+	l.calls = newCalls(o.Config.MaxCalls, o.Metrics)
 	l.instants = &instants{now: o.Now, calls: make(map[int64]int)}
 	l.begins = batch.New(maxBatch, l.beginAll)
 	l.finishes = batch.New(maxBatch, l.finishAll)

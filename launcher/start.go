@@ -40,7 +40,7 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	}
 	// What was handed over early is checked and recorded ahead of fire_at, while
 	// there is time for it, but so late that the check is still good at fire_at.
-	if err := l.waitUntil(ctx, req.FireAt.Add(-checkLife/2)); err != nil {
+	if err := l.waitUntil(ctx, req.FireAt.Add(-checkAhead)); err != nil {
 		return schedule.StartReply{}, err
 	}
 	s := &start{Launcher: l, req: req, hash: hash}
@@ -89,14 +89,14 @@ const busyWait = 5 * time.Second
 // start is one Start under way.
 type start struct {
 	*Launcher
-	req    schedule.StartRequest
-	hash   [32]byte
-	lease  *lease    // of the key while it is ours
-	dialed bool      // it has one of the executor's calls
-	asked  bool      // the executor was asked by key, and does not know it or cannot say
-	graph  *GraphRun // nil: a run of the ledger
-	loaded bool
-	dag    []byte
+	req      schedule.StartRequest
+	hash     [32]byte
+	lease    *lease    // of the key while it is ours
+	dialed   bool      // it has one of the executor's calls
+	asked    bool      // the executor was asked by key, and does not know it or cannot say
+	graph    *GraphRun // nil: a run of the ledger
+	loaded   bool
+	prepared Call // all of it that is known before the call
 }
 
 // begin records the key, and waits a while for another call of it to end.
@@ -244,9 +244,10 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	}
 	loading, cancel := context.WithTimeout(ctx, min(storeTimeout, s.cfg.CallTimeout))
 	defer cancel()
-	s.dag, err = s.workflows.LoadDAG(loading, s.req.WorkflowID, s.req.Version)
+	dag, err := s.workflows.LoadDAG(loading, s.req.WorkflowID, s.req.Version)
 	if err == nil {
 		s.loaded = true
+		s.prepare(dag)
 		return reply, false, nil
 	}
 	if verdict, definite := s.unloadable(err); definite && !b.Sent && s.leases.ours(s.lease) {
@@ -255,6 +256,17 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	}
 	s.release(ctx, b.Sent)
 	return reply, true, fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err)
+}
+
+// prepare puts the call together while there is time for it.
+func (s *start) prepare(dag []byte) {
+	s.prepared = Call{StartRequest: s.req, DAG: dag}
+	if s.graph != nil {
+		s.prepared.ClientKey = s.graph.Key // it has no row in the ledger: nothing to report to
+	} else if s.cfg.PublicURL != "" {
+		s.prepared.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
+		s.prepared.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
+	}
 }
 
 // unloadable is what it means for a run that its DAG cannot be loaded; not
@@ -307,13 +319,8 @@ func (s *start) callExecutor(ctx context.Context, b begun) (schedule.Outcome, er
 	deadline, _ := ctx.Deadline()
 	// Of the store's clock and this machine's only the distance is compared.
 	sendBy := time.Now().Add(b.checkedAt.Add(checkLife).Sub(s.now()))
-	call := Call{StartRequest: s.req, DAG: s.dag, Deadline: deadline, SendBy: sendBy}
-	if s.graph != nil {
-		call.ClientKey = s.graph.Key // it has no row in the ledger: nothing to report to
-	} else if s.cfg.PublicURL != "" {
-		call.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
-		call.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
-	}
+	call := s.prepared
+	call.Deadline, call.SendBy = deadline, sendBy
 	began := time.Now()
 	failpoint.Hit(failpoint.Sending)
 	outcome, err := s.executor.Run(ctx, call)
