@@ -197,7 +197,7 @@ func TestACallSaysHowLongItsCheckIsGood(t *testing.T) {
 	}{
 		{"at once", 0, 0, time.Second},
 		{"after loading the DAG", 0, 300 * time.Millisecond, 700 * time.Millisecond},
-		{"checked ahead of fire_at", 2 * time.Second, 0, 500 * time.Millisecond},
+		{"checked ahead of fire_at", 2 * time.Second, 0, 250 * time.Millisecond},
 		{"checked anew, because loading outlived the first check", 0, 1500 * time.Millisecond, time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,4 +1,33 @@
 package launcher
 
+import (
+	"context"
+	"time"
+)
+
 // RequestHash is what makes two requests of one key the same.
 var RequestHash = requestHash
+
+// Calls is what bounds the executor's calls.
+type Calls = calls
+
+func NewCalls(size int) *Calls { return newCalls(size, NewMetrics(nil, "test")) }
+
+func (c *calls) Enter(ctx context.Context, owner string) error { return c.enter(ctx, owner) }
+func (c *calls) Leave(owner string)                            { c.leave(owner) }
+
+// Instants is what lets outcomes wait for the calls that are due.
+type Instants = instants
+
+func NewInstants(now func() time.Time) *Instants {
+	return &instants{now: now, calls: make(map[int64]int)}
+}
+
+func (n *instants) Expect(at time.Time) { n.expect(at) }
+func (n *instants) Begun(at time.Time)  { n.begun(at) }
+func (n *instants) Pass()               { n.pass() }
+
+const (
+	Crowd   = crowd
+	HoldFor = holdFor
+)

@@ -103,6 +103,8 @@ func (s *start) findVersion(ctx context.Context) error {
 		}
 		s.req.Version = version
 	}
-	s.loaded = s.req.Version == 0
+	if s.loaded = s.req.Version == 0; s.loaded {
+		s.prepare(nil)
+	}
 	return nil
 }

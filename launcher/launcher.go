@@ -14,6 +14,7 @@ import (
 // Config is what an operator decides for the launcher.
 type Config struct {
 	CallTimeout  time.Duration // of one call of the executor; default 10 s
+	MaxCalls     int           // of the executor, open at once; default 2,000
 	Feedback     bool          // the executor reports; false: accepted is SUCCESS(accepted)
 	PublicURL    string        // where reports go; "" sends no report_url
 	ReportSecret []byte        // signs report tokens
@@ -22,6 +23,11 @@ type Config struct {
 
 // checkLife is how long a check of pause, deletion, cancel and grant is good.
 const checkLife = time.Second
+
+// checkAhead is how long before fire_at an armed run is checked and recorded at
+// the earliest: a herd needs the time, and what is left of checkLife is what its
+// calls may be late by without another check.
+const checkAhead = checkLife * 3 / 4
 
 // storeTimeout bounds one call of the store.
 const storeTimeout = 5 * time.Second
@@ -63,6 +69,8 @@ type Launcher struct {
 	begins    *batch.Batcher[schedule.BeginRequest, begun]
 	finishes  *batch.Batcher[schedule.FinishRequest, schedule.Outcome]
 	leases    *keeper
+	instants  *instants
+	calls     *calls
 }
 
 // begun is what Begin answered, and when it was asked.
@@ -88,10 +96,15 @@ func New(o Options) *Launcher {
 	if o.Config.CallTimeout <= 0 {
 		o.Config.CallTimeout = 10 * time.Second
 	}
+	if o.Config.MaxCalls <= 0 {
+		o.Config.MaxCalls = 2000
+	}
 	l := &Launcher{
 		store: o.Store, workflows: o.Workflows, executor: o.Executor, permit: o.Permit, latest: o.Latest, now: o.Now,
 		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, tracer: o.Tracer, cfg: o.Config,
 	}
+	l.calls = newCalls(o.Config.MaxCalls, o.Metrics)
+	l.instants = &instants{now: o.Now, calls: make(map[int64]int)}
 	l.begins = batch.New(maxBatch, l.beginAll)
 	l.finishes = batch.New(maxBatch, l.finishAll)
 	l.leases = &keeper{
@@ -123,6 +136,7 @@ func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) (
 }
 
 func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]schedule.Outcome, error) {
+	l.instants.pass()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return l.store.Finish(ctx, done, l.now())

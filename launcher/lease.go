@@ -40,11 +40,12 @@ func (k *keeper) leaseAt(now time.Time, req *schedule.BeginRequest) time.Duratio
 
 // lease is a key that is ours while its call is open.
 type lease struct {
-	key      schedule.Key
-	giveUpAt time.Time // of this machine's clock: what is open for longer hangs, and its key is let go
-
+	key schedule.Key
 	// The keeper's lock guards these.
 	//
+	// What is open beyond giveUpAt, of this machine's clock, hangs, and its key is
+	// let go; zero while it waits for its call, which its sender bounds.
+	giveUpAt time.Time
 	// until is its LeaseUntil, by which the store knows whose call it is. There
 	// are several when the answer to an extension was lost: one of them it is.
 	until  []time.Time
@@ -77,6 +78,20 @@ func (k *keeper) keep(b begun) *lease {
 		k.next(extendEvery)
 	}
 	return l
+}
+
+// wait and proceed say that the start of a lease waits for its turn to call, and
+// that it goes on.
+func (k *keeper) wait(l *lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l.giveUpAt = time.Time{}
+}
+
+func (k *keeper) proceed(l *lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l.giveUpAt = time.Now().Add(k.longer)
 }
 
 // next plans the next extension; the keeper's lock is held.
@@ -159,7 +174,7 @@ type extension struct {
 func (k *keeper) due(now time.Time) []extension {
 	var wanted []extension
 	for l := range k.open {
-		if l.lost || l.ending || l.until[0].Sub(now) > extendBelow || time.Now().After(l.giveUpAt) {
+		if l.lost || l.ending || l.until[0].Sub(now) > extendBelow || !l.giveUpAt.IsZero() && time.Now().After(l.giveUpAt) {
 			continue
 		}
 		length := leaseFor + k.spread(l.key, leaseSpread)

@@ -15,6 +15,8 @@ type Metrics struct {
 	executor        string
 	executorSeconds *prometheus.HistogramVec
 	leasesLost      prometheus.Counter
+	callsOpen       prometheus.Gauge
+	callsWaiting    prometheus.Gauge
 }
 
 // NewMetrics registers the figures with r; nil registers them nowhere. executor
@@ -31,6 +33,12 @@ func NewMetrics(r prometheus.Registerer, executor string) *Metrics {
 		leasesLost: p.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_launch_leases_lost_total",
 			Help: "Open calls whose key was not this process' any more: it, or the database, was away for longer than the lease.",
+		}),
+		callsOpen: p.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_executor_calls_open", Help: "Calls of the executor that are open, at most MAX_CALLS.",
+		}),
+		callsWaiting: p.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_executor_calls_waiting", Help: "Runs that are due and wait for one of MAX_CALLS, or for their owner's share of them.",
 		}),
 	}
 	for _, outcome := range outcomeLabels { // an alert on a series that does not exist yet stays silent

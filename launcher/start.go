@@ -41,10 +41,11 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	}
 	// What was handed over early is checked and recorded ahead of fire_at, while
 	// there is time for it, but so late that the check is still good at fire_at.
-	if err := l.waitUntil(ctx, req.FireAt.Add(-checkLife/2)); err != nil {
+	if err := l.waitUntil(ctx, req.FireAt.Add(-checkAhead)); err != nil {
 		return schedule.StartReply{}, err
 	}
 	s := &start{Launcher: l, req: req, hash: hash, span: l.tracer.Start(&req)}
+	defer s.hangUp()
 	reply, err := s.run(ctx)
 	s.span.End(reply.Outcome, err)
 	return reply, err
@@ -91,14 +92,15 @@ const busyWait = 5 * time.Second
 // start is one Start under way.
 type start struct {
 	*Launcher
-	req    schedule.StartRequest
-	hash   [32]byte
-	lease  *lease    // of the key while it is ours
-	asked  bool      // the executor was asked by key, and does not know it or cannot say
-	graph  *GraphRun // nil: a run of the ledger
-	span   tracing.Span
-	loaded bool
-	dag    []byte
+	req      schedule.StartRequest
+	hash     [32]byte
+	lease    *lease    // of the key while it is ours
+	dialed   bool      // it has one of the executor's calls
+	asked    bool      // the executor was asked by key, and does not know it or cannot say
+	graph    *GraphRun // nil: a run of the ledger
+	span     tracing.Span
+	loaded   bool
+	prepared Call // all of it that is known before the call
 }
 
 // begin records the key, and waits a while for another call of it to end.
@@ -185,8 +187,14 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 	if reply, over, err := s.load(ctx, b); over {
 		return reply, true, err
 	}
+	s.instants.expect(s.req.FireAt)
+	err = s.waitUntil(ctx, s.req.FireAt)
+	s.instants.begun(s.req.FireAt)
+	if err == nil {
+		err = s.dial(ctx)
+	}
 	switch {
-	case s.waitUntil(ctx, s.req.FireAt) != nil:
+	case err != nil:
 		s.release(ctx, b.Sent)
 		return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
 	case s.now().Sub(b.checkedAt) > checkLife:
@@ -240,9 +248,10 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	}
 	loading, cancel := context.WithTimeout(ctx, min(storeTimeout, s.cfg.CallTimeout))
 	defer cancel()
-	s.dag, err = s.workflows.LoadDAG(loading, s.req.WorkflowID, s.req.Version)
+	dag, err := s.workflows.LoadDAG(loading, s.req.WorkflowID, s.req.Version)
 	if err == nil {
 		s.loaded = true
+		s.prepare(dag)
 		return reply, false, nil
 	}
 	if verdict, definite := s.unloadable(err); definite && !b.Sent && s.leases.ours(s.lease) {
@@ -253,6 +262,19 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	return reply, true, fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err)
 }
 
+// prepare puts the call together while there is time for it.
+func (s *start) prepare(dag []byte) {
+	s.prepared = Call{StartRequest: s.req, DAG: dag}
+	// No longer the sender's.
+	s.prepared.TraceParent = s.tracer.NotSampled(s.req.Key)
+	if s.graph != nil {
+		s.prepared.ClientKey = s.graph.Key // it has no row in the ledger: nothing to report to
+	} else if s.cfg.PublicURL != "" {
+		s.prepared.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
+		s.prepared.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
+	}
+}
+
 // unloadable is what it means for a run that its DAG cannot be loaded; not
 // definite: the workflow store is away.
 func (s *start) unloadable(err error) (verdict schedule.StartReply, definite bool) {
@@ -261,6 +283,26 @@ func (s *start) unloadable(err error) (verdict schedule.StartReply, definite boo
 	}
 	message := fmt.Sprintf("the workflow store holds no version %d of %q", s.req.Version, s.req.WorkflowID)
 	return refuse(schedule.ReasonWorkflowNotFound, schedule.CodeWorkflowNotFound, message), errors.Is(err, schedule.ErrNotFound)
+}
+
+// dial takes one of the calls that the executor bears at once, and keeps it also
+// where the check has become too old meanwhile and is made again.
+func (s *start) dial(ctx context.Context) error {
+	if s.dialed {
+		return nil
+	}
+	s.leases.wait(s.lease)
+	err := s.calls.enter(ctx, s.req.UserID)
+	s.leases.proceed(s.lease)
+	s.dialed = err == nil
+	return err
+}
+
+func (s *start) hangUp() {
+	if s.dialed {
+		s.dialed = false
+		s.calls.leave(s.req.UserID)
+	}
 }
 
 // call calls the executor and records what it says. The key was granted no
@@ -283,19 +325,14 @@ func (s *start) callExecutor(ctx context.Context, b begun) (schedule.Outcome, er
 	deadline, _ := ctx.Deadline()
 	// Of the store's clock and this machine's only the distance is compared.
 	sendBy := time.Now().Add(b.checkedAt.Add(checkLife).Sub(s.now()))
-	call := Call{StartRequest: s.req, DAG: s.dag, Deadline: deadline, SendBy: sendBy}
-	if s.graph != nil {
-		call.ClientKey = s.graph.Key // it has no row in the ledger: nothing to report to
-	} else if s.cfg.PublicURL != "" {
-		call.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
-		call.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
-	}
+	call := s.prepared
+	call.Deadline, call.SendBy = deadline, sendBy
 	span := s.span.Call(s.metrics.executor)
-	// No longer the sender's.
-	call.TraceParent = cmp.Or(span.TraceParent(), s.tracer.NotSampled(s.req.Key))
+	call.TraceParent = cmp.Or(span.TraceParent(), call.TraceParent)
 	began := time.Now()
 	failpoint.Hit(failpoint.Sending)
 	outcome, err := s.executor.Run(ctx, call)
+	s.hangUp()
 	span.End(outcome, err)
 	failpoint.Hit(failpoint.Sent)
 	s.metrics.called(time.Since(began), outcome, err)

@@ -13,8 +13,8 @@ type ScheduleStore interface {
 	// decide (one input per id, in the order of req.ScheduleIDs, then one for
 	// each of req.Managed) and writes the changes, all in one transaction. An
 	// error of decide writes nothing and
-	// comes back as it is. It wakes the worker. decide is pure and may be called
-	// again if the transaction is retried.
+	// comes back as it is. It wakes the worker where it inserts runs. decide is
+	// pure and may be called again if the transaction is retried.
 	ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error
 	// ReadSchedules is what ChangeSchedules would hand to decide, without locks
 	// and writes.

@@ -115,7 +115,8 @@ func deriveID(userID, requestID string) string {
 }
 
 // start sets the cursor of a schedule that is new, edited or resumed: the
-// first slot after now. The planner looks at once and says when next.
+// first slot after now. The planner looks at once and says when next, or, where
+// no worker would plan anything yet, when it has come near.
 func start(s *schedule.Schedule, now time.Time) error {
 	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
 	if err != nil {
@@ -124,8 +125,14 @@ func start(s *schedule.Schedule, now time.Time) error {
 	s.NextRunAt, _ = tt.Next(now)
 	s.PlanAt = now
 	s.PlanFailures = 0
-	if s.Pause.Paused {
+	switch near := s.NextRunAt.Add(-s.Jitter() - schedule.MaxLookahead); {
+	case s.Pause.Paused:
 		s.PlanAt = s.Pause.Until
+	case s.Backlog.Open():
+	case s.NextRunAt.IsZero():
+		s.PlanAt = time.Time{}
+	case near.After(now):
+		s.PlanAt = near
 	}
 	return nil
 }

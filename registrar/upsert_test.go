@@ -20,8 +20,8 @@ func TestCreateResolvesTheDefaultsAndStartsAfterNow(t *testing.T) {
 	if want := noon.Add(time.Hour); !s.NextRunAt.Equal(want) || !result.NextRunAt.Equal(want) {
 		r.Errorf("it starts at %s (answered %s), want %s: an upsert fires nothing at its own instant", s.NextRunAt, result.NextRunAt, want)
 	}
-	if !s.PlanAt.Equal(noon) {
-		r.Errorf("the planner looks at %s, want at once", s.PlanAt)
+	if want := noon.Add(50 * time.Minute); !s.PlanAt.Equal(want) {
+		r.Errorf("the planner looks at %s, want %s: no worker plans further ahead than ten minutes", s.PlanAt, want)
 	}
 	d := s.Definition
 	if d.Timezone != "UTC" || d.DST != schedule.DSTVixie || d.OverlapPolicy != schedule.OverlapSkip || d.OverlapKey != "s" ||
@@ -29,6 +29,35 @@ func TestCreateResolvesTheDefaultsAndStartsAfterNow(t *testing.T) {
 		r.Errorf("the defaults are %+v", d)
 	}
 	r.events("created")
+}
+
+func TestThePlannerLooksAtOnceOnlyWhereASlotMayBeNear(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*registrar.UpsertInput)
+		want   time.Time
+	}{
+		{"a slot beyond every lookahead", func(in *registrar.UpsertInput) { in.Definition.CronExpr = "11 12 * * *" }, noon.Add(time.Minute)},
+		{"a slot at the end of the longest lookahead", func(in *registrar.UpsertInput) { in.Definition.CronExpr = "10 12 * * *" }, noon},
+		{"a slot that jitter may bring inside it", func(in *registrar.UpsertInput) {
+			jitter := uint32(time.Hour.Milliseconds())
+			in.JitterMS = &jitter
+		}, noon},
+		{"a slot that jitter brings nearer", func(in *registrar.UpsertInput) {
+			jitter := uint32(time.Minute.Milliseconds())
+			in.JitterMS = &jitter
+		}, noon.Add(49 * time.Minute)},
+		{"no slot but by hand", func(in *registrar.UpsertInput) { in.Definition.CronExpr = "" }, time.Time{}},
+		{"no slot before its end", func(in *registrar.UpsertInput) { in.Definition.EndAt = noon.Add(time.Minute) }, time.Time{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, registrar.Config{})
+			r.upsert(hourly(c.change))
+			if s := r.stand(); !s.PlanAt.Equal(c.want) {
+				t.Errorf("the planner looks at %s, want %s", s.PlanAt, c.want)
+			}
+		})
+	}
 }
 
 func TestAThousandDeploysOfTheSameChangeNothing(t *testing.T) {

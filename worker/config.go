@@ -17,7 +17,7 @@ type Config struct {
 	RetryFor     time.Duration // LAUNCH_RETRY_FOR_MS
 	CancelWait   time.Duration // CANCEL_WAIT_MS
 	Retention    time.Duration // RETENTION_DAYS
-	MaxLaunches  int           // MAX_LAUNCHES: calls of the launcher open at once, of all terms; one owner has nine tenths of them at most
+	MaxLaunches  int           // MAX_LAUNCHES: runs armed or handed to the launcher at once, of all terms; one owner has nine tenths of them at most
 	RequireGrant bool          // REQUIRE_GRANT: a run without an execution grant is SKIPPED(grant_denied)
 	DrainTimeout time.Duration // how long the end of the process waits for open calls
 }
@@ -40,11 +40,11 @@ func (c Config) withDefaults() Config {
 		c.MaxCatchup = 100
 	}
 	if c.MaxLaunches == 0 {
-		c.MaxLaunches = 2000
+		c.MaxLaunches = 20_000
 	}
 	return c
 }
 
 func (c Config) plan() plan.Config {
-	return plan.Config{Lookahead: c.Lookahead, Grace: c.Grace, Tick: c.Tick, MaxCatchup: c.MaxCatchup}
+	return plan.Config{Lookahead: c.Lookahead, Stride: c.Lookahead / 2, Grace: c.Grace, Tick: c.Tick, MaxCatchup: c.MaxCatchup}
 }

@@ -26,14 +26,15 @@ const farewell = 1200 * time.Millisecond
 type term struct {
 	*Worker
 	schedule.Term
-	log     *slog.Logger
-	trusted context.Context // ends when nothing may be written any more
-	passes  context.Context // of planning and claiming; ends with the hand-over at the latest
-	wake    chan struct{}   // holds at most one wake-up
-	hungry  chan struct{}   // the same, for backfills
-	open    sync.WaitGroup  // calls of the launcher that this term has begun
-	settles *batch.Batcher[schedule.Settlement, bool]
-	cancels *cancelLog
+	log       *slog.Logger
+	trusted   context.Context // ends when nothing may be written any more
+	passes    context.Context // of planning and claiming; ends with the hand-over at the latest
+	wake      chan struct{}   // holds at most one wake-up
+	hungry    chan struct{}   // the same, for backfills
+	open      sync.WaitGroup  // calls of the launcher that this term has begun
+	settles   *batch.Batcher[schedule.Settlement, bool]
+	cancels   *cancelLog
+	nextGauge time.Time // of the plan loop
 }
 
 // lead is one term. It plans before it claims: what was planned too late and

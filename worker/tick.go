@@ -184,7 +184,16 @@ func (t *term) sweep(ctx context.Context) {
 	}
 }
 
+// gaugeRest is for how many times as long as they took the counts rest: beside a
+// backlog they read all of it.
+const gaugeRest = 20
+
 func (t *term) gauge() {
+	began := time.Now()
+	if began.Before(t.nextGauge) {
+		return
+	}
+	defer func() { t.nextGauge = time.Now().Add(gaugeRest * time.Since(began)) }()
 	ctx, cancel := t.storeContext()
 	defer cancel()
 	if g, err := t.Plans.Gauges(ctx, t.Term, t.now()); err == nil {

@@ -16,9 +16,12 @@ import (
 	"time"
 
 	"github.com/mattn/go-isatty"
+
+	"github.com/carillon/carillon/internal/app"
 )
 
 func main() {
+	app.TuneMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	c := &cli{

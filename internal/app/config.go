@@ -99,7 +99,8 @@ type Config struct {
 	LaunchRetryForMS int `koanf:"launch_retry_for_ms" default:"600000" min:"1000" max:"86400000" help:"how long an unreachable executor is tried"`
 	CancelWaitMS     int `koanf:"cancel_wait_ms" default:"30000" min:"1000" max:"600000" help:"after how long a cancel that nobody confirmed ends the run"`
 	RetentionDays    int `koanf:"retention_days" default:"90" min:"30" max:"3650" help:"how long ended runs, events and keys are kept"`
-	MaxLaunches      int `koanf:"max_launches" default:"2000" min:"1" max:"100000" help:"launcher calls open at once; one owner has at most nine tenths of them"`
+	MaxLaunches      int `koanf:"max_launches" default:"20000" min:"1" max:"100000" help:"runs that a worker has armed or handed to a launcher at once; one owner has at most nine tenths of them"`
+	MaxCalls         int `koanf:"max_calls" default:"2000" min:"1" max:"100000" help:"calls of the executor that a launcher has open at once, others wait; one owner has at most nine tenths of them"`
 
 	OwnerMaxSchedules int `koanf:"owner_max_schedules" default:"1000" min:"0" max:"10000000" help:"schedules that one owner may have; 0: any number"`
 	OwnerWritesPerS   int `koanf:"owner_writes_per_s" default:"20" min:"0" max:"1000000" help:"calls a second that change something, for each owner and process; twice that at once; 0: any number"`

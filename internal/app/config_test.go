@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 func load(t *testing.T, args ...string) (app.Config, error) {
@@ -79,6 +81,15 @@ func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The registrar has the planner look at a schedule no later than that.
+func TestNoWorkerLooksFurtherAheadThanTheRegistrarBelieves(t *testing.T) {
+	for _, s := range app.Settings() {
+		if want := fmt.Sprintf("1000 to %d", schedule.MaxLookahead.Milliseconds()); s.Name == "LOOKAHEAD_MS" && s.Bounds != want {
+			t.Errorf("LOOKAHEAD_MS is within %s, want %s", s.Bounds, want)
+		}
 	}
 }
 

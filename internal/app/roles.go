@@ -62,7 +62,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 		Metrics: launcher.NewMetrics(a.registry, a.cfg.Executor), Tracer: a.tracer,
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",
-			PublicURL: a.publicURL(), ReportSecret: secret, RequireGrant: a.cfg.RequireGrant,
+			PublicURL: a.publicURL(), ReportSecret: secret, RequireGrant: a.cfg.RequireGrant, MaxCalls: a.cfg.MaxCalls,
 		},
 	})
 	return nil
@@ -137,7 +137,7 @@ func (a *App) graphs() http.Handler {
 	}
 	token := a.cfg.InternalAPIToken.Reveal()
 	graphs := graphapi.New(graphapi.Options{
-		Launcher: a.launch, Token: token, Open: token == "", MaxOpen: a.cfg.MaxLaunches, Logger: a.log,
+		Launcher: a.launch, Token: token, Open: token == "", MaxOpen: a.cfg.MaxCalls, Logger: a.log,
 	})
 	if token != "" {
 		return graphs

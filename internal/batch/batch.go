@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -40,22 +41,69 @@ func New[In, Out any](limit int, flush func(ctx context.Context, ins []In) ([]Ou
 // Do hands in one input and returns its output. It does not end early with
 // ctx: what has been handed in is written, and the caller is to know of it.
 func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (Out, error) {
+	return b.do(ctx, in, nil)
+}
+
+// DoUntil is Do for a caller that does not wait for its turn longer than ctx: it
+// takes its input back, and the error is that of ctx. What a flush has begun with
+// is not taken back.
+func (b *Batcher[In, Out]) DoUntil(ctx context.Context, in In) (Out, error) {
+	if err := ctx.Err(); err != nil {
+		var none Out
+		return none, err
+	}
+	return b.do(ctx, in, ctx.Done())
+}
+
+func (b *Batcher[In, Out]) do(ctx context.Context, in In, enough <-chan struct{}) (Out, error) {
 	c := &call[In, Out]{in: in, done: make(chan struct{}), lead: make(chan struct{})}
 	b.mu.Lock()
 	b.pending = append(b.pending, c)
-	if b.flushing {
-		b.mu.Unlock()
-		select {
-		case <-c.done:
-			return c.out, c.err
-		case <-c.lead:
-		}
-	} else {
+	if !b.flushing {
 		b.flushing = true
-		b.mu.Unlock()
+		close(c.lead)
+	}
+	b.mu.Unlock()
+	select {
+	case <-c.lead: // also where ctx has ended: nobody else would flush for the others
+	case <-c.done:
+		return c.out, c.err
+	case <-enough:
+		if b.takeBack(c) {
+			return c.out, ctx.Err()
+		}
+		<-c.done // it is being flushed
+		return c.out, c.err
 	}
 	b.flushNext(context.WithoutCancel(ctx))
 	return c.out, c.err
+}
+
+// Waiting is how many inputs wait for the flush after the present one.
+func (b *Batcher[In, Out]) Waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.pending)
+}
+
+// takeBack removes what waits for its turn, and names who flushes if that was
+// its caller.
+func (b *Batcher[In, Out]) takeBack(c *call[In, Out]) bool {
+	b.mu.Lock()
+	at := slices.Index(b.pending, c)
+	if at >= 0 {
+		b.pending = slices.Delete(b.pending, at, at+1)
+	}
+	b.mu.Unlock()
+	if at < 0 {
+		return false
+	}
+	select {
+	case <-c.lead:
+		b.handOver()
+	default:
+	}
+	return true
 }
 
 // flushNext flushes the oldest of what is pending, the caller's own input

@@ -3,6 +3,7 @@ package batch_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -88,5 +89,68 @@ func TestAFlushThatPanicsLeavesNobodyWaiting(t *testing.T) {
 			}
 		})
 		wg.Wait()
+	})
+}
+
+func TestWhoWaitsForATurnLongerThanItsContextTakesItsInputBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var flushed []int
+		b := batch.New(1, func(_ context.Context, ins []int) ([]int, error) {
+			time.Sleep(time.Minute) // virtual
+			flushed = append(flushed, ins...)
+			return ins, nil
+		})
+		var wg sync.WaitGroup
+		do := func(in int, wait time.Duration, want error) {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), wait)
+				defer cancel()
+				if out, err := b.DoUntil(ctx, in); !errors.Is(err, want) || err == nil && out != in {
+					t.Errorf("DoUntil(%d) = %d, %v; want %v", in, out, err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		do(1, time.Second, nil) // it has begun: its end is waited for
+		do(2, time.Second, context.DeadlineExceeded)
+		do(3, time.Hour, nil)
+		do(4, 90*time.Second, context.DeadlineExceeded)
+		do(5, time.Hour, nil)
+		do(6, 0, context.DeadlineExceeded)
+		wg.Wait()
+		if !slices.Equal(flushed, []int{1, 3, 5}) {
+			t.Errorf("%v were flushed, want 1, 3 and 5", flushed)
+		}
+	})
+}
+
+// Inputs come and are taken back at the same instants as turns are handed over.
+func TestNobodyIsLeftWaitingWhereInputsAreTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		flushed := make(map[int]bool)
+		b := batch.New(2, func(_ context.Context, ins []int) ([]int, error) {
+			time.Sleep(3 * time.Millisecond) // virtual
+			for _, in := range ins {
+				flushed[in] = true
+			}
+			return ins, nil
+		})
+		answered := make([]bool, 1000)
+		var wg sync.WaitGroup
+		for i := range answered {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%10)*time.Millisecond)
+				defer cancel()
+				_, err := b.DoUntil(ctx, i)
+				answered[i] = err == nil
+			})
+		}
+		wg.Wait()
+		for i, ok := range answered {
+			if ok != flushed[i] {
+				t.Errorf("input %d: answered %t, flushed %t", i, ok, flushed[i])
+			}
+		}
 	})
 }

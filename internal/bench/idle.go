@@ -26,6 +26,9 @@ func idle(ctx context.Context, o options, w *report.Writer) error {
 			return line, err
 		}
 		if c, ok := s.(*site.Site); ok {
+			if err := c.AllPlanned(ctx); err != nil {
+				return line, err
+			}
 			if err := c.EndRegistrar(); err != nil {
 				return line, err
 			}
@@ -54,6 +57,9 @@ func watchIdle(ctx context.Context, o options, s system) (line report.Line, err 
 	if err != nil {
 		return line, err
 	}
+	if err := m.watch(ctx); err != nil {
+		return line, err
+	}
 	began := time.Now()
 	scheduler, sql, err := m.usage()
 	if err != nil {
@@ -64,6 +70,9 @@ func watchIdle(ctx context.Context, o options, s system) (line report.Line, err 
 		return line, err
 	}
 	if err := sleepUntil(ctx, began.Add(time.Duration(o.seconds)*time.Second)); err != nil {
+		return line, err
+	}
+	if err := m.endWatch(ctx); err != nil {
 		return line, err
 	}
 	schedulerAfter, sqlAfter, err := m.usage()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/bench/proc"
 	"github.com/carillon/carillon/internal/bench/report"
 	"github.com/carillon/carillon/internal/bench/site"
 )
@@ -31,20 +32,45 @@ func register(ctx context.Context, o options, w *report.Writer) error {
 		}
 		line = report.Line{Settings: given(), Figures: make(map[string]float64)}
 		define := c.Daily()
-		for _, figure := range []string{"applied_a_second", "applied_unchanged_a_second"} {
-			began := time.Now()
-			if err := c.Register(ctx, "set-", n, define); err != nil {
+		for _, part := range []struct {
+			figure string
+			do     func() error
+		}{
+			{"applied", func() error { return c.Register(ctx, "set-", n, define) }},
+			{"applied_unchanged", func() error { return c.Register(ctx, "set-", n, define) }},
+			{"upserted", func() error {
+				took, err := c.Upsert(ctx, n, connections)
+				if err == nil {
+					line.Figures["upsert_p50_ms"], line.Figures["upsert_p99_ms"] = millis(took[len(took)/2]), millis(took[len(took)*99/100])
+				}
+				return err
+			}},
+		} {
+			m := &meter{s: registering{c}, o: o, label: fmt.Sprintf("register-%s-%d-%d", part.figure, n, run)}
+			if err := m.watch(ctx); err != nil {
 				return line, err
 			}
-			line.Figures[figure] = float64(n) / time.Since(began).Seconds()
+			began := time.Now()
+			if err := part.do(); err != nil {
+				return line, err
+			}
+			line.Figures[part.figure+"_a_second"] = float64(n) / time.Since(began).Seconds()
+			if err := m.endWatch(ctx); err != nil {
+				return line, err
+			}
 		}
-		began := time.Now()
-		took, err := c.Upsert(ctx, n, connections)
-		if err != nil {
-			return line, err
-		}
-		line.Figures["upserted_a_second"] = float64(n) / time.Since(began).Seconds()
-		line.Figures["upsert_p50_ms"], line.Figures["upsert_p99_ms"] = millis(took[len(took)/2]), millis(took[len(took)*99/100])
 		return line, nil
 	})
+}
+
+// registering is a site whose registrar is watched too.
+type registering struct{ *site.Site }
+
+// Scheduler are all the processes of the site.
+func (s registering) Scheduler() []*proc.Child {
+	all := s.Site.Scheduler()
+	if r := s.Registrar(); r != nil {
+		all = append(all, r)
+	}
+	return all
 }

@@ -94,3 +94,50 @@ func decide(t *rapid.T, s schedule.Schedule, cursor, now time.Time, cfg plan.Con
 	}
 	return d
 }
+
+// TestAStrideOnlyPlansEarlier: whatever the stride, at each look every slot
+// inside the lookahead has a row, and in the end the rows are the same.
+func TestAStrideOnlyPlansEarlier(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		from := clock("12:00:00")
+		r := drawRevision(t, from)
+		s := schedule.Schedule{Definition: r.definition, Revision: 1, RevisedAt: from, CreatedAt: from, NextRunAt: from}
+		near := plan.Config{Lookahead: 10 * time.Second, Grace: 5 * time.Second, Tick: time.Second, MaxCatchup: 1}
+		far := near
+		far.Stride = time.Duration(rapid.IntRange(1, 20).Draw(t, "stride")) * time.Second
+
+		now, nearCursor, farCursor := from, from, from
+		var nearRows, farRows []schedule.Run
+		farPlanAt := from
+		for range rapid.IntRange(1, 40).Draw(t, "looks") {
+			d := decide(t, s, nearCursor, now, near)
+			nearRows, nearCursor = append(nearRows, d.Rows...), d.NextRunAt
+			if !farPlanAt.IsZero() && !farPlanAt.After(now) {
+				d := decide(t, s, farCursor, now, far)
+				farRows, farCursor, farPlanAt = append(farRows, d.Rows...), d.NextRunAt, d.PlanAt
+			}
+			if len(farRows) < len(nearRows) || !slices.EqualFunc(nearRows, farRows[:len(nearRows)], sameRun) {
+				t.Fatalf("at %s %d rows with a stride of %s, %d without", clockText(now), len(farRows), far.Stride, len(nearRows))
+			}
+			if n := len(farRows); n > 0 && farRows[n-1].RunAt.After(now.Add(near.Lookahead+s.Jitter()+far.Stride)) {
+				t.Fatalf("at %s a row of %s", clockText(now), clockText(farRows[n-1].RunAt))
+			}
+			now = now.Add(time.Second)
+		}
+	})
+}
+
+func TestADenseScheduleIsLookedAtOnceAStride(t *testing.T) {
+	t.Parallel()
+	now := clock("12:00:00")
+	s := scheduled(func(s *schedule.Schedule) { s.IntervalMS = 1000 })
+	s.NextRunAt = now
+	d, err := plan.Decide(&schedule.PlanCandidate{Schedule: s}, now, plan.Config{Lookahead: time.Minute, Stride: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := clock("12:00:31"); len(d.Rows) != 91 || !d.PlanAt.Equal(want) {
+		t.Errorf("%d rows, looked at again at %s; want 91 and %s", len(d.Rows), clockText(d.PlanAt), clockText(want))
+	}
+}

@@ -25,6 +25,10 @@ const (
 	DefaultRunTimeout  = time.Hour
 )
 
+// MaxLookahead is the most that LOOKAHEAD_MS can be: no worker plans a slot that
+// is further ahead than that, and its jitter.
+const MaxLookahead = 10 * time.Minute
+
 // MinTime and MaxTime bound every instant that a definition may name.
 var (
 	MinTime = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)

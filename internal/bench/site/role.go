@@ -31,6 +31,7 @@ type Role struct {
 // Serve is `carillon serve --migrate` with the executor exchanged, until the
 // harness closes our input.
 func Serve(ctx context.Context) error {
+	app.TuneMemory()
 	flags := pflag.NewFlagSet(Kind, pflag.ContinueOnError)
 	app.Flags(flags, nil)
 	cfg, err := app.Load(flags, nil)

@@ -194,6 +194,10 @@ func (s *Site) Calls() ([]record.Call, error) {
 	return all, nil
 }
 
+// Registrar is the process that registers; nil where it has ended, or is one
+// with the others.
+func (s *Site) Registrar() *proc.Child { return s.registrar }
+
 // Workers are the processes that schedule.
 func (s *Site) Workers() []*proc.Child { return s.workers }
 

@@ -58,6 +58,23 @@ func (s *Site) Sleep(ctx context.Context, n int) error {
 	return nil
 }
 
+// AllPlanned waits until the planner has looked at every schedule: to each new
+// one it comes once.
+func (s *Site) AllPlanned(ctx context.Context) error {
+	if s.db == nil {
+		return nil
+	}
+	for look := time.NewTicker(time.Second); ; {
+		var left bool
+		err := s.db.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM schedules WHERE plan_at <= now())").Scan(&left)
+		if err != nil || !left {
+			look.Stop()
+			return err
+		}
+		<-look.C
+	}
+}
+
 // bucket is the hash bucket of an overlap key, as schedule.Bucket has it.
 func bucket(key string) string {
 	return fmt.Sprintf("(256 * get_byte(sha256(convert_to(%[1]s, 'UTF8')), 0) + get_byte(sha256(convert_to(%[1]s, 'UTF8')), 1)) %% 1024", key)

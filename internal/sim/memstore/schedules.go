@@ -32,8 +32,8 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			if err := t.writeChange(&changes[i]); err != nil {
 				return fmt.Errorf("schedule %s: %w", changes[i].ScheduleID, err)
 			}
+			t.wake = t.wake || len(changes[i].Runs) > 0
 		}
-		t.wake = true
 		refused = s.checkQuotas(changes, req.OwnerLimit)
 		return refused
 	})

@@ -68,6 +68,8 @@ type candidate struct {
 	exclusive  bool
 	halted     string // deleted, paused or ""
 	fireAt     time.Time
+	waits      bool
+	run        *schedule.Run // once it was read
 }
 
 // claimPass is one claim under way: what was found, and what is to be written.
@@ -134,7 +136,7 @@ func (p *claimPass) find(ctx context.Context, statement string, limit int, more 
 		raw   []byte
 		found []candidate
 	)
-	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.fireAt}, func() error {
+	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.fireAt, &c.waits}, func() error {
 		c.key = schedule.Key(raw)
 		found = append(found, c)
 		return nil
@@ -258,22 +260,65 @@ func (p *claimPass) writeCancels(ctx context.Context) error {
 
 // writeClaims makes runs LAUNCHING and theirs the launches.
 func (p *claimPass) writeClaims(ctx context.Context, definitions map[revisionRef]*schedule.Definition) error {
-	if len(p.claims) == 0 {
-		return nil
+	read, unread := make(map[schedule.Key]schedule.Run), []candidate(nil)
+	var claims []candidate
+	for _, c := range p.claims {
+		if c.run == nil {
+			unread = append(unread, c)
+			continue
+		}
+		claims = append(claims, c)
+		read[c.key] = *c.run
 	}
-	now := p.req.Now
-	claimed, err := p.runs(ctx, sqlClaim, p.req.Term.Epoch, now, now.Add(p.req.Lease),
-		column(p.claims, func(c *candidate) []byte { return c.key[:] }),
-		column(p.claims, func(c *candidate) time.Time {
-			return now.Add(max(p.req.RetryFor, definitions[c.ref].RunTimeout()))
-		}), now.Add(p.req.Ahead), column(p.claims, func(c *candidate) int64 { return c.ref.revision }))
+	claimed, err := p.takeUnread(ctx, unread, definitions)
 	if err != nil {
 		return fmt.Errorf("take runs: %w", err)
 	}
-	for i := range claimed {
-		p.result.Launches = append(p.result.Launches, schedule.Launch{Run: claimed[i], Definition: definitions[refOf(&claimed[i])]})
+	taken, err := p.takeRead(ctx, claims, read, definitions)
+	if err != nil {
+		return fmt.Errorf("take judged runs: %w", err)
+	}
+	for _, run := range append(claimed, taken...) {
+		p.result.Launches = append(p.result.Launches, schedule.Launch{Run: run, Definition: definitions[refOf(&run)]})
 	}
 	return nil
+}
+
+func (p *claimPass) takeUnread(ctx context.Context, claims []candidate, definitions map[revisionRef]*schedule.Definition) ([]schedule.Run, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	return p.runs(ctx, sqlClaim, p.claimArguments(claims, definitions)...)
+}
+
+// takeRead reads of the runs only what may have changed since they were read.
+func (p *claimPass) takeRead(ctx context.Context, claims []candidate, read map[schedule.Key]schedule.Run, definitions map[revisionRef]*schedule.Definition) (runs []schedule.Run, err error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	var row runRow
+	err = each(ctx, p.tx, row.claimTargets(), func() error {
+		run, err := row.claimed(read[schedule.Key(row.key)])
+		if err != nil {
+			p.store.log.ErrorContext(ctx, "run unreadable", "key", run.Key, "schedule_id", run.ScheduleID, "err", err)
+			return nil
+		}
+		identify(&run, definitions[refOf(&run)])
+		runs = append(runs, run)
+		return nil
+	}, sqlClaimRead, p.claimArguments(claims, definitions)...)
+	return runs, err
+}
+
+func (p *claimPass) claimArguments(claims []candidate, definitions map[revisionRef]*schedule.Definition) []any {
+	now := p.req.Now
+	return []any{
+		p.req.Term.Epoch, now, now.Add(p.req.Lease),
+		column(claims, func(c *candidate) []byte { return c.key[:] }),
+		column(claims, func(c *candidate) time.Time {
+			return now.Add(max(p.req.RetryFor, definitions[c.ref].RunTimeout()))
+		}), now.Add(p.req.Ahead), column(claims, func(c *candidate) int64 { return c.ref.revision }),
+	}
 }
 
 // runs runs a statement that returns runColumns.

@@ -21,6 +21,18 @@ func heard(t *testing.T, wakes <-chan struct{}, why string) {
 	}
 }
 
+// trigger creates a schedule together with a run of it.
+func trigger(t *testing.T, store *postgres.Store, s schedule.Schedule) {
+	t.Helper()
+	change := schedule.Change{ScheduleID: s.ScheduleID, Row: &s, NewRevision: true, Now: noon, Runs: []schedule.Run{slotOf(&s, noon)}}
+	err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+		return []schedule.Change{change}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAListenerComesBackAfterItsConnectionIsCut(t *testing.T) {
 	t.Parallel()
 	store, url := fresh(t)
@@ -31,8 +43,8 @@ func TestAListenerComesBackAfterItsConnectionIsCut(t *testing.T) {
 	go func() { done <- store.Listen(ctx, func() { wakes <- struct{}{} }) }()
 	heard(t, wakes, "it has connected")
 
-	create(t, writer, noon, everySecond("first", noon))
-	heard(t, wakes, "another process changed a schedule")
+	trigger(t, writer, everySecond("first", noon))
+	heard(t, wakes, "another process inserted a run")
 
 	tag, err := connect(t, url).Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND query = 'LISTEN carillon_wake'`)
@@ -40,7 +52,7 @@ func TestAListenerComesBackAfterItsConnectionIsCut(t *testing.T) {
 		t.Fatal(tag, err)
 	}
 	heard(t, wakes, "it has connected again: what happened between was not heard")
-	create(t, writer, noon, everySecond("second", noon))
+	trigger(t, writer, everySecond("second", noon))
 	heard(t, wakes, "it hears again")
 
 	cancel()

@@ -13,24 +13,27 @@ import (
 // judgeGroups locks the schedules of the candidates' overlap keys, reads in
 // statements of their own what then stands, and has every key judged.
 func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) error {
-	var overlapKeys, owners []string
-	seen := make(map[string]bool, len(candidates))
-	for _, c := range candidates {
-		if !seen[c.overlapKey] {
-			seen[c.overlapKey] = true
-			overlapKeys = append(overlapKeys, c.overlapKey)
-		}
-		owners = append(owners, c.ref.scheduleID)
-	}
-	scheduleIDs, err := p.lock(ctx, overlapKeys, owners)
+	locked, err := p.lock(ctx, candidates)
 	if err != nil {
 		return fmt.Errorf("lock schedules: %w", err)
 	}
-	groups, err := p.readGroups(ctx, overlapKeys, scheduleIDs, candidates)
+	single, shared := locked.part(candidates)
+	runs, busy, err := p.readSingle(ctx, single)
+	if err != nil {
+		return fmt.Errorf("read single runs: %w", err)
+	}
+	if shared = append(shared, busy...); len(shared) > 0 {
+		others, err := p.readShared(ctx, locked, shared)
+		if err != nil {
+			return fmt.Errorf("read overlap groups: %w", err)
+		}
+		runs = append(runs, others...)
+	}
+	groups, err := p.groupsOf(ctx, runs)
 	if err != nil {
 		return err
 	}
-	for _, key := range overlapKeys {
+	for _, key := range overlapKeysOf(candidates) {
 		if g := groups[key]; g != nil {
 			p.apply(g, p.judge(*g))
 		}
@@ -38,47 +41,126 @@ func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) err
 	return nil
 }
 
-// lock takes the schedules of the overlap keys, those that are named besides,
-// and returns both, also the named ones that are gone.
-func (p *claimPass) lock(ctx context.Context, overlapKeys, named []string) ([]string, error) {
-	locked := slices.Clone(named)
-	var id string
-	err := each(ctx, p.tx, []any{&id}, func() error {
-		locked = append(locked, id)
-		return nil
-	}, sqlClaimLock, overlapKeys, named)
-	slices.Sort(locked)
-	return slices.Compact(locked), err
+// overlapKeysOf are the overlap keys of candidates in their order, once each.
+func overlapKeysOf(candidates []candidate) []string {
+	var keys []string
+	seen := make(map[string]bool, len(candidates))
+	for _, c := range candidates {
+		if !seen[c.overlapKey] {
+			seen[c.overlapKey] = true
+			keys = append(keys, c.overlapKey)
+		}
+	}
+	return keys
 }
 
-// readGroups reads the runs of the overlap keys. Rows that are halted, that no
-// grant allows or that cannot be read end here and are not judged.
-func (p *claimPass) readGroups(ctx context.Context, overlapKeys, scheduleIDs []string, candidates []candidate) (map[string]*schedule.OverlapGroup, error) {
+// lockedSchedules are the schedules under which rows of the candidates' overlap
+// keys may stand: the locked ones, and those of the candidates, also when gone.
+type lockedSchedules struct {
+	ids  []string
+	of   map[string]string // an overlap key's schedule
+	many map[string]bool   // it has several
+}
+
+func (l *lockedSchedules) add(overlapKey, id string) {
+	l.ids = append(l.ids, id)
+	if other, known := l.of[overlapKey]; known && other != id {
+		l.many[overlapKey] = true
+	}
+	l.of[overlapKey] = id
+}
+
+func (p *claimPass) lock(ctx context.Context, candidates []candidate) (*lockedSchedules, error) {
+	l := &lockedSchedules{of: make(map[string]string, len(candidates)), many: make(map[string]bool)}
+	for _, c := range candidates {
+		l.add(c.overlapKey, c.ref.scheduleID)
+	}
+	named := slices.Clone(l.ids)
+	var id, overlapKey string
+	err := each(ctx, p.tx, []any{&id, &overlapKey}, func() error {
+		l.add(overlapKey, id)
+		return nil
+	}, sqlClaimLock, overlapKeysOf(candidates), named)
+	slices.Sort(l.ids)
+	l.ids = slices.Compact(l.ids)
+	return l, err
+}
+
+// part parts the candidates by whether another may share their overlap key.
+func (l *lockedSchedules) part(candidates []candidate) (single, shared []candidate) {
+	times := make(map[string]int, len(candidates))
+	for _, c := range candidates {
+		times[c.overlapKey]++
+	}
+	for _, c := range candidates {
+		if l.many[c.overlapKey] || times[c.overlapKey] > 1 || c.waits {
+			shared = append(shared, c)
+		} else {
+			single = append(single, c)
+		}
+	}
+	return single, shared
+}
+
+// readSingle reads candidates of whose overlap key nothing else was found; of
+// busy ones something else is there.
+func (p *claimPass) readSingle(ctx context.Context, candidates []candidate) (runs []schedule.Run, busy []candidate, err error) {
+	if len(candidates) == 0 {
+		return nil, nil, nil
+	}
+	var (
+		row       runRow
+		halted    string
+		place     int
+		notSingle bool
+	)
+	err = each(ctx, p.tx, append(row.targets(), &halted, &place, &notSingle), func() error {
+		if notSingle {
+			busy = append(busy, candidates[place-1])
+			return nil
+		}
+		runs = p.judgeable(runs, &row, halted)
+		return nil
+	}, sqlClaimSingle, p.req.Now, p.req.Now.Add(-p.req.Grace),
+		column(candidates, func(c *candidate) []byte { return c.key[:] }), p.req.Now.Add(p.req.Ahead), p.result.More)
+	return runs, busy, err
+}
+
+// readShared reads all runs of the candidates' overlap keys.
+func (p *claimPass) readShared(ctx context.Context, locked *lockedSchedules, candidates []candidate) (runs []schedule.Run, err error) {
 	var (
 		row    runRow
 		halted string
-		runs   []schedule.Run
 	)
 	statement, within := sqlClaimGroups, any(column(candidates, func(c *candidate) []byte { return c.key[:] }))
 	if p.result.More {
-		statement, within = sqlClaimGroupsBeyond, scheduleIDs
+		statement, within = sqlClaimGroupsBeyond, locked.ids
 	}
-	err := each(ctx, p.tx, append(row.targets(), &halted), func() error {
-		run, err := row.run()
-		switch {
-		case halted != "" && run.FireAt.After(p.req.Now): // not final before fire_at
-		case halted != "":
-			p.end(run.Key, halted)
-		case err != nil && run.Status == schedule.StatusPlanned:
-			p.refuse(run.Key, schedule.CodeRunUnreadable, err.Error())
-		default: // in flight it blocks, readable or not
-			runs = append(runs, run)
-		}
+	err = each(ctx, p.tx, append(row.targets(), &halted), func() error {
+		runs = p.judgeable(runs, &row, halted)
 		return nil
-	}, statement, p.req.Now, p.req.Now.Add(-p.req.Grace), overlapKeys, p.req.Now.Add(p.req.Ahead), within)
-	if err != nil {
-		return nil, fmt.Errorf("read overlap groups: %w", err)
+	}, statement, p.req.Now, p.req.Now.Add(-p.req.Grace), overlapKeysOf(candidates), p.req.Now.Add(p.req.Ahead), within)
+	return runs, err
+}
+
+// judgeable adds the row to runs, or ends it where it is halted or cannot be
+// read: then it is not judged.
+func (p *claimPass) judgeable(runs []schedule.Run, row *runRow, halted string) []schedule.Run {
+	run, err := row.run()
+	switch {
+	case halted != "" && run.FireAt.After(p.req.Now): // not final before fire_at
+	case halted != "":
+		p.end(run.Key, halted)
+	case err != nil && run.Status == schedule.StatusPlanned:
+		p.refuse(run.Key, schedule.CodeRunUnreadable, err.Error())
+	default: // in flight it blocks, readable or not
+		runs = append(runs, run)
 	}
+	return runs
+}
+
+// groupsOf puts runs together by overlap key. What no grant allows ends here.
+func (p *claimPass) groupsOf(ctx context.Context, runs []schedule.Run) (map[string]*schedule.OverlapGroup, error) {
 	definitions, err := p.store.definitionsOf(ctx, p.tx, refsOf(runs))
 	if err != nil {
 		return nil, err
@@ -87,7 +169,7 @@ func (p *claimPass) readGroups(ctx context.Context, overlapKeys, scheduleIDs []s
 	if err != nil {
 		return nil, err
 	}
-	groups := make(map[string]*schedule.OverlapGroup, len(overlapKeys))
+	groups := make(map[string]*schedule.OverlapGroup, len(runs))
 	for i := range runs {
 		run := runs[i]
 		d := definitions[refOf(&run)]
@@ -137,7 +219,7 @@ func (p *claimPass) apply(g *schedule.OverlapGroup, verdicts []schedule.Verdict)
 		case v.Action == schedule.VerdictClaim && len(p.claims) >= p.req.Limit:
 			p.result.More = true
 		case v.Action == schedule.VerdictClaim:
-			p.claims = append(p.claims, candidate{key: v.Key, ref: refOf(run), overlapKey: g.OverlapKey, exclusive: true, fireAt: run.FireAt})
+			p.claims = append(p.claims, candidate{key: v.Key, ref: refOf(run), overlapKey: g.OverlapKey, exclusive: true, fireAt: run.FireAt, run: run})
 		case v.Action == schedule.VerdictWait:
 			p.waits = append(p.waits, v.Key)
 		case v.Action == schedule.VerdictSkip:

@@ -17,21 +17,35 @@ func checkQuotas(ctx context.Context, tx pgx.Tx, changes []schedule.Change, limi
 	if limit <= 0 || len(owners) == 0 {
 		return nil, nil
 	}
+	living, err := countLiving(ctx, tx, owners)
+	if err != nil {
+		return nil, err
+	}
+	for _, owner := range owners {
+		if over := schedule.CheckQuota(owner, living[owner], limit); over != nil {
+			return over, nil
+		}
+	}
+	return nil, nil
+}
+
+// countLiving counts the schedules of owners, whose turn it is until the
+// transaction ends.
+func countLiving(ctx context.Context, tx pgx.Tx, owners []string) (map[string]int, error) {
 	if _, err := tx.Exec(ctx, sqlQuotaLock, owners); err != nil {
 		return nil, fmt.Errorf("lock quotas: %w", err)
 	}
 	var (
-		owner  string
-		living int
+		owner string
+		n     int
 	)
-	err = each(ctx, tx, []any{&owner, &living}, func() error {
-		if err := schedule.CheckQuota(owner, living, limit); over == nil {
-			over = err
-		}
+	living := make(map[string]int, len(owners))
+	err := each(ctx, tx, []any{&owner, &n}, func() error {
+		living[owner] = n
 		return nil
 	}, sqlQuotaCount, owners)
 	if err != nil {
 		return nil, fmt.Errorf("count schedules of owners: %w", err)
 	}
-	return over, nil
+	return living, nil
 }

@@ -120,7 +120,7 @@ func statementsOf(named map[string][]string, store reflect.Type) []string {
 		}
 		for _, used := range named[name] {
 			switch used {
-			case "Begin", "Release": // the driver's
+			case "Begin", "Release", "Open": // the driver's, a backlog's
 			case "read", "write", "decide": // of several types; that of Begin has statements
 				if name == "Begin" {
 					visit(used)
@@ -132,6 +132,9 @@ func statementsOf(named map[string][]string, store reflect.Type) []string {
 	}
 	for i := range store.NumMethod() {
 		visit(store.Method(i).Name)
+		if store.Method(i).Name == "ChangeSchedules" {
+			visit("changeTogether") // through the batcher
+		}
 	}
 	slices.Sort(found)
 	return found

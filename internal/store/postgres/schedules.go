@@ -17,6 +17,19 @@ import (
 // ChangeSchedules locks the named schedules, hands them to decide and writes
 // the changes, all in one transaction; see registrar.ScheduleStore.
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+	if !groupable(&req) {
+		return s.changeAlone(ctx, req, decide)
+	}
+	switch answer, err := s.changes.DoUntil(ctx, changeCall{ctx, req, decide}); {
+	case err != nil:
+		return fmt.Errorf("change schedules: %w", err)
+	case !answer.alone:
+		return answer.err
+	}
+	return s.changeAlone(ctx, req, decide)
+}
+
+func (s *Store) changeAlone(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	var (
 		refusal error
 		first   time.Time // of the rows that were put down
@@ -101,9 +114,6 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 	for i := range rows {
 		known[rows[i].ScheduleID] = true
 	}
-	if err := guardNew(ctx, tx, asked, known); err != nil {
-		return nil, nil, err
-	}
 	if err := attachPlanned(ctx, tx, byID(rows)); err != nil {
 		return nil, nil, err
 	}
@@ -115,35 +125,6 @@ func readForChange(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) (
 	}
 	inputs = inputsOf(asked, rows, inFlight)
 	return inputs, known, attachGrants(ctx, tx, &req, inputs)
-}
-
-// guardNew takes the stripes of the ids that have no row to lock. Only of those:
-// a deploy of thousands holds every stripe while it writes, and a pause of
-// another schedule must not wait for it. The rows come first and the stripes
-// behind them, and nothing locks a row once it has a stripe; a row that was
-// created while the stripe was waited for is locked by a transaction that begins
-// again.
-func guardNew(ctx context.Context, tx pgx.Tx, asked []string, known map[string]bool) error {
-	var fresh []string
-	for _, id := range asked {
-		if !known[id] {
-			fresh = append(fresh, id)
-		}
-	}
-	if len(fresh) == 0 {
-		return nil
-	}
-	if _, err := tx.Exec(ctx, sqlChangeGuard, fresh); err != nil {
-		return fmt.Errorf("guard new ids: %w", err)
-	}
-	var created bool
-	switch err := tx.QueryRow(ctx, sqlCreatedSince, fresh).Scan(&created); {
-	case err != nil:
-		return fmt.Errorf("look for new ids again: %w", err)
-	case created:
-		return errAgain
-	}
-	return nil
 }
 
 // inputsOf are one per id asked for, in their order.
@@ -216,7 +197,7 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 	if err := writeRevisions(ctx, tx, changes); err != nil {
 		return err
 	}
-	if err := endPlanned(ctx, tx, changes); err != nil {
+	if err := endPlanned(ctx, tx, changes, known); err != nil {
 		return err
 	}
 	for now, runs := range runsByInstant(changes) {
@@ -234,9 +215,22 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 	if err := insertAudit(ctx, tx, auditOf(changes)); err != nil {
 		return err
 	}
+	if !insertsRuns(changes) {
+		return nil
+	}
 	return wakeListeners(ctx, tx)
 }
 
+// insertsRuns reports whether there may be something to launch earlier than a
+// worker knows. All else that changes of schedules bring is for the planner,
+// which comes at its tick.
+func insertsRuns(changes []schedule.Change) bool {
+	return slices.ContainsFunc(changes, func(c schedule.Change) bool { return len(c.Runs) > 0 })
+}
+
+// writeRows locks no row that is there already: readForChange has. Two that
+// insert one id at once are kept apart here, by the primary key: the second waits
+// for the first, and asks decide again.
 func writeRows(ctx context.Context, tx pgx.Tx, changes []schedule.Change, known map[string]bool) error {
 	var fresh, changed []*schedule.Schedule
 	for i := range changes {
@@ -250,11 +244,11 @@ func writeRows(ctx context.Context, tx pgx.Tx, changes []schedule.Change, known 
 	}
 	if len(fresh) > 0 {
 		slices.SortFunc(fresh, func(a, b *schedule.Schedule) int { return strings.Compare(a.ScheduleID, b.ScheduleID) })
-		if _, err := tx.Exec(ctx, sqlInsertSchedules, scheduleArgs(fresh)...); err != nil {
-			if violates(err, "schedules_pkey") {
-				err = errAgain // created since the lock found none: ask decide again
-			}
+		switch n, err := affect(ctx, tx, sqlInsertSchedules, scheduleArgs(fresh)...); {
+		case err != nil:
 			return fmt.Errorf("insert schedules: %w", err)
+		case n < len(fresh): // created since the lock found none
+			return fmt.Errorf("insert schedules: %w", errAgain)
 		}
 	}
 	if len(changed) > 0 {
@@ -299,11 +293,15 @@ func writeRevisions(ctx context.Context, tx pgx.Tx, changes []schedule.Change) e
 	return nil
 }
 
-// endPlanned takes back what was only a plan, then ends what is due.
-func endPlanned(ctx context.Context, tx pgx.Tx, changes []schedule.Change) error {
+// endPlanned takes back what was only a plan, then ends what is due; of what has
+// no row yet there is neither.
+func endPlanned(ctx context.Context, tx pgx.Tx, changes []schedule.Change, known map[string]bool) error {
 	type change = schedule.Change
 	var dropping, ending []change
 	for i := range changes {
+		if !known[changes[i].ScheduleID] {
+			continue
+		}
 		if !changes[i].DropPlannedAfter.IsZero() {
 			dropping = append(dropping, changes[i])
 		}

@@ -52,7 +52,7 @@ const sqlClaimFirst = claimFrom + `r.fire_at, r.priority DESC` + claimUpTo
 
 const (
 	claimFrom = waitingKeys + `, candidates AS (
-	(SELECT` + candidateColumns + `, false AS stranded FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` ORDER BY `
+	(SELECT` + candidateColumns + `, false AS stranded, false AS waits FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` ORDER BY `
 
 	claimUpTo = ` LIMIT $3)
 	UNION ALL
@@ -79,7 +79,7 @@ WITH RECURSIVE waiting_keys AS (
 )`
 
 	waitingHeads = `SELECT r.* FROM waiting_keys k CROSS JOIN LATERAL (
-		SELECT` + candidateColumns + `, false FROM schedule_runs r
+		SELECT` + candidateColumns + `, false, true FROM schedule_runs r
 		WHERE r.overlap_key = k.overlap_key AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL
 		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT 1) r
 	WHERE k.overlap_key IS NOT NULL AND ` + ours + ` AND NOT EXISTS (SELECT FROM schedule_runs f
@@ -87,12 +87,12 @@ WITH RECURSIVE waiting_keys AS (
 		AND NOT EXISTS (SELECT FROM schedule_runs f
 		WHERE f.overlap_key = k.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))`
 
-	stranded = `(SELECT` + candidateColumns + `, true FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+	stranded = `(SELECT` + candidateColumns + `, true, false FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 	WHERE $7::boolean AND r.status = 'PLANNED' AND r.waiting_since IS NULL AND ` + missed + ` AND ` + ours + ` AND ` + halted + ` <> ''
 	ORDER BY r.fire_at LIMIT $3)`
 
 	candidateOutcome = ` r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive,
-	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END, r.fire_at`
+	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END, r.fire_at, r.waits`
 )
 
 // sqlClaimGuard to here is every claim; sql_turns.go is where more is due than
@@ -101,7 +101,7 @@ WITH RECURSIVE waiting_keys AS (
 // sqlClaimLock takes the schedules that have one of the overlap keys now, and
 // those whose rows have one from before an edit. See sqlClaimGuard.
 const sqlClaimLock = `
-SELECT s.schedule_id FROM schedules s WHERE s.schedule_id IN (
+SELECT s.schedule_id, s.user_id || '/' || s.overlap_key FROM schedules s WHERE s.schedule_id IN (
 	SELECT schedule_id FROM schedules WHERE user_id || '/' || overlap_key = ANY($1::text[])
 	UNION SELECT unnest($2::text[]))
 ORDER BY s.schedule_id FOR KEY SHARE`
@@ -125,6 +125,23 @@ LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 UNION ALL
 SELECT` + runColumns + `, ` + halted + ` FROM `
 
+	// sqlClaimSingle is for candidates of whose overlap key no other was found,
+	// as it is mostly: one look-up each, and no more than a word if anything else
+	// stands there after all. $5: the candidates are not all there is.
+	sqlClaimSingle = `
+SELECT` + runColumns + `, ` + halted + `, u.place, EXISTS (SELECT FROM schedule_runs f
+		WHERE f.overlap_key = r.overlap_key AND f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))
+	OR EXISTS (SELECT FROM schedule_runs f
+		WHERE f.overlap_key = r.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))
+	OR EXISTS (SELECT FROM schedule_runs w
+		WHERE w.overlap_key = r.overlap_key AND w.status = 'PLANNED' AND w.waiting_since IS NOT NULL)
+	OR $5::boolean AND EXISTS (SELECT FROM schedule_runs o
+		WHERE o.schedule_id = r.schedule_id AND o.status = 'PLANNED' AND o.fire_at <= $4 AND o.idempotency_key <> r.idempotency_key)
+FROM unnest($3::bytea[]) WITH ORDINALITY AS u(key, place) CROSS JOIN LATERAL (
+	SELECT * FROM schedule_runs c WHERE c.idempotency_key = u.key OFFSET 0) r
+LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+WHERE r.exclusive AND ` + soon
+
 	// sqlClaimGroups is for candidates that are all there is: it reads them again.
 	sqlClaimGroups = groupsBeside + `unnest($5::bytea[]) AS k(key) CROSS JOIN LATERAL (
 	SELECT * FROM schedule_runs c WHERE c.idempotency_key = k.key OFFSET 0) r
@@ -145,13 +162,21 @@ WHERE r.overlap_key = ANY($3::text[]) AND r.exclusive AND ` + soon
 // place, which nobody has judged. Here and wherever rows come by key, the status is compared in a form
 // that matches no partial index: where statistics lag behind a herd, those look
 // empty, and cheaper than the primary key.
-const sqlClaim = `
+const (
+	sqlClaim     = takeRuns + ` RETURNING` + runColumns
+	sqlClaimRead = takeRuns + ` RETURNING` + claimColumns
+
+	takeRuns = `
 UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $1, deliveries = r.deliveries + 1,
 	claimed_at = coalesce(r.claimed_at, $2), claimed_until = $3, timeout_at = u.timeout_at,
 	waiting_since = NULL, updated_at = $2
 FROM unnest($4::bytea[], $5::timestamptz[], $7::bigint[]) AS u(key, timeout_at, revision)
-WHERE r.idempotency_key = u.key AND r.revision = u.revision AND r.status || '' = 'PLANNED' AND r.fire_at <= $6
-RETURNING` + runColumns
+WHERE r.idempotency_key = u.key AND r.revision = u.revision AND r.status || '' = 'PLANNED' AND r.fire_at <= $6`
+
+	// claimColumns are what a claim changes, and what a plan may have changed.
+	claimColumns = `
+r.idempotency_key, r.fire_at, r.trigger, r.judged_at, r.deliveries, r.epoch, r.claimed_at, r.claimed_until, r.timeout_at, r.updated_at`
+)
 
 const sqlClaimWait = `
 UPDATE schedule_runs r SET waiting_since = $1, updated_at = $1

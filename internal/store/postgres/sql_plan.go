@@ -3,6 +3,8 @@ package postgres
 // sqlPlanDue walks schedules_plan_at in order and stops at the limit; rows that
 // others have locked do not count against it. An edit holds a schedule FOR
 // UPDATE, so that a plan never writes over it.
+// What is deleted is asked for in a form that no partial index has: while
+// statistics lag, all of schedules_user looks as short as what is due.
 //
 // Here and wherever a term's buckets are asked for, it is by CASE: of BETWEEN
 // with parameters a generic plan believes that it leaves one row in 200, where
@@ -10,7 +12,7 @@ package postgres
 const sqlPlanDue = `
 SELECT` + scheduleColumns + `
 FROM schedules s
-WHERE s.plan_at <= $1 AND s.deleted_at IS NULL
+WHERE s.plan_at <= $1 AND num_nulls(s.deleted_at) = 1
 	AND (NOT s.paused OR s.paused_until <= $2)
 	AND CASE WHEN s.shard < $4 THEN false ELSE s.shard <= $5 END
 ORDER BY s.plan_at LIMIT $3
@@ -19,13 +21,15 @@ FOR NO KEY UPDATE SKIP LOCKED`
 // sqlPlanLateOwners finds schedules with late rows that sqlPlanDue did not
 // give. Late rows are at the very beginning of schedule_runs_due. What is in
 // quarantine is left alone until its plan_at. The bucket is the schedule's: its
-// rows may be of another, from before an edit.
+// rows may be of another, from before an edit. Their ids are an array, which is
+// made first: of a join, with statistics from before a herd, Postgres has walked
+// through all schedules, to ask of each whether it has a late row.
 const sqlPlanLateOwners = `
 SELECT` + scheduleColumns + `
 FROM schedules s
-WHERE s.schedule_id IN (SELECT r.schedule_id FROM schedule_runs r WHERE ` + late + `)
+WHERE s.schedule_id = ANY (ARRAY(SELECT DISTINCT r.schedule_id FROM schedule_runs r WHERE ` + late + `))
 	AND s.schedule_id <> ALL($3::text[])
-	AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= $2)
+	AND num_nulls(s.deleted_at) = 1 AND (NOT s.paused OR s.paused_until <= $2)
 	AND (s.plan_failures = 0 OR s.plan_at <= $2)
 	AND CASE WHEN s.shard < $5 THEN false ELSE s.shard <= $6 END
 ORDER BY s.schedule_id LIMIT $4

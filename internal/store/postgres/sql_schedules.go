@@ -30,18 +30,9 @@ const scheduleRows = `unnest(
 	paused, pause_note, paused_by, paused_until,
 	shard, last_run_at, created_at, updated_at, deleted_at)`
 
-// sqlChangeGuard keeps two creations of one new id apart: there is no row to
-// lock yet. Stripes, because the lock table is small. The first number is this
-// lock's own among the advisory locks of the database.
-const sqlChangeGuard = `
-SELECT pg_advisory_xact_lock(1128354380, stripe)
-FROM (SELECT DISTINCT hashtext(id) & 255 AS stripe FROM unnest($1::text[]) AS id ORDER BY 1) AS stripes`
-
-const sqlCreatedSince = `
-SELECT EXISTS (SELECT FROM schedules WHERE schedule_id = ANY($1::text[]))`
-
 // sqlManagedLock lets deploys of one set come one after the other, also of one
-// that has no schedules yet. The first number is this lock's own, as above.
+// that has no schedules yet. The first number is this lock's own among the
+// advisory locks of the database.
 const sqlManagedLock = `SELECT pg_advisory_xact_lock(1128354372, hashtext($1))`
 
 // sqlQuotaLock lets those who create for one owner count one after the other.
@@ -75,6 +66,12 @@ SELECT` + scheduleColumns + `
 FROM schedules s WHERE s.schedule_id = ANY($1::text[])
 ORDER BY s.schedule_id FOR UPDATE`
 
+// sqlGroupLock passes over rows that others have locked; sqlGroupThere finds them.
+const sqlGroupLock = sqlChangeLock + ` SKIP LOCKED`
+
+const sqlGroupThere = `
+SELECT s.schedule_id FROM schedules s WHERE s.schedule_id = ANY($1::text[])`
+
 const sqlCountInFlight = `
 SELECT overlap_key, count(*) FROM (
 	SELECT overlap_key FROM schedule_runs
@@ -84,6 +81,8 @@ SELECT overlap_key, count(*) FROM (
 	WHERE overlap_key = ANY($1::text[]) AND NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')) r
 GROUP BY overlap_key`
 
+// sqlInsertSchedules waits for another transaction that has inserted one of the
+// ids and is not done; of those that are there it inserts none.
 const sqlInsertSchedules = `
 INSERT INTO schedules (
 	schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
@@ -103,7 +102,8 @@ SELECT
 	backlog_from, backlog_until, backlog_revision, backlog_at, plan_failures,
 	paused, pause_note, paused_by, paused_until,
 	shard, last_run_at, created_at, updated_at, deleted_at
-FROM ` + scheduleRows
+FROM ` + scheduleRows + `
+ON CONFLICT (schedule_id) DO NOTHING`
 
 const sqlUpdateSchedules = `
 UPDATE schedules s SET

@@ -32,7 +32,7 @@ SELECT DISTINCT ` + owner + `, NULL::integer, true FROM (` + waitingHeads + ` UN
 const sqlClaimTurns = waitingKeys + `, rooms AS (
 	SELECT * FROM unnest($8::text[], $9::integer[]) AS o(owner, room)
 ), candidates AS (
-	SELECT d.*, false AS stranded FROM unnest($10::text[], $11::integer[]) AS k(owner, rank)
+	SELECT d.*, false AS stranded, false AS waits FROM unnest($10::text[], $11::integer[]) AS k(owner, rank)
 	JOIN rooms o ON o.owner = k.owner CROSS JOIN LATERAL (
 		SELECT` + candidateColumns + ` FROM schedule_runs r
 		WHERE ` + inTurns + ` AND ` + owner + ` = k.owner AND ` + rank + ` = k.rank AND r.fire_at <= $4
@@ -44,7 +44,7 @@ const sqlClaimTurns = waitingKeys + `, rooms AS (
 const sqlClaimTurnsOfAll = waitingKeys + `, rooms AS (
 	SELECT * FROM unnest($8::text[], $9::integer[]) AS o(owner, room)
 ), candidates AS (
-	SELECT` + candidateColumns + `, false AS stranded FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + inTurn
+	SELECT` + candidateColumns + `, false AS stranded, false AS waits FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + inTurn
 
 const inTurn = `
 	UNION ALL

@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/carillon/carillon/internal/batch"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/seen"
 	"github.com/carillon/carillon/schema"
@@ -43,6 +44,7 @@ type Store struct {
 	log         *slog.Logger
 	definitions definitionCache
 	bounds      seen.Bounds
+	changes     *batch.Batcher[changeCall, changeAnswer]
 
 	clockMu sync.RWMutex
 	clock   reading
@@ -67,6 +69,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.log = s.log.With("component", "store")
+	s.changes = batch.New(mostGrouped, s.changeTogether)
 	if _, err := s.MeasureClock(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open Postgres: %w", err)

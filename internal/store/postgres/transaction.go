@@ -46,17 +46,23 @@ func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	gap := backoff.NewExponentialBackOff()
 	gap.InitialInterval, gap.MaxInterval = firstGap, lastGap
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := pgx.BeginTxFunc(ctx, s.pool, steady, func(tx pgx.Tx) error {
-			err := fn(tx)
-			failpoint.Hit(failpoint.Committing)
-			return err
-		})
-		failpoint.Hit(failpoint.Committed)
+		err := s.once(ctx, fn)
 		if err != nil && !transient(err) {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(gap), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(0))
+	return err
+}
+
+// once runs fn in one transaction.
+func (s *Store) once(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	err := pgx.BeginTxFunc(ctx, s.pool, steady, func(tx pgx.Tx) error {
+		err := fn(tx)
+		failpoint.Hit(failpoint.Committing)
+		return err
+	})
+	failpoint.Hit(failpoint.Committed)
 	return err
 }
 

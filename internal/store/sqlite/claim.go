@@ -16,7 +16,7 @@ import (
 func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
 	var c claiming
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		c = claiming{t: t, req: req, store: s, look: s.bounds.Next(req.Term, req.Now)}
+		c = claiming{t: t, req: req, store: s, look: s.bounds.Next(req.Term, req.Now), rows: make(map[schedule.Key]int64)}
 		c.first, c.last = req.Term.Buckets()
 		return c.claim(ctx, judge)
 	})
@@ -47,6 +47,7 @@ type claiming struct {
 
 	store       *Store
 	first, last int                                 // the term's buckets
+	rows        map[schedule.Key]int64              // the rowids of the rows that were read
 	definitions map[revisionID]*schedule.Definition // of the rows that were read; nil where one cannot be
 }
 
@@ -124,28 +125,32 @@ type groups struct {
 // read reads the rows whose turn has come: those under policy allow are taken
 // as they are, the others come in groups with all that overlap is judged on.
 func (c *claiming) read(ctx context.Context, turns []turn) (*groups, error) {
-	keys := make([]schedule.Key, len(turns))
 	g := &groups{of: make(map[string]*schedule.OverlapGroup)}
-	for i, turn := range turns {
-		keys[i] = turn.key
+	rows := make([]int64, 0, len(turns))
+	for i := range turns {
+		turn := &turns[i]
 		if turn.exclusive && g.of[turn.overlapKey] == nil {
 			g.of[turn.overlapKey] = &schedule.OverlapGroup{OverlapKey: turn.overlapKey, Now: c.req.Now}
 			g.keys = append(g.keys, turn.overlapKey)
 		}
+		if turn.exclusive && c.out.More {
+			g.schedules = append(g.schedules, turn.scheduleID) // is read with its group
+		} else {
+			rows = append(rows, turn.row)
+		}
 	}
-	due, err := c.readStanding(ctx, sqlClaimRuns, keyList(keys))
+	due, err := c.readStanding(ctx, sqlClaimRuns, rowList(rows))
 	if err != nil {
 		return nil, fmt.Errorf("read due runs: %w", err)
 	}
 	var exclusive []schedule.Run
-	for _, r := range due {
-		switch {
+	for i := range due {
+		switch r := &due[i]; {
 		case r.Exclusive && !r.WaitingSince.IsZero(): // comes with its group
 		case r.Exclusive:
-			exclusive = append(exclusive, r)
-			g.schedules = append(g.schedules, r.ScheduleID)
+			exclusive = append(exclusive, *r)
 		default:
-			c.take = append(c.take, r)
+			c.take = append(c.take, *r)
 		}
 	}
 	if len(g.keys) == 0 {
@@ -172,7 +177,7 @@ func (c *claiming) readCompany(ctx context.Context, g *groups) error {
 	for _, r := range waiting {
 		g.of[r.OverlapKey].Waiting = append(g.of[r.OverlapKey].Waiting, r)
 	}
-	inFlight, err := readRuns(ctx, c.t, sqlClaimInFlight, list(g.keys))
+	inFlight, err := c.inFlight(ctx, g.keys)
 	if err != nil {
 		return fmt.Errorf("read runs in flight: %w", err)
 	}
@@ -182,19 +187,36 @@ func (c *claiming) readCompany(ctx context.Context, g *groups) error {
 	return nil
 }
 
+// inFlight are the runs in flight under the keys, in the order of their slots.
+func (c *claiming) inFlight(ctx context.Context, keys []string) (found []schedule.Run, err error) {
+	for _, statement := range []string{sqlClaimInFlight, sqlClaimInFlightAlone} {
+		runs, err := readRuns(ctx, c.t, statement, list(keys))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, runs...)
+	}
+	slices.SortFunc(found, func(a, b schedule.Run) int {
+		return cmp.Or(a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), slices.Compare(a.Key[:], b.Key[:]))
+	})
+	return found, nil
+}
+
 // readStanding reads runs, and ends those whose schedule was deleted or paused
 // once they are due. The change that did so has ended them already; this is the
 // second lock on the door. It ends those, too, that no grant allows.
 func (c *claiming) readStanding(ctx context.Context, statement string, args ...any) ([]schedule.Run, error) {
 	var row runRow
+	var at int64
 	var gone, paused flag
-	columns := append(row.columns(), &gone, &paused)
+	columns := append(append([]any{&at}, row.planned()...), &gone, &paused)
 	var runs, ended []schedule.Run
 	err := c.t.query(ctx, statement, func(scan scan) error {
 		if err := scan(columns...); err != nil {
 			return err
 		}
 		r := row.run()
+		c.rows[r.Key] = at
 		switch {
 		case bool(gone):
 			r.Status, r.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
@@ -267,7 +289,7 @@ func (c *claiming) launchOne(ctx context.Context, l schedule.Launch) error {
 	r.Deliveries++
 	r.ClaimedUntil = now.Add(c.req.Lease)
 	r.TimeoutAt = now.Add(max(c.req.RetryFor, l.Definition.RunTimeout()))
-	n, err := c.t.exec(ctx, sqlClaim, r.Epoch, now.UnixMicro(), r.ClaimedUntil.UnixMicro(), r.TimeoutAt.UnixMicro(), keyArg(r.Key))
+	n, err := c.t.exec(ctx, sqlClaim, r.Epoch, now.UnixMicro(), r.ClaimedUntil.UnixMicro(), r.TimeoutAt.UnixMicro(), c.rows[r.Key])
 	if isUnique(err) {
 		return nil // one_in_flight: whatever the judge believed, this one has lost, and stays PLANNED
 	}

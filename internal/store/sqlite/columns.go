@@ -155,6 +155,18 @@ func keyList(keys []schedule.Key) string {
 	return string(append(out, ']'))
 }
 
+// rowList is list for rowids.
+func rowList(rows []int64) string {
+	out := append(make([]byte, 0, len(rows)*10+2), '[')
+	for i, row := range rows {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, row, 10)
+	}
+	return string(append(out, ']'))
+}
+
 // ceilMicros rounds up: a bound between two microseconds leaves out the lower.
 func ceilMicros(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro() }
 

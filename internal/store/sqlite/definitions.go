@@ -92,6 +92,22 @@ func (d *definitions) read(ctx context.Context, q querier, ids []revisionID) (ma
 	return out, nil
 }
 
+// foresee keeps the definitions of what has been planned: a herd is then claimed
+// without reading 10,000 of them in its last second.
+func (d *definitions) foresee(planned []schedule.PlanCandidate) {
+	unknown := make(map[revisionID]*schedule.Definition)
+	d.mu.Lock()
+	for i := range planned {
+		s := &planned[i].Schedule
+		if id := (revisionID{s.ScheduleID, s.Revision}); planned[i].Unreadable == nil && d.known[id] == nil {
+			definition := s.Definition
+			unknown[id] = &definition
+		}
+	}
+	d.mu.Unlock()
+	d.remember(unknown)
+}
+
 func (d *definitions) remember(read map[revisionID]*schedule.Definition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

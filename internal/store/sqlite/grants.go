@@ -146,19 +146,22 @@ func (c *claiming) granted(ctx context.Context, planned []schedule.Run) (runs, d
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, r := range planned {
-		d := c.definitions[revisionOf(&r)]
+	runs = planned[:0]
+	for i := range planned {
+		r := &planned[i]
+		d := c.definitions[revisionOf(r)]
 		if d == nil {
-			runs = append(runs, r)
+			runs = append(runs, *r)
 			continue
 		}
+		r.UserID, r.WorkflowID, r.Version = d.UserID, d.WorkflowID, d.Version
 		reason, why := grant.Judge(grants[d.ExecutionGrantID], d.GrantUse(c.req.RequireGrant), schedule.GrantJudgedAt(c.req.Now, r.FireAt))
 		if reason == schedule.ReasonNone {
-			runs = append(runs, r)
+			runs = append(runs, *r)
 			continue
 		}
 		r.Status, r.Reason, r.ErrorMessage = schedule.StatusSkipped, reason, why
-		denied = append(denied, r)
+		denied = append(denied, *r)
 	}
 	return runs, denied, nil
 }

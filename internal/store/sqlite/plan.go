@@ -14,13 +14,13 @@ import (
 // decisions: rows and cursor are durable together or not at all.
 func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
 	var out schedule.PlanResult
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
+	var candidates []schedule.PlanCandidate
+	err := s.write(ctx, func(ctx context.Context, t tx) (err error) {
 		out = schedule.PlanResult{}
 		if err := fence(ctx, t, req.Term); err != nil {
 			return err
 		}
-		candidates, err := s.candidates(ctx, t, req)
-		if err != nil || len(candidates) == 0 {
+		if candidates, err = s.candidates(ctx, t, req); err != nil || len(candidates) == 0 {
 			return err
 		}
 		out.Candidates = len(candidates)
@@ -43,6 +43,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
+	s.definitions.foresee(candidates)
 	return out, nil
 }
 

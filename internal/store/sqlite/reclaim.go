@@ -101,8 +101,11 @@ func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (
 func (s *Store) Gauges(ctx context.Context, term schedule.Term, now time.Time) (schedule.Gauges, error) {
 	first, last := term.Buckets()
 	var g schedule.Gauges
-	err := s.readers.query(ctx, sqlGauges, func(scan scan) error { return scan(&g.InFlight, &g.Waiting, &g.Due) },
-		now.UnixMicro(), first, last)
+	statement, args := sqlGauges, []any{now.UnixMicro(), first, last}
+	if first == 0 && last == schedule.Buckets-1 {
+		statement, args = sqlGaugesAll, args[:1]
+	}
+	err := s.readers.query(ctx, statement, func(scan scan) error { return scan(&g.InFlight, &g.Waiting, &g.Due) }, args...)
 	if err != nil {
 		return schedule.Gauges{}, fmt.Errorf("count runs: %w", err)
 	}

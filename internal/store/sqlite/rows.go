@@ -65,6 +65,21 @@ func (r *runRow) run() schedule.Run {
 	}
 }
 
+// plannedColumns are runColumns without what a PLANNED row does not have yet,
+// and without what its definition says; each column of a row costs.
+const plannedColumns = `r.rowid, r.idempotency_key, r.schedule_id, r.revision, r.run_at, r.fire_at, r.status, r.reason, r.trigger,
+ r.overlap_key, r.overlap_policy, r.exclusive, r.max_queued, r.waiting_since, r.judged_at, r.attempt, r.retry_of, r.input,
+ r.priority, r.trace_id, r.cancel_requested_at, r.cancel_reason, r.created_at, r.updated_at`
+
+// planned are plannedColumns but for the rowid.
+func (r *runRow) planned() []any {
+	return []any{
+		&r.key, &r.scheduleID, &r.revision, &r.runAt, &r.fireAt, &r.status, &r.reason, &r.trigger,
+		&r.overlapKey, &r.policy, &r.exclusive, &r.maxQueued, &r.waiting, &r.judged, &r.attempt, &r.retryOf, &r.input,
+		&r.priority, &r.trace, &r.cancel, &r.cancelReason, &r.created, &r.updated,
+	}
+}
+
 // readRuns collects the runs of a statement that selects runColumns.
 func readRuns(ctx context.Context, q querier, statement string, args ...any) ([]schedule.Run, error) {
 	var row runRow

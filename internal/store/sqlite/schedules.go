@@ -18,6 +18,7 @@ import (
 func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	var refused error
 	var first time.Time // of the rows that were put down
+	var wakes bool
 	now := s.Now()
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
 		refused = nil
@@ -37,7 +38,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			refused = err
 			return err
 		}
-		first = time.Time{}
+		first, wakes = time.Time{}, false
 		asked := make(map[string]bool, len(ids))
 		for _, id := range ids {
 			asked[id] = true
@@ -45,6 +46,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		for i := range changes {
 			c := &changes[i]
 			first = seen.Earliest(c.Runs, first)
+			wakes = wakes || len(c.Runs) > 0 // all else is for the planner, which comes at its tick
 			if !asked[c.ScheduleID] {
 				return fmt.Errorf("a change of schedule %q, which was not asked for", c.ScheduleID)
 			}
@@ -64,7 +66,9 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 	if err != nil {
 		return fmt.Errorf("change schedules: %w", err)
 	}
-	s.wakes.call()
+	if wakes {
+		s.wakes.call()
+	}
 	return nil
 }
 

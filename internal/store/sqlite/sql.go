@@ -11,12 +11,17 @@ package sqlite
 // SQLite uses one only for a condition that it can recognise.
 const inFlight = `(status = 'LAUNCHING' OR status = 'ENQUEUED' OR status = 'STARTED')`
 
+// launched is what of it has left LAUNCHING, in the same way.
+const launched = `(status = 'ENQUEUED' OR status = 'STARTED')`
+
 const (
 	sqlBegin    = `BEGIN IMMEDIATE`
 	sqlCommit   = `COMMIT`
 	sqlRollback = `ROLLBACK`
 
 	sqlBeginReading = `BEGIN` // by the log, one state throughout
+	// PASSIVE waits for nobody.
+	sqlCheckpoint = `PRAGMA wal_checkpoint(PASSIVE)`
 
 	sqlWaitShort = `PRAGMA busy_timeout = 50`
 	sqlWaitLong  = `PRAGMA busy_timeout = 5000`

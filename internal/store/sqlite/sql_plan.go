@@ -86,7 +86,9 @@ const (
  claimed_until = claimed_until - ?2 * (claimed_until > ?1), timeout_at = timeout_at - ?2 * (timeout_at > ?1),
  cancel_requested_at = cancel_requested_at - ?2 * (cancel_requested_at > ?1),
  fire_at = fire_at - ?2 * (fire_at > ?1 AND status = 'LAUNCHING'), updated_at = ?1
- WHERE ` + inFlight + ` AND NOT updated_at BETWEEN ?1 AND ?3`
+ WHERE rowid IN (` + launchingRows + `NOT updated_at BETWEEN ?1 AND ?3 UNION ALL
+  SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_timeout WHERE ` + launched + ` AND NOT updated_at BETWEEN ?1 AND ?3)
+  AND (status = 'LAUNCHING' OR status = 'ENQUEUED' OR status = 'STARTED')`
 	// A slot that is left was due by now, and is at most put off by its jitter.
 	sqlRewindPlanned = `UPDATE schedule_runs SET fire_at = fire_at - ?2 * (fire_at > ?1 AND trigger <> 'schedule'),
  waiting_since = waiting_since - ?2 * (waiting_since > ?1), updated_at = ?1

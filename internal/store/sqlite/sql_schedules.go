@@ -37,8 +37,10 @@ const (
 	sqlInsertDeploy = `INSERT INTO deploys (managed_by, user_id, request_id, request_hash, applied_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 	sqlDeployHash   = `SELECT request_hash FROM deploys WHERE managed_by = ? AND user_id = ? AND request_id = ?`
 
-	sqlCountInFlight = `SELECT count(*) FROM schedule_runs INDEXED BY schedule_runs_in_flight
- WHERE overlap_key = ? AND ` + inFlight
+	sqlCountInFlight = `SELECT (SELECT count(*) FROM schedule_runs INDEXED BY schedule_runs_in_flight
+  WHERE overlap_key = ?1 AND NOT exclusive AND ` + inFlight + `)
+ + (SELECT count(*) FROM schedule_runs INDEXED BY schedule_runs_one_in_flight
+  WHERE overlap_key = ?1 AND exclusive AND ` + inFlight + `)`
 
 	sqlDropPlanned = `DELETE FROM schedule_runs INDEXED BY schedule_runs_planned
  WHERE schedule_id = ? AND run_at > ? AND status = 'PLANNED' AND trigger IN ('schedule','catchup')`

@@ -47,7 +47,10 @@ const (
   WHERE q.idempotency_key = r.idempotency_key AND (q.sent OR q.state = 'DONE'))
    AND r.shard BETWEEN ?3 AND ?4
  ORDER BY r.claimed_at, r.idempotency_key LIMIT ?2`
-	sqlSweepTimedOut = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_timeout` + ofRevision + `
+	sqlSweepTimedOut = `WITH past (past_row) AS MATERIALIZED (
+  SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_timeout WHERE timeout_at <= ?1 AND ` + launched + ` UNION ALL` +
+		launchingRows + `timeout_at <= ?1)
+ SELECT ` + runColumns + ` FROM past CROSS JOIN schedule_runs r ON r.rowid = past_row` + ofRevision + `
  WHERE r.timeout_at <= ?1 AND ` + inFlight + ` AND r.shard BETWEEN ?3 AND ?4
  ORDER BY r.timeout_at, r.idempotency_key LIMIT ?2`
 	sqlSweep = `UPDATE schedule_runs SET status = ?1, reason = ?2, claimed_until = NULL, completed_at = ?3, updated_at = ?3

@@ -37,5 +37,5 @@ const (
  ), rooms AS MATERIALIZED (SELECT value ->> 0 AS owner, value ->> 1 AS room FROM json_each(?7))
  SELECT ` + turnColumns + ` FROM ranked r JOIN rooms o ON o.owner = r.owner AND r.place <= o.room
  ORDER BY r.fire_at > ?1, r.trigger IN ('catchup','backfill'), r.place, ` + claimOrder + ` LIMIT ?3`
-	rankedColumns = `r.idempotency_key, r.overlap_key, r.exclusive, r.trigger, r.priority, r.fire_at, r.run_at`
+	rankedColumns = `r.rowid AS rowid, r.idempotency_key, r.schedule_id, r.overlap_key, r.exclusive, r.trigger, r.priority, r.fire_at, r.run_at`
 )

@@ -45,6 +45,7 @@ type Store struct {
 	clock       *clock
 	writer      *writer
 	readers     *readers
+	checkpoints *checkpoints
 	definitions *definitions
 	wakes       wakes
 	bounds      seen.Bounds
@@ -76,8 +77,12 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open SQLite store %s: %w", path, joinClose(err, w.close))
 	}
+	c, err := startCheckpoints(path, w, opts.Logger.With("component", "store"))
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite store %s: %w", path, joinClose(joinClose(err, r.db.Close), w.close))
+	}
 	s := &Store{
-		log: opts.Logger.With("component", "store"), writer: w, readers: r,
+		log: opts.Logger.With("component", "store"), writer: w, readers: r, checkpoints: c,
 		definitions: newDefinitions(), closed: make(chan struct{}),
 	}
 	s.clock = newClock(opts, s.log)
@@ -91,7 +96,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		close(s.closed)
-		s.closeErr = joinClose(s.readers.db.Close(), s.writer.close)
+		s.closeErr = joinClose(joinClose(s.checkpoints.close(), s.readers.db.Close), s.writer.close)
 	})
 	return s.closeErr
 }

@@ -13,7 +13,9 @@ import (
 // turn is a row whose turn has come: it is due, or it waits longest for an
 // overlap key that is free.
 type turn struct {
+	row           int64 // its rowid
 	key           schedule.Key
+	scheduleID    string
 	overlapKey    string
 	exclusive     bool
 	afterOthers   bool // catch-up and backfill go after what is on time
@@ -49,7 +51,7 @@ func (c *claiming) turns(ctx context.Context) ([]turn, error) {
 	turns = append(turns, ready...)
 	c.out.More = len(turns) > limit
 	switch {
-	case c.out.More && limit > 0 && c.req.Room != nil:
+	case c.out.More && limit > 0 && c.req.Room != nil && !c.plenty(turns):
 		return c.shareOut(ctx, ready, limit)
 	case c.req.Room != nil:
 		slices.SortFunc(turns, c.inTurn)
@@ -58,6 +60,25 @@ func (c *claiming) turns(ctx context.Context) ([]turn, error) {
 		slices.SortFunc(turns, c.inTurn)
 	}
 	return turns[:min(len(turns), limit)], nil
+}
+
+// plenty reports that nothing is due yet and every owner has room for all of his
+// that was found, so that nobody need take turns: whoever comes first is armed
+// first, and the others in the next passes.
+func (c *claiming) plenty(turns []turn) bool {
+	now, found := c.req.Now.UnixMicro(), make(map[string]int)
+	for i := range turns {
+		if turns[i].fireAt <= now {
+			return false
+		}
+		found[schedule.Owner(turns[i].overlapKey)]++
+	}
+	for owner, n := range found {
+		if n > c.req.Room(owner) {
+			return false
+		}
+	}
+	return true
 }
 
 // inTurn compares turns in the order of claims.
@@ -76,7 +97,7 @@ func (c *claiming) readTurns(ctx context.Context, statement string, args ...any)
 	var turns []turn
 	err := c.t.query(ctx, statement, func(scan scan) error {
 		var t turn
-		err := scan((*key)(&t.key), &t.overlapKey, &t.exclusive, &t.afterOthers, &t.priority, &t.fireAt, &t.runAt)
+		err := scan(&t.row, (*key)(&t.key), &t.scheduleID, &t.overlapKey, &t.exclusive, &t.afterOthers, &t.priority, &t.fireAt, &t.runAt)
 		turns = append(turns, t)
 		return err
 	}, args...)

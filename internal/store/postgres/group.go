@@ -1,0 +1,263 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/seen"
+)
+
+// Changes of single schedules that come while others are being written are
+// written together, in one transaction with one commit. Each is decided and
+// answered by itself, as if they had come one after the other: what one is
+// refused the others are not. Whatever would make the others wait, or fail with
+// it, goes alone.
+
+// mostGrouped is how many changes one transaction takes.
+const mostGrouped = 128
+
+// changeCall is one call of ChangeSchedules.
+type changeCall struct {
+	ctx    context.Context
+	req    schedule.ChangeRequest
+	decide func([]schedule.ChangeInput) ([]schedule.Change, error)
+}
+
+// changeAnswer is what became of it.
+type changeAnswer struct {
+	alone bool // nothing: it is to go alone
+	err   error
+}
+
+// groupable says whether a change is of one schedule and of nothing besides.
+func groupable(req *schedule.ChangeRequest) bool {
+	return len(req.ScheduleIDs) == 1 && !req.CountInFlight && req.Managed.By == "" &&
+		len(req.Workflows) == 0 && len(req.Grants) == 0 && req.Deploy == nil
+}
+
+// group is one such transaction.
+type group struct {
+	calls   []changeCall
+	answers []changeAnswer
+	ids     []string
+
+	rows    map[string]*schedule.Schedule // that are locked
+	taken   map[string]bool               // that others have locked
+	changes [][]schedule.Change           // of each call
+}
+
+// changeTogether is the flush of Store.changes. An error is for all of them.
+func (s *Store) changeTogether(ctx context.Context, calls []changeCall) ([]changeAnswer, error) {
+	g := &group{calls: calls, answers: make([]changeAnswer, len(calls))}
+	ctx, cancel := whileOneWaits(ctx, calls)
+	defer cancel()
+	decided := false
+	err := s.once(ctx, func(tx pgx.Tx) error {
+		err := g.changeAll(ctx, tx)
+		decided = err == nil
+		return err
+	})
+	if err != nil && (!decided || transient(err)) { // not committed: one of them is the cause, and the others need not fail with it
+		for i := range g.answers {
+			g.answers[i] = changeAnswer{alone: true}
+		}
+		return g.answers, nil
+	}
+	var first time.Time
+	for _, changes := range g.changes {
+		for i := range changes {
+			first = seen.Earliest(changes[i].Runs, first)
+		}
+	}
+	s.bounds.Put(first) // also where nobody knows whether it was committed
+	if err != nil {
+		return nil, err
+	}
+	return g.answers, nil
+}
+
+// whileOneWaits ends when the contexts of all calls have ended.
+func whileOneWaits(ctx context.Context, calls []changeCall) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waiting atomic.Int64
+	waiting.Store(int64(len(calls)))
+	stops := make([]func() bool, len(calls))
+	for i := range calls {
+		stops[i] = context.AfterFunc(calls[i].ctx, func() {
+			if waiting.Add(-1) == 0 {
+				cancel()
+			}
+		})
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
+func (g *group) changeAll(ctx context.Context, tx pgx.Tx) error {
+	g.chooseCalls()
+	grants, err := g.lockFree(ctx, tx)
+	if err != nil {
+		return err
+	}
+	g.changes = make([][]schedule.Change, len(g.calls))
+	for i := range g.calls {
+		if a := &g.answers[i]; !a.alone && a.err == nil {
+			g.ask(i, grants)
+		}
+	}
+	if err := g.holdToQuotas(ctx, tx); err != nil {
+		return err
+	}
+	var all []schedule.Change
+	for _, changes := range g.changes {
+		all = append(all, changes...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	known := make(map[string]bool, len(g.rows))
+	for id := range g.rows {
+		known[id] = true
+	}
+	return writeChanges(ctx, tx, all, known)
+}
+
+// chooseCalls takes one call of each schedule, of those that somebody waits for.
+func (g *group) chooseCalls() {
+	chosen := make(map[string]bool, len(g.calls))
+	for i := range g.calls {
+		c := &g.calls[i]
+		id := c.req.ScheduleIDs[0]
+		switch err := c.ctx.Err(); {
+		case err != nil:
+			g.answers[i].err = fmt.Errorf("change schedules: %w", err)
+		case chosen[id]:
+			g.answers[i].alone = true
+		default:
+			chosen[id] = true
+			g.ids = append(g.ids, id)
+		}
+	}
+}
+
+// lockFree locks the rows that nobody else has, and reads the grants that are asked
+// for.
+func (g *group) lockFree(ctx context.Context, tx pgx.Tx) (map[string]*schedule.Grant, error) {
+	rows, err := collectSchedules(ctx, tx, sqlGroupLock, g.ids)
+	if err != nil {
+		return nil, fmt.Errorf("lock schedules: %w", err)
+	}
+	g.rows, g.taken = byID(rows), make(map[string]bool)
+	var id string
+	var missing, grantIDs []string
+	for _, id := range g.ids {
+		if g.rows[id] == nil {
+			missing = append(missing, id)
+		}
+	}
+	if len(missing) > 0 {
+		err := each(ctx, tx, []any{&id}, func() error {
+			g.taken[id] = true
+			return nil
+		}, sqlGroupThere, missing)
+		if err != nil {
+			return nil, fmt.Errorf("look for locked schedules: %w", err)
+		}
+	}
+	if err := attachPlanned(ctx, tx, g.rows); err != nil {
+		return nil, err
+	}
+	for i := range g.calls {
+		grantIDs = append(grantIDs, g.calls[i].req.GrantIDs...)
+	}
+	return readGrants(ctx, tx, grantIDs)
+}
+
+// ask has one call decide. One that panics does so alone, where it was made.
+func (g *group) ask(i int, grants map[string]*schedule.Grant) {
+	c := &g.calls[i]
+	id := c.req.ScheduleIDs[0]
+	g.answers[i].alone = true
+	if g.taken[id] {
+		return
+	}
+	defer func() {
+		if recover() != nil {
+			g.answers[i], g.changes[i] = changeAnswer{alone: true}, nil
+		}
+	}()
+	inputs := []schedule.ChangeInput{{Schedule: g.rows[id]}}
+	c.req.AttachGrants(inputs, grants)
+	changes, err := c.decide(inputs)
+	g.answers[i] = changeAnswer{err: err}
+	if err == nil {
+		g.changes[i] = changes
+	}
+}
+
+// holdToQuotas refuses who would have too many. Unlike that of a change alone it
+// counts before anything is written, so that the refused are not; each call
+// counts with those before it.
+func (g *group) holdToQuotas(ctx context.Context, tx pgx.Tx) error {
+	var creating []schedule.Change
+	for i, changes := range g.changes {
+		if g.calls[i].req.OwnerLimit > 0 {
+			creating = append(creating, changes...)
+		}
+	}
+	owners := schedule.Creators(creating)
+	if len(owners) == 0 {
+		return nil
+	}
+	living, err := countLiving(ctx, tx, owners)
+	if err != nil {
+		return err
+	}
+	for i, changes := range g.changes {
+		grown := make(map[string]int)
+		for j := range changes {
+			grown[ownerOf(&changes[j])] += g.growth(&changes[j])
+		}
+		for _, owner := range schedule.Creators(changes) {
+			if err := schedule.CheckQuota(owner, living[owner]+grown[owner], g.calls[i].req.OwnerLimit); err != nil {
+				g.answers[i].err, g.changes[i], grown = err, nil, nil
+				break
+			}
+		}
+		for owner, n := range grown {
+			living[owner] += n
+		}
+	}
+	return nil
+}
+
+func ownerOf(c *schedule.Change) string {
+	if c.Row == nil {
+		return ""
+	}
+	return c.Row.UserID
+}
+
+// growth is by how many more schedules live after a change.
+func (g *group) growth(c *schedule.Change) int {
+	if c.Row == nil {
+		return 0
+	}
+	was := g.rows[c.ScheduleID]
+	switch alive := was != nil && was.Alive(); {
+	case alive && !c.Row.Alive():
+		return -1
+	case !alive && c.Row.Alive():
+		return 1
+	}
+	return 0
+}
