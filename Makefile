@@ -27,6 +27,10 @@ build: ## Build the static binary bin/carillon
 run: build ## Build, then run everything in one process (./bin/carillon dev)
 	./bin/carillon dev
 
+.PHONY: man
+man: build ## Write the man pages of all commands into bin/man/man1
+	./bin/carillon man bin/man/man1
+
 .PHONY: tools
 tools:
 	@go build -buildvcs=false -o $(TOOLS)/ ./internal/tools/withservices ./internal/tools/testsummary

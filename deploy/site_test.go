@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -153,6 +154,29 @@ func (s *site) work(t *testing.T) {
 			eventually(t, line, func() bool { return matches(line, s.scrapes(t)[i]) })
 		}
 	}
+	for i, a := range s.apps { // what ends by a report is counted where that arrives
+		post(t, a, "/v1/runs/"+inFlight(t, a)+":report", `{"status":"FAILED","error_code":"lost"}`)
+		eventually(t, "the reported end is counted", func() bool { return matches(`carillon_runs_failed_total{reason="lost"} 1`, s.scrapes(t)[i]) })
+	}
+}
+
+// inFlight is the key of the run that its executor has accepted.
+func inFlight(t *testing.T, a *app.App) (key string) {
+	t.Helper()
+	eventually(t, "a run goes on", func() bool {
+		var page struct {
+			Runs []struct {
+				Key string `json:"idempotency_key"`
+			} `json:"runs"`
+		}
+		text := get(t, "http://"+a.HTTPAddr()+"/v1/schedules/goes-on/runs?status=ENQUEUED")
+		if err := json.Unmarshal([]byte(text), &page); err != nil || len(page.Runs) == 0 {
+			return false
+		}
+		key = page.Runs[0].Key
+		return true
+	})
+	return key
 }
 
 // eventually asks again until it is so.

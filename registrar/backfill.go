@@ -188,6 +188,7 @@ func (r *Registrar) checkRange(in *BackfillInput, s *schedule.Schedule, now time
 	case !in.From.Before(in.To):
 		c.Add("from", shown(in.From), "is not before "+shown(in.To), "the range is from `from` until before `to`")
 	}
+	in.To = schedule.CeilSecond(in.To) // the same slots
 	if in.Reprocess != schedule.ReprocessAll {
 		oldest := schedule.CeilSecond(now.Add(-r.cfg.Retention))
 		switch {

@@ -40,6 +40,7 @@ type Options struct {
 	Grants    GrantStore
 	Credit    CreditGate       // nil: nobody is asked who can pay
 	Mirror    WorkflowMirror   // nil: there is none
+	Simulator Simulator        // nil: Simulate is refused
 	Now       func() time.Time // default time.Now
 	Logger    *slog.Logger     // default slog.Default
 	// Ended hears of each run that a report, or a cancel, brought to its end here.
@@ -58,13 +59,15 @@ type Registrar struct {
 		schedules ScheduleStore
 		workflows WorkflowStore
 	}
-	grants GrantStore
-	credit CreditGate
-	mirror WorkflowMirror
-	now    func() time.Time
-	log    *slog.Logger
-	ended  func(status schedule.Status, reason schedule.Reason)
-	cfg    Config
+	grants     GrantStore
+	credit     CreditGate
+	mirror     WorkflowMirror
+	simulator  Simulator
+	simulating chan struct{} // holds one for each simulation under way
+	now        func() time.Time
+	log        *slog.Logger
+	ended      func(status schedule.Status, reason schedule.Reason)
+	cfg        Config
 }
 
 // New makes a Registrar of its parts.
@@ -93,6 +96,7 @@ func New(o Options) *Registrar {
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, cfg: o.Config,
 	}
+	r.simulator, r.simulating = o.Simulator, make(chan struct{}, simulateAtOnce)
 	r.all.schedules, r.all.workflows = schedules, o.Workflows
 	return r
 }

@@ -103,7 +103,7 @@ func (t *term) sendCancels(ctx context.Context) {
 			continue // the next pass, at the latest the next tick
 		}
 		t.cancels.sending(runs[i].Key, now)
-		t.calling(func() {
+		t.calling(now, func() {
 			defer func() { t.freeCancels <- struct{}{} }()
 			t.sendCancel(&runs[i])
 		})

@@ -49,29 +49,25 @@ func (t *term) fireLoop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		ahead := t.armAhead() // one for all of the pass
-		t.claim(ctx, ahead)
-		t.reclaim(ctx)
-		t.sendCancels(ctx)
+		ahead := t.firePass(ctx)
 		timer.Reset(t.untilNext(ctx, ahead))
 	}
+}
+
+// firePass looks once at all that may be due, and says how far ahead it armed.
+func (t *term) firePass(ctx context.Context) (ahead time.Duration) {
+	ahead = t.armAhead() // one for all of the pass
+	t.claim(ctx, ahead)
+	t.reclaim(ctx)
+	t.sendCancels(ctx)
+	return ahead
 }
 
 // untilNext is how long the loop may sleep: until the next slot can be armed,
 // or until one that could not be is due.
 func (t *term) untilNext(ctx context.Context, ahead time.Duration) time.Duration {
-	storeCtx, cancel := t.storeContext()
-	defer cancel()
 	now := t.now()
-	due, err := t.Fires.NextFireAt(storeCtx, t.Term, now)
-	wait := untilTime(now, due)
-	if err == nil && wait <= ahead {
-		var beyond time.Time
-		beyond, err = t.Fires.NextFireAt(storeCtx, t.Term, now.Add(ahead))
-		wait = min(wait, untilTime(now, beyond)-ahead)
-	} else if err == nil {
-		wait -= ahead
-	}
+	wait, err := t.untilArmed(now, ahead)
 	if err != nil {
 		t.failed(ctx, "next", err)
 		return longestSleep
@@ -79,13 +75,28 @@ func (t *term) untilNext(ctx context.Context, ahead time.Duration) time.Duration
 	return min(longestSleep, max(0, wait-t.now().Sub(now)))
 }
 
+func (t *term) untilArmed(now time.Time, ahead time.Duration) (wait time.Duration, err error) {
+	storeCtx, cancel := t.storeContext()
+	defer cancel()
+	due, err := t.Fires.NextFireAt(storeCtx, t.Term, now)
+	wait = untilTime(now, due)
+	if err != nil || wait > ahead {
+		return wait - ahead, err
+	}
+	beyond, err := t.Fires.NextFireAt(storeCtx, t.Term, now.Add(ahead))
+	return min(wait, untilTime(now, beyond)-ahead), err
+}
+
 // untilTime is how far ahead at lies; zero lies further than any sleep.
 func untilTime(now, at time.Time) time.Duration {
 	if at.IsZero() {
-		return 2 * longestSleep
+		return never
 	}
 	return at.Sub(now)
 }
+
+// never is longer than any schedule lasts.
+const never = 200 * 365 * 24 * time.Hour
 
 // claim claims and launches until nothing more is due or no launch is free.
 func (t *term) claim(ctx context.Context, ahead time.Duration) {

@@ -15,7 +15,7 @@ import (
 // share of them, but never stops a tick.
 func (t *term) launchAll(launches []schedule.Launch) {
 	for i := range launches {
-		t.calling(func() {
+		t.calling(launches[i].Run.FireAt, func() {
 			defer func() {
 				if t.launches.giveBack(owner(&launches[i])) {
 					t.Wake() // something due was left behind for want of this

@@ -35,6 +35,7 @@ type term struct {
 	settles   *batch.Batcher[schedule.Settlement, bool]
 	cancels   *cancelLog
 	nextGauge time.Time // of the plan loop
+	hold      func(at time.Time, call func()) // of a term made by hand: see Steps
 }
 
 // lead is one term. It plans before it claims: what was planned too late and
@@ -50,11 +51,7 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	passes, endPasses := context.WithCancel(trusted)
 	defer endPasses()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(handOver, endPasses) })()
-	lead := &term{
-		Worker: w, Term: t, trusted: trusted, passes: passes, log: w.log.With("shard", t.Shard, "epoch", t.Epoch),
-		wake: make(chan struct{}, 1), hungry: make(chan struct{}, 1), cancels: newCancelLog(),
-	}
-	lead.settles = batch.New(maxBatch, lead.settleAll)
+	lead := w.newTerm(t, trusted, passes)
 	w.begins(lead)
 	defer w.ends(lead)
 	lead.plan(ctx)
@@ -65,6 +62,15 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	err := loops.Wait()
 	lead.awaitCalls()
 	return err
+}
+
+func (w *Worker) newTerm(t schedule.Term, trusted, passes context.Context) *term {
+	lead := &term{
+		Worker: w, Term: t, trusted: trusted, passes: passes, log: w.log.With("shard", t.Shard, "epoch", t.Epoch),
+		wake: make(chan struct{}, 1), hungry: make(chan struct{}, 1), cancels: newCancelLog(),
+	}
+	lead.settles = batch.New(maxBatch, lead.settleAll)
+	return lead
 }
 
 // awaitCalls gives what is open the time to settle under the term: a moment, for
@@ -132,8 +138,13 @@ func (t *term) awake() {
 }
 
 // calling runs one call of the launcher in a goroutine of its own, which ends
-// with the process at the latest, not with the term.
-func (t *term) calling(call func()) {
+// with the process at the latest, not with the term. The launcher holds what
+// it is given ahead of at.
+func (t *term) calling(at time.Time, call func()) {
+	if t.hold != nil {
+		t.hold(at, call)
+		return
+	}
 	t.open.Add(1)
 	t.Worker.open.Add(1)
 	go func() {

@@ -13,7 +13,7 @@ func newAuditCommand(c *cli) *cobra.Command {
 	cmd := newGroup("audit", "See who changed what")
 	o := newClient(c)
 	o.flags(cmd)
-	cmd.AddCommand(newAuditListCommand(o))
+	cmd.AddCommand(o.watched(newAuditListCommand(o)))
 	return cmd
 }
 

@@ -45,7 +45,7 @@ func usage(cmd *cobra.Command, format string, args ...any) error {
 
 // report writes what went wrong, for people, and returns the exit code.
 func (c *cli) report(err error) int {
-	if err == nil || errors.Is(err, errDiffers) {
+	if err == nil || errors.Is(err, errDiffers) || errors.Is(err, errUnwell) {
 		return exitCode(err)
 	}
 	message := "carillon: " + explained(err) + "\n"

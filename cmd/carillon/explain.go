@@ -39,7 +39,7 @@ func newExplainCommand(c *cli) *cobra.Command {
 		}),
 	}
 	o.flags(cmd)
-	return cmd
+	return o.completes(o.watched(cmd), scheduleIDs)
 }
 
 // explanation writes the verdict, and all else as a person would tell it.

@@ -14,7 +14,8 @@ func newGrantCommand(c *cli) *cobra.Command {
 	cmd.Aliases = []string{"grants"}
 	o := newClient(c)
 	o.flags(cmd)
-	cmd.AddCommand(newGrantCreateCommand(o), newGrantGetCommand(o), newGrantListCommand(o), newGrantRevokeCommand(o))
+	cmd.AddCommand(newGrantCreateCommand(o), o.completes(o.watched(newGrantGetCommand(o)), grantIDs), o.watched(newGrantListCommand(o)),
+		o.completes(newGrantRevokeCommand(o), grantIDs))
 	return cmd
 }
 

@@ -22,7 +22,9 @@ func commands(cmd *cobra.Command, visit func(*cobra.Command)) {
 }
 
 func TestEveryCommandHasAnExampleThatItUnderstands(t *testing.T) {
-	newRoot := func() *cobra.Command { return newRootCommand(&cli{now: time.Now}) }
+	newRoot := func() *cobra.Command {
+		return newRootCommand(&cli{now: time.Now, env: func(string) string { return "" }})
+	}
 	commands(newRoot(), func(cmd *cobra.Command) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("%s: the short text %q is missing or ends with a full stop", cmd.CommandPath(), cmd.Short)

@@ -27,8 +27,9 @@ func main() {
 	c := &cli{
 		in: os.Stdin, out: os.Stdout, errs: os.Stderr,
 		now: time.Now, env: os.Getenv,
-		color: isatty.IsTerminal(os.Stdout.Fd()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		terminal: isatty.IsTerminal(os.Stdout.Fd()),
 	}
+	c.color = c.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	os.Exit(c.run(ctx, os.Args[1:]))
 }
 
@@ -39,6 +40,9 @@ type cli struct {
 	now       func() time.Time
 	env       func(string) string
 	color     bool // out is a terminal that wants colours
+	terminal  bool // out is a terminal
+
+	wait func(ctx context.Context, d time.Duration) error // between two rounds of --watch; nil: as long as it says
 }
 
 // run executes one command line and returns the exit code.

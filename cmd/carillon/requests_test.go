@@ -25,6 +25,7 @@ func answering(t *testing.T) *fake {
 	f.always("DeleteSchedule", &carillonv1.DeleteScheduleResponse{})
 	f.always("TriggerSchedule", &carillonv1.TriggerScheduleResponse{Run: run})
 	f.always("PreviewSchedule", &carillonv1.PreviewScheduleResponse{})
+	f.always("SimulateSchedules", &carillonv1.SimulateSchedulesResponse{})
 	f.always("ForecastLaunches", &carillonv1.ForecastLaunchesResponse{})
 	f.always("ListScheduleEvents", &carillonv1.ListScheduleEventsResponse{})
 	f.always("ListRevisions", &carillonv1.ListRevisionsResponse{})

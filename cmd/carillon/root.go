@@ -43,10 +43,10 @@ func newRootCommand(c *cli) *cobra.Command {
 		root.AddCommand(commands...)
 	}
 	add(groupRun, newDevCommand(), newServeCommand(), newMigrateCommand(), newShardsCommand(), newTokenCommand(c))
-	add(groupRun, newHealthCommand(c))
-	add(groupAsk, newPreviewCommand(c), newExplainCommand(c), newForecastCommand(c), newVersionCommand(c))
+	add(groupRun, newDoctorCommand(c), newHealthCommand(c))
+	add(groupAsk, newPreviewCommand(c), newExplainCommand(c), newForecastCommand(c), newSimulateCommand(c), newVersionCommand(c), newManCommand())
 	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), newRunCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c),
-		newApplyCommand(c), newDriftCommand(c), newExportCommand(c))
+		newApplyCommand(c), newDriftCommand(c), newExportCommand(c), newImportCommand(c))
 	return root
 }
 

@@ -16,9 +16,14 @@ func newRunCommand(c *cli) *cobra.Command {
 		"among the newest (8 digits or more)."
 	o := newClient(c)
 	o.flags(cmd)
+	list, watch, export := o.watched(newRunListCommand(o)), newRunWatchCommand(o), newRunExportCommand(o)
+	for _, filtered := range []*cobra.Command{list, watch, export} {
+		o.completesFlag(filtered, "schedule", scheduleIDs)
+		o.completesFlag(filtered, "workflow", workflowIDs)
+	}
 	cmd.AddCommand(
-		newRunListCommand(o), newRunGetCommand(o), newRunWatchCommand(o), newRunExportCommand(o),
-		newRunReportCommand(o), newRunCancelCommand(o), newRunRetryCommand(o),
+		list, o.completes(o.watched(newRunGetCommand(o)), runKeys), watch, export,
+		o.completes(newRunReportCommand(o), runKeys), o.completes(newRunCancelCommand(o), runKeys), o.completes(newRunRetryCommand(o), runKeys),
 	)
 	return cmd
 }

@@ -16,9 +16,10 @@ func newScheduleCommand(c *cli) *cobra.Command {
 	o := newClient(c)
 	o.flags(cmd)
 	cmd.AddCommand(
-		newScheduleUpsertCommand(o), newScheduleGetCommand(o), newScheduleListCommand(o),
-		newSchedulePauseCommand(o), newScheduleResumeCommand(o), newScheduleTriggerCommand(o), newScheduleDeleteCommand(o),
-		newScheduleEventsCommand(o), newScheduleRevisionsCommand(o),
+		newScheduleUpsertCommand(o), o.completes(o.watched(newScheduleGetCommand(o)), scheduleIDs), o.watched(newScheduleListCommand(o)),
+		o.completes(newSchedulePauseCommand(o), scheduleIDs), o.completes(newScheduleResumeCommand(o), scheduleIDs),
+		o.completes(newScheduleTriggerCommand(o), scheduleIDs), o.completes(newScheduleDeleteCommand(o), scheduleIDs),
+		o.completes(o.watched(newScheduleEventsCommand(o)), scheduleIDs), o.completes(o.watched(newScheduleRevisionsCommand(o)), scheduleIDs),
 	)
 	return cmd
 }

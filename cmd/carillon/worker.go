@@ -19,7 +19,7 @@ func newWorkerCommand(c *cli) *cobra.Command {
 	cmd.Aliases = []string{"workers"}
 	o := newClient(c)
 	o.flags(cmd)
-	cmd.AddCommand(newWorkerListCommand(o), newWorkerResignCommand(o))
+	cmd.AddCommand(o.watched(newWorkerListCommand(o)), newWorkerResignCommand(o))
 	return cmd
 }
 

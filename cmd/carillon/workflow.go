@@ -16,7 +16,8 @@ func newWorkflowCommand(c *cli) *cobra.Command {
 	cmd.Aliases = []string{"workflows"}
 	o := newClient(c)
 	o.flags(cmd)
-	cmd.AddCommand(newWorkflowPutCommand(o), newWorkflowGetCommand(o), newWorkflowListCommand(o), newWorkflowDeployCommand(o))
+	cmd.AddCommand(newWorkflowPutCommand(o), o.completes(newWorkflowGetCommand(o), workflowIDs),
+		o.completes(o.watched(newWorkflowListCommand(o)), workflowIDs), newWorkflowDeployCommand(o))
 	return cmd
 }
 

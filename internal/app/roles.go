@@ -14,6 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/simulation"
 	"github.com/carillon/carillon/launcher"
 	launcherclient "github.com/carillon/carillon/launcher/client"
 	"github.com/carillon/carillon/launcher/graphapi"
@@ -31,7 +32,8 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 	}
 	return registrar.New(registrar.Options{
 		Schedules: a.store, Runs: a.store, Backfills: a.store, Workflows: a.store, Mirror: a.mirror(), Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
-		Ended: a.runMetrics().RunReported,
+		Ended:     a.runMetrics().RunReported,
+		Simulator: simulation.New(a.workerConfig()),
 		Config: registrar.Config{
 			DefaultOverlap:    schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
 			DefaultCatchup:    schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
@@ -183,14 +185,19 @@ func (a *App) buildWorker(ctx context.Context) error {
 	a.worker = worker.New(worker.Options{
 		ID: a.id, Host: thisHost(), Plans: a.store, Fires: a.store, Backfills: a.store, Launcher: launch, Reach: reach, Electors: electors, Balancer: balancer, Waker: a.store,
 		Now: a.store.Now, Logger: a.log, Metrics: metrics, Tracer: a.tracer,
-		Config: worker.Config{
-			Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
-			MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
-			CancelWait: ms(a.cfg.CancelWaitMS), Retention: a.cfg.retention(),
-			MaxLaunches: a.cfg.MaxLaunches, DrainTimeout: a.bound(), RequireGrant: a.cfg.RequireGrant,
-		},
+		Config: a.workerConfig(),
 	})
 	return nil
+}
+
+// workerConfig is also what simulations go by.
+func (a *App) workerConfig() worker.Config {
+	return worker.Config{
+		Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
+		MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
+		CancelWait: ms(a.cfg.CancelWaitMS), Retention: a.cfg.retention(),
+		MaxLaunches: a.cfg.MaxLaunches, DrainTimeout: a.bound(), RequireGrant: a.cfg.RequireGrant,
+	}
 }
 
 // checkShards refuses to work with another number of shards than the others.

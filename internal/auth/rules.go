@@ -52,6 +52,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.ScheduleService/PreviewSchedule":    reads,
 	"/carillon.v1.ScheduleService/ForecastLaunches":   reads,
 	"/carillon.v1.ScheduleService/ExplainSlot":        reads,
+	"/carillon.v1.ScheduleService/SimulateSchedules":  reads,
 	"/carillon.v1.ScheduleService/ListScheduleEvents": reads,
 	"/carillon.v1.ScheduleService/ListRevisions":      reads,
 

@@ -58,7 +58,7 @@ var mutants = []struct {
 		"worker/fire.go", `return plan.JudgeOverlap(g)`,
 		`for i := range g.Due {
 			req := (&schedule.Launch{Run: g.Due[i], Definition: &schedule.Definition{WorkflowID: g.Due[i].WorkflowID, Version: g.Due[i].Version, UserID: g.Due[i].UserID}}).StartRequest()
-			t.calling(func() { _, _ = t.Launcher.Start(t.calls, req) })
+			t.calling(req.FireAt, func() { _, _ = t.Launcher.Start(t.calls, req) })
 		}
 		return plan.JudgeOverlap(g)`,
 	}, {

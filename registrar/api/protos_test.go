@@ -39,7 +39,7 @@ func TestClosedSetsAreTheDomains(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
 		carillonv1.File_carillon_v1_schedule_proto, carillonv1.File_carillon_v1_run_proto,
 		carillonv1.File_carillon_v1_launcher_proto, carillonv1.File_carillon_v1_executor_proto,
-		carillonv1.File_carillon_v1_worker_proto,
+		carillonv1.File_carillon_v1_worker_proto, carillonv1.File_carillon_v1_forecast_proto, carillonv1.File_carillon_v1_simulate_proto,
 	} {
 		for i := range file.Messages().Len() {
 			md := file.Messages().Get(i)

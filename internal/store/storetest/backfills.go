@@ -137,7 +137,7 @@ func backfillRefused(r *rig) {
 		func(schedule.BackfillInput) (schedule.BackfillChange, error) {
 			return schedule.BackfillChange{Row: &b, Now: r.now}, refusal
 		})
-	r.hold(err == refusal, "the refusal comes back as it is, got %v", err)
+	r.hold(err == refusal, "the refusal comes back as it is, got %v", err) //nolint:errorlint // not wrapped
 	_, err = r.GetBackfill(r.ctx, b.BackfillID)
 	r.hold(errors.Is(err, schedule.ErrNotFound), "nothing is written, got %v", err)
 }

@@ -3018,7 +3018,7 @@ var File_carillon_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\f\n" +
+	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\f\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -3363,7 +3363,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"LaunchPeak\x12\x1a\n" +
 	"\blaunches\x18\x01 \x01(\rR\blaunches\x12\x12\n" +
 	"\x04peak\x18\x02 \x01(\rR\x04peak\x123\n" +
-	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\xb8\x15\n" +
+	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\xc0\x16\n" +
 	"\x0fScheduleService\x12\xad\x01\n" +
 	"\x0eUpsertSchedule\x12\".carillon.v1.UpsertScheduleRequest\x1a#.carillon.v1.UpsertScheduleResponse\"R\x82\xd3\xe4\x93\x02L:\x01*Z\x12:\x01*\"\r/v1/schedulesZ\x16:\x01*\"\x11/schedules/upsert\x1a\x1b/v1/schedules/{schedule_id}\x12\x91\x01\n" +
 	"\vGetSchedule\x12\x1f.carillon.v1.GetScheduleRequest\x1a .carillon.v1.GetScheduleResponse\"?\x82\xd3\xe4\x93\x029Z\x1a\x12\x18/schedules/{schedule_id}\x12\x1b/v1/schedules/{schedule_id}\x12m\n" +
@@ -3380,7 +3380,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x0eResumeBackfill\x12\".carillon.v1.ResumeBackfillRequest\x1a#.carillon.v1.ResumeBackfillResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/backfills/{backfill_id}:resume\x12\x88\x01\n" +
 	"\x0eCancelBackfill\x12\".carillon.v1.CancelBackfillRequest\x1a#.carillon.v1.CancelBackfillResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/backfills/{backfill_id}:cancel\x12~\n" +
 	"\x0fPreviewSchedule\x12#.carillon.v1.PreviewScheduleRequest\x1a$.carillon.v1.PreviewScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/schedules:preview\x12u\n" +
-	"\x10ForecastLaunches\x12$.carillon.v1.ForecastLaunchesRequest\x1a%.carillon.v1.ForecastLaunchesResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/forecast\x12y\n" +
+	"\x10ForecastLaunches\x12$.carillon.v1.ForecastLaunchesRequest\x1a%.carillon.v1.ForecastLaunchesResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/forecast\x12\x85\x01\n" +
+	"\x11SimulateSchedules\x12%.carillon.v1.SimulateSchedulesRequest\x1a&.carillon.v1.SimulateSchedulesResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/schedules:simulate\x12y\n" +
 	"\x0eApplySchedules\x12\".carillon.v1.ApplySchedulesRequest\x1a#.carillon.v1.ApplySchedulesResponse\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/schedules:apply\x12}\n" +
 	"\vExplainSlot\x12\x1f.carillon.v1.ExplainSlotRequest\x1a .carillon.v1.ExplainSlotResponse\"+\x82\xd3\xe4\x93\x02%\x12#/v1/schedules/{schedule_id}:explain\x12\x91\x01\n" +
 	"\x12ListScheduleEvents\x12&.carillon.v1.ListScheduleEventsRequest\x1a'.carillon.v1.ListScheduleEventsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/schedules/{schedule_id}/events\x12\x85\x01\n" +
@@ -3450,15 +3451,17 @@ var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*ResumeBackfillRequest)(nil),      // 46: carillon.v1.ResumeBackfillRequest
 	(*CancelBackfillRequest)(nil),      // 47: carillon.v1.CancelBackfillRequest
 	(*ForecastLaunchesRequest)(nil),    // 48: carillon.v1.ForecastLaunchesRequest
-	(*ExplainSlotRequest)(nil),         // 49: carillon.v1.ExplainSlotRequest
-	(*BackfillScheduleResponse)(nil),   // 50: carillon.v1.BackfillScheduleResponse
-	(*GetBackfillResponse)(nil),        // 51: carillon.v1.GetBackfillResponse
-	(*ListBackfillsResponse)(nil),      // 52: carillon.v1.ListBackfillsResponse
-	(*PauseBackfillResponse)(nil),      // 53: carillon.v1.PauseBackfillResponse
-	(*ResumeBackfillResponse)(nil),     // 54: carillon.v1.ResumeBackfillResponse
-	(*CancelBackfillResponse)(nil),     // 55: carillon.v1.CancelBackfillResponse
-	(*ForecastLaunchesResponse)(nil),   // 56: carillon.v1.ForecastLaunchesResponse
-	(*ExplainSlotResponse)(nil),        // 57: carillon.v1.ExplainSlotResponse
+	(*SimulateSchedulesRequest)(nil),   // 49: carillon.v1.SimulateSchedulesRequest
+	(*ExplainSlotRequest)(nil),         // 50: carillon.v1.ExplainSlotRequest
+	(*BackfillScheduleResponse)(nil),   // 51: carillon.v1.BackfillScheduleResponse
+	(*GetBackfillResponse)(nil),        // 52: carillon.v1.GetBackfillResponse
+	(*ListBackfillsResponse)(nil),      // 53: carillon.v1.ListBackfillsResponse
+	(*PauseBackfillResponse)(nil),      // 54: carillon.v1.PauseBackfillResponse
+	(*ResumeBackfillResponse)(nil),     // 55: carillon.v1.ResumeBackfillResponse
+	(*CancelBackfillResponse)(nil),     // 56: carillon.v1.CancelBackfillResponse
+	(*ForecastLaunchesResponse)(nil),   // 57: carillon.v1.ForecastLaunchesResponse
+	(*SimulateSchedulesResponse)(nil),  // 58: carillon.v1.SimulateSchedulesResponse
+	(*ExplainSlotResponse)(nil),        // 59: carillon.v1.ExplainSlotResponse
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
 	38, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
@@ -3536,32 +3539,34 @@ var file_carillon_v1_schedule_proto_depIdxs = []int32{
 	47, // 72: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
 	16, // 73: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
 	48, // 74: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
-	27, // 75: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
-	49, // 76: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
-	21, // 77: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	25, // 78: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	3,  // 79: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	5,  // 80: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	7,  // 81: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	9,  // 82: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	11, // 83: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	13, // 84: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	15, // 85: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	19, // 86: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	50, // 87: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
-	51, // 88: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
-	52, // 89: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	53, // 90: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
-	54, // 91: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
-	55, // 92: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
-	17, // 93: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	56, // 94: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
-	28, // 95: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
-	57, // 96: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
-	22, // 97: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	26, // 98: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	79, // [79:99] is the sub-list for method output_type
-	59, // [59:79] is the sub-list for method input_type
+	49, // 75: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
+	27, // 76: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
+	50, // 77: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
+	21, // 78: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	25, // 79: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	3,  // 80: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	5,  // 81: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	7,  // 82: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	9,  // 83: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	11, // 84: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	13, // 85: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	15, // 86: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	19, // 87: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	51, // 88: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
+	52, // 89: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
+	53, // 90: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	54, // 91: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
+	55, // 92: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
+	56, // 93: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
+	17, // 94: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	57, // 95: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
+	58, // 96: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
+	28, // 97: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
+	59, // 98: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
+	22, // 99: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	26, // 100: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	80, // [80:101] is the sub-list for method output_type
+	59, // [59:80] is the sub-list for method input_type
 	59, // [59:59] is the sub-list for extension type_name
 	59, // [59:59] is the sub-list for extension extendee
 	0,  // [0:59] is the sub-list for field type_name
@@ -3577,6 +3582,7 @@ func file_carillon_v1_schedule_proto_init() {
 	file_carillon_v1_forecast_proto_init()
 	file_carillon_v1_grant_proto_init()
 	file_carillon_v1_run_proto_init()
+	file_carillon_v1_simulate_proto_init()
 	file_carillon_v1_workflow_proto_init()
 	file_carillon_v1_schedule_proto_msgTypes[1].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[2].OneofWrappers = []any{}

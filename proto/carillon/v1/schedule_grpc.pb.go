@@ -35,6 +35,7 @@ const (
 	ScheduleService_CancelBackfill_FullMethodName     = "/carillon.v1.ScheduleService/CancelBackfill"
 	ScheduleService_PreviewSchedule_FullMethodName    = "/carillon.v1.ScheduleService/PreviewSchedule"
 	ScheduleService_ForecastLaunches_FullMethodName   = "/carillon.v1.ScheduleService/ForecastLaunches"
+	ScheduleService_SimulateSchedules_FullMethodName  = "/carillon.v1.ScheduleService/SimulateSchedules"
 	ScheduleService_ApplySchedules_FullMethodName     = "/carillon.v1.ScheduleService/ApplySchedules"
 	ScheduleService_ExplainSlot_FullMethodName        = "/carillon.v1.ScheduleService/ExplainSlot"
 	ScheduleService_ListScheduleEvents_FullMethodName = "/carillon.v1.ScheduleService/ListScheduleEvents"
@@ -111,6 +112,12 @@ type ScheduleServiceClient interface {
 	// reads the rules as they stand, exact to the jittered millisecond, with
 	// pauses that hold; overlap, catch-up and runs by hand are not in it.
 	ForecastLaunches(ctx context.Context, in *ForecastLaunchesRequest, opts ...grpc.CallOption) (*ForecastLaunchesResponse, error)
+	// SimulateSchedules plays schedules, saved or not, on a virtual clock: the
+	// planner and the worker that fire schedules, with assumed run times, failures,
+	// outages and pauses. It answers what would become of every slot. Nothing is
+	// written. Two simulations run at once in a process; others wait their turn
+	// for as long as the call's deadline lets them.
+	SimulateSchedules(ctx context.Context, in *SimulateSchedulesRequest, opts ...grpc.CallOption) (*SimulateSchedulesResponse, error)
 	// ApplySchedules makes the schedules of a set what the call says, in one
 	// transaction: it stores the workflow versions, creates and changes
 	// schedules, and with prune deletes those that the set has and the call does
@@ -303,6 +310,16 @@ func (c *scheduleServiceClient) ForecastLaunches(ctx context.Context, in *Foreca
 	return out, nil
 }
 
+func (c *scheduleServiceClient) SimulateSchedules(ctx context.Context, in *SimulateSchedulesRequest, opts ...grpc.CallOption) (*SimulateSchedulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SimulateSchedulesResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_SimulateSchedules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *scheduleServiceClient) ApplySchedules(ctx context.Context, in *ApplySchedulesRequest, opts ...grpc.CallOption) (*ApplySchedulesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ApplySchedulesResponse)
@@ -413,6 +430,12 @@ type ScheduleServiceServer interface {
 	// reads the rules as they stand, exact to the jittered millisecond, with
 	// pauses that hold; overlap, catch-up and runs by hand are not in it.
 	ForecastLaunches(context.Context, *ForecastLaunchesRequest) (*ForecastLaunchesResponse, error)
+	// SimulateSchedules plays schedules, saved or not, on a virtual clock: the
+	// planner and the worker that fire schedules, with assumed run times, failures,
+	// outages and pauses. It answers what would become of every slot. Nothing is
+	// written. Two simulations run at once in a process; others wait their turn
+	// for as long as the call's deadline lets them.
+	SimulateSchedules(context.Context, *SimulateSchedulesRequest) (*SimulateSchedulesResponse, error)
 	// ApplySchedules makes the schedules of a set what the call says, in one
 	// transaction: it stores the workflow versions, creates and changes
 	// schedules, and with prune deletes those that the set has and the call does
@@ -492,6 +515,9 @@ func (UnimplementedScheduleServiceServer) PreviewSchedule(context.Context, *Prev
 }
 func (UnimplementedScheduleServiceServer) ForecastLaunches(context.Context, *ForecastLaunchesRequest) (*ForecastLaunchesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForecastLaunches not implemented")
+}
+func (UnimplementedScheduleServiceServer) SimulateSchedules(context.Context, *SimulateSchedulesRequest) (*SimulateSchedulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SimulateSchedules not implemented")
 }
 func (UnimplementedScheduleServiceServer) ApplySchedules(context.Context, *ApplySchedulesRequest) (*ApplySchedulesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplySchedules not implemented")
@@ -814,6 +840,24 @@ func _ScheduleService_ForecastLaunches_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ScheduleService_SimulateSchedules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SimulateSchedulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).SimulateSchedules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_SimulateSchedules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).SimulateSchedules(ctx, req.(*SimulateSchedulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ScheduleService_ApplySchedules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ApplySchedulesRequest)
 	if err := dec(in); err != nil {
@@ -956,6 +1000,10 @@ var ScheduleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ForecastLaunches",
 			Handler:    _ScheduleService_ForecastLaunches_Handler,
+		},
+		{
+			MethodName: "SimulateSchedules",
+			Handler:    _ScheduleService_SimulateSchedules_Handler,
 		},
 		{
 			MethodName: "ApplySchedules",

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/app"
+)
+
+// errUnwell ends a doctor that found something broken. What that is has been
+// said.
+var errUnwell = errors.New("something is broken")
+
+func newDoctorCommand(c *cli) *cobra.Command {
+	o := newClient(c)
+	var dev bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Is everything well? Database, schema, clock, leader, lag, launcher, settings",
+		Long: "Looks at all that `carillon serve` with the same settings needs, and says of each thing how it stands and,\n" +
+			"where it is not well, what to do. It changes nothing. Exit code 1 where something is broken (fail); what\n" +
+			"somebody should look at (warn) is no failure.",
+		Example: "  DATABASE_URL=postgres://… carillon doctor\n  carillon doctor --dev -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			overrides := map[string]any(nil)
+			if dev {
+				overrides = devSettings
+			}
+			cfg, err := app.Load(cmd.Flags(), overrides)
+			findings := app.Examine(cmd.Context(), cfg, err)
+			if err := o.findings(findings); err != nil {
+				return err
+			}
+			if !app.Healthy(findings) {
+				return errUnwell
+			}
+			return nil
+		},
+	}
+	app.Flags(cmd.Flags(), nil)
+	cmd.Flags().BoolVar(&dev, "dev", false, "with the settings of `carillon dev`")
+	o.outputFlag(cmd)
+	return cmd
+}
+
+// findings writes a line for each, and what to do below what is not well.
+func (c *client) findings(findings []app.Finding) error {
+	if c.output.people() {
+		p := c.page()
+		for _, f := range findings {
+			p.finding(f)
+		}
+		return p.print(c.out)
+	}
+	document, err := json.Marshal(struct {
+		Healthy  bool          `json:"healthy"`
+		Findings []app.Finding `json:"findings"`
+	}{app.Healthy(findings), findings})
+	if err != nil {
+		return err
+	}
+	return c.document(document)
+}
+
+func (p *page) finding(f app.Finding) {
+	health := fmt.Sprintf("%-4s", f.Health)
+	if p.color {
+		health = map[app.Health]text.Color{app.HealthOK: text.FgGreen, app.HealthWarn: text.FgYellow, app.HealthFail: text.FgRed}[f.Health].Sprint(health)
+	}
+	p.text.WriteString(health + "  " + legible(fmt.Sprintf("%-13s  %s", f.Check, strings.ReplaceAll(f.Says, "\n", "; "))) + "\n")
+	if f.Do != "" {
+		p.line("      %-13s  → %s", "", f.Do)
+	}
+}

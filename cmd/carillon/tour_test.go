@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const tourFile = "../../docs/tour.md"
+
+// The tour is what a shell would show, one command after the other. A line
+// that begins with # is prose.
+const tourScript = `
+# Everything runs in one process here, as with ` + "`carillon dev`" + `: SQLite inside, workflows run on this machine. First, is all well?
+doctor --dev
+# A crontab comes along as it is. What cannot is named, line by line.
+import crontab @crontab --user ada --tz America/New_York --partial
+schedule list
+# What does a rule mean, across a change of the clock?
+preview --cron '30 2 * * *' --tz America/New_York --from 2027-03-13T00:00:00Z -n 3
+# Run one now, and see it through.
+schedule trigger date.cron --wait
+run list
+# Stop one, with a word to whoever looks next.
+schedule pause report.cron --note 'moving house' --until 30d
+# Why does it not run on Monday?
+explain report.cron @monday
+# Why does the other one not run a week from now?
+explain date.cron +7d
+schedule resume report.cron
+explain report.cron next
+# What programs see.
+explain report.cron @monday -o yaml
+`
+
+const tourCrontab = `MAILTO=ops@example.org
+# Every night.
+30 2 * * * /bin/date -u
+0 9 * * MON report
+@reboot /usr/local/bin/warm-up
+`
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	return lis.Addr().String()
+}
+
+// monday is nine o'clock on one that lies ahead, as its own clock shows it.
+func monday(now time.Time) string {
+	day := now.AddDate(0, 0, 2)
+	for day.Weekday() != time.Monday {
+		day = day.AddDate(0, 0, 1)
+	}
+	return day.Format("2006-01-02") + "T09:00"
+}
+
+// tour starts a dev server and plays the script on it.
+func tour(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	crontab := filepath.Join(dir, "crontab")
+	writeFile(t, crontab, tourCrontab)
+	server := freePort(t)
+	for name, value := range map[string]string{"DATA_DIR": filepath.Join(dir, "data"), "HTTP_ADDR": freePort(t), "GRPC_ADDR": server} {
+		t.Setenv(name, value)
+	}
+	env := map[string]string{"CARILLON_SERVER": server}
+	ctx, stop := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer stop()
+	serving.Go(func() {
+		var out, errs bytes.Buffer
+		c := &cli{in: strings.NewReader(""), out: &out, errs: &errs, now: time.Now, env: os.Getenv}
+		if code := c.run(ctx, []string{"dev", "--examples=false"}); code != exitDone {
+			t.Errorf("dev ended with %d: %s", code, errs.String())
+		}
+	})
+	play := func(args ...string) (string, int) {
+		var out bytes.Buffer
+		c := &cli{in: strings.NewReader(""), out: &out, errs: &out, now: time.Now, env: func(name string) string { return env[name] }}
+		code := c.run(t.Context(), args)
+		return out.String(), code
+	}
+	ready := func() bool {
+		_, code := play("doctor", "--dev")
+		return code == exitDone
+	}
+	for deadline := time.Now().Add(30 * time.Second); !ready(); {
+		if time.Now().After(deadline) {
+			t.Fatal("the server is not ready after 30 s")
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	var b strings.Builder
+	b.WriteString("# A tour\n\nRecorded from a real run by `go test ./cmd/carillon -run TestTour -update`; a test holds the form to be current. The crontab of it:\n\n```\n" + tourCrontab + "```\n")
+	for line := range strings.Lines(strings.TrimSpace(tourScript)) {
+		line = strings.TrimSpace(line)
+		if prose, ok := strings.CutPrefix(line, "# "); ok {
+			b.WriteString("\n" + prose + "\n")
+			continue
+		}
+		line = strings.ReplaceAll(line, "@monday", monday(time.Now()))
+		args := split(strings.ReplaceAll(line, "@crontab", crontab))
+		out, code := play(args...)
+		fmt.Fprintf(&b, "\n```\n$ carillon %s\n%s```\n", strings.ReplaceAll(line, "@crontab", "crontab"), strings.ReplaceAll(out, dir, "."))
+		if code != exitDone {
+			t.Errorf("%s: exit %d: %s", line, code, out)
+		}
+	}
+	return b.String()
+}
+
+// What differs from run to run, and machine to machine.
+var tourVaries = []struct {
+	what *regexp.Regexp
+	as   string
+}{
+	{regexp.MustCompile(`\b[0-9a-f]{12,64}\b`), "KEY"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-]\d\d:\d\d)( [A-Z]{3,4})?`), "TIME"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d\b`), "TIME"},
+	{regexp.MustCompile(` ?\([^()]*: the clock [^()]*\)`), ""},
+	{regexp.MustCompile(`(asks for: |detail: ).*`), "${1}MISMATCH"},
+	{regexp.MustCompile(`\((in )?(now|\d+[smhdy])( ago)?\)`), "(AGO)"},
+	{regexp.MustCompile(`\(in [^)]*\)|\([0-9a-z ]+ ago\)`), "(AGO)"},
+	{regexp.MustCompile(`\b[0-9.]+ ?(µs|ms|s|m|h|d|y|milliseconds?|seconds?|minutes?)\b`), "SPAN"},
+	{regexp.MustCompile(`in SPAN|SPAN ago`), "AGO"},
+	{regexp.MustCompile(`under a millisecond|no time`), "SPAN"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
+	{regexp.MustCompile(`(led by )\S+ \([^)]*\)`), "${1}WORKER"},
+	{regexp.MustCompile(`this machine is [^)]*`), "this machine"},
+	{regexp.MustCompile(`epoch \d+`), "epoch N"},
+	{regexp.MustCompile(`(?m)[ \t]+`), " "},
+	{regexp.MustCompile(`"[0-9a-f-]{30,}"|\b[0-9a-f]{8}-[0-9a-f-]{27}\b`), "ID"},
+	{regexp.MustCompile(`(?m)^ ?(lateness_ms|drift_ms): .*$`), "$1"},
+}
+
+func tourForm(text string) []string {
+	for _, v := range tourVaries {
+		text = v.what.ReplaceAllString(text, v.as)
+	}
+	return strings.Split(text, "\n")
+}
+
+func TestTour(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	got := tour(t)
+	if *update {
+		if err := os.WriteFile(tourFile, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(tourFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(tourForm(string(want)), tourForm(got)); diff != "" {
+		t.Errorf("docs/tour.md is out of date (-it +now); go test ./cmd/carillon -run TestTour -update records it anew\n%s", diff)
+	}
+}

@@ -1,0 +1,176 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/schema"
+)
+
+// Health is how one thing stands.
+type Health string
+
+// The healths.
+const (
+	HealthOK   Health = "ok"
+	HealthWarn Health = "warn" // somebody should look
+	HealthFail Health = "fail" // something does not work
+)
+
+// Finding is what the doctor says of one thing.
+type Finding struct {
+	Check  string `json:"check"` // configuration, database, schema, …
+	Health Health `json:"health"`
+	Says   string `json:"says"`
+	Do     string `json:"do"` // what to do about it; empty where nothing is wrong
+}
+
+// Healthy reports whether nothing failed.
+func Healthy(findings []Finding) bool {
+	return !slices.ContainsFunc(findings, func(f Finding) bool { return f.Health == HealthFail })
+}
+
+// Examine looks at everything that this configuration needs, one thing after
+// the other; what depends on something that is away is left out. It changes
+// nothing and leads nothing.
+func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
+	d := &doctor{cfg: cfg}
+	if d.configuration(loaded); loaded != nil {
+		return d.findings
+	}
+	store := d.database(ctx)
+	if store != nil {
+		defer func() { _ = store.Close() }()
+		if d.schema(ctx, store) {
+			d.clock(ctx, store)
+			d.leaders(ctx, store)
+			d.lag(ctx, store)
+		}
+	}
+	d.launcher(ctx)
+	d.executor(ctx)
+	d.server(ctx)
+	return d.findings
+}
+
+type doctor struct {
+	cfg      Config
+	findings []Finding
+}
+
+// patience is how long one answer may take.
+const patience = 3 * time.Second
+
+func (d *doctor) ok(check, format string, args ...any) {
+	d.findings = append(d.findings, Finding{Check: check, Health: HealthOK, Says: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) warn(check, says, do string) {
+	d.findings = append(d.findings, Finding{Check: check, Health: HealthWarn, Says: says, Do: do})
+}
+
+func (d *doctor) fail(check, says, do string) {
+	d.findings = append(d.findings, Finding{Check: check, Health: HealthFail, Says: says, Do: do})
+}
+
+func (d *doctor) configuration(loaded error) {
+	switch {
+	case loaded != nil:
+		d.fail("configuration", loaded.Error(), "set it right in the environment, the flags or the file of --config; README.md has the table of settings")
+		return
+	case d.cfg.CheckServe() != nil && d.cfg.DataDir != "":
+		d.warn("configuration", d.cfg.CheckServe().Error(), "or look at a `carillon dev` with `carillon doctor --dev`")
+		return
+	}
+	store := "SQLite in " + d.cfg.sqlitePath()
+	if d.cfg.OnPostgres() {
+		store = "Postgres"
+	}
+	d.ok("configuration", "roles %s, %s, executor %s, retention %d days", d.cfg.Roles, store, d.cfg.Executor, d.cfg.RetentionDays)
+}
+
+// slowDatabase is a round trip that a scheduler of thousands feels.
+const slowDatabase = 20 * time.Millisecond
+
+func (d *doctor) database(ctx context.Context) Store {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if !d.cfg.OnPostgres() {
+		if _, err := os.Stat(d.cfg.sqlitePath()); errors.Is(err, fs.ErrNotExist) {
+			path, absErr := filepath.Abs(d.cfg.sqlitePath())
+			if absErr != nil {
+				path = d.cfg.sqlitePath()
+			}
+			d.fail("database", "there is no file "+path, "name the right one with DATA_DIR or DATABASE_URL; `carillon dev` and `carillon migrate` make one")
+			return nil
+		}
+	}
+	// Not the caller's context: that of the store outlives this check.
+	store, err := OpenStore(context.WithoutCancel(ctx), d.cfg, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		d.fail("database", d.cfg.Scrub(err).Error(), "see that the server runs and that DATABASE_URL names it, with user and password")
+		return nil
+	}
+	var took []time.Duration
+	for range 5 {
+		began := time.Now()
+		if err := store.Ping(ctx); err != nil {
+			d.fail("database", d.cfg.Scrub(err).Error(), "see that the database runs, takes writes, and is reached from here")
+			_ = store.Close() // it does not answer
+			return nil
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	switch median := took[len(took)/2]; {
+	case median > slowDatabase:
+		d.warn("database", fmt.Sprintf("answers in %s", median.Round(100*time.Microsecond)), "a worker should be nearer to it: within a millisecond or two")
+	default:
+		d.ok("database", "answers in %s", median.Round(10*time.Microsecond))
+	}
+	return store
+}
+
+func (d *doctor) schema(ctx context.Context, store Store) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := store.CheckSchema(ctx)
+	switch {
+	case errors.Is(err, schema.ErrUnknownSchema):
+		d.fail("schema", err.Error(), "run `carillon migrate` with the newest carillon that is in use")
+	case err != nil:
+		d.fail("schema", d.cfg.Scrub(err).Error(), "see that the database's user may read goose_db_version")
+	default:
+		d.ok("schema", "is the one that this carillon knows")
+	}
+	return err == nil
+}
+
+func (d *doctor) clock(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if !d.cfg.OnPostgres() {
+		d.ok("clock", "the database's clock is this machine's")
+		return
+	}
+	skew, err := store.MeasureClock(ctx)
+	says := fmt.Sprintf("this machine's clock is %s off the database's", skew.Abs().Round(time.Millisecond))
+	const do = "run an NTP client on both machines; past 2 s a worker here does not lead"
+	switch {
+	case err != nil:
+		d.fail("clock", d.cfg.Scrub(err).Error(), "see that the database answers")
+	case skew.Abs() > skewLimit:
+		d.fail("clock", says, do)
+	case skew.Abs() > skewWarning:
+		d.warn("clock", says, do)
+	default:
+		d.ok("clock", "%s", says)
+	}
+}

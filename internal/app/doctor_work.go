@@ -1,0 +1,241 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/carillon/carillon/internal/launchqueue"
+	"github.com/carillon/carillon/internal/schedule"
+	launcherclient "github.com/carillon/carillon/launcher/client"
+)
+
+// seenLately is how fresh a living worker's heartbeat is.
+const seenLately = time.Minute
+
+// leaders looks at every shard. Nobody leading is the one thing that stops all.
+func (d *doctor) leaders(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	now := store.Now()
+	workers, err := store.Workers(ctx, seenLately, now)
+	if err == nil {
+		var led []schedule.Leadership
+		if led, err = store.Leaders(ctx, now); err == nil {
+			var shards int
+			if shards, err = store.Shards(ctx); err == nil {
+				d.shards(workers, led, max(shards, 1), now)
+				return
+			}
+		}
+	}
+	d.fail("leader", d.cfg.Scrub(err).Error(), "see that the database answers")
+}
+
+func (d *doctor) shards(workers []schedule.WorkerSeen, led []schedule.Leadership, shards int, now time.Time) {
+	byID := make(map[string]schedule.WorkerSeen)
+	for _, w := range workers {
+		byID[w.WorkerID] = w
+		if w.Unfit != "" {
+			d.warn("leader", fmt.Sprintf("worker %s (%s) is unfit: %s", w.WorkerID, w.Host, w.Unfit), "what it would launch does not arrive; see to that")
+		}
+	}
+	if d.cfg.Has("worker") && shards != d.cfg.Shards {
+		d.fail("leader", fmt.Sprintf("SHARDS is %d here and %d in the database", d.cfg.Shards, shards),
+			fmt.Sprintf("start this worker with SHARDS=%d, or run `carillon shards set %d` and restart every worker", shards, d.cfg.Shards))
+	}
+	known := make(map[int]schedule.Leadership)
+	for _, l := range led {
+		known[l.Shard] = l
+	}
+	for shard := range shards {
+		l, ok := known[shard]
+		w, seen := byID[l.Holder]
+		name := fmt.Sprintf("shard %d", shard)
+		switch {
+		case !ok || l.Holder == "" || l.Expired:
+			d.fail("leader", "nobody leads "+name, "start a worker (`carillon serve` with the role worker), and see its log for why it does not lead; nothing is planned or fired until one does")
+		case !seen:
+			d.warn("leader", fmt.Sprintf("%s is led by %s, which was not seen in the last minute; its term ends %s", name, l.Holder, l.ExpiresAt.UTC().Format(time.RFC3339)),
+				"another worker takes over then; see that one runs")
+		case now.Sub(w.SeenAt) > ms(d.cfg.LeaderTTLMS):
+			d.warn("leader", fmt.Sprintf("%s is led by %s (%s), last seen %s ago", name, l.Holder, w.Host, now.Sub(w.SeenAt).Round(time.Second)), "see whether that process hangs")
+		case !l.LockHeld:
+			d.warn("leader", fmt.Sprintf("%s is led by %s (%s) without the shard's lock", name, l.Holder, w.Host),
+				"it took over from one that hung and may still hold it; end that process, or its session")
+		default:
+			d.ok("leader", "%s is led by %s (%s) in epoch %d; it runs since %s and was seen %s ago", name, l.Holder, w.Host, l.Epoch,
+				w.StartedAt.UTC().Format(time.RFC3339), max(now.Sub(w.SeenAt), 0).Round(100*time.Millisecond))
+		}
+	}
+}
+
+// How long a due slot may wait for its claim, and a schedule for its plan,
+// until something is wrong.
+const (
+	lagWarning = 5 * time.Second
+	lagLimit   = time.Minute
+)
+
+func (d *doctor) lag(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	now := store.Now()
+	l, err := store.Lag(ctx, now)
+	if err != nil {
+		d.fail("lag", d.cfg.Scrub(err).Error(), "see that the database answers")
+		return
+	}
+	behind := func(what string, n int, oldest time.Time, do string) {
+		late := time.Duration(0)
+		if n > 0 {
+			late = now.Sub(oldest)
+		}
+		says := fmt.Sprintf("%d %s, the oldest since %s", n, what, late.Round(100*time.Millisecond))
+		switch {
+		case late > lagLimit:
+			d.fail("lag", says, do)
+		case late > lagWarning:
+			d.warn("lag", says, do)
+		case n == 0:
+			d.ok("lag", "no %s", what)
+		default:
+			d.ok("lag", "%s", says)
+		}
+	}
+	behind("due runs wait to be claimed", l.Due, l.OldestDue, "see that a worker leads, and whether MAX_LAUNCHES or a slow executor holds launches up (carillon_inflight)")
+	behind("schedules wait to be planned", l.Unplanned, l.OldestPlan, "see that a worker leads, and its log for passes that fail")
+}
+
+// launcher looks whether what a worker here launches would arrive.
+func (d *doctor) launcher(ctx context.Context) {
+	if !d.cfg.Has("worker") {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if d.cfg.LaunchQueue == "redis" {
+		d.queue(ctx)
+		return
+	}
+	if d.cfg.Has("launcher") {
+		d.ok("launcher", "is in the same process as the worker")
+		return
+	}
+	const do = "start one (`carillon serve --roles launcher`), or name the right one with LAUNCHER_ADDR"
+	dialing, err := d.cfg.launcherDialing()
+	if err == nil {
+		var client *launcherclient.Client
+		if client, err = launcherclient.New(d.cfg.LauncherAddr, dialing...); err == nil {
+			err = client.Reach(ctx)
+			_ = client.Close() // it has told what it had to
+		}
+	}
+	if err != nil {
+		d.fail("launcher", d.cfg.Scrub(err).Error(), do)
+		return
+	}
+	d.ok("launcher", "%s takes launches", d.cfg.LauncherAddr)
+}
+
+func (d *doctor) queue(ctx context.Context) {
+	redis, err := launchqueue.Open(d.cfg.RedisURL.Reveal())
+	if err == nil {
+		err = launchqueue.NewPublisher(redis, launchqueue.NewMetrics(prometheus.NewRegistry())).Reach(ctx)
+		_ = redis.Close() // it has told what it had to
+	}
+	if err != nil {
+		d.fail("launcher", d.cfg.Scrub(err).Error(), "see that Redis runs and REDIS_URL names it, and that a launcher runs with LAUNCH_QUEUE=redis")
+		return
+	}
+	d.ok("launcher", "the launch queue is up and read")
+}
+
+// executor looks whether somebody listens where runs are sent. Nothing is sent.
+func (d *doctor) executor(ctx context.Context) {
+	if !d.cfg.Has("launcher") {
+		return
+	}
+	if d.cfg.Executor == "local" {
+		d.ok("executor", "runs workflows on this machine")
+		return
+	}
+	target, err := executorHost(d.cfg.Executor, d.cfg.ExecutorURL)
+	if err != nil {
+		d.fail("executor", err.Error(), "set EXECUTOR_URL right")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", target)
+	if err != nil {
+		d.fail("executor", d.cfg.Scrub(err).Error(), "start the executor, or set EXECUTOR_URL right; until then launches are tried again for LAUNCH_RETRY_FOR_MS")
+		return
+	}
+	_ = conn.Close() // nothing was said on it
+	d.ok("executor", "somebody listens at %s", target)
+}
+
+func executorHost(kind, address string) (string, error) {
+	if kind == "grpc" {
+		return address, nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return "", errors.New("EXECUTOR_URL names no host")
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443"}[u.Scheme]
+	}
+	if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// server looks whether a carillon runs with these addresses.
+func (d *doctor) server(ctx context.Context) {
+	if !d.cfg.Has("registrar") {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	const do = "start one with `carillon serve` or `carillon dev`, or name its HTTP_ADDR"
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", d.cfg.HTTPAddr)
+	if err != nil {
+		d.warn("server", "no server answers at HTTP_ADDR "+d.cfg.HTTPAddr, do)
+		return
+	}
+	_ = conn.Close() // what follows has its own
+	if d.cfg.tlsOn() {
+		d.ok("server", "somebody listens at %s, over TLS", d.cfg.HTTPAddr)
+		return
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.cfg.HTTPAddr+"/readyz", nil)
+	if err != nil {
+		d.warn("server", err.Error(), do)
+		return
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		d.warn("server", d.cfg.Scrub(err).Error(), do)
+		return
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		d.fail("server", fmt.Sprintf("%s answers %s", req.URL, resp.Status), "see GET /readyz with a token of an operator, or the server's log, for what is amiss")
+		return
+	}
+	name, _ := os.Hostname()
+	d.ok("server", "%s is ready (this machine is %s)", d.cfg.HTTPAddr, name)
+}

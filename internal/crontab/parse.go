@@ -1,0 +1,221 @@
+package crontab
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/schedule/cronexpr"
+)
+
+// Options say how a file is to be read.
+type Options struct {
+	System   bool   // each line has a user behind its times, as in /etc/crontab
+	Timezone string // of lines before any CRON_TZ; empty: UTC
+}
+
+// File is what a crontab says.
+type File struct {
+	Entries []Entry
+	Notes   []Note
+}
+
+// Entry is one line that becomes a schedule.
+type Entry struct {
+	Line     int
+	Text     string // as it stands in the file
+	Comment  string // the comment lines right above it
+	Expr     string // five fields or a macro
+	Timezone string
+	User     string // of a system crontab
+	Command  string
+	Stdin    string // what stands behind the first %, a line for each
+	HasStdin bool
+	Env      map[string]string // the settings above it, without those that are cron's own
+	Shell    string
+	Home     string
+}
+
+// Note is what a line asks for and does not get, or gets in another way.
+type Note struct {
+	Line int
+	Text string // the line
+	Says string
+	Lost bool // a command that does not come along at all
+}
+
+func (n Note) String() string { return fmt.Sprintf("line %d: %s: %s", n.Line, n.Says, n.Text) }
+
+// Lost reports whether a command was left behind.
+func (f *File) Lost() bool {
+	for i := range f.Notes {
+		if f.Notes[i].Lost {
+			return true
+		}
+	}
+	return false
+}
+
+// MaxLine and MaxLines bound what is read.
+const (
+	MaxLine  = 16 << 10
+	MaxLines = 100_000
+)
+
+// Parse reads a crontab. It never fails as a whole: what cannot be read is a
+// note.
+func Parse(text string, o Options) *File {
+	p := &parser{o: o, file: &File{}, env: make(map[string]string), shell: "/bin/sh", timezone: o.Timezone}
+	if p.timezone == "" {
+		p.timezone = "UTC"
+	}
+	for raw := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		if p.line++; p.line > MaxLines {
+			p.lost(fmt.Sprintf("and all behind it: more than %d lines are not read", MaxLines))
+			break
+		}
+		p.text = strings.TrimRight(raw, "\r\n")
+		p.read(strings.TrimLeft(p.text, " \t"))
+	}
+	return p.file
+}
+
+type parser struct {
+	o        Options
+	file     *File
+	line     int
+	text     string
+	comment  []string
+	env      map[string]string
+	shell    string
+	home     string
+	timezone string
+}
+
+func (p *parser) note(says string) {
+	p.file.Notes = append(p.file.Notes, Note{Line: p.line, Text: schedule.Storable(strings.TrimSpace(p.text), 200), Says: says})
+}
+
+func (p *parser) lost(says string) {
+	p.note(says)
+	p.file.Notes[len(p.file.Notes)-1].Lost = true
+}
+
+func (p *parser) read(line string) {
+	switch {
+	case line == "":
+		p.comment = nil
+		return
+	case strings.HasPrefix(line, "#"):
+		p.comment = append(p.comment, strings.TrimSpace(strings.TrimLeft(line, "#")))
+		return
+	case len(line) > MaxLine:
+		p.lost(fmt.Sprintf("has more than %d bytes", MaxLine))
+	case strings.ContainsRune(line, 0) || !validText(line):
+		p.lost("is not text")
+	default:
+		if name, value, ok := setting(line); ok {
+			p.set(name, value)
+			return
+		}
+		p.entry(line)
+	}
+	p.comment = nil
+}
+
+// entry reads times, user and command.
+func (p *parser) entry(line string) {
+	line = strings.TrimPrefix(line, "-") // cronie: do not log
+	expr, rest := times(line)
+	e := Entry{
+		Line: p.line, Text: strings.TrimSpace(p.text), Comment: strings.Join(p.comment, "\n"), Expr: expr, Timezone: p.timezone,
+		Env: make(map[string]string), Shell: p.shell, Home: p.home,
+	}
+	if p.o.System {
+		e.User, rest = word(rest)
+	}
+	e.Command, e.Stdin, e.HasStdin = percent(strings.TrimSpace(rest))
+	if why := p.refuses(&e); why != "" {
+		p.lost(why)
+		return
+	}
+	for name, value := range p.env {
+		e.Env[name] = value
+	}
+	if e.User != "" {
+		p.note("the user " + e.User + " is kept as a label: the command runs as whoever runs the executor")
+	}
+	p.file.Entries = append(p.file.Entries, e)
+}
+
+func (p *parser) refuses(e *Entry) string {
+	switch {
+	case strings.EqualFold(e.Expr, "@reboot"):
+		return "a scheduler does not see this machine start; use a systemd unit, or `carillon schedule trigger`"
+	case e.Expr == "":
+		return "is neither a setting nor five fields and a command"
+	case strings.Contains(e.Expr, "~"):
+		return "random times (~) are not known; write the range's first value, and spread with jitter_ms"
+	case e.Command == "":
+		return "has no command"
+	}
+	if _, err := cronexpr.Parse(e.Expr); err != nil {
+		return "its times are refused: " + err.Error()
+	}
+	if _, err := cronexpr.LoadLocation(e.Timezone); err != nil {
+		return "its zone is refused: " + err.Error()
+	}
+	return ""
+}
+
+// times splits off five fields or a macro.
+func times(line string) (expr, rest string) {
+	if strings.HasPrefix(line, "@") {
+		return word(line)
+	}
+	rest = line
+	var fields []string
+	for range 5 {
+		var field string
+		field, rest = word(rest)
+		if field == "" || rest == "" {
+			return "", ""
+		}
+		fields = append(fields, field)
+	}
+	return strings.Join(fields, " "), rest
+}
+
+// word is the first one, and what follows the blanks behind it.
+func word(s string) (first, rest string) {
+	s = strings.TrimLeft(s, " \t")
+	end := strings.IndexAny(s, " \t")
+	if end < 0 {
+		return s, ""
+	}
+	return s[:end], strings.TrimLeft(s[end:], " \t")
+}
+
+// percent splits a command as cron does: the first % that has no backslash
+// ends it, the others are ends of lines of its standard input; \% is a %.
+func percent(s string) (command, stdin string, has bool) {
+	var parts []string
+	var part strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && i+1 < len(s) && s[i+1] == '%':
+			part.WriteByte('%')
+			i++
+		case s[i] == '%':
+			parts = append(parts, part.String())
+			part.Reset()
+		default:
+			part.WriteByte(s[i])
+		}
+	}
+	parts = append(parts, part.String())
+	if len(parts) == 1 {
+		return parts[0], "", false
+	}
+	return strings.TrimSpace(parts[0]), strings.Join(parts[1:], "\n"), true
+}

@@ -1,0 +1,78 @@
+package crontab
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/carillon/carillon/internal/schedule/cronexpr"
+)
+
+// setting is a line NAME = VALUE; both may be quoted. Times never hold a =
+// before their first blank.
+func setting(line string) (name, value string, ok bool) {
+	name, value, ok = strings.Cut(line, "=")
+	if !ok {
+		return "", "", false
+	}
+	name = unquoted(strings.TrimSpace(name))
+	if !isName(name) {
+		return "", "", false
+	}
+	return name, unquoted(strings.TrimSpace(value)), true
+}
+
+func isName(s string) bool {
+	for i, r := range s {
+		if r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r)) && (i == 0 || !unicode.IsDigit(r)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func unquoted(s string) string {
+	if n := len(s); n >= 2 && (s[0] == '"' || s[0] == '\'') && s[n-1] == s[0] {
+		return s[1 : n-1]
+	}
+	return s
+}
+
+// set keeps a setting for the lines below it. Those that are cron's own mean
+// something else than a variable.
+func (p *parser) set(name, value string) {
+	switch name {
+	case "SHELL":
+		p.shell = value
+		if value == "" {
+			p.shell = "/bin/sh"
+		}
+	case "HOME":
+		p.home = value
+		p.env[name] = value
+	case "CRON_TZ":
+		p.timezone = value
+		if value == "" {
+			p.timezone = "UTC"
+		} else if _, err := cronexpr.LoadLocation(value); err != nil {
+			p.note("the zone is refused, and with it each line below: " + err.Error())
+		}
+	case "TZ":
+		p.env[name] = value
+		p.note("is kept for the commands; when they run is decided by CRON_TZ, else by --tz, here " + p.timezone)
+	case "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING":
+		if value != "" || name != "MAILTO" {
+			p.note("no mail is sent: the output of a run is kept with it, and alerts tell of failures")
+		}
+	case "RANDOM_DELAY":
+		p.note("is not carried over: give the schedules jitter_ms")
+	case "START_HOURS_RANGE":
+		p.note("is anacron's, and is not carried over")
+	default:
+		p.env[name] = value
+	}
+}
+
+func validText(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && unicode.IsControl(r) })
+}

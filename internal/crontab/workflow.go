@@ -1,0 +1,126 @@
+package crontab
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Naming says what the workflows are called.
+type Naming struct {
+	Prefix  string // of each workflow_id
+	Version int32  // of each; a changed command needs another
+	Overlap string // cron starts a command whether or not it still runs: allow
+}
+
+// Workflow is one entry as `carillon apply` takes it.
+type Workflow struct {
+	Entry *Entry
+	ID    string
+	DAG   json.RawMessage
+}
+
+// document is a DAG with members in reading order.
+type document struct {
+	WorkflowID string    `json:"workflow_id"`
+	Version    int32     `json:"version"`
+	Comment    string    `json:"comment,omitempty"` // nobody reads it but people
+	Crontab    string    `json:"crontab"`           // the line that it was made of
+	Triggers   []trigger `json:"triggers"`
+	Steps      []step    `json:"steps"`
+}
+
+type trigger struct {
+	Type          string            `json:"type"`
+	Name          string            `json:"name"`
+	CronExpr      string            `json:"cron_expr"`
+	Timezone      string            `json:"timezone"`
+	OverlapPolicy string            `json:"overlap_policy"`
+	Labels        map[string]string `json:"labels,omitempty"`
+}
+
+type step struct {
+	ID  string            `json:"id"`
+	Run []string          `json:"run"`
+	Env map[string]string `json:"env,omitempty"`
+}
+
+// Workflows makes a workflow of each entry, named after its command.
+func (f *File) Workflows(n Naming) ([]Workflow, error) {
+	taken := make(map[string]bool)
+	out := make([]Workflow, len(f.Entries))
+	for i := range f.Entries {
+		e := &f.Entries[i]
+		id := unique(taken, n.Prefix+e.name())
+		labels := map[string]string{"imported": "crontab"}
+		if e.User != "" {
+			labels["crontab_user"] = e.User
+		}
+		dag, err := json.Marshal(document{
+			WorkflowID: id, Version: n.Version, Comment: e.Comment, Crontab: fmt.Sprintf("line %d: %s", e.Line, e.Text),
+			Triggers: []trigger{{
+				Type: "schedule_based", Name: "cron", CronExpr: e.Expr, Timezone: e.Timezone, OverlapPolicy: n.Overlap, Labels: labels,
+			}},
+			Steps: []step{{ID: "run", Run: e.argv(), Env: e.Env}},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", e.Line, err)
+		}
+		out[i] = Workflow{Entry: e, ID: id, DAG: dag}
+	}
+	return out, nil
+}
+
+// argv is the command as cron would have its shell run it: in the home of the
+// user, with what stands behind the % as its standard input.
+func (e *Entry) argv() []string {
+	script := e.Command
+	if e.HasStdin {
+		end := "CARILLON_INPUT"
+		for strings.Contains("\n"+e.Stdin+"\n", "\n"+end+"\n") {
+			end += "_"
+		}
+		script = "{ " + e.Command + "\n} <<'" + end + "'\n" + e.Stdin + "\n" + end
+	}
+	return []string{e.Shell, "-c", "cd \"${HOME:-/}\"\n" + script}
+}
+
+var (
+	notOfIDs    = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+	assignments = regexp.MustCompile(`^(?:[A-Za-z_][A-Za-z0-9_]*=(?:'[^']*'|"[^"]*"|\S*)\s+)*`)
+)
+
+// wrappers are commands that run another.
+var wrappers = map[string]bool{
+	"sudo": true, "nice": true, "ionice": true, "env": true, "nohup": true, "time": true, "exec": true, "sh": true, "bash": true,
+	"python": true, "python3": true, "perl": true, "ruby": true, "php": true, "cd": true, "test": true, "[": true, "flock": true, "timeout": true,
+}
+
+// name is the program that the command runs, as far as it can be told.
+func (e *Entry) name() string {
+	for _, w := range strings.Fields(assignments.ReplaceAllString(e.Command, "")) {
+		w = strings.Trim(w, `"'()[]{};&|!`)
+		base := path.Base(w)
+		if w == "" || strings.HasPrefix(w, "-") || strings.Contains(w, "=") || wrappers[base] || !strings.ContainsFunc(base, isLetter) {
+			continue
+		}
+		const most = 60
+		if name := strings.Trim(notOfIDs.ReplaceAllString(base, "-"), "-._"); name != "" {
+			return name[:min(len(name), most)]
+		}
+	}
+	return fmt.Sprintf("line-%d", e.Line)
+}
+
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
+
+func unique(taken map[string]bool, name string) string {
+	id := name
+	for n := 2; taken[id]; n++ {
+		id = fmt.Sprintf("%s-%d", name, n)
+	}
+	taken[id] = true
+	return id
+}

@@ -1,0 +1,179 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// lunch is the now of these tests; the schedule has a slot every hour.
+var lunch = time.Date(2026, 3, 2, 12, 30, 0, 0, time.UTC)
+
+func hour(n int) time.Time { return time.Date(2026, 3, 2, n, 0, 0, 0, time.UTC) }
+
+// morning is a backfill of the slots from 06:00 until before 12:00, all missed.
+func morning() *schedule.BackfillCandidate {
+	d := schedule.Definition{
+		ScheduleID: "s", UserID: "u", WorkflowID: "w", Version: 1, CronExpr: "0 * * * *", Timezone: "UTC", DST: schedule.DSTVixie,
+		OverlapPolicy: schedule.OverlapAllow, OverlapKey: "s", MaxQueued: 100,
+	}
+	created := lunch.Add(-24 * time.Hour)
+	return &schedule.BackfillCandidate{
+		Schedule:   &schedule.Schedule{Definition: d, Revision: 2, CreatedAt: created, NextRunAt: hour(13)},
+		Definition: &d,
+		Backfill: schedule.Backfill{
+			BackfillID: "b", ScheduleID: "s", RequestID: "r", Revision: 2, OverlapKey: "u/s", From: hour(6), To: hour(12), Cursor: hour(6),
+			Reprocess: schedule.ReprocessMissed, Order: schedule.OldestFirst, OverlapPolicy: schedule.OverlapAllow, Concurrency: 3,
+			State: schedule.BackfillRunning, Open: true, CreatedAt: lunch.Add(-time.Minute),
+		},
+	}
+}
+
+// feedNow lets the planner decide on candidates of whose slots nothing is known.
+func feedNow(pending int, candidates ...*schedule.BackfillCandidate) []schedule.BackfillDecision {
+	feeder := plan.Feeder(lunch, plan.FeedConfig{Ahead: time.Second, Portion: 100, Pending: 50})
+	var all []schedule.BackfillCandidate
+	for _, c := range candidates {
+		c.Slots = feeder.Window(c)
+		c.Standings = make([]schedule.Standing, len(c.Slots))
+		all = append(all, *c)
+	}
+	return feeder.Decide(all, pending)
+}
+
+func TestWhatABackfillPutsDown(t *testing.T) {
+	t.Parallel()
+	exclusive := func(c *schedule.BackfillCandidate) {
+		c.Backfill.OverlapPolicy, c.Backfill.Concurrency = schedule.OverlapQueue, 1
+	}
+	for _, tc := range []struct {
+		name    string
+		edit    func(*schedule.BackfillCandidate)
+		pending int
+		want    []time.Time
+	}{
+		{name: "as many as may be under way, oldest first", want: []time.Time{hour(6), hour(7), hour(8)}},
+		{
+			name: "newest first from the other end",
+			edit: func(c *schedule.BackfillCandidate) {
+				c.Backfill.Order, c.Backfill.Cursor = schedule.NewestFirst, hour(12)
+			},
+			want: []time.Time{hour(11), hour(10), hour(9)},
+		},
+		{name: "no more than launches are left for backfills", pending: 48, want: []time.Time{hour(6), hour(7)}},
+		{name: "nothing while paused", edit: func(c *schedule.BackfillCandidate) { c.Backfill.State = schedule.BackfillPaused }},
+		{name: "nothing while the overlap key is busy", edit: func(c *schedule.BackfillCandidate) { exclusive(c); c.Busy = true }},
+		{name: "one where at most one may be in flight", edit: exclusive, want: []time.Time{hour(6)}},
+		{
+			name: "nothing before the next start by the rate",
+			edit: func(c *schedule.BackfillCandidate) {
+				c.Backfill.RatePerMinute, c.Backfill.NextAt = 10, lunch.Add(2*time.Second)
+			},
+		},
+		{
+			name: "one where the rate has six seconds between two",
+			edit: func(c *schedule.BackfillCandidate) { c.Backfill.RatePerMinute = 10 }, want: []time.Time{hour(6)},
+		},
+		{
+			name: "none that the planner has yet to plan",
+			edit: func(c *schedule.BackfillCandidate) { c.Schedule.NextRunAt = hour(7) }, want: []time.Time{hour(6)},
+		},
+		{
+			name: "that one, too, of a paused schedule",
+			edit: func(c *schedule.BackfillCandidate) { c.Schedule.NextRunAt, c.Schedule.Pause.Paused = hour(7), true },
+			want: []time.Time{hour(6), hour(7), hour(8)},
+		},
+		{
+			name: "none of a catch-up that is under way",
+			edit: func(c *schedule.BackfillCandidate) {
+				c.Schedule.Backlog = schedule.Backlog{From: hour(8), Until: hour(10)}
+			},
+			want: []time.Time{hour(6), hour(7)},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := morning()
+			if tc.edit != nil {
+				tc.edit(c)
+			}
+			d := feedNow(tc.pending, c)[0]
+			var got []time.Time
+			for _, row := range d.Rows {
+				got = append(got, row.RunAt)
+				if row.Trigger != schedule.TriggerBackfill || row.Key != schedule.SlotKey("s", row.RunAt) || row.FireAt.Before(lunch) || row.Revision != 2 {
+					t.Errorf("the row is %+v", row)
+				}
+			}
+			if len(got) != len(tc.want) || int64(len(got)) != d.Backfill.PutDown {
+				t.Fatalf("it put down %v and counted %d, want %v", got, d.Backfill.PutDown, tc.want)
+			}
+			for i := range got {
+				if !got[i].Equal(tc.want[i]) {
+					t.Errorf("it put down %v, want %v", got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestABackfillsSlotThatGaveWayOrWasTakenBackComesAgain(t *testing.T) {
+	t.Parallel()
+	c := morning()
+	c.Backfill.Cursor, c.Backfill.PutDown, c.Backfill.Slots = hour(12), 3, 6
+	gave := schedule.Run{Key: schedule.SlotKey("s", hour(6)), RunAt: hour(6), Status: schedule.StatusSkipped, Reason: schedule.ReasonOverlap, Attempt: 1}
+	failed := schedule.Run{Key: schedule.SlotKey("s", hour(8)), RunAt: hour(8), Status: schedule.StatusFailed, Reason: schedule.ReasonTimeout}
+	taken := schedule.BackfillKey("s", "r", hour(7))
+	c.Unsettled = []schedule.BackfillSlot{{RunAt: hour(6), Key: gave.Key, Run: &gave}, {RunAt: hour(7), Key: taken}, {RunAt: hour(8), Key: failed.Key, Run: &failed}}
+	d := feedNow(0, c)[0]
+	if len(d.Rows) != 2 || d.Rows[0].Key != schedule.RetryKey(gave.Key, "r") || d.Rows[0].Attempt != 2 || d.Rows[0].RetryOf != gave.Key || d.Rows[1].Key != taken {
+		t.Errorf("it put down %+v", d.Rows)
+	}
+	if b := d.Backfill; b.Failed != 1 || b.Skipped != 0 || b.PutDown != 3 || b.State != schedule.BackfillRunning {
+		t.Errorf("it stands as %+v", b)
+	}
+	if len(d.Slots) != 2 || !d.Slots[0].Settled || d.Slots[0].Key != failed.Key || d.Slots[1].Key != d.Rows[0].Key || d.Slots[1].Settled {
+		t.Errorf("its slots are %+v", d.Slots)
+	}
+}
+
+func TestTwoBackfillsOfOneOverlapKeyTakeTurns(t *testing.T) {
+	t.Parallel()
+	first, second := morning(), morning()
+	for _, c := range []*schedule.BackfillCandidate{first, second} {
+		c.Backfill.OverlapPolicy, c.Backfill.Concurrency = schedule.OverlapSkip, 1
+	}
+	got := feedNow(0, first, second)
+	if len(got[0].Rows) != 1 || len(got[1].Rows) != 0 {
+		t.Errorf("they put down %d and %d, want one between them", len(got[0].Rows), len(got[1].Rows))
+	}
+}
+
+func TestABackfillThatCannotGoOnEndsOrWaitsForSomebody(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		edit   func(*schedule.BackfillCandidate)
+		state  schedule.BackfillState
+		reason schedule.Reason
+	}{
+		{name: "its schedule is gone", edit: func(c *schedule.BackfillCandidate) { c.Schedule = nil }, state: schedule.BackfillCancelled, reason: schedule.ReasonDeleted},
+		{name: "its schedule is deleted", edit: func(c *schedule.BackfillCandidate) { c.Schedule.DeletedAt = lunch }, state: schedule.BackfillCancelled, reason: schedule.ReasonDeleted},
+		{name: "its schedule was made anew", edit: func(c *schedule.BackfillCandidate) { c.Schedule.CreatedAt = lunch }, state: schedule.BackfillCancelled, reason: schedule.ReasonDeleted},
+		{name: "its definition cannot be read", edit: func(c *schedule.BackfillCandidate) { c.Definition = nil }, state: schedule.BackfillPaused},
+		{name: "its zone is no more", edit: func(c *schedule.BackfillCandidate) { c.Definition.Timezone = "Atlantis" }, state: schedule.BackfillPaused},
+		{name: "all is done", edit: func(c *schedule.BackfillCandidate) { c.Backfill.Cursor = hour(12) }, state: schedule.BackfillFinished},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := morning()
+			tc.edit(c)
+			b := feedNow(0, c)[0].Backfill
+			if b.State != tc.state || b.Reason != tc.reason || b.State.Ended() == b.Open {
+				t.Errorf("it is %s(%s), open %t, %s", b.State, b.Reason, b.Open, b.StateNote)
+			}
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/simulation"
+	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/worker"
+)
+
+var midnight = time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)
+
+// everyMinute is a schedule that has stood since long ago.
+func everyMinute(id string, overlap schedule.OverlapPolicy, took time.Duration) registrar.ScenarioSchedule {
+	made := midnight.AddDate(-1, 0, 0)
+	return registrar.ScenarioSchedule{
+		Schedule: schedule.Schedule{Revision: 1, CreatedAt: made, RevisedAt: made, UpdatedAt: made, Definition: schedule.Definition{
+			ScheduleID: id, WorkflowID: "w", Version: 1, UserID: "u", CronExpr: "* * * * *", Timezone: "UTC", DST: schedule.DSTVixie,
+			OverlapPolicy: overlap, OverlapKey: id, MaxQueued: 100, CatchupPolicy: schedule.CatchupNone, CatchupWindowMS: 86_400_000, RunTimeoutMS: 3_600_000,
+		}},
+		Run: registrar.AssumedRun{Duration: took},
+	}
+}
+
+func TestASimulationEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := simulation.New(worker.Config{}).Simulate(ctx, registrar.Scenario{
+		From: midnight, Until: midnight.Add(24 * time.Hour), Schedules: []registrar.ScenarioSchedule{everyMinute("s", schedule.OverlapSkip, time.Second)},
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that the context was cancelled", err)
+	}
+}
+
+// By hand: a minute's slot takes 80 s, so that every other one finds a run in
+// flight; from 00:10:30 to 00:20:30 nobody is alive.
+func TestSlotsOfALongRunAndAnOutage(t *testing.T) {
+	t.Parallel()
+	slots, err := simulation.New(worker.Config{}).Simulate(t.Context(), registrar.Scenario{
+		From: midnight, Until: midnight.Add(30 * time.Minute), Schedules: []registrar.ScenarioSchedule{everyMinute("s", schedule.OverlapSkip, 80*time.Second)},
+		Outages: []registrar.Span{{From: midnight.Add(10*time.Minute + 30*time.Second), Until: midnight.Add(20*time.Minute + 30*time.Second)}},
+	})
+	if err != nil || len(slots) != 30 {
+		t.Fatalf("%d slots, %v, want 30", len(slots), err)
+	}
+	for i, s := range slots {
+		want := "SUCCESS()"
+		switch {
+		case i >= 11 && i <= 19: // 00:20 is 30 s late, within the grace
+			want = "SKIPPED(missed)"
+		case i%2 == 1:
+			want = "SKIPPED(overlap)"
+		}
+		if got := fmt.Sprintf("%s(%s)", s.Status, s.Reason); got != want {
+			t.Errorf("the slot of minute %d is %s, want %s", i, got, want)
+		}
+	}
+	if late := slots[20].Lateness(); late != 30*time.Second {
+		t.Errorf("the slot of 00:20 is %s late, want 30s", late)
+	}
+}
+
+func TestAssumedRunTimesAreLognormal(t *testing.T) {
+	t.Parallel()
+	run := registrar.AssumedRun{Duration: time.Minute, P95: 5 * time.Minute, FailurePercent: 25}
+	below, below95, failed := 0, 0, 0
+	const n = 20_000
+	for i := range n {
+		took, fails := simulation.Assumed(run, 3, schedule.SlotKey("s", midnight.Add(time.Duration(i)*time.Second)))
+		if took < run.Duration {
+			below++
+		}
+		if took < run.P95 {
+			below95++
+		}
+		if fails {
+			failed++
+		}
+	}
+	for name, part := range map[string][2]float64{"half": {float64(below) / n, 0.5}, "95 %": {float64(below95) / n, 0.95}, "failures": {float64(failed) / n, 0.25}} {
+		if part[0] < part[1]-0.015 || part[0] > part[1]+0.015 {
+			t.Errorf("%s: %.3f of the runs, want %.2f", name, part[0], part[1])
+		}
+	}
+}
+
+// The largest simulation that one call may ask for.
+func BenchmarkSimulate10000Slots(b *testing.B) {
+	in := registrar.Scenario{From: midnight, Until: midnight.Add(200 * time.Minute)}
+	for i := range registrar.MaxSimulatedSchedules {
+		in.Schedules = append(in.Schedules, everyMinute(fmt.Sprint("s", i), schedule.OverlapPolicies[i%4], 70*time.Second))
+	}
+	s := simulation.New(worker.Config{})
+	for b.Loop() {
+		slots, err := s.Simulate(b.Context(), in)
+		if err != nil || len(slots) != registrar.MaxSimulatedSlots {
+			b.Fatal(len(slots), err)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/workflow"
+	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/worker"
+)
+
+// world is one scenario at work.
+type world struct {
+	*Simulator
+	registrar.Scenario
+	ctx     context.Context // of the whole
+	clock   atomic.Int64
+	ledger  *memstore.Store
+	users   *registrar.Registrar
+	launch  *launcher.Launcher
+	runs    *executor
+	pauses  []pause // to come
+	outages []registrar.Span
+	waited  map[schedule.Key]time.Time
+
+	steps    *worker.Steps // nil: no worker is alive
+	config   worker.Config
+	lastTick time.Time
+	nextFire time.Time // zero: no slot wants a pass
+	ended    bool      // a run has, since the last turn: the ledger wakes a worker then
+	epochs   int
+}
+
+// pause is one that a user is to make.
+type pause struct {
+	scheduleID string
+	registrar.Span
+}
+
+func (s *Simulator) newWorld(ctx context.Context, scenario registrar.Scenario) (*world, error) {
+	w := &world{Simulator: s, Scenario: scenario, ctx: ctx, outages: slices.Clone(scenario.Outages), waited: make(map[schedule.Key]time.Time)}
+	w.set(w.From)
+	w.ledger = memstore.New(memstore.Options{Watch: memstore.Watch{Run: w.watch}})
+	w.runs = newExecutor(w)
+	w.users = registrar.New(registrar.Options{
+		Schedules: w.ledger, Runs: w.ledger, Workflows: w.ledger, Grants: w.ledger, Now: w.now, Logger: quiet,
+		Config: registrar.Config{CanCancel: true},
+	})
+	w.launch = launcher.New(launcher.Options{
+		Store: w.ledger, Workflows: workflow.None{}, Executor: w.runs, Now: w.now, Logger: quiet, Metrics: s.launcher,
+		Spread: func(schedule.Key, time.Duration) time.Duration { return 0 }, Config: launcher.Config{Feedback: true},
+	})
+	for i := range w.Schedules {
+		of := &w.Schedules[i]
+		if err := w.put(&of.Schedule); err != nil {
+			return nil, err
+		}
+		for _, span := range of.Pauses {
+			w.pauses = append(w.pauses, pause{of.Schedule.ScheduleID, span})
+		}
+	}
+	slices.SortStableFunc(w.pauses, func(a, b pause) int { return a.From.Compare(b.From) })
+	if !w.down(w.From) {
+		return w, w.start()
+	}
+	return w, nil
+}
+
+func (w *world) now() time.Time { return time.Unix(0, w.clock.Load()).UTC() }
+
+func (w *world) set(now time.Time) { w.clock.Store(now.UnixNano()) }
+
+// put puts a schedule down as it stands at the beginning: its cursor is the
+// first slot of the window.
+func (w *world) put(s *schedule.Schedule) error {
+	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
+	if err != nil {
+		return err
+	}
+	row := *s
+	row.NextRunAt, _ = tt.From(w.From)
+	row.PlanAt = w.From
+	return w.ledger.ChangeSchedules(w.ctx, schedule.ChangeRequest{ScheduleIDs: []string{row.ScheduleID}},
+		func([]schedule.ChangeInput) ([]schedule.Change, error) {
+			return []schedule.Change{{ScheduleID: row.ScheduleID, Row: &row, Created: true, NewRevision: true, Now: w.From}}, nil
+		})
+}
+
+// watch sees every write of a run.
+func (w *world) watch(_ *schedule.Term, _, after *schedule.Run) {
+	if after == nil {
+		return
+	}
+	w.ended = w.ended || after.Status.Terminal()
+	if !after.WaitingSince.IsZero() {
+		w.waited[after.Key] = after.WaitingSince
+	}
+}
+
+// down reports whether an outage holds.
+func (w *world) down(at time.Time) bool {
+	return len(w.outages) > 0 && !at.Before(w.outages[0].From)
+}
+
+// start starts a worker: it leads at once, plans, ends what is past its bound,
+// and claims.
+func (w *world) start() error {
+	w.epochs++
+	term, ok, err := w.ledger.Takeover(w.ctx, schedule.TakeoverRequest{
+		Shards: 1, Holder: fmt.Sprint("worker-", w.epochs), TTL: time.Second, Now: w.now(), LockHeld: true, LockKind: "simulation",
+	})
+	if err != nil || !ok {
+		return cmp.Or(err, fmt.Errorf("lead: %w", schedule.ErrFenced))
+	}
+	w.steps = worker.NewSteps(w.ctx, worker.Options{
+		ID: term.Holder, Plans: w.ledger, Fires: w.ledger, Launcher: w.launch, Now: w.now, Logger: quiet, Metrics: w.worker, Config: w.Simulator.config,
+	}, term)
+	w.config = w.steps.Config()
+	w.tick()
+	return nil
+}
+
+func (w *world) tick() {
+	w.steps.Tick()
+	w.lastTick, w.nextFire = w.now(), w.now()
+}
+
+// nextTick is the first tick that may find something to do.
+func (w *world) nextTick() time.Time {
+	due := w.ledger.NextTick(w.config.Grace, w.config.RetryFor, w.config.CancelWait)
+	if due.IsZero() {
+		return due
+	}
+	ticks := max(1, (due.Sub(w.lastTick)+w.config.Tick-1)/w.config.Tick)
+	return w.lastTick.Add(ticks * w.config.Tick)
+}
+
+// turn is something that happens at an instant.
+type turn struct {
+	at time.Time
+	do func() error
+}
+
+// play lets everything have its turn until the window is over.
+func (w *world) play() error {
+	for w.ctx.Err() == nil {
+		next := w.next()
+		if next.do == nil || !next.at.Before(w.Until) {
+			w.set(w.Until)
+			return nil
+		}
+		if next.at.After(w.now()) {
+			w.set(next.at)
+		}
+		if err := next.do(); err != nil {
+			return err
+		}
+		if w.steps != nil && (w.steps.Woken() || w.ended) {
+			w.nextFire = w.now()
+		}
+		w.ended = false
+	}
+	return w.ctx.Err()
+}
+
+// next is whose turn it is: at one instant, in this order.
+func (w *world) next() (first turn) {
+	offer := func(at time.Time, do func() error) {
+		if at.Before(w.now()) {
+			at = w.now()
+		}
+		if first.do == nil || at.Before(first.at) {
+			first = turn{at, do}
+		}
+	}
+	if len(w.pauses) > 0 {
+		offer(w.pauses[0].From, w.pause)
+	}
+	if w.steps == nil && len(w.outages) > 0 {
+		offer(w.outages[0].Until, w.recover)
+	} else if len(w.outages) > 0 {
+		offer(w.outages[0].From, w.die)
+	}
+	if w.steps != nil {
+		if at := w.nextTick(); !at.IsZero() {
+			offer(at, func() error { w.tick(); return nil })
+		}
+		if !w.nextFire.IsZero() {
+			offer(w.nextFire, w.fire)
+		}
+		if at, ok := w.steps.Held(); ok {
+			offer(at, func() error { w.steps.Call(); return nil })
+		}
+	}
+	if at, ok := w.runs.nextEnd(); ok {
+		offer(at, w.end)
+	}
+	return first
+}
+
+func (w *world) pause() error {
+	p := w.pauses[0]
+	w.pauses = w.pauses[1:]
+	_, err := w.users.Pause(w.ctx, registrar.PauseInput{ScheduleID: p.scheduleID, Note: "simulated", Until: p.Until})
+	w.wake()
+	return err
+}
+
+// die ends the worker between two instructions: what it held is not called.
+func (w *world) die() error {
+	w.steps, w.nextFire = nil, time.Time{}
+	return nil
+}
+
+func (w *world) recover() error {
+	w.outages = w.outages[1:]
+	if w.down(w.now()) {
+		return nil // the next begins as this one ends
+	}
+	return w.start()
+}
+
+func (w *world) fire() (err error) {
+	w.nextFire, err = w.steps.Fire()
+	return err
+}
+
+// end reports the run that ends next.
+func (w *world) end() error {
+	e := w.runs.popEnd()
+	err := w.users.ReportOutcome(w.ctx, e.key, e.status, "", e.code, "")
+	w.wake()
+	return err
+}
+
+// wake is what the ledger does for a worker when others have written.
+func (w *world) wake() {
+	if w.steps != nil {
+		w.nextFire = w.now()
+	}
+}

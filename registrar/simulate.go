@@ -1,0 +1,271 @@
+package registrar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// What one simulation may cost.
+const (
+	MaxSimulatedSchedules = 50
+	MaxSimulatedSpans     = 100 // outages, and pauses of one schedule
+	MaxSimulatedSlots     = 10_000
+	MaxSimulatedWindow    = 366 * 24 * time.Hour
+	DefaultAssumedRun     = time.Second
+	simulateAtOnce        = 2 // in one process
+)
+
+// Simulator plays a scenario on a virtual clock; *simulation.Simulator is one.
+type Simulator interface {
+	Simulate(ctx context.Context, s Scenario) ([]SimulatedSlot, error)
+}
+
+// Scenario is what is played: schedules that stood idle until From, and what
+// happens to them.
+type Scenario struct {
+	From, Until time.Time
+	Schedules   []ScenarioSchedule
+	Outages     []Span // no worker is alive: it died at From, and another starts at Until
+	Seed        uint32
+}
+
+// ScenarioSchedule is one schedule of a scenario, as it stands at its beginning.
+type ScenarioSchedule struct {
+	Schedule schedule.Schedule
+	Run      AssumedRun
+	Pauses   []Span // in order, none into another
+}
+
+// AssumedRun is how runs are taken to go: they are accepted, end after so long
+// without a sign of life in between, and some fail.
+type AssumedRun struct {
+	Duration       time.Duration // of each run, or, with P95, half of them are shorter
+	P95            time.Duration // zero: all take Duration; else 95 % of the runs, lognormal, are shorter
+	FailurePercent int           // of runs that end FAILED
+}
+
+// Span is a half-open range of time.
+type Span struct{ From, Until time.Time }
+
+// SimulatedSlot is what became of one slot.
+type SimulatedSlot struct {
+	ScheduleID    string
+	RunAt, FireAt time.Time // FireAt: run_at with its jitter
+	Status        schedule.Status
+	Reason        schedule.Reason
+	Trigger       schedule.Trigger
+	WaitingSince  time.Time // it waited for its overlap key from then on; zero: it did not
+	LaunchedAt    time.Time // zero: it was not
+	CompletedAt   time.Time // zero: it has not ended
+	NoRow         bool      // it never had a run: it lies in a range that is recorded as a whole
+}
+
+// SimulateInput is a scenario as it is asked for.
+type SimulateInput struct {
+	From, Until time.Time
+	Schedules   []SimulateSchedule
+	Outages     []Span
+	Seed        uint32
+}
+
+// SimulateSchedule names a saved schedule, of which Over says what else is to
+// hold, or where it has a rule of its own, an unsaved one.
+type SimulateSchedule struct {
+	Over   UpsertInput
+	Run    AssumedRun
+	Pauses []Span
+}
+
+// Simulation is what a scenario comes to.
+type Simulation struct {
+	Scenario Scenario
+	Slots    []SimulatedSlot // by run_at, then schedule
+	All      SimulationSums
+	Each     []SimulationSums // in the order of the schedules
+}
+
+// Simulate plays a scenario with the planner and the worker that fire schedules.
+func (r *Registrar) Simulate(ctx context.Context, in SimulateInput) (*Simulation, error) {
+	if r.simulator == nil {
+		return nil, schedule.Explain(schedule.ErrUnsupported, "this process does not simulate")
+	}
+	if err := checkScenario(&in); err != nil {
+		return nil, err
+	}
+	s, err := r.scenario(ctx, &in)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case r.simulating <- struct{}{}:
+		defer func() { <-r.simulating }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	slots, err := r.simulator.Simulate(ctx, *s)
+	if err != nil {
+		return nil, err
+	}
+	out := &Simulation{Scenario: *s, Slots: slots}
+	out.sum()
+	return out, nil
+}
+
+func checkScenario(in *SimulateInput) error {
+	var c schedule.Collect
+	switch span := in.Until.Sub(in.From); {
+	case in.From.IsZero() || in.Until.IsZero():
+		c.Note("until", "and from are required", "say which window is to be simulated")
+	case span <= 0:
+		c.Add("until", in.Until.Format(time.RFC3339), "is not later than from", "")
+	case span > MaxSimulatedWindow:
+		c.Add("until", in.Until.Format(time.RFC3339), "is more than 366 days after from", "simulate a shorter window")
+	}
+	if n := len(in.Schedules); n < 1 || n > MaxSimulatedSchedules {
+		c.Add("schedules", n, fmt.Sprintf("is not within 1 to %d", MaxSimulatedSchedules), "")
+	}
+	checkSpans(&c, "outages", in.Outages, in)
+	for i := range in.Schedules {
+		s, at := &in.Schedules[i], fmt.Sprintf("schedules[%d].", i)
+		checkSpans(&c, at+"pauses", s.Pauses, in)
+		run := &s.Run
+		if run.Duration < 0 || run.Duration > schedule.MaxRunTimeout {
+			c.Add(at+"run.duration_ms", run.Duration.Milliseconds(), "is not within 0 to 30 days", "")
+		}
+		if run.P95 != 0 && (run.P95 <= run.Duration || run.Duration == 0 || run.P95 > schedule.MaxRunTimeout) {
+			c.Add(at+"run.p95_ms", run.P95.Milliseconds(), "is not more than duration_ms, which half of the runs stay below", "leave it out for runs that all take as long")
+		}
+		if run.FailurePercent < 0 || run.FailurePercent > 100 {
+			c.Add(at+"run.failure_percent", run.FailurePercent, "is not within 0 to 100", "")
+		}
+	}
+	return c.Err()
+}
+
+// checkSpans wants spans in order, none into another, all inside the window.
+func checkSpans(c *schedule.Collect, field string, spans []Span, in *SimulateInput) {
+	if len(spans) > MaxSimulatedSpans {
+		c.Add(field, len(spans), fmt.Sprintf("is more than %d", MaxSimulatedSpans), "")
+		return
+	}
+	for i, s := range spans {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		switch {
+		case !s.From.Before(s.Until):
+			c.Add(at+".until", s.Until.Format(time.RFC3339), "is not later than its from", "")
+		case s.From.Before(in.From) || s.Until.After(in.Until):
+			c.Add(at+".from", s.From.Format(time.RFC3339), "to "+s.Until.Format(time.RFC3339)+" is not inside the window", "")
+		case i > 0 && s.From.Before(spans[i-1].Until):
+			c.Add(at+".from", s.From.Format(time.RFC3339), "lies in the one before", "give them in order, none into another")
+		}
+	}
+}
+
+// scenario resolves every schedule, and counts what is to be played.
+func (r *Registrar) scenario(ctx context.Context, in *SimulateInput) (*Scenario, error) {
+	out := &Scenario{From: utc(in.From), Until: utc(in.Until), Outages: in.Outages, Seed: in.Seed}
+	seen, slots := make(map[string]bool), 0
+	for i := range in.Schedules {
+		asked := &in.Schedules[i]
+		row, err := r.simulated(ctx, asked, i, out)
+		if err == nil && seen[row.ScheduleID] {
+			err = schedule.Invalid("schedule_id", row.ScheduleID, "is named twice", "")
+		}
+		if err != nil {
+			return nil, prefixed(err, fmt.Sprintf("schedules[%d].", i))
+		}
+		seen[row.ScheduleID] = true
+		tt, err := plan.NewTimetable(&row.Definition, row.CreatedAt, row.RevisedAt)
+		if err != nil {
+			return nil, schedule.Invalid(fmt.Sprintf("schedules[%d].cron_expr", i), row.CronExpr, "cannot be read: "+err.Error(), "")
+		}
+		n, _ := tt.Count(out.From, out.Until)
+		slots += n
+		out.Schedules = append(out.Schedules, ScenarioSchedule{Schedule: *row, Run: asked.Run, Pauses: asked.Pauses})
+	}
+	if slots > MaxSimulatedSlots {
+		return nil, schedule.Invalid("until", out.Until.Format(time.RFC3339),
+			fmt.Sprintf("makes a window with %d slots, more than %d", slots, MaxSimulatedSlots), "simulate a shorter window, or fewer schedules")
+	}
+	return out, nil
+}
+
+// simulated is a schedule as the scenario begins: nothing of it was planned, it
+// is not paused, and there are no grants to ask.
+func (r *Registrar) simulated(ctx context.Context, asked *SimulateSchedule, i int, in *Scenario) (*schedule.Schedule, error) {
+	over := asked.Over
+	d := &over.Definition
+	row := &schedule.Schedule{CreatedAt: in.From}
+	if d.CronExpr == "" && d.IntervalMS == 0 && d.OnceAt.IsZero() {
+		if d.ScheduleID == "" {
+			return nil, schedule.Invalid("schedule_id", "", "is required", "or give one of cron_expr, interval_ms and once_at")
+		}
+		saved, err := r.living(ctx, d.ScheduleID)
+		if err != nil {
+			return nil, err
+		}
+		over, row.CreatedAt = overSaved(saved, over), saved.CreatedAt
+	}
+	d.ScheduleID = orDefault(d.ScheduleID, fmt.Sprintf("schedule-%d", i+1))
+	d.WorkflowID, d.UserID = orDefault(d.WorkflowID, "simulation"), orDefault(d.UserID, "simulation")
+	d.Version, d.ExecutionGrantID, d.Input, d.Labels = max(d.Version, 1), "", nil, nil
+	row.Definition = r.resolve(over)
+	if err := r.validate(&row.Definition); err != nil {
+		return nil, err
+	}
+	// As if it had stood since long before the window; an interval without
+	// start_at has no other anchor than its creation.
+	if row.IntervalMS == 0 && row.CreatedAt.After(in.From) {
+		row.CreatedAt = in.From
+	}
+	row.Revision, row.RevisedAt, row.UpdatedAt = 1, earlier(row.CreatedAt, in.From), in.From
+	return row, nil
+}
+
+// overSaved is a saved definition with what the call says otherwise.
+func overSaved(saved *schedule.Schedule, over UpsertInput) UpsertInput {
+	o := over.Definition
+	over.Definition = saved.Definition
+	d := &over.Definition
+	d.Timezone, d.DST = orDefault(o.Timezone, d.Timezone), orDefault(o.DST, d.DST)
+	d.OverlapPolicy, d.CatchupPolicy = orDefault(o.OverlapPolicy, d.OverlapPolicy), orDefault(o.CatchupPolicy, d.CatchupPolicy)
+	d.OverlapKey = orDefault(o.OverlapKey, d.OverlapKey)
+	if !o.StartAt.IsZero() {
+		d.StartAt = o.StartAt
+	}
+	if !o.EndAt.IsZero() {
+		d.EndAt = o.EndAt
+	}
+	keep := func(to **uint32, saved uint32) {
+		if *to == nil {
+			*to = &saved
+		}
+	}
+	keep(&over.JitterMS, d.JitterMS)
+	keep(&over.MaxQueued, d.MaxQueued)
+	keep(&over.CatchupWindowMS, d.CatchupWindowMS)
+	keep(&over.RunTimeoutMS, d.RunTimeoutMS)
+	if over.Priority == nil {
+		over.Priority = &d.Priority
+	}
+	return over
+}
+
+// prefixed puts a prefix before the fields that an error names.
+func prefixed(err error, prefix string) error {
+	var invalid *schedule.InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	named := &schedule.InvalidError{}
+	for _, v := range invalid.Violations {
+		v.Field = prefix + v.Field
+		named.Violations = append(named.Violations, v)
+	}
+	return named
+}
