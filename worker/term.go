@@ -34,7 +34,7 @@ type term struct {
 	open      sync.WaitGroup  // calls of the launcher that this term has begun
 	settles   *batch.Batcher[schedule.Settlement, bool]
 	cancels   *cancelLog
-	nextGauge time.Time // of the plan loop
+	nextGauge time.Time                       // of the plan loop
 	hold      func(at time.Time, call func()) // of a term made by hand: see Steps
 }
 
