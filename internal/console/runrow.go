@@ -57,6 +57,9 @@ func (r runRow) Over() bool {
 	return false
 }
 
+// Retriable reports whether it ended otherwise than it should have.
+func (r runRow) Retriable() bool { return r.Over() && r.GetStatus() != "SUCCESS" }
+
 // InFlight reports whether it was handed over and has not ended.
 func (r runRow) InFlight() bool { return r.GetStatus() != "PLANNED" && !r.Over() }
 

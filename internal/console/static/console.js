@@ -61,7 +61,7 @@
       if (again) { again = false; soon(); }
     }
   }
-  const atMost = 1000; // one every so often, and always one after the last change
+  const atMost = Number($("[data-every]")?.dataset.every || 1000); // one every so often, and always one after the last change
   function soon() {
     if (!timer) timer = setTimeout(refresh, Math.max(50, last + atMost - Date.now()));
   }
