@@ -83,6 +83,7 @@ func (c *Console) routes() *http.ServeMux {
 		"GET /ui/schedules/{id}":         c.showSchedule,
 		"GET /ui/schedules/{id}/year":    c.showYear,
 		"GET /ui/schedules/{id}/history": c.showHistory,
+		"GET /ui/schedules/{id}/explain": c.showWhy,
 		"GET /ui/runs":                   c.showRuns,
 		"GET /ui/runs/{key}":             c.showRun,
 		"GET /ui/preview":                c.showPlayground,

@@ -34,6 +34,9 @@ func (r runRow) Path() string { return runPath(r.GetIdempotencyKey()) }
 
 func runPath(key string) string { return Prefix + "runs/" + key }
 
+// Why is the page that explains its slot.
+func (r runRow) Why() string { return whyPath(r.GetScheduleId(), r.GetRunAt()) }
+
 // Short is enough of the key for a table.
 func (r runRow) Short() string { return r.GetIdempotencyKey()[:min(10, len(r.GetIdempotencyKey()))] }
 

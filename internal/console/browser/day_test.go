@@ -77,6 +77,30 @@ func TestARefusalSaysWhyAndChangesNothing(t *testing.T) {
 	v.reads("attempt 2 of another run")
 }
 
+func TestAnInstantIsExplainedPastAndAhead(t *testing.T) {
+	v := visit(t)
+	v.must(v.product.workflow(v.tab, "quick", "true"))
+	v.must(v.product.schedule(v.tab, "tick", "quick", map[string]any{"interval_ms": 1000}))
+	v.must(v.product.schedule(v.tab, "nightly", "quick", map[string]any{"cron_expr": "30 2 * * *", "timezone": "America/New_York"}))
+	v.opens("/ui/schedules/tick")
+	v.sees(`document.querySelector("#past .chip.SUCCESS")`)
+	v.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("#past tbody tr")].find((tr) => tr.querySelector(".chip.SUCCESS")).querySelector("a.small").click()`))
+	v.sees(`location.pathname === "/ui/schedules/tick/explain" && document.querySelector("#answer .chip.SUCCESS")?.textContent === "ran"`)
+	v.clicks("#answer a.button")
+	v.reads("Its life")
+
+	v.opens("/ui/schedules/nightly/explain")
+	v.clicks("#time")
+	v.types("2027-03-14T02:30" + kb.Enter)
+	v.reads("never shows")
+	v.do(chromedp.SetValue(chromedp.CSS("#time"), "2027-03-14T03:00"))
+	v.clicks(`form button.primary`)
+	v.sees(`document.querySelector("#answer .chip")?.textContent === "will fire"`)
+	v.do(chromedp.SetValue(chromedp.CSS("#time"), "2027-03-15T03:00"))
+	v.clicks(`form button.primary`)
+	v.sees(`document.querySelector("#answer .chip")?.textContent === "not a slot"`)
+}
+
 func TestManyArePausedWithOneNote(t *testing.T) {
 	v := visit(t)
 	v.must(v.product.workflow(v.tab, "quick", "true"))
