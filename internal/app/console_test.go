@@ -113,6 +113,7 @@ func TestEveryPageOfTheConsoleIsThereOnBothStores(t *testing.T) {
 			{"/ui/schedules/reports.hourly/explain?time=2020-01-01T00%3A00", "no schedule"},
 			{"/ui/schedules/reports.hourly/explain?time=2090-01-01T13%3A00", "will fire"},
 			{"/ui/schedules/reports.hourly/explain?time=2090-01-01T13%3A07", "not a slot"},
+			{"/ui/schedules/reports.hourly/backfills", "No backfill yet"},
 			{"/ui/runs", key[:10]},
 			{"/ui/runs?status=FAILED", "No run matches"},
 			{"/ui/runs?schedule=reports.hourly&from=2020-01-01&to=2099-01-01T00%3A00", key[:10]},
@@ -210,6 +211,53 @@ func TestTheConsoleChangesWhatItSaysAndTheTrailNamesWhoDidIt(t *testing.T) {
 		for _, want := range []string{"PauseSchedule", "ResumeSchedule", "TriggerSchedule", "subject-operator"} {
 			if !strings.Contains(trail, want) {
 				t.Errorf("the audit trail lacks %s: %s", want, trail)
+			}
+		}
+	})
+}
+
+func TestABackfillIsTriedStartedAndCancelledInTheConsole(t *testing.T) {
+	onBothStores(t, func(t *testing.T, g *guarded) {
+		g.register("a", `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"0 * * * *","timezone":"Europe/Berlin"}`)
+		form := url.Values{"from": {"2026-01-05T00:00"}, "to": {"2026-01-05T05:00"}, "reprocess": {"all"}, "dry_run": {"1"}}
+		if got := g.browse("user", "/ui/schedules/a/backfill", form, "HX-Request", "true"); !strings.Contains(got.text, "It would run 5 of the 5 slots") || got.header.Get("HX-Trigger") != "" {
+			t.Errorf("dry run: %d %v %s", got.code, got.header, got.text)
+		}
+		if got := g.browse("user", "/ui/schedules/a/backfills", nil); !strings.Contains(got.text, "No backfill yet") {
+			t.Error("a dry run has left something:", got.main())
+		}
+		if got := g.browse("viewer", "/ui/schedules/a/backfill", form); got.code != http.StatusForbidden {
+			t.Errorf("as a viewer: %d", got.code)
+		}
+		if got := g.browse("bob", "/ui/schedules/a/backfill", form); got.code != http.StatusNotFound {
+			t.Errorf("as another owner: %d", got.code)
+		}
+		for field, bad := range map[string]string{"from": "soon", "concurrency": "many", "rate_per_minute": "-1", "order": "sideways"} {
+			broken := url.Values{"from": {"2026-01-05T00:00"}, "to": {"2026-01-05T05:00"}}
+			broken.Set(field, bad)
+			if got := g.browse("user", "/ui/schedules/a/backfill", broken); got.code != http.StatusUnprocessableEntity || !strings.Contains(got.text, field) {
+				t.Errorf("%s %q: %d %s", field, bad, got.code, got.main())
+			}
+		}
+		form.Del("dry_run")
+		form.Set("overlap_policy", "queue") // behind the run of register, which does not end
+		if got := g.browse("user", "/ui/schedules/a/backfill", form); got.code != http.StatusOK || !strings.Contains(got.text, "Backfill started") {
+			t.Fatalf("start: %d %s", got.code, got.main())
+		}
+		list := g.browse("user", "/ui/schedules/a/backfills", nil)
+		path := regexp.MustCompile(`/ui/backfills/[^/"]+`).FindString(list.text)
+		if path == "" || !strings.Contains(list.text, "5 slots") {
+			t.Fatal("it is not listed:", list.main())
+		}
+		for _, verb := range []struct{ name, want string }{{"pause", "paused"}, {"resume", "running"}, {"cancel", "cancelled"}} {
+			if got := g.browse("bob", path+"/"+verb.name, url.Values{}); got.code != http.StatusNotFound {
+				t.Errorf("%s by another owner: %d", verb.name, got.code)
+			}
+			if got := g.browse("user", path+"/"+verb.name, url.Values{}); got.code != http.StatusOK {
+				t.Errorf("%s: %d %s", verb.name, got.code, got.main())
+			}
+			if now := g.browse("user", "/ui/schedules/a/backfills", nil); !strings.Contains(now.text, verb.want+"</span>") {
+				t.Errorf("after %s: %s", verb.name, now.main())
 			}
 		}
 	})

@@ -101,6 +101,21 @@ func TestAnInstantIsExplainedPastAndAhead(t *testing.T) {
 	v.sees(`document.querySelector("#answer .chip")?.textContent === "not a slot"`)
 }
 
+func TestABackfillIsTriedDryAndThenRuns(t *testing.T) {
+	v := visit(t)
+	v.must(v.product.workflow(v.tab, "quick", "true"))
+	v.must(v.product.schedule(v.tab, "hourly", "quick", map[string]any{"cron_expr": "0 * * * *"}))
+	v.opens("/ui/schedules/hourly/backfills")
+	v.do(chromedp.SetValue(chromedp.CSS("#from"), "2026-01-05T00:00"), chromedp.SetValue(chromedp.CSS("#to"), "2026-01-05T04:00"), chromedp.SetValue(chromedp.CSS("#reprocess"), "all"))
+	v.clicks(`button[name="dry_run"]`)
+	v.reads("It would run 4 of the 4 slots")
+	v.reads("No backfill yet")
+	v.clicks("#new button.primary")
+	v.reads("Backfill started")
+	v.sees(`document.querySelector("#backfills .chip.SUCCESS")?.textContent === "finished"`)
+	v.reads("4 succeeded")
+}
+
 func TestManyArePausedWithOneNote(t *testing.T) {
 	v := visit(t)
 	v.must(v.product.workflow(v.tab, "quick", "true"))

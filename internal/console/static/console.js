@@ -105,6 +105,7 @@
   document.body.addEventListener("htmx:sendError", () => toast("Out of reach; nothing was changed as far as is known here. Try again."));
   document.body.addEventListener("htmx:afterRequest", (event) => {
     const form = event.detail.elt;
+    if (event.detail.successful) for (const input of $$("input[name=request_id]", form)) input.value = fresh();
     if (event.detail.successful && form.matches?.("dialog form")) form.closest("dialog").close();
     if (event.detail.successful && form.dataset?.clears) for (const box of $$("input[name=id]:checked")) { box.checked = false; count(); }
   });
