@@ -20,7 +20,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			return err
 		}
 		ids := s.askedFor(req)
-		changes, err := decide(s.changeInputs(ids, &req))
+		changes, touched, err := schedule.Decide(s.changeInputs(ids, &req), decide)
 		if err != nil {
 			refused = err
 			return err
@@ -32,6 +32,9 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			if err := t.writeChange(&changes[i]); err != nil {
 				return fmt.Errorf("schedule %s: %w", changes[i].ScheduleID, err)
 			}
+		}
+		if len(touched) > 0 {
+			t.wakeExpectations(touched, changes[0].Now)
 		}
 		t.wake = true
 		refused = s.checkQuotas(changes, req.OwnerLimit)

@@ -30,7 +30,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		if err != nil {
 			return err
 		}
-		changes, err := decide(inputs)
+		changes, touched, err := schedule.Decide(inputs, decide)
 		if err != nil {
 			refusal = err
 			return err
@@ -43,6 +43,9 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			first = seen.Earliest(changes[i].Runs, first)
 		}
 		if err := writeChanges(ctx, tx, changes, known); err != nil {
+			return err
+		}
+		if err := wakeExpectations(ctx, tx, touched, changes[0].Now); err != nil {
 			return err
 		}
 		if refusal, err = checkQuotas(ctx, tx, changes, req.OwnerLimit); err != nil {
