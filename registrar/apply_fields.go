@@ -45,6 +45,7 @@ func fieldTexts(d *schedule.Definition) []fieldText {
 		{"execution_grant_id", d.ExecutionGrantID},
 		{"labels", labelsText(d.Labels)},
 		{"managed_by", d.ManagedBy},
+		{"expect", d.Expect.Text()},
 	}
 }
 

@@ -29,6 +29,7 @@ func (r *Registrar) resolve(in UpsertInput) schedule.Definition {
 	d.RunTimeoutMS = value(in.RunTimeoutMS, r.cfg.RunTimeoutMS)
 	d.Priority = value(in.Priority, 0)
 	d.OnceAt, d.StartAt, d.EndAt = utc(d.OnceAt), utc(d.StartAt), utc(d.EndAt)
+	d.Expect = resolveExpect(d.Expect)
 	return d
 }
 
@@ -42,6 +43,7 @@ func (r *Registrar) validate(d *schedule.Definition) error {
 	checkNumbers(&c, d)
 	checkInput(&c, d.Input)
 	checkLabels(&c, d.Labels)
+	r.checkExpect(&c, d)
 	return c.Err()
 }
 

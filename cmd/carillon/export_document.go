@@ -76,6 +76,9 @@ func exported(s *carillonv1.Schedule) ([]byte, error) {
 	d.add("run_timeout_ms", s.GetRunTimeoutMs())
 	unless(&d, "priority", s.GetPriority(), 0)
 	unless(&d, "execution_grant_id", s.GetExecutionGrantId(), "")
+	if s.GetExpect() != nil {
+		d.add("expect", expectDocument(s.GetExpect()))
+	}
 	if len(s.GetLabels()) > 0 {
 		d.add("labels", s.GetLabels())
 	}

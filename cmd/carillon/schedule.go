@@ -103,6 +103,7 @@ func (p *page) definition(s *carillonv1.Schedule) {
 		[2]string{"grant", s.GetExecutionGrantId()},
 		[2]string{"labels", pairs(s.GetLabels())},
 		[2]string{"managed by", s.GetManagedBy()},
+		[2]string{"expects", expectText(s.GetExpect())},
 	)
 }
 

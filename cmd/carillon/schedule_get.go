@@ -24,6 +24,7 @@ func newScheduleGetCommand(o *client) *cobra.Command {
 				p.line("")
 				p.standing(resp.GetSchedule())
 				p.line("")
+				p.expectations(resp.GetSchedule().GetExpectations())
 				p.fires(resp.GetPreview())
 			})
 		}),

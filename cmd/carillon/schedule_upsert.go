@@ -62,6 +62,7 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 	whatFlags(f, flagged)
 	whenFlags(f, flagged)
 	policyFlags(f, flagged)
+	expectFlags(f, flagged)
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "timeout-run" {
 			name = "run-timeout"

@@ -30,6 +30,7 @@ import (
 	"github.com/carillon/carillon/launcher/workflow/bucket"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/registrar/alert"
 	registrarapi "github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/registrar/creditgate"
 	"github.com/carillon/carillon/worker"
@@ -78,6 +79,7 @@ type App struct {
 	httpLis  net.Listener
 	grpcLis  net.Listener
 	steps    chan clockStep
+	watch    *alert.Watch  // nil without the registrar role
 	ending   chan struct{} // closed when the servers are to end
 	told     atomic.Int64  // when the process was told to end, Unix nanoseconds; 0 = it was not
 	skew     atomic.Int64  // this machine's clock − the database's, in nanoseconds, as last measured
@@ -218,8 +220,12 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		{Early: a.gate.Early, Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: a.observe},
 		a.ownerLimits(),
 	}, options...)
+	alerts, err := a.buildAlerts()
+	if err != nil {
+		return err
+	}
 	if a.cfg.Has("registrar") {
-		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Backfills: reg, Workers: a.store, Trail: a.store, Now: a.store.Now, Ending: a.ending})
+		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Backfills: reg, Workers: a.store, Trail: a.store, Alerts: alerts, Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to where they were called from
 		registrarapi.RegisterReports(a.grpc, reg)
 	}
@@ -230,7 +236,6 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if withReflection {
 		reflection.Register(a.grpc)
 	}
-	var err error
 	if a.loopback, a.conn, err = registrarapi.Loopback(); err != nil {
 		return fmt.Errorf("open loopback: %w", err)
 	}
@@ -272,6 +277,7 @@ func (a *App) Run(ctx context.Context) error {
 	servers.Go(func() error { return a.serveGRPC(serveCtx) })
 	servers.Go(func() error { a.watchClock(serveCtx); return nil })
 	servers.Go(func() error { a.followClock(serveCtx); return nil })
+	servers.Go(func() error { return a.watchExpectations(serveCtx) })
 	if a.executor != nil && a.executor.serve != nil {
 		servers.Go(func() error { return a.executor.serve(serveCtx) })
 	}

@@ -63,7 +63,7 @@ type Config struct {
 	ExecutorTimeoutMS  int    `koanf:"executor_timeout_ms" default:"10000" min:"100" max:"60000" help:"of one call of the executor"`
 	InternalAPIToken   Secret `koanf:"internal_api_token" secret:"true" help:"bearer token of the launcher's graph run API, POST /api/internal/graphs/{workflow_id}/runs; at least 16 characters"`
 	AllowLocalExecutor bool   `koanf:"allow_local_executor" default:"false" help:"EXECUTOR=local outside dev: it runs commands on this machine"`
-	AllowEgress        string `koanf:"allow_egress" help:"where the local executor's HTTP steps may go beside ports 80 and 443 of the public internet: loopback, private, addresses, CIDR blocks, names, *.names, each also with :port; between commas (dev: loopback,private)"`
+	AllowEgress        string `koanf:"allow_egress" help:"where the local executor's HTTP steps and alerts may go beside ports 80 and 443 of the public internet: loopback, private, addresses, CIDR blocks, names, *.names, each also with :port; between commas (dev: loopback,private)"`
 	ReportSecret       Secret `koanf:"report_secret" secret:"true" help:"signs report tokens; the same in every process (default: a random one kept in DATA_DIR)"`
 
 	Auth                 string `koanf:"auth" oneof:"on off" help:"on: every call shows a token or a client certificate; off: everybody may everything (default: on where a way in is configured; without one only loopback addresses are served)"`
@@ -92,6 +92,9 @@ type Config struct {
 	CreditGateURL        string `koanf:"credit_gate_url" help:"billing service that is asked whether an account can pay for input.model, before a schedule is created; see docs/grants.md"`
 	CreditGateToken      Secret `koanf:"credit_gate_token" secret:"true" help:"bearer token for CREDIT_GATE_URL"`
 	CreditGateDown       string `koanf:"credit_gate_down" default:"closed" oneof:"closed open" help:"closed: while CREDIT_GATE_URL gives no answer such schedules are refused; open: they are let through"`
+
+	AlertWebhookURL    Secret `koanf:"alert_webhook_url" secret:"true" help:"where alerts are sent, within what ALLOW_EGRESS lets through; several between commas; see docs/alerts.md"`
+	AlertWebhookSecret Secret `koanf:"alert_webhook_secret" secret:"true" help:"whsec_…: what they are signed with; one for each URL between commas, or one for all"`
 
 	MisfireGraceMS   int `koanf:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still simply fire"`
 	RunTimeoutMS     int `koanf:"run_timeout_ms" default:"3600000" min:"1000" max:"2592000000" help:"for schedules that name none: after how long without a sign of life a run is FAILED(timeout)"`
@@ -328,7 +331,7 @@ func (c *Config) Validate() error {
 		problem("REDIS_URL: begins with none of redis://, rediss:// and unix://") // its text may hold a password
 	}
 	problems = append(problems, c.authProblems()...)
-	problems = append(problems, c.checkCredit())
+	problems = append(problems, c.checkCredit(), c.checkAlerts())
 	return errors.Join(problems...)
 }
 

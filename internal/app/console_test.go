@@ -109,13 +109,18 @@ func TestEveryPageOfTheConsoleIsThereOnBothStores(t *testing.T) {
 			{"/ui/schedules/reports.hourly", "Europe/Berlin"},
 			{"/ui/schedules/reports.hourly/history", "Revision 1"},
 			{"/ui/schedules/reports.hourly/year", "1 runs"},
+			{"/ui/schedules/reports.hourly/explain", "Ask about any instant"},
+			{"/ui/schedules/reports.hourly/explain?time=2020-01-01T00%3A00", "no schedule"},
+			{"/ui/schedules/reports.hourly/explain?time=2090-01-01T13%3A00", "will fire"},
+			{"/ui/schedules/reports.hourly/explain?time=2090-01-01T13%3A07", "not a slot"},
+			{"/ui/schedules/reports.hourly/backfills", "No backfill yet"},
 			{"/ui/runs", key[:10]},
 			{"/ui/runs?status=FAILED", "No run matches"},
 			{"/ui/runs?schedule=reports.hourly&from=2020-01-01&to=2099-01-01T00%3A00", key[:10]},
 			{"/ui/runs/" + key, key},
 			{"/ui/preview", "Write a rule"},
 			{"/ui/preview?cron=30+2+*+*+*&zone=America/New_York&from=2027-03-14T00:00", "Sun 14 Mar 2027, 03:00:00 -04:00"},
-			{"/ui/preview?kind=interval&interval=90s&zone=UTC", "every 1 min 30 s"},
+			{"/ui/preview?kind=interval&interval=90s&zone=UTC", "every 1 minute 30 seconds"},
 			{"/ui/timeline", "reports.hourly"},
 			{"/ui/workers", "fit"},
 		} {
@@ -151,6 +156,8 @@ func TestWhatIsRefusedIsSaidInWords(t *testing.T) {
 		{"a length that is none", "operator", "/ui/preview?kind=interval&interval=soon", nil, 200, "<code>interval_ms</code>"},
 		{"an instant that is none", "operator", "/ui/runs?from=yesterday", nil, 422, "yesterday"},
 		{"a state that is none", "operator", "/ui/schedules?state=angry", nil, 422, "state"},
+		{"a time to explain that is none", "operator", "/ui/schedules/reports.hourly/explain?time=then", nil, 200, "is no date and time"},
+		{"a time that the clock never shows", "operator", "/ui/schedules/reports.hourly/explain?time=2027-03-28T02%3A30", nil, 200, "never shows"},
 		{"a page of nothing", "operator", "/ui/runs?page_token=x", nil, 422, "page_token"},
 		{"a pause by who may only look", "viewer", "/ui/schedules/reports.hourly/pause", url.Values{"note": {"x"}}, 403, "PauseSchedule is for the roles"},
 		{"workers for who owns schedules only", "user", "/ui/workers", nil, 403, "ListWorkers is for the roles"},
@@ -209,10 +216,57 @@ func TestTheConsoleChangesWhatItSaysAndTheTrailNamesWhoDidIt(t *testing.T) {
 	})
 }
 
+func TestABackfillIsTriedStartedAndCancelledInTheConsole(t *testing.T) {
+	onBothStores(t, func(t *testing.T, g *guarded) {
+		g.register("a", `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"0 * * * *","timezone":"Europe/Berlin"}`)
+		form := url.Values{"from": {"2026-01-05T00:00"}, "to": {"2026-01-05T05:00"}, "reprocess": {"all"}, "dry_run": {"1"}}
+		if got := g.browse("user", "/ui/schedules/a/backfill", form, "HX-Request", "true"); !strings.Contains(got.text, "It would run 5 of the 5 slots") || got.header.Get("HX-Trigger") != "" {
+			t.Errorf("dry run: %d %v %s", got.code, got.header, got.text)
+		}
+		if got := g.browse("user", "/ui/schedules/a/backfills", nil); !strings.Contains(got.text, "No backfill yet") {
+			t.Error("a dry run has left something:", got.main())
+		}
+		if got := g.browse("viewer", "/ui/schedules/a/backfill", form); got.code != http.StatusForbidden {
+			t.Errorf("as a viewer: %d", got.code)
+		}
+		if got := g.browse("bob", "/ui/schedules/a/backfill", form); got.code != http.StatusNotFound {
+			t.Errorf("as another owner: %d", got.code)
+		}
+		for field, bad := range map[string]string{"from": "soon", "concurrency": "many", "rate_per_minute": "-1", "order": "sideways"} {
+			broken := url.Values{"from": {"2026-01-05T00:00"}, "to": {"2026-01-05T05:00"}}
+			broken.Set(field, bad)
+			if got := g.browse("user", "/ui/schedules/a/backfill", broken); got.code != http.StatusUnprocessableEntity || !strings.Contains(got.text, field) {
+				t.Errorf("%s %q: %d %s", field, bad, got.code, got.main())
+			}
+		}
+		form.Del("dry_run")
+		form.Set("overlap_policy", "queue") // behind the run of register, which does not end
+		if got := g.browse("user", "/ui/schedules/a/backfill", form); got.code != http.StatusOK || !strings.Contains(got.text, "Backfill started") {
+			t.Fatalf("start: %d %s", got.code, got.main())
+		}
+		list := g.browse("user", "/ui/schedules/a/backfills", nil)
+		path := regexp.MustCompile(`/ui/backfills/[^/"]+`).FindString(list.text)
+		if path == "" || !strings.Contains(list.text, "5 slots") {
+			t.Fatal("it is not listed:", list.main())
+		}
+		for _, verb := range []struct{ name, want string }{{"pause", "paused"}, {"resume", "running"}, {"cancel", "cancelled"}} {
+			if got := g.browse("bob", path+"/"+verb.name, url.Values{}); got.code != http.StatusNotFound {
+				t.Errorf("%s by another owner: %d", verb.name, got.code)
+			}
+			if got := g.browse("user", path+"/"+verb.name, url.Values{}); got.code != http.StatusOK {
+				t.Errorf("%s: %d %s", verb.name, got.code, got.main())
+			}
+			if now := g.browse("user", "/ui/schedules/a/backfills", nil); !strings.Contains(now.text, verb.want+"</span>") {
+				t.Errorf("after %s: %s", verb.name, now.main())
+			}
+		}
+	})
+}
+
 func TestAnotherOwnersRowsAreNotThereInTheConsole(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		key := g.register("ada.secret", hourly)
-		for _, path := range []string{"/ui/schedules/ada.secret", "/ui/schedules/ada.secret/history", "/ui/runs/" + key} {
+		for _, path := range []string{"/ui/schedules/ada.secret", "/ui/schedules/ada.secret/history", "/ui/schedules/ada.secret/explain?time=2090-01-01T13:00:00Z", "/ui/runs/" + key} {
 			foreign, absent := g.browse("bob", path, nil), g.browse("bob", strings.NewReplacer("ada.secret", "never.was", key, strings.Repeat("0", 64)).Replace(path), nil)
 			if foreign.code != http.StatusNotFound || absent.code != http.StatusNotFound {
 				t.Errorf("%s answers %d to another owner, and %d where there is nothing", path, foreign.code, absent.code)
@@ -246,7 +300,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	g.send("launcher", "POST", "/v1/runs/"+key+":report", `{"status":"FAILED","run_id":"r","error_message":`+string(text)+`}`)
 	q := url.QueryEscape(evil)
 	for _, path := range []string{
-		"/", "/ui/schedules", "/ui/schedules/a", "/ui/schedules/a/history", "/ui/schedules/a/year", "/ui/runs", "/ui/runs/" + key,
+		"/", "/ui/schedules", "/ui/schedules/a", "/ui/schedules/a/history", "/ui/schedules/a/year", "/ui/schedules/a/explain?time=2090-01-01T13:00:00Z", "/ui/schedules/a/explain?time=" + url.QueryEscape(`"><img src=x>`), "/ui/runs", "/ui/runs/" + key,
 		"/ui/schedules?q=" + q, "/ui/schedules?owner=" + q, "/ui/schedules/" + url.PathEscape(evil), "/ui/runs?from=" + q, "/ui/runs?schedule=" + q,
 		"/ui/preview?cron=" + q, "/ui/preview?zone=" + q + "&cron=1", "/ui/preview?kind=" + q, "/ui/signin?next=" + q, "/ui/timeline?label=" + q, "/ui/" + url.PathEscape(evil),
 	} {

@@ -205,7 +205,9 @@ var may = map[string]string{
 	"RunService/GetRun": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/ReportRun": "le",
 	"WorkerService/ListWorkers": "ov", "WorkerService/Resign": "o",
 	"RunLauncher/Start": "w", "RunLauncher/StartBatch": "w", "RunLauncher/Cancel": "w",
-	"AuditService/ListAudit":   "o",
+	"AuditService/ListAudit":  "o",
+	"AlertService/ListAlerts": "cuwov", "AlertService/GetAlert": "cuwov", "AlertService/AcknowledgeAlert": "cuo",
+	"AlertService/ListAlertDeliveries": "ov", "AlertService/RedeliverAlert": "o", "AlertService/TestAlerts": "o",
 	"GrantService/CreateGrant": "cu", "GrantService/GetGrant": "cuov", "GrantService/ListGrants": "cuov", "GrantService/RevokeGrant": "uo",
 }
 

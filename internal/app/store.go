@@ -14,6 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/registrar/alert"
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"
 )
@@ -35,6 +36,9 @@ type Store interface {
 	registrar.WorkflowStore
 	registrar.AuditStore
 	registrar.GrantStore
+	alert.JudgeStore
+	alert.Ledger
+	alert.Outbox
 
 	// Lag is what should have been claimed and planned by now, over all shards.
 	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)

@@ -77,6 +77,13 @@ var rules = map[string]Rule{
 	"/carillon.v1.WorkerService/ListWorkers": inspects,
 	"/carillon.v1.WorkerService/Resign":      operates,
 
+	"/carillon.v1.AlertService/ListAlerts":          reads,
+	"/carillon.v1.AlertService/GetAlert":            reads,
+	"/carillon.v1.AlertService/AcknowledgeAlert":    changes,
+	"/carillon.v1.AlertService/ListAlertDeliveries": inspects,
+	"/carillon.v1.AlertService/RedeliverAlert":      operates,
+	"/carillon.v1.AlertService/TestAlerts":          operates,
+
 	"/carillon.v1.AuditService/ListAudit": {Roles: []Role{Operator}},
 
 	"/carillon.v1.RunLauncher/Start":      launches,

@@ -32,6 +32,7 @@ type toast struct {
 	Link  string // to what it made
 	Label string
 	Back  string // for browsers without scripts
+	Still bool   // nothing was changed
 	code  int
 }
 
@@ -79,7 +80,7 @@ func (c *Console) answerToast(w http.ResponseWriter, v *visit, t toast) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if !t.Bad {
+	if !t.Bad && !t.Still {
 		w.Header().Set("HX-Trigger", changed)
 	}
 	w.WriteHeader(t.code)

@@ -78,27 +78,33 @@ func (c *Console) routes() *http.ServeMux {
 	mux.HandleFunc("POST /ui/signout", c.signOut)
 	mux.HandleFunc("GET /ui/live", c.serveLive)
 	for pattern, show := range map[string]func(*visit) (page, error){
-		"GET /{$}":                       c.showOverview,
-		"GET /ui/schedules":              c.showSchedules,
-		"GET /ui/schedules/{id}":         c.showSchedule,
-		"GET /ui/schedules/{id}/year":    c.showYear,
-		"GET /ui/schedules/{id}/history": c.showHistory,
-		"GET /ui/runs":                   c.showRuns,
-		"GET /ui/runs/{key}":             c.showRun,
-		"GET /ui/preview":                c.showPlayground,
-		"GET /ui/timeline":               c.showTimeline,
-		"GET /ui/workers":                c.showWorkers,
-		"GET /ui/":                       showNothing,
+		"GET /{$}":                         c.showOverview,
+		"GET /ui/schedules":                c.showSchedules,
+		"GET /ui/schedules/{id}":           c.showSchedule,
+		"GET /ui/schedules/{id}/year":      c.showYear,
+		"GET /ui/schedules/{id}/history":   c.showHistory,
+		"GET /ui/schedules/{id}/explain":   c.showWhy,
+		"GET /ui/schedules/{id}/backfills": c.showBackfills,
+		"GET /ui/runs":                     c.showRuns,
+		"GET /ui/runs/{key}":               c.showRun,
+		"GET /ui/preview":                  c.showPlayground,
+		"GET /ui/timeline":                 c.showTimeline,
+		"GET /ui/workers":                  c.showWorkers,
+		"GET /ui/":                         showNothing,
 	} {
 		mux.Handle(pattern, c.show(show))
 	}
 	for pattern, act := range map[string]func(*visit) (toast, error){
-		"POST /ui/schedules":              c.actOnMany,
-		"POST /ui/schedules/{id}/pause":   c.pause,
-		"POST /ui/schedules/{id}/resume":  c.resume,
-		"POST /ui/schedules/{id}/trigger": c.trigger,
-		"POST /ui/runs/{key}/cancel":      c.cancel,
-		"POST /ui/runs/{key}/retry":       c.retry,
+		"POST /ui/schedules":               c.actOnMany,
+		"POST /ui/schedules/{id}/pause":    c.pause,
+		"POST /ui/schedules/{id}/resume":   c.resume,
+		"POST /ui/schedules/{id}/trigger":  c.trigger,
+		"POST /ui/schedules/{id}/backfill": c.startBackfill,
+		"POST /ui/backfills/{id}/pause":    c.pauseBackfill,
+		"POST /ui/backfills/{id}/resume":   c.resumeBackfill,
+		"POST /ui/backfills/{id}/cancel":   c.cancelBackfill,
+		"POST /ui/runs/{key}/cancel":       c.cancel,
+		"POST /ui/runs/{key}/retry":        c.retry,
 	} {
 		mux.Handle(pattern, c.act(act))
 	}

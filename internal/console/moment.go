@@ -30,11 +30,15 @@ func (m moment) Title() string {
 
 // Text is as much of the date as is needed, and the time.
 func (m moment) Text() string {
-	clock := "15:04:05"
+	return m.dated("15:04:05")
+}
+
+// Slot is Text without seconds where there are none, as of most rules.
+func (m moment) Slot() string {
 	if m.Instant.Truncate(time.Minute).Equal(m.Instant) {
-		clock = "15:04"
+		return m.dated("15:04")
 	}
-	return m.dated(clock)
+	return m.Text()
 }
 
 // Exact is Text to the millisecond.

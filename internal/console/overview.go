@@ -194,11 +194,6 @@ func (v *visit) leaders(resp *carillonv1.ListWorkersResponse) (rows []leaderRow)
 	return rows
 }
 
-// rule is what a saved schedule fires by.
-func (v *visit) rule(s *carillonv1.Schedule) rule {
-	return rule{s.GetCronExpr(), s.GetIntervalMs(), v.in(s.GetOnceAt(), s.GetTimezone())}
-}
-
 // Sum is the sentence above the page.
 func (o overviewView) Sum() string {
 	late, failed := "Nothing is late", "nothing failed in the last 24 hours"

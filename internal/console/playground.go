@@ -63,7 +63,7 @@ func (c *Console) showPlayground(v *visit) (page, error) {
 			f := failureOf(err)
 			view.Fails = &f
 		}
-		view.Rule = rule{req.GetCronExpr(), req.GetIntervalMs(), v.in(req.GetOnceAt(), view.Zone)}
+		view.Rule = v.rule(req)
 		view.Fires = v.fireRows(resp.GetFires(), view.Zone)
 	}
 	for _, f := range view.Fires {

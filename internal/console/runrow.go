@@ -34,6 +34,9 @@ func (r runRow) Path() string { return runPath(r.GetIdempotencyKey()) }
 
 func runPath(key string) string { return Prefix + "runs/" + key }
 
+// Why is the page that explains its slot.
+func (r runRow) Why() string { return whyPath(r.GetScheduleId(), r.GetRunAt()) }
+
 // Short is enough of the key for a table.
 func (r runRow) Short() string { return r.GetIdempotencyKey()[:min(10, len(r.GetIdempotencyKey()))] }
 
@@ -56,6 +59,9 @@ func (r runRow) Over() bool {
 	}
 	return false
 }
+
+// Retriable reports whether it ended otherwise than it should have.
+func (r runRow) Retriable() bool { return r.Over() && r.GetStatus() != "SUCCESS" }
 
 // InFlight reports whether it was handed over and has not ended.
 func (r runRow) InFlight() bool { return r.GetStatus() != "PLANNED" && !r.Over() }

@@ -21,9 +21,9 @@ const (
 // timelineView is what the fleet does in the next 24 hours.
 type timelineView struct {
 	Owner, Label, Workflow string
+	Forecast               part[forecastView]
 	Lanes                  []*lane
 	Hours                  []hourMark
-	Fires                  int
 	Hidden                 int // schedules that fire too, below the fold
 	More                   bool
 	Zone                   string
@@ -73,13 +73,11 @@ func (c *Console) showTimeline(v *visit) (page, error) {
 	view.Lanes = view.Lanes[:min(len(view.Lanes), lanes)]
 	var g errgroup.Group
 	g.SetLimit(askedAtOnce)
+	g.Go(func() error { view.Forecast = partOf(c.forecast(v, &view)); return nil })
 	for _, l := range view.Lanes {
 		g.Go(func() error { c.fillLane(v, l); return nil })
 	}
 	_ = g.Wait() // each lane has its own error
-	for _, l := range view.Lanes {
-		view.Fires += l.Count
-	}
 	view.Hours = v.hours()
 	return page{name: "timeline", title: "Next 24 hours", view: view}, nil
 }

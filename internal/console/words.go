@@ -5,7 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/wording"
 )
 
 // reasons are what the words of schedule.Reasons mean to a reader.
@@ -38,6 +41,37 @@ type rule struct {
 	cron     string
 	interval uint32
 	once     moment
+	words    string
+}
+
+// Words are the rule in words, as explain and the CLI have them.
+func (r rule) Words() string { return r.words }
+
+// spec is what a schedule, saved or not, says of when it fires.
+type spec interface {
+	GetCronExpr() string
+	GetIntervalMs() uint32
+	GetOnceAt() *timestamppb.Timestamp
+	GetTimezone() string
+	GetJitterMs() uint32
+	GetStartAt() *timestamppb.Timestamp
+	GetEndAt() *timestamppb.Timestamp
+}
+
+func (v *visit) rule(s spec) rule {
+	d := schedule.Definition{
+		CronExpr: s.GetCronExpr(), IntervalMS: s.GetIntervalMs(), Timezone: s.GetTimezone(), JitterMS: s.GetJitterMs(),
+		OnceAt: instantOf(s.GetOnceAt()), StartAt: instantOf(s.GetStartAt()), EndAt: instantOf(s.GetEndAt()),
+	}
+	return rule{s.GetCronExpr(), s.GetIntervalMs(), v.in(s.GetOnceAt(), s.GetTimezone()), wording.Spec(&d)}
+}
+
+// instantOf is the zero time where there is none.
+func instantOf(t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.AsTime()
 }
 
 // Short is the rule as it was written.

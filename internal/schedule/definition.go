@@ -39,6 +39,7 @@ type Definition struct {
 	ExecutionGrantID string            `json:"execution_grant_id,omitempty"`
 	Labels           map[string]string `json:"labels,omitempty"`
 	ManagedBy        string            `json:"managed_by,omitempty"` // the deployment or file set that owns it
+	Expect           Expect            `json:"expect,omitzero"`      // what is alerted about when it does not happen
 }
 
 // Equal reports whether two definitions say the same, so that deploying one
@@ -52,7 +53,7 @@ func (d *Definition) Equal(o *Definition) bool {
 		d.CatchupPolicy == o.CatchupPolicy && d.CatchupWindowMS == o.CatchupWindowMS &&
 		d.RunTimeoutMS == o.RunTimeoutMS && d.Priority == o.Priority &&
 		bytes.Equal(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
-		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy
+		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy && d.Expect == o.Expect
 }
 
 // Jitter, RunTimeout and CatchupWindow are the millisecond fields as durations.

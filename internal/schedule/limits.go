@@ -19,6 +19,11 @@ const (
 	MaxNoteLength      = 1024
 	MaxPriority        = 1000
 	MaxPageSize        = 200
+	MaxExpectWithin    = 14 * 24 * time.Hour // of start and finish: well inside the least retention
+	MaxSuccessEvery    = 45 * 24 * time.Hour // of success: for what runs once a month
+	MinExpectation     = time.Second
+	MaxAlertAfter      = 1000
+	MinRemindEvery     = 5 * time.Minute
 	DefaultPageSize    = 50
 	DefaultMaxQueued   = 100
 	DefaultCatchupSpan = 24 * time.Hour

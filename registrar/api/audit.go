@@ -87,7 +87,7 @@ func dryRun(req any) bool {
 
 // targetOf is the id of what a request is about, by the names that ids have.
 func targetOf(m protoreflect.Message) string {
-	for _, name := range []protoreflect.Name{"schedule_id", "idempotency_key", "workflow_id", "grant_id", "backfill_id", "set", "shard"} {
+	for _, name := range []protoreflect.Name{"schedule_id", "idempotency_key", "workflow_id", "grant_id", "backfill_id", "set", "shard", "alert_id", "delivery_id"} {
 		if text := said(m, name); text != "" {
 			return text
 		}

@@ -43,7 +43,7 @@ func scheduleOf(v registrar.View) *carillonv1.Schedule {
 		OverlapPolicy: d.OverlapPolicy, OverlapKey: d.OverlapKey, MaxQueued: d.MaxQueued,
 		CatchupPolicy: d.CatchupPolicy, CatchupWindowMs: d.CatchupWindowMs,
 		RunTimeoutMs: d.RunTimeoutMs, Priority: d.Priority,
-		Input: d.Input, ExecutionGrantId: d.ExecutionGrantId, Labels: d.Labels, ManagedBy: d.ManagedBy,
+		Input: d.Input, ExecutionGrantId: d.ExecutionGrantId, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: d.Expect,
 
 		Revision: count32(s.Revision), RevisedAt: timestamp(s.RevisedAt), Paused: v.Paused,
 		NextRunAt: timestamp(v.NextRunAt), LastRunAt: timestamp(s.LastRunAt),
@@ -66,7 +66,7 @@ func definitionOf(d *schedule.Definition) *carillonv1.ScheduleDefinition {
 		OverlapPolicy: string(d.OverlapPolicy), OverlapKey: d.OverlapKey, MaxQueued: d.MaxQueued,
 		CatchupPolicy: string(d.CatchupPolicy), CatchupWindowMs: d.CatchupWindowMS,
 		RunTimeoutMs: d.RunTimeoutMS, Priority: d.Priority,
-		Input: d.Input, ExecutionGrantId: d.ExecutionGrantID, Labels: d.Labels, ManagedBy: d.ManagedBy,
+		Input: d.Input, ExecutionGrantId: d.ExecutionGrantID, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: expectOut(d.Expect),
 	}
 }
 

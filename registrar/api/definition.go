@@ -21,7 +21,7 @@ func upsertOf(req *carillonv1.UpsertScheduleRequest, actor string) registrar.Ups
 			OverlapPolicy: schedule.OverlapPolicy(req.GetOverlapPolicy()), OverlapKey: req.GetOverlapKey(),
 			CatchupPolicy: schedule.CatchupPolicy(req.GetCatchupPolicy()),
 			Input:         rawOf(req.GetInput()), ExecutionGrantID: req.GetExecutionGrantId(),
-			Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(),
+			Labels: req.GetLabels(), ManagedBy: req.GetManagedBy(), Expect: expectIn(req.GetExpect()),
 		},
 		JitterMS: req.JitterMs, MaxQueued: req.MaxQueued, CatchupWindowMS: req.CatchupWindowMs,
 		RunTimeoutMS: req.RunTimeoutMs, Priority: req.Priority,

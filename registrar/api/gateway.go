@@ -51,6 +51,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		carillonv1.RegisterGrantServiceHandlerClient(ctx, mux, carillonv1.NewGrantServiceClient(checked)),
 		carillonv1.RegisterRunServiceHandlerClient(ctx, mux, carillonv1.NewRunServiceClient(checked)),
 		carillonv1.RegisterWorkerServiceHandlerClient(ctx, mux, carillonv1.NewWorkerServiceClient(checked)),
+		carillonv1.RegisterAlertServiceHandlerClient(ctx, mux, carillonv1.NewAlertServiceClient(checked)),
 		carillonv1.RegisterAuditServiceHandlerClient(ctx, mux, carillonv1.NewAuditServiceClient(checked)),
 	)
 	if o.Launcher {

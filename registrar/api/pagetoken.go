@@ -27,6 +27,9 @@ const (
 	grantsPage    kind = "g"
 	previewPage   kind = "p"
 	auditPage     kind = "a"
+
+	alertsPage     kind = "l"
+	deliveriesPage kind = "d"
 )
 
 func (k kind) token(key string) string {

@@ -86,7 +86,8 @@ func TestADefinitionComesBackWhole(t *testing.T) {
 	text := upsert("timezone", `"Europe/Berlin"`, "start_at", `"2030-01-01T00:00:00Z"`, "end_at", `"2031-01-01T00:00:00Z"`,
 		"jitter_ms", "1500", "dst", `"literal"`, "overlap_policy", `"queue"`, "overlap_key", `"k"`, "max_queued", "7",
 		"catchup_policy", `"latest"`, "catchup_window_ms", "60000", "run_timeout_ms", "5000", "priority", "-3",
-		"input", `{"a": 1}`, "execution_grant_id", `"g"`, "labels", `{"team":"x"}`, "managed_by", `"git:main"`)
+		"input", `{"a": 1}`, "execution_grant_id", `"g"`, "labels", `{"team":"x"}`, "managed_by", `"git:main"`,
+		"expect", `{"start_within_ms":60000,"finish_within_ms":120000,"success_every_ms":7200000,"alert_after":2,"remind_every_ms":300000}`)
 	r.must("POST", "/v1/grants", `{"grant_id":"g","user_id":"u","billing_account_id":"acme","scopes":["graph:execute:w"]}`)
 	r.must("POST", "/v1/schedules", text)
 	for _, only := range []string{`"interval_ms":60000`, `"once_at":"2090-01-01T00:00:00Z"`} {
@@ -140,6 +141,7 @@ func TestOpenAPIHasEveryPath(t *testing.T) {
 		"/v1/runs", "/v1/runs:watch", "/v1/runs/{idempotency_key}", "/v1/runs/{idempotency_key}:report",
 		"/v1/runs/{idempotency_key}:cancel", "/v1/runs/{idempotency_key}:retry", "/v1/workers", "/v1/workers:resign",
 		"/v1/grants", "/v1/grants/{grant_id}", "/v1/grants/{grant_id}:revoke",
+		"/v1/alerts", "/v1/alerts/{alert_id}", "/v1/alerts/{alert_id}:acknowledge", "/v1/alerts:test", "/v1/alert-deliveries", "/v1/alert-deliveries/{delivery_id}:redeliver",
 	} {
 		if !strings.Contains(string(document), `"`+path+`": {`) {
 			t.Errorf("no %s", path)

@@ -21,6 +21,7 @@ type Services struct {
 	Runs      Runs
 	Workers   Workers    // nil: its calls are UNIMPLEMENTED
 	Trail     AuditTrail // nil: its calls are UNIMPLEMENTED
+	Alerts    Alerts     // nil: its calls are UNIMPLEMENTED
 
 	// Actor names who makes a call, for events and revisions; nil: the subject of
 	// the caller's identity.
@@ -40,7 +41,7 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, actor: s.Actor, backfills: s.Backfills, now: s.Now})
+	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, alerts: s.Alerts, actor: s.Actor, backfills: s.Backfills, now: s.Now})
 	carillonv1.RegisterWorkflowServiceServer(server, &workflowServer{workflows: s.Workflows, actor: s.Actor})
 	carillonv1.RegisterGrantServiceServer(server, &grantServer{grants: s.Grants, actor: s.Actor, now: s.Now})
 	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending})
@@ -48,6 +49,11 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 		carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})
 	} else {
 		carillonv1.RegisterAuditServiceServer(server, &auditServer{trail: s.Trail})
+	}
+	if s.Alerts == nil {
+		carillonv1.RegisterAlertServiceServer(server, carillonv1.UnimplementedAlertServiceServer{})
+	} else {
+		carillonv1.RegisterAlertServiceServer(server, &alertServer{alerts: s.Alerts, actor: s.Actor})
 	}
 	if s.Workers == nil {
 		carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})

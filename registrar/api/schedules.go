@@ -16,9 +16,10 @@ const previewed = 5
 
 type scheduleServer struct {
 	carillonv1.UnimplementedScheduleServiceServer
-	write ScheduleWriter
-	read  ScheduleReader
-	actor func(context.Context) string
+	write  ScheduleWriter
+	read   ScheduleReader
+	alerts Alerts // nil: nothing is judged here
+	actor  func(context.Context) string
 
 	backfills Backfills
 	now       func() time.Time
@@ -37,7 +38,15 @@ func (s *scheduleServer) GetSchedule(ctx context.Context, req *carillonv1.GetSch
 	if err != nil {
 		return nil, err
 	}
-	return &carillonv1.GetScheduleResponse{Schedule: scheduleOf(found.View), Preview: firesOf(found.Preview)}, nil
+	resp := &carillonv1.GetScheduleResponse{Schedule: scheduleOf(found.View), Preview: firesOf(found.Preview)}
+	if s.alerts != nil && resp.GetSchedule().GetExpect() != nil {
+		states, err := s.alerts.Expectations(ctx, req.GetScheduleId())
+		if err != nil {
+			return nil, err
+		}
+		resp.Schedule.Expectations = expectationsOf(states)
+	}
+	return resp, nil
 }
 
 func (s *scheduleServer) ListSchedules(ctx context.Context, req *carillonv1.ListSchedulesRequest) (*carillonv1.ListSchedulesResponse, error) {

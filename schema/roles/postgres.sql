@@ -61,6 +61,8 @@ GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_
 GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
 GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
 GRANT SELECT ON backfill_runs TO sched_api;
+GRANT SELECT, INSERT, UPDATE, DELETE ON expectations, alert_targets TO sched_api; -- judges what did not happen, and tells of it
+GRANT SELECT, INSERT, UPDATE ON alerts, alert_deliveries TO sched_api;
 
 -- sched_worker: plans, claims, settles, leads, and prunes what retention no
 -- longer keeps. Of a schedule it moves the cursor and ends a pause whose time
@@ -70,7 +72,7 @@ GRANT UPDATE (next_run_at, plan_at, backlog_from, backlog_until, backlog_revisio
     paused, pause_note, paused_by, paused_until, last_run_at) ON schedules TO sched_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs, workers TO sched_worker;
 GRANT SELECT, INSERT, DELETE ON schedule_events TO sched_worker;
-GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys, audit_log TO sched_worker;
+GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys, audit_log, alerts, alert_deliveries TO sched_worker;
 GRANT SELECT ON execution_grants TO sched_worker; -- judged at the claim
 GRANT SELECT, INSERT, UPDATE, DELETE ON backfills, backfill_runs TO sched_worker;
 GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;

@@ -61,7 +61,7 @@
       if (again) { again = false; soon(); }
     }
   }
-  const atMost = 1000; // one every so often, and always one after the last change
+  const atMost = Number($("[data-every]")?.dataset.every || 1000); // one every so often, and always one after the last change
   function soon() {
     if (!timer) timer = setTimeout(refresh, Math.max(50, last + atMost - Date.now()));
   }
@@ -105,6 +105,7 @@
   document.body.addEventListener("htmx:sendError", () => toast("Out of reach; nothing was changed as far as is known here. Try again."));
   document.body.addEventListener("htmx:afterRequest", (event) => {
     const form = event.detail.elt;
+    if (event.detail.successful) for (const input of $$("input[name=request_id]", form)) input.value = fresh();
     if (event.detail.successful && form.matches?.("dialog form")) form.closest("dialog").close();
     if (event.detail.successful && form.dataset?.clears) for (const box of $$("input[name=id]:checked")) { box.checked = false; count(); }
   });

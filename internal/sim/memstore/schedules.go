@@ -20,7 +20,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			return err
 		}
 		ids := s.askedFor(req)
-		changes, err := decide(s.changeInputs(ids, &req))
+		changes, touched, err := schedule.Decide(s.changeInputs(ids, &req), decide)
 		if err != nil {
 			refused = err
 			return err
@@ -33,6 +33,9 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 				return fmt.Errorf("schedule %s: %w", changes[i].ScheduleID, err)
 			}
 			t.wake = t.wake || len(changes[i].Runs) > 0
+		}
+		if len(touched) > 0 {
+			t.wakeExpectations(touched, changes[0].Now)
 		}
 		refused = s.checkQuotas(changes, req.OwnerLimit)
 		return refused

@@ -62,8 +62,12 @@ type Store struct {
 	lastEvent  int64
 	trail      []schedule.AuditEntry
 	lastAudit  int64
-	shards     int            // recorded; 0 = none is
-	buckets    map[string]int // of overlap keys, once worked out
+	expected   map[schedule.ExpectationID]schedule.ExpectationState
+	alerts     map[string]schedule.Alert
+	deliveries map[string]schedule.AlertDelivery
+	gone       map[string]bool // targets of deliveries
+	shards     int             // recorded; 0 = none is
+	buckets    map[string]int  // of overlap keys, once worked out
 	closed     bool
 }
 
@@ -89,7 +93,9 @@ func New(o Options) *Store {
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[string]*schedule.Grant),
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
-		buckets: make(map[string]int),
+		buckets:  make(map[string]int),
+		expected: make(map[schedule.ExpectationID]schedule.ExpectationState), alerts: make(map[string]schedule.Alert),
+		deliveries: make(map[string]schedule.AlertDelivery), gone: make(map[string]bool),
 	}
 }
 

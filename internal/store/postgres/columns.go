@@ -122,6 +122,7 @@ func definitionArgs(rows []scheduleRef) []any {
 		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).ExecutionGrantID) }),
 		column(rows, func(s *scheduleRef) pgtype.Text { return labelsJSON((*s).Labels) }),
 		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).ManagedBy) }),
+		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Expect.Text()) }),
 	}
 }
 

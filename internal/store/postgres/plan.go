@@ -309,7 +309,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 	gone := 0
 	err := s.fenced(ctx, term, func(tx pgx.Tx) error {
 		gone = 0
-		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills} {
+		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries} {
 			n, err := affect(ctx, tx, statement, before, limit)
 			if err != nil {
 				return err

@@ -60,6 +60,14 @@ func (d *decoding) labels(raw []byte) map[string]string {
 	return labels
 }
 
+func (d *decoding) expect(text string) schedule.Expect {
+	e, err := schedule.ParseExpect(text)
+	if err != nil {
+		d.refuse("expect", text, "which is no object of limits")
+	}
+	return e
+}
+
 // rawJSON is nil where the column is NULL.
 func rawJSON(v pgtype.Text) json.RawMessage {
 	if !v.Valid {
@@ -151,7 +159,7 @@ type scheduleRow struct {
 	scheduleID, workflowID, userID, timezone, dst        string
 	overlapPolicy, overlapKey, catchupPolicy             string
 	version, priority                                    int32
-	cronExpr, input, grantID, managedBy                  pgtype.Text
+	cronExpr, input, grantID, managedBy, expect          pgtype.Text
 	intervalMS, backlogRevision                          pgtype.Int8
 	jitterMS, maxQueued, catchupWindowMS, runTimeoutMS   int64
 	revision, planFailures                               int64
@@ -168,7 +176,7 @@ func (w *scheduleRow) targets() []any {
 		&w.scheduleID, &w.workflowID, &w.version, &w.userID, &w.cronExpr, &w.intervalMS, &w.onceAt,
 		&w.timezone, &w.startAt, &w.endAt, &w.dst, &w.jitterMS,
 		&w.overlapPolicy, &w.overlapKey, &w.maxQueued, &w.catchupPolicy, &w.catchupWindowMS, &w.runTimeoutMS, &w.priority,
-		&w.input, &w.grantID, &w.labels, &w.managedBy,
+		&w.input, &w.grantID, &w.labels, &w.managedBy, &w.expect,
 		&w.revision, &w.revisedAt, &w.nextRunAt, &w.planAt,
 		&w.backlogFrom, &w.backlogUntil, &w.backlogRevision, &w.backlogAt, &w.planFailures,
 		&w.paused, &w.pauseNote, &w.pausedBy, &w.pausedUntil,
@@ -213,7 +221,7 @@ func (w *scheduleRow) definition(d *decoding) schedule.Definition {
 		CatchupPolicy: schedule.CatchupPolicy(w.catchupPolicy), CatchupWindowMS: d.unsigned("catchup_window_ms", w.catchupWindowMS),
 		RunTimeoutMS: d.unsigned("run_timeout_ms", w.runTimeoutMS), Priority: w.priority,
 		Input: rawJSON(w.input), ExecutionGrantID: w.grantID.String,
-		Labels: d.labels(w.labels), ManagedBy: w.managedBy.String,
+		Labels: d.labels(w.labels), ManagedBy: w.managedBy.String, Expect: d.expect(w.expect.String),
 	}
 }
 

@@ -43,7 +43,7 @@ func (s *Store) changeAlone(ctx context.Context, req schedule.ChangeRequest, dec
 		if err != nil {
 			return err
 		}
-		changes, err := decide(inputs)
+		changes, touched, err := schedule.Decide(inputs, decide)
 		if err != nil {
 			refusal = err
 			return err
@@ -56,6 +56,9 @@ func (s *Store) changeAlone(ctx context.Context, req schedule.ChangeRequest, dec
 			first = seen.Earliest(changes[i].Runs, first)
 		}
 		if err := writeChanges(ctx, tx, changes, known); err != nil {
+			return err
+		}
+		if err := wakeExpectations(ctx, tx, touched, changes[0].Now); err != nil {
 			return err
 		}
 		if refusal, err = checkQuotas(ctx, tx, changes, req.OwnerLimit); err != nil {

@@ -129,13 +129,13 @@ func insertRuns(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (
 const scheduleColumns = `s.schedule_id, s.workflow_id, s.version, s.user_id, s.cron_expr, s.interval_ms, s.once_at,
  s.timezone, s.start_at, s.end_at, s.dst, s.jitter_ms, s.overlap_policy, s.overlap_key, s.max_queued,
  s.catchup_policy, s.catchup_window_ms, s.run_timeout_ms, s.priority, s.input, s.execution_grant_id, s.labels,
- s.managed_by, s.revision, s.revised_at, s.next_run_at, s.plan_at,
+ s.managed_by, s.expect, s.revision, s.revised_at, s.next_run_at, s.plan_at,
  s.backlog_from, s.backlog_until, s.backlog_revision, s.backlog_at, s.plan_failures,
  s.paused, s.pause_note, s.paused_by, s.paused_until, s.last_run_at, s.created_at, s.updated_at, s.deleted_at`
 
 type scheduleRow struct {
 	id, workflow, user, cron, zone, dst, overlap, overlapKey, catchup text
-	grant, labels, managedBy, note, pausedBy                          text
+	grant, labels, managedBy, expect, note, pausedBy                  text
 	version, interval, jitter, maxQueued, window, timeout, priority   number
 	revision, backlogRevision, failures                               number
 	paused                                                            flag
@@ -150,7 +150,7 @@ func (r *scheduleRow) columns() []any {
 		&r.id, &r.workflow, &r.version, &r.user, &r.cron, &r.interval, &r.onceAt,
 		&r.zone, &r.startAt, &r.endAt, &r.dst, &r.jitter, &r.overlap, &r.overlapKey, &r.maxQueued,
 		&r.catchup, &r.window, &r.timeout, &r.priority, &r.input, &r.grant, &r.labels,
-		&r.managedBy, &r.revision, &r.revisedAt, &r.nextRunAt, &r.planAt,
+		&r.managedBy, &r.expect, &r.revision, &r.revisedAt, &r.nextRunAt, &r.planAt,
 		&r.backlogFrom, &r.backlogUntil, &r.backlogRevision, &r.backlogAt, &r.failures,
 		&r.paused, &r.note, &r.pausedBy, &r.pausedUntil, &r.lastRunAt, &r.created, &r.updated, &r.deleted,
 	}
@@ -182,6 +182,9 @@ func (r *scheduleRow) schedule() (schedule.Schedule, error) {
 	if r.labels != "" {
 		bad.note("labels", json.Unmarshal([]byte(r.labels), &s.Labels))
 	}
+	var err error
+	s.Expect, err = schedule.ParseExpect(string(r.expect))
+	bad.note("expect", err)
 	bad.word("dst", r.dst, schedule.DSTVixie == s.DST || schedule.DSTLiteral == s.DST)
 	bad.word("overlap_policy", r.overlap, slices.Contains(schedule.OverlapPolicies, s.OverlapPolicy))
 	bad.word("catchup_policy", r.catchup, slices.Contains(schedule.CatchupPolicies, s.CatchupPolicy))
@@ -231,7 +234,7 @@ func scheduleArgs(s *schedule.Schedule, now time.Time) ([]any, error) {
 		s.ScheduleID, s.WorkflowID, int64(s.Version), s.UserID, word(s.CronExpr), count(s.IntervalMS), micros(s.OnceAt),
 		s.Timezone, micros(s.StartAt), micros(s.EndAt), string(s.DST), int64(s.JitterMS),
 		string(s.OverlapPolicy), s.OverlapKey, int64(s.MaxQueued), string(s.CatchupPolicy), int64(s.CatchupWindowMS),
-		int64(s.RunTimeoutMS), int64(s.Priority), rawArg(s.Input), word(s.ExecutionGrantID), labels, word(s.ManagedBy),
+		int64(s.RunTimeoutMS), int64(s.Priority), rawArg(s.Input), word(s.ExecutionGrantID), labels, word(s.ManagedBy), word(s.Expect.Text()),
 		s.Revision, either(s.RevisedAt, now).UnixMicro(), micros(s.NextRunAt), micros(s.PlanAt),
 		micros(s.Backlog.From), micros(s.Backlog.Until), count(s.Backlog.Revision), micros(s.Backlog.At), int64(s.PlanFailures),
 		s.Pause.Paused, word(s.Pause.Note), word(s.Pause.By), micros(s.Pause.Until), schedule.Bucket(s.QualifiedOverlapKey()),

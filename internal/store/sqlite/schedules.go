@@ -33,7 +33,7 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 		if err != nil {
 			return err
 		}
-		changes, err := decide(inputs)
+		changes, touched, err := schedule.Decide(inputs, decide)
 		if err != nil {
 			refused = err
 			return err
@@ -53,6 +53,9 @@ func (s *Store) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest,
 			if err := writeChange(ctx, t, c); err != nil {
 				return fmt.Errorf("schedule %s: %w", c.ScheduleID, err)
 			}
+		}
+		if err := wakeExpectations(ctx, t, touched, changes); err != nil {
+			return err
 		}
 		if refused, err = checkQuotas(ctx, t, changes, req.OwnerLimit); err != nil {
 			return err

@@ -75,6 +75,10 @@ func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 			statement = all["sqlListAudit"] + statement
 		case isFilter.MatchString(statement) && strings.HasPrefix(name, "sqlBackfills"):
 			statement = all["sqlListBackfills"] + statement
+		case isFilter.MatchString(statement) && strings.HasPrefix(name, "sqlAlert"):
+			statement = all["sqlListAlerts"] + statement
+		case isFilter.MatchString(statement) && strings.HasPrefix(name, "sqlDeliver"):
+			statement = all["sqlListDeliveries"] + statement
 		case isFilter.MatchString(statement):
 			statement = all["sqlListSchedules"] + statement
 		case !isStatement.MatchString(statement):

@@ -35,7 +35,8 @@ type rig struct {
 	now  time.Time
 	term schedule.Term
 
-	terms int // how many this rig has led
+	terms   int // how many this rig has led
+	written int // what it has had written by verdicts
 }
 
 var rigs atomic.Int64

@@ -9,6 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/registrar/alert"
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"
 )
@@ -29,6 +30,9 @@ type Store interface {
 	registrar.WorkflowStore
 	registrar.AuditStore
 	registrar.GrantStore
+	alert.JudgeStore
+	alert.Ledger
+	alert.Outbox
 
 	// Listen calls wake whenever a run was inserted by ChangeSchedules or
 	// ChangeRun, a run in flight ended, or a cancel was asked for; several of
@@ -84,6 +88,8 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "changes", checks: changes},
 		{name: "deploys", checks: deploys},
 		{name: "quotas", checks: quotas},
+		{name: "expectations", checks: expectations},
+		{name: "alerts", checks: alerts},
 		{name: "runs", checks: runChanges},
 		{name: "backfills", checks: backfills},
 		{name: "lists", checks: lists},

@@ -72,9 +72,13 @@ type Schedule struct {
 	BacklogFrom  *timestamppb.Timestamp `protobuf:"bytes,32,opt,name=backlog_from,json=backlogFrom,proto3" json:"backlog_from,omitempty"`
 	BacklogUntil *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=backlog_until,json=backlogUntil,proto3" json:"backlog_until,omitempty"`
 	// How often in a row it could not be planned; 0 is healthy.
-	PlanFailures  uint32                 `protobuf:"varint,34,opt,name=plan_failures,json=planFailures,proto3" json:"plan_failures,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,35,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,36,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	PlanFailures uint32                 `protobuf:"varint,34,opt,name=plan_failures,json=planFailures,proto3" json:"plan_failures,omitempty"`
+	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,35,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt    *timestamppb.Timestamp `protobuf:"bytes,36,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// What is alerted about when it does not happen; null: nothing.
+	Expect *Expectation `protobuf:"bytes,37,opt,name=expect,proto3" json:"expect,omitempty"`
+	// How it stands, by kind; only GetSchedule says it.
+	Expectations  []*ExpectationState `protobuf:"bytes,38,rep,name=expectations,proto3" json:"expectations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -361,6 +365,20 @@ func (x *Schedule) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Schedule) GetExpect() *Expectation {
+	if x != nil {
+		return x.Expect
+	}
+	return nil
+}
+
+func (x *Schedule) GetExpectations() []*ExpectationState {
+	if x != nil {
+		return x.Expectations
+	}
+	return nil
+}
+
 // Fire is one moment at which a schedule fires.
 type Fire struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -502,7 +520,9 @@ type UpsertScheduleRequest struct {
 	// Creates the schedule's execution grant with it, in place of
 	// execution_grant_id. A grant that there is with these terms is named again,
 	// unless it was revoked or has expired.
-	Grant         *NewGrant `protobuf:"bytes,26,opt,name=grant,proto3" json:"grant,omitempty"`
+	Grant *NewGrant `protobuf:"bytes,26,opt,name=grant,proto3" json:"grant,omitempty"`
+	// What to alert about when it does not happen.
+	Expect        *Expectation `protobuf:"bytes,27,opt,name=expect,proto3" json:"expect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -715,6 +735,13 @@ func (x *UpsertScheduleRequest) GetRequestId() string {
 func (x *UpsertScheduleRequest) GetGrant() *NewGrant {
 	if x != nil {
 		return x.Grant
+	}
+	return nil
+}
+
+func (x *UpsertScheduleRequest) GetExpect() *Expectation {
+	if x != nil {
+		return x.Expect
 	}
 	return nil
 }
@@ -1990,6 +2017,7 @@ type ScheduleDefinition struct {
 	ExecutionGrantId string            `protobuf:"bytes,21,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
 	Labels           map[string]string `protobuf:"bytes,22,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	ManagedBy        string            `protobuf:"bytes,23,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
+	Expect           *Expectation      `protobuf:"bytes,24,opt,name=expect,proto3" json:"expect,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2183,6 +2211,13 @@ func (x *ScheduleDefinition) GetManagedBy() string {
 		return x.ManagedBy
 	}
 	return ""
+}
+
+func (x *ScheduleDefinition) GetExpect() *Expectation {
+	if x != nil {
+		return x.Expect
+	}
+	return nil
 }
 
 // ScheduleRevision is a definition as it stood, with who made it and when.
@@ -3018,7 +3053,7 @@ var File_carillon_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\f\n" +
+	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\r\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -3066,7 +3101,9 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18# \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18$ \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x1a9\n" +
+	"updated_at\x18$ \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x120\n" +
+	"\x06expect\x18% \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x12A\n" +
+	"\fexpectations\x18& \x03(\v2\x1d.carillon.v1.ExpectationStateR\fexpectations\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa6\x01\n" +
@@ -3075,7 +3112,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xd5\x0e\n" +
+	"\x05_note\"\x87\x0f\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -3117,7 +3154,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x06paused\x18\x18 \x01(\bH\fR\x06paused\x88\x01\x01\x12A\n" +
 	"\n" +
 	"request_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12+\n" +
-	"\x05grant\x18\x1a \x01(\v2\x15.carillon.v1.NewGrantR\x05grant\x1a9\n" +
+	"\x05grant\x18\x1a \x01(\v2\x15.carillon.v1.NewGrantR\x05grant\x120\n" +
+	"\x06expect\x18\x1b \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -3256,7 +3294,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
 	"\x1aListScheduleEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.carillon.v1.ScheduleEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfa\a\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xac\b\n" +
 	"\x12ScheduleDefinition\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -3287,7 +3325,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x12execution_grant_id\x18\x15 \x01(\tR\x10executionGrantId\x12C\n" +
 	"\x06labels\x18\x16 \x03(\v2+.carillon.v1.ScheduleDefinition.LabelsEntryR\x06labels\x12\x1d\n" +
 	"\n" +
-	"managed_by\x18\x17 \x01(\tR\tmanagedBy\x1a9\n" +
+	"managed_by\x18\x17 \x01(\tR\tmanagedBy\x120\n" +
+	"\x06expect\x18\x18 \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +
@@ -3441,27 +3480,29 @@ var file_carillon_v1_schedule_proto_goTypes = []any{
 	nil,                                // 36: carillon.v1.UpsertScheduleRequest.LabelsEntry
 	nil,                                // 37: carillon.v1.ScheduleDefinition.LabelsEntry
 	(*timestamppb.Timestamp)(nil),      // 38: google.protobuf.Timestamp
-	(*NewGrant)(nil),                   // 39: carillon.v1.NewGrant
-	(*Run)(nil),                        // 40: carillon.v1.Run
-	(*DeployWorkflowRequest)(nil),      // 41: carillon.v1.DeployWorkflowRequest
-	(*BackfillScheduleRequest)(nil),    // 42: carillon.v1.BackfillScheduleRequest
-	(*GetBackfillRequest)(nil),         // 43: carillon.v1.GetBackfillRequest
-	(*ListBackfillsRequest)(nil),       // 44: carillon.v1.ListBackfillsRequest
-	(*PauseBackfillRequest)(nil),       // 45: carillon.v1.PauseBackfillRequest
-	(*ResumeBackfillRequest)(nil),      // 46: carillon.v1.ResumeBackfillRequest
-	(*CancelBackfillRequest)(nil),      // 47: carillon.v1.CancelBackfillRequest
-	(*ForecastLaunchesRequest)(nil),    // 48: carillon.v1.ForecastLaunchesRequest
-	(*SimulateSchedulesRequest)(nil),   // 49: carillon.v1.SimulateSchedulesRequest
-	(*ExplainSlotRequest)(nil),         // 50: carillon.v1.ExplainSlotRequest
-	(*BackfillScheduleResponse)(nil),   // 51: carillon.v1.BackfillScheduleResponse
-	(*GetBackfillResponse)(nil),        // 52: carillon.v1.GetBackfillResponse
-	(*ListBackfillsResponse)(nil),      // 53: carillon.v1.ListBackfillsResponse
-	(*PauseBackfillResponse)(nil),      // 54: carillon.v1.PauseBackfillResponse
-	(*ResumeBackfillResponse)(nil),     // 55: carillon.v1.ResumeBackfillResponse
-	(*CancelBackfillResponse)(nil),     // 56: carillon.v1.CancelBackfillResponse
-	(*ForecastLaunchesResponse)(nil),   // 57: carillon.v1.ForecastLaunchesResponse
-	(*SimulateSchedulesResponse)(nil),  // 58: carillon.v1.SimulateSchedulesResponse
-	(*ExplainSlotResponse)(nil),        // 59: carillon.v1.ExplainSlotResponse
+	(*Expectation)(nil),                // 39: carillon.v1.Expectation
+	(*ExpectationState)(nil),           // 40: carillon.v1.ExpectationState
+	(*NewGrant)(nil),                   // 41: carillon.v1.NewGrant
+	(*Run)(nil),                        // 42: carillon.v1.Run
+	(*DeployWorkflowRequest)(nil),      // 43: carillon.v1.DeployWorkflowRequest
+	(*BackfillScheduleRequest)(nil),    // 44: carillon.v1.BackfillScheduleRequest
+	(*GetBackfillRequest)(nil),         // 45: carillon.v1.GetBackfillRequest
+	(*ListBackfillsRequest)(nil),       // 46: carillon.v1.ListBackfillsRequest
+	(*PauseBackfillRequest)(nil),       // 47: carillon.v1.PauseBackfillRequest
+	(*ResumeBackfillRequest)(nil),      // 48: carillon.v1.ResumeBackfillRequest
+	(*CancelBackfillRequest)(nil),      // 49: carillon.v1.CancelBackfillRequest
+	(*ForecastLaunchesRequest)(nil),    // 50: carillon.v1.ForecastLaunchesRequest
+	(*SimulateSchedulesRequest)(nil),   // 51: carillon.v1.SimulateSchedulesRequest
+	(*ExplainSlotRequest)(nil),         // 52: carillon.v1.ExplainSlotRequest
+	(*BackfillScheduleResponse)(nil),   // 53: carillon.v1.BackfillScheduleResponse
+	(*GetBackfillResponse)(nil),        // 54: carillon.v1.GetBackfillResponse
+	(*ListBackfillsResponse)(nil),      // 55: carillon.v1.ListBackfillsResponse
+	(*PauseBackfillResponse)(nil),      // 56: carillon.v1.PauseBackfillResponse
+	(*ResumeBackfillResponse)(nil),     // 57: carillon.v1.ResumeBackfillResponse
+	(*CancelBackfillResponse)(nil),     // 58: carillon.v1.CancelBackfillResponse
+	(*ForecastLaunchesResponse)(nil),   // 59: carillon.v1.ForecastLaunchesResponse
+	(*SimulateSchedulesResponse)(nil),  // 60: carillon.v1.SimulateSchedulesResponse
+	(*ExplainSlotResponse)(nil),        // 61: carillon.v1.ExplainSlotResponse
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
 	38, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
@@ -3476,100 +3517,104 @@ var file_carillon_v1_schedule_proto_depIdxs = []int32{
 	38, // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
 	38, // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
 	38, // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
-	38, // 12: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
-	38, // 13: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
-	38, // 14: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	38, // 15: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	38, // 16: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	36, // 17: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
-	39, // 18: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
-	38, // 19: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
-	0,  // 20: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	1,  // 21: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
-	0,  // 22: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
-	38, // 23: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 24: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	0,  // 25: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	38, // 26: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	38, // 27: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	38, // 28: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	38, // 29: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	38, // 30: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
-	1,  // 31: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
-	40, // 32: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
-	38, // 33: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
-	38, // 34: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
-	38, // 35: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
-	20, // 36: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
-	38, // 37: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
-	38, // 38: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
-	38, // 39: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
-	37, // 40: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
-	23, // 41: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
-	38, // 42: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
-	24, // 43: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
-	2,  // 44: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
-	41, // 45: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
-	29, // 46: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
-	32, // 47: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
-	33, // 48: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
-	38, // 49: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
-	30, // 50: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
-	31, // 51: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
-	1,  // 52: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
-	1,  // 53: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
-	38, // 54: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
-	38, // 55: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
-	34, // 56: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
-	34, // 57: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
-	38, // 58: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
-	2,  // 59: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
-	4,  // 60: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
-	6,  // 61: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
-	8,  // 62: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
-	10, // 63: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
-	12, // 64: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
-	14, // 65: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
-	18, // 66: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
-	42, // 67: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
-	43, // 68: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	44, // 69: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	45, // 70: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
-	46, // 71: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
-	47, // 72: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	16, // 73: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	48, // 74: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
-	49, // 75: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
-	27, // 76: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
-	50, // 77: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
-	21, // 78: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	25, // 79: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	3,  // 80: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	5,  // 81: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	7,  // 82: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	9,  // 83: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	11, // 84: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	13, // 85: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	15, // 86: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	19, // 87: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	51, // 88: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
-	52, // 89: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
-	53, // 90: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	54, // 91: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
-	55, // 92: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
-	56, // 93: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
-	17, // 94: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	57, // 95: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
-	58, // 96: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
-	28, // 97: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
-	59, // 98: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
-	22, // 99: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	26, // 100: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	80, // [80:101] is the sub-list for method output_type
-	59, // [59:80] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	39, // 12: carillon.v1.Schedule.expect:type_name -> carillon.v1.Expectation
+	40, // 13: carillon.v1.Schedule.expectations:type_name -> carillon.v1.ExpectationState
+	38, // 14: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
+	38, // 15: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
+	38, // 16: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	38, // 17: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	38, // 18: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	36, // 19: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
+	41, // 20: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
+	39, // 21: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
+	38, // 22: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
+	0,  // 23: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	1,  // 24: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
+	0,  // 25: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
+	38, // 26: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 27: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	0,  // 28: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	38, // 29: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	38, // 30: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	38, // 31: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	38, // 32: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	38, // 33: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
+	1,  // 34: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
+	42, // 35: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
+	38, // 36: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
+	38, // 37: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
+	38, // 38: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
+	20, // 39: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
+	38, // 40: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
+	38, // 41: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
+	38, // 42: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
+	37, // 43: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
+	39, // 44: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
+	23, // 45: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
+	38, // 46: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
+	24, // 47: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
+	2,  // 48: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
+	43, // 49: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
+	29, // 50: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
+	32, // 51: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
+	33, // 52: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
+	38, // 53: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
+	30, // 54: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
+	31, // 55: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
+	1,  // 56: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
+	1,  // 57: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
+	38, // 58: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
+	38, // 59: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
+	34, // 60: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
+	34, // 61: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
+	38, // 62: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
+	2,  // 63: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
+	4,  // 64: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
+	6,  // 65: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
+	8,  // 66: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
+	10, // 67: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
+	12, // 68: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
+	14, // 69: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
+	18, // 70: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
+	44, // 71: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
+	45, // 72: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	46, // 73: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	47, // 74: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
+	48, // 75: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
+	49, // 76: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	16, // 77: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	50, // 78: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
+	51, // 79: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
+	27, // 80: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
+	52, // 81: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
+	21, // 82: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	25, // 83: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	3,  // 84: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	5,  // 85: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	7,  // 86: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	9,  // 87: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	11, // 88: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	13, // 89: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	15, // 90: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	19, // 91: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	53, // 92: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
+	54, // 93: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
+	55, // 94: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	56, // 95: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
+	57, // 96: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
+	58, // 97: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
+	17, // 98: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	59, // 99: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
+	60, // 100: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
+	28, // 101: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
+	61, // 102: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
+	22, // 103: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	26, // 104: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	84, // [84:105] is the sub-list for method output_type
+	63, // [63:84] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_schedule_proto_init() }
@@ -3577,6 +3622,7 @@ func file_carillon_v1_schedule_proto_init() {
 	if File_carillon_v1_schedule_proto != nil {
 		return
 	}
+	file_carillon_v1_alert_proto_init()
 	file_carillon_v1_backfill_proto_init()
 	file_carillon_v1_explain_proto_init()
 	file_carillon_v1_forecast_proto_init()

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newAlertCommand(c *cli) *cobra.Command {
+	cmd := newGroup("alert", "See what did not happen though a schedule promised it, and what was sent about it")
+	cmd.Aliases = []string{"alerts"}
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(newAlertListCommand(o), newAlertGetCommand(o), newAlertAckCommand(o),
+		newAlertDeliveriesCommand(o), newAlertRedeliverCommand(o), newAlertTestCommand(o))
+	return cmd
+}
+
+func alerts(l *link) carillonv1.AlertServiceClient { return carillonv1.NewAlertServiceClient(l.conn) }
+
+func newAlertListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	filter := &carillonv1.ListAlertsRequest{}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "Alerts, newest opened first",
+		Example: "  carillon alert list --state open\n  carillon alert list --schedule nightly",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Alert, string, error) {
+				filter.PageSize, filter.PageToken = size, token
+				resp, err := call(ctx, l, alerts(l).ListAlerts, filter)
+				return resp.GetAlerts(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListAlertsResponse{Alerts: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, a := range found {
+					rows[i] = []string{
+						a.GetAlertId(), a.GetScheduleId(), promise(a), fmt.Sprint(a.GetLate()), p.when(a.GetLastSlot()), a.GetCause(),
+						p.when(a.GetOpenedAt()), alertState(p, a),
+					}
+				}
+				p.list([]string{"alert", "schedule", "promise", "late", "slot", "cause", "opened", "state"}, rows, next)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&filter.UserId, "user", "", "only of schedules of this owner `ID`")
+	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
+	f.Func("kind", "only of this `KIND`: start, finish or success", optional(&filter.Kind))
+	f.Func("state", "only in this `STATE`: open or closed", optional(&filter.State))
+	limitFlag(cmd, &limit)
+	words(cmd, "kind", schedule.ExpectationKinds)
+	words(cmd, "state", []string{"open", "closed"})
+	return cmd
+}
+
+// promise is what was promised, in words.
+func promise(a *carillonv1.Alert) string {
+	limit := (time.Duration(a.GetLimitMs()) * time.Millisecond).String()
+	if a.GetKind() == string(schedule.ExpectSuccess) {
+		return "success every " + limit
+	}
+	return a.GetKind() + " within " + limit
+}
+
+func alertState(p *page, a *carillonv1.Alert) string {
+	switch {
+	case a.GetClosedAt() != nil:
+		return a.GetResolution() + " " + p.when(a.GetClosedAt())
+	case a.GetAckedAt() != nil:
+		return "open, seen to by " + a.GetAckedBy()
+	}
+	return "open"
+}
+
+func newAlertGetCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "get ID",
+		Short:   "Show an alert",
+		Example: "  carillon alert get al-0123456789abcdef01234567",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			resp, err := call(ctx, l, alerts(l).GetAlert, &carillonv1.GetAlertRequest{AlertId: args[0]})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.alert(resp.GetAlert()) })
+		}),
+	}
+}
+
+func newAlertAckCommand(o *client) *cobra.Command {
+	req := &carillonv1.AcknowledgeAlertRequest{}
+	cmd := &cobra.Command{
+		Use:     "ack ID",
+		Short:   "Say that you see to an alert: it is not told again until it has recovered",
+		Example: "  carillon alert ack al-0123456789abcdef01234567 --note 'the warehouse is down, back at noon'",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.AlertId = args[0]
+			resp, err := call(ctx, l, alerts(l).AcknowledgeAlert, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.alert(resp.GetAlert()) })
+		}),
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "what is being done, for whoever looks at it next")
+	return cmd
+}
+
+func newAlertDeliveriesCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	filter := &carillonv1.ListAlertDeliveriesRequest{}
+	cmd := &cobra.Command{
+		Use:     "deliveries",
+		Short:   "Messages about alerts, newest first: what was sent where, and what was given up",
+		Example: "  carillon alert deliveries --state DEAD",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
+				filter.PageSize, filter.PageToken = size, token
+				resp, err := call(ctx, l, alerts(l).ListAlertDeliveries, filter)
+				return resp.GetDeliveries(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListAlertDeliveriesResponse{Deliveries: found, NextPageToken: next}, func(p *page) { p.deliveries(found, next) })
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&filter.AlertId, "alert", "", "only about this alert `ID`")
+	f.Func("state", "only in this `STATE`: PENDING, DELIVERED or DEAD", optional(&filter.State))
+	limitFlag(cmd, &limit)
+	words(cmd, "state", []schedule.DeliveryState{schedule.DeliveryPending, schedule.DeliveryDelivered, schedule.DeliveryDead})
+	return cmd
+}
+
+func newAlertRedeliverCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:   "redeliver DELIVERY",
+		Short: "Send a message again, also one that was given up",
+		Long: "Sends a message again under its own webhook-id, with another 24 hours of retries, also to a target that\n" +
+			"said it was gone; an answer of 2xx opens such a target again. One that is on its way stays as it is.",
+		Example: "  carillon alert redeliver msg_0123456789abcdef0123456789ab",
+		Args:    exactly("DELIVERY"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			resp, err := call(ctx, l, alerts(l).RedeliverAlert, &carillonv1.RedeliverAlertRequest{DeliveryId: args[0]})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.deliveries([]*carillonv1.AlertDelivery{resp.GetDelivery()}, "") })
+		}),
+	}
+}
+
+func newAlertTestCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "test",
+		Short:   "Send a signed test message to every target of ALERT_WEBHOOK_URL",
+		Long:    "Puts a message of the type alert.test into the outbox for every target; alert deliveries shows what became of it.",
+		Example: "  carillon alert test",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			resp, err := call(ctx, l, alerts(l).TestAlerts, &carillonv1.TestAlertsRequest{})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.deliveries(resp.GetDeliveries(), "") })
+		}),
+	}
+}
+
+// alert writes one alert.
+func (p *page) alert(a *carillonv1.Alert) {
+	p.fields(
+		[2]string{"alert", a.GetAlertId()},
+		[2]string{"schedule", fmt.Sprintf("%s revision %d", a.GetScheduleId(), a.GetRevision())},
+		[2]string{"workflow", a.GetWorkflowId()},
+		[2]string{"owner", a.GetUserId()},
+		[2]string{"promise", promise(a)},
+		[2]string{"late in a row", fmt.Sprint(a.GetLate())},
+		[2]string{"since", p.when(a.GetFirstSlot())},
+		[2]string{"last slot", p.when(a.GetLastSlot())},
+		[2]string{"deadline", p.when(a.GetDeadline())},
+		[2]string{"cause", a.GetCause()},
+		[2]string{"opened", p.when(a.GetOpenedAt())},
+		[2]string{"closed", p.when(a.GetClosedAt())},
+		[2]string{"resolution", a.GetResolution()},
+		[2]string{"seen to", p.when(a.GetAckedAt())},
+		[2]string{"by", a.GetAckedBy()},
+		[2]string{"note", a.GetAckNote()},
+	)
+}
+
+func (p *page) deliveries(found []*carillonv1.AlertDelivery, next string) {
+	rows := make([][]string, len(found))
+	for i, d := range found {
+		state := d.GetState()
+		if d.GetNextAt() != nil && d.GetAttempts() > 0 {
+			state += " until " + p.when(d.GetNextAt())
+		}
+		said := d.GetLastError()
+		if d.GetDisabled() {
+			said += " (target gone)"
+		}
+		rows[i] = []string{d.GetDeliveryId(), d.GetType(), d.GetScheduleId(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.when(d.GetCreatedAt()), said}
+	}
+	p.list([]string{"delivery", "type", "schedule", "host", "state", "attempts", "created", "problem"}, rows, next)
+}
+
+// expectations writes how promises stand; nothing where there are none.
+func (p *page) expectations(states []*carillonv1.ExpectationState) {
+	if len(states) == 0 {
+		return
+	}
+	rows := make([][]string, len(states))
+	for i, e := range states {
+		late := ""
+		if e.GetLate() > 0 {
+			late = fmt.Sprintf("%d in a row, since %s", e.GetLate(), p.when(e.GetLateSince()))
+		}
+		rows[i] = []string{e.GetKind(), e.GetStatus(), late, p.when(e.GetMetAt()), e.GetAlertId(), p.when(e.GetJudgedAt())}
+	}
+	p.table([]string{"promise", "status", "late", "last met", "alert", "judged"}, rows)
+	p.line("")
+}

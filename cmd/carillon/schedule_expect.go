@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// expectFlags say what is alerted about when it does not happen.
+func expectFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
+	e := func() *carillonv1.Expectation {
+		if req.Expect == nil {
+			req.Expect = &carillonv1.Expectation{}
+		}
+		return req.Expect
+	}
+	f.Func("expect-start", "alert when a slot has not started this `DURATION` behind its run_at", func(s string) error { return millis(&e().StartWithinMs)(s) })
+	f.Func("expect-finish", "alert when a slot has not succeeded this `DURATION` behind its run_at", func(s string) error { return millis(&e().FinishWithinMs)(s) })
+	f.Func("expect-success", "alert when no run has succeeded for this `DURATION`", func(s string) error { return millis(&e().SuccessEveryMs)(s) })
+	f.Func("alert-after", "`NUMBER` of times in a row before an alert (default 1)", func(s string) error { return number32(&e().AlertAfter)(s) })
+	f.Func("remind-every", "tell an open alert again every `DURATION` (default: once)", func(s string) error { return millis(&e().RemindEveryMs)(s) })
+}
+
+// expectDocument is what of it is set, by the API's names.
+func expectDocument(e *carillonv1.Expectation) map[string]uint32 {
+	out := make(map[string]uint32)
+	for name, ms := range map[string]*uint32{
+		"start_within_ms": e.StartWithinMs, "finish_within_ms": e.FinishWithinMs, "success_every_ms": e.SuccessEveryMs,
+		"alert_after": e.AlertAfter, "remind_every_ms": e.RemindEveryMs,
+	} {
+		if ms != nil {
+			out[name] = *ms
+		}
+	}
+	return out
+}
+
+// expectText is a promise in words.
+func expectText(e *carillonv1.Expectation) string {
+	var parts []string
+	add := func(words string, ms *uint32) {
+		if ms != nil {
+			parts = append(parts, words+" "+(time.Duration(*ms)*time.Millisecond).String())
+		}
+	}
+	if e == nil {
+		return ""
+	}
+	add("start within", e.StartWithinMs)
+	add("finish within", e.FinishWithinMs)
+	add("success every", e.SuccessEveryMs)
+	if e.GetAlertAfter() > 1 {
+		parts = append(parts, fmt.Sprintf("alert after %d in a row", e.GetAlertAfter()))
+	}
+	add("remind every", e.RemindEveryMs)
+	return strings.Join(parts, ", ")
+}

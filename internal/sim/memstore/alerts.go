@@ -1,0 +1,180 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ListAlerts is newest opened first.
+func (s *Store) ListAlerts(ctx context.Context, f schedule.AlertFilter) (found []schedule.Alert, err error) {
+	err = s.read(ctx, func() error {
+		for _, a := range s.alerts {
+			switch {
+			case f.UserID != "" && a.UserID != f.UserID, f.ScheduleID != "" && a.ScheduleID != f.ScheduleID,
+				f.Kind != "" && a.Kind != f.Kind, f.Open != nil && *f.Open != a.ClosedAt.IsZero(),
+				!f.AfterOpened.IsZero() && cmp.Or(a.OpenedAt.Compare(at(f.AfterOpened)), cmp.Compare(a.AlertID, f.AfterID)) >= 0:
+			default:
+				found = append(found, a)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(found, func(a, b schedule.Alert) int {
+		return cmp.Or(b.OpenedAt.Compare(a.OpenedAt), cmp.Compare(b.AlertID, a.AlertID))
+	})
+	return found[:min(len(found), limitOf(f.Limit))], err
+}
+
+// GetAlert is schedule.ErrNotFound where there is none.
+func (s *Store) GetAlert(ctx context.Context, alertID string) (found *schedule.Alert, err error) {
+	err = s.read(ctx, func() error {
+		a, ok := s.alerts[alertID]
+		if !ok {
+			return fmt.Errorf("alert %s: %w", schedule.Quote(alertID), schedule.ErrNotFound)
+		}
+		found = &a
+		return nil
+	})
+	return found, err
+}
+
+// AckAlert notes who has seen to an alert; the first stays.
+func (s *Store) AckAlert(ctx context.Context, ack schedule.AlertAck) error {
+	return s.write(ctx, func(t *tx) error {
+		a, ok := t.alerts[ack.AlertID]
+		if !ok {
+			return fmt.Errorf("acknowledge alert %s: %w", schedule.Quote(ack.AlertID), schedule.ErrNotFound)
+		}
+		if a.AckedAt.IsZero() {
+			a.AckedAt, a.AckedBy, a.AckNote = at(ack.Now), ack.By, ack.Note
+			setIn(t, t.alerts, a.AlertID, a)
+		}
+		return nil
+	})
+}
+
+func (t *tx) insertDeliveries(deliveries []schedule.AlertDelivery) {
+	for _, d := range deliveries {
+		if _, known := t.deliveries[d.DeliveryID]; known {
+			continue
+		}
+		d.CreatedAt = at(d.CreatedAt)
+		d.State, d.Round, d.RoundAt, d.NextAt = schedule.DeliveryPending, 1, d.CreatedAt, d.CreatedAt
+		setIn(t, t.deliveries, d.DeliveryID, d)
+	}
+}
+
+// InsertDeliveries puts messages into the outbox; one that is there stays as it is.
+func (s *Store) InsertDeliveries(ctx context.Context, deliveries []schedule.AlertDelivery) error {
+	return s.write(ctx, func(t *tx) error { t.insertDeliveries(deliveries); return nil })
+}
+
+// ClaimDeliveries gives out what is to be sent, to one caller for as long as the
+// lease.
+func (s *Store) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (claimed []schedule.AlertDelivery, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		for _, d := range t.deliveries {
+			if d.State == schedule.DeliveryPending && !d.NextAt.After(c.Now) {
+				claimed = append(claimed, d)
+			}
+		}
+		slices.SortFunc(claimed, func(a, b schedule.AlertDelivery) int {
+			return cmp.Or(a.NextAt.Compare(b.NextAt), cmp.Compare(a.DeliveryID, b.DeliveryID))
+		})
+		claimed = claimed[:min(len(claimed), c.Limit)]
+		for i := range claimed {
+			d := &claimed[i]
+			d.Attempts++
+			d.NextAt = at(c.Now.Add(c.Lease))
+			setIn(t, t.deliveries, d.DeliveryID, *d)
+			d.Disabled = t.gone[d.Target]
+		}
+		return nil
+	})
+	return claimed, err
+}
+
+// SettleDelivery writes what became of the newest attempt; false: it is not the
+// newest any more.
+func (s *Store) SettleDelivery(ctx context.Context, o schedule.DeliverySettlement) (moved bool, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		d, ok := t.deliveries[o.DeliveryID]
+		if moved = ok && d.State == schedule.DeliveryPending && d.Attempts == o.Attempts && d.Round == o.Round; !moved {
+			return nil
+		}
+		d.State, d.NextAt, d.LastStatus, d.LastError, d.EndedAt = o.State, at(o.NextAt), o.Status, o.Error, time.Time{}
+		if o.State != schedule.DeliveryPending {
+			d.EndedAt = at(o.Now)
+		}
+		setIn(t, t.deliveries, d.DeliveryID, d)
+		switch {
+		case o.Gone:
+			setIn(t, t.gone, d.Target, true)
+		case o.Arrived:
+			drop(t, t.gone, d.Target)
+		}
+		return nil
+	})
+	return moved, err
+}
+
+// ListDeliveries is newest first.
+func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (found []schedule.AlertDelivery, err error) {
+	err = s.read(ctx, func() error {
+		for _, d := range s.deliveries {
+			switch {
+			case f.AlertID != "" && d.AlertID != f.AlertID, f.State != "" && d.State != f.State,
+				!f.AfterCreated.IsZero() && cmp.Or(d.CreatedAt.Compare(at(f.AfterCreated)), cmp.Compare(d.DeliveryID, f.AfterID)) >= 0:
+			default:
+				d.Disabled = s.gone[d.Target]
+				found = append(found, d)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(found, func(a, b schedule.AlertDelivery) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.DeliveryID, a.DeliveryID))
+	})
+	return found[:min(len(found), limitOf(f.Limit))], err
+}
+
+// Redeliver has a message sent again that has ended, and returns it as it then
+// stands; one that is on its way stays as it is. schedule.ErrNotFound.
+func (s *Store) Redeliver(ctx context.Context, deliveryID string, now time.Time) (after *schedule.AlertDelivery, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		d, ok := t.deliveries[deliveryID]
+		if !ok {
+			return fmt.Errorf("redeliver %s: %w", schedule.Quote(deliveryID), schedule.ErrNotFound)
+		}
+		if d.State != schedule.DeliveryPending {
+			d.State, d.Round, d.RoundAt, d.Attempts, d.NextAt, d.EndedAt = schedule.DeliveryPending, d.Round+1, at(now), 0, at(now), time.Time{}
+			setIn(t, t.deliveries, deliveryID, d)
+		}
+		d.Disabled = t.gone[d.Target]
+		after = &d
+		return nil
+	})
+	return after, err
+}
+
+// pruneAlerts deletes alerts and deliveries that ended before.
+func (t *tx) pruneAlerts(before time.Time, limit int) (pruned int) {
+	for id, a := range t.alerts {
+		if !a.ClosedAt.IsZero() && a.ClosedAt.Before(before) && pruned < limit {
+			drop(t, t.alerts, id)
+			pruned++
+		}
+	}
+	for id, d := range t.deliveries {
+		if !d.EndedAt.IsZero() && d.EndedAt.Before(before) && pruned < 2*limit {
+			drop(t, t.deliveries, id)
+			pruned++
+		}
+	}
+	return pruned
+}

@@ -1,0 +1,319 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// wakeExpectations has expectations judged anew whose schedule has changed.
+func wakeExpectations(ctx context.Context, tx pgx.Tx, touched []schedule.ExpectationID, now time.Time) error {
+	if len(touched) == 0 {
+		return nil
+	}
+	type id = schedule.ExpectationID
+	_, err := tx.Exec(ctx, sqlWakeExpectations,
+		column(touched, func(e *id) string { return e.ScheduleID }),
+		column(touched, func(e *id) string { return string(e.Kind) }), now)
+	if err != nil {
+		return fmt.Errorf("wake expectations: %w", err)
+	}
+	return nil
+}
+
+// JudgeExpectations hands those that are due to decide, each locked by this
+// transaction alone, and writes its verdicts with their messages; see
+// alert.JudgeStore.
+func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error) {
+	err = s.transact(ctx, func(tx pgx.Tx) error {
+		cases, err := dueExpectations(ctx, tx, sqlDueExpectations, req.Now, req.Limit)
+		judged = len(cases)
+		if err != nil || judged == 0 {
+			return err
+		}
+		for _, read := range []func(context.Context, pgx.Tx, schedule.JudgeRequest, []schedule.ExpectationCase) error{
+			readJudgedSchedules, readOpenAlerts, readCaseRevisions, readCasePauses, readSlotRuns, readSuccesses,
+		} {
+			if err := read(ctx, tx, req, cases); err != nil {
+				return err
+			}
+		}
+		return writeVerdicts(ctx, tx, decide(cases))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("judge expectations: %w", err)
+	}
+	return judged, nil
+}
+
+func dueExpectations(ctx context.Context, q querier, statement string, args ...any) (cases []schedule.ExpectationCase, err error) {
+	var (
+		e                                          schedule.ExpectationState
+		limit                                      int64
+		lateSince, watched, until, met, at, judged pgtype.Timestamptz
+		alertID                                    pgtype.Text
+	)
+	targets := []any{
+		&e.ScheduleID, &e.Kind, &e.Status, &limit, &e.Late, &lateSince, &watched, &until, &met, &alertID, &at, &judged,
+	}
+	err = each(ctx, q, targets, func() error {
+		var d decoding
+		e.LimitMS, e.AlertID = d.unsigned("limit_ms", limit), alertID.String
+		e.LateSince, e.WatchedSince, e.JudgedUntil = d.time("late_since", lateSince), d.time("watched_since", watched), d.time("judged_until", until)
+		e.MetAt, e.JudgeAt, e.JudgedAt = d.time("met_at", met), d.time("judge_at", at), d.time("judged_at", judged)
+		cases = append(cases, schedule.ExpectationCase{State: e})
+		return d.err
+	}, statement, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read expectations: %w", err)
+	}
+	return cases, nil
+}
+
+// placesOf are where the cases of each schedule stand.
+func placesOf(cases []schedule.ExpectationCase, wanted func(*schedule.ExpectationCase) bool) (at map[string][]int, ids []string) {
+	at = make(map[string][]int)
+	for i := range cases {
+		if id := cases[i].State.ScheduleID; wanted(&cases[i]) {
+			if at[id] == nil {
+				ids = append(ids, id)
+			}
+			at[id] = append(at[id], i)
+		}
+	}
+	slices.Sort(ids)
+	return at, ids
+}
+
+// readJudgedSchedules leaves out what is gone. A row that cannot be read comes as
+// far as it can be.
+func readJudgedSchedules(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	at, ids := placesOf(cases, func(*schedule.ExpectationCase) bool { return true })
+	var row scheduleRow
+	err := each(ctx, tx, row.targets(), func() error {
+		s, problem := row.schedule()
+		for _, i := range at[s.ScheduleID] {
+			cases[i].Schedule, cases[i].Unreadable = &s, problem
+		}
+		return nil
+	}, sqlReadSchedules, ids)
+	if err != nil {
+		return fmt.Errorf("read schedules: %w", err)
+	}
+	return nil
+}
+
+func readOpenAlerts(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	open := make(map[string]int)
+	var ids []string
+	for i := range cases {
+		if id := cases[i].State.AlertID; id != "" {
+			open[id] = i
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	alerts, err := collectAlerts(ctx, tx, sqlAlertsByID, ids)
+	for i := range alerts {
+		cases[open[alerts[i].AlertID]].Alert = &alerts[i]
+	}
+	return err
+}
+
+func living(c *schedule.ExpectationCase) bool {
+	return c.Schedule != nil && c.Schedule.Alive() && c.Unreadable == nil
+}
+
+// readCaseRevisions are those of schedules that were edited since they were judged.
+func readCaseRevisions(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	at, ids := placesOf(cases, func(c *schedule.ExpectationCase) bool {
+		return living(c) && c.Schedule.RevisedAt.After(c.State.JudgedUntil)
+	})
+	if len(ids) == 0 {
+		return nil
+	}
+	var (
+		v   schedule.Revision
+		raw string
+		on  pgtype.Timestamptz
+	)
+	err := each(ctx, tx, []any{&v.ScheduleID, &v.Revision, &raw, &on}, func() error {
+		d, problem := decodeDefinition(raw)
+		for _, i := range at[v.ScheduleID] {
+			if problem != nil {
+				cases[i].Unreadable = fmt.Errorf("revision %d of %s: %w", v.Revision, v.ScheduleID, problem)
+				continue
+			}
+			v.Definition, v.CreatedAt = *d, on.Time.UTC()
+			cases[i].Revisions = append(cases[i].Revisions, v)
+		}
+		return nil
+	}, sqlNewestRevisions, ids, req.MaxHistory)
+	if err != nil {
+		return fmt.Errorf("read revisions: %w", err)
+	}
+	return nil
+}
+
+func readCasePauses(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	at, ids := placesOf(cases, living)
+	if len(ids) == 0 {
+		return nil
+	}
+	var row eventRow
+	err := each(ctx, tx, row.targets(), func() error {
+		event, err := row.event()
+		for _, i := range at[event.ScheduleID] {
+			cases[i].Pauses = append(cases[i].Pauses, event)
+		}
+		return err
+	}, sqlPauses, ids, req.MaxHistory)
+	if err != nil {
+		return fmt.Errorf("read pauses: %w", err)
+	}
+	return nil
+}
+
+func readSlotRuns(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	var (
+		wanted       []int32
+		ids          []string
+		after, again []pgtype.Timestamptz
+	)
+	for i := range cases {
+		c := &cases[i]
+		if !living(c) || c.State.Kind == schedule.ExpectSuccess {
+			continue
+		}
+		last := pgtype.Timestamptz{}
+		if c.Alert != nil {
+			last = noneOrTime(c.Alert.LastSlot)
+		}
+		wanted, ids = append(wanted, int32(i)), append(ids, c.State.ScheduleID)
+		after, again = append(after, noneOrTime(c.State.JudgedUntil)), append(again, last)
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	var (
+		place                                        int32
+		r                                            schedule.SlotRun
+		reason                                       pgtype.Text
+		runAt, claimed, launched, started, completed pgtype.Timestamptz
+		fresh                                        = make([]int, len(cases))
+	)
+	err := each(ctx, tx, []any{&place, &runAt, &r.Status, &reason, &claimed, &launched, &started, &completed}, func() error {
+		var d decoding
+		r.RunAt, r.Reason = d.time("run_at", runAt), schedule.Reason(reason.String)
+		r.ClaimedAt, r.LaunchedAt = d.time("claimed_at", claimed), d.time("launched_at", launched)
+		r.StartedAt, r.CompletedAt = d.time("started_at", started), d.time("completed_at", completed)
+		c := &cases[place]
+		c.Runs = append(c.Runs, r)
+		if r.RunAt.After(c.State.JudgedUntil) {
+			if fresh[place]++; fresh[place] == req.MaxRuns {
+				c.RunsUntil = r.RunAt
+			}
+		}
+		return d.err
+	}, sqlRunsOfSlots, wanted, ids, after, again, req.Now, req.MaxRuns)
+	if err != nil {
+		return fmt.Errorf("read runs of slots: %w", err)
+	}
+	return nil
+}
+
+func readSuccesses(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	var (
+		wanted []int32
+		ids    []string
+		since  []time.Time
+	)
+	for i := range cases {
+		if c := &cases[i]; living(c) && c.State.Kind == schedule.ExpectSuccess {
+			wanted, ids, since = append(wanted, int32(i)), append(ids, c.State.ScheduleID), append(since, c.SuccessFrom())
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	var (
+		place int32
+		ended pgtype.Timestamptz
+	)
+	err := each(ctx, tx, []any{&place, &ended}, func() error {
+		if ended.Valid {
+			cases[place].LastSuccess = ended.Time.UTC()
+		}
+		return nil
+	}, sqlLastSuccesses, wanted, ids, since, req.Now)
+	if err != nil {
+		return fmt.Errorf("read last successes: %w", err)
+	}
+	return nil
+}
+
+// writeVerdicts sends all of it at once.
+func writeVerdicts(ctx context.Context, tx pgx.Tx, verdicts []schedule.ExpectationVerdict) error {
+	batch := &pgx.Batch{}
+	for i := range verdicts {
+		v := &verdicts[i]
+		e := &v.State
+		if v.Drop {
+			batch.Queue(sqlDropExpectation, e.ScheduleID, e.Kind)
+		} else {
+			batch.Queue(sqlSaveExpectation, e.ScheduleID, e.Kind, e.Status, int64(e.LimitMS), e.Late, noneOrTime(e.LateSince),
+				noneOrTime(e.WatchedSince), noneOrTime(e.JudgedUntil), noneOrTime(e.MetAt), noneOrText(e.AlertID),
+				noneOrTime(e.JudgeAt), noneOrTime(e.JudgedAt))
+		}
+		for _, a := range v.Alerts {
+			batch.Queue(sqlSaveAlert, a.AlertID, a.ScheduleID, a.WorkflowID, a.UserID, a.Kind, a.Revision, int64(a.LimitMS), a.Cause, a.Late,
+				noneOrTime(a.FirstSlot), noneOrTime(a.LastSlot), noneOrTime(a.Deadline), noneOrTime(a.OpenedAt), noneOrTime(a.ClosedAt),
+				noneOrText(a.Resolution), noneOrTime(a.NotifiedAt))
+		}
+		for i := range v.Deliveries {
+			batch.Queue(sqlInsertDelivery, deliveryArgs(&v.Deliveries[i])...)
+		}
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("write verdicts: %w", err)
+	}
+	return nil
+}
+
+// UnmetExpectations counts by kind what is late or alerting.
+func (s *Store) UnmetExpectations(ctx context.Context) (map[schedule.ExpectationKind]int, error) {
+	var (
+		kind  schedule.ExpectationKind
+		count int
+		unmet = make(map[schedule.ExpectationKind]int)
+	)
+	err := each(ctx, s.pool, []any{&kind, &count}, func() error {
+		unmet[kind] = count
+		return nil
+	}, sqlUnmetExpectations)
+	if err != nil {
+		return nil, fmt.Errorf("count unmet expectations: %w", err)
+	}
+	return unmet, nil
+}
+
+// ListExpectations are the states of one schedule, ordered by kind.
+func (s *Store) ListExpectations(ctx context.Context, scheduleID string) ([]schedule.ExpectationState, error) {
+	cases, err := dueExpectations(ctx, s.pool, sqlExpectationsOf, scheduleID)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]schedule.ExpectationState, len(cases))
+	for i := range cases {
+		states[i] = cases[i].State
+	}
+	return states, nil
+}

@@ -1,0 +1,146 @@
+package postgres
+
+// Expectations, alerts, and the outbox of messages about them.
+
+const expectationColumns = `
+e.schedule_id, e.kind, e.status, e.limit_ms, e.late, e.late_since, e.watched_since, e.judged_until, e.met_at,
+e.alert_id, e.judge_at, e.judged_at`
+
+const alertColumns = `
+a.alert_id, a.schedule_id, a.workflow_id, a.user_id, a.kind, a.revision, a.limit_ms, a.cause, a.late,
+a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note`
+
+const deliveryColumns = `
+d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.host, d.payload, d.state, d.attempts,
+d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at,
+EXISTS (SELECT FROM alert_targets t WHERE t.target = d.target)`
+
+const sqlWakeExpectations = `
+INSERT INTO expectations (schedule_id, kind, status, watched_since, judged_until, judge_at)
+SELECT u.schedule_id, u.kind, 'ok', $3::timestamptz, $3::timestamptz, $3::timestamptz FROM unnest($1::text[], $2::text[]) AS u(schedule_id, kind)
+ORDER BY u.schedule_id, u.kind
+ON CONFLICT (schedule_id, kind) DO UPDATE SET judge_at = EXCLUDED.judge_at`
+
+// One that another registrar judges just now is left to it.
+const sqlDueExpectations = `
+SELECT` + expectationColumns + `
+FROM expectations e WHERE e.judge_at <= $1
+ORDER BY e.judge_at LIMIT $2 FOR UPDATE SKIP LOCKED`
+
+const sqlNewestRevisions = `
+SELECT v.schedule_id, v.revision, v.definition, v.created_at
+FROM unnest($1::text[]) AS u(schedule_id) CROSS JOIN LATERAL (
+	SELECT * FROM schedule_revisions r WHERE r.schedule_id = u.schedule_id ORDER BY r.revision DESC LIMIT $2) AS v
+ORDER BY v.schedule_id, v.revision DESC`
+
+const sqlPauses = `
+SELECT e.event_id, e.schedule_id, e.time, e.kind, e.from_at, e.to_at, e.count, e.reason, e.actor, e.note, e.revision
+FROM unnest($1::text[]) AS u(schedule_id) CROSS JOIN LATERAL (
+	SELECT * FROM schedule_events s
+	WHERE s.schedule_id = u.schedule_id AND s.kind IN ('paused','resumed','pause_ended')
+	ORDER BY s.event_id DESC LIMIT $2) AS e
+ORDER BY e.event_id`
+
+// Each of the two is a walk along schedule_runs_history.
+const sqlRunsOfSlots = `
+SELECT u.place, r.run_at, r.status, r.reason, r.claimed_at, r.launched_at, r.started_at, r.completed_at
+FROM unnest($1::integer[], $2::text[], $3::timestamptz[], $4::timestamptz[]) AS u(place, schedule_id, after, again)
+CROSS JOIN LATERAL (
+	(SELECT * FROM schedule_runs l WHERE l.schedule_id = u.schedule_id AND l.run_at = u.again AND l.trigger <> 'manual')
+	UNION ALL
+	(SELECT * FROM schedule_runs l
+	WHERE l.schedule_id = u.schedule_id AND l.run_at > u.after AND l.run_at <= $5 AND l.trigger <> 'manual'
+	ORDER BY l.run_at LIMIT $6)) AS r
+ORDER BY u.place, r.run_at`
+
+const sqlLastSuccesses = `
+SELECT u.place, (
+	SELECT max(r.completed_at) FROM schedule_runs r
+	WHERE r.schedule_id = u.schedule_id AND r.run_at >= u.since AND r.run_at <= $4 AND r.status = 'SUCCESS')
+FROM unnest($1::integer[], $2::text[], $3::timestamptz[]) AS u(place, schedule_id, since)`
+
+const sqlAlertsByID = `
+SELECT` + alertColumns + `
+FROM alerts a WHERE a.alert_id = ANY($1::text[])`
+
+const sqlSaveExpectation = `
+UPDATE expectations SET status = $3, limit_ms = $4, late = $5, late_since = $6, watched_since = $7, judged_until = $8,
+	met_at = $9, alert_id = $10, judge_at = $11, judged_at = $12
+WHERE schedule_id = $1 AND kind = $2`
+
+const sqlDropExpectation = `
+DELETE FROM expectations WHERE schedule_id = $1 AND kind = $2`
+
+const sqlSaveAlert = `
+INSERT INTO alerts (alert_id, schedule_id, workflow_id, user_id, kind, revision, limit_ms, cause, late,
+	first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+ON CONFLICT (alert_id) DO UPDATE SET cause = EXCLUDED.cause, late = EXCLUDED.late, last_slot = EXCLUDED.last_slot,
+	deadline = EXCLUDED.deadline, closed_at = EXCLUDED.closed_at, resolution = EXCLUDED.resolution, notified_at = EXCLUDED.notified_at`
+
+const sqlUnmetExpectations = `
+SELECT kind, count(*) FROM expectations WHERE status <> 'ok' GROUP BY kind`
+
+const sqlExpectationsOf = `
+SELECT` + expectationColumns + `
+FROM expectations e WHERE e.schedule_id = $1 ORDER BY e.kind`
+
+const sqlListAlerts = `
+SELECT` + alertColumns + `
+FROM alerts a
+WHERE ($1 = '' OR a.user_id = $1) AND ($2 = '' OR a.schedule_id = $2) AND ($3 = '' OR a.kind = $3)
+	AND ($4::boolean IS NULL OR (a.closed_at IS NULL) = $4)
+	AND ($5::timestamptz IS NULL OR (a.opened_at, a.alert_id) < ($5, $6))
+ORDER BY a.opened_at DESC, a.alert_id DESC LIMIT $7`
+
+// The first who saw to it stays.
+const sqlAckAlert = `
+UPDATE alerts SET acked_at = COALESCE(acked_at, $2), acked_by = COALESCE(acked_by, $3), ack_note = COALESCE(ack_note, $4)
+WHERE alert_id = $1`
+
+const sqlInsertDelivery = `
+INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, host, payload, state, round_at, next_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'PENDING', $9, $9, $9)
+ON CONFLICT (delivery_id) DO NOTHING`
+
+const sqlClaimDeliveries = `
+UPDATE alert_deliveries SET attempts = attempts + 1, next_at = $2
+WHERE delivery_id = ANY(ARRAY(
+	SELECT delivery_id FROM alert_deliveries WHERE state = 'PENDING' AND next_at <= $1
+	ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED))
+RETURNING delivery_id`
+
+const sqlDeliveriesByID = `
+SELECT` + deliveryColumns + `
+FROM alert_deliveries d WHERE d.delivery_id = ANY($1::text[]) ORDER BY d.created_at, d.delivery_id`
+
+const sqlSettleDelivery = `
+UPDATE alert_deliveries SET state = $4, next_at = $5, last_status = $6, last_error = $7, ended_at = $8
+WHERE delivery_id = $1 AND attempts = $2 AND round = $3 AND state = 'PENDING'
+RETURNING target, host`
+
+const sqlDisableTarget = `
+INSERT INTO alert_targets (target, host, disabled_at) VALUES ($1, $2, $3) ON CONFLICT (target) DO NOTHING`
+
+const sqlEnableTarget = `
+DELETE FROM alert_targets WHERE target = $1`
+
+const sqlListDeliveries = `
+SELECT` + deliveryColumns + `
+FROM alert_deliveries d
+WHERE ($1 = '' OR d.alert_id = $1) AND ($2 = '' OR d.state = $2)
+	AND ($3::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($3, $4))
+ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $5`
+
+// A message that is on its way already is not sent twice.
+const sqlRedeliver = `
+UPDATE alert_deliveries SET state = 'PENDING', round = round + 1, round_at = $2, attempts = 0, next_at = $2, ended_at = NULL
+WHERE delivery_id = $1 AND state <> 'PENDING'`
+
+const sqlPruneAlerts = `
+DELETE FROM alerts WHERE alert_id = ANY(ARRAY(
+	SELECT alert_id FROM alerts WHERE closed_at IS NOT NULL AND closed_at < $1 ORDER BY closed_at LIMIT $2))`
+
+const sqlPruneDeliveries = `
+DELETE FROM alert_deliveries WHERE delivery_id = ANY(ARRAY(
+	SELECT delivery_id FROM alert_deliveries WHERE ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at LIMIT $2))`

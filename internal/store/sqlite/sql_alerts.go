@@ -1,0 +1,70 @@
+package sqlite
+
+// Expectations, alerts, and the outbox of messages about them.
+
+const (
+	expectationColumns = `e.schedule_id, e.kind, e.status, e.limit_ms, e.late, e.late_since, e.watched_since, e.judged_until, e.met_at,
+ e.alert_id, e.judge_at, e.judged_at`
+	alertColumns = `a.alert_id, a.schedule_id, a.workflow_id, a.user_id, a.kind, a.revision, a.limit_ms, a.cause, a.late,
+ a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note`
+	deliveryColumns = `d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.host, d.payload, d.state, d.attempts,
+ d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at,
+ EXISTS (SELECT 1 FROM alert_targets t WHERE t.target = d.target)`
+	slotRunColumns = `r.run_at, r.status, r.reason, r.claimed_at, r.launched_at, r.started_at, r.completed_at`
+
+	sqlWakeExpectation = `INSERT INTO expectations (schedule_id, kind, status, watched_since, judged_until, judge_at)
+ VALUES (?1, ?2, 'ok', ?3, ?3, ?3) ON CONFLICT (schedule_id, kind) DO UPDATE SET judge_at = excluded.judge_at`
+	sqlAnyExpectationDue = `SELECT EXISTS (SELECT 1 FROM expectations WHERE judge_at <= ?)`
+	sqlDueExpectations   = `SELECT ` + expectationColumns + ` FROM expectations e WHERE e.judge_at <= ? ORDER BY e.judge_at LIMIT ?`
+	sqlNewestRevisions   = `SELECT v.revision, v.definition, v.created_at FROM schedule_revisions v
+ WHERE v.schedule_id = ? ORDER BY v.revision DESC LIMIT ?`
+	sqlPauses = `SELECT ` + eventColumns + ` FROM schedule_events INDEXED BY schedule_events_pauses
+ WHERE schedule_id = ? AND kind IN ('paused','resumed','pause_ended') ORDER BY event_id DESC LIMIT ?`
+	sqlRunsOfSlot = `SELECT ` + slotRunColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_history
+ WHERE r.schedule_id = ? AND r.run_at = ? AND r.trigger <> 'manual'`
+	sqlRunsOfSlots = `SELECT ` + slotRunColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_history
+ WHERE r.schedule_id = ? AND r.run_at > ? AND r.run_at <= ? AND r.trigger <> 'manual' ORDER BY r.run_at LIMIT ?`
+	sqlLastSuccess = `SELECT max(r.completed_at) FROM schedule_runs r INDEXED BY schedule_runs_history
+ WHERE r.schedule_id = ? AND r.run_at >= ? AND r.run_at <= ? AND r.status = 'SUCCESS'`
+
+	sqlSaveExpectation = `UPDATE expectations SET status = ?3, limit_ms = ?4, late = ?5, late_since = ?6, watched_since = ?7,
+ judged_until = ?8, met_at = ?9, alert_id = ?10, judge_at = ?11, judged_at = ?12 WHERE schedule_id = ?1 AND kind = ?2`
+	sqlDropExpectation = `DELETE FROM expectations WHERE schedule_id = ? AND kind = ?`
+	sqlSaveAlert       = `INSERT INTO alerts (alert_id, schedule_id, workflow_id, user_id, kind, revision, limit_ms, cause, late,
+ first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ ON CONFLICT (alert_id) DO UPDATE SET cause = excluded.cause, late = excluded.late, last_slot = excluded.last_slot,
+ deadline = excluded.deadline, closed_at = excluded.closed_at, resolution = excluded.resolution, notified_at = excluded.notified_at`
+	sqlUnmetExpectations = `SELECT kind, count(*) FROM expectations WHERE status <> 'ok' GROUP BY kind`
+	sqlExpectationsOf    = `SELECT ` + expectationColumns + ` FROM expectations e WHERE e.schedule_id = ? ORDER BY e.kind`
+
+	sqlGetAlert       = `SELECT ` + alertColumns + ` FROM alerts a WHERE a.alert_id = ?`
+	sqlListAlerts     = `SELECT ` + alertColumns + ` FROM alerts a WHERE true`
+	sqlAlertUser      = ` AND a.user_id = ?`
+	sqlAlertSchedule  = ` AND a.schedule_id = ?`
+	sqlAlertKind      = ` AND a.kind = ?`
+	sqlAlertOpen      = ` AND a.closed_at IS NULL`
+	sqlAlertClosed    = ` AND a.closed_at IS NOT NULL`
+	sqlAlertsAfter    = ` AND (a.opened_at, a.alert_id) < (?, ?)`
+	sqlAlertsOrder    = ` ORDER BY a.opened_at DESC, a.alert_id DESC LIMIT ?`
+	sqlAckAlert       = `UPDATE alerts SET acked_at = COALESCE(acked_at, ?2), acked_by = COALESCE(acked_by, ?3), ack_note = COALESCE(ack_note, ?4) WHERE alert_id = ?1`
+	sqlInsertDelivery = `INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, host, payload, state, round_at, next_at, created_at)
+ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'PENDING', ?9, ?9, ?9) ON CONFLICT (delivery_id) DO NOTHING`
+	sqlDueDeliveries = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= ?
+ ORDER BY d.next_at LIMIT ?`
+	sqlClaimDelivery  = `UPDATE alert_deliveries SET attempts = attempts + 1, next_at = ? WHERE delivery_id = ?`
+	sqlGetDelivery    = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.delivery_id = ?`
+	sqlSettleDelivery = `UPDATE alert_deliveries SET state = ?4, next_at = ?5, last_status = ?6, last_error = ?7, ended_at = ?8
+ WHERE delivery_id = ?1 AND attempts = ?2 AND round = ?3 AND state = 'PENDING'`
+	sqlDisableTarget = `INSERT INTO alert_targets (target, host, disabled_at) SELECT d.target, d.host, ?2 FROM alert_deliveries d
+ WHERE d.delivery_id = ?1 ON CONFLICT (target) DO NOTHING`
+	sqlEnableTarget    = `DELETE FROM alert_targets WHERE target = (SELECT d.target FROM alert_deliveries d WHERE d.delivery_id = ?)`
+	sqlListDeliveries  = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE true`
+	sqlDeliveryAlert   = ` AND d.alert_id = ?`
+	sqlDeliveryState   = ` AND d.state = ?`
+	sqlDeliveriesAfter = ` AND (d.created_at, d.delivery_id) < (?, ?)`
+	sqlDeliveriesOrder = ` ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT ?`
+	sqlRedeliver       = `UPDATE alert_deliveries SET state = 'PENDING', round = round + 1, round_at = ?2, attempts = 0, next_at = ?2, ended_at = NULL
+ WHERE delivery_id = ?1 AND state <> 'PENDING'`
+	sqlPruneAlerts     = `DELETE FROM alerts WHERE alert_id IN (SELECT alert_id FROM alerts WHERE closed_at IS NOT NULL AND closed_at < ? ORDER BY closed_at LIMIT ?)`
+	sqlPruneDeliveries = `DELETE FROM alert_deliveries WHERE delivery_id IN (SELECT delivery_id FROM alert_deliveries WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at LIMIT ?)`
+)

@@ -1,0 +1,93 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Desk answers people about alerts. A caller with an owner sees that owner's:
+// others do not exist for it. Deliveries are for those who see everything.
+type Desk struct {
+	ledger Ledger
+	states JudgeStore
+	outbox Outbox
+	watch  *Watch
+	now    func() time.Time
+}
+
+// NewDesk makes a Desk beside a Watch.
+func NewDesk(ledger Ledger, watch *Watch) *Desk {
+	return &Desk{ledger: ledger, states: watch.judge, outbox: watch.outbox, watch: watch, now: watch.now}
+}
+
+// Expectations are the states of one schedule, which the caller may see.
+func (d *Desk) Expectations(ctx context.Context, scheduleID string) ([]schedule.ExpectationState, error) {
+	return d.states.ListExpectations(ctx, scheduleID)
+}
+
+// Alerts are newest opened first.
+func (d *Desk) Alerts(ctx context.Context, f schedule.AlertFilter) ([]schedule.Alert, error) {
+	if id := auth.FromContext(ctx); id.Owner != "" {
+		if f.UserID != "" && f.UserID != id.Owner {
+			return nil, nil
+		}
+		f.UserID = id.Owner
+	}
+	return d.ledger.ListAlerts(ctx, f)
+}
+
+// Alert is one alert.
+func (d *Desk) Alert(ctx context.Context, alertID string) (*schedule.Alert, error) {
+	a, err := d.ledger.GetAlert(ctx, alertID)
+	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(a.UserID) {
+		return nil, schedule.Explain(schedule.ErrNotFound, "there is no alert %s", schedule.Quote(alertID))
+	}
+	return a, err
+}
+
+// Acknowledge notes that the caller sees to an alert.
+func (d *Desk) Acknowledge(ctx context.Context, ack schedule.AlertAck) (*schedule.Alert, error) {
+	if _, err := d.Alert(ctx, ack.AlertID); err != nil {
+		return nil, err
+	}
+	ack.Now = d.now()
+	if err := d.ledger.AckAlert(ctx, ack); err != nil {
+		return nil, err
+	}
+	return d.Alert(ctx, ack.AlertID)
+}
+
+// Deliveries are newest first.
+func (d *Desk) Deliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error) {
+	return d.outbox.ListDeliveries(ctx, f)
+}
+
+// Redeliver sends a message again.
+func (d *Desk) Redeliver(ctx context.Context, deliveryID string) (*schedule.AlertDelivery, error) {
+	found, err := d.outbox.Redeliver(ctx, deliveryID, d.now())
+	if errors.Is(err, schedule.ErrNotFound) {
+		return nil, schedule.Explain(schedule.ErrNotFound, "there is no delivery %s", schedule.Quote(deliveryID))
+	}
+	d.watch.Wake()
+	return found, err
+}
+
+// Test sends a message to every target.
+func (d *Desk) Test(ctx context.Context) ([]schedule.AlertDelivery, error) {
+	sent := d.watch.testMessages(d.now())
+	if len(sent) == 0 {
+		return nil, schedule.Explain(schedule.ErrPrecondition, "no target is configured: set ALERT_WEBHOOK_URL and ALERT_WEBHOOK_SECRET of the registrars")
+	}
+	if err := d.outbox.InsertDeliveries(ctx, sent); err != nil {
+		return nil, err
+	}
+	d.watch.Wake()
+	for i := range sent {
+		sent[i].State, sent[i].NextAt = schedule.DeliveryPending, sent[i].CreatedAt
+	}
+	return sent, nil
+}

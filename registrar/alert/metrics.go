@@ -1,0 +1,64 @@
+package alert
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+type metrics struct {
+	unmet      *prometheus.GaugeVec
+	alerts     *prometheus.CounterVec
+	deliveries *prometheus.CounterVec
+	judgedAt   prometheus.Gauge
+}
+
+// The outcomes of an attempt to deliver.
+const (
+	outcomeDelivered = "delivered"
+	outcomeRetry     = "retry" // failed, and tried again
+	outcomeDead      = "dead"  // failed, and given up
+	outcomeGone      = "gone"  // the target wants no more
+)
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	with := promauto.With(registry)
+	m := &metrics{
+		unmet: with.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "carillon_expectations_unmet", Help: "Promises of schedules that are late or alerting, in the whole database.",
+		}, []string{"kind"}),
+		alerts: with.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_alerts_total", Help: "Alerts that this process has opened, reminded of, and closed.",
+		}, []string{"kind", "state"}),
+		deliveries: with.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_alert_deliveries_total", Help: "Attempts to deliver a message about an alert.",
+		}, []string{"outcome"}),
+		judgedAt: with.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_expectation_judged_timestamp_seconds", Help: "When this process has last judged all that was due, in Unix seconds.",
+		}),
+	}
+	for _, kind := range schedule.ExpectationKinds {
+		m.unmet.WithLabelValues(string(kind))
+		for _, state := range []string{"opened", "reminded", "recovered"} {
+			m.alerts.WithLabelValues(string(kind), state)
+		}
+	}
+	for _, outcome := range []string{outcomeDelivered, outcomeRetry, outcomeDead, outcomeGone} {
+		m.deliveries.WithLabelValues(outcome)
+	}
+	return m
+}
+
+func (m *metrics) alert(kind schedule.ExpectationKind, state string) {
+	m.alerts.WithLabelValues(string(kind), state).Inc()
+}
+
+func (m *metrics) judged(unmet map[schedule.ExpectationKind]int, now time.Time) {
+	for _, kind := range schedule.ExpectationKinds {
+		m.unmet.WithLabelValues(string(kind)).Set(float64(unmet[kind]))
+	}
+	m.judgedAt.Set(float64(now.UnixMicro()) / 1e6)
+}

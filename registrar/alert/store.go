@@ -1,0 +1,49 @@
+package alert
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// JudgeStore keeps how the promises of schedules stand.
+type JudgeStore interface {
+	// JudgeExpectations hands the expectations whose judge_at has come to decide,
+	// each locked for this transaction alone, and writes the verdicts, one for
+	// each, with their alerts and messages. One that another caller has locked is
+	// left to it. decide is pure, and may be called again.
+	JudgeExpectations(ctx context.Context, req schedule.JudgeRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error)
+	// UnmetExpectations counts by kind what is late or alerting.
+	UnmetExpectations(ctx context.Context) (map[schedule.ExpectationKind]int, error)
+	// ListExpectations are the states of one schedule, ordered by kind.
+	ListExpectations(ctx context.Context, scheduleID string) ([]schedule.ExpectationState, error)
+}
+
+// Ledger keeps the alerts.
+type Ledger interface {
+	// ListAlerts is newest opened first.
+	ListAlerts(ctx context.Context, f schedule.AlertFilter) ([]schedule.Alert, error)
+	// GetAlert is schedule.ErrNotFound where there is none.
+	GetAlert(ctx context.Context, alertID string) (*schedule.Alert, error)
+	// AckAlert notes who has seen to an alert; the first stays. schedule.ErrNotFound.
+	AckAlert(ctx context.Context, ack schedule.AlertAck) error
+}
+
+// Outbox keeps the messages.
+type Outbox interface {
+	// InsertDeliveries adds messages to be sent at once; one that is there stays as
+	// it is.
+	InsertDeliveries(ctx context.Context, deliveries []schedule.AlertDelivery) error
+	// ClaimDeliveries gives out pending messages whose next_at has come, each to
+	// one caller for as long as the lease, and counts the attempt.
+	ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) ([]schedule.AlertDelivery, error)
+	// SettleDelivery writes what became of an attempt; false: it is not the newest
+	// any more, and nothing was written.
+	SettleDelivery(ctx context.Context, d schedule.DeliverySettlement) (moved bool, err error)
+	// ListDeliveries is newest first.
+	ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error)
+	// Redeliver has a message that has ended sent again and returns it as it then
+	// stands; one that is on its way stays as it is. schedule.ErrNotFound.
+	Redeliver(ctx context.Context, deliveryID string, now time.Time) (*schedule.AlertDelivery, error)
+}

@@ -1,0 +1,156 @@
+package alert
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon/carillon/internal/expect"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Options are a Watch's parts.
+type Options struct {
+	Judge     JudgeStore
+	Outbox    Outbox
+	Targets   []Target     // none: alerts are kept and counted, and told to nobody
+	Client    *http.Client // of package safehttp
+	Now       func() time.Time
+	Logger    *slog.Logger
+	Registry  prometheus.Registerer
+	PublicURL string // of this API, for links
+}
+
+// Watch judges and tells.
+type Watch struct {
+	judge     JudgeStore
+	outbox    Outbox
+	targets   []Target
+	client    *http.Client
+	now       func() time.Time
+	log       *slog.Logger
+	metrics   *metrics
+	publicURL string
+	wake      chan struct{} // there is something to send
+}
+
+// New makes a Watch of its parts.
+func New(o Options) *Watch {
+	return &Watch{
+		judge: o.Judge, outbox: o.Outbox, targets: o.Targets, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
+		log: o.Logger.With("component", "alerts"), publicURL: o.PublicURL, wake: make(chan struct{}, 1),
+	}
+}
+
+const (
+	judgeEvery   = 2 * time.Second // how soon a deadline that has passed is noticed
+	judgeTimeout = 30 * time.Second
+	atOnce       = 200 // expectations of one transaction
+	maxRuns      = 2000
+	maxHistory   = 100
+)
+
+// Run judges and sends until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { w.judgeOn(ctx); return nil })
+	g.Go(func() error { w.sendOn(ctx); return nil })
+	return g.Wait()
+}
+
+func (w *Watch) judgeOn(ctx context.Context) {
+	ticker := time.NewTicker(judgeEvery)
+	defer ticker.Stop()
+	failing := false
+	for {
+		err := w.Judge(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failing:
+			w.log.WarnContext(ctx, "expectations not judged", "err", err)
+		case err == nil && failing:
+			w.log.InfoContext(ctx, "expectations judged again")
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Judge judges all that is due.
+func (w *Watch) Judge(ctx context.Context) error {
+	for {
+		now := w.now()
+		var notices []expect.Notice // of the last try
+		judging, cancel := context.WithTimeout(ctx, judgeTimeout)
+		n, err := w.judge.JudgeExpectations(judging, schedule.JudgeRequest{Now: now, Limit: atOnce, MaxRuns: maxRuns, MaxHistory: maxHistory},
+			func(cases []schedule.ExpectationCase) []schedule.ExpectationVerdict {
+				notices = nil
+				verdicts := make([]schedule.ExpectationVerdict, len(cases))
+				for i := range cases {
+					out := expect.Judge(&cases[i], now)
+					verdicts[i] = schedule.ExpectationVerdict{State: out.State, Drop: out.Drop, Alerts: out.Alerts}
+					for _, n := range out.Notices {
+						verdicts[i].Deliveries = append(verdicts[i].Deliveries, w.messages(n, now)...)
+					}
+					notices = append(notices, out.Notices...)
+				}
+				return verdicts
+			})
+		cancel()
+		if err != nil {
+			return err
+		}
+		w.note(ctx, notices)
+		if n < atOnce {
+			return w.count(ctx, now)
+		}
+	}
+}
+
+// note logs and counts what was found, once it is committed.
+func (w *Watch) note(ctx context.Context, notices []expect.Notice) {
+	for _, n := range notices {
+		a := &n.Alert
+		level, event := slog.LevelWarn, "alert opened"
+		switch n.Type {
+		case expect.NoticeRecovered:
+			level, event = slog.LevelInfo, "alert closed"
+			w.metrics.alert(a.Kind, "recovered")
+		case expect.NoticeReminder:
+			event = "alert still open"
+			w.metrics.alert(a.Kind, "reminded")
+		default:
+			w.metrics.alert(a.Kind, "opened")
+		}
+		w.log.Log(ctx, level, event, "alert_id", a.AlertID, "schedule_id", a.ScheduleID, "kind", a.Kind, "run_at", a.LastSlot,
+			"cause", a.Cause, "late", a.Late, "resolution", a.Resolution)
+	}
+	if len(notices) > 0 {
+		w.Wake()
+	}
+}
+
+// Wake has the outbox looked at soon.
+func (w *Watch) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Watch) count(ctx context.Context, now time.Time) error {
+	unmet, err := w.judge.UnmetExpectations(ctx)
+	if err == nil {
+		w.metrics.judged(unmet, now)
+	}
+	return err
+}

@@ -1,0 +1,41 @@
+package api
+
+import (
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func expectIn(e *carillonv1.Expectation) schedule.Expect {
+	return schedule.Expect{
+		StartWithinMS: e.GetStartWithinMs(), FinishWithinMS: e.GetFinishWithinMs(), SuccessEveryMS: e.GetSuccessEveryMs(),
+		AlertAfter: e.GetAlertAfter(), RemindEveryMS: e.GetRemindEveryMs(),
+	}
+}
+
+// expectOut is nil where nothing is promised.
+func expectOut(e schedule.Expect) *carillonv1.Expectation {
+	if e == (schedule.Expect{}) {
+		return nil
+	}
+	set := func(n uint32) *uint32 {
+		if n == 0 {
+			return nil
+		}
+		return &n
+	}
+	return &carillonv1.Expectation{
+		StartWithinMs: set(e.StartWithinMS), FinishWithinMs: set(e.FinishWithinMS), SuccessEveryMs: set(e.SuccessEveryMS),
+		AlertAfter: set(e.AlertAfter), RemindEveryMs: set(e.RemindEveryMS),
+	}
+}
+
+func expectationsOf(states []schedule.ExpectationState) []*carillonv1.ExpectationState {
+	out := make([]*carillonv1.ExpectationState, len(states))
+	for i, e := range states {
+		out[i] = &carillonv1.ExpectationState{
+			Kind: string(e.Kind), Status: string(e.Status), Late: count32(e.Late), LateSince: timestamp(e.LateSince),
+			MetAt: timestamp(e.MetAt), AlertId: e.AlertID, JudgedAt: timestamp(e.JudgedAt),
+		}
+	}
+	return out
+}

@@ -1,0 +1,90 @@
+package registrar
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// resolveExpect fills in alert_after once anything is promised.
+func resolveExpect(e schedule.Expect) schedule.Expect {
+	if len(e.Kinds()) > 0 {
+		e.AlertAfter = max(e.AlertAfter, 1)
+	}
+	return e
+}
+
+// checkExpect refuses promises out of bounds, and those that no run could keep.
+func (r *Registrar) checkExpect(c *schedule.Collect, d *schedule.Definition) {
+	e := d.Expect
+	if e == (schedule.Expect{}) {
+		return
+	}
+	if len(e.Kinds()) == 0 {
+		c.Note("expect", "promises nothing", "set start_within_ms, finish_within_ms or success_every_ms, or leave expect out")
+		return
+	}
+	within(c, "expect.start_within_ms", e.StartWithinMS, schedule.MinExpectation, schedule.MaxExpectWithin)
+	within(c, "expect.finish_within_ms", e.FinishWithinMS, schedule.MinExpectation, schedule.MaxExpectWithin)
+	within(c, "expect.success_every_ms", e.SuccessEveryMS, schedule.MinExpectation, schedule.MaxSuccessEvery)
+	within(c, "expect.remind_every_ms", e.RemindEveryMS, schedule.MinRemindEvery, schedule.MaxSuccessEvery)
+	if e.AlertAfter > schedule.MaxAlertAfter {
+		c.Add("expect.alert_after", e.AlertAfter, fmt.Sprintf("is over %d", schedule.MaxAlertAfter), "")
+	}
+	checkSlotLimits(c, d)
+	if e.SuccessEveryMS > 0 {
+		r.checkSuccessEvery(c, d)
+	}
+}
+
+func within(c *schedule.Collect, field string, ms uint32, least, most time.Duration) {
+	if at := time.Duration(ms) * time.Millisecond; ms != 0 && (at < least || at > most) {
+		c.Add(field, ms, fmt.Sprintf("is not within %d (%s) to %d (%s)", least.Milliseconds(), least, most.Milliseconds(), most), "")
+	}
+}
+
+// checkSlotLimits looks at the two promises that each slot is measured by.
+func checkSlotLimits(c *schedule.Collect, d *schedule.Definition) {
+	start, finish := d.Expect.StartWithinMS, d.Expect.FinishWithinMS
+	byHand := d.CronExpr == "" && d.IntervalMS == 0 && d.OnceAt.IsZero()
+	for _, l := range []struct {
+		field string
+		ms    uint32
+	}{{"expect.start_within_ms", start}, {"expect.finish_within_ms", finish}} {
+		switch {
+		case l.ms == 0:
+		case byHand:
+			c.Add(l.field, l.ms, "is measured from run_at, and a schedule that is started by hand only has none", "set success_every_ms, or cron_expr, interval_ms or once_at")
+		case l.ms <= d.JitterMS:
+			c.Add(l.field, l.ms, fmt.Sprintf("is not over jitter_ms %d, by which a slot may begin behind its run_at", d.JitterMS), "allow the jitter and the time a start takes")
+		}
+	}
+	if start > 0 && finish > 0 && finish < start {
+		c.Add("expect.finish_within_ms", finish, fmt.Sprintf("is below start_within_ms %d: both count from run_at", start), "")
+	}
+}
+
+// checkSuccessEvery refuses a stretch in which the rule itself asks for no run.
+func (r *Registrar) checkSuccessEvery(c *schedule.Collect, d *schedule.Definition) {
+	const field = "expect.success_every_ms"
+	limit := d.Expect.Limit(schedule.ExpectSuccess)
+	switch {
+	case !d.OnceAt.IsZero():
+		c.Add(field, d.Expect.SuccessEveryMS, "makes no sense of a single run", "set finish_within_ms")
+		return
+	case d.CronExpr == "" && d.IntervalMS == 0:
+		return
+	}
+	now := r.now()
+	tt, err := plan.NewTimetable(d, now, now)
+	if err != nil {
+		return // the rule itself is refused
+	}
+	if from, until, ok := tt.Gap(now, now.AddDate(1, 0, 0), limit); ok {
+		c.Add(field, d.Expect.SuccessEveryMS, fmt.Sprintf("(%s) is not over the time from the slot of %s to the next, %s (%s)",
+			limit, from.Format(time.RFC3339), until.Format(time.RFC3339), until.Sub(from)),
+			"allow the longest gap, and the time that a run takes")
+	}
+}
