@@ -49,6 +49,7 @@ type group struct {
 	rows    map[string]*schedule.Schedule // that are locked
 	taken   map[string]bool               // that others have locked
 	changes [][]schedule.Change           // of each call
+	touched [][]schedule.ExpectationID    // by them
 }
 
 // changeTogether is the flush of Store.changes. An error is for all of them.
@@ -108,7 +109,7 @@ func (g *group) changeAll(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	g.changes = make([][]schedule.Change, len(g.calls))
+	g.changes, g.touched = make([][]schedule.Change, len(g.calls)), make([][]schedule.ExpectationID, len(g.calls))
 	for i := range g.calls {
 		if a := &g.answers[i]; !a.alone && a.err == nil {
 			g.ask(i, grants)
@@ -118,8 +119,11 @@ func (g *group) changeAll(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	var all []schedule.Change
-	for _, changes := range g.changes {
-		all = append(all, changes...)
+	var touched []schedule.ExpectationID
+	for i, changes := range g.changes {
+		if all = append(all, changes...); len(changes) > 0 {
+			touched = append(touched, g.touched[i]...)
+		}
 	}
 	if len(all) == 0 {
 		return nil
@@ -128,7 +132,10 @@ func (g *group) changeAll(ctx context.Context, tx pgx.Tx) error {
 	for id := range g.rows {
 		known[id] = true
 	}
-	return writeChanges(ctx, tx, all, known)
+	if err := writeChanges(ctx, tx, all, known); err != nil {
+		return err
+	}
+	return wakeExpectations(ctx, tx, touched, all[0].Now)
 }
 
 // chooseCalls takes one call of each schedule, of those that somebody waits for.
@@ -197,10 +204,10 @@ func (g *group) ask(i int, grants map[string]*schedule.Grant) {
 	}()
 	inputs := []schedule.ChangeInput{{Schedule: g.rows[id]}}
 	c.req.AttachGrants(inputs, grants)
-	changes, err := c.decide(inputs)
+	changes, touched, err := schedule.Decide(inputs, c.decide)
 	g.answers[i] = changeAnswer{err: err}
 	if err == nil {
-		g.changes[i] = changes
+		g.changes[i], g.touched[i] = changes, touched
 	}
 }
 
