@@ -100,6 +100,16 @@ generate-check: ## Fail when the generated code is not what the protos make
 breaking: ## Fail when the protos break a client of BASE (a commit or tag)
 	@sh internal/tools/proto/breaking.sh $(BASE)
 
+.PHONY: browser
+browser: ## Drive the console in a real Chromium (RUN='Keyboard' for some of it; Debian's is installed where that can be done)
+	@sh internal/console/browser/chromium.sh
+	@cd internal/console/browser && go vet . && go test -count=1 -timeout 15m $(if $(RUN),-run '$(RUN)') .
+
+.PHONY: pictures
+pictures: ## Take the pictures of docs/console.md anew (ALL=1 OUT=folder: every page, wide and narrow, dark and light)
+	@sh internal/console/browser/chromium.sh
+	@cd internal/console/browser && go run . $(if $(ALL),-all) -out $(or $(abspath $(OUT)),../../../docs/console)
+
 .PHONY: fmt
 fmt: ## Format the Go code
 	$(GOFUMPT) -l -w .
@@ -113,14 +123,16 @@ fmt-check: ## Fail when Go code is not formatted
 vet: ## Run go vet
 	go vet $(PKG)
 	$(if $(filter ./...,$(PKG)),cd internal/bench && go vet ./...)
+	$(if $(filter ./...,$(PKG)),cd internal/console/browser && go vet ./...)
 
 .PHONY: lint
 lint: ## Run golangci-lint (the first time builds it: two minutes)
 	$(GOLANGCI) run $(PKG)
 	$(if $(filter ./...,$(PKG)),cd internal/bench && go tool -modfile=../tools/lint/go.mod golangci-lint run ./...)
+	$(if $(filter ./...,$(PKG)),cd internal/console/browser && go tool -modfile=../../tools/lint/go.mod golangci-lint run ./...)
 
 .PHONY: check
-check: fmt-check generate-check vet lint bench-check test ## Everything CI checks
+check: fmt-check generate-check vet lint bench-check browser test ## Everything CI checks
 
 .PHONY: clean
 clean: ## Remove what the targets above made

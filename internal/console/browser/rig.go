@@ -243,7 +243,7 @@ func openTab(ctx context.Context) (tab context.Context, cancel func(), err error
 		return nil, nil, fmt.Errorf("no browser: none of %s is installed (Debian: apt-get install --no-install-recommends chromium)", strings.Join(browsers, ", "))
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", false),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
 		chromedp.Env("TZ=Europe/Paris"))
 	allocated, cancelAllocated := chromedp.NewExecAllocator(ctx, options...)
 	tab, cancelTab := chromedp.NewContext(allocated)
