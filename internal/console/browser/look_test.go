@@ -35,7 +35,7 @@ func TestEveryPageIsAccessibleFitsAPhoneAndIsQuietInTheConsole(t *testing.T) {
 		}
 	}
 	v.t = t
-	if said := v.complaints("/ui/schedules/none-such"); len(said) > 0 {
+	if said := v.complaints("none-such"); len(said) > 0 {
 		t.Errorf("the browser complains: %q", said)
 	}
 }

@@ -60,8 +60,10 @@ const (
  WHERE e.backfill_id = ? AND NOT e.settled ORDER BY e.run_at`
 	sqlFeedRuns = `SELECT ` + runColumns + ` FROM backfill_runs e INDEXED BY backfill_runs_unsettled
  CROSS JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key` + ofRevision + ` WHERE e.backfill_id = ? AND NOT e.settled`
-	// Whether anything of an overlap key is in flight, waits or falls due by ?2.
-	sqlFeedBusy = `SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE overlap_key = ?1 AND ` + inFlight + `)
+	// Whether anything of an overlap key is in flight, waits or falls due by ?2. In
+	// flight it is told apart as the partial indexes are.
+	sqlFeedBusy = `SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE overlap_key = ?1 AND exclusive AND ` + inFlight + `)
+ OR EXISTS (SELECT 1 FROM schedule_runs WHERE overlap_key = ?1 AND NOT exclusive AND ` + inFlight + `)
  OR EXISTS (SELECT 1 FROM schedule_runs WHERE overlap_key = ?1 AND status = 'PLANNED' AND waiting_since IS NOT NULL)
  OR EXISTS (SELECT 1 FROM schedules h INDEXED BY schedules_overlap_key
   CROSS JOIN schedule_runs r INDEXED BY schedule_runs_planned ON r.schedule_id = h.schedule_id

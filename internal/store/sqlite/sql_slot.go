@@ -26,9 +26,14 @@ const (
  UNION ALL` + slotEvents + `?6)) AND from_at <= ?2 AND to_at >= ?2 ORDER BY event_id DESC LIMIT ?8)
  ORDER BY 1`
 
-	sqlBlockingNow = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_in_flight` + ofRevision + `
- WHERE r.overlap_key = ? AND (r.status = 'LAUNCHING' OR r.status = 'ENQUEUED' OR r.status = 'STARTED') AND r.idempotency_key <> ?
- ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT ?`
+	// Exclusive runs and others have an index each.
+	sqlBlockingNow = `SELECT ` + runColumns + ` FROM (
+  SELECT rowid AS id FROM schedule_runs INDEXED BY schedule_runs_in_flight WHERE overlap_key = ?1 AND NOT exclusive AND ` + inFlight + `
+  UNION ALL
+  SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_one_in_flight WHERE overlap_key = ?1 AND exclusive AND ` + inFlight + `
+ ) f CROSS JOIN schedule_runs r ON r.rowid = f.id` + ofRevision + `
+ WHERE r.idempotency_key <> ?2
+ ORDER BY r.claimed_at DESC, r.idempotency_key LIMIT ?3`
 
 	// A run that was in flight was due not later than an hour, the most that
 	// jitter moves, after: there the walk back through a history begins.
