@@ -48,18 +48,7 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 		Example: "  carillon import crontab my.crontab --user ada --tz Europe/Berlin --print\n" +
 			"  carillon import crontab /etc/crontab --system --user ops --tz Europe/Berlin --dry-run",
 		Args: exactly("FILE"),
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if i.user == "" && !i.print {
-				return usage(cmd, "whose are the schedules? give --user")
-			}
-			if _, err := cronexpr.LoadLocation(i.read.Timezone); err != nil {
-				return usage(cmd, "--tz: %w", err)
-			}
-			if i.naming.Version < 1 {
-				return usage(cmd, "--version %d is below 1", i.naming.Version)
-			}
-			return nil
-		},
+		PreRunE: i.check,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := c.file(args[0])
 			if err != nil {
@@ -100,6 +89,19 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 	words(cmd, "tz", cronexpr.Zones())
 	words(cmd, "overlap", schedule.OverlapPolicies)
 	return cmd
+}
+
+func (i *imported) check(cmd *cobra.Command, _ []string) error {
+	if i.user == "" && !i.print {
+		return usage(cmd, "whose are the schedules? give --user")
+	}
+	if _, err := cronexpr.LoadLocation(i.read.Timezone); err != nil {
+		return usage(cmd, "--tz: %w", err)
+	}
+	if i.naming.Version < 1 {
+		return usage(cmd, "--version %d is below 1", i.naming.Version)
+	}
+	return nil
 }
 
 // tell names what is not carried over, on standard error.

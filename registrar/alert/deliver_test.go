@@ -48,7 +48,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	id, at := req.Header.Get("webhook-id"), req.Header.Get("webhook-timestamp")
 	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
+	mac.Write(fmt.Appendf(nil, "%s.%s.%s", id, at, body))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); err != nil || req.Header.Get("webhook-signature") != want {
