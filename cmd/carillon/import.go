@@ -47,7 +47,7 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 			"command needs another --version.",
 		Example: "  carillon import crontab my.crontab --user ada --tz Europe/Berlin --print\n" +
 			"  carillon import crontab /etc/crontab --system --user ops --tz Europe/Berlin --dry-run",
-		Args: exactly("FILE"),
+		Args:    exactly("FILE"),
 		PreRunE: i.check,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := c.file(args[0])
