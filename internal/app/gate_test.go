@@ -201,6 +201,8 @@ var may = map[string]string{
 	"ScheduleService/UpsertSchedule": "cuo", "ScheduleService/ApplySchedules": "cuo", "ScheduleService/GetSchedule": "cuwov", "ScheduleService/ListSchedules": "cuwov",
 	"ScheduleService/PauseSchedule": "cuo", "ScheduleService/ResumeSchedule": "cuo", "ScheduleService/SetPaused": "cuo", "ScheduleService/DeleteSchedule": "cuo",
 	"ScheduleService/TriggerSchedule": "cuo", "ScheduleService/PreviewSchedule": "cuwov", "ScheduleService/ListScheduleEvents": "cuwov", "ScheduleService/ExplainSlot": "cuwov", "ScheduleService/ForecastLaunches": "cuwov", "ScheduleService/ListRevisions": "cuwov",
+	"ScheduleService/BackfillSchedule": "cuo", "ScheduleService/GetBackfill": "cuwov", "ScheduleService/ListBackfills": "cuwov", "ScheduleService/PauseBackfill": "cuo", "ScheduleService/ResumeBackfill": "cuo", "ScheduleService/CancelBackfill": "cuo",
+	"ScheduleService/SimulateSchedules":  "cuwov",
 	"WorkflowService/PutWorkflowVersion": "cuo", "WorkflowService/GetWorkflowVersion": "cuwov", "WorkflowService/ListWorkflowVersions": "cuwov", "WorkflowService/DeployWorkflow": "cuo",
 	"RunService/GetRun": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/ReportRun": "le",
 	"WorkerService/ListWorkers": "ov", "WorkerService/Resign": "o",
