@@ -40,7 +40,7 @@ func newSite(t *testing.T) *site {
 		for _, workflow := range []string{"succeeds", "fails", "is-refused", "goes-on", "breaks-off"} {
 			post(t, a, "/v1/schedules", `{"schedule_id":"`+workflow+`","workflow_id":"`+workflow+`","version":1,"user_id":"u","interval_ms":1000}`)
 		}
-		post(t, a, "/v1/schedules/succeeds:trigger", `{}`)
+		post(t, a, "/v1/schedules/succeeds:trigger", `{"overlap_policy":"allow"}`)
 	}
 	return s
 }

@@ -128,7 +128,7 @@ func TestADeploymentWorksWithALeastPrivilegedRoleForEachPart(t *testing.T) {
 		call(t, to, "POST", "/v1/runs/"+key+":report", `{"status":"SUCCESS"}`)
 		call(t, to, "POST", "/v1/runs/"+key+":report", `{"status":"SUCCESS"}`) // moves nothing, and is noted
 	}
-	call(t, registrar, "POST", "/v1/schedules/now:trigger", `{}`)
+	call(t, registrar, "POST", "/v1/schedules/now:trigger", `{"overlap_policy":"allow"}`)
 	call(t, registrar, "GET", "/v1/workers", "")
 	call(t, registrar, "DELETE", "/v1/schedules/now", "")
 }

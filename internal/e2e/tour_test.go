@@ -42,6 +42,10 @@ var tour = []stop{
 	{command: "./bin/carillon schedule resume s1", shows: []string{"s1"}},
 	{command: "./bin/carillon schedule events s1", shows: []string{"created", "triggered", "paused", "resumed"}},
 	{command: "./bin/carillon schedule delete s1"},
+	{command: "./bin/carillon explain hello.tour last", shows: []string{"hello.tour", "SUCCESS"}, again: true},
+	{command: "./bin/carillon explain database-backup.nightly 2027-03-28T03:00", shows: []string{"2027-03-28"}},
+	{command: "./bin/carillon doctor --dev", shows: []string{"database", "leader"}},
+	{command: "printf", shows: []string{"cron_expr: 30 2 * * *"}},
 	{command: "./bin/carillon preview --cron", shows: []string{"2027-03-13T02:30:00-05:00", "2027-03-14T03:00:00-04:00", "2027-03-15T02:30:00-04:00"}},
 	{command: "printf"},
 }

@@ -29,30 +29,19 @@ func (p *claimPass) shareOut(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the owners of due runs: %w", err)
 	}
-	// First an even share for each: of ten owners with thousands of rows each it
-	// read a thousand, to take a hundred. Where that is not enough, because some
-	// have less than their share, as much as each has room for.
-	for _, share := range []int{(p.req.Limit + len(due.owners) - 1) / max(1, len(due.owners)), p.req.Limit} {
-		if p.candidates, err = p.take(ctx, due, few, share); err != nil {
-			return fmt.Errorf("find due runs of every owner: %w", err)
-		}
-		if len(p.candidates) >= p.req.Limit || len(due.owners) <= 1 {
-			break
-		}
-	}
-	return nil
-}
-
-// take finds candidates, at most share of each owner.
-func (p *claimPass) take(ctx context.Context, due ranks, few bool, share int) ([]candidate, error) {
 	rooms := make(pgtype.FlatArray[int32], len(due.owners))
 	for i, owner := range due.owners {
-		rooms[i] = int32(min(max(p.req.Room(owner), 0), share))
+		rooms[i] = int32(min(max(p.req.Room(owner), 0), p.req.Limit))
 	}
 	if few {
-		return p.find(ctx, sqlClaimTurns, p.req.Limit, due.owners, rooms, due.of, due.ranks)
+		p.candidates, err = p.find(ctx, sqlClaimTurns, p.req.Limit, due.owners, rooms, due.of, due.ranks)
+	} else {
+		p.candidates, err = p.find(ctx, sqlClaimTurnsOfAll, p.req.Limit, due.owners, rooms)
 	}
-	return p.find(ctx, sqlClaimTurnsOfAll, p.req.Limit, due.owners, rooms)
+	if err != nil {
+		return fmt.Errorf("find due runs of every owner: %w", err)
+	}
+	return nil
 }
 
 // ranks finds what is due by its owners and ranks, unless those are too many.
