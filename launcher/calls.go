@@ -4,12 +4,9 @@ import (
 	"container/list"
 	"context"
 	"sync"
-)
 
-// fairShare is how many times what is free one owner may have open: a tenth is
-// left for the others, and less only as they come. The worker shares its
-// launches in the same way; see worker/pool.go.
-const fairShare = 9
+	"github.com/carillon/carillon/internal/schedule"
+)
 
 // calls are the executor calls that one Launcher may have open at once. Who
 // finds none free waits; each owner's starts wait in a row, and the owners take
@@ -74,12 +71,8 @@ func (c *calls) leave(owner string) {
 	c.giveBack(owner)
 }
 
-// admits reports whether an owner may have one more: who has none may have one
-// all the same, for in a small number the share is less than that.
-func (c *calls) admits(owner string) bool {
-	own := c.open[owner]
-	return c.free > 0 && (own == 0 || own+1 <= fairShare*(c.free-1))
-}
+// admits reports whether an owner may have one more.
+func (c *calls) admits(owner string) bool { return schedule.FairRoom(c.open[owner], c.free) > 0 }
 
 func (c *calls) admit(owner string) {
 	c.free--

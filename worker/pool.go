@@ -6,12 +6,6 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// fairShare is how many times what is free one owner may hold. Whatever an
-// owner asks for, a tenth stays free for the others, and shrinks only as they
-// come: a dynamic threshold (Choudhury and Hahne, 1998), which needs to know
-// neither who will come nor how many.
-const fairShare = 9
-
 // smallestPart is the part of all launches that one reservation may take
 // though it be more than half of what is free: one in so many.
 const smallestPart = 50
@@ -73,16 +67,8 @@ func (r *reservation) room(owner string) int {
 	return r.rooms[owner]
 }
 
-// room is the greatest n with own + n <= fairShare × (avail − n). Who has none
-// open may have one all the same: in a small pool the share is less than that.
-func (p *pool) room(owner string, avail int) int {
-	own := p.open[owner]
-	n := (fairShare*avail - own) / (fairShare + 1)
-	if own == 0 && avail > 0 {
-		n = max(n, 1)
-	}
-	return max(n, 0)
-}
+// room is how many more an owner may have of avail.
+func (p *pool) room(owner string, avail int) int { return schedule.FairRoom(p.open[owner], avail) }
 
 // open makes some of what is reserved open and gives the rest back.
 func (r *reservation) open(launches []schedule.Launch) {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"net/http"
@@ -47,15 +46,8 @@ func failedToast(err error) toast {
 
 // act answers a form: in place where htmx asks, else as a page.
 func (c *Console) act(do func(*visit) (toast, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, ok := c.admit(w, r)
-		if !ok {
-			return
-		}
-		ctx, cancel := context.WithTimeout(v.asking(r.Context()), askTimeout)
-		defer cancel()
-		v.Request = r.WithContext(ctx)
-		v.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	return c.visited(func(w http.ResponseWriter, v *visit) {
+		v.Body = http.MaxBytesReader(w, v.Body, maxForm)
 		said := toast{}
 		err := v.ParseForm()
 		if err != nil {

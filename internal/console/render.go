@@ -67,6 +67,21 @@ func pair(a, b any) []any { return []any{a, b} }
 
 // show makes a page of what a function says.
 func (c *Console) show(make func(*visit) (page, error)) http.Handler {
+	return c.visited(func(w http.ResponseWriter, v *visit) {
+		p, err := make(v)
+		if status.Code(err) == codes.Unauthenticated { // since it was let in
+			c.askToSignIn(w, v.Request)
+			return
+		}
+		if err != nil {
+			p = failurePage(err)
+		}
+		c.render(w, v, p)
+	})
+}
+
+// visited serves who is let in, who then asks the API with a bound in time.
+func (c *Console) visited(serve func(http.ResponseWriter, *visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := c.admit(w, r)
 		if !ok {
@@ -75,15 +90,7 @@ func (c *Console) show(make func(*visit) (page, error)) http.Handler {
 		ctx, cancel := context.WithTimeout(v.asking(r.Context()), askTimeout)
 		defer cancel()
 		v.Request = r.WithContext(ctx)
-		p, err := make(v)
-		if status.Code(err) == codes.Unauthenticated { // since it was let in
-			c.askToSignIn(w, r)
-			return
-		}
-		if err != nil {
-			p = failurePage(err)
-		}
-		c.render(w, v, p)
+		serve(w, v)
 	})
 }
 

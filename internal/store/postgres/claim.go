@@ -260,21 +260,19 @@ func (p *claimPass) writeCancels(ctx context.Context) error {
 
 // writeClaims makes runs LAUNCHING and theirs the launches.
 func (p *claimPass) writeClaims(ctx context.Context, definitions map[revisionRef]*schedule.Definition) error {
-	read, unread := make(map[schedule.Key]schedule.Run), []candidate(nil)
-	var claims []candidate
+	var read, unread []candidate
 	for _, c := range p.claims {
 		if c.run == nil {
 			unread = append(unread, c)
-			continue
+		} else {
+			read = append(read, c)
 		}
-		claims = append(claims, c)
-		read[c.key] = *c.run
 	}
 	claimed, err := p.takeUnread(ctx, unread, definitions)
 	if err != nil {
 		return fmt.Errorf("take runs: %w", err)
 	}
-	taken, err := p.takeRead(ctx, claims, read, definitions)
+	taken, err := p.takeRead(ctx, read, definitions)
 	if err != nil {
 		return fmt.Errorf("take judged runs: %w", err)
 	}
@@ -292,13 +290,17 @@ func (p *claimPass) takeUnread(ctx context.Context, claims []candidate, definiti
 }
 
 // takeRead reads of the runs only what may have changed since they were read.
-func (p *claimPass) takeRead(ctx context.Context, claims []candidate, read map[schedule.Key]schedule.Run, definitions map[revisionRef]*schedule.Definition) (runs []schedule.Run, err error) {
+func (p *claimPass) takeRead(ctx context.Context, claims []candidate, definitions map[revisionRef]*schedule.Definition) (runs []schedule.Run, err error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
+	read := make(map[schedule.Key]*schedule.Run, len(claims))
+	for _, c := range claims {
+		read[c.key] = c.run
+	}
 	var row runRow
 	err = each(ctx, p.tx, row.claimTargets(), func() error {
-		run, err := row.claimed(read[schedule.Key(row.key)])
+		run, err := row.claimed(*read[schedule.Key(row.key)])
 		if err != nil {
 			p.store.log.ErrorContext(ctx, "run unreadable", "key", run.Key, "schedule_id", run.ScheduleID, "err", err)
 			return nil

@@ -146,14 +146,5 @@ type reading struct{ conn *sql.Conn }
 
 func (r reading) query(ctx context.Context, statement string, each func(scan) error, args ...any) error {
 	rows, err := r.conn.QueryContext(ctx, statement, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return eachRow(rows, err, each)
 }

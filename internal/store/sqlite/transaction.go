@@ -312,6 +312,11 @@ func (r *readers) stmt(ctx context.Context, statement string) (*sql.Stmt, error)
 
 func run(ctx context.Context, stmt *sql.Stmt, each func(scan) error, args []any) error {
 	rows, err := stmt.QueryContext(ctx, args...)
+	return eachRow(rows, err, each)
+}
+
+// eachRow hands over every row of an answer, and closes it.
+func eachRow(rows *sql.Rows, err error, each func(scan) error) error {
 	if err != nil {
 		return err
 	}
