@@ -24,10 +24,11 @@ type Config struct {
 // checkLife is how long a check of pause, deletion, cancel and grant is good.
 const checkLife = time.Second
 
-// checkAhead is how long before fire_at an armed run is checked and recorded at
+// CheckAhead is how long before fire_at an armed run is checked and recorded at
 // the earliest: a herd needs the time, and what is left of checkLife is what its
-// calls may be late by without another check.
-const checkAhead = checkLife * 3 / 4
+// calls may be late by without another check. A pause that begins later than
+// that may or may not hold the run up: docs/foresight.md says so.
+const CheckAhead = checkLife * 3 / 4
 
 // storeTimeout bounds one call of the store.
 const storeTimeout = 5 * time.Second

@@ -41,7 +41,7 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	}
 	// What was handed over early is checked and recorded ahead of fire_at, while
 	// there is time for it, but so late that the check is still good at fire_at.
-	if err := l.waitUntil(ctx, req.FireAt.Add(-checkAhead)); err != nil {
+	if err := l.waitUntil(ctx, req.FireAt.Add(-CheckAhead)); err != nil {
 		return schedule.StartReply{}, err
 	}
 	s := &start{Launcher: l, req: req, hash: hash, span: l.tracer.Start(&req)}

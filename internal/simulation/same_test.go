@@ -13,6 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/simulation"
+	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
 )
@@ -170,10 +171,10 @@ func spreads(s registrar.ScenarioSchedule) bool {
 	return s.Schedule.CatchupPolicy == schedule.CatchupSpread
 }
 
-// quiet is an instant from then on after which nothing fires for half a second.
-// The launcher makes its last check, and records the key, so long before fire_at;
-// a simulation does both at fire_at. What dies or is paused between the two goes
-// its own way: see docs/foresight.md.
+// quiet is an instant from then on after which nothing fires for as long as the
+// launcher makes its last check, and records the key, ahead of fire_at; a
+// simulation does both at fire_at. What dies or is paused between the two goes its
+// own way, which is within what is promised: see docs/foresight.md.
 func quiet(t *testing.T, schedules []registrar.ScenarioSchedule, at time.Time) (time.Time, bool) {
 	for end := at.Add(5 * time.Second); at.Before(end); at = at.Add(50 * time.Millisecond) {
 		busy := false
@@ -183,7 +184,7 @@ func quiet(t *testing.T, schedules []registrar.ScenarioSchedule, at time.Time) (
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range (plan.Load{Timetable: tt}).Launches(at.Add(-time.Millisecond), at.Add(520*time.Millisecond)) {
+			for range (plan.Load{Timetable: tt}).Launches(at.Add(-time.Millisecond), at.Add(launcher.CheckAhead+20*time.Millisecond)) {
 				busy = true
 			}
 		}
