@@ -109,12 +109,15 @@ const arming = time.Second
 // end_at, which may lie before the edit) that came before its nominal instant, for
 // jitter had brought it forward or it was armed.
 func (s *registered) claimedBefore(t testing.TB, r run) bool {
-	ends := []time.Time{s.stoppedAt, s.changedAt}
+	ends := []time.Time{s.changedAt}
+	if !s.stoppedAt.Equal(s.definition.EndAt) { // else the edit stopped it
+		ends = append(ends, s.stoppedAt)
+	}
 	for _, l := range s.lapses {
 		ends = append(ends, l.from)
 	}
 	return slices.ContainsFunc(ends, func(end time.Time) bool {
-		return r.RunAt.After(end) && s.matches(t, r.RunAt) && !r.FireAt.After(end.Add(arming))
+		return r.RunAt.After(end) && s.matchesAs(t, s.before, r.RunAt) && !r.FireAt.After(end.Add(arming))
 	})
 }
 

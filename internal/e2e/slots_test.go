@@ -35,7 +35,13 @@ func ceilSecond(at time.Time) time.Time {
 
 // matches reports whether a second is a slot of the schedule's definition.
 func (s *registered) matches(t testing.TB, at time.Time) bool {
-	d := s.definition
+	t.Helper()
+	return s.matchesAs(t, s.definition, at)
+}
+
+// matchesAs is matches while the schedule was defined as d.
+func (s *registered) matchesAs(t testing.TB, d definition, at time.Time) bool {
+	t.Helper()
 	if !d.StartAt.IsZero() && at.Before(d.StartAt) || !d.EndAt.IsZero() && at.After(d.EndAt) {
 		return false
 	}

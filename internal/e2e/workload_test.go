@@ -32,6 +32,7 @@ type definition struct {
 // registered is a schedule as the test journals it.
 type registered struct {
 	definition definition
+	before     definition // as it stood until the edit that ended it
 	createdAt  time.Time
 	lapses     []lapse // pauses with their ends, as the schedule's log says
 	stoppedAt  time.Time
@@ -169,7 +170,7 @@ func (j *journal) register(api *rest, d definition) {
 	j.note("%s is registered, revision %d", d.ScheduleID, found.Schedule.Revision)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.schedules[d.ScheduleID] = &registered{definition: d, createdAt: found.Schedule.CreatedAt}
+	j.schedules[d.ScheduleID] = &registered{definition: d, before: d, createdAt: found.Schedule.CreatedAt}
 }
 
 // stop ends a schedule in one of three ways.
