@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
 )
@@ -30,6 +31,30 @@ func TestSkipLeavesOutWhatFallsIntoALongRun(t *testing.T) {
 			}
 			r.is(r.slot("s", at*time.Second), want, reason)
 		}
+	})
+}
+
+// slowSweep ends what is past its bound after a while.
+type slowSweep struct{ ledger }
+
+func (s slowSweep) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
+	time.Sleep(100 * time.Millisecond)
+	return s.ledger.Sweep(ctx, req)
+}
+
+// A run that was silent past its timeout while nobody led is ended before the
+// next term judges what fell due meanwhile: it does not stand in its way.
+func TestATermEndsWhatIsPastItsBoundBeforeItJudges(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.every("s", 2*time.Second, runTimeout(3*time.Second), func(in *registrar.UpsertInput) { in.Definition.EndAt = r.at(6 * time.Second) })
+		r.executor.will(accept) // and never report
+		r.work(2500 * time.Millisecond)
+		r.until(6500 * time.Millisecond)
+		r.over = func(s *sqlite.Store) ledger { return slowSweep{s} }
+		r.work(time.Second)
+		r.is(r.slot("s", 2*time.Second), schedule.StatusFailed, schedule.ReasonTimeout)
+		r.is(r.slot("s", 4*time.Second), schedule.StatusEnqueued, schedule.ReasonNone)
+		r.is(r.slot("s", 6*time.Second), schedule.StatusSkipped, schedule.ReasonOverlap)
 	})
 }
 

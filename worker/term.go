@@ -39,8 +39,9 @@ type term struct {
 }
 
 // lead is one term. It plans before it claims: what was planned too late and
-// what was not planned at all are judged together. Then the first claim comes
-// at once; what has time is left to the loops.
+// what was not planned at all are judged together. And it ends what is past its
+// bound, so that a run that timed out while nobody led is in nobody's way. Then
+// the first claim comes at once; what has time is left to the loops.
 //
 // Where others wait, it does not wait for calls that are open at its end: the
 // leadership is given back meanwhile. They go on in this process, also those
@@ -55,6 +56,7 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	w.begins(lead)
 	defer w.ends(lead)
 	lead.plan(ctx)
+	lead.sweep(ctx)
 	var loops errgroup.Group
 	loops.Go(func() error { lead.planLoop(ctx); return nil })
 	loops.Go(func() error { lead.fireLoop(ctx); return nil })

@@ -30,12 +30,12 @@ const (
 )
 
 // planLoop ticks: plans what falls due inside the lookahead, sweeps what is
-// past its bound, prunes what is older than retention. The term has planned
-// already when it begins.
+// past its bound, prunes what is older than retention. The term has planned and
+// swept already when it begins.
 func (t *term) planLoop(ctx context.Context) {
 	ticker := time.NewTicker(t.cfg.Tick)
 	defer ticker.Stop()
-	t.tidy(ctx)
+	t.gauge()
 	var nextPrune time.Time // the first tick: a worker may never get old
 	for {
 		select {
@@ -46,18 +46,13 @@ func (t *term) planLoop(ctx context.Context) {
 			return
 		}
 		t.plan(ctx)
-		t.tidy(ctx)
+		t.sweep(ctx)
+		t.gauge()
+		t.wakeUp() // whatever a lost wake-up left behind
 		if now := time.Now(); t.Shard == 0 && !now.Before(nextPrune) && t.prune(ctx) {
 			nextPrune = now.Add(pruneEvery)
 		}
 	}
-}
-
-// tidy is what a tick does beside planning.
-func (t *term) tidy(ctx context.Context) {
-	t.sweep(ctx)
-	t.gauge()
-	t.wakeUp() // whatever a lost wake-up left behind
 }
 
 // plan plans batch after batch until nothing more is due.
