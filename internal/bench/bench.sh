@@ -16,8 +16,8 @@ for workload in ${WORKLOADS:-herd steps}; do
 	[ -z "${N:-}" ] || set -- "$@" -n "$N"
 	[ -z "${RUNS:-}" ] || set -- "$@" -runs "$RUNS"
 	case $workload in
-	herd) peers=carillon-sqlite,river-tuned,river-tuned-grpc,river-tuned-periodic,river-default,river-default-periodic,robfig ;;
-	sustained) peers=carillon-sqlite,river-tuned,river-tuned-periodic ;;
+	herd) peers=carillon-sqlite,river-tuned,river-tuned-grpc,graphile-tuned,river-tuned-periodic,river-default,river-default-periodic,robfig ;;
+	sustained) peers=carillon-sqlite,river-tuned,river-tuned-periodic,graphile-tuned ;;
 	idle) peers=river-tuned ;;
 	*) peers= ;; # of Carillon alone
 	esac

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/bench/record"
@@ -12,104 +11,115 @@ import (
 	"github.com/carillon/carillon/internal/bench/site"
 )
 
-// growth has a herd of -herd slots fall due beside N schedules that sleep, and
-// beside a ledger of -ledger rows, -expired of which retention is deleting at
-// the same time.
+// growth has a herd of -herd slots fall due, at each of -seconds, beside N
+// schedules that sleep and a ledger of -ledger rows. Where -expired of those are
+// older than retention, it does so twice on the same database: while they are
+// kept, and while retention deletes them.
 func growth(ctx context.Context, o options, w *report.Writer) error {
-	o.systems = []string{"carillon"}
-	workload := fmt.Sprintf("growth, herd of %d, ledger of %d, %d expired", o.herd, o.ledger, o.expired)
-	return eachRun(o, workload, w, func(name string, n, run int) (line report.Line, err error) {
-		s, err := site.New(ctx, o.databaseName(), o.site())
+	for _, n := range o.ns {
+		for run := range o.runs {
+			if err := growOnce(ctx, o, w, n, run+1); err != nil {
+				return fmt.Errorf("growth, n = %d: %w", n, err)
+			}
+		}
+	}
+	return nil
+}
+
+// phase is one herd beside what has grown.
+type phase struct {
+	name    string
+	workers map[string]string // settings of the workers
+}
+
+func (o options) phases() []phase {
+	if o.expired == 0 {
+		return []phase{{name: "kept"}}
+	}
+	return []phase{
+		{name: "kept", workers: site.KeepAll()},
+		{name: fmt.Sprintf("retention deletes %d of it", o.expired)},
+	}
+}
+
+func growOnce(ctx context.Context, o options, w *report.Writer, n, run int) (err error) {
+	s, err := site.New(ctx, o.databaseName(), o.site())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	began := time.Now()
+	if err := grow(ctx, o, s, n); err != nil {
+		return err
+	}
+	loaded := time.Since(began)
+	for i, p := range o.phases() {
+		line, err := besideGrown(ctx, o, s, p, fmt.Sprintf("growth-%d-%d-%d", n, run, i))
 		if err != nil {
-			return line, err
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		defer func() { err = errors.Join(err, s.Close()) }()
-		began := time.Now()
-		if err := grow(ctx, o, s, n); err != nil {
-			return line, err
-		}
-		loaded := time.Since(began)
-		work := record.Work{N: o.herd, Rounds: 1}
-		ahead := o.before + time.Duration(work.N)*time.Second/time.Duration(s.LoadRate())
-		work.First = time.Now().Add(ahead).Truncate(time.Second).Add(time.Second)
-		if err := errors.Join(s.Fill(ctx, "herd-", work), s.EndRegistrar(), s.StartWorkers()); err != nil {
-			return line, err
-		}
-		before, err := s.Expired(ctx)
-		if err != nil {
-			return line, err
-		}
-		m := &meter{s: s, work: work, o: o, label: fmt.Sprintf("growth-%d-%d", n, run)}
-		if err := m.run(ctx); err != nil {
-			return line, err
-		}
-		after, err := s.Expired(ctx)
-		if err != nil {
-			return line, err
-		}
-		line = m.line()
+		line.System, line.N, line.Run = fmt.Sprintf("ledger of %d, %s", o.ledger, p.name), n, run
+		line.Workload = fmt.Sprintf("growth, %d slots at each of %d s beside n sleeping", o.herd, o.seconds)
 		line.Figures["load_s"] = loaded.Seconds()
-		if before > 0 {
-			line.Figures["expired_deleted"], line.Figures["expired_left"] = float64(before-after), float64(after)
+		if err := errors.Join(w.Add(line), o.accept(line)); err != nil {
+			return err
 		}
-		addSteps(line.Figures, m.steps)
-		return line, o.accept(line)
-	})
+		if err := s.StopWorkers(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// besideGrown starts the workers and has the herd fall due.
+func besideGrown(ctx context.Context, o options, s *site.Site, p phase, label string) (line report.Line, err error) {
+	work := record.Work{N: o.herd, Rounds: o.seconds}
+	ahead := o.before + time.Duration(work.N)*time.Second/time.Duration(s.LoadRate())
+	if work.Rounds > 1 {
+		work.Tail = int(s.Tail() / time.Second)
+		ahead += s.Tail()
+	}
+	work.First = time.Now().Add(ahead).Truncate(time.Second).Add(time.Second)
+	if err := errors.Join(s.Forget(), s.Fill(ctx, label+"-", work), s.StartWorkers(p.workers)); err != nil {
+		return line, err
+	}
+	before, err := s.Expired(ctx)
+	if err != nil {
+		return line, err
+	}
+	m := &meter{s: s, work: work, o: o, label: label}
+	if err := m.run(ctx); err != nil {
+		return line, err
+	}
+	after, err := s.Expired(ctx)
+	if err != nil {
+		return line, err
+	}
+	line = m.line()
+	if line.Figures["database_mb"], err = s.Database().Size(ctx); err != nil {
+		return line, err
+	}
+	if before > 0 {
+		line.Figures["expired_deleted"], line.Figures["expired_left"] = float64(before-after), float64(after)
+	}
+	addSteps(line.Figures, m.steps)
+	return line, nil
 }
 
 // grow fills the database, and leaves it without workers: retention begins
 // with the next one's first tick.
 func grow(ctx context.Context, o options, s *site.Site, n int) error {
-	if err := s.Warm(ctx, o.warm); err != nil {
+	if err := errors.Join(s.Warm(ctx, o.warm), s.StopWorkers()); err != nil {
 		return err
 	}
-	if err := s.StopWorkers(); err != nil {
+	end, err := s.Database().Bulk(ctx)
+	if err != nil {
 		return err
 	}
-	if err := s.Sleep(ctx, n); err != nil {
-		return err
+	err = s.Sleep(ctx, n)
+	if err == nil && o.ledger > 0 {
+		err = s.Ledger(ctx, o.ledger, o.expired)
 	}
-	if o.ledger > 0 {
-		if err := s.Ledger(ctx, o.ledger, o.expired); err != nil {
-			return err
-		}
-	}
-	return errors.Join(s.Database().Rest(ctx), s.Database().Flush(ctx))
-}
-
-// shape is a deployment: how many of each.
-type shape struct{ shards, workers, launchers int }
-
-// parseShapes reads shards/workers/launchers between commas.
-func parseShapes(text string) (all []shape, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		var d shape
-		if _, err := fmt.Sscanf(part, "%d/%d/%d", &d.shards, &d.workers, &d.launchers); err != nil || min(d.shards, d.workers, d.launchers) < 1 {
-			return nil, fmt.Errorf("-shapes: %q is not shards/workers/launchers, e.g. 4/2/2", part)
-		}
-		all = append(all, d)
-	}
-	return all, nil
-}
-
-// shards has a herd of N fall due with one to eight shards over one to four
-// workers and launchers.
-func shards(ctx context.Context, o options, w *report.Writer) error {
-	for _, n := range o.ns {
-		for run := range o.runs {
-			for _, d := range o.shapes {
-				o.shards, o.workers, o.launchers = d.shards, d.workers, d.launchers
-				line, err := once(ctx, o, "carillon", run+1, record.Work{N: n, Rounds: 1})
-				if err != nil {
-					return fmt.Errorf("%+v: %w", d, err)
-				}
-				line.Workload, line.N, line.Run = "shards", n, run+1
-				line.System = fmt.Sprintf("shards %d, workers %d, launchers %d", d.shards, d.workers, d.launchers)
-				if err := w.Add(line); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
+	// What Bulk has set is taken back however this ends.
+	return errors.Join(err, s.Database().Rest(ctx), s.Database().Flush(ctx), end(context.WithoutCancel(ctx)))
 }

@@ -2,7 +2,8 @@
 // work, in turn: docs/benchmarks.md.
 //
 //	bench herd -n 10000 -runs 3 -systems carillon,river-tuned -out lines.jsonl
-//	bench table lines.jsonl
+//	bench table -columns p50_ms,p99_ms lines.jsonl
+//	bench steps steps.txt
 //
 // DATABASE_URL (or TEST_DATABASE_URL) is a Postgres where it may make databases.
 // The environment also sets the product's own settings, e.g. MAX_LAUNCHES.
@@ -16,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/carillon/carillon/internal/bench/database"
@@ -48,8 +50,8 @@ func main() {
 }
 
 func harness(ctx context.Context, args []string) (err error) {
-	if len(args) > 1 && args[0] == "table" {
-		return table(args[1:])
+	if len(args) > 1 && (args[0] == "table" || args[0] == "steps") {
+		return tables(args[0], args[1:])
 	}
 	o, err := parse(args)
 	if err != nil {
@@ -60,6 +62,9 @@ func harness(ctx context.Context, args []string) (err error) {
 		if server, err = database.Server(ctx, o.serverURL); err != nil {
 			return err
 		}
+	}
+	if o.systems, err = o.present(ctx); err != nil {
+		return err
 	}
 	kept := io.Discard
 	if o.out != "" {
@@ -75,7 +80,9 @@ func harness(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
-	w := report.New(os.Stdout, kept, report.ThisMachine(version, server))
+	machine := report.ThisMachine(version, server)
+	machine.Versions["graphile-worker"] = peers.GraphileVersion
+	w := report.New(os.Stdout, kept, machine)
 	err = workloads[o.workload].run(ctx, o, w)
 	return errors.Join(err, w.Table()) // what was measured before an error counts all the same
 }
@@ -83,17 +90,32 @@ func harness(ctx context.Context, args []string) (err error) {
 // version of the product, as the Makefile says it.
 var version = "unknown"
 
-// table prints the table of lines that -out has kept, of any number of runs.
-func table(files []string) error {
+// tables prints what files hold: `table` the lines that -out has kept, of any
+// number of runs, and with -columns as Markdown; `steps` what `make bench
+// WORKLOADS=steps` printed.
+func tables(what string, args []string) error {
+	f := flag.NewFlagSet("bench "+what, flag.ContinueOnError)
+	columns := f.String("columns", "", "table: Markdown, with these figures, between commas")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
 	w := report.New(os.Stdout, io.Discard, report.Machine{})
-	for _, path := range files {
+	for _, path := range f.Args() {
 		file, err := os.Open(path)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(w.Read(file), file.Close()); err != nil {
+		if what == "steps" {
+			err = report.Steps(file, os.Stdout)
+		} else {
+			err = w.Read(file)
+		}
+		if err := errors.Join(err, file.Close()); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
+	}
+	if *columns != "" {
+		return w.Markdown(strings.Split(*columns, ","))
 	}
 	return w.Table()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,18 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Exit(m.Run())
+}
+
+func TestWhatNeedsNodeIsLeftOutWithoutIt(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	o := options{systems: []string{"robfig", "graphile-tuned"}, peers: t.TempDir()}
+	if got, err := o.present(t.Context()); err != nil || !slices.Equal(got, []string{"robfig"}) {
+		t.Errorf("present says %v, %v; want robfig alone", got, err)
+	}
+	o.systems = []string{"graphile-tuned"}
+	if got, err := o.present(t.Context()); err == nil {
+		t.Errorf("present says %v where nothing can run, want an error", got)
+	}
 }
 
 // TestSmoke runs every workload on a few slots, so that none rots unseen.
@@ -49,6 +62,7 @@ func TestSmoke(t *testing.T) {
 			name: "a herd beside sleepers and a ledger that is being pruned",
 			args: []string{"growth", "-n", "2000", "-herd", "5", "-ledger", "2000", "-expired", "1000"},
 		},
+		{name: "a stream beside sleepers", args: []string{"growth", "-n", "1100", "-herd", "5", "-seconds", "2"}},
 		{name: "shards and several processes", args: []string{"shards", "-n", "5", "-shapes", "2/2/2"}},
 		{name: "a launch queue between two workers and two launchers", args: []string{"herd", "-n", "5", "-queue", "-shards", "2", "-workers", "2", "-launchers", "2"}},
 	} {

@@ -87,6 +87,14 @@ func (m *meter) run(ctx context.Context) error {
 	return err
 }
 
+// skippedSlots names the slots that Carillon did not launch because the one
+// before was still in flight (skippedEnd): nothing was lost, and all the same
+// not every slot was called.
+const (
+	skippedSlots = "skipped"
+	skippedEnd   = "SKIPPED(overlap)"
+)
+
 // watch begins what -profile and -statements ask for.
 func (m *meter) watch(ctx context.Context) error {
 	if db := m.s.Database(); m.o.statements && db != nil {
@@ -178,20 +186,23 @@ func (m *meter) usage() (scheduler, sql proc.Usage, err error) {
 
 // line is the run as it is reported.
 func (m *meter) line() report.Line {
-	v := m.verdict
+	v, skipped := m.verdict, m.ends[skippedEnd]
 	l := report.Line{
 		Figures: map[string]float64{
 			"p50_ms": v.P50, "p99_ms": v.P99, "max_ms": v.Max,
 			"rss_mb": float64(m.scheduler.RSS >> 20),
 		},
 		Bad: map[string]int{
-			"lost": v.Lost, "doubled": v.Doubled, "early": v.Early, "strange": v.Strange, "unsettled": max(0, m.work.Slots()-m.settled),
+			"lost": max(0, v.Lost-skipped), "doubled": v.Doubled, "early": v.Early, "strange": v.Strange,
+			skippedSlots: skipped, "unsettled": max(0, m.work.Slots()-m.settled-skipped),
 		},
 		Settings: given(), Ledger: m.ends,
 	}
-	if !m.last.IsZero() && m.settled > 0 {
-		l.Figures["settled_ms"] = millis(m.last.Sub(m.work.Last()))
+	if m.settled > 0 && m.s.Database() != nil || !m.last.IsZero() {
 		l.Figures["settled_seen_ms"] = millis(m.seen.Sub(m.work.Last()))
+	}
+	if m.settled > 0 && !m.last.IsZero() { // graphile-worker keeps no stamp
+		l.Figures["settled_ms"] = millis(m.last.Sub(m.work.Last()))
 	}
 	cpu, per := "cpu_s", 1.0
 	if m.work.Rounds > 1 {

@@ -28,7 +28,7 @@ var workloads = map[string]workload{
 	"sustained": {run: sustained, n: "2000", seconds: 20, patience: 30 * time.Second},
 	"idle":      {run: idle, n: "1000,1000000", seconds: 60},
 	"register":  {run: register, n: "5000"},
-	"growth":    {run: growth, n: "1000,10000,100000,1000000", patience: time.Minute},
+	"growth":    {run: growth, n: "1000,10000,100000,1000000", seconds: 1, patience: time.Minute},
 	"shards":    {run: shards, n: "10000", patience: time.Minute},
 }
 
@@ -51,6 +51,9 @@ type options struct {
 	search bool
 	factor float64
 	most   int
+	budget time.Duration
+
+	peers string
 
 	herd, ledger, expired int
 	shapes                []shape
@@ -88,7 +91,7 @@ func parse(args []string) (options, error) {
 	}
 	slices.Sort(names)
 	if len(args) == 0 || workloads[args[0]].run == nil {
-		return options{}, fmt.Errorf("which workload? bench %s [flags], or: bench table FILE…", strings.Join(names, "|"))
+		return options{}, fmt.Errorf("which workload? bench %s [flags], or: bench table [-columns NAME,…] FILE…, or: bench steps FILE…", strings.Join(names, "|"))
 	}
 	o := options{workload: args[0], serverURL: os.Getenv("DATABASE_URL")}
 	if o.serverURL == "" {
@@ -139,10 +142,12 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.IntVar(&o.launchers, "launchers", 1, "launcher processes of Carillon")
 	f.IntVar(&o.shards, "shards", 1, "SHARDS of Carillon")
 	f.StringVar(&o.spec, "spec", "cron", "what a herd's schedules are: cron (daily at the instant) or once (once_at)")
-	f.IntVar(&o.seconds, "seconds", max(d.seconds, 1), "sustained, idle: how long")
-	f.BoolVar(&o.search, "search", false, "sustained: climb from -n to the highest rate that holds")
-	f.Float64Var(&o.factor, "factor", 1.25, "sustained: step of the search")
+	f.IntVar(&o.seconds, "seconds", max(d.seconds, 1), "sustained, idle: how long; growth: how many instants, a second apart")
+	f.BoolVar(&o.search, "search", false, "sustained: from -n search the highest rate that holds")
+	f.Float64Var(&o.factor, "factor", 1.25, "sustained: how near the rate that held and the one that failed must be")
 	f.IntVar(&o.most, "most", 1_000_000, "sustained: where the search ends")
+	f.DurationVar(&o.budget, "budget", 15*time.Minute, "sustained: how long the search of one system may go on")
+	f.StringVar(&o.peers, "peers", ".build/peers", "folder that peers of other languages are installed into")
 	f.IntVar(&o.herd, "herd", 1000, "growth: slots that fall due at one instant")
 	f.IntVar(&o.ledger, "ledger", 0, "growth: rows of history in the ledger, e.g. 10000000")
 	f.IntVar(&o.expired, "expired", 0, "growth: how many of them are older than retention, which then deletes them")

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +38,7 @@ type system interface {
 
 // kind is a system that can be started.
 type kind struct {
+	install func(ctx context.Context, o options) error                        // before the first run; nil: there is nothing to install
 	start   func(ctx context.Context, o options, name string) (system, error) // name is that of its database
 	perSlot bool                                                              // a stream is a row for each slot beforehand, not one for each schedule
 }
@@ -50,6 +54,8 @@ var systems = map[string]kind{
 	"river-tuned-periodic":      {start: river(peers.RiverTuned, true, false)},
 	"river-tuned-periodic-grpc": {start: river(peers.RiverTuned, true, true)},
 	"river-default-periodic":    {start: river(peers.RiverDefault, true, false)},
+	"graphile-tuned":            {install: installGraphile, start: graphile(peers.GraphileTuned), perSlot: true},
+	"graphile-default":          {install: installGraphile, start: graphile(peers.GraphileDefault), perSlot: true},
 	"robfig":                    {start: func(context.Context, options, string) (system, error) { return peers.NewRobfig() }},
 }
 
@@ -65,6 +71,40 @@ func river(tuning func() peers.RiverOptions, periodic, withLauncher bool) func(c
 		r.Periodic, r.Watch = periodic, o.statements
 		return peers.NewRiver(ctx, o.serverURL, name, r, withLauncher)
 	}
+}
+
+func graphile(preset func() peers.GraphilePreset) func(context.Context, options, string) (system, error) {
+	return func(ctx context.Context, o options, name string) (system, error) {
+		return peers.NewGraphile(ctx, o.serverURL, name, o.graphileFolder(), preset(), o.statements)
+	}
+}
+
+func installGraphile(ctx context.Context, o options) error {
+	return peers.InstallGraphile(ctx, o.graphileFolder())
+}
+
+func (o options) graphileFolder() string { return filepath.Join(o.peers, "graphile-worker") }
+
+// present are the systems that can run on this machine; of each other it is said
+// why it is left out.
+func (o options) present(ctx context.Context) (names []string, err error) {
+	for _, name := range o.systems {
+		if install := systems[name].install; install != nil {
+			err := install(ctx, o)
+			if errors.Is(err, peers.ErrAbsent) {
+				fmt.Fprintf(os.Stderr, "bench: %s is left out: %v\n", name, err)
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("install %s: %w", name, err)
+			}
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("-systems: none of %s can run here", strings.Join(o.systems, ", "))
+	}
+	return names, nil
 }
 
 // systemNames lists what -systems knows.

@@ -90,6 +90,24 @@ func (d *Database) Usage() (proc.Usage, error) {
 	return proc.Family(d.postmaster)
 }
 
+// Bulk prepares for much that is loaded at once: the log is written out sooner,
+// so that a ledger and its log do not fill the disk together. The function that
+// it returns takes it back.
+func (d *Database) Bulk(ctx context.Context) (end func(context.Context) error, err error) {
+	set := func(ctx context.Context, statements ...string) error {
+		for _, statement := range append(statements, "SELECT pg_reload_conf()") {
+			if _, err := d.admin.Exec(ctx, statement); err != nil {
+				return fmt.Errorf("%s: %w", statement, err)
+			}
+		}
+		return nil
+	}
+	err = set(ctx, "ALTER SYSTEM SET max_wal_size = '1GB'", "ALTER SYSTEM SET checkpoint_timeout = '30s'", "ALTER SYSTEM SET maintenance_work_mem = '1GB'")
+	return func(ctx context.Context) error {
+		return set(ctx, "ALTER SYSTEM RESET max_wal_size", "ALTER SYSTEM RESET checkpoint_timeout", "ALTER SYSTEM RESET maintenance_work_mem")
+	}, err
+}
+
 // Rest lets the server do now what it would do in the middle of the run, once
 // everything is loaded: statistics and visibility, as autovacuum would within
 // the minute.
@@ -103,6 +121,12 @@ func (d *Database) Rest(ctx context.Context) error {
 func (d *Database) Flush(ctx context.Context) error {
 	_, err := d.Pool.Exec(ctx, "CHECKPOINT")
 	return err
+}
+
+// Size of the database, in MB.
+func (d *Database) Size(ctx context.Context) (mb float64, err error) {
+	err = d.Pool.QueryRow(ctx, "SELECT pg_database_size(current_database()) / 1048576.0::float8").Scan(&mb)
+	return mb, err
 }
 
 // closing bounds the end of a database.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/carillon/carillon/internal/bench/database"
 	"github.com/carillon/carillon/internal/bench/proc"
 	"github.com/carillon/carillon/internal/bench/record"
@@ -15,12 +17,17 @@ type Peer struct {
 	db        *database.Database // nil: it keeps nothing
 	scheduler *proc.Child
 	null      *proc.Child // nil: the handler is the executor
+
+	// What its tables say of the work: how many slots are done, and when the
+	// last was; and by a query over its instants, how many stand how.
+	settled func(context.Context, *pgxpool.Pool, record.Work) (int, time.Time, error)
+	ends    string
 }
 
 // NewRiver starts River on a fresh database; withLauncher has its handler call a
 // null launcher in another process.
 func NewRiver(ctx context.Context, serverURL, name string, o RiverOptions, withLauncher bool) (p *Peer, err error) {
-	p = &Peer{}
+	p = &Peer{settled: riverSettled, ends: riverEnds}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -63,7 +70,7 @@ func (p *Peer) LoadRate() int { return 10_000 }
 // periodic slots are inserted when they are due.
 func (p *Peer) Tail() time.Duration { return 0 }
 
-// Warm has River work n jobs of another kind, and the database take note.
+// Warm has the queue work n jobs of another kind, and the database take note.
 func (p *Peer) Warm(ctx context.Context, n int) error {
 	if p.db == nil {
 		return nil
@@ -113,8 +120,17 @@ func (p *Peer) Calls() ([]record.Call, error) {
 // Planned is what is durable ahead of its instant; nothing is asked of peers.
 func (p *Peer) Planned(context.Context, record.Work) (int, error) { return 0, nil }
 
-const countCompleted = `SELECT count(*), coalesce(max(finalized_at), to_timestamp(0)) FROM river_job
-	WHERE kind = 'slot' AND scheduled_at >= $1 AND scheduled_at <= $2 AND state = 'completed'`
+const (
+	riverCompleted = `SELECT count(*), coalesce(max(finalized_at), to_timestamp(0)) FROM river_job
+		WHERE kind = 'slot' AND scheduled_at >= $1 AND scheduled_at <= $2 AND state = 'completed'`
+	riverEnds = `SELECT state::text, count(*) FROM river_job
+		WHERE kind = 'slot' AND scheduled_at >= $1 AND scheduled_at <= $2 GROUP BY 1`
+)
+
+func riverSettled(ctx context.Context, pool *pgxpool.Pool, work record.Work) (n int, last time.Time, err error) {
+	err = pool.QueryRow(ctx, riverCompleted, work.First, work.Last()).Scan(&n, &last)
+	return n, last, err
+}
 
 // Settled counts the slots whose success is durable, and says when the last was
 // written. What keeps nothing has nothing to settle.
@@ -123,8 +139,7 @@ func (p *Peer) Settled(ctx context.Context, work record.Work) (n int, last time.
 		n, err := p.Called()
 		return n, time.Time{}, err
 	}
-	err = p.db.Pool.QueryRow(ctx, countCompleted, work.First, work.Last()).Scan(&n, &last)
-	return n, last, err
+	return p.settled(ctx, p.db.Pool, work)
 }
 
 // Ends counts the jobs of the work by their state.
@@ -133,8 +148,7 @@ func (p *Peer) Ends(ctx context.Context, work record.Work) (map[string]int, erro
 	if p.db == nil {
 		return out, nil
 	}
-	rows, err := p.db.Pool.Query(ctx, `SELECT state::text, count(*) FROM river_job
-		WHERE kind = 'slot' AND scheduled_at >= $1 AND scheduled_at <= $2 GROUP BY 1`, work.First, work.Last())
+	rows, err := p.db.Pool.Query(ctx, p.ends, work.First, work.Last())
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/rpc"
+	"net/rpc/jsonrpc"
 	"os"
 	"os/exec"
 	"syscall"
@@ -25,6 +26,7 @@ func Kind() string { return os.Getenv(kindVariable) }
 // Child is a process of the harness' own program in another part.
 type Child struct {
 	name    string // in errors and of its profile
+	foreign bool   // another program, which cannot be profiled
 	command *exec.Cmd
 	calls   *rpc.Client
 }
@@ -41,21 +43,34 @@ func Start(kind, name string, settings map[string]string) (*Child, error) {
 	for name, value := range settings {
 		command.Env = append(command.Env, name+"="+value)
 	}
-	command.Stderr = os.Stderr
-	in, err := command.StdinPipe()
+	return start(&Child{name: name, command: command}, rpc.NewClient)
+}
+
+// StartForeign starts another program in a folder, which answers as our own
+// children do, but in net/rpc's JSON, one object a line.
+func StartForeign(name, folder, program string, args ...string) (*Child, error) {
+	command := exec.Command(program, args...)
+	command.Dir = folder
+	return start(&Child{name: name, command: command, foreign: true}, jsonrpc.NewClient)
+}
+
+func start(c *Child, speak func(io.ReadWriteCloser) *rpc.Client) (*Child, error) {
+	c.command.Stderr = os.Stderr
+	in, err := c.command.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	out, err := command.StdoutPipe()
+	out, err := c.command.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us, who end it in order
-	servers.DieWithParent(command.SysProcAttr, syscall.SIGKILL)
-	if err := servers.StartChild(command); err != nil {
-		return nil, fmt.Errorf("start the %s: %w", name, err)
+	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us, who end it in order
+	servers.DieWithParent(c.command.SysProcAttr, syscall.SIGKILL)
+	if err := servers.StartChild(c.command); err != nil {
+		return nil, fmt.Errorf("start the %s: %w", c.name, err)
 	}
-	return &Child{name: name, command: command, calls: rpc.NewClient(pipe{out, in})}, nil
+	c.calls = speak(pipe{out, in})
+	return c, nil
 }
 
 // Call asks the child, e.g. "Part.Load".

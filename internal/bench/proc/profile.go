@@ -40,9 +40,10 @@ func (p *profile) Stop(None, *None) error {
 	return errors.Join(pprof.Lookup("allocs").WriteTo(heap, 0), heap.Close())
 }
 
-// Profile begins a CPU profile of the child in folder; "" does nothing.
+// Profile begins a CPU profile of the child in folder; "" does nothing, and nor
+// does a foreign program.
 func (c *Child) Profile(folder, run string) error {
-	if folder == "" {
+	if folder == "" || c.foreign {
 		return nil
 	}
 	path, err := filepath.Abs(filepath.Join(folder, fmt.Sprintf("%s-%s.pprof", run, c.name)))
@@ -53,4 +54,9 @@ func (c *Child) Profile(folder, run string) error {
 }
 
 // EndProfile ends what Profile began.
-func (c *Child) EndProfile() error { return c.Call("Profile.Stop", None{}, &None{}) }
+func (c *Child) EndProfile() error {
+	if c.foreign {
+		return nil
+	}
+	return c.Call("Profile.Stop", None{}, &None{})
+}

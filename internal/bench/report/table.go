@@ -36,27 +36,19 @@ func (l Line) title() string {
 }
 
 func (w *Writer) table(title string) error {
-	var systems, columns []string
-	runs := make(map[string][]Line)
-	for _, l := range w.lines {
-		if l.Apart || l.title() != title {
-			continue
-		}
-		if _, known := runs[l.System]; !known {
-			systems = append(systems, l.System)
-		}
-		runs[l.System] = append(runs[l.System], l)
-		for name := range l.Figures {
-			if !slices.Contains(columns, name) {
-				columns = append(columns, name)
+	systems, runs := w.under(title)
+	var columns []string
+	for _, lines := range runs {
+		for _, l := range lines {
+			for name := range l.Figures {
+				if !slices.Contains(columns, name) {
+					columns = append(columns, name)
+				}
 			}
 		}
 	}
 	slices.SortFunc(columns, byRank)
-	baseline := systems[0]
-	if slices.Contains(systems, Baseline) {
-		baseline = Baseline
-	}
+	baseline := baselineOf(systems)
 	if _, err := fmt.Fprintf(w.out, "\n%s: median (min–max) of the runs, ×%s\n", title, baseline); err != nil {
 		return err
 	}
@@ -73,6 +65,60 @@ func (w *Writer) table(title string) error {
 		return err
 	}
 	return out.Flush()
+}
+
+// under are the systems of a table, in the order in which they came, and their
+// runs.
+func (w *Writer) under(title string) (systems []string, runs map[string][]Line) {
+	runs = make(map[string][]Line)
+	for _, l := range w.lines {
+		if l.Apart || l.title() != title {
+			continue
+		}
+		if _, known := runs[l.System]; !known {
+			systems = append(systems, l.System)
+		}
+		runs[l.System] = append(runs[l.System], l)
+	}
+	return systems, runs
+}
+
+func baselineOf(systems []string) string {
+	if slices.Contains(systems, Baseline) {
+		return Baseline
+	}
+	return systems[0]
+}
+
+// Markdown prints one table of all workloads, with these figures: what stands in
+// a document, and so with the revision that was measured.
+func (w *Writer) Markdown(columns []string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rows := []string{
+		"| workload | system | " + strings.Join(columns, " | ") + " | bad | runs | revision |",
+		strings.Repeat("| --- ", len(columns)+5) + "|",
+	}
+	var seen []string
+	for _, l := range w.lines {
+		title := l.title()
+		if l.Apart || slices.Contains(seen, title) {
+			continue
+		}
+		seen = append(seen, title)
+		systems, runs := w.under(title)
+		for _, system := range systems {
+			cells := []string{title, system}
+			for _, column := range columns {
+				cells = append(cells, cell(runs[system], runs[baselineOf(systems)], column))
+			}
+			of := runs[system]
+			cells = append(cells, bad(of), fmt.Sprint(len(of)), of[len(of)-1].Machine.Versions["carillon"])
+			rows, title = append(rows, "| "+strings.Join(cells, " | ")+" |"), ""
+		}
+	}
+	_, err := fmt.Fprintln(w.out, strings.Join(rows, "\n"))
+	return err
 }
 
 // rank is the order of columns; what is not named comes after, by name.
@@ -93,7 +139,7 @@ func byRank(a, b string) int {
 
 // circumstances are figures that no system is better or worse for: they have no
 // ratio.
-var circumstances = []string{"load_s", "others_", "planned_ahead"}
+var circumstances = []string{"load_s", "others_", "planned_ahead", "steps", "expired_", "skipped_there_%"}
 
 func cell(runs, baseline []Line, column string) string {
 	mid, low, high, ok := spread(runs, column)

@@ -102,7 +102,7 @@ func (s *Site) startApart() (err error) {
 		}
 		s.launchers, s.launch = append(s.launchers, launcher), append(s.launch, where.GRPC)
 	}
-	return s.StartWorkers()
+	return s.StartWorkers(nil)
 }
 
 // StopWorkers ends the workers in order.
@@ -115,10 +115,13 @@ func (s *Site) StopWorkers() error {
 	return errors.Join(errs...)
 }
 
-// StartWorkers starts them, at first or again.
-func (s *Site) StartWorkers() error {
+// StartWorkers starts them, at first or again, with settings beside the usual
+// ones.
+func (s *Site) StartWorkers(more map[string]string) error {
 	for i := range s.o.Workers {
-		worker, where, err := s.start(fmt.Sprint("worker-", i), map[string]string{"ROLES": "worker", "LAUNCHER_ADDR": s.launch[i%len(s.launch)]})
+		settings := map[string]string{"ROLES": "worker", "LAUNCHER_ADDR": s.launch[i%len(s.launch)]}
+		maps.Copy(settings, more)
+		worker, where, err := s.start(fmt.Sprint("worker-", i), settings)
 		if err != nil {
 			return err
 		}

@@ -80,9 +80,12 @@ func bucket(key string) string {
 	return fmt.Sprintf("(256 * get_byte(sha256(convert_to(%[1]s, 'UTF8')), 0) + get_byte(sha256(convert_to(%[1]s, 'UTF8')), 1)) %% 1024", key)
 }
 
-// Expired is how many days past everybody's RETENTION_DAYS the expired part of
-// a ledger is.
-const expired = 4000
+// expired is how many days old the expired part of a ledger is, past the usual
+// RETENTION_DAYS; keepAll is a RETENTION_DAYS, the longest, that keeps it.
+const (
+	expired = 3000
+	keepAll = "3650"
+)
 
 // Ledger makes rows of history by copying those of the runs that have ended,
 // and what the launcher kept of them, a minute further back for each copy; of
@@ -108,6 +111,9 @@ func (s *Site) Ledger(ctx context.Context, rows, old int) error {
 	}
 	return nil
 }
+
+// KeepAll are the settings of a worker that deletes none of a ledger.
+func KeepAll() map[string]string { return map[string]string{"RETENTION_DAYS": keepAll} }
 
 // Expired counts the runs that are older than retention, under any setting.
 func (s *Site) Expired(ctx context.Context) (n int, err error) {

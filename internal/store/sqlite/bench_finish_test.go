@@ -1,0 +1,19 @@
+package sqlite_test
+
+import "testing"
+
+func BenchmarkFinish(b *testing.B) {
+	h := newHerd(b)
+	for b.Loop() {
+		b.StopTimer()
+		h.plan(b)
+		h.claim(b)
+		h.begin(b)
+		b.StartTimer()
+		h.finish(b)
+		b.StopTimer()
+		h.settle(b)
+		b.StartTimer()
+	}
+	perRow(b)
+}
