@@ -16,9 +16,9 @@ func newAlertCommand(c *cli) *cobra.Command {
 	cmd.Aliases = []string{"alerts"}
 	o := newClient(c)
 	o.flags(cmd)
-	cmd.AddCommand(newAlertListCommand(o), newAlertGetCommand(o), newAlertAckCommand(o),
-		newAlertDeliveriesCommand(o), newAlertRedeliverCommand(o), newAlertTestCommand(o))
-	return cmd
+	cmd.AddCommand(o.watched(newAlertListCommand(o)), o.completes(o.watched(newAlertGetCommand(o)), alertIDs), o.completes(newAlertAckCommand(o), alertIDs),
+		o.watched(newAlertDeliveriesCommand(o)), o.completes(newAlertRedeliverCommand(o), deliveryIDs), newAlertTestCommand(o))
+	return o.completesFlags(cmd)
 }
 
 func alerts(l *link) carillonv1.AlertServiceClient { return carillonv1.NewAlertServiceClient(l.conn) }
@@ -43,12 +43,13 @@ func newAlertListCommand(o *client) *cobra.Command {
 			return o.show(&carillonv1.ListAlertsResponse{Alerts: found, NextPageToken: next}, func(p *page) {
 				rows := make([][]string, len(found))
 				for i, a := range found {
-					rows[i] = []string{
+					rows[i] = p.wider([]string{
 						a.GetAlertId(), a.GetScheduleId(), promise(a), fmt.Sprint(a.GetLate()), p.when(a.GetLastSlot()), a.GetCause(),
 						p.when(a.GetOpenedAt()), alertState(p, a),
-					}
+					}, a.GetWorkflowId(), a.GetUserId(), fmt.Sprint(a.GetRevision()), p.when(a.GetFirstSlot()), p.when(a.GetDeadline()), a.GetAckNote())
 				}
-				p.list([]string{"alert", "schedule", "promise", "late", "slot", "cause", "opened", "state"}, rows, next)
+				p.list(p.wider([]string{"alert", "schedule", "promise", "late", "slot", "cause", "opened", "state"},
+					"workflow", "owner", "revision", "first slot", "deadline", "note"), rows, next)
 			})
 		}),
 	}
@@ -214,9 +215,15 @@ func (p *page) deliveries(found []*carillonv1.AlertDelivery, next string) {
 		if d.GetDisabled() {
 			said += " (target gone)"
 		}
-		rows[i] = []string{d.GetDeliveryId(), d.GetType(), d.GetScheduleId(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.when(d.GetCreatedAt()), said}
+		answered := ""
+		if d.GetLastStatus() > 0 {
+			answered = fmt.Sprint(d.GetLastStatus())
+		}
+		rows[i] = p.wider([]string{d.GetDeliveryId(), d.GetType(), d.GetScheduleId(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.when(d.GetCreatedAt()), said},
+			d.GetAlertId(), d.GetUserId(), answered, p.when(d.GetEndedAt()))
 	}
-	p.list([]string{"delivery", "type", "schedule", "host", "state", "attempts", "created", "problem"}, rows, next)
+	p.list(p.wider([]string{"delivery", "type", "schedule", "host", "state", "attempts", "created", "problem"},
+		"alert", "owner", "answer", "ended"), rows, next)
 }
 
 // expectations writes how promises stand; nothing where there are none.

@@ -33,6 +33,7 @@ func newApplied(c *cli, cmd *cobra.Command) *applied {
 	f.StringArrayVarP(&a.files, "file", "f", nil, "`FILE` as YAML or JSON, or a folder of them; may be repeated; - is standard input")
 	f.StringVar(&a.set, "set", a.set, "`NAME` of the set that the files are the whole of")
 	f.StringVar(&a.user, "user", "", "`ID` of the owner of schedules that name none, and of those of workflows")
+	a.completesFlags(cmd)
 	return a
 }
 
@@ -93,6 +94,7 @@ func newApplyCommand(c *cli) *cobra.Command {
 // apply fills req from the files and sends it. What is refused is named by its
 // place in the files.
 func (a *applied) apply(ctx context.Context, l *link, req *carillonv1.ApplySchedulesRequest) (*carillonv1.ApplySchedulesResponse, error) {
+	l.work.say("reading files")
 	files, err := a.setFiles(a.files)
 	if err != nil {
 		return nil, err
@@ -115,8 +117,16 @@ func (a *applied) apply(ctx context.Context, l *link, req *carillonv1.ApplySched
 	if size := proto.Size(req); size > schedule.MaxApplyBytes {
 		return nil, fmt.Errorf("the set has %d bytes, more than the %d that one apply may have: make more than one set of it", size, schedule.MaxApplyBytes)
 	}
+	l.work.say("%s set %s: %d schedules, %d workflows", doing(req.GetDryRun()), a.set, len(s.schedules), len(s.workflows))
 	resp, err := call(ctx, l, schedules(l).ApplySchedules, req)
 	return resp, s.located(err)
+}
+
+func doing(dry bool) string {
+	if dry {
+		return "comparing"
+	}
+	return "applying"
 }
 
 func newDriftCommand(c *cli) *cobra.Command {
@@ -145,5 +155,5 @@ func newDriftCommand(c *cli) *cobra.Command {
 		}
 		return errDiffers
 	})
-	return cmd
+	return a.watched(cmd)
 }

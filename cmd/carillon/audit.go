@@ -39,9 +39,10 @@ func newAuditListCommand(o *client) *cobra.Command {
 			return o.show(&carillonv1.ListAuditResponse{Entries: found, NextPageToken: next}, func(p *page) {
 				rows := make([][]string, len(found))
 				for i, e := range found {
-					rows[i] = []string{p.when(e.GetTime()), e.GetSubject(), e.GetVia(), e.GetMethod(), e.GetTarget(), revisions(e), e.GetCode(), e.GetRequestId()}
+					rows[i] = p.wider([]string{p.when(e.GetTime()), e.GetSubject(), e.GetVia(), e.GetMethod(), e.GetTarget(), revisions(e), e.GetCode(), e.GetRequestId()},
+						e.GetUserId())
 				}
-				p.list([]string{"time", "subject", "via", "call", "target", "revision", "code", "request"}, rows, next)
+				p.list(p.wider([]string{"time", "subject", "via", "call", "target", "revision", "code", "request"}, "owner"), rows, next)
 			})
 		}),
 	}

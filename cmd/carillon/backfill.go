@@ -14,8 +14,9 @@ func newBackfillCommand(c *cli) *cobra.Command {
 	o := newClient(c)
 	cmd := newBackfillAskCommand(o)
 	o.flags(cmd)
-	cmd.AddCommand(newBackfillListCommand(o), newBackfillGetCommand(o), newBackfillPauseCommand(o), newBackfillResumeCommand(o), newBackfillCancelCommand(o))
-	return cmd
+	cmd.AddCommand(o.watched(newBackfillListCommand(o)), o.completes(o.watched(newBackfillGetCommand(o)), backfillIDs),
+		o.completes(newBackfillPauseCommand(o), backfillIDs), o.completes(newBackfillResumeCommand(o), backfillIDs), o.completes(newBackfillCancelCommand(o), backfillIDs))
+	return o.completes(o.completesFlags(cmd), scheduleIDs)
 }
 
 func newBackfillAskCommand(o *client) *cobra.Command {
@@ -86,11 +87,13 @@ func newBackfillListCommand(o *client) *cobra.Command {
 			return o.show(&carillonv1.ListBackfillsResponse{Backfills: found, NextPageToken: next}, func(p *page) {
 				rows := make([][]string, len(found))
 				for i, b := range found {
-					rows[i] = []string{
+					rows[i] = p.wider([]string{
 						b.GetBackfillId(), b.GetScheduleId(), p.when(b.GetFrom()), p.when(b.GetTo()), b.GetReprocess(), b.GetState(), progressOf(b),
-					}
+					}, b.GetOrder(), pace(b), b.GetUserId(), b.GetCreatedBy(), p.when(b.GetCreatedAt()), p.when(b.GetProgress().GetEta()),
+						p.when(b.GetEndedAt()), b.GetNote(), b.GetStateNote())
 				}
-				p.list([]string{"backfill", "schedule", "from", "to", "reprocess", "state", "progress"}, rows, next)
+				p.list(p.wider([]string{"backfill", "schedule", "from", "to", "reprocess", "state", "progress"},
+					"order", "pace", "owner", "by", "asked for", "done by about", "ended", "note", "state note"), rows, next)
 			})
 		}),
 	}
@@ -232,20 +235,25 @@ func doneOf(g *carillonv1.BackfillProgress) int32 {
 	return g.GetPassedOver() + g.GetSucceeded() + g.GetFailed() + g.GetSkipped() + g.GetCancelled()
 }
 
-// backfill writes one backfill.
-func (p *page) backfill(b *carillonv1.Backfill) {
-	g := b.GetProgress()
+// pace is how fast a backfill may go.
+func pace(b *carillonv1.Backfill) string {
 	rate := "as runs end"
 	if b.GetRatePerMinute() > 0 {
 		rate = fmt.Sprintf("%d a minute", b.GetRatePerMinute())
 	}
+	return fmt.Sprintf("%d at once, %s, overlap %s", b.GetConcurrency(), rate, b.GetOverlapPolicy())
+}
+
+// backfill writes one backfill.
+func (p *page) backfill(b *carillonv1.Backfill) {
+	g := b.GetProgress()
 	p.fields(
 		[2]string{"backfill", b.GetBackfillId()},
 		[2]string{"schedule", fmt.Sprintf("%s, revision %d", b.GetScheduleId(), b.GetRevision())},
 		[2]string{"from", p.when(b.GetFrom())},
 		[2]string{"until before", p.when(b.GetTo())},
 		[2]string{"reprocess", b.GetReprocess() + ", " + b.GetOrder()},
-		[2]string{"pace", fmt.Sprintf("%d at once, %s, overlap %s", b.GetConcurrency(), rate, b.GetOverlapPolicy())},
+		[2]string{"pace", pace(b)},
 		[2]string{"note", b.GetNote()},
 		[2]string{"state", b.GetState()},
 		[2]string{"reason", b.GetReason()},

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
@@ -47,7 +45,7 @@ func (c *client) followed(ctx context.Context, l *link, b *carillonv1.Backfill) 
 
 // follow asks for the backfill until it has ended or is paused.
 func (c *client) follow(ctx context.Context, l *link, b *carillonv1.Backfill) (*carillonv1.Backfill, error) {
-	shown := newProgress(c.errs, b)
+	shown := newProgress(c.cli, l.work, b)
 	defer func() { shown.end() }()
 	answered := time.Now()
 	for b.GetState() == string(schedule.BackfillRunning) || stillOpen(b) {
@@ -86,12 +84,12 @@ type progress struct {
 	tell chan *carillonv1.Backfill
 }
 
-func newProgress(to io.Writer, b *carillonv1.Backfill) *progress {
-	file, isFile := to.(*os.File)
-	if !isFile || !isatty.IsTerminal(file.Fd()) || os.Getenv("TERM") == "dumb" {
-		return &progress{lines: to}
+func newProgress(c *cli, before *meter, b *carillonv1.Backfill) *progress {
+	if c.screen == nil {
+		return &progress{lines: c.errs}
 	}
-	p := &progress{bars: mpb.New(mpb.WithOutput(to), mpb.WithWidth(40)), now: b, tell: make(chan *carillonv1.Backfill, 1)}
+	before.end()
+	p := &progress{bars: mpb.New(mpb.WithOutput(c.screen), mpb.WithWidth(40)), now: b, tell: make(chan *carillonv1.Backfill, 1)}
 	p.bar = p.bars.AddBar(int64(b.GetProgress().GetTotal()),
 		mpb.PrependDecorators(decor.Name(b.GetScheduleId()+" ")),
 		mpb.AppendDecorators(decor.Percentage(), decor.Any(func(decor.Statistics) string { return "  " + p.words() })))

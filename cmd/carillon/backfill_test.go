@@ -32,7 +32,7 @@ func TestProgressSaysOnlyWhatThereIs(t *testing.T) {
 func TestWhatIsNoTerminalGetsALineAndNoBar(t *testing.T) {
 	var to bytes.Buffer
 	b := &carillonv1.Backfill{BackfillId: "b1", State: "running", Progress: &carillonv1.BackfillProgress{Total: 7, Succeeded: 3, Remaining: 4}}
-	shown := newProgress(&to, b)
+	shown := newProgress(&cli{errs: &to}, nil, b)
 	shown.show(b)
 	shown.show(b) // so soon after the first it says nothing new
 	shown.end()

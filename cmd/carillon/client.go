@@ -85,6 +85,13 @@ func (c *client) ask(do asking) func(*cobra.Command, []string) error {
 			return err
 		}
 		defer l.conn.Close()
+		l.work = c.meter("asking %s", address)
+		defer l.work.end()
+		real := c.cli
+		clear := *real
+		clear.out, clear.errs = l.work.before(real.out), l.work.before(real.errs)
+		c.cli = &clear
+		defer func() { c.cli = real }()
 		return do(cmd.Context(), l, args)
 	}
 }
@@ -94,6 +101,7 @@ type link struct {
 	conn    *grpc.ClientConn
 	dialed  *dialed
 	timeout time.Duration // of one call
+	work    *meter        // of the command; what it writes ends it
 }
 
 func newLink(address string, timeout time.Duration, dialing ...grpc.DialOption) (*link, error) {

@@ -43,6 +43,25 @@ func (c *client) completesFlag(cmd *cobra.Command, flag string, list ids) {
 	}
 }
 
+// flagIDs are the flags that take an id, and what they are completed from.
+var flagIDs = map[string]ids{
+	"schedule": scheduleIDs, "workflow": workflowIDs, "user": userIDs, "managed-by": managers, "set": sets, "alert": alertIDs, "grant": grantIDs,
+}
+
+// completesFlags offers ids for the flags of a command and of those below it.
+func (c *client) completesFlags(cmd *cobra.Command) *cobra.Command {
+	for name, list := range flagIDs {
+		_, done := cmd.GetFlagCompletionFunc(name)
+		if cmd.Flags().Lookup(name) != nil && !done {
+			c.completesFlag(cmd, name, list)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		c.completesFlags(sub)
+	}
+	return cmd
+}
+
 func (c *client) offer(cmd *cobra.Command, list ids, begun string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 	c.timeout = completionTimeout
 	parent := cmd.Context()
@@ -55,7 +74,8 @@ func (c *client) offer(cmd *cobra.Command, list ids, begun string) (found []cobr
 		found = list(ctx, l, begun)
 		return nil
 	})(cmd, nil)
-	return found, cobra.ShellCompDirectiveNoFileComp
+	// Runs stand newest first, and are to be offered so.
+	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
 // offered keeps what begins so, each once.
@@ -80,21 +100,75 @@ func allSchedules(ctx context.Context, l *link) []*carillonv1.Schedule {
 	return all
 }
 
-func scheduleIDs(ctx context.Context, l *link, begun string) []cobra.Completion {
-	var all []string
-	for _, s := range allSchedules(ctx, l) {
-		all = append(all, s.GetScheduleId())
+// What is read off the schedules: there is no list of workflows that none
+// runs, or of owners who have none.
+var (
+	scheduleIDs = ofSchedules((*carillonv1.Schedule).GetScheduleId)
+	workflowIDs = ofSchedules((*carillonv1.Schedule).GetWorkflowId)
+	userIDs     = ofSchedules((*carillonv1.Schedule).GetUserId)
+	managers    = ofSchedules((*carillonv1.Schedule).GetManagedBy)
+	sets        = ofSchedules(func(s *carillonv1.Schedule) string {
+		set, _ := strings.CutPrefix(s.GetManagedBy(), "set:")
+		if set == s.GetManagedBy() {
+			return ""
+		}
+		return set
+	})
+)
+
+func ofSchedules(field func(*carillonv1.Schedule) string) ids {
+	return func(ctx context.Context, l *link, begun string) []cobra.Completion {
+		var all []string
+		for _, s := range allSchedules(ctx, l) {
+			if value := field(s); value != "" {
+				all = append(all, value)
+			}
+		}
+		return offered(begun, all)
 	}
-	return offered(begun, all)
 }
 
-// workflowIDs are those that schedules run: there is no list of the others.
-func workflowIDs(ctx context.Context, l *link, begun string) []cobra.Completion {
-	var all []string
-	for _, s := range allSchedules(ctx, l) {
-		all = append(all, s.GetWorkflowId())
+// The newest come first: of those that are long over nobody asks.
+
+func backfillIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
+	resp, err := call(ctx, l, schedules(l).ListBackfills, &carillonv1.ListBackfillsRequest{PageSize: defaultLimit})
+	if err != nil {
+		return nil
 	}
-	return offered(begun, all)
+	for _, b := range resp.GetBackfills() {
+		out = described(out, begun, b.GetBackfillId(), b.GetScheduleId()+" "+b.GetState())
+	}
+	return out
+}
+
+func alertIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
+	resp, err := call(ctx, l, alerts(l).ListAlerts, &carillonv1.ListAlertsRequest{PageSize: defaultLimit})
+	if err != nil {
+		return nil
+	}
+	for _, a := range resp.GetAlerts() {
+		out = described(out, begun, a.GetAlertId(), a.GetScheduleId()+" "+promise(a))
+	}
+	return out
+}
+
+func deliveryIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
+	resp, err := call(ctx, l, alerts(l).ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: defaultLimit})
+	if err != nil {
+		return nil
+	}
+	for _, d := range resp.GetDeliveries() {
+		out = described(out, begun, d.GetDeliveryId(), d.GetType()+" "+d.GetScheduleId()+" "+d.GetState())
+	}
+	return out
+}
+
+// described adds an id that begins so, with what it is.
+func described(out []cobra.Completion, begun, id, what string) []cobra.Completion {
+	if !strings.HasPrefix(id, begun) {
+		return out
+	}
+	return append(out, cobra.CompletionWithDesc(id, what))
 }
 
 func grantIDs(ctx context.Context, l *link, begun string) []cobra.Completion {

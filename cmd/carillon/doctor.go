@@ -46,7 +46,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 	app.Flags(cmd.Flags(), nil)
 	cmd.Flags().BoolVar(&dev, "dev", false, "with the settings of `carillon dev`")
 	o.outputFlag(cmd)
-	return cmd
+	return o.watched(cmd)
 }
 
 // findings writes a line for each, and what to do below what is not well.

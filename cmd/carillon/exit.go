@@ -43,9 +43,12 @@ func usage(cmd *cobra.Command, format string, args ...any) error {
 	return known
 }
 
+// said reports whether an error only says by the exit code what was shown.
+func said(err error) bool { return errors.Is(err, errDiffers) || errors.Is(err, errUnwell) }
+
 // report writes what went wrong, for people, and returns the exit code.
 func (c *cli) report(err error) int {
-	if err == nil || errors.Is(err, errDiffers) || errors.Is(err, errUnwell) {
+	if err == nil || said(err) {
 		return exitCode(err)
 	}
 	message := "carillon: " + explained(err) + "\n"

@@ -30,9 +30,12 @@ func newExportCommand(c *cli) *cobra.Command {
 			if set != "" {
 				filter.ManagedBy = "set:" + set
 			}
+			read := 0
 			found, _, err := pages(0, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
 				filter.PageSize, filter.PageToken = size, token
 				resp, err := call(ctx, l, schedules(l).ListSchedules, filter)
+				read += len(resp.GetSchedules())
+				l.work.say("%d schedules read", read)
 				return resp.GetSchedules(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
@@ -51,7 +54,7 @@ func newExportCommand(c *cli) *cobra.Command {
 	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
 	f.StringVar(&filter.WorkflowId, "workflow", "", "only of this workflow `ID`")
 	f.StringVar(&filter.Label, "label", "", "only with this label: `NAME=VALUE`, or NAME for any value")
-	return cmd
+	return o.completesFlags(cmd)
 }
 
 // exportStream writes all of them, one document behind the other.

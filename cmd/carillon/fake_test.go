@@ -62,6 +62,7 @@ func newFake(t *testing.T, options ...grpc.ServerOption) *fake {
 	carillonv1.RegisterGrantServiceServer(server, carillonv1.UnimplementedGrantServiceServer{})
 	carillonv1.RegisterRunServiceServer(server, carillonv1.UnimplementedRunServiceServer{})
 	carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})
+	carillonv1.RegisterAlertServiceServer(server, carillonv1.UnimplementedAlertServiceServer{})
 	carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -32,6 +32,7 @@ func newForecastCommand(c *cli) *cobra.Command {
 		}),
 	}
 	o.flags(cmd)
+	o.watched(cmd)
 	f := cmd.Flags()
 	f.StringVar(&req.UserId, "user", "", "only schedules of this owner `ID`")
 	f.StringVar(&req.WorkflowId, "workflow", "", "only of this workflow `ID`")
@@ -41,7 +42,7 @@ func newForecastCommand(c *cli) *cobra.Command {
 	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its beginning; at most 7d)", o.fromNow(&req.Until, 1))
 	f.Func("peaks", "`NUMBER` of minutes that are named (default 5, at most 50)", number32(&req.Peaks))
 	f.Func("contributors", "`NUMBER` of schedules that are named for each (default 5, at most 50)", number32(&req.Contributors))
-	return cmd
+	return o.completesFlags(cmd)
 }
 
 const minuteFormat = "2006-01-02 15:04"

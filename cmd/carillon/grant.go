@@ -16,7 +16,7 @@ func newGrantCommand(c *cli) *cobra.Command {
 	o.flags(cmd)
 	cmd.AddCommand(newGrantCreateCommand(o), o.completes(o.watched(newGrantGetCommand(o)), grantIDs), o.watched(newGrantListCommand(o)),
 		o.completes(newGrantRevokeCommand(o), grantIDs))
-	return cmd
+	return o.completesFlags(cmd)
 }
 
 func grants(l *link) carillonv1.GrantServiceClient { return carillonv1.NewGrantServiceClient(l.conn) }

@@ -88,7 +88,7 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 	f.BoolVar(&i.dryRun, "dry-run", false, "change nothing, and show what would; exits with 3 if anything would")
 	words(cmd, "tz", cronexpr.Zones())
 	words(cmd, "overlap", schedule.OverlapPolicies)
-	return cmd
+	return i.completesFlags(cmd)
 }
 
 func (i *imported) check(cmd *cobra.Command, _ []string) error {
@@ -144,6 +144,7 @@ func (i *imported) apply(ctx context.Context, l *link, workflows []crontab.Workf
 			WorkflowId: w.ID, Version: i.naming.Version, UserId: i.user, Dag: w.DAG,
 		})
 	}
+	l.work.say("%s set %s: %d commands", doing(i.dryRun), i.set, len(workflows))
 	resp, err := call(ctx, l, schedules(l).ApplySchedules, req)
 	if err != nil {
 		return err

@@ -29,7 +29,11 @@ func main() {
 		now: time.Now, env: os.Getenv,
 		terminal: isatty.IsTerminal(os.Stdout.Fd()),
 	}
-	c.color = c.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	dumb := os.Getenv("TERM") == "dumb"
+	c.color = c.terminal && os.Getenv("NO_COLOR") == "" && !dumb
+	if isatty.IsTerminal(os.Stderr.Fd()) && !dumb {
+		c.screen = os.Stderr
+	}
 	os.Exit(c.run(ctx, os.Args[1:]))
 }
 
@@ -41,6 +45,8 @@ type cli struct {
 	env       func(string) string
 	color     bool // out is a terminal that wants colours
 	terminal  bool // out is a terminal
+
+	screen io.Writer // where bars are drawn; nil: nowhere
 
 	wait func(ctx context.Context, d time.Duration) error // between two rounds of --watch; nil: as long as it says
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon/carillon/schema"
 )
 
-func newMigrateCommand() *cobra.Command {
+func newMigrateCommand(c *cli) *cobra.Command {
 	var roles bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
@@ -29,7 +29,10 @@ func newMigrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			applied, err := app.Migrate(cmd.Context(), cfg, app.NewLogger(cmd.ErrOrStderr(), cfg))
+			m := c.meter("bringing the schema up to date")
+			defer m.end()
+			applied, err := app.Migrate(cmd.Context(), cfg, app.NewLogger(m.before(cmd.ErrOrStderr()), cfg))
+			m.end()
 			if err != nil {
 				return err
 			}

@@ -102,8 +102,20 @@ func TestWideTablesHaveMoreColumns(t *testing.T) {
 		{[]string{"schedule", "revisions", "nightly"}, "RUN TIMEOUT"},
 		{[]string{"worker", "list"}, "UNFIT"},
 		{[]string{"grant", "list"}, "REVOKE NOTE"},
+		{[]string{"schedule", "events", "nightly"}, "COUNT"},
+		{[]string{"workflow", "list", "report"}, strings.Repeat("ab", 32)},
+		{[]string{"audit", "list"}, "OWNER"},
+		{[]string{"backfill", "list"}, "STATE NOTE"},
+		{[]string{"alert", "list"}, "DEADLINE"},
+		{[]string{"alert", "deliveries"}, "ANSWER"},
+		{[]string{"simulate", "--every", "1m"}, "FIRES AT"},
 	} {
 		f.always("ListGrants", &carillonv1.ListGrantsResponse{Grants: []*carillonv1.Grant{{GrantId: "g"}}})
+		f.always("ListAudit", &carillonv1.ListAuditResponse{Entries: []*carillonv1.AuditEntry{{Subject: "ada"}}})
+		f.always("ListBackfills", &carillonv1.ListBackfillsResponse{Backfills: []*carillonv1.Backfill{{BackfillId: "b"}}})
+		f.always("ListAlerts", &carillonv1.ListAlertsResponse{Alerts: []*carillonv1.Alert{{AlertId: "a"}}})
+		f.always("ListAlertDeliveries", &carillonv1.ListAlertDeliveriesResponse{Deliveries: []*carillonv1.AlertDelivery{{DeliveryId: "d"}}})
+		f.always("SimulateSchedules", &carillonv1.SimulateSchedulesResponse{Slots: []*carillonv1.SimulatedSlot{{Status: "SUCCESS"}}})
 		narrow, wide := f.run(t, tt.args...), f.run(t, append(tt.args, "-o", "wide")...)
 		if strings.Contains(narrow.out, tt.more) || !strings.Contains(wide.out, tt.more) {
 			t.Errorf("%v: %q is to be in the wide table alone:\n%s\n%s", tt.args, tt.more, narrow.out, wide.out)
@@ -114,7 +126,12 @@ func TestWideTablesHaveMoreColumns(t *testing.T) {
 func TestCompletionAsksTheServer(t *testing.T) {
 	f := answering(t)
 	poll := nightly()
-	poll.ScheduleId, poll.WorkflowId = "poll", "fetch"
+	poll.ScheduleId, poll.WorkflowId, poll.ManagedBy = "poll", "fetch", "set:box"
+	f.always("ListBackfills", &carillonv1.ListBackfillsResponse{Backfills: []*carillonv1.Backfill{{BackfillId: "b1", ScheduleId: "nightly", State: "running"}}})
+	f.always("ListAlerts", &carillonv1.ListAlertsResponse{Alerts: []*carillonv1.Alert{{AlertId: "al-1", ScheduleId: "nightly", Kind: "start", LimitMs: 5000}}})
+	f.always("ListAlertDeliveries", &carillonv1.ListAlertDeliveriesResponse{Deliveries: []*carillonv1.AlertDelivery{
+		{DeliveryId: "msg_1", ScheduleId: "nightly", Type: "alert.opened", State: "DEAD"},
+	}})
 	f.always("ListSchedules", &carillonv1.ListSchedulesResponse{Schedules: []*carillonv1.Schedule{nightly(), poll}})
 	f.always("ListGrants", &carillonv1.ListGrantsResponse{Grants: []*carillonv1.Grant{{GrantId: "ada-reports"}, {GrantId: "bob"}}})
 	f.always("ListRuns", &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{failedRun()}})
@@ -130,6 +147,13 @@ func TestCompletionAsksTheServer(t *testing.T) {
 		{"grants", []string{"grant", "revoke", "a"}, []string{"ada-reports"}},
 		{"workflows", []string{"workflow", "list", ""}, []string{"fetch", "report"}},
 		{"a flag", []string{"run", "list", "--schedule", "p"}, []string{"poll"}},
+		{"backfills, with what they are", []string{"backfill", "get", "b"}, []string{"b1\tnightly running"}},
+		{"alerts", []string{"alert", "ack", ""}, []string{"al-1\tnightly start within 5s"}},
+		{"messages", []string{"alert", "redeliver", "m"}, []string{"msg_1\talert.opened nightly DEAD"}},
+		{"schedules to backfill", []string{"backfill", "n"}, []string{"nightly"}},
+		{"owners", []string{"forecast", "--user", ""}, []string{"ada"}},
+		{"who manages", []string{"schedule", "list", "--managed-by", ""}, []string{"set:box", "workflow:report"}},
+		{"sets", []string{"export", "--set", ""}, []string{"box"}},
 		{"runs, with what they are", []string{"run", "get", ""}, []string{short(keyA) + "\tnightly 2026-03-08T07:00:00Z FAILED"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -74,10 +74,9 @@ func newPreviewCommand(c *cli) *cobra.Command {
 	f.Func("end-at", "no run after this `TIME`", instant(&req.EndAt))
 	f.Func("from", "first `TIME` of the window (default: after now)", instant(&req.From))
 	f.Func("to", "end of the window: before this `TIME`", instant(&req.To))
-	v.completesFlag(cmd, "schedule", scheduleIDs)
 	words(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
 	words(cmd, "tz", cronexpr.Zones())
-	return cmd
+	return v.completesFlags(cmd)
 }
 
 // check refuses what contradicts itself.

@@ -42,7 +42,7 @@ func newRootCommand(c *cli) *cobra.Command {
 		}
 		root.AddCommand(commands...)
 	}
-	add(groupRun, newDevCommand(), newServeCommand(), newMigrateCommand(), newShardsCommand(), newTokenCommand(c))
+	add(groupRun, newDevCommand(), newServeCommand(), newMigrateCommand(c), newShardsCommand(c), newTokenCommand(c))
 	add(groupRun, newDoctorCommand(c), newHealthCommand(c))
 	add(groupAsk, newPreviewCommand(c), newExplainCommand(c), newForecastCommand(c), newSimulateCommand(c), newVersionCommand(c), newManCommand())
 	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), newRunCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), newAlertCommand(c),

@@ -17,15 +17,11 @@ func newRunCommand(c *cli) *cobra.Command {
 	o := newClient(c)
 	o.flags(cmd)
 	list, watch, export := o.watched(newRunListCommand(o)), newRunWatchCommand(o), newRunExportCommand(o)
-	for _, filtered := range []*cobra.Command{list, watch, export} {
-		o.completesFlag(filtered, "schedule", scheduleIDs)
-		o.completesFlag(filtered, "workflow", workflowIDs)
-	}
 	cmd.AddCommand(
 		list, o.completes(o.watched(newRunGetCommand(o)), runKeys), watch, export,
 		o.completes(newRunReportCommand(o), runKeys), o.completes(newRunCancelCommand(o), runKeys), o.completes(newRunRetryCommand(o), runKeys),
 	)
-	return cmd
+	return o.completesFlags(cmd)
 }
 
 func runs(l *link) carillonv1.RunServiceClient { return carillonv1.NewRunServiceClient(l.conn) }

@@ -43,10 +43,21 @@ func newRunExportCommand(o *client) *cobra.Command {
 	return cmd
 }
 
+// exportMeter counts, unless the runs themselves run over the terminal.
+func (c *client) exportMeter() *meter {
+	counting := *c.cli
+	if c.terminal {
+		counting.screen = nil
+	}
+	return counting.meter("exporting")
+}
+
 // export writes each run as it comes: memory stays flat.
 func (c *client) export(ctx context.Context, l *link, filter *carillonv1.ExportRunsRequest) error {
 	out := bufio.NewWriter(c.out)
 	last := filter.GetAfter()
+	written, m := 0, c.exportMeter()
+	defer m.end()
 	stream, err := runs(l).ExportRuns(ctx, filter)
 	for err == nil {
 		var line *carillonv1.ExportRunsResponse
@@ -61,6 +72,9 @@ func (c *client) export(ctx context.Context, l *link, filter *carillonv1.ExportR
 			return fmt.Errorf("write the export: %w", lost)
 		}
 		last = line.GetRun().GetIdempotencyKey()
+		if written++; written%1000 == 0 {
+			m.say("%d runs written, until %s", written, stamp(line.GetRun().GetRunAt().AsTime()))
+		}
 	}
 	if lost := out.Flush(); lost != nil {
 		return fmt.Errorf("write the export: %w", lost)

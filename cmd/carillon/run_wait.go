@@ -41,6 +41,7 @@ func (c *client) showAskedFor(ctx context.Context, l *link, resp proto.Message, 
 func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, error) {
 	answered := time.Now()
 	for pause := waitFirst; !schedule.Status(r.GetStatus()).Terminal(); pause = min(2*pause, waitMost) {
+		l.work.say("run %s of %s is %s", short(r.GetIdempotencyKey()), r.GetScheduleId(), r.GetStatus())
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()

@@ -21,7 +21,7 @@ func newScheduleCommand(c *cli) *cobra.Command {
 		o.completes(newScheduleTriggerCommand(o), scheduleIDs), o.completes(newScheduleDeleteCommand(o), scheduleIDs),
 		o.completes(o.watched(newScheduleEventsCommand(o)), scheduleIDs), o.completes(o.watched(newScheduleRevisionsCommand(o)), scheduleIDs),
 	)
-	return cmd
+	return o.completesFlags(cmd)
 }
 
 func schedules(l *link) carillonv1.ScheduleServiceClient {

@@ -28,9 +28,10 @@ func newScheduleEventsCommand(o *client) *cobra.Command {
 			return o.show(&carillonv1.ListScheduleEventsResponse{Events: found, NextPageToken: next}, func(p *page) {
 				rows := make([][]string, len(found))
 				for i, e := range found {
-					rows[i] = []string{p.when(e.GetTime()), e.GetKind(), slots(e), e.GetReason(), e.GetActor(), fmt.Sprint(e.GetRevision()), e.GetNote()}
+					rows[i] = p.wider([]string{p.when(e.GetTime()), e.GetKind(), slots(e), e.GetReason(), e.GetActor(), fmt.Sprint(e.GetRevision()), e.GetNote()},
+						p.when(e.GetFrom()), p.when(e.GetTo()), fmt.Sprint(e.GetCount()))
 				}
-				p.list([]string{"time", "event", "slots", "reason", "actor", "revision", "note"}, rows, next)
+				p.list(p.wider([]string{"time", "event", "slots", "reason", "actor", "revision", "note"}, "from", "to", "count"), rows, next)
 			})
 		}),
 	}

@@ -50,7 +50,6 @@ func newScheduleListCommand(o *client) *cobra.Command {
 	f.Func("state", "only in this `STATE`: active, paused or exhausted", optional(&filter.State))
 	limitFlag(cmd, &limit)
 	words(cmd, "state", []string{"active", "paused", "exhausted"})
-	o.completesFlag(cmd, "workflow", workflowIDs)
 	return cmd
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-func newShardsCommand() *cobra.Command {
+func newShardsCommand(c *cli) *cobra.Command {
 	cmd := newGroup("shards", "The number of shards that the workers share, in the database")
-	cmd.AddCommand(newShardsGetCommand(), newShardsSetCommand())
+	cmd.AddCommand(newShardsGetCommand(newClient(c)), newShardsSetCommand())
 	return cmd
 }
 
-func newShardsGetCommand() *cobra.Command {
+func newShardsGetCommand(o *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get",
 		Short:   "The number of shards that is recorded",
@@ -29,17 +29,22 @@ func newShardsGetCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				answer := fmt.Sprintf("%d\n", n)
-				if n == 0 {
-					answer = "none is recorded yet: the first worker records its SHARDS\n"
+				if !o.output.people() {
+					return o.document(fmt.Appendf(nil, `{"shards":%d}`, n))
 				}
-				_, err = fmt.Fprint(cmd.OutOrStdout(), answer)
-				return err
+				p := o.page()
+				if n == 0 {
+					p.line("none is recorded yet: the first worker records its SHARDS")
+				} else {
+					p.line("%d", n)
+				}
+				return p.print(o.out)
 			})
 		},
 	}
 	app.Flags(cmd.Flags(), nil)
-	return cmd
+	o.outputFlag(cmd)
+	return o.watched(cmd)
 }
 
 func newShardsSetCommand() *cobra.Command {

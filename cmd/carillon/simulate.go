@@ -64,7 +64,7 @@ func newSimulateCommand(c *cli) *cobra.Command {
 	f.Func("failures", "how many of a hundred runs fail: a `NUMBER`", number32(&v.fails))
 	f.Func("seed", "`NUMBER` that run times and failures are drawn from", number32(&v.seed))
 	f.IntVar(&v.shown, "limit", v.shown, "show at most this `NUMBER` of slots in the table; 0 = all")
-	return cmd
+	return v.completesFlags(cmd)
 }
 
 // ruleFlags are those of a schedule.

@@ -18,12 +18,12 @@ func (p *page) simulation(resp *carillonv1.SimulateSchedulesResponse, limit int)
 	if len(slots) > 0 {
 		rows := make([][]string, len(slots))
 		for i, s := range slots {
-			rows[i] = []string{
+			rows[i] = p.wider([]string{
 				s.GetLocal(), s.GetScheduleId(), s.GetStatus() + because(s.GetReason()), stampOf(s.GetLaunchedAt().AsTime(), s.GetLaunchedAt() != nil),
 				milliseconds(s.GetLatenessMs()), milliseconds(s.GetQueuedMs()), stampOf(s.GetCompletedAt().AsTime(), s.GetCompletedAt() != nil && s.GetLaunchedAt() != nil), caughtUp(s),
-			}
+			}, stamp(s.GetRunAt().AsTime()), stamp(s.GetFireAt().AsTime()))
 		}
-		p.table([]string{"slot", "schedule", "status", "launched", "late by", "queued for", "ended", ""}, rows)
+		p.table(p.wider([]string{"slot", "schedule", "status", "launched", "late by", "queued for", "ended", ""}, "run at", "fires at"), rows)
 		if more := len(resp.GetSlots()) - len(slots); more > 0 {
 			p.line("… and %d more; --limit 0 shows all", more)
 		}

@@ -93,11 +93,13 @@ func coloured(value any) string {
 	word := fmt.Sprint(value)
 	name, _, _ := strings.Cut(word, " ")
 	switch {
-	case name == string(schedule.StatusSuccess), name == "active":
+	case name == string(schedule.StatusSuccess), name == string(schedule.DeliveryDelivered), name == "active", name == "finished", name == "recovered", name == string(schedule.ExpectationOK):
 		return text.FgGreen.Sprint(word)
-	case name == string(schedule.StatusFailed):
+	case name == string(schedule.StatusFailed), name == string(schedule.DeliveryDead), name == "open", name == string(schedule.ExpectationAlerting):
 		return text.FgRed.Sprint(word)
-	case name == "paused", schedule.Status(name).Terminal():
+	case name == "running":
+		return text.FgCyan.Sprint(word)
+	case name == "paused", name == string(schedule.ExpectationLate), name == "cancelled", name == "revoked", name == "expired", schedule.Status(name).Terminal():
 		return text.FgYellow.Sprint(word)
 	case schedule.Status(name).InFlight():
 		return text.FgCyan.Sprint(word)

@@ -51,6 +51,7 @@ func (c *client) repeat(ctx context.Context, every time.Duration, once func() er
 		switch {
 		case ctx.Err() != nil:
 			return nil // the user ended it
+		case said(err):
 		case err != nil && (round == 0 || !away):
 			return err
 		case err != nil:
@@ -70,7 +71,7 @@ func (c *client) captured(once func() error) ([]byte, error) {
 	var out bytes.Buffer
 	real := c.cli
 	taken := *real
-	taken.out, c.cli = &out, &taken
+	taken.out, taken.screen, c.cli = &out, nil, &taken
 	defer func() { c.cli = real }()
 	err := once()
 	return out.Bytes(), err

@@ -157,6 +157,7 @@ const (
 
 // succeeded waits for the leadership that follows one.
 func succeeded(ctx context.Context, l *link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
+	l.work.say("waiting for who takes over shard %d from %s", was.GetShard(), was.GetWorkerId())
 	for began := time.Now(); ; {
 		resp, err := call(ctx, l, workers(l).ListWorkers, &carillonv1.ListWorkersRequest{})
 		if err != nil && !away(err) {

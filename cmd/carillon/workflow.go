@@ -16,9 +16,9 @@ func newWorkflowCommand(c *cli) *cobra.Command {
 	cmd.Aliases = []string{"workflows"}
 	o := newClient(c)
 	o.flags(cmd)
-	cmd.AddCommand(newWorkflowPutCommand(o), o.completes(newWorkflowGetCommand(o), workflowIDs),
+	cmd.AddCommand(newWorkflowPutCommand(o), o.completes(o.watched(newWorkflowGetCommand(o)), workflowIDs),
 		o.completes(o.watched(newWorkflowListCommand(o)), workflowIDs), newWorkflowDeployCommand(o))
-	return cmd
+	return o.completesFlags(cmd)
 }
 
 func workflows(l *link) carillonv1.WorkflowServiceClient {
@@ -153,7 +153,7 @@ func (c *client) versions(ctx context.Context, l *link, workflow string, limit i
 	return c.show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *page) {
 		rows := make([][]string, len(found))
 		for i, w := range found {
-			rows[i] = []string{w.GetWorkflowId(), fmt.Sprint(w.GetVersion()), p.when(w.GetCreatedAt()), w.GetSha256()}
+			rows[i] = []string{w.GetWorkflowId(), fmt.Sprint(w.GetVersion()), p.when(w.GetCreatedAt()), p.key(w.GetSha256())}
 		}
 		p.list([]string{"workflow", "version", "stored", "sha256"}, rows, next)
 	})

@@ -47,7 +47,8 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 			}
 			var done []deployed
 			var failed []error
-			for _, name := range names {
+			for i, name := range names {
+				l.work.at(i, len(names), "%d of %d workflows, %d refused", i, len(names), len(failed))
 				d, err := o.deploy(ctx, l, name, &carillonv1.DeployWorkflowRequest{UserId: user, Adopt: adopt, RequestId: request})
 				if err != nil {
 					failed = append(failed, fmt.Errorf("%s: %w", name, err))
