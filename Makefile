@@ -66,6 +66,11 @@ bench: bench-build ## Measure WORKLOADS ("herd steps") beside PEERS on a durable
 	@WORKLOADS='$(WORKLOADS)' N='$(N)' RUNS='$(RUNS)' PEERS='$(PEERS)' FLAGS='$(FLAGS)' OUT='$(OUT)' \
 		BENCH='$(BENCH)' BENCHTIME='$(BENCHTIME)' $(TOOLS)/withservices -durable -- sh internal/bench/bench.sh $(TOOLS)/bench
 
+.PHONY: bench-steps
+bench-steps: bench-build ## Measure the hot parts alone on both stores into .build/steps.txt, for benchstat, and print their table (RUNS=6)
+	@$(MAKE) -s bench WORKLOADS=steps RUNS='$(RUNS)' BENCH='$(BENCH)' BENCHTIME='$(BENCHTIME)' >.build/steps.txt || { cat .build/steps.txt; exit 1; }
+	@$(TOOLS)/bench steps .build/steps.txt
+
 .PHONY: bench-check
 bench-check: tools ## Vet and test the module of the benchmarks, every workload on a few slots
 	@cd internal/bench && go vet ./... && ../../$(TOOLS)/withservices -- go test ./...

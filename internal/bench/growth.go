@@ -109,14 +109,14 @@ func besideGrown(ctx context.Context, o options, s *site.Site, p phase, label st
 // grow fills the database, and leaves it without workers: retention begins
 // with the next one's first tick.
 func grow(ctx context.Context, o options, s *site.Site, n int) error {
-	if err := errors.Join(s.Warm(ctx, o.warm), s.StopWorkers()); err != nil {
-		return err
-	}
 	end, err := s.Database().Bulk(ctx)
 	if err != nil {
 		return err
 	}
-	err = s.Sleep(ctx, n)
+	err = s.Warm(ctx, o.warm)
+	if err == nil {
+		err = errors.Join(s.Sleep(ctx, n), s.StopWorkers())
+	}
 	if err == nil && o.ledger > 0 {
 		err = s.Ledger(ctx, o.ledger, o.expired)
 	}

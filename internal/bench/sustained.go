@@ -33,7 +33,7 @@ func sustained(ctx context.Context, o options, w *report.Writer) error {
 				if err != nil {
 					return line, err
 				}
-				line.System, line.N, line.Apart = name, rate, true
+				line.System, line.N, line.Run, line.Apart = name, rate, run+1, true
 				return line, w.Add(line)
 			})
 			line, err := s.run()

@@ -64,7 +64,7 @@ func NewRobfig() (p *Peer, err error) {
 }
 
 // LoadRate is how many slots a second are loaded at the least.
-func (p *Peer) LoadRate() int { return 10_000 }
+func (p *Peer) LoadRate() int { return 20_000 }
 
 // Tail is none: what is inserted ahead is inserted before the stream, and
 // periodic slots are inserted when they are due.

@@ -90,37 +90,6 @@ func baselineOf(systems []string) string {
 	return systems[0]
 }
 
-// Markdown prints one table of all workloads, with these figures: what stands in
-// a document, and so with the revision that was measured.
-func (w *Writer) Markdown(columns []string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	rows := []string{
-		"| workload | system | " + strings.Join(columns, " | ") + " | bad | runs | revision |",
-		strings.Repeat("| --- ", len(columns)+5) + "|",
-	}
-	var seen []string
-	for _, l := range w.lines {
-		title := l.title()
-		if l.Apart || slices.Contains(seen, title) {
-			continue
-		}
-		seen = append(seen, title)
-		systems, runs := w.under(title)
-		for _, system := range systems {
-			cells := []string{title, system}
-			for _, column := range columns {
-				cells = append(cells, cell(runs[system], runs[baselineOf(systems)], column))
-			}
-			of := runs[system]
-			cells = append(cells, bad(of), fmt.Sprint(len(of)), of[len(of)-1].Machine.Versions["carillon"])
-			rows, title = append(rows, "| "+strings.Join(cells, " | ")+" |"), ""
-		}
-	}
-	_, err := fmt.Fprintln(w.out, strings.Join(rows, "\n"))
-	return err
-}
-
 // rank is the order of columns; what is not named comes after, by name.
 var rank = []string{"p50_ms", "p99_ms", "max_ms", "settled_ms", "settled_seen_ms"}
 

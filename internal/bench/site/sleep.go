@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,7 +17,9 @@ const sleepers = 1000
 // Sleep makes n schedules of which none is due for the next hours: daily ones,
 // at different minutes of the day. The first thousand come through the API; on
 // Postgres the others are copied from those, row by row with its revision, in
-// SQL: a million by the API would take longer than the run.
+// SQL: a million by the API would take longer than the run. They are copied once
+// the planner has looked at them, and so the copies are as it left them; the
+// workers rest meanwhile, since the indexes do.
 func (s *Site) Sleep(ctx context.Context, n int) error {
 	from := time.Now().UTC().Add(3 * time.Hour)
 	i := 0
@@ -30,6 +33,9 @@ func (s *Site) Sleep(ctx context.Context, n int) error {
 		return s.Register(ctx, "sleeper-", n, define)
 	}
 	if err := s.Register(ctx, "sleeper-", sleepers, define); err != nil {
+		return err
+	}
+	if err := errors.Join(s.AllPlanned(ctx), s.StopWorkers()); err != nil {
 		return err
 	}
 	copies := (n - sleepers) / sleepers
@@ -55,7 +61,7 @@ func (s *Site) Sleep(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return nil
+	return s.StartWorkers(nil)
 }
 
 // AllPlanned waits until the planner has looked at every schedule: to each new
