@@ -12,15 +12,47 @@ import (
 // Explain says whether a schedule had a slot at an instant, and what became of
 // it or will. It answers of deleted schedules too, as long as they are kept.
 func (r *Registrar) Explain(ctx context.Context, scheduleID string, at time.Time) (explain.Answer, error) {
-	now := r.now()
-	facts, err := r.schedules.ReadSlot(ctx, schedule.SlotQuery{ScheduleID: scheduleID, At: at.UTC().Truncate(time.Second), Now: now})
-	if errors.Is(err, schedule.ErrNotFound) {
-		return explain.Answer{}, notFound(scheduleID)
+	return r.explain(ctx, scheduleID, at, nil)
+}
+
+// ExplainReading is Explain of what the clock of the schedule's zone shows, such
+// as 2026-03-08T02:30: of a time that it shows twice both, the second as
+// Answer.Second; of one that it never shows what the rule makes of that.
+func (r *Registrar) ExplainReading(ctx context.Context, scheduleID, local string) (explain.Answer, error) {
+	shown, ok := explain.ParseReading(local)
+	if !ok || shown.Year() < 1970 || shown.Year() >= 2100 {
+		return explain.Answer{}, schedule.Invalid("local", local, "is not a time from 1970 to 2099 without an offset",
+			"write 2026-03-08T02:30, as the clock of the schedule's zone shows it; an instant goes into time")
 	}
+	facts, err := r.readSlot(ctx, schedule.SlotQuery{ScheduleID: scheduleID, At: shown, Now: r.now()})
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	f := explain.Facts{SlotFacts: facts, Asked: at, Now: now, RequireGrant: r.cfg.RequireGrant}
+	reading := explain.ReadingOf(facts, shown)
+	answer, err := r.explain(ctx, scheduleID, reading.First, &reading)
+	if err == nil && !reading.Second.IsZero() {
+		var second explain.Answer
+		second, err = r.explain(ctx, scheduleID, reading.Second, nil)
+		answer.Second = &second
+	}
+	return answer, err
+}
+
+func (r *Registrar) readSlot(ctx context.Context, q schedule.SlotQuery) (schedule.SlotFacts, error) {
+	facts, err := r.schedules.ReadSlot(ctx, q)
+	if errors.Is(err, schedule.ErrNotFound) {
+		return facts, notFound(q.ScheduleID)
+	}
+	return facts, err
+}
+
+func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time, reading *explain.Reading) (explain.Answer, error) {
+	now := r.now()
+	facts, err := r.readSlot(ctx, schedule.SlotQuery{ScheduleID: scheduleID, At: at.UTC().Truncate(time.Second), Now: now})
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	f := explain.Facts{SlotFacts: facts, Asked: at, Reading: reading, Now: now, RequireGrant: r.cfg.RequireGrant}
 	if r.cfg.Retention > 0 {
 		f.KeptSince = now.Add(-r.cfg.Retention)
 	}

@@ -51,7 +51,7 @@ type move struct {
 
 var moveCalls = []string{
 	"upsert", "upsert", "upsert", "upsert", "get", "list", "pause", "resume", "delete", "trigger", "trigger", "trigger", "run", "run", "run", "runs", "cancel", "retry",
-	"events", "revisions", "explain", "put", "workflow", "workflows", "deploy", "apply", "preview",
+	"events", "revisions", "explain", "explain_reading", "put", "workflow", "workflows", "deploy", "apply", "preview",
 	"grant", "grant", "see grant", "grants", "revoke", "granted", "granted", "with grant",
 }
 
@@ -125,8 +125,12 @@ func (s *shared) makeMore(ctx context.Context, m move, definition schedule.Defin
 		return events, err
 	case "revisions":
 		return s.Revisions(ctx, m.target, 0, 50)
-	case "explain":
-		a, err := s.Explain(ctx, m.target, noon.Add(time.Duration(m.n)*time.Minute))
+	case "explain", "explain_reading":
+		at := noon.Add(time.Duration(m.n) * time.Minute)
+		a, err := s.Explain(ctx, m.target, at)
+		if m.call == "explain_reading" {
+			a, err = s.ExplainReading(ctx, m.target, at.Format(time.DateTime))
+		}
 		for _, e := range []*schedule.Event{a.Range, a.Trouble} {
 			if e != nil {
 				e.ID = 0

@@ -6,7 +6,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/explain"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -19,23 +18,22 @@ func newExplainCommand(c *cli) *cobra.Command {
 		Short: "Why did it run, or not? Any instant of a schedule, past or future",
 		Long: "Says of one instant whether the schedule had a slot there, by which rule, and what became of it or will.\n\n" +
 			"TIME is RFC 3339 with an offset; or without one, as the clock of the schedule's zone shows it\n" +
-			"(2026-03-08T02:30); or a duration back (90m, 7d) or ahead (+90m); or now, or last and next: the newest\n" +
+			"(2026-03-08T02:30), also where it shows that twice or never; or a duration back (90m, 7d) or ahead (+90m); or now, or last and next: the newest\n" +
 			"slot that was launched, and the next one.",
 		Example: "  carillon explain nightly 2026-03-08T07:30:00Z\n" +
 			"  carillon explain nightly 2026-03-08T02:30\n" +
 			"  carillon explain nightly next -o json",
 		Args: exactly("SCHEDULE", "TIME"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			at, aside, err := o.asked(ctx, l, args[0], args[1])
+			req, err := o.asked(ctx, l, args[0], args[1])
 			if err != nil {
 				return err
 			}
-			req := &carillonv1.ExplainSlotRequest{ScheduleId: args[0], Time: timestamppb.New(at)}
 			resp, err := call(ctx, l, schedules(l).ExplainSlot, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.explanation(resp, aside) })
+			return o.show(resp, func(p *page) { p.explanation(resp) })
 		}),
 	}
 	o.flags(cmd)
@@ -43,7 +41,7 @@ func newExplainCommand(c *cli) *cobra.Command {
 }
 
 // explanation writes the verdict, and all else as a person would tell it.
-func (p *page) explanation(a *carillonv1.ExplainSlotResponse, aside string) {
+func (p *page) explanation(a *carillonv1.ExplainSlotResponse) {
 	verdict := strings.ReplaceAll(a.GetVerdict(), "_", " ")
 	if a.GetReason() != "" {
 		verdict += " (" + a.GetReason() + ")"
@@ -55,9 +53,6 @@ func (p *page) explanation(a *carillonv1.ExplainSlotResponse, aside string) {
 	p.text.WriteString(legible(a.GetScheduleId()+" at "+stamp(at)+" ("+p.ago(at)+"): ") + verdict + "\n\n")
 	for _, sentence := range a.GetSentences() {
 		p.line("%s", sentence)
-	}
-	if aside != "" {
-		p.line("%s", aside)
 	}
 }
 

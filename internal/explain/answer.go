@@ -41,6 +41,7 @@ type Why string
 const (
 	WhyOffRule     Why = "off_rule"     // the rule does not match this instant
 	WhyFraction    Why = "fraction"     // slots are whole seconds
+	WhyGap         Why = "gap"          // the clock is set forward past this time, and the rule has nothing for it
 	WhySecondPass  Why = "second_pass"  // the clock went back, and a fixed time runs at the first pass
 	WhyBeforeStart Why = "before_start" // start_at
 	WhyAfterEnd    Why = "after_end"    // end_at
@@ -55,7 +56,7 @@ const (
 
 // Whys is the closed set of those.
 var Whys = []Why{
-	WhyOffRule, WhyFraction, WhySecondPass, WhyBeforeStart, WhyAfterEnd, WhyByHand, WhyUnreadable,
+	WhyOffRule, WhyFraction, WhyGap, WhySecondPass, WhyBeforeStart, WhyAfterEnd, WhyByHand, WhyUnreadable,
 	WhyNotCreated, WhyUnplanned, WhyBacklog, WhyUnclaimed, WhyRetention,
 }
 
@@ -63,6 +64,7 @@ var Whys = []Why{
 type Facts struct {
 	schedule.SlotFacts
 	Asked        time.Time // the instant, with its fraction
+	Reading      *Reading  // that the clock was asked for, Asked being its First; nil: an instant was asked for
 	Now          time.Time
 	KeptSince    time.Time       // what ended before it may be gone
 	Grant        *schedule.Grant // that the definition in force names, if there is one
@@ -80,7 +82,9 @@ type Answer struct {
 
 	Slot           *Slot // nil: no slot
 	Previous, Next *Slot // the slots around it; nil: none
-	Rule           *Rule // in force then, or of the run; nil: none was
+	Reading        *Reading
+	Second         *Answer // of the second pass, where the clock shows the reading twice; whoever asks fills it in
+	Rule           *Rule   // in force then, or of the run; nil: none was
 
 	Run    *schedule.Run  // the slot's row
 	Others []schedule.Run // at the same second, by hand, retry or backfill

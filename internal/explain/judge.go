@@ -31,7 +31,7 @@ type revised struct {
 // Judge answers.
 func Judge(f Facts) Answer {
 	j := &judge{Facts: &f, at: f.Asked.UTC().Truncate(time.Second)}
-	j.out = Answer{ScheduleID: f.Schedule.ScheduleID, At: f.Asked.UTC(), Now: f.Now, KeptSince: f.KeptSince, Blocking: f.Blocking}
+	j.out = Answer{ScheduleID: f.Schedule.ScheduleID, At: f.Asked.UTC(), Now: f.Now, KeptSince: f.KeptSince, Blocking: f.Blocking, Reading: f.Reading}
 	j.life()
 	row := j.runs()
 	switch {
@@ -43,6 +43,8 @@ func Judge(f Facts) Answer {
 	j.out.Range = j.rangeOf()
 	j.out.Pause = j.pause()
 	switch {
+	case j.skippedReading():
+		j.gap()
 	case row != nil:
 		j.judgeRow(row)
 	case j.rule == nil:
@@ -303,9 +305,13 @@ func (j *judge) neighbours() {
 		return
 	}
 	next := j.next(j.rule.Revision)
-	if at, ok := j.rule.timetable.Next(j.Asked); ok && (next == nil || !at.After(next.CreatedAt)) && (j.out.DeletedAt.IsZero() || !at.After(j.out.DeletedAt)) {
+	around := j.Asked
+	if j.out.Why == WhyGap {
+		around = around.Add(-1) // the instant after the gap may be a slot for something else
+	}
+	if at, ok := j.rule.timetable.Next(around); ok && (next == nil || !at.After(next.CreatedAt)) && (j.out.DeletedAt.IsZero() || !at.After(j.out.DeletedAt)) {
 		j.out.Next = j.slot(j.rule, at)
-	} else if next != nil && !next.CreatedAt.Before(j.Asked) && j.out.DeletedAt.IsZero() {
+	} else if next != nil && !next.CreatedAt.Before(around) && j.out.DeletedAt.IsZero() {
 		if later := j.read(next); later.timetable != nil {
 			if at, ok := later.timetable.Next(next.CreatedAt); ok {
 				j.out.Next = j.slot(later, at)
@@ -313,7 +319,7 @@ func (j *judge) neighbours() {
 		}
 	}
 	began := j.rule.CreatedAt
-	if at, ok := j.rule.timetable.Last(began.Add(time.Nanosecond), schedule.CeilSecond(j.Asked)); ok {
+	if at, ok := j.rule.timetable.Last(began.Add(time.Nanosecond), schedule.CeilSecond(around)); ok {
 		j.out.Previous = j.slot(j.rule, at)
 		return
 	}

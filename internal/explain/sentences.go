@@ -14,6 +14,7 @@ import (
 func (a *Answer) Sentences() []string {
 	t := &text{Answer: a}
 	t.verdict()
+	t.reading()
 	t.rule()
 	t.times()
 	t.others()
@@ -76,6 +77,8 @@ func (t *text) noSlot() string {
 		return "it lies after end_at, " + wording.Instant(d.EndAt)
 	case WhyFraction:
 		return "slots are whole seconds"
+	case WhyGap:
+		return t.gapWords()
 	case WhySecondPass:
 		return "the clock went back and shows this time again; a fixed time runs at the first pass only (dst: literal runs at both)"
 	}

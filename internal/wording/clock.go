@@ -75,11 +75,19 @@ func (c *Clock) skipped(from, to time.Time) (string, bool) {
 // Repeated reports whether at shows a reading that the rule asks for and that
 // the clock has shown before: a fixed time runs at the first pass only.
 func (c *Clock) Repeated(at time.Time) bool {
+	return c.fixed(at.UTC().Add(offsetOf(at.In(c.zone))))
+}
+
+// StandsIn reports whether a slot at the end of a gap is there for a reading that
+// the gap left out, kept as if the clock showed UTC.
+func (c *Clock) StandsIn(reading time.Time) bool { return c.fixed(reading) }
+
+// fixed reports whether the rule asks for a reading as a fixed time: one that
+// runs once, however often the clock shows it.
+func (c *Clock) fixed(reading time.Time) bool {
 	if c.readings == nil || c.literal {
 		return false
 	}
-	_, offset := at.In(c.zone).Zone()
-	reading := at.UTC().Add(time.Duration(offset) * time.Second)
 	shown, ok := c.readings.Next(reading.Add(-time.Second))
 	return ok && shown.Equal(reading)
 }

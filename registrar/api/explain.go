@@ -11,11 +11,47 @@ import (
 )
 
 func (s *scheduleServer) ExplainSlot(ctx context.Context, req *carillonv1.ExplainSlotRequest) (*carillonv1.ExplainSlotResponse, error) {
-	a, err := s.read.Explain(ctx, req.GetScheduleId(), req.GetTime().AsTime())
+	var a explain.Answer
+	var err error
+	switch {
+	case req.GetTime() != nil && req.GetLocal() != "":
+		err = schedule.Invalid("local", req.GetLocal(), "is given beside time", "give one of them")
+	case req.GetTime() != nil:
+		a, err = s.read.Explain(ctx, req.GetScheduleId(), req.GetTime().AsTime())
+	case req.GetLocal() != "":
+		a, err = s.read.ExplainReading(ctx, req.GetScheduleId(), req.GetLocal())
+	default:
+		err = &schedule.InvalidError{Violations: []schedule.Violation{{
+			Field: "time", Problem: "is missing", Hint: "give an instant, such as 2026-03-08T07:30:00Z, or local, a time as the clock of the schedule's zone shows it",
+		}}}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return explanationOf(&a), nil
+}
+
+func explainedReading(a *explain.Answer) *carillonv1.ExplainedReading {
+	r := a.Reading
+	if r == nil {
+		return nil
+	}
+	const layout = "2006-01-02T15:04:05"
+	out := &carillonv1.ExplainedReading{Local: r.Shown.Format(layout), Timezone: r.Zone, Shown: 1}
+	switch {
+	case r.Skipped():
+		out.Shown, out.GapFrom, out.GapTo = 0, r.From.Format(layout), r.To.Format(layout)
+	case a.Second != nil:
+		out.Shown = 2
+		out.Second = &carillonv1.ExplainedPass{
+			Time: timestamp(a.Second.At), Verdict: string(a.Second.Verdict), Reason: string(a.Second.Why), Detail: a.Second.Detail,
+			Sentences: a.Second.Sentences(), Slot: explainedSlot(a.Second.Slot),
+		}
+		if a.Second.Run != nil {
+			out.Second.Run = runOf(a.Second.Run)
+		}
+	}
+	return out
 }
 
 func explanationOf(a *explain.Answer) *carillonv1.ExplainSlotResponse {
@@ -26,6 +62,7 @@ func explanationOf(a *explain.Answer) *carillonv1.ExplainSlotResponse {
 		LatenessMs: span32(a.Lateness()), DriftMs: span32(a.Drift()),
 		Others: explainedRuns(a.Others), Blocking: explainedRuns(a.Blocking),
 		Range:     explainedRange(a.Range),
+		Reading:   explainedReading(a),
 		CreatedAt: timestamp(a.CreatedAt), CreatedBy: a.CreatedBy, DeletedAt: timestamp(a.DeletedAt), DeletedBy: a.DeletedBy,
 		KeptSince: timestamp(a.KeptSince),
 	}

@@ -68,6 +68,23 @@ func TestExplainOverREST(t *testing.T) {
 			}
 		})
 	}
+	for _, tt := range []struct{ name, local, verdict, reason, says string }{
+		{"a local time", "2026-03-09T02:30", "will_fire", "", `"shown":1`},
+		{"one that the clock never shows, a pause at the end of its gap", "2026-03-08T02:30", "not_fired", "paused", `"gap_from":"2026-03-08T02:00:00","gap_to":"2026-03-08T03:00:00"`},
+		{"one that nothing stands for", "2026-03-08%2002:15:30", "not_a_slot", "gap", `"shown":0`},
+		{"one that the clock shows twice", "2026-11-01T01:30", "not_a_slot", "off_rule", `"second":{"time":"2026-11-01T06:30:00Z","verdict":"not_a_slot"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := r.must("GET", "/v1/schedules/nightly:explain?local="+tt.local, "")
+			var got struct{ Verdict, Reason string }
+			if err := json.Unmarshal([]byte(text), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Verdict != tt.verdict || got.Reason != tt.reason || !strings.Contains(text, tt.says) {
+				t.Errorf("got %s", text)
+			}
+		})
+	}
 	for _, tt := range []struct {
 		name, path, says string
 		code             int
@@ -75,6 +92,11 @@ func TestExplainOverREST(t *testing.T) {
 		{"no time", "/v1/schedules/nightly:explain", "time", http.StatusBadRequest},
 		{"a time that is none", "/v1/schedules/nightly:explain?time=yesterday", "time", http.StatusBadRequest},
 		{"a time after all times", "/v1/schedules/nightly:explain?time=2100-01-01T00:00:00Z", "time", http.StatusBadRequest},
+		{"a local time that is none", "/v1/schedules/nightly:explain?local=2026-02-30T02:30", "local", http.StatusBadRequest},
+		{"a local time with an offset", "/v1/schedules/nightly:explain?local=2026-02-20T02:30:00Z", "an instant goes into time", http.StatusBadRequest},
+		{"a local time before all times", "/v1/schedules/nightly:explain?local=1969-12-31T23:59", "local", http.StatusBadRequest},
+		{"both", "/v1/schedules/nightly:explain?local=2026-03-08T02:30&time=2026-03-08T02:30:00Z", "give one of them", http.StatusBadRequest},
+		{"a local time of an unknown schedule", "/v1/schedules/other:explain?local=2026-03-01T00:00", "other", http.StatusNotFound},
 		{"an unknown schedule", "/v1/schedules/other:explain?time=2026-03-01T00:00:00Z", "other", http.StatusNotFound},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,9 +17,12 @@ const (
 const (
 	secondsPerYear = 31_557_600 // 365.25 days
 	horizon        = 50 * secondsPerYear
-	longestGap     = 3 * 3600  // a longer jump is a change of calendar
 	foldReach      = 26 * 3600 // how far back a reading counts as already shown
 )
+
+// LongestGap is the longest jump of the clock that a fixed time is made up for
+// after; a longer one is a change of calendar.
+const LongestGap = 3 * time.Hour
 
 // Slots lie in the years 1 to 9999, the range of RFC 3339.
 var (
@@ -171,7 +174,7 @@ func (t *Timeline) catchesUp(p period) bool {
 		return false
 	}
 	old := t.zone.before(p).offset
-	if jump := p.offset - old; jump <= 0 || jump > longestGap {
+	if jump := p.offset - old; jump <= 0 || jump > int64(LongestGap/time.Second) {
 		return false
 	}
 	_, skipped := t.expr.nextReading(p.start+old, p.start+p.offset)

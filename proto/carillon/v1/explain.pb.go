@@ -24,11 +24,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ExplainSlotRequest asks for one instant, past or future.
+// ExplainSlotRequest asks for one instant, past or future: by time or by local.
 type ExplainSlotRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ScheduleId    string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	Time       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// What the clock of the schedule's zone shows, without an offset, such as
+	// 2026-03-08T02:30. Where it shows that twice, both are told of; where it never
+	// does, what the rule makes of that.
+	Local         string `protobuf:"bytes,3,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -77,12 +81,21 @@ func (x *ExplainSlotRequest) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ExplainSlotRequest) GetLocal() string {
+	if x != nil {
+		return x.Local
+	}
+	return ""
+}
+
 // ExplainSlotResponse says whether there was a slot at this instant, by which
 // rule, and what became of it or will. What does not apply is null or empty.
 type ExplainSlotResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// As it was asked for, and when the answer was given.
+	// As it was asked for, and when the answer was given. Of a local time that the
+	// clock shows twice, the first; of one that it never shows, when the clock is
+	// set forward past it.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	Now  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`
 	// The answer in one word. Of a slot with a run: ran, failed, skipped,
@@ -92,7 +105,7 @@ type ExplainSlotResponse struct {
 	// or no_schedule: it did not exist then.
 	Verdict string `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// Why: a reason of runs, or one that no run carries: off_rule, fraction,
-	// second_pass, before_start, after_end, by_hand, unreadable (not_a_slot);
+	// gap, second_pass, before_start, after_end, by_hand, unreadable (not_a_slot);
 	// not_created (no_schedule); unplanned, backlog, unclaimed (due); retention
 	// (expired). Empty where the verdict says it all.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -127,7 +140,9 @@ type ExplainSlotResponse struct {
 	DeletedAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=deleted_at,json=deletedAt,proto3" json:"deleted_at,omitempty"`
 	DeletedBy string                 `protobuf:"bytes,22,opt,name=deleted_by,json=deletedBy,proto3" json:"deleted_by,omitempty"`
 	// What ended before may be gone (RETENTION_DAYS).
-	KeptSince     *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
+	KeptSince *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
+	// What the clock has to do with it; null where an instant was asked for.
+	Reading       *ExplainedReading `protobuf:"bytes,24,opt,name=reading,proto3" json:"reading,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +338,197 @@ func (x *ExplainSlotResponse) GetKeptSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ExplainSlotResponse) GetReading() *ExplainedReading {
+	if x != nil {
+		return x.Reading
+	}
+	return nil
+}
+
+// ExplainedReading is a local time that was asked for.
+type ExplainedReading struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Local string                 `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
+	// Of the rule that was in force then.
+	Timezone string `protobuf:"bytes,2,opt,name=timezone,proto3" json:"timezone,omitempty"`
+	// How often the clock shows it: 0 where it is set forward past it, 2 where it
+	// is set back.
+	Shown uint32 `protobuf:"varint,3,opt,name=shown,proto3" json:"shown,omitempty"`
+	// What the clock goes from and to as it is set forward past it.
+	GapFrom string `protobuf:"bytes,4,opt,name=gap_from,json=gapFrom,proto3" json:"gap_from,omitempty"`
+	GapTo   string `protobuf:"bytes,5,opt,name=gap_to,json=gapTo,proto3" json:"gap_to,omitempty"`
+	// What is so of the second time; null where there is none.
+	Second        *ExplainedPass `protobuf:"bytes,6,opt,name=second,proto3" json:"second,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainedReading) Reset() {
+	*x = ExplainedReading{}
+	mi := &file_carillon_v1_explain_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainedReading) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainedReading) ProtoMessage() {}
+
+func (x *ExplainedReading) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_explain_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainedReading.ProtoReflect.Descriptor instead.
+func (*ExplainedReading) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ExplainedReading) GetLocal() string {
+	if x != nil {
+		return x.Local
+	}
+	return ""
+}
+
+func (x *ExplainedReading) GetTimezone() string {
+	if x != nil {
+		return x.Timezone
+	}
+	return ""
+}
+
+func (x *ExplainedReading) GetShown() uint32 {
+	if x != nil {
+		return x.Shown
+	}
+	return 0
+}
+
+func (x *ExplainedReading) GetGapFrom() string {
+	if x != nil {
+		return x.GapFrom
+	}
+	return ""
+}
+
+func (x *ExplainedReading) GetGapTo() string {
+	if x != nil {
+		return x.GapTo
+	}
+	return ""
+}
+
+func (x *ExplainedReading) GetSecond() *ExplainedPass {
+	if x != nil {
+		return x.Second
+	}
+	return nil
+}
+
+// ExplainedPass is the second of two instants at which the clock shows the same:
+// the fields are those of ExplainSlotResponse.
+type ExplainedPass struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Verdict       string                 `protobuf:"bytes,2,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	Sentences     []string               `protobuf:"bytes,5,rep,name=sentences,proto3" json:"sentences,omitempty"`
+	Slot          *ExplainedSlot         `protobuf:"bytes,6,opt,name=slot,proto3" json:"slot,omitempty"`
+	Run           *Run                   `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainedPass) Reset() {
+	*x = ExplainedPass{}
+	mi := &file_carillon_v1_explain_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainedPass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainedPass) ProtoMessage() {}
+
+func (x *ExplainedPass) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_explain_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainedPass.ProtoReflect.Descriptor instead.
+func (*ExplainedPass) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ExplainedPass) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ExplainedPass) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *ExplainedPass) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ExplainedPass) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *ExplainedPass) GetSentences() []string {
+	if x != nil {
+		return x.Sentences
+	}
+	return nil
+}
+
+func (x *ExplainedPass) GetSlot() *ExplainedSlot {
+	if x != nil {
+		return x.Slot
+	}
+	return nil
+}
+
+func (x *ExplainedPass) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 // ExplainedSlot is one slot as clocks show it.
 type ExplainedSlot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -343,7 +549,7 @@ type ExplainedSlot struct {
 
 func (x *ExplainedSlot) Reset() {
 	*x = ExplainedSlot{}
-	mi := &file_carillon_v1_explain_proto_msgTypes[2]
+	mi := &file_carillon_v1_explain_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -355,7 +561,7 @@ func (x *ExplainedSlot) String() string {
 func (*ExplainedSlot) ProtoMessage() {}
 
 func (x *ExplainedSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_explain_proto_msgTypes[2]
+	mi := &file_carillon_v1_explain_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -368,7 +574,7 @@ func (x *ExplainedSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedSlot.ProtoReflect.Descriptor instead.
 func (*ExplainedSlot) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ExplainedSlot) GetRunAt() *timestamppb.Timestamp {
@@ -446,7 +652,7 @@ type ExplainedRule struct {
 
 func (x *ExplainedRule) Reset() {
 	*x = ExplainedRule{}
-	mi := &file_carillon_v1_explain_proto_msgTypes[3]
+	mi := &file_carillon_v1_explain_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +664,7 @@ func (x *ExplainedRule) String() string {
 func (*ExplainedRule) ProtoMessage() {}
 
 func (x *ExplainedRule) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_explain_proto_msgTypes[3]
+	mi := &file_carillon_v1_explain_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +677,7 @@ func (x *ExplainedRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedRule.ProtoReflect.Descriptor instead.
 func (*ExplainedRule) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExplainedRule) GetWords() string {
@@ -596,7 +802,7 @@ type ExplainedPause struct {
 
 func (x *ExplainedPause) Reset() {
 	*x = ExplainedPause{}
-	mi := &file_carillon_v1_explain_proto_msgTypes[4]
+	mi := &file_carillon_v1_explain_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +814,7 @@ func (x *ExplainedPause) String() string {
 func (*ExplainedPause) ProtoMessage() {}
 
 func (x *ExplainedPause) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_explain_proto_msgTypes[4]
+	mi := &file_carillon_v1_explain_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +827,7 @@ func (x *ExplainedPause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedPause.ProtoReflect.Descriptor instead.
 func (*ExplainedPause) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExplainedPause) GetFrom() *timestamppb.Timestamp {
@@ -677,7 +883,7 @@ type ExplainedRange struct {
 
 func (x *ExplainedRange) Reset() {
 	*x = ExplainedRange{}
-	mi := &file_carillon_v1_explain_proto_msgTypes[5]
+	mi := &file_carillon_v1_explain_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +895,7 @@ func (x *ExplainedRange) String() string {
 func (*ExplainedRange) ProtoMessage() {}
 
 func (x *ExplainedRange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_explain_proto_msgTypes[5]
+	mi := &file_carillon_v1_explain_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +908,7 @@ func (x *ExplainedRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedRange.ProtoReflect.Descriptor instead.
 func (*ExplainedRange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExplainedRange) GetKind() string {
@@ -765,12 +971,13 @@ var File_carillon_v1_explain_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_explain_proto_rawDesc = "" +
 	"\n" +
-	"\x19carillon/v1/explain.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x01\n" +
+	"\x19carillon/v1/explain.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\x01\n" +
 	"\x12ExplainSlotRequest\x12G\n" +
 	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"scheduleId\x12G\n" +
-	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x17\xe2A\x01\x02\xbaH\x10\xc8\x01\x01\xb2\x01\n" +
-	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x04time\"\x8b\f\n" +
+	"scheduleId\x12@\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
+	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x04time\x12\x1d\n" +
+	"\x05local\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05local\"\xc9\f\n" +
 	"\x13ExplainSlotResponse\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12.\n" +
@@ -778,9 +985,9 @@ const file_carillon_v1_explain_proto_rawDesc = "" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\xaf\x01\n" +
 	"\averdict\x18\x04 \x01(\tB\x94\x01\xbaH\x90\x01r\x8d\x01R\x03ranR\x06failedR\askippedR\tcancelledR\tin_flightR\awaitingR\x03dueR\tnot_firedR\twill_fireR\rwill_not_fireR\n" +
 	"not_a_slotR\vno_scheduleR\aexpiredR\n" +
-	"unrecordedR\averdict\x12\x92\x03\n" +
-	"\x06reason\x18\x05 \x01(\tB\xf9\x02\xbaH\xf5\x02r\xf2\x02R\x00R\aoverlapR\x06missedR\n" +
-	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\boff_ruleR\bfractionR\vsecond_passR\fbefore_startR\tafter_endR\aby_handR\n" +
+	"unrecordedR\averdict\x12\x97\x03\n" +
+	"\x06reason\x18\x05 \x01(\tB\xfe\x02\xbaH\xfa\x02r\xf7\x02R\x00R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\boff_ruleR\bfractionR\x03gapR\vsecond_passR\fbefore_startR\tafter_endR\aby_handR\n" +
 	"unreadableR\vnot_createdR\tunplannedR\abacklogR\tunclaimedR\tretentionR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x1c\n" +
 	"\tsentences\x18\a \x03(\tR\tsentences\x12.\n" +
@@ -806,9 +1013,25 @@ const file_carillon_v1_explain_proto_rawDesc = "" +
 	"\n" +
 	"deleted_by\x18\x16 \x01(\tR\tdeletedBy\x129\n" +
 	"\n" +
-	"kept_since\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\tkeptSinceB\x0e\n" +
+	"kept_since\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\tkeptSince\x127\n" +
+	"\areading\x18\x18 \x01(\v2\x1d.carillon.v1.ExplainedReadingR\areadingB\x0e\n" +
 	"\f_lateness_msB\v\n" +
-	"\t_drift_ms\"\xfa\x01\n" +
+	"\t_drift_ms\"\xc0\x01\n" +
+	"\x10ExplainedReading\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\tR\x05local\x12\x1a\n" +
+	"\btimezone\x18\x02 \x01(\tR\btimezone\x12\x14\n" +
+	"\x05shown\x18\x03 \x01(\rR\x05shown\x12\x19\n" +
+	"\bgap_from\x18\x04 \x01(\tR\agapFrom\x12\x15\n" +
+	"\x06gap_to\x18\x05 \x01(\tR\x05gapTo\x122\n" +
+	"\x06second\x18\x06 \x01(\v2\x1a.carillon.v1.ExplainedPassR\x06second\"\xfb\x01\n" +
+	"\rExplainedPass\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
+	"\averdict\x18\x02 \x01(\tR\averdict\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x1c\n" +
+	"\tsentences\x18\x05 \x03(\tR\tsentences\x12.\n" +
+	"\x04slot\x18\x06 \x01(\v2\x1a.carillon.v1.ExplainedSlotR\x04slot\x12\"\n" +
+	"\x03run\x18\a \x01(\v2\x10.carillon.v1.RunR\x03run\"\xfa\x01\n" +
 	"\rExplainedSlot\x121\n" +
 	"\x06run_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x123\n" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
@@ -866,50 +1089,57 @@ func file_carillon_v1_explain_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_explain_proto_rawDescData
 }
 
-var file_carillon_v1_explain_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_carillon_v1_explain_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_carillon_v1_explain_proto_goTypes = []any{
 	(*ExplainSlotRequest)(nil),    // 0: carillon.v1.ExplainSlotRequest
 	(*ExplainSlotResponse)(nil),   // 1: carillon.v1.ExplainSlotResponse
-	(*ExplainedSlot)(nil),         // 2: carillon.v1.ExplainedSlot
-	(*ExplainedRule)(nil),         // 3: carillon.v1.ExplainedRule
-	(*ExplainedPause)(nil),        // 4: carillon.v1.ExplainedPause
-	(*ExplainedRange)(nil),        // 5: carillon.v1.ExplainedRange
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*Run)(nil),                   // 7: carillon.v1.Run
+	(*ExplainedReading)(nil),      // 2: carillon.v1.ExplainedReading
+	(*ExplainedPass)(nil),         // 3: carillon.v1.ExplainedPass
+	(*ExplainedSlot)(nil),         // 4: carillon.v1.ExplainedSlot
+	(*ExplainedRule)(nil),         // 5: carillon.v1.ExplainedRule
+	(*ExplainedPause)(nil),        // 6: carillon.v1.ExplainedPause
+	(*ExplainedRange)(nil),        // 7: carillon.v1.ExplainedRange
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*Run)(nil),                   // 9: carillon.v1.Run
 }
 var file_carillon_v1_explain_proto_depIdxs = []int32{
-	6,  // 0: carillon.v1.ExplainSlotRequest.time:type_name -> google.protobuf.Timestamp
-	6,  // 1: carillon.v1.ExplainSlotResponse.time:type_name -> google.protobuf.Timestamp
-	6,  // 2: carillon.v1.ExplainSlotResponse.now:type_name -> google.protobuf.Timestamp
-	2,  // 3: carillon.v1.ExplainSlotResponse.slot:type_name -> carillon.v1.ExplainedSlot
-	2,  // 4: carillon.v1.ExplainSlotResponse.before:type_name -> carillon.v1.ExplainedSlot
-	2,  // 5: carillon.v1.ExplainSlotResponse.after:type_name -> carillon.v1.ExplainedSlot
-	3,  // 6: carillon.v1.ExplainSlotResponse.rule:type_name -> carillon.v1.ExplainedRule
-	7,  // 7: carillon.v1.ExplainSlotResponse.run:type_name -> carillon.v1.Run
-	7,  // 8: carillon.v1.ExplainSlotResponse.others:type_name -> carillon.v1.Run
-	7,  // 9: carillon.v1.ExplainSlotResponse.blocking:type_name -> carillon.v1.Run
-	4,  // 10: carillon.v1.ExplainSlotResponse.pause:type_name -> carillon.v1.ExplainedPause
-	5,  // 11: carillon.v1.ExplainSlotResponse.range:type_name -> carillon.v1.ExplainedRange
-	6,  // 12: carillon.v1.ExplainSlotResponse.created_at:type_name -> google.protobuf.Timestamp
-	6,  // 13: carillon.v1.ExplainSlotResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	6,  // 14: carillon.v1.ExplainSlotResponse.kept_since:type_name -> google.protobuf.Timestamp
-	6,  // 15: carillon.v1.ExplainedSlot.run_at:type_name -> google.protobuf.Timestamp
-	6,  // 16: carillon.v1.ExplainedSlot.fire_at:type_name -> google.protobuf.Timestamp
-	6,  // 17: carillon.v1.ExplainedRule.once_at:type_name -> google.protobuf.Timestamp
-	6,  // 18: carillon.v1.ExplainedRule.start_at:type_name -> google.protobuf.Timestamp
-	6,  // 19: carillon.v1.ExplainedRule.end_at:type_name -> google.protobuf.Timestamp
-	6,  // 20: carillon.v1.ExplainedRule.made_at:type_name -> google.protobuf.Timestamp
-	6,  // 21: carillon.v1.ExplainedRule.replaced_at:type_name -> google.protobuf.Timestamp
-	6,  // 22: carillon.v1.ExplainedPause.from:type_name -> google.protobuf.Timestamp
-	6,  // 23: carillon.v1.ExplainedPause.until:type_name -> google.protobuf.Timestamp
-	6,  // 24: carillon.v1.ExplainedRange.from:type_name -> google.protobuf.Timestamp
-	6,  // 25: carillon.v1.ExplainedRange.to:type_name -> google.protobuf.Timestamp
-	6,  // 26: carillon.v1.ExplainedRange.recorded_at:type_name -> google.protobuf.Timestamp
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	8,  // 0: carillon.v1.ExplainSlotRequest.time:type_name -> google.protobuf.Timestamp
+	8,  // 1: carillon.v1.ExplainSlotResponse.time:type_name -> google.protobuf.Timestamp
+	8,  // 2: carillon.v1.ExplainSlotResponse.now:type_name -> google.protobuf.Timestamp
+	4,  // 3: carillon.v1.ExplainSlotResponse.slot:type_name -> carillon.v1.ExplainedSlot
+	4,  // 4: carillon.v1.ExplainSlotResponse.before:type_name -> carillon.v1.ExplainedSlot
+	4,  // 5: carillon.v1.ExplainSlotResponse.after:type_name -> carillon.v1.ExplainedSlot
+	5,  // 6: carillon.v1.ExplainSlotResponse.rule:type_name -> carillon.v1.ExplainedRule
+	9,  // 7: carillon.v1.ExplainSlotResponse.run:type_name -> carillon.v1.Run
+	9,  // 8: carillon.v1.ExplainSlotResponse.others:type_name -> carillon.v1.Run
+	9,  // 9: carillon.v1.ExplainSlotResponse.blocking:type_name -> carillon.v1.Run
+	6,  // 10: carillon.v1.ExplainSlotResponse.pause:type_name -> carillon.v1.ExplainedPause
+	7,  // 11: carillon.v1.ExplainSlotResponse.range:type_name -> carillon.v1.ExplainedRange
+	8,  // 12: carillon.v1.ExplainSlotResponse.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 13: carillon.v1.ExplainSlotResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	8,  // 14: carillon.v1.ExplainSlotResponse.kept_since:type_name -> google.protobuf.Timestamp
+	2,  // 15: carillon.v1.ExplainSlotResponse.reading:type_name -> carillon.v1.ExplainedReading
+	3,  // 16: carillon.v1.ExplainedReading.second:type_name -> carillon.v1.ExplainedPass
+	8,  // 17: carillon.v1.ExplainedPass.time:type_name -> google.protobuf.Timestamp
+	4,  // 18: carillon.v1.ExplainedPass.slot:type_name -> carillon.v1.ExplainedSlot
+	9,  // 19: carillon.v1.ExplainedPass.run:type_name -> carillon.v1.Run
+	8,  // 20: carillon.v1.ExplainedSlot.run_at:type_name -> google.protobuf.Timestamp
+	8,  // 21: carillon.v1.ExplainedSlot.fire_at:type_name -> google.protobuf.Timestamp
+	8,  // 22: carillon.v1.ExplainedRule.once_at:type_name -> google.protobuf.Timestamp
+	8,  // 23: carillon.v1.ExplainedRule.start_at:type_name -> google.protobuf.Timestamp
+	8,  // 24: carillon.v1.ExplainedRule.end_at:type_name -> google.protobuf.Timestamp
+	8,  // 25: carillon.v1.ExplainedRule.made_at:type_name -> google.protobuf.Timestamp
+	8,  // 26: carillon.v1.ExplainedRule.replaced_at:type_name -> google.protobuf.Timestamp
+	8,  // 27: carillon.v1.ExplainedPause.from:type_name -> google.protobuf.Timestamp
+	8,  // 28: carillon.v1.ExplainedPause.until:type_name -> google.protobuf.Timestamp
+	8,  // 29: carillon.v1.ExplainedRange.from:type_name -> google.protobuf.Timestamp
+	8,  // 30: carillon.v1.ExplainedRange.to:type_name -> google.protobuf.Timestamp
+	8,  // 31: carillon.v1.ExplainedRange.recorded_at:type_name -> google.protobuf.Timestamp
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_explain_proto_init() }
@@ -925,7 +1155,7 @@ func file_carillon_v1_explain_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_explain_proto_rawDesc), len(file_carillon_v1_explain_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
