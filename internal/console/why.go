@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -89,11 +90,16 @@ func (c *Console) showWhy(v *visit) (page, error) {
 // answerWhy asks for the instant that was written, and lets the page say what
 // is wrong with it.
 func (c *Console) answerWhy(v *visit, view *whyView) {
-	at, problem := readingIn(view.Asked, view.Zone)
-	if view.Problem = problem; problem != "" {
+	req := &carillonv1.ExplainSlotRequest{ScheduleId: view.ID}
+	if _, isReading := explain.ParseReading(view.Asked); isReading {
+		req.Local = view.Asked
+	} else if at, problem := readingIn(view.Asked, view.Zone); problem != "" {
+		view.Problem = problem
 		return
+	} else {
+		req.Time = timestamppb.New(at)
 	}
-	answer, err := c.schedules.ExplainSlot(v.Context(), &carillonv1.ExplainSlotRequest{ScheduleId: view.ID, Time: timestamppb.New(at)})
+	answer, err := c.schedules.ExplainSlot(v.Context(), req)
 	if err != nil {
 		f := failureOf(err)
 		view.Fails = &f
