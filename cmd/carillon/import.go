@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,13 +47,16 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 			"command is among it, nothing is applied without --partial. A second import changes what differs; a changed\n" +
 			"command needs another --version.",
 		Example: "  carillon import crontab my.crontab --user ada --tz Europe/Berlin --print\n" +
-			"  carillon import crontab /etc/crontab --system --user ops --tz Europe/Berlin --dry-run",
+			"  carillon import crontab /etc/crontab --user ops --tz Europe/Berlin --dry-run",
 		Args:    exactly("FILE"),
 		PreRunE: i.check,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := c.file(args[0])
 			if err != nil {
 				return err
+			}
+			if !cmd.Flags().Changed("system") {
+				i.read.System = systemCrontab(args[0])
 			}
 			found := crontab.Parse(string(text), i.read)
 			workflows, err := found.Workflows(i.naming)
@@ -70,7 +74,7 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 			case found.Lost() && !i.partial:
 				return errors.New("nothing was applied: commands would be left behind, see above; --partial applies the others")
 			}
-			return i.ask(func(ctx context.Context, l *link, _ []string) error { return i.apply(ctx, l, workflows) })(cmd, args)
+			return i.ask(func(ctx context.Context, l *link, _ []string) error { return i.apply(ctx, l, args[0], workflows) })(cmd, args)
 		},
 	}
 	i.flags(cmd)
@@ -79,7 +83,7 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 	f.StringVar(&i.user, "user", "", "`ID` of the owner of the schedules")
 	f.StringVar(&i.set, "set", i.set, "`NAME` of the set that they become")
 	f.StringVar(&i.read.Timezone, "tz", "UTC", "IANA `ZONE` that the machine's cron runs in, for lines before any CRON_TZ")
-	f.BoolVar(&i.read.System, "system", false, "a system crontab: each line names a user")
+	f.BoolVar(&i.read.System, "system", false, "a system crontab: each line names a user (default: of /etc/crontab and what is in /etc/cron.d)")
 	f.StringVar(&i.naming.Prefix, "prefix", "", "`TEXT` before the names of the workflows")
 	f.Int32Var(&i.naming.Version, "version", i.naming.Version, "`NUMBER` of the workflows' version")
 	f.StringVar(&i.naming.Overlap, "overlap", i.naming.Overlap, "`POLICY` while a command still runs; cron's is allow")
@@ -89,6 +93,12 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 	words(cmd, "tz", cronexpr.Zones())
 	words(cmd, "overlap", schedule.OverlapPolicies)
 	return i.completesFlags(cmd)
+}
+
+// systemCrontab reports whether cron reads a file as one with users.
+func systemCrontab(name string) bool {
+	path, err := filepath.Abs(name)
+	return err == nil && (path == "/etc/crontab" || filepath.Dir(path) == "/etc/cron.d")
 }
 
 func (i *imported) check(cmd *cobra.Command, _ []string) error {
@@ -137,9 +147,11 @@ func orPlaceholder(user string) string {
 	return user
 }
 
-func (i *imported) apply(ctx context.Context, l *link, workflows []crontab.Workflow) error {
+func (i *imported) apply(ctx context.Context, l *link, from string, workflows []crontab.Workflow) error {
 	req := &carillonv1.ApplySchedulesRequest{Set: i.set, DryRun: i.dryRun}
+	lines := &fileSet{}
 	for _, w := range workflows {
+		lines.workflows = append(lines.workflows, origin{file: from, line: w.Entry.Line})
 		req.Workflows = append(req.Workflows, &carillonv1.DeployWorkflowRequest{
 			WorkflowId: w.ID, Version: i.naming.Version, UserId: i.user, Dag: w.DAG,
 		})
@@ -147,7 +159,7 @@ func (i *imported) apply(ctx context.Context, l *link, workflows []crontab.Workf
 	l.work.say("%s set %s: %d commands", doing(i.dryRun), i.set, len(workflows))
 	resp, err := call(ctx, l, schedules(l).ApplySchedules, req)
 	if err != nil {
-		return err
+		return lines.located(err)
 	}
 	err = i.show(resp, func(p *page) { p.applied(resp, i.set, i.dryRun) })
 	if err == nil && i.dryRun && resp.GetChanged() {

@@ -101,6 +101,11 @@ func TestWhatACrontabMayHold(t *testing.T) {
 		{name: "a command that is only a %", text: "* * * * * %\n", notes: []string{"line 1: has no command"}},
 		{name: "a = in a command is no setting", text: "0 1 * * * FOO=bar run\n", commands: []string{"0 1 * * * UTC FOO=bar run"}},
 		{name: "what is not text", text: "* * * * * a\x00b\n* * * * * \xff\n", notes: []string{"line 1: is not text", "line 2: is not text"}},
+		{name: "a day that never comes", text: "0 4 31 2 * a\n", notes: []string{"line 1: never fires"}},
+		{
+			name: "a system crontab read as a user's", text: "17 * * * * root cd /\n@daily root b\n* * * * * rooter c\n",
+			commands: []string{"* * * * * UTC rooter c"}, notes: []string{"line 1: begins with a user, as in a system crontab", "line 2: begins with a user"},
+		},
 		{name: "a range that goes backwards", text: "* 22-6 * * * a\n", notes: []string{"line 1: its times are refused"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -147,6 +152,13 @@ func TestWorkflowsAreNamedAfterTheirCommands(t *testing.T) {
 		`"env":{"PATH":"/usr/local/bin:/usr/bin:/bin"}}]}`
 	if diff := cmp.Diff(want, string(all[0].DAG)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestTheHeadOfColumnsIsNoComment(t *testing.T) {
+	f := crontab.Parse("# m h  dom mon dow   command\n* * * * * a\n# .--- minute (0 - 59)\n# |  |\n# *  *  *  *  * user-name command to be executed\n# Mine.\n* * * * * b\n", crontab.Options{})
+	if len(f.Entries) != 2 || f.Entries[0].Comment != "" || f.Entries[1].Comment != "Mine." {
+		t.Errorf("entries %+v, notes %v", f.Entries, f.Notes)
 	}
 }
 

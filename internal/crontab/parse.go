@@ -107,7 +107,11 @@ func (p *parser) read(line string) {
 		p.comment = nil
 		return
 	case strings.HasPrefix(line, "#"):
-		p.comment = append(p.comment, strings.TrimSpace(strings.TrimLeft(line, "#")))
+		if comment := strings.TrimSpace(strings.TrimLeft(line, "#")); !columns(comment) {
+			p.comment = append(p.comment, comment)
+		} else {
+			p.comment = nil
+		}
 		return
 	case len(line) > MaxLine:
 		p.lost(fmt.Sprintf("has more than %d bytes", MaxLine))
@@ -159,13 +163,31 @@ func (p *parser) refuses(e *Entry) string {
 	case e.Command == "":
 		return "has no command"
 	}
-	if _, err := cronexpr.Parse(e.Expr); err != nil {
+	if first, _ := word(e.Command); first == "root" && !p.o.System {
+		return "begins with a user, as in a system crontab: read it with --system"
+	}
+	expr, err := cronexpr.Parse(e.Expr)
+	if err != nil {
 		return "its times are refused: " + err.Error()
 	}
-	if _, err := cronexpr.LoadLocation(e.Timezone); err != nil {
+	zone, err := cronexpr.LoadLocation(e.Timezone)
+	if err != nil {
 		return "its zone is refused: " + err.Error()
 	}
+	if expr.In(zone, cronexpr.Vixie).CheckFires(schedule.MinTime.AddDate(56, 0, 0)) != nil {
+		return "never fires: no such instant within 50 years"
+	}
 	return ""
+}
+
+// columns reports whether a comment is the head, or a line of the picture, that
+// cron puts above the first line: it speaks of no command.
+func columns(comment string) bool {
+	words := strings.Fields(strings.ToLower(comment))
+	if len(words) >= 5 && (strings.Join(words[:5], " ") == "m h dom mon dow" || strings.Join(words[:5], " ") == "* * * * *") {
+		return true
+	}
+	return len(words) > 0 && strings.Trim(words[0], "|.-") == ""
 }
 
 // times splits off five fields or a macro.
