@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -68,12 +69,24 @@ func (c *client) findings(findings []app.Finding) error {
 	return c.document(document)
 }
 
+// oneLine joins the lines of an error, each once: drivers say the same of each
+// address that a name has.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
 func (p *page) finding(f app.Finding) {
 	health := fmt.Sprintf("%-4s", f.Health)
 	if p.color {
 		health = map[app.Health]text.Color{app.HealthOK: text.FgGreen, app.HealthWarn: text.FgYellow, app.HealthFail: text.FgRed}[f.Health].Sprint(health)
 	}
-	p.text.WriteString(health + "  " + legible(fmt.Sprintf("%-13s  %s", f.Check, strings.ReplaceAll(f.Says, "\n", "; "))) + "\n")
+	p.text.WriteString(health + "  " + legible(fmt.Sprintf("%-13s  %s", f.Check, oneLine(f.Says))) + "\n")
 	if f.Do != "" {
 		p.line("      %-13s  → %s", "", f.Do)
 	}

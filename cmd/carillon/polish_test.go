@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -263,5 +265,34 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 	got = execute(t, surroundings{}, "doctor", "--dev")
 	if got.code != exitFailed || !strings.Contains(got.out, "fail  configuration  TICK_MS: 1 is not within 50 to 10000") {
 		t.Errorf("with a bad setting, exit %d:\n%s%s", got.code, got.out, got.errs)
+	}
+}
+
+func TestDoctorTellsAServerThatHangsFromNone(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	served.Go(func() {
+		for conn, err := lis.Accept(); err == nil; conn, err = lis.Accept() {
+			_ = conn.Close() // without a word
+		}
+	})
+	t.Cleanup(func() {
+		_ = lis.Close()
+		served.Wait()
+	})
+	t.Setenv("DATA_DIR", t.TempDir())
+	for _, tt := range []struct{ name, address, want string }{
+		{"nobody listens", "127.0.0.1:1", "warn  server         no server answers at HTTP_ADDR 127.0.0.1:1"},
+		{"somebody does not answer", lis.Addr().String(), "fail  server         " + lis.Addr().String() + " takes connections, and answers none"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("HTTP_ADDR", tt.address)
+			if got := execute(t, surroundings{}, "doctor", "--dev"); !strings.Contains(got.out, tt.want) {
+				t.Errorf("no %q in\n%s", tt.want, got.out)
+			}
+		})
 	}
 }

@@ -228,7 +228,8 @@ func (d *doctor) server(ctx context.Context) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		d.warn("server", d.cfg.Scrub(err).Error(), do)
+		d.fail("server", fmt.Sprintf("%s takes connections, and answers none: %s", d.cfg.HTTPAddr, d.cfg.Scrub(err)),
+			"see whether that process hangs, and that it is a carillon")
 		return
 	}
 	defer resp.Body.Close()
