@@ -39,6 +39,18 @@ type DeliveryClaim struct {
 	Now   time.Time
 	Lease time.Duration // nobody else is given them before
 	Limit int
+	// Target narrows it to one; empty: all but those of Except.
+	Target string
+	Except []string
+}
+
+// Redelivery has a message sent again.
+type Redelivery struct {
+	DeliveryID string
+	Now        time.Time
+	// Lease is that of a claim: what is to be sent later than that is under way
+	// with nobody, and waits for its next attempt.
+	Lease time.Duration
 }
 
 // DeliverySettlement is what became of an attempt. It counts only while it is

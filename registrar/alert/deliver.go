@@ -20,7 +20,7 @@ const (
 	sendEvery   = 2 * time.Second
 	sendTimeout = 15 * time.Second // of one attempt, from the look-up to the end of the answer
 	sendLease   = time.Minute
-	sendAtOnce  = 16
+	sendAtOnce  = 8 // to one target
 	writeWithin = 5 * time.Second // of an outcome, also at the end of the process
 
 	firstRetry = 5 * time.Second
@@ -35,11 +35,13 @@ const (
 func (w *Watch) sendOn(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	free := make(chan struct{}, sendAtOnce) // filled by those that send
+	lanes := w.lanes()
 	ticker := time.NewTicker(sendEvery)
 	defer ticker.Stop()
 	for {
-		w.sendDue(ctx, free, &sending)
+		for i := range lanes {
+			w.sendDue(ctx, &lanes[i], &sending)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -49,26 +51,49 @@ func (w *Watch) sendOn(ctx context.Context) {
 	}
 }
 
-// sendDue begins as many sends as there is room for: one target that hangs keeps
-// only its own.
-func (w *Watch) sendDue(ctx context.Context, free chan struct{}, sending *sync.WaitGroup) {
+// lane is the way to one target: one that hangs fills its own and no other's.
+type lane struct {
+	claim schedule.DeliveryClaim
+	free  chan struct{} // filled by those that send
+}
+
+// lanes are one for each target, and one for the messages to those that the
+// configuration has no more.
+func (w *Watch) lanes() []lane {
+	lanes := make([]lane, 0, len(w.targets)+1)
+	var known []string
+	for i := range w.targets {
+		id := w.targets[i].ID
+		known = append(known, id)
+		lanes = append(lanes, lane{claim: schedule.DeliveryClaim{Lease: sendLease, Target: id}, free: make(chan struct{}, sendAtOnce)})
+	}
+	return append(lanes, lane{claim: schedule.DeliveryClaim{Lease: sendLease, Except: known}, free: make(chan struct{}, sendAtOnce)})
+}
+
+// sendDue begins as many sends as a lane has room for.
+func (w *Watch) sendDue(ctx context.Context, l *lane, sending *sync.WaitGroup) {
 	for ctx.Err() == nil {
-		room := cap(free) - len(free)
-		if room == 0 {
+		claim := l.claim
+		if claim.Limit = cap(l.free) - len(l.free); claim.Limit == 0 {
 			return
 		}
-		claimed, err := w.outbox.ClaimDeliveries(ctx, schedule.DeliveryClaim{Now: w.now(), Lease: sendLease, Limit: room})
+		claim.Now = w.now()
+		claimed, err := w.outbox.ClaimDeliveries(ctx, claim)
 		if err != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "outbox not read", "err", err)
 		}
 		if err != nil || len(claimed) == 0 {
 			return
 		}
+		more := len(claimed) == claim.Limit
 		for i := range claimed {
-			free <- struct{}{}
+			l.free <- struct{}{}
 			sending.Go(func() {
-				defer func() { <-free }()
 				w.deliver(ctx, &claimed[i])
+				<-l.free
+				if more {
+					w.Wake()
+				}
 			})
 		}
 	}

@@ -25,6 +25,17 @@ import (
 
 const secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
+// signed is the signature of a message by the words of standardwebhooks.com.
+func signed(id, at string, body []byte) string {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil {
+		panic(err)
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write(fmt.Appendf(nil, "%s.%s.%s", id, at, body))
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
 // receiver verifies what arrives by the words of standardwebhooks.com, and
 // answers with the statuses that it is given, then 204.
 type receiver struct {
@@ -46,12 +57,9 @@ func newReceiver(t *testing.T, statuses ...int) *receiver {
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	id, at := req.Header.Get("webhook-id"), req.Header.Get("webhook-timestamp")
-	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-	mac := hmac.New(sha256.New, key)
-	mac.Write(fmt.Appendf(nil, "%s.%s.%s", id, at, body))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); err != nil || req.Header.Get("webhook-signature") != want {
+	if want := signed(id, at, body); err != nil || req.Header.Get("webhook-signature") != want {
 		r.bad = append(r.bad, req.Header.Get("webhook-signature"))
 	}
 	r.ids = append(r.ids, id)

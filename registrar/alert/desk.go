@@ -68,7 +68,7 @@ func (d *Desk) Deliveries(ctx context.Context, f schedule.DeliveryFilter) ([]sch
 
 // Redeliver sends a message again.
 func (d *Desk) Redeliver(ctx context.Context, deliveryID string) (*schedule.AlertDelivery, error) {
-	found, err := d.outbox.Redeliver(ctx, deliveryID, d.now())
+	found, err := d.outbox.Redeliver(ctx, schedule.Redelivery{DeliveryID: deliveryID, Now: d.now(), Lease: sendLease})
 	if errors.Is(err, schedule.ErrNotFound) {
 		return nil, schedule.Explain(schedule.ErrNotFound, "there is no delivery %s", schedule.Quote(deliveryID))
 	}

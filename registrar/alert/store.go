@@ -2,7 +2,6 @@ package alert
 
 import (
 	"context"
-	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -35,15 +34,16 @@ type Outbox interface {
 	// InsertDeliveries adds messages to be sent at once; one that is there stays as
 	// it is.
 	InsertDeliveries(ctx context.Context, deliveries []schedule.AlertDelivery) error
-	// ClaimDeliveries gives out pending messages whose next_at has come, each to
-	// one caller for as long as the lease, and counts the attempt.
+	// ClaimDeliveries gives out pending messages whose next_at has come, the
+	// oldest first, each to one caller for as long as the lease, and counts the attempt.
 	ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) ([]schedule.AlertDelivery, error)
 	// SettleDelivery writes what became of an attempt; false: it is not the newest
 	// any more, and nothing was written.
 	SettleDelivery(ctx context.Context, d schedule.DeliverySettlement) (moved bool, err error)
 	// ListDeliveries is newest first.
 	ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error)
-	// Redeliver has a message that has ended sent again and returns it as it then
-	// stands; one that is on its way stays as it is. schedule.ErrNotFound.
-	Redeliver(ctx context.Context, deliveryID string, now time.Time) (*schedule.AlertDelivery, error)
+	// Redeliver has a message sent again that has ended, or that waits for its next
+	// attempt, and returns it as it then stands; one that is under way stays as it
+	// is. schedule.ErrNotFound.
+	Redeliver(ctx context.Context, again schedule.Redelivery) (*schedule.AlertDelivery, error)
 }

@@ -79,7 +79,8 @@ func (s *Store) InsertDeliveries(ctx context.Context, deliveries []schedule.Aler
 func (s *Store) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (claimed []schedule.AlertDelivery, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		for _, d := range t.deliveries {
-			if d.State == schedule.DeliveryPending && !d.NextAt.After(c.Now) {
+			if d.State == schedule.DeliveryPending && !d.NextAt.After(c.Now) &&
+				(c.Target == "" || c.Target == d.Target) && !slices.Contains(c.Except, d.Target) {
 				claimed = append(claimed, d)
 			}
 		}
@@ -143,17 +144,17 @@ func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (
 	return found[:min(len(found), limitOf(f.Limit))], err
 }
 
-// Redeliver has a message sent again that has ended, and returns it as it then
-// stands; one that is on its way stays as it is. schedule.ErrNotFound.
-func (s *Store) Redeliver(ctx context.Context, deliveryID string, now time.Time) (after *schedule.AlertDelivery, err error) {
+// Redeliver has a message sent again that has ended, or that waits, and returns
+// it as it then stands; one that is under way stays as it is. schedule.ErrNotFound.
+func (s *Store) Redeliver(ctx context.Context, again schedule.Redelivery) (after *schedule.AlertDelivery, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		d, ok := t.deliveries[deliveryID]
+		d, ok := t.deliveries[again.DeliveryID]
 		if !ok {
-			return fmt.Errorf("redeliver %s: %w", schedule.Quote(deliveryID), schedule.ErrNotFound)
+			return fmt.Errorf("redeliver %s: %w", schedule.Quote(again.DeliveryID), schedule.ErrNotFound)
 		}
-		if d.State != schedule.DeliveryPending {
-			d.State, d.Round, d.RoundAt, d.Attempts, d.NextAt, d.EndedAt = schedule.DeliveryPending, d.Round+1, at(now), 0, at(now), time.Time{}
-			setIn(t, t.deliveries, deliveryID, d)
+		if d.State != schedule.DeliveryPending || d.NextAt.After(at(again.Now.Add(again.Lease))) {
+			d.State, d.Round, d.RoundAt, d.Attempts, d.NextAt, d.EndedAt = schedule.DeliveryPending, d.Round+1, at(again.Now), 0, at(again.Now), time.Time{}
+			setIn(t, t.deliveries, d.DeliveryID, d)
 		}
 		d.Disabled = t.gone[d.Target]
 		after = &d

@@ -105,7 +105,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (
 		err := each(ctx, tx, []any{&id}, func() error {
 			ids = append(ids, id)
 			return nil
-		}, sqlClaimDeliveries, c.Now, c.Now.Add(c.Lease), c.Limit)
+		}, sqlClaimDeliveries, c.Now, c.Now.Add(c.Lease), c.Limit, c.Target, append([]string{}, c.Except...))
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -153,14 +153,14 @@ func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (
 	return collectDeliveries(ctx, s.pool, sqlListDeliveries, f.AlertID, f.State, noneOrTime(f.AfterCreated), f.AfterID, f.Limit)
 }
 
-// Redeliver has a message sent again that has ended, and returns it as it then
-// stands; one that is on its way stays as it is. schedule.ErrNotFound.
-func (s *Store) Redeliver(ctx context.Context, deliveryID string, now time.Time) (d *schedule.AlertDelivery, err error) {
+// Redeliver has a message sent again that has ended, or that waits, and returns
+// it as it then stands; one that is under way stays as it is. schedule.ErrNotFound.
+func (s *Store) Redeliver(ctx context.Context, again schedule.Redelivery) (d *schedule.AlertDelivery, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sqlRedeliver, deliveryID, now); err != nil {
+		if _, err := tx.Exec(ctx, sqlRedeliver, again.DeliveryID, again.Now, again.Now.Add(again.Lease)); err != nil {
 			return err
 		}
-		found, err := collectDeliveries(ctx, tx, sqlDeliveriesByID, []string{deliveryID})
+		found, err := collectDeliveries(ctx, tx, sqlDeliveriesByID, []string{again.DeliveryID})
 		if err == nil && len(found) == 0 {
 			err = schedule.ErrNotFound
 		}
@@ -170,7 +170,7 @@ func (s *Store) Redeliver(ctx context.Context, deliveryID string, now time.Time)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("redeliver %s: %w", schedule.Quote(deliveryID), err)
+		return nil, fmt.Errorf("redeliver %s: %w", schedule.Quote(again.DeliveryID), err)
 	}
 	return d, nil
 }

@@ -107,6 +107,7 @@ const sqlClaimDeliveries = `
 UPDATE alert_deliveries SET attempts = attempts + 1, next_at = $2
 WHERE delivery_id = ANY(ARRAY(
 	SELECT delivery_id FROM alert_deliveries WHERE state = 'PENDING' AND next_at <= $1
+		AND ($4 = '' OR target = $4) AND target <> ALL($5::text[])
 	ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED))
 RETURNING delivery_id`
 
@@ -132,10 +133,10 @@ WHERE ($1 = '' OR d.alert_id = $1) AND ($2 = '' OR d.state = $2)
 	AND ($3::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($3, $4))
 ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $5`
 
-// A message that is on its way already is not sent twice.
+// A message that is under way already is not sent twice.
 const sqlRedeliver = `
 UPDATE alert_deliveries SET state = 'PENDING', round = round + 1, round_at = $2, attempts = 0, next_at = $2, ended_at = NULL
-WHERE delivery_id = $1 AND state <> 'PENDING'`
+WHERE delivery_id = $1 AND (state <> 'PENDING' OR next_at > $3)`
 
 const sqlPruneAlerts = `
 DELETE FROM alerts WHERE alert_id = ANY(ARRAY(

@@ -90,12 +90,13 @@ func (s *Store) InsertDeliveries(ctx context.Context, deliveries []schedule.Aler
 // ClaimDeliveries gives out what is to be sent, to one caller for as long as the
 // lease.
 func (s *Store) ClaimDeliveries(ctx context.Context, c schedule.DeliveryClaim) (claimed []schedule.AlertDelivery, err error) {
-	due, err := readDeliveries(ctx, s.readers, sqlDueDeliveries, c.Now.UnixMicro(), 1)
+	except := list(c.Except)
+	due, err := readDeliveries(ctx, s.readers, sqlDueDeliveries, c.Now.UnixMicro(), c.Target, except, 1)
 	if err != nil || len(due) == 0 { // mostly, and then nobody need wait for this write
 		return nil, err
 	}
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		if claimed, err = readDeliveries(ctx, t, sqlDueDeliveries, c.Now.UnixMicro(), c.Limit); err != nil {
+		if claimed, err = readDeliveries(ctx, t, sqlDueDeliveries, c.Now.UnixMicro(), c.Target, except, c.Limit); err != nil {
 			return err
 		}
 		for i := range claimed {
@@ -149,14 +150,14 @@ func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (
 	return readDeliveries(ctx, s.readers, sqlListDeliveries+q.where.String()+sqlDeliveriesOrder, append(q.args, limitOf(f.Limit))...)
 }
 
-// Redeliver has a message sent again that has ended, and returns it as it then
-// stands; one that is on its way stays as it is. schedule.ErrNotFound.
-func (s *Store) Redeliver(ctx context.Context, deliveryID string, now time.Time) (d *schedule.AlertDelivery, err error) {
+// Redeliver has a message sent again that has ended, or that waits, and returns
+// it as it then stands; one that is under way stays as it is. schedule.ErrNotFound.
+func (s *Store) Redeliver(ctx context.Context, again schedule.Redelivery) (d *schedule.AlertDelivery, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		if _, err := t.exec(ctx, sqlRedeliver, deliveryID, now.UnixMicro()); err != nil {
+		if _, err := t.exec(ctx, sqlRedeliver, again.DeliveryID, again.Now.UnixMicro(), again.Now.Add(again.Lease).UnixMicro()); err != nil {
 			return err
 		}
-		found, err := readDeliveries(ctx, t, sqlGetDelivery, deliveryID)
+		found, err := readDeliveries(ctx, t, sqlGetDelivery, again.DeliveryID)
 		if err == nil && len(found) == 0 {
 			err = schedule.ErrNotFound
 		}
@@ -166,7 +167,7 @@ func (s *Store) Redeliver(ctx context.Context, deliveryID string, now time.Time)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("redeliver %s: %w", schedule.Quote(deliveryID), err)
+		return nil, fmt.Errorf("redeliver %s: %w", schedule.Quote(again.DeliveryID), err)
 	}
 	return d, nil
 }

@@ -49,8 +49,8 @@ const (
 	sqlAckAlert       = `UPDATE alerts SET acked_at = COALESCE(acked_at, ?2), acked_by = COALESCE(acked_by, ?3), ack_note = COALESCE(ack_note, ?4) WHERE alert_id = ?1`
 	sqlInsertDelivery = `INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, host, payload, state, round_at, next_at, created_at)
  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'PENDING', ?9, ?9, ?9) ON CONFLICT (delivery_id) DO NOTHING`
-	sqlDueDeliveries = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= ?
- ORDER BY d.next_at LIMIT ?`
+	sqlDueDeliveries = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= ?1
+ AND (?2 = '' OR d.target = ?2) AND d.target NOT IN (SELECT value FROM json_each(?3)) ORDER BY d.next_at LIMIT ?4`
 	sqlClaimDelivery  = `UPDATE alert_deliveries SET attempts = attempts + 1, next_at = ? WHERE delivery_id = ?`
 	sqlGetDelivery    = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.delivery_id = ?`
 	sqlSettleDelivery = `UPDATE alert_deliveries SET state = ?4, next_at = ?5, last_status = ?6, last_error = ?7, ended_at = ?8
@@ -64,7 +64,7 @@ const (
 	sqlDeliveriesAfter = ` AND (d.created_at, d.delivery_id) < (?, ?)`
 	sqlDeliveriesOrder = ` ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT ?`
 	sqlRedeliver       = `UPDATE alert_deliveries SET state = 'PENDING', round = round + 1, round_at = ?2, attempts = 0, next_at = ?2, ended_at = NULL
- WHERE delivery_id = ?1 AND state <> 'PENDING'`
+ WHERE delivery_id = ?1 AND (state <> 'PENDING' OR next_at > ?3)`
 	sqlPruneAlerts     = `DELETE FROM alerts WHERE alert_id IN (SELECT alert_id FROM alerts WHERE closed_at IS NOT NULL AND closed_at < ? ORDER BY closed_at LIMIT ?)`
 	sqlPruneDeliveries = `DELETE FROM alert_deliveries WHERE delivery_id IN (SELECT delivery_id FROM alert_deliveries WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at LIMIT ?)`
 )

@@ -14,9 +14,10 @@ var alerts = []check{
 	{"alerts are listed newest first, by page and filter", alertLists},
 	{"a message comes back as it was written and is there once", messageSurvives},
 	{"a message is given to one sender at a time, and to the next when its lease runs out", messageClaimed},
+	{"a sender asks for the messages of one target, or for those of all but some", messageOfTarget},
 	{"only the newest attempt says what became of a message", messageSettled},
 	{"a target that is gone is known until a message arrives there", targetGone},
-	{"what has ended can be sent again, and what is on its way is not sent twice", messageAgain},
+	{"what has ended or waits can be sent again, and what is under way is not sent twice", messageAgain},
 	{"messages are listed newest first, by page and filter", messageLists},
 	{"many senders send each message once", messagesRaced},
 	{"alerts and messages that ended long ago are pruned, open ones stay", alertsPruned},
@@ -173,6 +174,25 @@ func messageClaimed(r *rig) {
 	r.hold(len(second) == 1 && second[0].Attempts == 2, "the next sender has it then: %+v", second)
 }
 
+func messageOfTarget(r *rig) {
+	a, b, c := r.message("a", r.now), r.message("b", r.at(time.Second)), r.message("c", r.at(2*time.Second))
+	c.Target = a.Target
+	r.ok(r.InsertDeliveries(r.ctx, []schedule.AlertDelivery{a, b, c}), "insert")
+	claim := func(target string, except ...string) (ids []string) {
+		claimed, err := r.ClaimDeliveries(r.ctx, schedule.DeliveryClaim{Now: r.at(time.Minute), Lease: time.Minute, Limit: 1, Target: target, Except: except})
+		r.ok(err, "claim deliveries")
+		for _, d := range claimed {
+			ids = append(ids, d.DeliveryID)
+		}
+		return ids
+	}
+	equal(r, "of a target that has none", claim("nobody"), nil)
+	equal(r, "but of those targets", claim("", a.Target, b.Target), nil)
+	equal(r, "but of that target", claim("", a.Target), []string{b.DeliveryID})
+	equal(r, "of a target, the oldest first", claim(a.Target), []string{a.DeliveryID})
+	equal(r, "and the next", claim("", b.Target), []string{c.DeliveryID})
+}
+
 func messageSettled(r *rig) {
 	r.ok(r.InsertDeliveries(r.ctx, []schedule.AlertDelivery{r.message("m", r.now)}), "insert")
 	first := r.claimMessages(r.now)[0]
@@ -211,21 +231,30 @@ func targetGone(r *rig) {
 func messageAgain(r *rig) {
 	d := r.message("m", r.now)
 	r.ok(r.InsertDeliveries(r.ctx, []schedule.AlertDelivery{d}), "insert")
-	same, err := r.Redeliver(r.ctx, d.DeliveryID, r.at(time.Hour))
+	same, err := r.Redeliver(r.ctx, schedule.Redelivery{DeliveryID: d.DeliveryID, Now: r.at(time.Hour), Lease: time.Minute})
 	r.ok(err, "redeliver what is on its way")
 	r.hold(same.Round == 1 && same.NextAt.Equal(r.now), "it stays as it is: %+v", same)
 	first := r.claimMessages(r.now)[0]
 	r.settled(first, func(s *schedule.DeliverySettlement) {
 		s.State, s.Error, s.Arrived = schedule.DeliveryDead, "no answer", false
 	})
-	again, err := r.Redeliver(r.ctx, d.DeliveryID, r.at(time.Hour))
+	again, err := r.Redeliver(r.ctx, schedule.Redelivery{DeliveryID: d.DeliveryID, Now: r.at(time.Hour), Lease: time.Minute})
 	r.ok(err, "redeliver")
 	r.hold(again.State == schedule.DeliveryPending && again.Round == 2 && again.Attempts == 0 && again.RoundAt.Equal(r.at(time.Hour)) &&
 		again.NextAt.Equal(r.at(time.Hour)) && again.EndedAt.IsZero() && again.Payload == d.Payload, "it begins anew: %+v", again)
 	second := r.claimMessages(r.at(time.Hour))
 	r.hold(len(second) == 1 && second[0].Attempts == 1, "it is sent: %+v", second)
 	r.hold(!r.settled(first, arrived), "an attempt of the round before changes nothing")
-	_, err = r.Redeliver(r.ctx, r.id("no-such"), r.now)
+	r.hold(r.settled(second[0], func(s *schedule.DeliverySettlement) {
+		s.State, s.NextAt, s.Error, s.Arrived = schedule.DeliveryPending, r.at(2*time.Hour), "no answer", false
+	}), "its attempt fails")
+	soon, err := r.Redeliver(r.ctx, schedule.Redelivery{DeliveryID: d.DeliveryID, Now: r.at(2*time.Hour - time.Minute), Lease: time.Minute})
+	r.ok(err, "redeliver what may be under way")
+	r.hold(soon.Round == 2, "it stays as it is: %+v", soon)
+	waiting, err := r.Redeliver(r.ctx, schedule.Redelivery{DeliveryID: d.DeliveryID, Now: r.at(time.Hour), Lease: time.Minute})
+	r.ok(err, "redeliver what waits")
+	r.hold(waiting.Round == 3 && waiting.NextAt.Equal(r.at(time.Hour)) && waiting.Attempts == 0, "it is sent now: %+v", waiting)
+	_, err = r.Redeliver(r.ctx, schedule.Redelivery{DeliveryID: r.id("no-such"), Now: r.now})
 	r.hold(notFound(err), "a message that there is not: %v", err)
 }
 

@@ -1,0 +1,102 @@
+package alert_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert"
+)
+
+// BenchmarkJudge is one judging pass over schedules that keep their promise: a
+// slot each, with its run. "nothing due" is the pass of every two seconds;
+// "all due" the one behind an instant at which every one of them has its slot.
+func BenchmarkJudge(b *testing.B) {
+	for _, engine := range engines {
+		for _, n := range []int{10_000, 100_000} {
+			b.Run(fmt.Sprintf("%s/%d", engine.name, n), func(b *testing.B) {
+				h := newHerd(b, engine, n)
+				b.Run("all due", func(b *testing.B) {
+					for b.Loop() {
+						h.judge(b)
+						b.StopTimer()
+						h.rewind(b)
+						b.StartTimer()
+					}
+					b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/schedule")
+				})
+				h.judge(b)
+				b.Run("nothing due", func(b *testing.B) {
+					for b.Loop() {
+						h.judge(b)
+					}
+				})
+			})
+		}
+	}
+}
+
+// herd is a store full of hourly schedules that promise to start within five
+// minutes, at six minutes past noon, all of whose slots at noon were in time.
+type herd struct {
+	*site
+	watch *alert.Watch
+}
+
+var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+const perChange = 1000
+
+func newHerd(b *testing.B, e engine, n int) *herd {
+	b.Helper()
+	h := &herd{site: newSite(b, e)}
+	h.now = func() time.Time { return noon.Add(6 * time.Minute) }
+	for first := 0; first < n; first += perChange {
+		h.add(b, first, min(perChange, n-first))
+	}
+	h.exec(b, `UPDATE schedule_runs SET status = 'SUCCESS', claimed_at = run_at, launched_at = run_at, started_at = run_at, completed_at = run_at`)
+	h.exec(b, `ANALYZE`)
+	h.watch = h.newWatch(b, nil)
+	return h
+}
+
+func (h *herd) add(b *testing.B, first, n int) {
+	b.Helper()
+	made := noon.Add(-time.Hour + time.Second)
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("s-%06d", first+i)
+	}
+	err := h.store.ChangeSchedules(b.Context(), schedule.ChangeRequest{ScheduleIDs: ids}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+		changes := make([]schedule.Change, n)
+		for i, id := range ids {
+			s := hourly(id, made)
+			changes[i] = schedule.Change{ScheduleID: id, Row: &s, NewRevision: true, Now: made, Runs: []schedule.Run{{
+				Key: schedule.SlotKey(id, noon), ScheduleID: id, Revision: 1, RunAt: noon, FireAt: noon, Status: schedule.StatusPlanned,
+				Trigger: schedule.TriggerSchedule, Attempt: 1, OverlapKey: s.UserID + "/" + s.OverlapKey, OverlapPolicy: schedule.OverlapSkip,
+			}}}
+		}
+		return changes, nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (h *herd) judge(b *testing.B) {
+	b.Helper()
+	if err := h.watch.Judge(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if unmet, err := h.store.UnmetExpectations(context.Background()); err != nil || len(unmet) > 0 {
+		b.Fatalf("%v are late, %v: they all keep their promise", unmet, err)
+	}
+}
+
+// rewind has every slot judged once more.
+func (h *herd) rewind(b *testing.B) {
+	b.Helper()
+	h.exec(b, `UPDATE expectations SET judge_at = watched_since, judged_until = watched_since`)
+}

@@ -1,0 +1,127 @@
+package alert_test
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/carillon/carillon/internal/safehttp"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/postgres"
+	"github.com/carillon/carillon/internal/store/sqlite"
+	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/registrar/alert"
+)
+
+// ledger is what a Watch and its Desk need of a store, and what makes schedules.
+type ledger interface {
+	alert.JudgeStore
+	alert.Ledger
+	alert.Outbox
+	ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error
+	Migrate(ctx context.Context) (int, error)
+}
+
+// engine is one of the two stores.
+type engine struct {
+	name string
+	open func(t testing.TB) (store ledger, driver, source string)
+}
+
+var engines = []engine{
+	{name: "SQLite", open: func(t testing.TB) (ledger, string, string) {
+		path := filepath.Join(t.TempDir(), "carillon.db")
+		s, err := sqlite.Open(t.Context(), "sqlite:"+path, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s, "sqlite", path + "?_pragma=busy_timeout(10000)"
+	}},
+	{name: "Postgres", open: func(t testing.TB) (ledger, string, string) {
+		dsn := testservices.Postgres(t, nil)
+		s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s, "pgx", dsn
+	}},
+}
+
+// site is a store with a clock, and with what a test writes past it.
+type site struct {
+	store ledger
+	db    *sql.DB
+	now   func() time.Time
+}
+
+func newSite(t testing.TB, e engine) *site {
+	t.Helper()
+	store, driver, source := e.open(t)
+	if _, err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return &site{store: store, db: db, now: time.Now}
+}
+
+// exec is one statement that both engines understand.
+func (s *site) exec(t testing.TB, statement string) {
+	t.Helper()
+	if _, err := s.db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", strings.Fields(statement)[0], err)
+	}
+}
+
+// targets are the receivers at these URLs, which share a secret.
+func targets(t testing.TB, urls ...string) []alert.Target {
+	t.Helper()
+	policy, err := safehttp.ParsePolicy("loopback")
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets, err := alert.ParseTargets(strings.Join(urls, ","), secret, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return targets
+}
+
+// newWatch is a Watch over the site, as one registrar has it.
+func (s *site) newWatch(t testing.TB, client *http.Client, urls ...string) *alert.Watch {
+	t.Helper()
+	var at []alert.Target
+	if len(urls) > 0 {
+		at = targets(t, urls...)
+	}
+	return alert.New(alert.Options{
+		Judge: s.store, Outbox: s.store, Targets: at, Client: client, Now: func() time.Time { return s.now() },
+		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+	})
+}
+
+// hourly is a schedule at every full hour that promises to start within five
+// minutes.
+func hourly(id string, made time.Time) schedule.Schedule {
+	return schedule.Schedule{
+		Definition: schedule.Definition{
+			ScheduleID: id, WorkflowID: "report", Version: 1, UserID: "ada", CronExpr: "0 * * * *", Timezone: "UTC", DST: schedule.DSTVixie,
+			OverlapPolicy: schedule.OverlapSkip, OverlapKey: id, CatchupPolicy: schedule.CatchupNone, RunTimeoutMS: 3_600_000,
+			Expect: schedule.Expect{StartWithinMS: 300_000, AlertAfter: 1},
+		},
+		Revision: 1, RevisedAt: made, CreatedAt: made,
+	}
+}
