@@ -101,6 +101,12 @@ var forbidden = []struct {
 		false,
 		"the author of a compiler has the published client only",
 	},
+	{
+		"docs/examples/receiver",
+		[]string{module + "/internal", module + "/proto", module + "/worker", module + "/registrar", module + "/launcher", module + "/schema", "google.golang.org"},
+		false,
+		"whoever takes our alerts has the standard library only",
+	},
 	{"worker", []string{module + "/internal/grant"}, false, "a worker passes ids: only package grant knows what scopes look like"},
 	{"worker", []string{module + "/registrar", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"registrar", []string{module + "/worker", module + "/launcher"}, false, "components meet in internal/app only"},

@@ -147,24 +147,6 @@ func newAlertDeliveriesCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-func newAlertRedeliverCommand(o *client) *cobra.Command {
-	return &cobra.Command{
-		Use:   "redeliver DELIVERY",
-		Short: "Send a message again, also one that was given up",
-		Long: "Sends a message again under its own webhook-id, with another 24 hours of retries, also to a target that\n" +
-			"said it was gone; an answer of 2xx opens such a target again. One that is on its way stays as it is.",
-		Example: "  carillon alert redeliver msg_0123456789abcdef0123456789ab",
-		Args:    exactly("DELIVERY"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, alerts(l).RedeliverAlert, &carillonv1.RedeliverAlertRequest{DeliveryId: args[0]})
-			if err != nil {
-				return err
-			}
-			return o.show(resp, func(p *page) { p.deliveries([]*carillonv1.AlertDelivery{resp.GetDelivery()}, "") })
-		}),
-	}
-}
-
 func newAlertTestCommand(o *client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "test",

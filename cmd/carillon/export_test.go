@@ -48,6 +48,9 @@ func anySchedule(t *rapid.T, id string) string {
 	if rapid.Bool().Draw(t, "labels?") {
 		s["labels"] = rapid.MapOfN(rapid.StringMatching(`[A-Za-z0-9._:-]{1,9}`), rapid.StringMatching(`[ -~äöü]{0,20}`), 0, 3).Draw(t, "labels")
 	}
+	if promise := anyPromise(t, s); len(promise) > 0 {
+		s["expect"] = promise
+	}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +63,35 @@ func anySchedule(t *rapid.T, id string) string {
 		return string(raw)
 	}
 	return strings.TrimSuffix(string(raw), "}") + `,"input":` + input + "}"
+}
+
+// anyPromise draws what a schedule as it stands so far may promise.
+func anyPromise(t *rapid.T, s map[string]any) map[string]any {
+	promise := make(map[string]any)
+	_, once := s["once_at"]
+	rule := s["cron_expr"] != nil || s["interval_ms"] != nil
+	for _, p := range []struct {
+		name        string
+		may         bool
+		least, most int
+	}{
+		{"start_within_ms", rule || once, 3_600_001, 4_000_000},
+		{"finish_within_ms", rule || once, 4_000_000, 1_209_600_000},
+		{"success_every_ms", !once, 3_600_000_000, 3_888_000_000}, // over every rule's longest gap
+	} {
+		if p.may && rapid.Bool().Draw(t, p.name+"?") {
+			promise[p.name] = rapid.IntRange(p.least, p.most).Draw(t, p.name)
+		}
+	}
+	if len(promise) > 0 {
+		if rapid.Bool().Draw(t, "alert_after?") {
+			promise["alert_after"] = rapid.IntRange(1, 1000).Draw(t, "alert_after")
+		}
+		if rapid.Bool().Draw(t, "remind_every_ms?") {
+			promise["remind_every_ms"] = rapid.IntRange(300_000, 3_888_000_000).Draw(t, "remind_every_ms")
+		}
+	}
+	return promise
 }
 
 func TestWhatIsExportedAndAppliedChangesNothing(t *testing.T) {

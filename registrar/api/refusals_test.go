@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -223,7 +224,7 @@ var refusedOthers = []refused{
 
 func TestBadInputIsRefusedOnBothAPIsAndWritesNothing(t *testing.T) {
 	r := newRig(t)
-	for _, tt := range append(refusedDefinitions, refusedOthers...) {
+	for _, tt := range slices.Concat(refusedDefinitions, refusedOthers, refusedPromises) {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.call == "" {
 				tt.call, tt.rest = upsertCall, "POST /schedules/upsert"

@@ -46,7 +46,8 @@ type AlertServiceClient interface {
 	// what was given up.
 	ListAlertDeliveries(ctx context.Context, in *ListAlertDeliveriesRequest, opts ...grpc.CallOption) (*ListAlertDeliveriesResponse, error)
 	// RedeliverAlert sends a message again, with a new bound for its retries, also
-	// to a target that said it was gone. One that is still on its way stays as it is.
+	// to a target that said it was gone. One that waits for its next attempt is sent
+	// now; one that is under way stays as it is.
 	RedeliverAlert(ctx context.Context, in *RedeliverAlertRequest, opts ...grpc.CallOption) (*RedeliverAlertResponse, error)
 	// TestAlerts sends a signed message of the type alert.test to every configured
 	// target. FAILED_PRECONDITION: there is none.
@@ -140,7 +141,8 @@ type AlertServiceServer interface {
 	// what was given up.
 	ListAlertDeliveries(context.Context, *ListAlertDeliveriesRequest) (*ListAlertDeliveriesResponse, error)
 	// RedeliverAlert sends a message again, with a new bound for its retries, also
-	// to a target that said it was gone. One that is still on its way stays as it is.
+	// to a target that said it was gone. One that waits for its next attempt is sent
+	// now; one that is under way stays as it is.
 	RedeliverAlert(context.Context, *RedeliverAlertRequest) (*RedeliverAlertResponse, error)
 	// TestAlerts sends a signed message of the type alert.test to every configured
 	// target. FAILED_PRECONDITION: there is none.
