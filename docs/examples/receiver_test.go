@@ -142,7 +142,9 @@ func TestTheReceiverRefusesWhatIsForgedOldOrTooMuch(t *testing.T) {
 	now := time.Now()
 	asIs := func(*http.Request) {}
 	body := func(text string) func(*http.Request) {
-		return func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text)) }
+		return func(r *http.Request) {
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+		}
 	}
 	header := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }

@@ -20,7 +20,7 @@ const (
 	sendEvery   = 2 * time.Second
 	sendTimeout = 15 * time.Second // of one attempt, from the look-up to the end of the answer
 	sendLease   = time.Minute
-	sendAtOnce  = 8 // to one target
+	sendAtOnce  = 8               // to one target
 	writeWithin = 5 * time.Second // of an outcome, also at the end of the process
 
 	firstRetry = 5 * time.Second
