@@ -27,6 +27,7 @@ func Assumed(run registrar.AssumedRun, seed uint32, key schedule.Key) (took time
 		z := math.Sqrt2 * math.Erfinv(2*part(0)-1)
 		longest := float64(schedule.MaxRunTimeout)
 		took = time.Duration(min(longest, float64(run.Duration)*math.Exp(sigma*z))).Truncate(time.Millisecond)
+		took += run.Duration % time.Millisecond // of one that is given finer, so that no run ends at a slot's very instant
 	}
 	return took, part(1)*100 < float64(run.FailurePercent)
 }

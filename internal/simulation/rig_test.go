@@ -48,6 +48,7 @@ type real struct {
 	config    worker.Config
 	runs      *assumed
 	processes int
+	queued    atomic.Int64 // slots that began to wait for their overlap key
 }
 
 func newReal(t testing.TB, config worker.Config) *real {
@@ -63,6 +64,7 @@ func newReal(t testing.TB, config worker.Config) *real {
 	}
 	r.registrar = registrar.New(registrar.Options{
 		Schedules: store, Runs: store, Workflows: store, Grants: store, Now: store.Now, Logger: mute, Config: registrar.Config{CanCancel: true},
+		Simulator: simulation.New(config),
 	})
 	r.runs = &assumed{real: r, of: make(map[string]registrar.AssumedRun), open: make(map[schedule.Key]context.CancelFunc)}
 	return r
@@ -79,6 +81,7 @@ func (r *real) close() {
 // reaches the ledger or the executor.
 type process struct {
 	*sqlite.Store
+	real *real
 	dead atomic.Bool
 	end  context.CancelFunc
 	done sync.WaitGroup
@@ -87,7 +90,7 @@ type process struct {
 var errDead = errors.New("the process is dead")
 
 func (r *real) start() *process {
-	p := &process{Store: r.store}
+	p := &process{Store: r.store, real: r}
 	r.processes++
 	holder := fmt.Sprint("worker-", r.processes)
 	launch := launcher.New(launcher.Options{
@@ -133,7 +136,11 @@ func (p *process) Plan(ctx context.Context, req schedule.PlanRequest, decide fun
 }
 
 func (p *process) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
-	return alive(p, func() (schedule.ClaimResult, error) { return p.Store.Claim(ctx, req, judge) })
+	return alive(p, func() (schedule.ClaimResult, error) {
+		result, err := p.Store.Claim(ctx, req, judge)
+		p.real.queued.Add(int64(result.Waiting))
+		return result, err
+	})
 }
 
 func (p *process) Settle(ctx context.Context, term schedule.Term, now time.Time, s []schedule.Settlement) ([]bool, error) {

@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/simulation"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
@@ -26,14 +26,14 @@ var config = worker.Config{
 }
 
 // The same scenario, simulated and really played by the worker over SQLite,
-// makes the same of every slot.
+// makes the same of every slot; and the sums are those of the slots.
 func TestASimulationIsWhatTheWorkerDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		drawn := drawScenario(rt)
 		var difference string
 		synctest.Test(t, func(t *testing.T) {
-			played, really := playBoth(t, drawn)
-			difference = differ(drawn, played, really)
+			played, really, queued := playBoth(t, drawn)
+			difference = cmp.Or(differ(drawn, played.Slots, really), differInSums(played, queued))
 		})
 		if difference != "" {
 			rt.Fatalf("%s", difference)
@@ -80,6 +80,7 @@ type scenario struct {
 
 type drawnSchedule struct {
 	in     registrar.UpsertInput
+	saved  bool // simulated by its id; else as a rule that is not saved
 	run    registrar.AssumedRun
 	pauses [][2]time.Duration
 }
@@ -122,6 +123,10 @@ func drawSchedule(t *rapid.T, i int, window time.Duration, ms func(string, int, 
 	timeout := uint32(rapid.SampledFrom([]int{3_000, 3_600_000}).Draw(t, "timeout"))
 	d.in.JitterMS, d.in.MaxQueued, d.in.RunTimeoutMS = &jitter, &queued, &timeout
 	d.run = registrar.AssumedRun{Duration: ms("duration", 120, 12_000) + 13*time.Microsecond, FailurePercent: rapid.SampledFrom([]int{0, 40}).Draw(t, "fails")}
+	if rapid.Bool().Draw(t, "lognormal") {
+		d.run.P95 = d.run.Duration * time.Duration(rapid.IntRange(2, 6).Draw(t, "p95"))
+	}
+	d.saved = rapid.Bool().Draw(t, "saved")
 	if rapid.Bool().Draw(t, "paused") {
 		at := ms("pause", 3_000, 20_000) + 29*time.Microsecond
 		d.pauses = append(d.pauses, [2]time.Duration{at, min(at+ms("pause long", 1_000, 20_000), window-time.Millisecond)})
@@ -130,7 +135,7 @@ func drawSchedule(t *rapid.T, i int, window time.Duration, ms func(string, int, 
 }
 
 // playBoth lets the worker play a scenario, then simulates it.
-func playBoth(t *testing.T, s scenario) (played, really []registrar.SimulatedSlot) {
+func playBoth(t *testing.T, s scenario) (played *registrar.Simulation, really []registrar.SimulatedSlot, queued int) {
 	time.Sleep(300 * time.Millisecond)
 	r := newReal(t, config)
 	defer r.close()
@@ -160,11 +165,19 @@ func playBoth(t *testing.T, s scenario) (played, really []registrar.SimulatedSlo
 		}
 	}
 	really = r.play(in)
-	played, err := simulation.New(config).Simulate(t.Context(), in)
+	asked := registrar.SimulateInput{From: in.From, Until: in.Until, Outages: in.Outages, Seed: in.Seed}
+	for i, d := range s.schedules {
+		over := d.in
+		if d.saved {
+			over = registrar.UpsertInput{Definition: schedule.Definition{ScheduleID: d.in.Definition.ScheduleID}}
+		}
+		asked.Schedules = append(asked.Schedules, registrar.SimulateSchedule{Over: over, Run: d.run, Pauses: in.Schedules[i].Pauses})
+	}
+	played, err := r.registrar.Simulate(t.Context(), asked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return played, really
+	return played, really, int(r.queued.Load())
 }
 
 func spreads(s registrar.ScenarioSchedule) bool {
