@@ -103,8 +103,12 @@ func besideGrown(ctx context.Context, o options, s *site.Site, p phase, label st
 		line.Figures["expired_deleted"], line.Figures["expired_left"] = float64(before-after), float64(after)
 	}
 	addSteps(line.Figures, m.steps)
-	return line, nil
+	// The next phase must not meet what is left of this one's tail.
+	return line, sleepUntil(ctx, work.End().Add(tailEnds))
 }
+
+// tailEnds is how long after its last instant a stream's tail may take to end.
+const tailEnds = 2 * time.Second
 
 // grow fills the database, and leaves it without workers: retention begins
 // with the next one's first tick.
