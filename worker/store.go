@@ -81,6 +81,7 @@ type BackfillStore interface {
 	// next time), hands them to feeder, and writes its decisions: the backfill's
 	// row, its slots, rows inserted where their key is new, events; all in one
 	// transaction that begins by checking the term's epoch (schedule.ErrFenced).
+	// With none that is not done it writes nothing, and need not look at the epoch.
 	// Those that were not looked at for the longest time come first. feeder is
 	// pure, and may be called again if the transaction is retried.
 	FeedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error)

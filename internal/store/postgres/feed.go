@@ -14,8 +14,21 @@ import (
 
 // FeedBackfills hands the backfills that are not done to feeder and writes its
 // decisions: their place in the range and the rows that it led to are durable
-// together or not at all. See worker.BackfillStore.
+// together or not at all. Where there is none, as mostly, one look at an index
+// that is then empty says so, in place of a transaction. See worker.BackfillStore.
 func (s *Store) FeedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error) {
+	any := false
+	first, last := req.Term.Buckets()
+	if err := s.pool.QueryRow(ctx, sqlFeedAny, first, last).Scan(&any); err != nil {
+		return schedule.FeedResult{}, fmt.Errorf("look for backfills: %w", err)
+	}
+	if !any {
+		return schedule.FeedResult{}, nil
+	}
+	return s.feedBackfills(ctx, req, feeder)
+}
+
+func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error) {
 	var (
 		out   schedule.FeedResult
 		first time.Time // of the rows that were put down

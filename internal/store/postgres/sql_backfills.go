@@ -68,6 +68,11 @@ FROM unnest($2::timestamptz[]) slot(at)
 JOIN schedule_runs r ON r.schedule_id = $1 AND r.run_at = slot.at
 WHERE r.trigger <> 'manual' GROUP BY r.run_at`
 
+// sqlFeedAny says whether any of a shard's are not done.
+const sqlFeedAny = `
+SELECT EXISTS (SELECT FROM backfills b
+	WHERE b.unfinished AND CASE WHEN b.shard < $1 THEN false ELSE b.shard <= $2 END)`
+
 // sqlFeedBackfills are those that were not looked at for the longest time.
 const sqlFeedBackfills = `
 SELECT b.backfill_id, b.schedule_id

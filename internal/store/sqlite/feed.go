@@ -10,8 +10,21 @@ import (
 
 // FeedBackfills hands the backfills that are not done to feeder and writes its
 // decisions: their place in the range and the rows that it led to are durable
-// together or not at all.
+// together or not at all. Where there is none, as mostly, one look at an index
+// that is then empty says so, and writers are not held up.
 func (s *Store) FeedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error) {
+	any := false
+	first, last := req.Term.Buckets()
+	if err := s.readers.query(ctx, sqlFeedAny, func(scan scan) error { return scan(&any) }, first, last); err != nil {
+		return schedule.FeedResult{}, fmt.Errorf("look for backfills: %w", err)
+	}
+	if !any {
+		return schedule.FeedResult{}, nil
+	}
+	return s.feedBackfills(ctx, req, feeder)
+}
+
+func (s *Store) feedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (schedule.FeedResult, error) {
 	var out schedule.FeedResult
 	var rows []schedule.Run
 	err := s.write(ctx, func(ctx context.Context, t tx) error {

@@ -54,6 +54,7 @@ const (
  WHERE r.schedule_id = ?1 AND r.run_at = j.value AND r.trigger <> 'manual' GROUP BY r.run_at`
 
 	// Those that were not looked at for the longest time.
+	sqlFeedAny       = `SELECT EXISTS (SELECT 1 FROM backfills b INDEXED BY backfills_unfinished WHERE b.unfinished AND b.shard BETWEEN ? AND ?)`
 	sqlFeedBackfills = `SELECT ` + backfillColumns + ` FROM backfills b INDEXED BY backfills_unfinished
  WHERE b.unfinished AND b.shard BETWEEN ? AND ? ORDER BY b.looked_at, b.backfill_id LIMIT ?`
 	sqlFeedSlots = `SELECT e.run_at, e.idempotency_key FROM backfill_runs e INDEXED BY backfill_runs_unsettled
