@@ -29,11 +29,25 @@ func newCalls(size int, m *Metrics) *calls {
 	return &calls{metrics: m, free: size, open: make(map[string]int), waiting: make(map[string]*list.List), turns: list.New()}
 }
 
+// take takes a call for an owner, if there is one and nobody waits for it.
+func (c *calls) take(owner string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.takeFree(owner)
+}
+
+func (c *calls) takeFree(owner string) bool {
+	if c.waiting[owner] != nil || !c.admits(owner) {
+		return false
+	}
+	c.admit(owner)
+	return true
+}
+
 // enter takes a call for an owner, and waits for one until ctx ends.
 func (c *calls) enter(ctx context.Context, owner string) error {
 	c.mu.Lock()
-	if c.waiting[owner] == nil && c.admits(owner) {
-		c.admit(owner)
+	if c.takeFree(owner) {
 		c.mu.Unlock()
 		return nil
 	}

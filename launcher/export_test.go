@@ -20,7 +20,7 @@ func (c *calls) Leave(owner string)                            { c.leave(owner) 
 type Instants = instants
 
 func NewInstants(now func() time.Time) *Instants {
-	return &instants{now: now, calls: make(map[int64]int)}
+	return &instants{now: now}
 }
 
 func (n *instants) Expect(at time.Time) { n.expect(at) }
@@ -31,3 +31,24 @@ const (
 	Crowd   = crowd
 	HoldFor = holdFor
 )
+
+// Gates hold what is handed over early.
+type Gates = gates
+
+func NewGates(now func() time.Time) *Gates {
+	return &gates{now: now, at: make(map[int64]*gate)}
+}
+
+func (g *gates) Wait(ctx context.Context, at time.Time) error { return g.wait(ctx, at) }
+
+func (g *gates) Standing() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.at)
+}
+
+// Deadlines are the contexts of calls.
+type Deadlines = deadlines
+
+func NewDeadlines(after time.Duration) *Deadlines       { return &deadlines{after: after} }
+func (d *deadlines) From(now time.Time) context.Context { return d.from(now) }

@@ -1,7 +1,7 @@
 package launcher
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,42 +19,34 @@ const (
 )
 
 // instants counts the calls that are to begin, by the part of a second in which
-// they are due.
+// they are due: at most so many parts ahead as checkLife is long, so a ring of
+// twice that has room for those that are late, too. It decides nothing but how
+// long an outcome waits.
 type instants struct {
 	now   func() time.Time
-	mu    sync.Mutex
-	calls map[int64]int
+	calls [instantParts]atomic.Int32
 }
 
-// instantPart is the width of one count.
-const instantPart = int64(16 * time.Millisecond)
+const (
+	// instantPart is the width of one count.
+	instantPart  = int64(16 * time.Millisecond)
+	instantParts = 128
+)
 
-func partOf(at time.Time) int64 { return at.UnixNano() / instantPart }
+func (n *instants) partOf(at time.Time) *atomic.Int32 {
+	return &n.calls[uint64(at.UnixNano()/instantPart)%instantParts]
+}
 
 // expect notes a call that is due at an instant, until it has begun.
-func (n *instants) expect(at time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.calls[partOf(at)]++
-}
-
-func (n *instants) begun(at time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.calls[partOf(at)]--; n.calls[partOf(at)] == 0 {
-		delete(n.calls, partOf(at))
-	}
-}
+func (n *instants) expect(at time.Time) { n.partOf(at).Add(1) }
+func (n *instants) begun(at time.Time)  { n.partOf(at).Add(-1) }
 
 // crowded reports whether many calls are due about now and have not begun. What
 // has been due for longer than holdFor is not late for its instant alone.
 func (n *instants) crowded() bool {
-	now := n.now()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	due := 0
-	for part := partOf(now.Add(-holdFor)); part <= partOf(now); part++ {
-		due += n.calls[part]
+	now, due := n.now(), int32(0)
+	for back := time.Duration(0); back <= holdFor; back += time.Duration(instantPart) {
+		due += n.partOf(now.Add(-back)).Load()
 	}
 	return due >= crowd
 }

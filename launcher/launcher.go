@@ -70,6 +70,9 @@ type Launcher struct {
 	begins    *batch.Batcher[schedule.BeginRequest, begun]
 	finishes  *batch.Batcher[schedule.FinishRequest, schedule.Outcome]
 	leases    *keeper
+	loads     *deadlines // of loading a DAG
+	deadlines *deadlines // of calls
+	gates     *gates
 	instants  *instants
 	calls     *calls
 }
@@ -105,7 +108,10 @@ func New(o Options) *Launcher {
 		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, tracer: o.Tracer, cfg: o.Config,
 	}
 	l.calls = newCalls(o.Config.MaxCalls, o.Metrics)
-	l.instants = &instants{now: o.Now, calls: make(map[int64]int)}
+	l.loads = &deadlines{after: min(storeTimeout, o.Config.CallTimeout)}
+	l.deadlines = &deadlines{after: o.Config.CallTimeout}
+	l.gates = &gates{now: o.Now, at: make(map[int64]*gate)}
+	l.instants = &instants{now: o.Now}
 	l.begins = batch.New(maxBatch, l.beginAll)
 	l.finishes = batch.New(maxBatch, l.finishAll)
 	l.leases = &keeper{

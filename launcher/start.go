@@ -41,7 +41,7 @@ func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedu
 	}
 	// What was handed over early is checked and recorded ahead of fire_at, while
 	// there is time for it, but so late that the check is still good at fire_at.
-	if err := l.waitUntil(ctx, req.FireAt.Add(-CheckAhead)); err != nil {
+	if err := l.gates.wait(ctx, req.FireAt.Add(-CheckAhead)); err != nil {
 		return schedule.StartReply{}, err
 	}
 	s := &start{Launcher: l, req: req, hash: hash, span: l.tracer.Start(&req)}
@@ -74,7 +74,7 @@ func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 				return s.withheld(ctx, b)
 			}
 			// What a check says ahead of fire_at is not final: look again then.
-			if err := s.waitUntil(ctx, s.req.FireAt); err != nil {
+			if err := s.gates.wait(ctx, s.req.FireAt); err != nil {
 				return schedule.StartReply{}, err
 			}
 		}
@@ -130,20 +130,6 @@ func (s *start) grantUse() schedule.GrantUse {
 	return s.req.GrantUse(s.cfg.RequireGrant)
 }
 
-// waitUntil holds a run that was handed over early: never before fire_at.
-func (l *Launcher) waitUntil(ctx context.Context, fireAt time.Time) error {
-	for {
-		left := fireAt.Sub(l.now())
-		if left <= 0 {
-			return ctx.Err()
-		}
-		// At most a second at a time: a timer does not see the clock being set.
-		if err := sleep(ctx, min(left, time.Second)); err != nil {
-			return err
-		}
-	}
-}
-
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -188,7 +174,7 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 		return reply, true, err
 	}
 	s.instants.expect(s.req.FireAt)
-	err = s.waitUntil(ctx, s.req.FireAt)
+	err = s.gates.wait(ctx, s.req.FireAt)
 	s.instants.begun(s.req.FireAt)
 	if err == nil {
 		err = s.dial(ctx)
@@ -246,9 +232,7 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	if s.loaded {
 		return reply, false, nil
 	}
-	loading, cancel := context.WithTimeout(ctx, min(storeTimeout, s.cfg.CallTimeout))
-	defer cancel()
-	dag, err := s.workflows.LoadDAG(loading, s.req.WorkflowID, s.req.Version)
+	dag, err := s.workflows.LoadDAG(s.loads.from(time.Now()), s.req.WorkflowID, s.req.Version)
 	if err == nil {
 		s.loaded = true
 		s.prepare(dag)
@@ -291,6 +275,9 @@ func (s *start) dial(ctx context.Context) error {
 	if s.dialed {
 		return nil
 	}
+	if s.dialed = s.calls.take(s.req.UserID); s.dialed {
+		return nil
+	}
 	s.leases.wait(s.lease)
 	err := s.calls.enter(ctx, s.req.UserID)
 	s.leases.proceed(s.lease)
@@ -310,26 +297,24 @@ func (s *start) hangUp() {
 // call of it can be open elsewhere now.
 func (s *start) call(ctx context.Context, b begun) (schedule.StartReply, error) {
 	launchedAt := s.now()
-	outcome, err := s.callExecutor(ctx, b)
+	outcome, err := s.callExecutor(b, launchedAt)
 	if err != nil {
 		return s.callFailed(ctx, b, err)
 	}
 	return s.finish(ctx, outcome, launchedAt)
 }
 
-func (s *start) callExecutor(ctx context.Context, b begun) (schedule.Outcome, error) {
-	// Once begun, a call is not cut off by a lost leadership or a shutdown: its
-	// answer is worth more than the seconds.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.CallTimeout)
-	defer cancel()
-	deadline, _ := ctx.Deadline()
-	// Of the store's clock and this machine's only the distance is compared.
-	sendBy := time.Now().Add(b.checkedAt.Add(checkLife).Sub(s.now()))
+// callExecutor: once begun, a call is not cut off by a lost leadership or a
+// shutdown. Its answer is worth more than the seconds.
+func (s *start) callExecutor(b begun, launchedAt time.Time) (schedule.Outcome, error) {
+	began := time.Now()
+	ctx := s.deadlines.from(began)
 	call := s.prepared
-	call.Deadline, call.SendBy = deadline, sendBy
+	call.Deadline, _ = ctx.Deadline()
+	// Of the store's clock and this machine's only the distance is compared.
+	call.SendBy = began.Add(b.checkedAt.Add(checkLife).Sub(launchedAt))
 	span := s.span.Call(s.metrics.executor)
 	call.TraceParent = cmp.Or(span.TraceParent(), call.TraceParent)
-	began := time.Now()
 	failpoint.Hit(failpoint.Sending)
 	outcome, err := s.executor.Run(ctx, call)
 	s.hangUp()

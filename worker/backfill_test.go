@@ -234,6 +234,7 @@ func TestABackfillWaitsForWhatIsOnTime(t *testing.T) {
 				r.takes(300 * time.Millisecond)
 				stop := r.start()
 				defer stop()
+				time.Sleep(time.Second) // the slot of now has ended, and is in nobody's way
 				b := r.backfill(0, 52*time.Second)
 				time.Sleep(60 * time.Second)
 				r.ended(b.BackfillID, schedule.BackfillCounts{Slots: 10, PutDown: 10, Succeeded: 10})

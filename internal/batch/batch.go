@@ -26,9 +26,17 @@ type call[In, Out any] struct {
 	in   In
 	out  Out
 	err  error
-	done chan struct{} // closed when out and err are set
-	lead chan struct{} // closed when this caller is to flush the next batch
+	turn chan turn // holds one
 }
+
+// turn is what a caller is told; one channel for both, since in a herd ten
+// thousand callers wait at once.
+type turn bool
+
+const (
+	lead turn = false // flush the next batch
+	done turn = true  // out and err are set
+)
 
 // New makes a Batcher of at most limit inputs a flush. flush answers one
 // output for each input, in order, or an error for all of them. Its context
@@ -56,25 +64,31 @@ func (b *Batcher[In, Out]) DoUntil(ctx context.Context, in In) (Out, error) {
 }
 
 func (b *Batcher[In, Out]) do(ctx context.Context, in In, enough <-chan struct{}) (Out, error) {
-	c := &call[In, Out]{in: in, done: make(chan struct{}), lead: make(chan struct{})}
+	c := &call[In, Out]{in: in, turn: make(chan turn, 1)}
 	b.mu.Lock()
 	b.pending = append(b.pending, c)
-	if !b.flushing {
-		b.flushing = true
-		close(c.lead)
-	}
+	first := !b.flushing
+	b.flushing = true
 	b.mu.Unlock()
-	select {
-	case <-c.lead: // also where ctx has ended: nobody else would flush for the others
-	case <-c.done:
-		return c.out, c.err
-	case <-enough:
-		if b.takeBack(c) {
-			return c.out, ctx.Err()
+	told := lead
+	switch {
+	case first:
+	case enough == nil:
+		told = <-c.turn
+	default:
+		select {
+		case told = <-c.turn:
+		case <-enough:
+			if b.takeBack(c) {
+				return c.out, ctx.Err()
+			}
+			told = <-c.turn // it is being flushed
 		}
-		<-c.done // it is being flushed
+	}
+	if told == done {
 		return c.out, c.err
 	}
+	// Also where ctx has ended: nobody else would flush for the others.
 	b.flushNext(context.WithoutCancel(ctx))
 	return c.out, c.err
 }
@@ -99,7 +113,7 @@ func (b *Batcher[In, Out]) takeBack(c *call[In, Out]) bool {
 		return false
 	}
 	select {
-	case <-c.lead:
+	case <-c.turn: // to lead
 		b.handOver()
 	default:
 	}
@@ -124,7 +138,7 @@ func (b *Batcher[In, Out]) handOver() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.pending) > 0 {
-		close(b.pending[0].lead)
+		b.pending[0].turn <- lead
 		return
 	}
 	b.flushing = false
@@ -141,7 +155,7 @@ func (b *Batcher[In, Out]) run(ctx context.Context, calls []*call[In, Out]) {
 			if c.err = err; err == nil {
 				c.out = outs[i]
 			}
-			close(c.done)
+			c.turn <- done
 		}
 	}()
 	ins := make([]In, len(calls))

@@ -99,7 +99,7 @@ var mutants = []struct {
 		"internal/schedule/unanswered.go", `Key: key, To: StatusLaunching, ClaimedUntil: now.Add(backoff(u.again(key, cause, now), cause)),`, `Key: key, To: StatusFailed, Reason: ReasonLaunchUnavailable,`,
 	}}},
 	{"the executor is called a little early", []edit{{
-		"launcher/start.go", `left := fireAt.Sub(l.now())`, `left := fireAt.Sub(l.now()) - 20*time.Millisecond`,
+		"launcher/gate.go", `{ return at.Sub(g.now()) }`, `{ return at.Sub(g.now()) - 20*time.Millisecond }`,
 	}}},
 	{"pause and deletion are not looked at before a run is sent", []edit{{
 		"internal/sim/memstore/requests.go", `case trigger.FromSpec() && s.Pause.Active(now):`, `case trigger.FromSpec() && s.Pause.Active(now) && s.Revision < 0:`,

@@ -1,0 +1,85 @@
+package launcher
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// gates hold what was handed over early: never before fire_at. All that waits
+// for one instant waits at one gate, so that a herd costs one timer, and not one
+// for each of its runs when every microsecond counts.
+type gates struct {
+	now func() time.Time
+	mu  sync.Mutex
+	at  map[int64]*gate // by instant, in nanoseconds since 1970
+}
+
+type gate struct {
+	open    chan struct{} // closed at the instant
+	waiting int
+	timer   *time.Timer
+}
+
+// wait returns at an instant, or when ctx ends before it.
+func (g *gates) wait(ctx context.Context, at time.Time) error {
+	for left := g.until(at); left > 0; left = g.until(at) { // again if the clock was set back
+		one := g.join(at, left)
+		select {
+		case <-one.open:
+		case <-ctx.Done():
+			g.leave(at, one)
+			return ctx.Err()
+		}
+	}
+	return ctx.Err()
+}
+
+func (g *gates) until(at time.Time) time.Duration { return at.Sub(g.now()) }
+
+func (g *gates) join(at time.Time, left time.Duration) *gate {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one := g.at[at.UnixNano()]
+	if one == nil {
+		one = &gate{open: make(chan struct{})}
+		one.timer = time.AfterFunc(min(left, longestTimer), func() { g.look(at, one) })
+		g.at[at.UnixNano()] = one
+	}
+	one.waiting++
+	return one
+}
+
+// longestTimer: a timer does not see the clock being set.
+const longestTimer = time.Second
+
+// look opens a gate, if it is time.
+func (g *gates) look(at time.Time, one *gate) {
+	if g.due(at, one) {
+		close(one.open) // wakes them all: not while others wait for the lock
+	}
+}
+
+func (g *gates) due(at time.Time, one *gate) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left := g.until(at)
+	switch {
+	case one.waiting == 0: // all have left
+		return false
+	case left > 0:
+		one.timer.Reset(min(left, longestTimer))
+		return false
+	}
+	delete(g.at, at.UnixNano())
+	return true
+}
+
+func (g *gates) leave(at time.Time, one *gate) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if one.waiting--; one.waiting == 0 && g.at[at.UnixNano()] == one {
+		one.timer.Stop()
+		delete(g.at, at.UnixNano())
+	}
+}
