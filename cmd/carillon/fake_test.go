@@ -204,7 +204,7 @@ func failedRun() *carillonv1.Run {
 		IdempotencyKey: keyA, ScheduleId: "nightly", Revision: 4, UserId: "ada", WorkflowId: "report", Version: 3,
 		RunAt: at("2026-03-08T07:00:00Z"), FireAt: at("2026-03-08T07:00:02.5Z"), Status: "FAILED", Reason: "timeout",
 		Trigger: "schedule", OverlapPolicy: "queue", Attempt: 2, RetryOf: keyB, Deliveries: 1, RunId: "r-17",
-		LaunchedAt: at("2026-03-08T07:00:02.504Z"), StartedAt: at("2026-03-08T07:00:03Z"), CompletedAt: at("2026-03-08T08:30:03Z"),
+		ClaimedAt: at("2026-03-08T07:00:01.55Z"), LaunchedAt: at("2026-03-08T07:00:02.504Z"), StartedAt: at("2026-03-08T07:00:03Z"), CompletedAt: at("2026-03-08T08:30:03Z"),
 		ErrorCode: "TIMEOUT", ErrorMessage: "no sign of life", UpdatedAt: at("2026-03-08T08:30:03Z"),
 	}
 }

@@ -90,6 +90,7 @@ func (p *page) run(r *carillonv1.Run) {
 		[2]string{"run at", p.when(r.GetRunAt())},
 		[2]string{"fires at", p.when(r.GetFireAt())},
 		[2]string{"waiting since", p.when(r.GetWaitingSince())},
+		[2]string{"claimed", p.when(r.GetClaimedAt())},
 		[2]string{"launched", p.when(r.GetLaunchedAt())},
 		[2]string{"deliveries", deliveries},
 		[2]string{"started", p.when(r.GetStartedAt())},

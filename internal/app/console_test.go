@@ -123,6 +123,11 @@ func TestEveryPageOfTheConsoleIsThereOnBothStores(t *testing.T) {
 			{"/ui/preview?kind=interval&interval=90s&zone=UTC", "every 1 minute 30 seconds"},
 			{"/ui/timeline", "reports.hourly"},
 			{"/ui/workers", "fit"},
+			{"/ui/alerts", "Every promise is kept"},
+			{"/ui/alerts?schedule=none&kind=start", "Nothing matches"},
+			{"/ui/simulate", "Name a schedule"},
+			{"/ui/simulate?schedule=reports.hourly&zone=UTC&from=2027-03-01T00:00&until=2027-03-01T06:00&duration=1m", "Mon 2027-03-01 01:00 &#43;01:00"},
+			{"/ui/simulate?kind=pasted&from=2027-03-01T00:00:00Z&until=2027-03-01T01:00:00Z&pasted=" + url.QueryEscape("- cron_expr: '*/30 * * * *'\n  labels: {a: b}\n"), "<code>labels</code>"},
 		} {
 			got := g.browse("operator", test.path, nil)
 			if got.code != http.StatusOK || !strings.Contains(got.text, test.want) {
@@ -158,6 +163,21 @@ func TestWhatIsRefusedIsSaidInWords(t *testing.T) {
 		{"a state that is none", "operator", "/ui/schedules?state=angry", nil, 422, "state"},
 		{"a time to explain that is none", "operator", "/ui/schedules/reports.hourly/explain?time=then", nil, 200, "is no date and time"},
 		{"a time that the clock never shows", "operator", "/ui/schedules/reports.hourly/explain?time=2027-03-28T02%3A30", nil, 200, "never shows"},
+		{"an alert that never was", "operator", "/ui/alerts/none", nil, 404, "there is no alert"},
+		{"a kind of promise that is none", "operator", "/ui/alerts?kind=hope", nil, 422, "kind"},
+		{"messages for who owns schedules only, in their part", "user", "/ui/alerts", nil, 200, "ListAlertDeliveries is for the roles"},
+		{"a message that never was", "operator", "/ui/messages/none/redeliver", url.Values{}, 404, "there is no delivery"},
+		{"a message sent again by who may only look", "viewer", "/ui/messages/none/redeliver", url.Values{}, 403, "RedeliverAlert is for the roles"},
+		{"a test message where none can be sent", "operator", "/ui/alerts/test", url.Values{}, 409, "ALERT_WEBHOOK_URL"},
+		{"a simulation of a schedule that never was", "operator", "/ui/simulate?schedule=none", nil, 200, "Not found"},
+		{"a simulation of another owner's", "bob", "/ui/simulate?schedule=reports.hourly", nil, 200, "Not found"},
+		{"a simulation of more slots than are played", "operator", "/ui/simulate?kind=interval&interval=1s&zone=UTC&from=2027-03-01T00:00&until=2027-03-01T03:00", nil, 200, "10799 slots, more than 10000"},
+		{"a simulation of more than a year", "operator", "/ui/simulate?kind=cron&cron=0+0+1+*+*&from=2027-03-01&until=2028-03-03", nil, 200, "more than 366 days"},
+		{"an outage outside of the window, by its place", "operator", "/ui/simulate?kind=cron&cron=0+*+*+*+*&from=2027-03-01&until=2027-03-02&outages=2027-02-01/1h", nil, 200, "<code>outages[0].from</code>"},
+		{"an outage that cannot be read", "operator", "/ui/simulate?kind=cron&cron=0+*+*+*+*&outages=lunch", nil, 200, "write 2027-03-01T01:00 / 2h"},
+		{"more failures than runs, beside the field", "operator", "/ui/simulate?kind=cron&cron=0+*+*+*+*&failures=101", nil, 200, "<code>schedules[0].run.failure_percent</code>"},
+		{"pasted text that is no definition", "operator", "/ui/simulate?kind=pasted&pasted=hello", nil, 200, "is no definition"},
+		{"a pasted rule that cannot be", "operator", "/ui/simulate?kind=pasted&pasted=cron_expr:+61+*+*+*+*", nil, 200, "<code>schedules[0].cron_expr</code>"},
 		{"a page of nothing", "operator", "/ui/runs?page_token=x", nil, 422, "page_token"},
 		{"a pause by who may only look", "viewer", "/ui/schedules/reports.hourly/pause", url.Values{"note": {"x"}}, 403, "PauseSchedule is for the roles"},
 		{"workers for who owns schedules only", "user", "/ui/workers", nil, 403, "ListWorkers is for the roles"},
@@ -302,6 +322,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	for _, path := range []string{
 		"/", "/ui/schedules", "/ui/schedules/a", "/ui/schedules/a/history", "/ui/schedules/a/year", "/ui/schedules/a/explain?time=2090-01-01T13:00:00Z", "/ui/schedules/a/explain?time=" + url.QueryEscape(`"><img src=x>`), "/ui/runs", "/ui/runs/" + key,
 		"/ui/schedules?q=" + q, "/ui/schedules?owner=" + q, "/ui/schedules/" + url.PathEscape(evil), "/ui/runs?from=" + q, "/ui/runs?schedule=" + q,
+		"/ui/alerts?schedule=" + q, "/ui/alerts/" + url.PathEscape(evil), "/ui/simulate?schedule=" + q, "/ui/simulate?kind=pasted&pasted=" + q, "/ui/simulate?kind=pasted&pasted=" + url.QueryEscape("? "+string(text)+"\n: 1"), "/ui/simulate?kind=cron&cron=" + q + "&outages=" + q,
 		"/ui/preview?cron=" + q, "/ui/preview?zone=" + q + "&cron=1", "/ui/preview?kind=" + q, "/ui/signin?next=" + q, "/ui/timeline?label=" + q, "/ui/" + url.PathEscape(evil),
 	} {
 		got := g.browse("operator", path, nil)

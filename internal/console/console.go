@@ -51,6 +51,8 @@ type Console struct {
 	runs      carillonv1.RunServiceClient
 	workflows carillonv1.WorkflowServiceClient
 	workers   carillonv1.WorkerServiceClient
+	alerts    carillonv1.AlertServiceClient
+	listings  listings
 	streams   chan struct{} // holds a word for each that is open
 	mux       *http.ServeMux
 }
@@ -63,6 +65,7 @@ func New(o Options) *Console {
 		runs:      carillonv1.NewRunServiceClient(o.Conn),
 		workflows: carillonv1.NewWorkflowServiceClient(o.Conn),
 		workers:   carillonv1.NewWorkerServiceClient(o.Conn),
+		alerts:    carillonv1.NewAlertServiceClient(o.Conn),
 		streams:   make(chan struct{}, maxStreams),
 	}
 	c.pages = loadPages(c.assets)
@@ -90,6 +93,9 @@ func (c *Console) routes() *http.ServeMux {
 		"GET /ui/preview":                  c.showPlayground,
 		"GET /ui/timeline":                 c.showTimeline,
 		"GET /ui/workers":                  c.showWorkers,
+		"GET /ui/alerts":                   c.showAlerts,
+		"GET /ui/alerts/{id}":              c.showAlert,
+		"GET /ui/simulate":                 c.showSimulation,
 		"GET /ui/":                         showNothing,
 	} {
 		mux.Handle(pattern, c.show(show))
@@ -103,6 +109,9 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /ui/backfills/{id}/pause":    c.pauseBackfill,
 		"POST /ui/backfills/{id}/resume":   c.resumeBackfill,
 		"POST /ui/backfills/{id}/cancel":   c.cancelBackfill,
+		"POST /ui/alerts/{id}/acknowledge": c.acknowledge,
+		"POST /ui/alerts/test":             c.testAlerts,
+		"POST /ui/messages/{id}/redeliver": c.redeliver,
 		"POST /ui/runs/{key}/cancel":       c.cancel,
 		"POST /ui/runs/{key}/retry":        c.retry,
 	} {

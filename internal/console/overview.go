@@ -13,7 +13,6 @@ import (
 
 // What the overview looks at. Each bound is said on the page where it is met.
 const (
-	mostListed  = 2000 // schedules that are looked through for what fires next
 	soonShown   = 12
 	failedShown = 8
 	sampled     = 200 // runs of the last hour that drift is read from
@@ -29,6 +28,7 @@ type overviewView struct {
 	Waiting  int
 	Failed   part[[]runRow]
 	Flying   part[[]runRow]
+	Alerts   part[alertCount]
 	Drift    part[spread]
 	Lateness spread
 	Workers  part[*carillonv1.ListWorkersResponse]
@@ -47,6 +47,25 @@ type soonRow struct {
 	*carillonv1.Schedule
 	Next moment
 	Rule rule
+}
+
+// alertCount is how many alerts are open, and of how many of them somebody said
+// that they see to it.
+type alertCount struct {
+	Open, Seen int
+	More       bool
+}
+
+func (c *Console) openAlerts(v *visit) (n alertCount, err error) {
+	open := "open"
+	resp, err := c.alerts.ListAlerts(v.Context(), &carillonv1.ListAlertsRequest{State: &open, PageSize: openShown})
+	n.Open, n.More = len(resp.GetAlerts()), resp.GetNextPageToken() != ""
+	for _, a := range resp.GetAlerts() {
+		if a.GetAckedAt() != nil {
+			n.Seen++
+		}
+	}
+	return n, err
 }
 
 // spread is how a sample of lengths is spread.
@@ -69,6 +88,7 @@ func (c *Console) showOverview(v *visit) (page, error) {
 		view.Leaders = v.leaders(resp)
 		return nil
 	})
+	g.Go(func() error { view.Alerts = partOf(c.openAlerts(v)); return nil })
 	_ = g.Wait()                                                  // each part has its own error
 	if f := view.Late.Fails; f != nil && view.Soon.Fails != nil { // nothing to show at all
 		return page{name: "failure", title: f.Title, view: *f, code: f.code}, nil
@@ -93,23 +113,6 @@ func (c *Console) firesSoon(v *visit) (soon, error) {
 	s.Count = len(s.Rows)
 	s.Rows = s.Rows[:min(len(s.Rows), soonShown)]
 	return s, nil
-}
-
-// listed are the schedules that a filter finds, up to mostListed.
-func (c *Console) listed(v *visit, req *carillonv1.ListSchedulesRequest) (all []*carillonv1.Schedule, more bool, err error) {
-	for req.PageSize = 200; ; {
-		resp, err := c.schedules.ListSchedules(v.Context(), req)
-		if err != nil {
-			return nil, false, err
-		}
-		all = append(all, resp.GetSchedules()...)
-		if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
-			return all, false, nil
-		}
-		if len(all) >= mostListed {
-			return all, true, nil
-		}
-	}
 }
 
 func (c *Console) lookAtRuns(v *visit, view *overviewView) {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -61,29 +62,37 @@ func (c *Console) showRun(v *visit) (page, error) {
 
 // stepsOf are the instants that a run has, in their order.
 func stepsOf(r runRow) []step {
-	steps := []step{
-		{Name: "Planned", At: r.Planned, Note: "the row was written"},
-		{Name: "Due", At: r.FireAt, Note: "fire_at: never before"},
-	}
+	var steps []step
 	add := func(name, note string, at moment) {
 		if at.Is() {
 			steps = append(steps, step{Name: name, At: at, Note: note})
 		}
 	}
+	add("Due", "fire_at: never before", r.FireAt)
 	add("Waited", "for the run in flight of its overlap key", r.Waiting)
+	add("Claimed", claimNote(r), r.Claimed)
 	add("Launched", "handed to the executor", r.Launched)
 	add("Started", "the executor said so", r.Started)
 	add("Cancel asked", "", r.CancelAsked)
-	switch {
-	case r.Ended.Is():
-		add("Ended", r.GetStatus(), r.Ended)
-	case r.GetStatus() == "STARTED" || r.GetStatus() == "ENQUEUED":
+	add("Ended", r.GetStatus(), r.Ended)
+	slices.SortStableFunc(steps, func(a, b step) int { return a.At.Instant.Compare(b.At.Instant) })
+	steps = append([]step{{Name: "Planned", At: r.Planned, Note: "the row was written"}}, steps...)
+	if !r.Ended.Is() && (r.GetStatus() == "STARTED" || r.GetStatus() == "ENQUEUED") {
 		steps = append(steps, step{Name: "Times out", At: r.Timeout, Note: "unless a sign of life comes", Open: true})
 	}
 	for i := 1; i < len(steps); i++ {
 		steps[i].After = afterWords(steps[i].At.Instant.Sub(steps[i-1].At.Instant))
 	}
 	return steps
+}
+
+// claimNote says how a run is claimed: nothing changes about a slot that is
+// armed, so it waits in the launcher for its instant.
+func claimNote(r runRow) string {
+	if r.Claimed.Instant.Before(r.FireAt.Instant) {
+		return "by the leader, ahead: it waits in the launcher for its instant"
+	}
+	return "by the leader, which judged its overlap"
 }
 
 // afterWords is how far a step is from the one before. A run by hand is due

@@ -21,6 +21,8 @@ const (
 type scheduleView struct {
 	*scheduleRow
 	Facts    []fact
+	Promises []promiseRow
+	Telling  string // when a broken promise is told
 	Input    string
 	Upcoming part[[]fireRow]
 	Past     part[[]runRow]
@@ -67,7 +69,7 @@ func (c *Console) showSchedule(v *visit) (page, error) {
 	}
 	s := resp.GetSchedule()
 	view := scheduleView{
-		scheduleRow: v.scheduleRow(s), Facts: factsOf(s), Input: indented(s.GetInput()), Request: rand.Text(),
+		scheduleRow: v.scheduleRow(s), Facts: factsOf(s), Promises: v.promises(s), Telling: telling(s.GetExpect()), Input: indented(s.GetInput()), Request: rand.Text(),
 		Created: v.at(s.GetCreatedAt()), Revised: v.at(s.GetRevisedAt()), Backlog: [2]moment{v.at(s.GetBacklogFrom()), v.at(s.GetBacklogUntil())},
 	}
 	var g errgroup.Group

@@ -165,6 +165,9 @@ func (c *checker) row(s *registered, r run) {
 	if !r.LaunchedAt.IsZero() && r.LaunchedAt.Before(r.FireAt) {
 		c.violate(r, "launched_at is before fire_at")
 	}
+	if ahead := r.FireAt.Sub(r.ClaimedAt); !r.LaunchedAt.IsZero() && (ahead > time.Second || r.ClaimedAt.After(r.LaunchedAt)) {
+		c.violate(r, "claimed_at %s is more than a second before fire_at, or after launched_at", clock(r.ClaimedAt))
+	}
 	if late := r.CompletedAt.Sub(laterOf(r.FireAt, r.RunAt)); r.Reason == "missed" && late <= c.grace-tolerance {
 		c.violate(r, "it is missed after %s, within the grace of %s", late, c.grace)
 	}

@@ -104,6 +104,7 @@ func describe(r run) string {
 		time time.Time
 	}{
 		{"waiting_since", r.WaitingSince},
+		{"claimed_at", r.ClaimedAt},
 		{"launched_at", r.LaunchedAt},
 		{"started_at", r.StartedAt},
 		{"cancel_requested_at", r.CancelAsked},

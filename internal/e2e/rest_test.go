@@ -113,6 +113,7 @@ type run struct {
 	Epoch         int64     `json:"epoch"`
 	WaitingSince  time.Time `json:"waiting_since"`
 	CancelAsked   time.Time `json:"cancel_requested_at"`
+	ClaimedAt     time.Time `json:"claimed_at"`
 	LaunchedAt    time.Time `json:"launched_at"`
 	StartedAt     time.Time `json:"started_at"`
 	CompletedAt   time.Time `json:"completed_at"`

@@ -104,7 +104,7 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 		Attempt: r.Attempt, Deliveries: r.Deliveries, Priority: r.Priority,
 		RunId: r.RunID, TraceId: traceIDOf(r), Epoch: count32(r.Epoch),
 		WaitingSince: timestamp(r.WaitingSince), CancelRequestedAt: timestamp(r.CancelRequestedAt),
-		LaunchedAt: timestamp(r.LaunchedAt), StartedAt: timestamp(r.StartedAt),
+		ClaimedAt: timestamp(r.ClaimedAt), LaunchedAt: timestamp(r.LaunchedAt), StartedAt: timestamp(r.StartedAt),
 		CompletedAt: timestamp(r.CompletedAt), TimeoutAt: timestamp(r.TimeoutAt),
 		ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
 		CreatedAt: timestamp(r.CreatedAt), UpdatedAt: timestamp(r.UpdatedAt),

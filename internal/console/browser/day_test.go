@@ -116,7 +116,7 @@ func TestABackfillIsTriedDryAndThenRuns(t *testing.T) {
 	v.reads("4 succeeded")
 }
 
-func TestManyArePausedWithOneNote(t *testing.T) {
+func TestManyArePausedAndResumedEachWithOneNote(t *testing.T) {
 	v := visit(t)
 	v.must(v.product.workflow(v.tab, "quick", "true"))
 	for _, id := range []string{"a.one", "a.two", "b.three"} {
@@ -133,6 +133,20 @@ func TestManyArePausedWithOneNote(t *testing.T) {
 	v.sees(`document.querySelectorAll("#list .chip.paused").length === 2 && document.querySelectorAll("#list .chip.active").length === 1`)
 	v.reads("frozen for the audit")
 	v.sees(`document.querySelector("#bulk").hidden`)
+
+	v.clicks("#tick-all")
+	v.reads("3 ticked")
+	v.clicks(`[data-dialog="resume-many"]`)
+	v.sees(`document.activeElement.id === "many-resume-note"`)
+	v.types("the audit is over")
+	v.clicks(`#resume-many button[type="submit"]`)
+	v.reads("Resumed 3 schedules")
+	v.sees(`document.querySelectorAll("#list .chip.active").length === 3 && document.querySelector("#bulk").hidden`)
+	v.opens("/ui/schedules/a.two/history")
+	v.sees(`[...document.querySelectorAll("#events tr")].some((tr) => tr.innerText.includes("resume") && tr.innerText.includes("the audit is over"))`)
+	if said := v.complaints(); len(said) > 0 {
+		t.Errorf("the browser complains: %q", said)
+	}
 }
 
 func TestThePlaygroundAnswersWhileOneTypes(t *testing.T) {

@@ -42,6 +42,8 @@ var pictures = []picture{
 	{"overview", "/", 1280, 860, "dark", ""},
 	{"schedule", "/ui/schedules/reports.hourly", 1280, 1100, "light", "!!document.querySelector('#year')"},
 	{"run", "", 1280, 900, "light", ""},
+	{"alerts", "/ui/alerts", 1280, 900, "light", ""},
+	{"simulate", "/ui/simulate?kind=cron&cron=*/10+*+*+*+*&zone=UTC&overlap=queue&queued=1&catchup=latest&duration=8m&p95=30m&failures=10&from=2027-03-01T00:00&until=2027-03-01T04:00&outages=2027-03-01T01:15+/+35m", 1280, 1000, "dark", ""},
 	{"phone", "/ui/schedules", 390, 800, "dark", ""},
 }
 
@@ -103,11 +105,11 @@ func take(tab context.Context, product *product, p picture) ([]byte, error) {
 	if err := show(tab, product.url(p.path), p.width, height, p.theme); err != nil {
 		return nil, err
 	}
-	ready := "!document.querySelector('.skeleton')"
+	ready := "!document.querySelector('.skeleton') && (!document.querySelector('[data-stream]') || document.querySelector('#live').dataset.state === 'open')"
 	if p.ready != "" {
 		ready += " && " + p.ready
 	}
-	if _, err := chromedp.Run(tab, chromedp.Poll[bool](ready)); err != nil {
+	if err := becomes(tab, ready); err != nil {
 		return nil, err
 	}
 	if p.height == 0 {

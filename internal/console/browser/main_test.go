@@ -68,7 +68,8 @@ func (v *visitor) complaints(expected ...string) (all []string) {
 	for _, m := range v.said {
 		known := false
 		for _, path := range expected {
-			known = known || strings.Contains(m.URL, path) && strings.Contains(m.Text, "the server responded with a status of")
+			known = known || strings.Contains(m.URL, path) && strings.Contains(m.Text, "the server responded with a status of") ||
+				strings.Contains(m.Text, path) && strings.Contains(m.Text, "Response Status Error Code") // htmx says it once more
 		}
 		if !known && m.Type != chromedp.ConsoleLog && m.Type != chromedp.ConsoleDebug && m.Type != chromedp.ConsoleInfo {
 			all = append(all, m.URL+" "+m.String())
@@ -90,21 +91,7 @@ func (v *visitor) do(steps ...chromedp.Action[chromedp.Void]) {
 // sees waits until the expression is true in the page.
 func (v *visitor) sees(expression string) {
 	v.t.Helper()
-	v.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		tick := time.NewTicker(30 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			// Asked anew each time: a poll inside the page would not outlive a navigation.
-			if is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
-				return nil
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("never so: %s", expression)
-			case <-tick.C:
-			}
-		}
-	}))
+	v.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error { return becomes(ctx, expression) }))
 }
 
 // reads waits until the page shows the text.

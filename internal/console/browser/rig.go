@@ -22,11 +22,15 @@ import (
 
 // product is a carillon that was started for this.
 type product struct {
-	addr    string
-	token   string // for the API; empty: it is open
-	command *exec.Cmd
-	dir     string
-	failed  string // the key of a run that failed
+	addr     string
+	token    string // for the API; empty: it is open
+	binary   string
+	args     []string
+	command  *exec.Cmd
+	dir      string
+	receiver *receiver
+	failed   string // the key of a run that failed
+	alert    string // the id of an alert that is open
 }
 
 const startWithin = 30 * time.Second
@@ -40,24 +44,35 @@ func start(ctx context.Context, args ...string) (*product, error) {
 	if err != nil {
 		return nil, err
 	}
-	binary := filepath.Join(dir, "carillon")
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, "./cmd/carillon")
+	p := &product{dir: dir, binary: filepath.Join(dir, "carillon"), args: append([]string{
+		"dev", "--examples=false", "--grpc-addr", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "state"),
+	}, args...)}
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", p.binary, "./cmd/carillon")
 	build.Dir = filepath.Join("..", "..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the product: %w\n%s", err, out)
 	}
-	p := &product{dir: dir}
-	args = append([]string{
-		"dev", "--examples=false", "--http-addr", "127.0.0.1:0", "--grpc-addr", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "state"),
-	}, args...)
-	p.command = exec.CommandContext(ctx, binary, args...)
+	if p.receiver, err = receive(); err != nil {
+		return nil, err
+	}
+	if err := p.run(ctx, "127.0.0.1:0"); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// run starts the process and waits until it is up.
+func (p *product) run(ctx context.Context, addr string) error {
+	p.command = exec.CommandContext(ctx, p.binary, append(p.args, "--http-addr", addr)...)
+	p.command.Env = append(os.Environ(), p.receiver.env()...)
 	p.command.Cancel = func() error { return p.command.Process.Signal(os.Interrupt) }
 	log, err := p.command.StderrPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.command.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	found := make(chan string, 1)
 	go func() { // it ends with the product, which stop ends
@@ -76,17 +91,23 @@ func start(ctx context.Context, args ...string) (*product, error) {
 	select {
 	case p.addr = <-found:
 	case <-time.After(startWithin):
+		p.addr = ""
 	}
 	if p.addr == "" {
-		p.stop()
-		return nil, errors.New("the product did not start")
+		return errors.New("the product did not start")
 	}
-	return p, nil
+	return nil
+}
+
+// end ends the process, and leaves its database.
+func (p *product) end() {
+	_ = p.command.Process.Signal(os.Interrupt)
+	_ = p.command.Wait()
 }
 
 func (p *product) stop() {
-	_ = p.command.Process.Signal(os.Interrupt)
-	_ = p.command.Wait()
+	p.end()
+	p.receiver.close()
 	_ = os.RemoveAll(p.dir)
 }
 
@@ -167,7 +188,9 @@ func (p *product) trigger(ctx context.Context, id, status string) (key string, e
 
 // seed fills the product with what an operator would see on an ordinary day.
 func (p *product) seed(ctx context.Context) error {
-	for id, shell := range map[string]string{"quick": "true", "broken": "echo the disk of host a1 is full >&2; exit 3", "slow": "sleep 60"} {
+	flag := filepath.Join(p.dir, "flag")
+	soon := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
+	for id, shell := range map[string]string{"quick": "true", "broken": "echo the disk of host a1 is full >&2; exit 3", "slow": "sleep 60", "nap": "sleep 45", "flaky": "test -e " + flag + " || { touch " + flag + "; exit 1; }"} {
 		if err := p.workflow(ctx, id, shell); err != nil {
 			return err
 		}
@@ -184,6 +207,8 @@ func (p *product) seed(ctx context.Context) error {
 		{"heartbeat", "quick", map[string]any{"interval_ms": 2000}},
 		{"import.slow", "slow", map[string]any{"cron_expr": "0 */6 * * *", "timezone": "Asia/Tokyo"}},
 		{"cleanup.by-hand", "quick", map[string]any{"labels": labels("ops")}},
+		{"ledger.close", "nap", map[string]any{"cron_expr": "*/2 * * * * *", "overlap_policy": "allow", "end_at": soon(8 * time.Second), "labels": labels("billing"), "expect": map[string]any{"finish_within_ms": 1000, "success_every_ms": 36_000_000, "alert_after": 2}}},
+		{"mirror.check", "flaky", map[string]any{"interval_ms": 2000, "expect": map[string]any{"finish_within_ms": 1500, "start_within_ms": 1500, "remind_every_ms": 3600_000}}},
 	} {
 		if err := p.schedule(ctx, s.id, s.workflow, s.more); err != nil {
 			return err
@@ -210,7 +235,10 @@ func (p *product) live(ctx context.Context, labels func(string) map[string]strin
 	}); err != nil {
 		return err
 	}
-	return p.api(ctx, "POST", "/v1/schedules/reports.weekdays:pause", map[string]any{"note": "the warehouse is moving, see INC-204"}, nil)
+	if err := p.api(ctx, "POST", "/v1/schedules/reports.weekdays:pause", map[string]any{"note": "the warehouse is moving, see INC-204"}, nil); err != nil {
+		return err
+	}
+	return p.alarm(ctx)
 }
 
 // pages are all pages of a seeded product, by name.
@@ -220,6 +248,9 @@ func (p *product) pages() map[string]string {
 		"history": "/ui/schedules/reports.hourly/history", "explain": "/ui/schedules/billing.nightly/explain?time=2026-03-08T02:30", "backfills": "/ui/schedules/reports.hourly/backfills", "why": "/ui/schedules/reports.weekdays/explain?time=2099-01-05T08:30:00%2B01:00", "runs": "/ui/runs", "run": "/ui/runs/" + p.failed,
 		"preview":  "/ui/preview?kind=cron&cron=30+2+*+*+*&zone=America%2FNew_York&from=2027-03-13T00%3A00",
 		"refused":  "/ui/preview?kind=cron&cron=61+2+*+*+*&zone=Mars%2FBase",
+		"simulate": "/ui/simulate", "simulated": "/ui/simulate?kind=cron&cron=*/10+*+*+*+*&zone=UTC&overlap=queue&queued=1&catchup=latest&duration=8m&p95=30m&failures=10&from=2027-03-01T00:00&until=2027-03-01T04:00&outages=2027-03-01T01:15+/+35m",
+		"beyond": "/ui/simulate?kind=cron&cron=61+*+*+*+*&zone=UTC&p95=1s&duration=2s",
+		"alerts": "/ui/alerts", "alert": "/ui/alerts/" + p.alert, "promises": "/ui/schedules/ledger.close",
 		"timeline": "/ui/timeline", "workers": "/ui/workers", "nothing": "/ui/runs?schedule=none-such", "unknown": "/ui/schedules/none-such",
 	}
 }
@@ -263,4 +294,23 @@ func show(tab context.Context, url string, width, height int64, theme string) er
 		return err
 	}
 	return chromedp.Do(tab, chromedp.EmulateViewport(width, height), chromedp.Navigate(url))
+}
+
+// becomes waits until the expression is true in the page.
+func becomes(ctx context.Context, expression string) error {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	tick := time.NewTicker(30 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// Asked anew each time: a poll inside the page would not outlive a navigation.
+		if is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("never so: %s", expression)
+		case <-tick.C:
+		}
+	}
 }

@@ -74,12 +74,12 @@
   function say(state) {
     if (!light || light.dataset.state === state) return;
     light.dataset.state = state;
-    light.textContent = { open: "live", lost: "reconnecting …", off: "every 15 s" }[state];
+    light.textContent = { open: "live", wait: "connecting …", lost: "reconnecting …", off: "every 15 s" }[state];
   }
   let stream = null;
   function listen() {
     const where = $("[data-stream]");
-    if (where && !light.dataset.state) say("lost");
+    if (where && !light.dataset.state) say("wait");
     if (!where || document.hidden || stream) return;
     stream = new EventSource(where.dataset.stream);
     stream.addEventListener("open", () => { say("open"); });
@@ -87,7 +87,11 @@
       soon();
       document.body.dispatchEvent(new CustomEvent("carillon:run", { detail: JSON.parse(event.data) }));
     });
-    stream.addEventListener("error", () => { say(stream && stream.readyState === EventSource.CLOSED ? "off" : "lost"); });
+    stream.addEventListener("error", () => {
+      if (stream?.readyState !== EventSource.CLOSED) { say("lost"); return; }
+      say("off"); deafen(); // refused, as a server that is full or shutting down does: browsers do not try again by themselves
+      setTimeout(listen, 15000);
+    });
   }
   function deafen() { stream?.close(); stream = null; }
   document.addEventListener("visibilitychange", () => { if (document.hidden) deafen(); else { listen(); soon(); } });
@@ -160,7 +164,7 @@
 
   // Keys.
   let leader = 0;
-  const places = { o: "/", s: "/ui/schedules", r: "/ui/runs", p: "/ui/preview", t: "/ui/timeline", w: "/ui/workers" };
+  const places = { o: "/", s: "/ui/schedules", r: "/ui/runs", a: "/ui/alerts", p: "/ui/preview", m: "/ui/simulate", t: "/ui/timeline", w: "/ui/workers" };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea") || $("dialog[open]")) return;
     if (event.key === "/" && $("[data-search]")) { event.preventDefault(); $("[data-search]").focus(); }

@@ -69,10 +69,13 @@ type Run struct {
 	TimeoutAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=timeout_at,json=timeoutAt,proto3" json:"timeout_at,omitempty"`
 	// A word for programs: one of Carillon's own (docs/executors.md), http_NNN or a
 	// gRPC code after a refusal, or what the executor reported.
-	ErrorCode     string                 `protobuf:"bytes,26,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
-	ErrorMessage  string                 `protobuf:"bytes,27,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	ErrorCode    string                 `protobuf:"bytes,26,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	ErrorMessage string                 `protobuf:"bytes,27,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
+	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt    *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// When a leader first took it up for launching, by the verdict on its overlap
+	// policy; up to a second before fire_at. Null: it never was.
+	ClaimedAt     *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=claimed_at,json=claimedAt,proto3" json:"claimed_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -306,6 +309,13 @@ func (x *Run) GetCreatedAt() *timestamppb.Timestamp {
 func (x *Run) GetUpdatedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *Run) GetClaimedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClaimedAt
 	}
 	return nil
 }
@@ -1225,7 +1235,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xac\f\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\f\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -1267,7 +1277,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"V\n" +
+	"updated_at\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x129\n" +
+	"\n" +
+	"claimed_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt\"V\n" +
 	"\rGetRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\"4\n" +
 	"\x0eGetRunResponse\x12\"\n" +
@@ -1408,38 +1420,39 @@ var file_carillon_v1_run_proto_depIdxs = []int32{
 	15, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
 	15, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
 	15, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	0,  // 10: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	15, // 11: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	15, // 12: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 13: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	0,  // 14: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 15: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 16: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	15, // 17: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	15, // 18: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 19: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	15, // 20: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	15, // 21: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 22: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	1,  // 23: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	3,  // 24: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	5,  // 25: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	7,  // 26: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	9,  // 27: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	11, // 28: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	13, // 29: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	2,  // 30: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	4,  // 31: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	6,  // 32: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	8,  // 33: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	10, // 34: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	12, // 35: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	14, // 36: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	30, // [30:37] is the sub-list for method output_type
-	23, // [23:30] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	15, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	0,  // 11: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
+	15, // 12: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	15, // 13: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 14: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	0,  // 15: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 16: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 17: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	15, // 18: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	15, // 19: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 20: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	15, // 21: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	15, // 22: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 23: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	1,  // 24: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	3,  // 25: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	5,  // 26: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	7,  // 27: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	9,  // 28: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	11, // 29: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	13, // 30: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	2,  // 31: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	4,  // 32: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	6,  // 33: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	8,  // 34: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	10, // 35: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	12, // 36: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	14, // 37: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	31, // [31:38] is the sub-list for method output_type
+	24, // [24:31] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }

@@ -1,0 +1,230 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const (
+	openShown   = 100
+	closedShown = 20
+	deadShown   = 50
+	sentShown   = 20
+)
+
+// alertsView is what did not happen though a schedule promised it, and the
+// messages about it.
+type alertsView struct {
+	Schedule, Kind string
+	Kinds          []string // to choose from
+	Open           []alertRow
+	OpenMore       bool
+	Closed         part[[]alertRow]
+	Older, Newest  string // addresses of other pages of Closed
+	Dead, Sent     part[messages]
+}
+
+// alertRow is one alert.
+type alertRow struct {
+	*carillonv1.Alert
+	First, Last, Deadline, Opened, Closed, Acked moment
+}
+
+func (v *visit) alert(a *carillonv1.Alert) alertRow {
+	return alertRow{
+		Alert: a, First: v.at(a.GetFirstSlot()), Last: v.at(a.GetLastSlot()), Deadline: v.at(a.GetDeadline()),
+		Opened: v.at(a.GetOpenedAt()), Closed: v.at(a.GetClosedAt()), Acked: v.at(a.GetAckedAt()),
+	}
+}
+
+func (v *visit) alerts(all []*carillonv1.Alert) []alertRow {
+	rows := make([]alertRow, len(all))
+	for i, a := range all {
+		rows[i] = v.alert(a)
+	}
+	return rows
+}
+
+// Path is the alert's own page.
+func (a alertRow) Path() string { return alertPath(a.GetAlertId()) }
+
+func alertPath(id string) string { return Prefix + "alerts/" + url.PathEscape(id) }
+
+// Why is the page that explains the slot that it is about last.
+func (a alertRow) Why() string {
+	if a.GetKind() == string(schedule.ExpectSuccess) || !a.Last.Is() {
+		return ""
+	}
+	return whyPath(a.GetScheduleId(), a.GetLastSlot())
+}
+
+// Promise is what was promised.
+func (a alertRow) Promise() string { return promiseWords(a.GetKind(), a.GetLimitMs()) }
+
+// Cause is what the cause's word means.
+func (a alertRow) Cause() string { return causeWords(a.GetCause()) }
+
+// InARow is how often it was broken.
+func (a alertRow) InARow() string {
+	if a.GetLate() < 2 {
+		return ""
+	}
+	if a.GetKind() == string(schedule.ExpectSuccess) {
+		return fmt.Sprintf("%d such stretches without one", a.GetLate())
+	}
+	return fmt.Sprintf("%d slots in a row", a.GetLate())
+}
+
+// Lasted is how long it was open.
+func (a alertRow) Lasted() string {
+	if a.Closed.Instant.Equal(a.Opened.Instant) { // found all at once
+		return ""
+	}
+	return between(a.Opened, a.Closed)
+}
+
+// Resolution is what the word means by which it was closed.
+func (a alertRow) Resolution() string { return resolutions[schedule.Resolution(a.GetResolution())] }
+
+// causes are what the words of schedule.Cause mean, and where to look.
+var causes = map[schedule.Cause]string{
+	schedule.CauseNotPlanned:   "There is no run of the slot: nobody led its shard, or its rule could not be planned. See the workers.",
+	schedule.CauseNotClaimed:   "The slot was planned, and its run was not begun: no leader, no free launch, or a wait for its overlap key. See the workers, and explain the slot.",
+	schedule.CauseNotAccepted:  "The run was begun, and no executor has said yes to it. Is the executor up, and does it answer?",
+	schedule.CauseStillRunning: "An executor has it, and it has not ended. See the run.",
+	schedule.CauseTooLate:      "It did happen, behind the limit. See the run for where the time went.",
+	schedule.CauseNoSuccess:    "No run ended SUCCESS in all that time. See how its runs ended.",
+}
+
+// causeWords also know the reasons of runs, which may be a cause.
+func causeWords(cause string) string {
+	if words, ok := causes[schedule.Cause(cause)]; ok {
+		return words
+	}
+	return reasonWords(cause)
+}
+
+var resolutions = map[schedule.Resolution]string{
+	schedule.ResolutionRecovered: "it was kept again",
+	schedule.ResolutionHappened:  "it happened, late; no slot was due since",
+	schedule.ResolutionRemoved:   "the schedule promises it no more",
+	schedule.ResolutionDeleted:   "the schedule was deleted",
+}
+
+// Sum is the sentence above the page.
+func (a alertsView) Sum() string {
+	open, dead := "Every promise is kept", ""
+	if n := len(a.Open); n > 0 {
+		seen := 0
+		for _, one := range a.Open {
+			if one.Acked.Is() {
+				seen++
+			}
+		}
+		open = counted(n, "promise") + " broken now"
+		if a.OpenMore {
+			open = fmt.Sprintf("%d or more promises broken now", n)
+		}
+		if seen > 0 {
+			open += fmt.Sprintf(", %d of them seen to", seen)
+		}
+	}
+	if n := len(a.Dead.Is.Rows); n > 0 {
+		dead = "; " + counted(n, "message") + " could not be delivered"
+	}
+	return open + dead + "."
+}
+
+// Filtered reports whether an empty list may be the filter's doing.
+func (a alertsView) Filtered() bool { return a.Schedule+a.Kind != "" }
+
+func (c *Console) showAlerts(v *visit) (page, error) {
+	view := alertsView{Schedule: v.param("schedule"), Kind: v.param("kind"), Kinds: texts(schedule.ExpectationKinds)}
+	ask := func(state string, size uint32, token string) (*carillonv1.ListAlertsResponse, error) {
+		req := &carillonv1.ListAlertsRequest{ScheduleId: view.Schedule, State: &state, PageSize: size, PageToken: token}
+		if view.Kind != "" {
+			req.Kind = &view.Kind
+		}
+		return c.alerts.ListAlerts(v.Context(), req)
+	}
+	open, err := ask("open", openShown, "")
+	if err != nil {
+		return page{}, err
+	}
+	view.Open, view.OpenMore = v.alerts(open.GetAlerts()), open.GetNextPageToken() != ""
+	var g errgroup.Group
+	g.Go(func() error {
+		closed, err := ask("closed", closedShown, v.param("page_token"))
+		view.Closed = partOf(v.alerts(closed.GetAlerts()), err)
+		if token := closed.GetNextPageToken(); token != "" {
+			view.Older = v.with("page_token", token)
+		}
+		if v.param("page_token") != "" {
+			view.Newest = v.with("page_token", "")
+		}
+		return nil
+	})
+	g.Go(func() error {
+		dead := string(schedule.DeliveryDead)
+		view.Dead = c.messages(v, &carillonv1.ListAlertDeliveriesRequest{State: &dead, PageSize: deadShown})
+		return nil
+	})
+	g.Go(func() error {
+		view.Sent = c.messages(v, &carillonv1.ListAlertDeliveriesRequest{PageSize: sentShown})
+		return nil
+	})
+	_ = g.Wait() // each part has its own error
+	return page{name: "alerts", title: "Alerts", view: view}, nil
+}
+
+// alertView is one alert.
+type alertView struct {
+	Alert    alertRow
+	Messages part[messages]
+	Past     part[[]runRow]
+	Lately   string // address of the schedule's runs
+}
+
+func (c *Console) showAlert(v *visit) (page, error) {
+	resp, err := c.alerts.GetAlert(v.Context(), &carillonv1.GetAlertRequest{AlertId: v.PathValue("id")})
+	if err != nil {
+		return page{}, err
+	}
+	row := v.alert(resp.GetAlert())
+	view := alertView{Alert: row, Lately: Prefix + "runs?schedule=" + row.GetScheduleId()}
+	var g errgroup.Group
+	g.Go(func() error {
+		view.Messages = c.messages(v, &carillonv1.ListAlertDeliveriesRequest{AlertId: row.GetAlertId(), PageSize: deadShown})
+		return nil
+	})
+	g.Go(func() error {
+		view.Past = partOf(c.lastRuns(v.Context(), v, row.GetScheduleId(), 5))
+		return nil
+	})
+	_ = g.Wait() // each part has its own error
+	return page{name: "alert", title: "Alert of " + row.GetScheduleId(), view: view}, nil
+}
+
+func (c *Console) acknowledge(v *visit) (toast, error) {
+	resp, err := c.alerts.AcknowledgeAlert(v.Context(), &carillonv1.AcknowledgeAlertRequest{AlertId: v.PathValue("id"), Note: v.field("note")})
+	if err != nil {
+		return toast{}, err
+	}
+	a := resp.GetAlert()
+	if a.GetClosedAt() != nil {
+		return toast{Title: "It has recovered already", Lines: []string{"There is nothing left to see to."}, Still: true}, nil
+	}
+	return toast{Title: "Seen to by " + orSomebody(a.GetAckedBy()), Lines: []string{"It is not told again until it has recovered."}}, nil
+}
+
+func orSomebody(name string) string {
+	if name == "" {
+		return "somebody"
+	}
+	return name
+}

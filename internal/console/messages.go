@@ -1,0 +1,112 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// messages are deliveries; only who sees all owners may ask for them.
+type messages struct {
+	Rows []messageRow
+	More bool
+	Acts bool // what to do about each is said beside it
+}
+
+// messageRow is one message to one target.
+type messageRow struct {
+	*carillonv1.AlertDelivery
+	Made, Ended, Next moment
+}
+
+func (c *Console) messages(v *visit, req *carillonv1.ListAlertDeliveriesRequest) part[messages] {
+	resp, err := c.alerts.ListAlertDeliveries(v.Context(), req)
+	m := messages{More: resp.GetNextPageToken() != "", Acts: req.GetAlertId() != "" || req.State != nil}
+	for _, d := range resp.GetDeliveries() {
+		m.Rows = append(m.Rows, messageRow{d, v.at(d.GetCreatedAt()), v.at(d.GetEndedAt()), v.at(d.GetNextAt())})
+	}
+	return partOf(m, err)
+}
+
+// About is what a message tells.
+func (m messageRow) About() string {
+	switch m.GetType() {
+	case "alert.opened":
+		return "broken"
+	case "alert.reminder":
+		return "still broken"
+	case "alert.recovered":
+		return "closed"
+	}
+	return "a test"
+}
+
+// Alert is the page of the alert that it tells of; empty: it is a test.
+func (m messageRow) Alert() string {
+	if m.GetAlertId() == "" {
+		return ""
+	}
+	return alertPath(m.GetAlertId())
+}
+
+// Redeliver is where it is sent again.
+func (m messageRow) Redeliver() string {
+	return Prefix + "messages/" + url.PathEscape(m.GetDeliveryId()) + "/redeliver"
+}
+
+// Tone is the class of the state's chip.
+func (m messageRow) Tone() string {
+	return map[string]string{"PENDING": "ENQUEUED", "DELIVERED": "SUCCESS", "DEAD": "FAILED"}[m.GetState()]
+}
+
+// State is where it stands.
+func (m messageRow) State() string {
+	switch {
+	case m.GetState() == string(schedule.DeliveryDead):
+		return "given up"
+	case m.GetState() == string(schedule.DeliveryPending) && m.GetAttempts() > 0:
+		return "retrying"
+	case m.GetState() == string(schedule.DeliveryPending):
+		return "on its way"
+	}
+	return "delivered"
+}
+
+// Advice is what to do about a message that did not arrive.
+func (m messageRow) Advice() string {
+	switch status := m.GetLastStatus(); {
+	case m.GetState() == string(schedule.DeliveryDelivered):
+		return ""
+	case m.GetDisabled() || status == http.StatusGone:
+		return "The target has said that it is gone (410): nothing more is sent there by itself. If it is there again, send this again; its first 2xx opens the target."
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return "The target refuses the signature or the caller: compare ALERT_WEBHOOK_SECRET with its own, then send it again."
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+		return "The target's address takes no such message: mend ALERT_WEBHOOK_URL of the registrars, which start anew for it, then send it again."
+	case status == 0:
+		return "There was no answer: is the target up, its name known here, and allowed by ALLOW_EGRESS? Then send it again."
+	}
+	return "The target answers with an error of its own: its log says why. Send it again once that is mended."
+}
+
+func (c *Console) redeliver(v *visit) (toast, error) {
+	resp, err := c.alerts.RedeliverAlert(v.Context(), &carillonv1.RedeliverAlertRequest{DeliveryId: v.PathValue("id")})
+	if err != nil {
+		return toast{}, err
+	}
+	return toast{Title: "It is sent again", Lines: []string{"To " + resp.GetDelivery().GetHost() + ", under the same webhook-id, for 24 hours if need be."}}, nil
+}
+
+func (c *Console) testAlerts(v *visit) (toast, error) {
+	resp, err := c.alerts.TestAlerts(v.Context(), &carillonv1.TestAlertsRequest{})
+	if err != nil {
+		return toast{}, err
+	}
+	t := toast{Title: counted(len(resp.GetDeliveries()), "test message") + " on the way", Lines: []string{"What becomes of it shows under Messages."}}
+	for _, d := range resp.GetDeliveries() {
+		t.Lines = append(t.Lines, "To "+d.GetHost()+".")
+	}
+	return t, nil
+}

@@ -1,0 +1,81 @@
+package console
+
+import (
+	"fmt"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// promiseRow is one promise of a schedule and how it stands.
+type promiseRow struct {
+	*carillonv1.ExpectationState
+	Words              string
+	Since, Met, Judged moment
+	Alert              string // address of the open one
+}
+
+// Tone is the class of the state's chip.
+func (p promiseRow) Tone() string {
+	return map[string]string{"ok": "SUCCESS", "late": "SKIPPED", "alerting": "FAILED"}[p.GetStatus()]
+}
+
+// Chip is how it stands, in a word.
+func (p promiseRow) Chip() string {
+	switch p.GetStatus() {
+	case "ok":
+		return "kept"
+	case "late":
+		return "late"
+	}
+	return "broken"
+}
+
+// promises are those of a schedule, each with how it stands.
+func (v *visit) promises(s *carillonv1.Schedule) (rows []promiseRow) {
+	e := s.GetExpect()
+	limits := map[string]uint32{
+		string(schedule.ExpectStart): e.GetStartWithinMs(), string(schedule.ExpectFinish): e.GetFinishWithinMs(), string(schedule.ExpectSuccess): e.GetSuccessEveryMs(),
+	}
+	states := make(map[string]*carillonv1.ExpectationState)
+	for _, state := range s.GetExpectations() {
+		states[state.GetKind()] = state
+	}
+	for _, kind := range texts(schedule.ExpectationKinds) {
+		if limits[kind] == 0 {
+			continue
+		}
+		row := promiseRow{ExpectationState: states[kind], Words: promiseWords(kind, limits[kind])}
+		if state := states[kind]; state != nil {
+			row.Since, row.Met, row.Judged = v.at(state.GetLateSince()), v.at(state.GetMetAt()), v.at(state.GetJudgedAt())
+			if state.GetAlertId() != "" {
+				row.Alert = alertPath(state.GetAlertId())
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// telling is when a broken promise is told.
+func telling(e *carillonv1.Expectation) string {
+	text := "told at once"
+	if n := e.GetAlertAfter(); n > 1 {
+		text = fmt.Sprintf("told after %d in a row", n)
+	}
+	if ms := e.GetRemindEveryMs(); ms > 0 {
+		text += ", again every " + everyWords(ms)
+	}
+	return text
+}
+
+func promiseWords(kind string, limitMS uint32) string {
+	limit := msWords(limitMS)
+	switch schedule.ExpectationKind(kind) {
+	case schedule.ExpectStart:
+		return "to start within " + limit + " of its slot"
+	case schedule.ExpectFinish:
+		return "to succeed within " + limit + " of its slot"
+	}
+	return "to succeed at least once every " + limit
+}
