@@ -209,5 +209,8 @@ func (o overviewView) Sum() string {
 	case n > 0:
 		failed = counted(n, "run") + " failed in the last 24 hours"
 	}
+	if n := o.Alerts.Is.Open; n > 0 {
+		return late + ", " + failed + "; " + counted(n, "promise") + " broken."
+	}
 	return late + ", " + failed + "."
 }

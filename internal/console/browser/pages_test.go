@@ -64,9 +64,9 @@ func TestASimulationIsPlayedAndItsLimitsAreSaid(t *testing.T) {
 	v.reads("At most 50 schedules, 366 days, 10,000 slots")
 	v.clicks(`label:has([value="interval"])`)
 	fill := func(fields map[string]string) {
-		for id, text := range fields {
-			v.do(chromedp.SetValue(chromedp.CSS("#"+id), text))
-		}
+		text, err := json.Marshal(fields)
+		v.must(err)
+		v.do(chromedp.Evaluate[chromedp.Void](`for (const [id, text] of Object.entries(` + string(text) + `)) document.getElementById(id).value = text`))
 		v.clicks("#b-simulate")
 	}
 	// A run of 90 seconds each minute, two of which may wait: one is launched
