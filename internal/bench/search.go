@@ -25,15 +25,18 @@ func newSearch(o options, stream func(int) (report.Line, error)) *search {
 
 // run searches for the rate under a second, and with the time that is left for
 // the one that is held well.
-func (s *search) run() (report.Line, error) {
-	line := report.Line{Figures: make(map[string]float64), Settings: make(map[string]string)}
+func (s *search) run() (line report.Line, err error) {
+	line = report.Line{Figures: make(map[string]float64), Settings: make(map[string]string)}
 	for _, limit := range []struct {
 		name string
 		p99  float64
 	}{{"1s", heldWithin}, {"250ms", heldWellWith}} {
-		held, failed, err := s.highest(limit.p99)
+		held, failed := 0, 0
+		if err == nil {
+			held, failed, err = s.highest(limit.p99)
+		}
 		if err != nil {
-			return line, err
+			held, failed = s.bounds(limit.p99)
 		}
 		line.Figures["rate_p99_"+limit.name] = float64(held)
 		line.Figures["fails_p99_"+limit.name] = float64(failed)
@@ -44,7 +47,7 @@ func (s *search) run() (report.Line, error) {
 	}
 	line.Figures["rate_p99_1s_skips_aside"], line.Figures["skipped_there_%"] = s.skipsAside()
 	line.Figures["steps"] = float64(s.steps)
-	return line, nil
+	return line, err
 }
 
 // highest rate that holds under a limit, and the lowest that does not; 0 where

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -63,6 +65,21 @@ func TestTheSearchEndsWithItsBudget(t *testing.T) {
 	}
 	if len(tried) != 1 || line.Figures["rate_p99_1s"] != 10 || line.Figures["fails_p99_1s"] != 0 {
 		t.Errorf("it tried %v and says %v, want one try that held and none that failed", tried, line.Figures)
+	}
+}
+
+func TestASearchThatIsCutShortSaysHowFarItCame(t *testing.T) {
+	var tried []int
+	bears := capacity(1000, &tried)
+	s := newSearch(options{ns: []int{100}, most: 1_000_000, factor: 1.1, seconds: 1, budget: time.Minute}, func(rate int) (report.Line, error) {
+		if len(tried) == 2 {
+			return report.Line{}, context.Canceled
+		}
+		return bears(rate)
+	})
+	line, err := s.run()
+	if !errors.Is(err, context.Canceled) || line.Figures["rate_p99_1s"] != 200 || line.Figures["rate_p99_250ms"] != 200 {
+		t.Errorf("it says %v (%v), want 200 held and that it was canceled", line.Figures, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/carillon/carillon/internal/bench/record"
@@ -37,13 +38,13 @@ func sustained(ctx context.Context, o options, w *report.Writer) error {
 				return line, w.Add(line)
 			})
 			line, err := s.run()
+			if s.steps > 0 { // how far it came counts also where it was cut short
+				line.Workload = fmt.Sprintf("%s, highest rate in steps of ×%g", workload, o.factor)
+				line.System, line.Run = name, run+1
+				err = errors.Join(err, w.Add(line))
+			}
 			if err != nil {
 				return fmt.Errorf("sustained, %s: %w", name, err)
-			}
-			line.Workload = fmt.Sprintf("%s, highest rate in steps of ×%g", workload, o.factor)
-			line.System, line.Run = name, run+1
-			if err := w.Add(line); err != nil {
-				return err
 			}
 		}
 	}
