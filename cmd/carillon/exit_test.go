@@ -26,6 +26,7 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 		{name: "an unknown command", args: []string{"schedul"}, want: "carillon: there is no command \"schedul\"; did you mean schedule?\nsee: carillon --help\n"},
 		{name: "an unknown command below another", args: []string{"run", "lost"}, want: "carillon: there is no command \"lost\"; did you mean list?\nsee: carillon run --help\n"},
 		{name: "an unknown flag", args: []string{"run", "list", "--colour"}, want: "carillon: unknown flag: --colour\nsee: carillon run list --help\n"},
+		{name: "a time back with a dash", args: []string{"explain", "nightly", "-2h"}, want: "a time back is written without a dash, such as 2h\nsee: carillon explain --help\n"},
 		{name: "a missing argument", args: []string{"schedule", "get"}, want: "carillon: ID is missing\nsee: carillon schedule get --help\n"},
 		{name: "the second argument missing", args: []string{"run", "report", keyA}, want: "carillon: STATUS is missing\nsee: carillon run report --help\n"},
 		{name: "an argument too many", args: []string{"schedule", "get", "a", "b"}, want: "carillon: \"b\" is one argument too many\nsee: carillon schedule get --help\n"},

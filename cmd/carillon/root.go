@@ -27,7 +27,7 @@ func newRootCommand(c *cli) *cobra.Command {
 	root.Version = release()
 	root.SetVersionTemplate("carillon {{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%w", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%w", undashed(err)) })
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run it:"},
 		&cobra.Group{ID: groupAsk, Title: "Ask it:"},
@@ -48,6 +48,15 @@ func newRootCommand(c *cli) *cobra.Command {
 	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), newRunCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), newAlertCommand(c),
 		newApplyCommand(c), newDriftCommand(c), newExportCommand(c), newImportCommand(c))
 	return root
+}
+
+// undashed explains what became of a time such as -2h.
+func undashed(err error) error {
+	_, flag, found := strings.Cut(err.Error(), "unknown shorthand flag: ")
+	if !found || len(flag) < 3 || flag[1] < '0' || flag[1] > '9' {
+		return err
+	}
+	return fmt.Errorf("%w; a time back is written without a dash, such as 2h", err)
 }
 
 // newGroup is a command that only holds others. Cobra would answer a mistyped

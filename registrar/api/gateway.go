@@ -113,6 +113,9 @@ func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler
 	if s, ok := r.Context().Value(sentKey{}).(*sent); ok && s.refused != nil {
 		err = statusOf(s.refused).Err() // the gateway kept no more of it than its text
 	}
+	if refused := unreadable(r.URL.Query(), status.Convert(err).Message()); refused != nil {
+		err = statusOf(refused).Err()
+	}
 	code := 0
 	var routing *runtime.HTTPStatusError
 	if errors.As(err, &routing) {

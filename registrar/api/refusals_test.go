@@ -199,6 +199,8 @@ var refusedOthers = []refused{
 	{name: "a query beside a body", call: "rest", rest: "PUT /v1/schedules/s1?paused=true", body: upsert(), field: "paused", says: "body"},
 	{name: "an unknown query parameter", call: "rest", rest: "GET /v1/schedules?owner=u", field: "owner", says: "not a parameter"},
 	{name: "path and query disagree", call: "rest", rest: "GET /v1/schedules/s1/runs?schedule_id=s2", field: "schedule_id", says: "s2"},
+	{name: "a parameter that is no time", call: "rest", rest: "GET /v1/runs?from=yesterday", field: "from", says: `"yesterday" is not a time such as 2026-03-08T14:00:00Z`},
+	{name: "a parameter that is no number", call: "rest", rest: "GET /v1/runs?page_size=ten", field: "page_size", says: `"ten" is not a whole number`},
 	{name: "too large a page", call: "ScheduleService/ListSchedules", rest: "GET /v1/schedules?page_size=201", body: `{"page_size":201}`, field: "page_size", says: "200"},
 	{name: "a forged page token", call: "ScheduleService/ListSchedules", rest: "GET /v1/schedules?page_token=x", body: `{"page_token":"x"}`, field: "page_token", says: "x"},
 	{
