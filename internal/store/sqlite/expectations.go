@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -33,9 +32,9 @@ func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest
 			cases := make([]schedule.ExpectationCase, len(states))
 			for i := range states {
 				cases[i].State = states[i]
-				if err := readCase(ctx, t, &req, &cases[i]); err != nil {
-					return fmt.Errorf("%s of %s: %w", states[i].Kind, states[i].ScheduleID, err)
-				}
+			}
+			if err := readCases(ctx, t, &req, cases); err != nil {
+				return err
 			}
 			for _, v := range decide(cases) {
 				if err := writeVerdict(ctx, t, &v); err != nil {
@@ -70,106 +69,6 @@ func readExpectations(ctx context.Context, q querier, statement string, args ...
 		return nil, fmt.Errorf("read expectations: %w", err)
 	}
 	return states, nil
-}
-
-// readCase reads what one expectation is judged on. A schedule that is gone is
-// left out; one that cannot be read comes as far as it can be.
-func readCase(ctx context.Context, t tx, req *schedule.JudgeRequest, c *schedule.ExpectationCase) error {
-	rows, err := readSchedules(ctx, t, sqlGetSchedule, c.State.ScheduleID)
-	if err != nil {
-		return err
-	}
-	if len(rows) > 0 {
-		c.Schedule, c.Unreadable = &rows[0].Schedule, rows[0].problem
-	}
-	if c.State.AlertID != "" {
-		alerts, err := readAlerts(ctx, t, sqlGetAlert, c.State.AlertID)
-		if err != nil {
-			return err
-		}
-		if len(alerts) > 0 {
-			c.Alert = &alerts[0]
-		}
-	}
-	if c.Schedule == nil || !c.Schedule.Alive() || c.Unreadable != nil {
-		return nil
-	}
-	if c.Schedule.RevisedAt.After(c.State.JudgedUntil) {
-		if err := readCaseRevisions(ctx, t, req.MaxHistory, c); err != nil {
-			return err
-		}
-	}
-	if err := readCasePauses(ctx, t, req.MaxHistory, c); err != nil {
-		return err
-	}
-	if c.State.Kind == schedule.ExpectSuccess {
-		var ended instant
-		err := t.query(ctx, sqlLastSuccess, func(scan scan) error { return scan(&ended) },
-			c.State.ScheduleID, c.SuccessFrom().UnixMicro(), req.Now.UnixMicro())
-		c.LastSuccess = ended.Time
-		return err
-	}
-	return readSlotRuns(ctx, t, req, c)
-}
-
-func readCaseRevisions(ctx context.Context, t tx, limit int, c *schedule.ExpectationCase) error {
-	var (
-		revision number
-		raw      text
-		at       instant
-	)
-	return t.query(ctx, sqlNewestRevisions, func(scan scan) error {
-		if err := scan(&revision, &raw, &at); err != nil {
-			return err
-		}
-		d, problem := decodeDefinition(string(raw))
-		if problem != nil {
-			c.Unreadable = fmt.Errorf("revision %d of %s: %w", revision, c.State.ScheduleID, problem)
-			return nil
-		}
-		c.Revisions = append(c.Revisions, schedule.Revision{
-			ScheduleID: c.State.ScheduleID, Revision: int64(revision), Definition: *d, CreatedAt: at.Time,
-		})
-		return nil
-	}, c.State.ScheduleID, limit)
-}
-
-func readCasePauses(ctx context.Context, t tx, limit int, c *schedule.ExpectationCase) error {
-	var row eventRow
-	columns := row.columns()
-	err := t.query(ctx, sqlPauses, func(scan scan) error {
-		err := scan(columns...)
-		c.Pauses = append(c.Pauses, row.event())
-		return err
-	}, c.State.ScheduleID, limit)
-	slices.Reverse(c.Pauses)
-	return err
-}
-
-func readSlotRuns(ctx context.Context, t tx, req *schedule.JudgeRequest, c *schedule.ExpectationCase) error {
-	var (
-		status, reason                               text
-		runAt, claimed, launched, started, completed instant
-	)
-	add := func(scan scan) error {
-		err := scan(&runAt, &status, &reason, &claimed, &launched, &started, &completed)
-		c.Runs = append(c.Runs, schedule.SlotRun{
-			RunAt: runAt.Time, Status: schedule.Status(status), Reason: schedule.Reason(reason),
-			ClaimedAt: claimed.Time, LaunchedAt: launched.Time, StartedAt: started.Time, CompletedAt: completed.Time,
-		})
-		return err
-	}
-	if c.Alert != nil {
-		if err := t.query(ctx, sqlRunsOfSlot, add, c.State.ScheduleID, c.Alert.LastSlot.UnixMicro()); err != nil {
-			return err
-		}
-	}
-	again := len(c.Runs)
-	err := t.query(ctx, sqlRunsOfSlots, add, c.State.ScheduleID, c.State.JudgedUntil.UnixMicro(), req.Now.UnixMicro(), req.MaxRuns)
-	if n := len(c.Runs); n-again == req.MaxRuns {
-		c.RunsUntil = c.Runs[n-1].RunAt
-	}
-	return err
 }
 
 func writeVerdict(ctx context.Context, t tx, v *schedule.ExpectationVerdict) (err error) {

@@ -24,6 +24,11 @@ const (
  WHERE r.schedule_id = ? AND r.run_at = ? AND r.trigger <> 'manual'`
 	sqlRunsOfSlots = `SELECT ` + slotRunColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_history
  WHERE r.schedule_id = ? AND r.run_at > ? AND r.run_at <= ? AND r.trigger <> 'manual' ORDER BY r.run_at LIMIT ?`
+	sqlPausedAtAll = `SELECT j.value FROM json_each(?) j WHERE EXISTS (SELECT 1 FROM schedule_events INDEXED BY schedule_events_pauses
+ WHERE schedule_id = j.value AND kind IN ('paused','resumed','pause_ended'))`
+	sqlRunsOfManySlots = `SELECT j.value ->> 'p', ` + slotRunColumns + ` FROM json_each(?1) j
+ CROSS JOIN schedule_runs r INDEXED BY schedule_runs_history
+ WHERE r.schedule_id = j.value ->> 's' AND r.run_at > j.value ->> 'a' AND r.run_at <= ?2 AND r.trigger <> 'manual' LIMIT ?3`
 	sqlLastSuccess = `SELECT max(r.completed_at) FROM schedule_runs r INDEXED BY schedule_runs_history
  WHERE r.schedule_id = ? AND r.run_at >= ? AND r.run_at <= ? AND r.status = 'SUCCESS'`
 

@@ -1,0 +1,250 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// What expectations are judged on is read for all of them at once: one by one, a
+// statement each, it was three times the rest of a judgement, and nobody else
+// writes meanwhile.
+
+// readCases reads what each expectation is judged on. A schedule that is gone is
+// left out; one that cannot be read comes as far as it can be.
+func readCases(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	for _, read := range []func(context.Context, tx, *schedule.JudgeRequest, []schedule.ExpectationCase) error{
+		readJudgedSchedules, readRareFacts, readCasePauses, readSlotRuns,
+	} {
+		if err := read(ctx, t, req, cases); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func living(c *schedule.ExpectationCase) bool {
+	return c.Schedule != nil && c.Schedule.Alive() && c.Unreadable == nil
+}
+
+// placesOf are where the cases of each schedule stand.
+func placesOf(cases []schedule.ExpectationCase, wanted func(*schedule.ExpectationCase) bool) (at map[string][]int, ids []string) {
+	at = make(map[string][]int)
+	for i := range cases {
+		if id := cases[i].State.ScheduleID; wanted(&cases[i]) {
+			if at[id] == nil {
+				ids = append(ids, id)
+			}
+			at[id] = append(at[id], i)
+		}
+	}
+	return at, ids
+}
+
+func readJudgedSchedules(ctx context.Context, t tx, _ *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	at, ids := placesOf(cases, func(*schedule.ExpectationCase) bool { return true })
+	rows, err := readSchedules(ctx, t, sqlSchedules, list(ids))
+	if err != nil {
+		return fmt.Errorf("read schedules: %w", err)
+	}
+	for i := range rows {
+		for _, place := range at[rows[i].ScheduleID] {
+			cases[place].Schedule, cases[place].Unreadable = &rows[i].Schedule, rows[i].problem
+		}
+	}
+	return nil
+}
+
+// readRareFacts reads what few expectations have: an open alert, an edit since
+// they were judged, a promise of success.
+func readRareFacts(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	for i := range cases {
+		c := &cases[i]
+		if c.State.AlertID != "" {
+			alerts, err := readAlerts(ctx, t, sqlGetAlert, c.State.AlertID)
+			if err != nil {
+				return err
+			}
+			if len(alerts) > 0 {
+				c.Alert = &alerts[0]
+			}
+		}
+		if living(c) && c.Schedule.RevisedAt.After(c.State.JudgedUntil) {
+			if err := readCaseRevisions(ctx, t, req.MaxHistory, c); err != nil {
+				return fmt.Errorf("read revisions of %s: %w", c.State.ScheduleID, err)
+			}
+		}
+		if living(c) && c.State.Kind == schedule.ExpectSuccess {
+			var ended instant
+			err := t.query(ctx, sqlLastSuccess, func(scan scan) error { return scan(&ended) },
+				c.State.ScheduleID, c.SuccessFrom().UnixMicro(), req.Now.UnixMicro())
+			if err != nil {
+				return fmt.Errorf("read the last success of %s: %w", c.State.ScheduleID, err)
+			}
+			c.LastSuccess = ended.Time
+		}
+	}
+	return nil
+}
+
+func readCaseRevisions(ctx context.Context, t tx, limit int, c *schedule.ExpectationCase) error {
+	var (
+		revision number
+		raw      text
+		at       instant
+	)
+	return t.query(ctx, sqlNewestRevisions, func(scan scan) error {
+		if err := scan(&revision, &raw, &at); err != nil {
+			return err
+		}
+		d, problem := decodeDefinition(string(raw))
+		if problem != nil {
+			c.Unreadable = fmt.Errorf("revision %d of %s: %w", revision, c.State.ScheduleID, problem)
+			return nil
+		}
+		c.Revisions = append(c.Revisions, schedule.Revision{
+			ScheduleID: c.State.ScheduleID, Revision: int64(revision), Definition: *d, CreatedAt: at.Time,
+		})
+		return nil
+	}, c.State.ScheduleID, limit)
+}
+
+// readCasePauses reads the pauses of those that have been paused at all.
+func readCasePauses(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	at, ids := placesOf(cases, living)
+	var paused []string
+	err := t.query(ctx, sqlPausedAtAll, func(scan scan) error {
+		var id text
+		err := scan(&id)
+		paused = append(paused, string(id))
+		return err
+	}, list(ids))
+	for i := 0; err == nil && i < len(paused); i++ {
+		var events []schedule.Event
+		var row eventRow
+		columns := row.columns()
+		err = t.query(ctx, sqlPauses, func(scan scan) error {
+			err := scan(columns...)
+			events = append(events, row.event())
+			return err
+		}, paused[i], req.MaxHistory)
+		slices.Reverse(events)
+		for _, place := range at[paused[i]] {
+			cases[place].Pauses = events
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read pauses: %w", err)
+	}
+	return nil
+}
+
+// runsOfCase is how many runs of a case are read with those of the others, on
+// average: who has been judged of late has one. Where they are more, each case
+// is read by itself, up to its own bound.
+const runsOfCase = 8
+
+// slotsAfter asks for the runs of one schedule behind an instant.
+type slotsAfter struct {
+	ScheduleID string `json:"s"`
+	After      int64  `json:"a"`
+	Place      int    `json:"p"`
+}
+
+func readSlotRuns(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	var wanted []slotsAfter
+	for i := range cases {
+		c := &cases[i]
+		if !living(c) || c.State.Kind == schedule.ExpectSuccess {
+			continue
+		}
+		wanted = append(wanted, slotsAfter{c.State.ScheduleID, c.State.JudgedUntil.UnixMicro(), i})
+		if c.Alert == nil {
+			continue
+		}
+		if _, err := slotRuns(ctx, t, c, sqlRunsOfSlot, c.State.ScheduleID, c.Alert.LastSlot.UnixMicro()); err != nil {
+			return err
+		}
+	}
+	whole, err := readSlotRunsAtOnce(ctx, t, req, cases, wanted)
+	for i := 0; err == nil && !whole && i < len(wanted); i++ {
+		c := &cases[wanted[i].Place]
+		n := 0
+		n, err = slotRuns(ctx, t, c, sqlRunsOfSlots, c.State.ScheduleID, wanted[i].After, req.Now.UnixMicro(), req.MaxRuns)
+		if err == nil && n == req.MaxRuns {
+			c.RunsUntil = c.Runs[len(c.Runs)-1].RunAt
+		}
+	}
+	return err
+}
+
+// readSlotRunsAtOnce answers false, and leaves the cases as they were, where
+// there are too many for one answer.
+func readSlotRunsAtOnce(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase, wanted []slotsAfter) (whole bool, err error) {
+	if len(wanted) == 0 {
+		return true, nil
+	}
+	asked, err := json.Marshal(wanted)
+	if err != nil {
+		return false, err
+	}
+	limit := min(runsOfCase*len(wanted), req.MaxRuns)
+	found := make(map[int][]schedule.SlotRun)
+	n := 0
+	var row slotRunRow
+	var place number
+	columns := append([]any{&place}, row.columns()...)
+	err = t.query(ctx, sqlRunsOfManySlots, func(scan scan) error {
+		err := scan(columns...)
+		n++
+		found[int(place)] = append(found[int(place)], row.run())
+		return err
+	}, string(asked), req.Now.UnixMicro(), limit)
+	if err != nil {
+		return false, fmt.Errorf("read runs of slots: %w", err)
+	}
+	if n >= limit {
+		return false, nil
+	}
+	for i, runs := range found {
+		slices.SortStableFunc(runs, func(a, b schedule.SlotRun) int { return a.RunAt.Compare(b.RunAt) })
+		cases[i].Runs = append(cases[i].Runs, runs...)
+	}
+	return true, nil
+}
+
+// slotRuns adds the runs of a statement to a case.
+func slotRuns(ctx context.Context, t tx, c *schedule.ExpectationCase, statement string, args ...any) (n int, err error) {
+	var row slotRunRow
+	columns := row.columns()
+	err = t.query(ctx, statement, func(scan scan) error {
+		err := scan(columns...)
+		n++
+		c.Runs = append(c.Runs, row.run())
+		return err
+	}, args...)
+	if err != nil {
+		return n, fmt.Errorf("read runs of slots of %s: %w", c.State.ScheduleID, err)
+	}
+	return n, nil
+}
+
+// slotRunRow belongs to slotRunColumns.
+type slotRunRow struct {
+	status, reason                               text
+	runAt, claimed, launched, started, completed instant
+}
+
+func (r *slotRunRow) columns() []any {
+	return []any{&r.runAt, &r.status, &r.reason, &r.claimed, &r.launched, &r.started, &r.completed}
+}
+
+func (r *slotRunRow) run() schedule.SlotRun {
+	return schedule.SlotRun{
+		RunAt: r.runAt.Time, Status: schedule.Status(r.status), Reason: schedule.Reason(r.reason),
+		ClaimedAt: r.claimed.Time, LaunchedAt: r.launched.Time, StartedAt: r.started.Time, CompletedAt: r.completed.Time,
+	}
+}
