@@ -40,6 +40,7 @@ func TestAnOperatorPausesResumesAndTriggersAndWatchesTheRunEndWell(t *testing.T)
 
 	v.clicks("#past a.title")
 	v.reads("Its life")
+	v.sees(`[...document.querySelectorAll("#life strong")].map((el) => el.textContent).filter((name) => name !== "Due").join() === "Planned,Claimed,Launched,Started,Ended"`)
 	v.reads("DAG, nap v1")
 	v.sees(`!document.querySelector("#b-retry, #b-cancel")`) // there is nothing to be done about a success
 	if said := v.complaints(); len(said) > 0 {
