@@ -44,7 +44,7 @@ func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, er
 		l.work.say("run %s of %s is %s", short(r.GetIdempotencyKey()), r.GetScheduleId(), r.GetStatus())
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, fmt.Errorf("run %s goes on; see it with: carillon run get %s", short(r.GetIdempotencyKey()), short(r.GetIdempotencyKey()))
 		case <-time.After(pause):
 		}
 		resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: r.GetIdempotencyKey()})

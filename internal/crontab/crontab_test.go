@@ -162,6 +162,24 @@ func TestTheHeadOfColumnsIsNoComment(t *testing.T) {
 	}
 }
 
+func TestNamesAreOfTheProgramThatDoesTheWork(t *testing.T) {
+	for _, tt := range []struct{ name, command, want string }{
+		{"behind a lock", "/usr/bin/flock -n /tmp/poll.lock /opt/bin/poll", "poll"},
+		{"behind a test of the day", `[ $(date +\%d) -le 7 ] && /opt/bin/first-sunday`, "first-sunday"},
+		{"behind a folder", "cd / && run-parts --report /etc/cron.hourly", "run-parts"},
+		{"behind a variable", `"$HOME"/bin/backup.sh`, "backup.sh"},
+		{"nothing that could name it", ": 7", "line-1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := crontab.Parse("* * * * * "+tt.command, crontab.Options{})
+			all, err := f.Workflows(crontab.Naming{Version: 1, Overlap: "allow"})
+			if err != nil || len(all) != 1 || all[0].ID != tt.want {
+				t.Errorf("%v: %v, want %s", err, all, tt.want)
+			}
+		})
+	}
+}
+
 // The shell is the judge of what a command does with its input.
 func TestCommandsRunAsCronRunsThem(t *testing.T) {
 	for _, tt := range []struct{ name, line, want string }{

@@ -100,10 +100,17 @@ var wrappers = map[string]bool{
 
 // name is the program that the command runs, as far as it can be told.
 func (e *Entry) name() string {
+	locks := false // the next word is a lock
 	for _, w := range strings.Fields(assignments.ReplaceAllString(e.Command, "")) {
 		w = strings.Trim(w, `"'()[]{};&|!`)
 		base := path.Base(w)
-		if w == "" || strings.HasPrefix(w, "-") || strings.Contains(w, "=") || wrappers[base] || !strings.ContainsFunc(base, isLetter) {
+		if locks && w != "" && !strings.HasPrefix(w, "-") {
+			locks = false
+			continue
+		}
+		locks = locks || base == "flock"
+		// A word in $( ) or behind a + is what a test looks at.
+		if w == "" || strings.HasPrefix(base, "$") || strings.HasPrefix(w, "+") || strings.HasPrefix(w, "-") || strings.Contains(w, "=") || wrappers[base] || !strings.ContainsFunc(base, isLetter) {
 			continue
 		}
 		const most = 60
