@@ -41,13 +41,26 @@ func (t *term) feedLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
+			drain(t.hungry) // by both at once: one look is enough
 		case <-wake:
-			pause(ctx, feedGap)
+			if !drain(ticker.C) {
+				pause(ctx, feedGap)
+			}
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		busy = t.feed(ctx)
+	}
+}
+
+// drain takes back what is pending, and reports whether anything was.
+func drain[T any](pending <-chan T) bool {
+	select {
+	case <-pending:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -24,19 +25,34 @@ func Feeder(now time.Time, cfg FeedConfig) schedule.BackfillFeeder {
 			if err != nil || f.room() == 0 || f.next().After(f.horizon()) {
 				return nil
 			}
-			return f.window()
+			f.settle()
+			for _, slot := range f.backlog {
+				slots = append(slots, slot.RunAt)
+			}
+			return append(slots, f.window()...)
 		},
 		Decide: func(candidates []schedule.BackfillCandidate, pending int) []schedule.BackfillDecision {
 			out := make([]schedule.BackfillDecision, len(candidates))
 			left := max(cfg.Pending-pending, 0)
-			taken := make(map[string]bool) // overlap keys that this pass has given away
+			given := given{keys: make(map[string]bool), slots: make(map[slotOf]bool)}
 			for i := range candidates {
-				out[i] = feedOne(&candidates[i], now, cfg, left, taken)
+				out[i] = feedOne(&candidates[i], now, cfg, left, given)
 				left -= len(out[i].Rows)
 			}
 			return out
 		},
 	}
+}
+
+// given is what a pass has given away already, which its standings do not know.
+type given struct {
+	keys  map[string]bool // overlap keys
+	slots map[slotOf]bool
+}
+
+type slotOf struct {
+	scheduleID string
+	runAt      int64
 }
 
 // feedOne feeds one backfill:
@@ -50,7 +66,7 @@ func Feeder(now time.Time, cfg FeedConfig) schedule.BackfillFeeder {
 //
 // One without a schedule or a grant is cancelled with the reason; one whose
 // definition cannot be read is paused, and harms no other.
-func feedOne(c *schedule.BackfillCandidate, now time.Time, cfg FeedConfig, left int, taken map[string]bool) (d schedule.BackfillDecision) {
+func feedOne(c *schedule.BackfillCandidate, now time.Time, cfg FeedConfig, left int, given given) (d schedule.BackfillDecision) {
 	defer func() {
 		if p := recover(); p != nil {
 			f := &feeding{c: c, now: now, out: schedule.BackfillDecision{Backfill: c.Backfill}}
@@ -70,13 +86,14 @@ func feedOne(c *schedule.BackfillCandidate, now time.Time, cfg FeedConfig, left 
 		f.pause(err.Error())
 	default:
 		f.left = min(f.room(), left)
-		if c.Backfill.OverlapPolicy.Exclusive() && taken[b.OverlapKey] {
+		f.given = given
+		if c.Backfill.OverlapPolicy.Exclusive() && given.keys[b.OverlapKey] {
 			f.left = 0
 		}
 		f.again()
 		f.goOn()
 		if len(f.out.Rows) > 0 {
-			taken[b.OverlapKey] = true
+			given.keys[b.OverlapKey] = true
 		}
 	}
 	b.Open = !b.State.Ended() || len(f.unsettled) > 0
@@ -96,6 +113,7 @@ type feeding struct {
 	unsettled []schedule.BackfillSlot // whose end is not counted
 	backlog   []schedule.BackfillSlot // of them: to be put down again
 	left      int                     // rows that may still be put down
+	given     given
 	out       schedule.BackfillDecision
 }
 
@@ -170,11 +188,22 @@ func (f *feeding) next() time.Time    { return latest(f.now, f.out.Backfill.Next
 func (f *feeding) horizon() time.Time { return f.now.Add(f.cfg.Ahead) }
 
 // again puts down what must be once more: under its own key where the row was
-// taken back, as a new attempt where it had ended.
+// taken back, as a new attempt where it had ended. Meanwhile another may have run
+// the slot: then it is settled, or left for the next time.
 func (f *feeding) again() {
-	for _, slot := range f.backlog {
+	for i, slot := range f.backlog {
 		if !f.mayStart() {
 			return
+		}
+		switch standing := f.standing(i); {
+		case standing.OnWay:
+			continue
+		case !f.c.Backfill.Reprocess.Wants(standing):
+			f.out.Backfill.Skipped++
+			f.unsettled = slices.DeleteFunc(f.unsettled, func(s schedule.BackfillSlot) bool { return s.Key == slot.Key })
+			slot.Settled = true
+			f.out.Slots = append(f.out.Slots, slot)
+			continue
 		}
 		row := f.row(slot.RunAt, slot.Key)
 		if old := slot.Run; old != nil {
@@ -193,8 +222,8 @@ func (f *feeding) goOn() {
 		return
 	}
 	passed := 0
-	for i, at := range f.c.Slots {
-		standing := f.c.Standings[i]
+	for i := len(f.backlog); i < len(f.c.Slots); i++ {
+		at, standing := f.c.Slots[i], f.standing(i)
 		if !b.Reprocess.Wants(standing) {
 			b.PassedOver++
 			f.advance(at)
@@ -230,8 +259,18 @@ func (f *feeding) start(row schedule.Run) {
 		b.NextAt = row.FireAt.Add(time.Minute / time.Duration(b.RatePerMinute))
 	}
 	f.out.Rows = append(f.out.Rows, row)
+	f.given.slots[f.slotOf(row.RunAt)] = true
 	f.left--
 }
+
+// standing is how the i-th slot that Window has named stands by now.
+func (f *feeding) standing(i int) schedule.Standing {
+	standing := f.c.Standings[i]
+	standing.OnWay = standing.OnWay || f.given.slots[f.slotOf(f.c.Slots[i])]
+	return standing
+}
+
+func (f *feeding) slotOf(at time.Time) slotOf { return slotOf{f.c.Backfill.ScheduleID, at.Unix()} }
 
 // row is a slot as a run of this backfill. Exclusive ones are put down as skip
 // whatever the policy: they give way to everything else, and come again.

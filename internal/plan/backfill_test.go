@@ -139,6 +139,38 @@ func TestABackfillsSlotThatGaveWayOrWasTakenBackComesAgain(t *testing.T) {
 	}
 }
 
+// While the row was taken back, or had given way, another may have run the slot.
+func TestABackfillsSlotThatAnotherRanMeanwhileIsNotRunAgain(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name      string
+		reprocess schedule.Reprocess
+		standing  schedule.Standing
+		rows      int
+		skipped   int64
+	}{
+		{"on its way: it is left for the next time", schedule.ReprocessAll, schedule.Standing{Rows: true, OnWay: true}, 0, 0},
+		{"a success: it is no longer missed", schedule.ReprocessMissed, schedule.Standing{Rows: true, Success: true}, 0, 1},
+		{"failed: it is no longer missed", schedule.ReprocessMissed, schedule.Standing{Rows: true, Failed: true}, 0, 1},
+		{"failed: it is still to be run", schedule.ReprocessFailed, schedule.Standing{Rows: true, Failed: true}, 1, 0},
+		{"a success: all are to be run", schedule.ReprocessAll, schedule.Standing{Rows: true, Success: true}, 1, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := morning()
+			c.Backfill.Reprocess, c.Backfill.Cursor, c.Backfill.PutDown, c.Backfill.Slots = tc.reprocess, hour(12), 1, 6
+			c.Unsettled = []schedule.BackfillSlot{{RunAt: hour(7), Key: schedule.SlotKey("s", hour(7))}}
+			feeder := plan.Feeder(lunch, plan.FeedConfig{Ahead: time.Second, Portion: 100, Pending: 50})
+			c.Slots, c.Standings = feeder.Window(c), []schedule.Standing{tc.standing}
+			d := feeder.Decide([]schedule.BackfillCandidate{*c}, 0)[0]
+			finished := d.Backfill.State == schedule.BackfillFinished
+			if len(c.Slots) != 1 || len(d.Rows) != tc.rows || d.Backfill.Skipped != tc.skipped || finished != (tc.skipped == 1) {
+				t.Errorf("of %v it put down %+v, and stands as %+v", c.Slots, d.Rows, d.Backfill)
+			}
+		})
+	}
+}
+
 func TestTwoBackfillsOfOneOverlapKeyTakeTurns(t *testing.T) {
 	t.Parallel()
 	first, second := morning(), morning()
@@ -148,6 +180,25 @@ func TestTwoBackfillsOfOneOverlapKeyTakeTurns(t *testing.T) {
 	got := feedNow(0, first, second)
 	if len(got[0].Rows) != 1 || len(got[1].Rows) != 0 {
 		t.Errorf("they put down %d and %d, want one between them", len(got[0].Rows), len(got[1].Rows))
+	}
+}
+
+// What one puts down is on its way for the next: not run beside itself.
+func TestTwoBackfillsOfOneRangeRunEachSlotOnce(t *testing.T) {
+	t.Parallel()
+	for _, reprocess := range schedule.Reprocesses {
+		first, second := morning(), morning()
+		second.Backfill.BackfillID, second.Backfill.RequestID, second.Backfill.Concurrency = "c", "q", 5
+		first.Backfill.Reprocess, second.Backfill.Reprocess = reprocess, reprocess
+		d := feedNow(0, first, second)
+		if len(d[0].Rows) != 3 || len(d[1].Rows) != 3 || d[1].Backfill.PassedOver != 3 {
+			t.Fatalf("%s: the first puts %d slots down, the second %d and passes %d over, want 3 each", reprocess, len(d[0].Rows), len(d[1].Rows), d[1].Backfill.PassedOver)
+		}
+		for i, row := range d[1].Rows {
+			if !row.RunAt.Equal(hour(9 + i)) {
+				t.Errorf("%s: the second puts down %s, want %s", reprocess, row.RunAt, hour(9+i))
+			}
+		}
 	}
 }
 

@@ -56,6 +56,11 @@ func (w *world) settled() bool {
 			return false
 		}
 	}
+	for _, f := range w.watch.backfills {
+		if f.row.Open {
+			return false
+		}
+	}
 	for _, f := range w.watch.lives {
 		if f.unplanned() {
 			return false
@@ -78,6 +83,11 @@ func (w *world) stuck() {
 	for _, h := range w.watch.order {
 		if !h.gone && !ended(h.row.Status) {
 			w.violation("%s run_at %s is still %s, %s after the last fault", h.row.ScheduleID, w.at(h.row.RunAt), h.row.Status, calmAfter)
+		}
+	}
+	for id, f := range w.watch.backfills {
+		if f.row.Open {
+			w.violation("backfill %s of %s is still %s, %s after the last fault: %+v", id, f.row.ScheduleID, f.row.State, calmAfter, f.row)
 		}
 	}
 	for id, f := range w.watch.lives {
@@ -105,6 +115,9 @@ func (w *world) check() {
 			w.truthful(h)
 		}
 	}
+	for _, id := range sorted(l.backfills) {
+		w.fed(l.backfills[id])
+	}
 	w.onceInEffect()
 	w.disjoint()
 	if l.epoch == 0 {
@@ -127,7 +140,7 @@ func (w *world) conserved(id string, f *life) {
 		for _, at := range p.rule.between(p.from, p.including, p.until) {
 			w.watch.slots++
 			h := w.watch.rows[key(id, at)]
-			row := h != nil && !h.gone
+			row := h != nil && !h.gone && h.row.Trigger.FromSpec() // a backfill's counts for nothing here: it comes after
 			ranges := 0
 			for _, e := range w.watch.ranges[id] {
 				if e.Revision == p.revision && !at.Before(e.From) && !at.After(e.To) {

@@ -70,6 +70,8 @@ const (
 	siteLeave
 	siteExtend
 	siteGrants
+	siteFeed
+	siteChangeBackfill
 	sites
 )
 
@@ -77,7 +79,7 @@ var siteNames = [sites]string{
 	"heartbeat", "plan", "prune", "claim", "reclaim", "settle", "sweep", "next fire_at", "cancels due", "gauges",
 	"takeover", "renew", "resign", "acquire lock", "release lock", "start", "cancel", "begin", "finish", "release key",
 	"close key", "load DAG", "executor run", "executor ask", "executor cancel", "report", "change schedules", "change run", "get run",
-	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants",
+	"keep lock", "break lock", "ask to resign", "leaders", "workers", "leave", "extend", "grants", "feed", "change backfill",
 }
 
 // rare are the calls that come so seldom that faults around them are drawn more
@@ -138,7 +140,7 @@ func (c *Coverage) Missing() (missing []string) {
 
 // cannot says that a fault has no meaning at a place.
 func cannot(s site, k kind) bool {
-	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign
+	users := s == siteReport || s == siteChange || s == siteChangeRun || s == siteGetRun || s == siteGrants || s == siteAskToResign || s == siteChangeBackfill
 	switch {
 	case k == crashBefore || k == crashAfter || k == frozen:
 		return users // clients of the API do not die; what they asked for may be lost

@@ -49,6 +49,7 @@ const (
 	forProcess
 	forNetwork
 	forGrants
+	forBackfills
 )
 
 // idOf is a key as a number.

@@ -25,6 +25,9 @@ type ledgerWatch struct {
 	asked     *wish
 	grants    map[string]*grantLife
 	named     map[revisionID]string // the grant of a revision
+	backfills map[string]*backfillLife
+	feeds     map[schedule.Key]*backfillLife // by the key of a run
+	rules     map[revisionID]rule
 	endings   []ending
 	takeovers int
 	slots     int
@@ -44,6 +47,7 @@ func newLedgerWatch(w *world) *ledgerWatch {
 		world: w, rows: make(map[schedule.Key]*history), lives: make(map[string]*life), ranges: make(map[string][]schedule.Event),
 		timedOut: make(map[string]bool), leader: make(map[int]schedule.Term), hostOf: make(map[string]int),
 		grants: make(map[string]*grantLife), named: make(map[revisionID]string),
+		backfills: make(map[string]*backfillLife), feeds: make(map[schedule.Key]*backfillLife), rules: make(map[revisionID]rule),
 	}
 }
 
@@ -110,7 +114,7 @@ func (l *ledgerWatch) run(term *schedule.Term, before, after *schedule.Run) {
 		l.inserted(at, after)
 	case after == nil:
 		l.rows[before.Key].gone = true
-		if before.Status != schedule.StatusPlanned || !before.Trigger.FromSpec() || term != nil {
+		if before.Status != schedule.StatusPlanned || !before.Trigger.FromSpec() && !l.takenBack(before) || term != nil {
 			l.violation("the row of %s %s run_at %s was deleted while %s", before.Trigger, before.ScheduleID, l.at(before.RunAt), before.Status)
 		}
 	default:
@@ -120,6 +124,9 @@ func (l *ledgerWatch) run(term *schedule.Term, before, after *schedule.Run) {
 }
 
 func (l *ledgerWatch) inserted(at time.Duration, r *schedule.Run) {
+	if r.Trigger == schedule.TriggerBackfill {
+		l.putDown(r)
+	}
 	h := &history{row: *r, planned: at}
 	l.rows[r.Key] = h // a plan that was dropped may come again
 	l.order = append(l.order, h)
@@ -171,6 +178,7 @@ func (l *ledgerWatch) commit() {
 		l.reasoned(at, &l.endings[i].before, &l.endings[i].after)
 	}
 	l.endings = l.endings[:0]
+	l.bounded()
 }
 
 // follows are the statuses that may come after each.
@@ -217,11 +225,11 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 	case schedule.ReasonOverlap:
 		so = before.Status == schedule.StatusPlanned && l.company(r) != nil
 	case schedule.ReasonPaused:
-		so = life.row.Pause.Paused || before.Status == schedule.StatusLaunching && life.paused // refused then, settled later
+		so = r.Trigger.FromSpec() && (life.row.Pause.Paused || before.Status == schedule.StatusLaunching && life.paused) // refused then, settled later
 	case schedule.ReasonDeleted:
 		so = !life.row.DeletedAt.IsZero() || before.Status == schedule.StatusLaunching && life.deleted
 	case schedule.ReasonMissed:
-		so = now.Sub(r.RunAt) > l.profile.grace && now.Sub(before.FireAt) > l.profile.grace
+		so = r.Trigger.FromSpec() && now.Sub(r.RunAt) > l.profile.grace && now.Sub(before.FireAt) > l.profile.grace
 	case schedule.ReasonCoalesced:
 		so = l.newer(r)
 	case schedule.ReasonQueueFull:

@@ -46,6 +46,7 @@ func (l *ledgerWatch) schedule(term *schedule.Term, before, after *schedule.Sche
 		l.lives[after.ScheduleID] = f
 	}
 	f.row = *after
+	l.rules[revisionID{after.ScheduleID, after.Revision}] = ruleOf(after)
 	l.named[revisionID{after.ScheduleID, after.Revision}] = after.ExecutionGrantID
 	if before != nil && before.Revision == after.Revision && before.Pause == after.Pause && before.DeletedAt.Equal(after.DeletedAt) && before.Equal(&after.Definition) {
 		l.cursor(before, after)

@@ -76,6 +76,20 @@ var mutants = []struct {
 	{"the cursor moves past a slot that was not planned", []edit{{
 		"internal/plan/decide.go", "p.out.NextRunAt = at\n}", "if p.out.NextRunAt = at; ok {\n\t\tp.out.NextRunAt, _ = p.tt.Next(at)\n\t}\n}",
 	}}},
+	{"a backfill has more runs under way than it may", []edit{{
+		"internal/plan/backfill.go", `room := int(b.Concurrency)`, `room := int(b.Concurrency) + 1`,
+	}}},
+	{"two backfills of one range run its slots beside each other", []edit{{
+		"internal/plan/backfill.go", `standing.OnWay = standing.OnWay || f.given.slots[f.slotOf(f.c.Slots[i])]`, ``,
+	}}},
+	{"a paused backfill goes on", []edit{{
+		"internal/plan/backfill.go", `case b.State == schedule.BackfillPaused:`, `case false:`,
+	}, {
+		"internal/plan/backfill.go", `b.State != schedule.BackfillRunning || b.OverlapPolicy`, `b.State.Ended() || b.OverlapPolicy`,
+	}}},
+	{"a backfill goes past a slot that it had no room for", []edit{{
+		"internal/plan/backfill.go", "\t\tif !f.mayStart() {\n\t\t\treturn\n\t\t}\n\t\tkey :=", "\t\tif !f.mayStart() {\n\t\t\tf.advance(at)\n\t\t\treturn\n\t\t}\n\t\tkey :=",
+	}}},
 	{"a slot that was missed is not recorded", []edit{{
 		"internal/plan/recovery.go", `r.record(schedule.EventMissed, schedule.ReasonMissed, missed, "catchup_policy is none")`, ``,
 	}}},

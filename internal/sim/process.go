@@ -86,8 +86,12 @@ func (p *process) run() {
 	electors, balancer := p.electors(s)
 	p.watch.knows(p.name, p.host)
 	p.log.say(p.elapsed(), "%s starts", p.name)
+	var backfills worker.BackfillStore
+	if w.backfills {
+		backfills = s
+	}
 	err := worker.New(worker.Options{
-		ID: p.name, Plans: s, Fires: s, Launcher: launcherClient{p.caller, launch}, Electors: electors, Balancer: balancer, Waker: s.ledger,
+		ID: p.name, Plans: s, Fires: s, Backfills: backfills, Launcher: launcherClient{p.caller, launch}, Electors: electors, Balancer: balancer, Waker: s.ledger,
 		Now: p.now, Logger: quiet, Metrics: workerMetrics,
 		Config: worker.Config{
 			Tick: time.Second, Lookahead: w.lookahead, Grace: w.grace, MaxCatchup: w.maxCatchup, ClaimLease: w.lease,

@@ -18,6 +18,7 @@ type profile struct {
 	rates                            [kinds]int // of faults around a call, per 100,000
 	strikes                          int        // how often the adversary acts
 	grants, requireGrant             bool       // schedules name grants; nothing runs without one
+	backfills                        bool
 }
 
 // calmAfter bounds how long after the last fault everything has to be over:
@@ -44,6 +45,7 @@ func newProfile(d dice) profile {
 	}
 	p.grants = d.of(20).perMille(500)
 	p.requireGrant = p.grants && d.of(21).perMille(150)
+	p.backfills = d.of(22).perMille(500)
 	for k := range p.rates {
 		on, rate := d.of(100+uint64(k)).perMille(600), d.of(200+uint64(k))
 		switch {

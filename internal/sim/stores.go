@@ -183,6 +183,28 @@ func (s store) ChangeRun(ctx context.Context, key, existing schedule.Key, decide
 	return run, moved, err
 }
 
+func (s store) FeedBackfills(ctx context.Context, req schedule.FeedRequest, feeder schedule.BackfillFeeder) (out schedule.FeedResult, err error) {
+	err = s.lead(ctx, siteFeed, req.Term, shard(req.Term), func() (err error) {
+		out, err = s.ledger.FeedBackfills(context.WithoutCancel(ctx), req, feeder)
+		return err
+	})
+	if err != nil {
+		return schedule.FeedResult{}, err
+	}
+	return out, nil
+}
+
+func (s store) ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (after *schedule.Backfill, err error) {
+	err = s.tell(ctx, siteChangeBackfill, 0, func() (err error) {
+		after, err = s.ledger.ChangeBackfill(context.WithoutCancel(ctx), ref, decide)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}
+
 func (s store) GetRun(ctx context.Context, key schedule.Key) (run *schedule.Run, err error) {
 	err = s.tell(ctx, siteGetRun, idOf(key), func() (err error) {
 		run, err = s.ledger.GetRun(context.WithoutCancel(ctx), key)

@@ -91,13 +91,13 @@ func newWorld(seed uint64, o Options) *world {
 	w.watch = newLedgerWatch(w)
 	w.ledger = memstore.New(memstore.Options{Clock: time.Now, Watch: memstore.Watch{
 		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Grant: w.watch.grant, Takeover: w.watch.takeover, Guarded: w.watch.guarded,
-		Commit: w.watch.commit,
+		Backfill: w.watch.backfill, Commit: w.watch.commit,
 	}})
 	w.clients = &caller{world: w, name: "api", dice: d.of(forUsers), crashed: make(chan struct{})}
 	w.clients.skew.Store(int64(d.of(forUsers+1).span(0, w.profile.maxSkew)))
 	api := apiStore{Store: w.ledger, away: store{w.clients}}
 	w.registrar = registrar.New(registrar.Options{
-		Schedules: api, Runs: api, Workflows: api, Grants: api, Now: w.clients.now, Logger: quiet,
+		Schedules: api, Runs: api, Backfills: api, Workflows: api, Grants: api, Now: w.clients.now, Logger: quiet,
 		Config: registrar.Config{CanCancel: w.profile.executorCancels},
 	})
 	if err := w.ledger.SetShards(context.Background(), w.profile.shards, w.began); err != nil {
@@ -124,6 +124,9 @@ func (w *world) start() {
 		})
 	}
 	w.running.Go(w.users)
+	if w.profile.backfills {
+		w.running.Go(w.backfillers)
+	}
 	time.Sleep(1200 * time.Millisecond) // whoever is to be struck is there
 	w.running.Go(w.adversary)
 }
@@ -178,6 +181,10 @@ func (a apiStore) ChangeSchedules(ctx context.Context, req schedule.ChangeReques
 
 func (a apiStore) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
 	return a.away.ChangeRun(ctx, key, existing, decide)
+}
+
+func (a apiStore) ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (*schedule.Backfill, error) {
+	return a.away.ChangeBackfill(ctx, ref, decide)
 }
 
 func (a apiStore) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {

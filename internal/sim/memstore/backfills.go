@@ -37,6 +37,14 @@ func (t *tx) putBackfill(b *schedule.Backfill, slots []schedule.BackfillSlot, lo
 		row.slots[slot.RunAt.UnixMicro()] = slot
 	}
 	t.backfills[b.BackfillID] = row
+	if t.opts.Watch.Backfill != nil {
+		var was *schedule.Backfill
+		if before != nil {
+			was = &before.Backfill
+		}
+		after := row.Backfill
+		t.told = append(t.told, func() { t.opts.Watch.Backfill(t.term, was, &after, slots) })
+	}
 	t.undo = append(t.undo, func() {
 		if t.backfills[b.BackfillID] = before; before == nil {
 			delete(t.backfills, b.BackfillID)

@@ -33,6 +33,9 @@ type Watch struct {
 	Schedule func(term *schedule.Term, before, after *schedule.Schedule)
 	Event    func(schedule.Event)
 	Grant    func(before, after *schedule.Grant) // before is nil for one that is new
+	// Backfill: before is nil for one that is new; slots are those that came, or
+	// that are now another run's. It comes before the runs of the same transaction.
+	Backfill func(term *schedule.Term, before, after *schedule.Backfill, slots []schedule.BackfillSlot)
 	Takeover func(schedule.Term)
 	// Guarded: the index of one run in flight per overlap key refused a claim.
 	Guarded func(schedule.Run)
