@@ -168,6 +168,8 @@ func TestWhatIsRefusedIsSaidInWords(t *testing.T) {
 		{"messages for who owns schedules only, in their part", "user", "/ui/alerts", nil, 200, "ListAlertDeliveries is for the roles"},
 		{"a message that never was", "operator", "/ui/messages/none/redeliver", url.Values{}, 404, "there is no delivery"},
 		{"a message sent again by who may only look", "viewer", "/ui/messages/none/redeliver", url.Values{}, 403, "RedeliverAlert is for the roles"},
+		{"all messages sent again, for who owns schedules only", "user", "/ui/messages/redeliver", url.Values{}, 403, "ListAlertDeliveries is for the roles"},
+		{"all messages sent again, where there are none", "operator", "/ui/messages/redeliver", url.Values{}, 200, "0 messages sent again"},
 		{"a test message where none can be sent", "operator", "/ui/alerts/test", url.Values{}, 409, "ALERT_WEBHOOK_URL"},
 		{"a simulation of a schedule that never was", "operator", "/ui/simulate?schedule=none", nil, 200, "Not found"},
 		{"a simulation of another owner's", "bob", "/ui/simulate?schedule=reports.hourly", nil, 200, "Not found"},

@@ -112,6 +112,7 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /ui/alerts/{id}/acknowledge": c.acknowledge,
 		"POST /ui/alerts/test":             c.testAlerts,
 		"POST /ui/messages/{id}/redeliver": c.redeliver,
+		"POST /ui/messages/redeliver":      c.redeliverDead,
 		"POST /ui/runs/{key}/cancel":       c.cancel,
 		"POST /ui/runs/{key}/retry":        c.retry,
 	} {

@@ -1,8 +1,12 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+
+	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -66,7 +70,7 @@ func (m messageRow) State() string {
 	switch {
 	case m.GetState() == string(schedule.DeliveryDead):
 		return "given up"
-	case m.GetState() == string(schedule.DeliveryPending) && m.GetAttempts() > 0:
+	case m.Waits():
 		return "retrying"
 	case m.GetState() == string(schedule.DeliveryPending):
 		return "on its way"
@@ -74,18 +78,23 @@ func (m messageRow) State() string {
 	return "delivered"
 }
 
+// Waits reports whether it waits for its next try.
+func (m messageRow) Waits() bool {
+	return m.GetState() == string(schedule.DeliveryPending) && m.GetAttempts() > 0
+}
+
 // Advice is what to do about a message that did not arrive.
 func (m messageRow) Advice() string {
-	switch status := m.GetLastStatus(); {
+	switch code := m.GetLastStatus(); {
 	case m.GetState() == string(schedule.DeliveryDelivered):
 		return ""
-	case m.GetDisabled() || status == http.StatusGone:
+	case m.GetDisabled() || code == http.StatusGone:
 		return "The target has said that it is gone (410): nothing more is sent there by itself. If it is there again, send this again; its first 2xx opens the target."
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return "The target refuses the signature or the caller: compare ALERT_WEBHOOK_SECRET with its own, then send it again."
-	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
 		return "The target's address takes no such message: mend ALERT_WEBHOOK_URL of the registrars, which start anew for it, then send it again."
-	case status == 0:
+	case code == 0:
 		return "There was no answer: is the target up, its name known here, and allowed by ALLOW_EGRESS? Then send it again."
 	}
 	return "The target answers with an error of its own: its log says why. Send it again once that is mended."
@@ -97,6 +106,33 @@ func (c *Console) redeliver(v *visit) (toast, error) {
 		return toast{}, err
 	}
 	return toast{Title: "It is sent again", Lines: []string{"To " + resp.GetDelivery().GetHost() + ", under the same webhook-id, for 24 hours if need be."}}, nil
+}
+
+// redeliverDead sends all again that were given up, oldest first, up to maxMany:
+// each is a call of its own, with its own line in the audit trail.
+func (c *Console) redeliverDead(v *visit) (toast, error) {
+	dead := string(schedule.DeliveryDead)
+	resp, err := c.alerts.ListAlertDeliveries(v.Context(), &carillonv1.ListAlertDeliveriesRequest{State: &dead, PageSize: maxMany})
+	if err != nil {
+		return toast{}, err
+	}
+	all := resp.GetDeliveries()
+	slices.Reverse(all) // they come newest first
+	var t toast
+	done := 0
+	for _, d := range all {
+		if _, err := c.alerts.RedeliverAlert(v.Context(), &carillonv1.RedeliverAlertRequest{DeliveryId: d.GetDeliveryId()}); err != nil {
+			t.Fails = append(t.Fails, violation{d.GetDeliveryId(), status.Convert(err).Message()})
+			continue
+		}
+		done++
+	}
+	t.Bad = len(t.Fails) > 0
+	t.Title = counted(done, "message") + " sent again"
+	if resp.GetNextPageToken() != "" {
+		t.Lines = []string{fmt.Sprintf("Those were the newest %d; there are more.", maxMany)}
+	}
+	return t, nil
 }
 
 func (c *Console) testAlerts(v *visit) (toast, error) {

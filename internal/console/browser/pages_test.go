@@ -23,13 +23,13 @@ func TestABrokenPromiseIsSeenToAndItsMessageIsSentAgain(t *testing.T) {
 	v.reads("1 promise broken now; 1 message could not be delivered")
 	v.isAccessible()
 
-	v.product.receiver.mend()
-	v.clicks("#dead button")
-	v.reads("It is sent again")
-	v.sees(`!document.querySelector("#dead button") && document.querySelectorAll("#sent .chip.SUCCESS").length === 2`)
 	v.clicks("#b-test")
 	v.reads("2 test messages on the way")
-	v.sees(`document.querySelectorAll("#sent .chip.SUCCESS").length === 4`)
+	v.sees(`document.querySelectorAll("#sent .chip.SUCCESS").length === 2 && document.querySelector("#b-all-again")`)
+	v.product.receiver.mend()
+	v.clicks("#dead td button")
+	v.reads("It is sent again")
+	v.sees(`document.querySelectorAll("#dead td button").length === 1 && document.querySelectorAll("#sent .chip.SUCCESS").length === 3`)
 
 	v.clicks("#open a.title")
 	v.reads("ledger.close promised to succeed within 2 s of its slot")
@@ -47,6 +47,22 @@ func TestABrokenPromiseIsSeenToAndItsMessageIsSentAgain(t *testing.T) {
 	v.sees(`document.querySelector("#promises .chip.FAILED").textContent === "broken" && document.querySelector("#promises .chip.SUCCESS").textContent === "kept"`)
 	v.clicks("#promises a")
 	v.reads("Messages about it")
+	if said := v.complaints(); len(said) > 0 {
+		t.Errorf("the browser complains: %q", said)
+	}
+}
+
+func TestAllMessagesThatWereGivenUpAreSentAgainAtOnce(t *testing.T) {
+	v := visit(t)
+	v.opens("/ui/alerts")
+	for i := range 3 {
+		v.clicks("#b-test")
+		v.sees(fmt.Sprintf(`document.querySelectorAll("#dead td button").length === %d`, i+1))
+	}
+	v.product.receiver.mend()
+	v.clicks("#b-all-again")
+	v.reads("3 messages sent again")
+	v.sees(`!document.querySelector("#dead button") && document.querySelectorAll("#sent .chip.SUCCESS").length === 6`)
 	if said := v.complaints(); len(said) > 0 {
 		t.Errorf("the browser complains: %q", said)
 	}
