@@ -127,8 +127,10 @@ func (w *Watch) deliver(ctx context.Context, d *schedule.AlertDelivery) {
 		return
 	case outcome == outcomeDelivered:
 		log.InfoContext(ctx, "alert delivered")
-	default:
+	case outcome == outcomeRetry:
 		log.WarnContext(ctx, "alert not delivered", "outcome", outcome, "problem", a.problem, "next_at", s.NextAt)
+	default:
+		log.WarnContext(ctx, "alert given up", "outcome", outcome, "problem", a.problem)
 	}
 	w.metrics.deliveries.WithLabelValues(outcome).Inc()
 }

@@ -84,12 +84,16 @@ func (w *Watch) envelopes(m Message, a *schedule.Alert, seed string, now time.Ti
 func sentence(n expect.Notice) string {
 	a := &n.Alert
 	limit := time.Duration(a.LimitMS) * time.Millisecond
-	what := fmt.Sprintf("has had no successful run for %s, since %s", limit, stamp(a.FirstSlot))
+	has := "has"
+	if n.Type == expect.NoticeRecovered {
+		has = "had"
+	}
+	what := fmt.Sprintf("%s had no successful run for %s, since %s", has, limit, stamp(a.FirstSlot))
 	switch a.Kind {
 	case schedule.ExpectStart:
-		what = fmt.Sprintf("has not started its run of %s within %s (%s)", stamp(a.LastSlot), limit, a.Cause)
+		what = fmt.Sprintf("%s not started its run of %s within %s (%s)", has, stamp(a.LastSlot), limit, a.Cause)
 	case schedule.ExpectFinish:
-		what = fmt.Sprintf("has not finished its run of %s within %s (%s)", stamp(a.LastSlot), limit, a.Cause)
+		what = fmt.Sprintf("%s not finished its run of %s within %s (%s)", has, stamp(a.LastSlot), limit, a.Cause)
 	}
 	if a.Late > 1 {
 		what += fmt.Sprintf(", %d times in a row", a.Late)
@@ -98,10 +102,11 @@ func sentence(n expect.Notice) string {
 	case expect.NoticeReminder:
 		what = "is still late: it " + what
 	case expect.NoticeRecovered:
-		what = fmt.Sprintf("is well again (%s); it %s", a.Resolution, what)
+		now := "is well again"
 		if a.Resolution == schedule.ResolutionDeleted || a.Resolution == schedule.ResolutionRemoved {
-			what = fmt.Sprintf("promises this no more (%s); it %s", a.Resolution, what)
+			now = "promises this no more"
 		}
+		what = fmt.Sprintf("%s (%s); it %s", now, a.Resolution, what)
 	}
 	return fmt.Sprintf("Schedule %s %s.", a.ScheduleID, what)
 }

@@ -111,7 +111,7 @@ func (r *receiver) verify(h http.Header, body []byte) error {
 		return fmt.Errorf("webhook-timestamp is %s off, more than %s", off, tolerance)
 	}
 	mac := hmac.New(sha256.New, r.key)
-	fmt.Fprintf(mac, "%s.%s.", id, at)
+	mac.Write([]byte(id + "." + at + "."))
 	mac.Write(body)
 	want := mac.Sum(nil)
 	for word := range strings.FieldsSeq(h.Get("webhook-signature")) { // one for each secret of the sender
