@@ -44,11 +44,13 @@ func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, er
 		l.work.say("run %s of %s is %s", short(r.GetIdempotencyKey()), r.GetScheduleId(), r.GetStatus())
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("run %s goes on; see it with: carillon run get %s", short(r.GetIdempotencyKey()), short(r.GetIdempotencyKey()))
+			return nil, goesOn(r)
 		case <-time.After(pause):
 		}
 		resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: r.GetIdempotencyKey()})
 		switch {
+		case ctx.Err() != nil:
+			return nil, goesOn(r)
 		case err == nil:
 			r, answered = resp.GetRun(), time.Now()
 		case !away(err) || time.Since(answered) > waitSilent:
@@ -56,6 +58,12 @@ func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, er
 		}
 	}
 	return r, nil
+}
+
+// goesOn ends a wait that the user ended.
+func goesOn(r *carillonv1.Run) error {
+	key := short(r.GetIdempotencyKey())
+	return fmt.Errorf("run %s goes on; see it with: carillon run get %s", key, key)
 }
 
 // away reports whether the server did not answer at all.
