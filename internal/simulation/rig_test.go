@@ -48,7 +48,6 @@ type real struct {
 	config    worker.Config
 	runs      *assumed
 	processes int
-	queued    atomic.Int64 // slots that began to wait for their overlap key
 }
 
 func newReal(t testing.TB, config worker.Config) *real {
@@ -81,7 +80,6 @@ func (r *real) close() {
 // reaches the ledger or the executor.
 type process struct {
 	*sqlite.Store
-	real *real
 	dead atomic.Bool
 	end  context.CancelFunc
 	done sync.WaitGroup
@@ -90,7 +88,7 @@ type process struct {
 var errDead = errors.New("the process is dead")
 
 func (r *real) start() *process {
-	p := &process{Store: r.store, real: r}
+	p := &process{Store: r.store}
 	r.processes++
 	holder := fmt.Sprint("worker-", r.processes)
 	launch := launcher.New(launcher.Options{
@@ -136,11 +134,7 @@ func (p *process) Plan(ctx context.Context, req schedule.PlanRequest, decide fun
 }
 
 func (p *process) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
-	return alive(p, func() (schedule.ClaimResult, error) {
-		result, err := p.Store.Claim(ctx, req, judge)
-		p.real.queued.Add(int64(result.Waiting))
-		return result, err
-	})
+	return alive(p, func() (schedule.ClaimResult, error) { return p.Store.Claim(ctx, req, judge) })
 }
 
 func (p *process) Settle(ctx context.Context, term schedule.Term, now time.Time, s []schedule.Settlement) ([]bool, error) {

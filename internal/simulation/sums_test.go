@@ -9,12 +9,8 @@ import (
 	"github.com/carillon/carillon/registrar"
 )
 
-// differInSums counts the slots in another way than the sums do; queued is how
-// many slots the real worker let wait.
-func differInSums(s *registrar.Simulation, queued int) string {
-	if s.All.Queued != queued {
-		return fmt.Sprintf("%d slots waited in the simulation, really %d", s.All.Queued, queued)
-	}
+// differInSums counts the slots in another way than the sums do.
+func differInSums(s *registrar.Simulation) string {
 	for i := range s.Scenario.Schedules {
 		id := s.Scenario.Schedules[i].Schedule.ScheduleID
 		if difference := differInSum(s.Each[i], s.Slots, func(x registrar.SimulatedSlot) bool { return x.ScheduleID == id }); difference != "" {
@@ -55,14 +51,15 @@ func differInSum(sum registrar.SimulationSums, slots []registrar.SimulatedSlot, 
 		latest, late = max(latest, s.LaunchedAt.Sub(s.FireAt)), late+s.LaunchedAt.Sub(s.FireAt)
 	}
 	told := []any{
-		sum.Slots, sum.Launched, sum.Succeeded, sum.Failed, sum.Skipped, sum.Cancelled, sum.Unfinished, sum.CaughtUp, sum.MostInFlight,
+		sum.Slots, sum.Launched, sum.Succeeded, sum.Failed, sum.Skipped, sum.Cancelled, sum.Unfinished, sum.CaughtUp, sum.Queued, sum.MostInFlight,
 		sum.MaxLateness, sum.MeanLateness,
 	}
 	n, all := count(launched), count(func(registrar.SimulatedSlot) bool { return true })
 	over := ended(schedule.StatusSuccess) + ended(schedule.StatusFailed) + ended(schedule.StatusSkipped) + ended(schedule.StatusCancelled)
 	counted := []any{
 		all, n, ended(schedule.StatusSuccess), ended(schedule.StatusFailed), ended(schedule.StatusSkipped), ended(schedule.StatusCancelled), all - over,
-		count(func(s registrar.SimulatedSlot) bool { return launched(s) && s.Trigger == schedule.TriggerCatchup }), most,
+		count(func(s registrar.SimulatedSlot) bool { return launched(s) && s.Trigger == schedule.TriggerCatchup }),
+		count(func(s registrar.SimulatedSlot) bool { return !s.WaitingSince.IsZero() }), most,
 		latest, late / time.Duration(max(n, 1)),
 	}
 	for i := range told {
