@@ -207,12 +207,22 @@ WHERE r.status || '' = 'PLANNED' AND r.judged_at IS NULL AND r.idempotency_key =
 // it; EXISTS might be planned as one reading of all that is DONE.
 const reclaimable = `lower(r.status) = 'launching' AND (r.cancel_requested_at IS NULL
 		OR (SELECT e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key))
-		AND (r.epoch < $1 OR r.claimed_until IS NULL OR r.claimed_until <= $2)
-		AND CASE WHEN r.shard < $3 THEN false ELSE r.shard <= $4 END`
+		AND CASE WHEN r.shard < $3 THEN false ELSE r.shard <= $4 END AND `
+
+// reclaimableRuns are its pieces of schedule_runs_launching: a herd that is in
+// flight lies between them, and is not read.
+const reclaimableRuns = `(
+	SELECT r.* FROM schedule_runs r WHERE ` + reclaimable + `r.epoch < $1
+	UNION ALL
+	SELECT r.* FROM schedule_runs r WHERE ` + reclaimable + `r.epoch = $1 AND r.claimed_until IS NULL
+	UNION ALL
+	SELECT r.* FROM schedule_runs r WHERE ` + reclaimable + `r.epoch = $1 AND r.claimed_until <= $2
+	UNION ALL
+	SELECT r.* FROM schedule_runs r WHERE ` + reclaimable + `r.epoch > $1 AND (r.claimed_until IS NULL OR r.claimed_until <= $2))`
 
 // sqlReclaimOwners are the owners of what sqlReclaim chooses from: mostly none.
 const sqlReclaimOwners = `
-SELECT DISTINCT ` + owner + ` FROM schedule_runs r WHERE ` + reclaimable
+SELECT DISTINCT ` + owner + ` FROM ` + reclaimableRuns + ` r`
 
 // sqlReclaim takes $6 rows at most, of each owner ($7) so many as he has room
 // for ($8): the first of each before the second of any.
@@ -224,9 +234,10 @@ WHERE r.status || '' = 'LAUNCHING' AND r.idempotency_key = ANY(ARRAY(
 		SELECT r.idempotency_key FROM (
 			SELECT r.idempotency_key, r.fire_at, r.run_at, ` + owner + ` AS owner, row_number() OVER (
 				PARTITION BY ` + owner + ` ORDER BY r.fire_at, r.run_at, r.idempotency_key) AS place
-			FROM schedule_runs r WHERE ` + reclaimable + `) r
+			FROM ` + reclaimableRuns + ` r) r
 		JOIN unnest($7::text[], $8::integer[]) AS o(owner, room) ON o.owner = r.owner AND r.place <= o.room
-		ORDER BY r.place, r.fire_at, r.run_at, r.idempotency_key LIMIT $6)) AND ` + reclaimable + `
+		ORDER BY r.place, r.fire_at, r.run_at, r.idempotency_key LIMIT $6))
+		AND ` + reclaimable + `(r.epoch < $1 OR r.claimed_until IS NULL OR r.claimed_until <= $2)
 	FOR UPDATE SKIP LOCKED))
 RETURNING` + runColumns
 
