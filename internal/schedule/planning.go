@@ -98,6 +98,9 @@ type ClaimRequest struct {
 	// for, and have none now: a store may leave their rows unread. They count as
 	// left behind (ClaimResult.More).
 	Without []string
+	// LoneUnjudged: the judge claims whatever is alone under its overlap key, so a
+	// store may claim such a row without asking.
+	LoneUnjudged bool
 }
 
 // OverlapGroup is all that overlap is judged on for one overlap key, read

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/seen"
@@ -32,13 +34,11 @@ const (
 func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
 	req.Limit = max(req.Limit, 0)
 	pass := &claimPass{store: s, req: req, judge: judge, look: s.bounds.Next(req.Term, req.Now)}
-	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
-		pass.begin(tx)
-		if err := pass.readCandidates(ctx); err != nil {
-			return err
-		}
-		return pass.claim(ctx, pass.candidates)
-	})
+	err := pass.whole(ctx)
+	if errors.Is(err, errLoneUnreadable) {
+		pass.req.LoneUnjudged = false // read first, it is refused
+		err = pass.whole(ctx)
+	}
 	if violates(err, oneInFlight) {
 		s.log.WarnContext(ctx, "overlap found by the database", "err", err)
 		err = pass.oneByOne(ctx)
@@ -88,6 +88,17 @@ type claimPass struct {
 	ends    []schedule.Settlement
 	waits   []schedule.Key
 	cancels []schedule.Verdict
+}
+
+// whole is all of the claim in one transaction.
+func (p *claimPass) whole(ctx context.Context) error {
+	return p.store.fenced(ctx, p.req.Term, func(tx pgx.Tx) error {
+		p.begin(tx)
+		if err := p.readCandidates(ctx); err != nil {
+			return err
+		}
+		return p.claim(ctx, p.candidates)
+	})
 }
 
 func (p *claimPass) begin(tx pgx.Tx) {
@@ -317,10 +328,15 @@ func (p *claimPass) claimArguments(claims []candidate, definitions map[revisionR
 	return []any{
 		p.req.Term.Epoch, now, now.Add(p.req.Lease),
 		column(claims, func(c *candidate) []byte { return c.key[:] }),
-		column(claims, func(c *candidate) time.Time {
-			return now.Add(max(p.req.RetryFor, definitions[c.ref].RunTimeout()))
-		}), now.Add(p.req.Ahead), column(claims, func(c *candidate) int64 { return c.ref.revision }),
+		p.timeouts(claims, definitions), now.Add(p.req.Ahead), column(claims, func(c *candidate) int64 { return c.ref.revision }),
 	}
+}
+
+// timeouts are when claims end if nothing else ends them.
+func (p *claimPass) timeouts(claims []candidate, definitions map[revisionRef]*schedule.Definition) pgtype.FlatArray[time.Time] {
+	return column(claims, func(c *candidate) time.Time {
+		return p.req.Now.Add(max(p.req.RetryFor, definitions[c.ref].RunTimeout()))
+	})
 }
 
 // runs runs a statement that returns runColumns.

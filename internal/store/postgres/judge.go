@@ -18,6 +18,11 @@ func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) err
 		return fmt.Errorf("lock schedules: %w", err)
 	}
 	single, shared := locked.part(candidates)
+	if p.req.LoneUnjudged {
+		if single, err = p.takeLone(ctx, single); err != nil {
+			return fmt.Errorf("take lone runs: %w", err)
+		}
+	}
 	runs, busy, err := p.readSingle(ctx, single)
 	if err != nil {
 		return fmt.Errorf("read single runs: %w", err)
@@ -216,7 +221,7 @@ func (p *claimPass) apply(g *schedule.OverlapGroup, verdicts []schedule.Verdict)
 			p.cancels = append(p.cancels, v)
 		case run == nil: // not of this group, or not planned
 		case v.Action != schedule.VerdictClaim && run.FireAt.After(p.req.Now): // may only be armed
-		case v.Action == schedule.VerdictClaim && len(p.claims) >= p.req.Limit:
+		case v.Action == schedule.VerdictClaim && len(p.result.Launches)+len(p.claims) >= p.req.Limit:
 			p.result.More = true
 		case v.Action == schedule.VerdictClaim:
 			p.claims = append(p.claims, candidate{key: v.Key, ref: refOf(run), overlapKey: g.OverlapKey, exclusive: true, fireAt: run.FireAt, run: run})
@@ -234,6 +239,7 @@ func (p *claimPass) apply(g *schedule.OverlapGroup, verdicts []schedule.Verdict)
 // exclusive in one transaction, then each overlap key in its own. Who loses
 // stays PLANNED.
 func (p *claimPass) oneByOne(ctx context.Context) error {
+	p.req.LoneUnjudged = false // whose statement would end with the transaction
 	candidates, more := p.candidates, p.result.More
 	byKey := make(map[string][]candidate)
 	var others []candidate

@@ -142,6 +142,28 @@ FROM unnest($3::bytea[]) WITH ORDINALITY AS u(key, place) CROSS JOIN LATERAL (
 LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 WHERE r.exclusive AND ` + soon
 
+	// sqlClaimLone takes the same candidates unjudged, without a look beforehand:
+	// what is left was not alone, is halted, or is gone. $5 as above; the schedule's
+	// columns are as good as locked. EXISTS would be an anti-join, and that has read
+	// all that is in flight for each row.
+	sqlClaimLone = `
+UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $6, deliveries = r.deliveries + 1,
+	claimed_at = coalesce(r.claimed_at, $1), claimed_until = $7, timeout_at = u.timeout_at, updated_at = $1
+FROM unnest($3::bytea[], $8::timestamptz[], $9::bigint[], $10::text[]) AS u(key, timeout_at, revision, schedule_id)
+CROSS JOIN LATERAL (SELECT * FROM schedules c WHERE c.schedule_id = u.schedule_id OFFSET 0) s
+WHERE r.idempotency_key = u.key AND r.revision = u.revision
+	AND r.exclusive AND r.status || '' = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= $4 AND NOT (` + missed + `)
+	AND ` + halted + ` = ''
+	AND (SELECT true FROM schedule_runs f
+		WHERE f.overlap_key = r.overlap_key AND f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') LIMIT 1) IS NULL
+	AND (SELECT true FROM schedule_runs f
+		WHERE f.overlap_key = r.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') LIMIT 1) IS NULL
+	AND (SELECT true FROM schedule_runs w
+		WHERE w.overlap_key = r.overlap_key AND w.status = 'PLANNED' AND w.waiting_since IS NOT NULL LIMIT 1) IS NULL
+	AND NOT ($5::boolean AND (SELECT true FROM schedule_runs o
+		WHERE o.schedule_id = r.schedule_id AND o.status = 'PLANNED' AND o.fire_at <= $4 AND o.idempotency_key <> r.idempotency_key LIMIT 1) IS NOT NULL)
+RETURNING` + runColumns
+
 	// sqlClaimGroups is for candidates that are all there is: it reads them again.
 	sqlClaimGroups = groupsBeside + `unnest($5::bytea[]) AS k(key) CROSS JOIN LATERAL (
 	SELECT * FROM schedule_runs c WHERE c.idempotency_key = k.key OFFSET 0) r
@@ -150,11 +172,12 @@ WHERE r.exclusive AND ` + soon
 
 	// sqlClaimGroupsBeyond is for candidates that are not all there is: the limit
 	// ends what is launched, not what the judge sees. It looks under the schedules
-	// of sqlClaimLock; a walk over all that is due took 20 ms for 30,000 rows.
+	// of sqlClaimLock; a walk over all that is due took 20 ms for 30,000 rows. A list
+	// of keys is walked for each row, a subselect is hashed once.
 	sqlClaimGroupsBeyond = groupsBeside + `unnest($5::text[]) AS k(schedule_id) CROSS JOIN LATERAL (
 	SELECT * FROM schedule_runs c WHERE c.schedule_id = k.schedule_id AND c.status = 'PLANNED' AND c.fire_at <= $4 OFFSET 0) r
 LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
-WHERE r.overlap_key = ANY($3::text[]) AND r.exclusive AND ` + soon
+WHERE r.overlap_key IN (SELECT unnest($3::text[])) AND r.exclusive AND ` + soon
 )
 
 // sqlClaim: fire_at again, because a plan may have put a late row off since it

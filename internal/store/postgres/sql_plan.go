@@ -118,12 +118,14 @@ DELETE FROM schedule_events WHERE event_id = ANY(ARRAY(
 	SELECT event_id FROM schedule_events WHERE time < $1 ORDER BY time LIMIT $2))`
 
 // The memory of a key stays while its run may be sent again, and while a call of
-// it is open.
+// it is open. Each key's run is looked up by itself: for an anti-join Postgres
+// would read all runs once a portion.
 const sqlPruneRequests = `
 DELETE FROM execution_requests WHERE idempotency_key = ANY(ARRAY(
 	SELECT e.idempotency_key FROM execution_requests e
-	WHERE e.created_at < $1 AND (e.lease_until IS NULL OR e.lease_until < $1) AND NOT EXISTS (SELECT FROM schedule_runs r
-		WHERE r.idempotency_key = e.idempotency_key AND r.status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED'))
+	WHERE e.created_at < $1 AND (e.lease_until IS NULL OR e.lease_until < $1)
+		AND coalesce((SELECT r.status FROM schedule_runs r WHERE r.idempotency_key = e.idempotency_key), '')
+			NOT IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')
 	ORDER BY e.created_at LIMIT $2))`
 
 const sqlPruneDeploys = `

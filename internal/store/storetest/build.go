@@ -149,7 +149,7 @@ func (r *rig) bring(run schedule.Run, to schedule.Status, edits ...func(*schedul
 
 // claimRequest is one of the rig's term, at its now, for more than there is.
 func (r *rig) claimRequest() schedule.ClaimRequest {
-	return schedule.ClaimRequest{Term: r.term, Now: r.now, Limit: 1000, Grace: grace, Lease: lease, RetryFor: retryFor}
+	return schedule.ClaimRequest{Term: r.term, Now: r.now, Limit: 1000, Grace: grace, Lease: lease, RetryFor: retryFor, LoneUnjudged: r.lone}
 }
 
 // claim claims all that is due, judged by the suite's own judge.

@@ -60,16 +60,17 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		name   string
 		checks []check
 		shared bool // the checks keep apart by ids and share one store
+		lone   bool // again, with rows claimed unjudged that are alone under their keys
 	}{
 		{name: "basics", checks: basics},
 		{name: "audit", checks: audits},
 		{name: "roundtrip", checks: roundtrips},
 		{name: "plan", checks: plans},
-		{name: "claim", checks: claims},
-		{name: "turns", checks: turns},
-		{name: "arm", checks: arms},
+		{name: "claim", checks: claims, lone: true},
+		{name: "turns", checks: turns, lone: true},
+		{name: "arm", checks: arms, lone: true},
 		{name: "reclaim", checks: reclaims},
-		{name: "overlap", checks: overlaps},
+		{name: "overlap", checks: overlaps, lone: true},
 		{name: "settle", checks: settles},
 		{name: "settle launched", checks: settlesLaunched},
 		{name: "sweep", checks: sweeps},
@@ -77,7 +78,7 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "leases", checks: leases, shared: true},
 		{name: "request checks", checks: requestChecks},
 		{name: "grants", checks: grants},
-		{name: "grants at the claim", checks: grantClaims},
+		{name: "grants at the claim", checks: grantClaims, lone: true},
 		{name: "grants before the call", checks: grantBegins},
 		{name: "fence", checks: fences},
 		{name: "leaders", checks: leaders, shared: true},
@@ -99,23 +100,31 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		{name: "races", checks: races},
 		{name: "histories", checks: histories},
 	} {
-		t.Run(topic.name, func(t *testing.T) {
-			t.Parallel()
-			var store Store
-			if topic.shared {
-				store = open(t)
-			}
-			for _, c := range topic.checks {
-				t.Run(c.name, func(t *testing.T) {
-					t.Parallel()
-					own := store
-					if own == nil {
-						own = open(t)
-					}
-					c.run(newRig(t, own))
-				})
-			}
-		})
+		run := func(name string, lone bool) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				var store Store
+				if topic.shared {
+					store = open(t)
+				}
+				for _, c := range topic.checks {
+					t.Run(c.name, func(t *testing.T) {
+						t.Parallel()
+						own := store
+						if own == nil {
+							own = open(t)
+						}
+						r := newRig(t, own)
+						r.lone = lone
+						c.run(r)
+					})
+				}
+			})
+		}
+		run(topic.name, false)
+		if topic.lone {
+			run(topic.name+", lone rows unjudged", true)
+		}
 	}
 }
 

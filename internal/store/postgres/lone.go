@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon/carillon/internal/grant"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// errLoneUnreadable: a row was taken that is no run. It has to be read before.
+var errLoneUnreadable = errors.New("a lone run cannot be read")
+
+// takeLone claims candidates that are alone under their overlap keys, as mostly
+// all are, and returns those that are not, are halted or are gone: they are read
+// and judged. So are those whose definition is missing or whom no grant allows,
+// to be ended with the reason.
+func (p *claimPass) takeLone(ctx context.Context, candidates []candidate) (left []candidate, err error) {
+	refs := make(map[revisionRef]struct{}, len(candidates))
+	for i := range candidates {
+		refs[candidates[i].ref] = struct{}{}
+	}
+	definitions, err := p.store.definitionsOf(ctx, p.tx, refs)
+	if err != nil {
+		return nil, err
+	}
+	grants, err := p.grantsOf(ctx, definitions)
+	if err != nil {
+		return nil, err
+	}
+	lone := make([]candidate, 0, len(candidates))
+	for _, c := range candidates {
+		d := definitions[c.ref]
+		if d == nil || p.judgedByGrant(c.fireAt, d, grants) != schedule.ReasonNone {
+			left = append(left, c)
+		} else {
+			lone = append(lone, c)
+		}
+	}
+	if len(lone) == 0 {
+		return left, nil
+	}
+	taken, err := p.writeLone(ctx, lone, definitions)
+	for _, c := range lone {
+		if !taken[c.key] {
+			left = append(left, c)
+		}
+	}
+	return left, err
+}
+
+func (p *claimPass) writeLone(ctx context.Context, lone []candidate, definitions map[revisionRef]*schedule.Definition) (taken map[schedule.Key]bool, err error) {
+	now, ids := p.req.Now, column(lone, func(c *candidate) string { return c.ref.scheduleID })
+	taken = make(map[schedule.Key]bool, len(lone))
+	var row runRow
+	err = each(ctx, p.tx, row.targets(), func() error {
+		run, err := row.run()
+		if err != nil {
+			return errors.Join(errLoneUnreadable, err)
+		}
+		d := definitions[refOf(&run)]
+		identify(&run, d)
+		taken[run.Key] = true
+		p.result.Launches = append(p.result.Launches, schedule.Launch{Run: run, Definition: d})
+		return nil
+	}, sqlClaimLone, now, now.Add(-p.req.Grace), column(lone, func(c *candidate) []byte { return c.key[:] }),
+		now.Add(p.req.Ahead), p.result.More, p.req.Term.Epoch, now.Add(p.req.Lease), p.timeouts(lone, definitions),
+		column(lone, func(c *candidate) int64 { return c.ref.revision }), ids)
+	return taken, err
+}
+
+func (p *claimPass) judgedByGrant(fireAt time.Time, d *schedule.Definition, grants map[string]*schedule.Grant) schedule.Reason {
+	reason, _ := grant.Judge(grants[d.ExecutionGrantID], d.GrantUse(p.req.RequireGrant), schedule.GrantJudgedAt(p.req.Now, fireAt))
+	return reason
+}
