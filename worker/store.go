@@ -57,7 +57,7 @@ type FireStore interface {
 	// Settle moves runs forward, each where its status allows; moved[i] says
 	// whether the i-th did. A settlement to LAUNCHING only renews claimed_until
 	// and notes its error, which ends when the run leaves LAUNCHING.
-	// It also sets schedules.last_run_at where the run was launched.
+	// A run that was launched counts as last_run_at of its schedule from then on.
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
 	// Sweep ends what is past its bound: ENQUEUED and STARTED past timeout_at
 	// (FAILED timeout); LAUNCHING claimed RetryFor ago or longer of which nothing

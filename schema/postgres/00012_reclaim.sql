@@ -3,7 +3,14 @@
 -- in flight, which a pass need not read.
 DROP INDEX schedule_runs_launching;
 CREATE INDEX schedule_runs_launching ON schedule_runs (epoch, claimed_until) WHERE lower(status) = 'launching';
+-- The newest run of a schedule that was launched is its last_run_at, which is no
+-- longer written with each launch.
+CREATE INDEX schedule_runs_launched ON schedule_runs (schedule_id, run_at) WHERE launched_at IS NOT NULL;
 
 -- +goose Down
+UPDATE schedules s SET last_run_at = l.run_at
+FROM (SELECT schedule_id, max(run_at) AS run_at FROM schedule_runs WHERE launched_at IS NOT NULL GROUP BY schedule_id) l
+WHERE s.schedule_id = l.schedule_id AND (s.last_run_at IS NULL OR s.last_run_at < l.run_at);
+DROP INDEX schedule_runs_launched;
 DROP INDEX schedule_runs_launching;
 CREATE INDEX schedule_runs_launching ON schedule_runs (claimed_until) WHERE lower(status) = 'launching';

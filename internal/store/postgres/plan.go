@@ -309,6 +309,9 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 	gone := 0
 	err := s.fenced(ctx, term, func(tx pgx.Tx) error {
 		gone = 0
+		if _, err := affect(ctx, tx, sqlPruneLastRuns, before, limit); err != nil {
+			return err
+		}
 		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries} {
 			n, err := affect(ctx, tx, statement, before, limit)
 			if err != nil {

@@ -126,15 +126,9 @@ func moveForward(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sc
 		return make(map[schedule.Key]bool), nil
 	}
 	type settlement = schedule.Settlement
-	keys := column(settlements, func(st *settlement) []byte { return st.Key[:] })
-	to := column(settlements, func(st *settlement) string { return string(st.To) })
-	calls := column(settlements, launched)
-	if slices.Contains(calls, true) {
-		if _, err := tx.Exec(ctx, sqlSettleLastRun, keys, to, calls); err != nil {
-			return nil, fmt.Errorf("note last runs: %w", err)
-		}
-	}
-	moved, err := keysOf(ctx, tx, sqlSettle, now, keys, to,
+	moved, err := keysOf(ctx, tx, sqlSettle, now,
+		column(settlements, func(st *settlement) []byte { return st.Key[:] }),
+		column(settlements, func(st *settlement) string { return string(st.To) }),
 		column(settlements, func(st *settlement) pgtype.Text { return noneOrText(st.Reason) }),
 		column(settlements, func(st *settlement) pgtype.Text { return noneOrText(st.RunID) }),
 		column(settlements, func(st *settlement) pgtype.Text { return noneOrText(st.TraceID) }),
@@ -149,15 +143,6 @@ func moveForward(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sc
 		return nil, fmt.Errorf("move runs: %w", err)
 	}
 	return moved, nil
-}
-
-// launched says whether the settlement tells of the executor's call.
-func launched(st *schedule.Settlement) bool {
-	switch st.To {
-	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed:
-		return !st.LaunchedAt.IsZero()
-	}
-	return false
 }
 
 // Sweep ends what is past its bound; see worker.FireStore.

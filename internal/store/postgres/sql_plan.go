@@ -10,7 +10,7 @@ package postgres
 // with parameters a generic plan believes that it leaves one row in 200, where
 // it leaves all of them if nothing is sharded.
 const sqlPlanDue = `
-SELECT` + scheduleColumns + `
+SELECT` + planColumns + `
 FROM schedules s
 WHERE s.plan_at <= $1 AND num_nulls(s.deleted_at) = 1
 	AND (NOT s.paused OR s.paused_until <= $2)
@@ -25,7 +25,7 @@ FOR NO KEY UPDATE SKIP LOCKED`
 // made first: of a join, with statistics from before a herd, Postgres has walked
 // through all schedules, to ask of each whether it has a late row.
 const sqlPlanLateOwners = `
-SELECT` + scheduleColumns + `
+SELECT` + planColumns + `
 FROM schedules s
 WHERE s.schedule_id = ANY (ARRAY(SELECT DISTINCT r.schedule_id FROM schedule_runs r WHERE ` + late + `))
 	AND s.schedule_id <> ALL($3::text[])
@@ -107,11 +107,26 @@ RETURNING r.idempotency_key, r.schedule_id, r.run_at`
 // Prune: each statement deletes one portion, oldest first. ARRAY keeps the outer
 // part to the primary key; for IN a generic plan reads the whole table.
 
-const sqlPruneRuns = `
-DELETE FROM schedule_runs WHERE idempotency_key = ANY(ARRAY(
+const (
+	sqlPruneRuns = `
+DELETE FROM schedule_runs WHERE idempotency_key = ANY(` + prunable + `)`
+
+	// sqlPruneLastRuns comes before it: of a schedule whose newest launched run goes,
+	// the schedule itself keeps when that was.
+	sqlPruneLastRuns = `
+UPDATE schedules s SET last_run_at = greatest(s.last_run_at, l.run_at)
+FROM (SELECT r.schedule_id, max(r.run_at) AS run_at FROM schedule_runs r
+	WHERE r.idempotency_key = ANY(` + prunable + `) AND r.launched_at IS NOT NULL
+	GROUP BY r.schedule_id ORDER BY r.schedule_id) l
+WHERE s.schedule_id = l.schedule_id AND (s.last_run_at IS NULL OR s.last_run_at < l.run_at)
+	AND (SELECT true FROM schedule_runs n
+		WHERE n.schedule_id = l.schedule_id AND n.launched_at IS NOT NULL AND n.run_at > l.run_at LIMIT 1) IS NULL`
+
+	prunable = `ARRAY(
 	SELECT idempotency_key FROM schedule_runs
 	WHERE updated_at < $1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
-	ORDER BY updated_at, idempotency_key LIMIT $2))`
+	ORDER BY updated_at, idempotency_key LIMIT $2)`
+)
 
 const sqlPruneEvents = `
 DELETE FROM schedule_events WHERE event_id = ANY(ARRAY(

@@ -1,6 +1,19 @@
 package postgres
 
-const scheduleColumns = `
+const (
+	scheduleColumns = scheduleDefinition + lastRun + scheduleTimes
+	// planColumns leave last_run_at as it was when it was last written: a plan does
+	// not ask.
+	planColumns = scheduleDefinition + `s.last_run_at` + scheduleTimes
+
+	// lastRun is the newest slot that was launched. It stands in the ledger, and
+	// in the schedule only once its run has been pruned, or the schedule was edited
+	// since: to write it for each launch cost as much as half a settlement, and
+	// waited for whoever planned the schedule.
+	lastRun = `greatest(s.last_run_at, (SELECT l.run_at FROM schedule_runs l
+	WHERE l.schedule_id = s.schedule_id AND l.launched_at IS NOT NULL ORDER BY l.run_at DESC LIMIT 1))`
+
+	scheduleDefinition = `
 s.schedule_id, s.workflow_id, s.version, s.user_id, s.cron_expr, s.interval_ms, s.once_at,
 s.timezone, s.start_at, s.end_at, s.dst, s.jitter_ms,
 s.overlap_policy, s.overlap_key, s.max_queued, s.catchup_policy, s.catchup_window_ms, s.run_timeout_ms, s.priority,
@@ -8,7 +21,9 @@ s.input, s.execution_grant_id, s.labels, s.managed_by, s.expect,
 s.revision, s.revised_at, s.next_run_at, s.plan_at,
 s.backlog_from, s.backlog_until, s.backlog_revision, s.backlog_at, s.plan_failures,
 s.paused, s.pause_note, s.paused_by, s.paused_until,
-s.last_run_at, s.created_at, s.updated_at, s.deleted_at`
+`
+	scheduleTimes = `, s.created_at, s.updated_at, s.deleted_at`
+)
 
 // scheduleRows are whole rows as scheduleArgs binds them.
 const scheduleRows = `unnest(

@@ -10,21 +10,6 @@ const forward = `
 	('SKIPPED','PLANNED'), ('SKIPPED','LAUNCHING'),
 	('CANCELLED','PLANNED'), ('CANCELLED','LAUNCHING'), ('CANCELLED','ENQUEUED'), ('CANCELLED','STARTED')`
 
-// sqlSettleLastRun comes before the runs are moved, as schedules are locked
-// before runs, and so judges with the same guard which ones will move. The
-// grouping sorts by id, the order in which the join then locks. (A CTE that
-// locks FOR NO KEY UPDATE first took 7 ms for 1,000 instead of 4.)
-const sqlSettleLastRun = `
-UPDATE schedules s SET last_run_at = greatest(s.last_run_at, l.run_at)
-FROM (
-	SELECT r.schedule_id, max(r.run_at) AS run_at
-	FROM unnest($1::bytea[], $2::text[], $3::boolean[]) AS u(key, status, launched)
-	JOIN schedule_runs r ON r.idempotency_key = u.key
-	WHERE u.launched AND (u.status, r.status) IN (` + forward + `)
-	GROUP BY r.schedule_id ORDER BY r.schedule_id
-) l
-WHERE s.schedule_id = l.schedule_id AND (s.last_run_at IS NULL OR s.last_run_at < l.run_at)`
-
 // sqlSettle moves runs forward. A heartbeat keeps the first started_at. What a
 // launch without an answer left behind as its error ends with LAUNCHING.
 const sqlSettle = `

@@ -14,6 +14,7 @@ var prunes = []check{
 	{"a tombstone stays while an event of it does", pruneKeepsEventsOwned},
 	{"the memory of a key stays while its run is not over", pruneKeepsMemoryOfLiveRuns},
 	{"the memory of a call that nobody finished goes once its run is over, or gone", pruneOpenRequests},
+	{"last_run_at outlives the run", pruneKeepsLastRunAt},
 	{"workers that were not seen for so long are forgotten", pruneWorkers},
 	{"a run that stays can still be read when its tombstone is old", pruneKeepsRunsReadable},
 	{"at most limit rows of each kind go at once, until nothing is left", pruneInChunks},
@@ -53,6 +54,28 @@ func (r *rig) event(s schedule.Schedule, note string) {
 	r.change(schedule.Change{ScheduleID: s.ScheduleID, Events: []schedule.Event{
 		{ScheduleID: s.ScheduleID, Time: r.now, Kind: schedule.EventChanged, Note: note},
 	}})
+}
+
+func pruneKeepsLastRunAt(r *rig) {
+	r.lead()
+	one, two := r.create("one"), r.create("two")
+	launched := func(s schedule.Schedule, seconds int) schedule.Run {
+		return r.bring(r.due(s, seconds), schedule.StatusSuccess, func(st *schedule.Settlement) { st.LaunchedAt = r.now })
+	}
+	old := []schedule.Run{launched(one, 50), launched(one, 40), launched(two, 45)}
+	r.bring(r.due(one, 30), schedule.StatusSkipped)
+	r.now = r.now.Add(time.Hour)
+	young := launched(two, 10)
+	for range 2 { // in pieces, so that the newer goes after the older
+		r.prune(r.at(-time.Minute), 2)
+	}
+	for _, run := range old {
+		r.gone(run)
+	}
+	r.hold(r.row(one).LastRunAt.Equal(old[1].RunAt), "it is that of the newest run that went, %s, got %s", old[1].RunAt, r.row(one).LastRunAt)
+	r.hold(r.row(two).LastRunAt.Equal(young.RunAt), "it is that of the run that stayed, %s, got %s", young.RunAt, r.row(two).LastRunAt)
+	r.prune(r.at(time.Minute), 10)
+	r.hold(r.row(two).LastRunAt.Equal(young.RunAt), "and remains so when that has gone, got %s", r.row(two).LastRunAt)
 }
 
 func pruneOld(r *rig) {
