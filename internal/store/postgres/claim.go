@@ -69,6 +69,7 @@ type candidate struct {
 	halted     string // deleted, paused or ""
 	fireAt     time.Time
 	waits      bool
+	cut        bool          // more of its owner's may follow than was read
 	run        *schedule.Run // once it was read
 }
 
@@ -147,7 +148,7 @@ func (p *claimPass) find(ctx context.Context, statement string, limit int, more 
 		raw   []byte
 		found []candidate
 	)
-	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.fireAt, &c.waits}, func() error {
+	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.fireAt, &c.waits, &c.cut}, func() error {
 		c.key = schedule.Key(raw)
 		found = append(found, c)
 		return nil

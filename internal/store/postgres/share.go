@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -34,12 +35,24 @@ func (p *claimPass) shareOut(ctx context.Context) error {
 		rooms[i] = int32(min(max(p.req.Room(owner), 0), p.req.Limit))
 	}
 	if few {
-		p.candidates, err = p.find(ctx, sqlClaimTurns, p.req.Limit, due.owners, rooms, due.of, due.ranks)
+		err = p.takeTurns(ctx, &due, rooms)
 	} else {
 		p.candidates, err = p.find(ctx, sqlClaimTurnsOfAll, p.req.Limit, due.owners, rooms)
 	}
 	if err != nil {
 		return fmt.Errorf("find due runs of every owner: %w", err)
+	}
+	return nil
+}
+
+// takeTurns reads twice of each owner what is his if all take as many, and where
+// one of them takes more, all that he has room for.
+func (p *claimPass) takeTurns(ctx context.Context, due *ranks, rooms pgtype.FlatArray[int32]) (err error) {
+	for _, share := range []int{2*p.req.Limit/max(1, len(due.owners)) + 1, p.req.Limit} {
+		p.candidates, err = p.find(ctx, sqlClaimTurns, p.req.Limit, due.owners, rooms, due.of, due.ranks, share)
+		if err != nil || !slices.ContainsFunc(p.candidates, func(c candidate) bool { return c.cut }) {
+			return err
+		}
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ const sqlClaimFirst = claimFrom + `r.fire_at, r.priority DESC` + claimUpTo
 
 const (
 	claimFrom = waitingKeys + `, candidates AS (
-	(SELECT` + candidateColumns + `, false AS stranded, false AS waits FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` ORDER BY `
+	(SELECT` + candidateColumns + `, false AS stranded, false AS waits, false AS cut FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` ORDER BY `
 
 	claimUpTo = ` LIMIT $3)
 	UNION ALL
@@ -79,7 +79,7 @@ WITH RECURSIVE waiting_keys AS (
 )`
 
 	waitingHeads = `SELECT r.* FROM waiting_keys k CROSS JOIN LATERAL (
-		SELECT` + candidateColumns + `, false, true FROM schedule_runs r
+		SELECT` + candidateColumns + `, false, true, false FROM schedule_runs r
 		WHERE r.overlap_key = k.overlap_key AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL
 		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT 1) r
 	WHERE k.overlap_key IS NOT NULL AND ` + ours + ` AND NOT EXISTS (SELECT FROM schedule_runs f
@@ -87,12 +87,12 @@ WITH RECURSIVE waiting_keys AS (
 		AND NOT EXISTS (SELECT FROM schedule_runs f
 		WHERE f.overlap_key = k.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))`
 
-	stranded = `(SELECT` + candidateColumns + `, true, false FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+	stranded = `(SELECT` + candidateColumns + `, true, false, false FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 	WHERE $7::boolean AND r.status = 'PLANNED' AND r.waiting_since IS NULL AND ` + missed + ` AND ` + ours + ` AND ` + halted + ` <> ''
 	ORDER BY r.fire_at LIMIT $3)`
 
 	candidateOutcome = ` r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive,
-	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END, r.fire_at, r.waits`
+	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END, r.fire_at, r.waits, r.cut`
 )
 
 // sqlClaimGuard to here is every claim; sql_turns.go is where more is due than

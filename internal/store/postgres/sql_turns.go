@@ -28,23 +28,28 @@ SELECT DISTINCT ` + owner + `, NULL::integer, true FROM (` + waitingHeads + ` UN
 
 // sqlClaimTurns is sqlClaimCandidates where more is due than can be launched, and
 // owners ($8) have each so much room ($9): the first of each before the second of
-// any. Of every rank ($10, $11) it reads no more than its owner has room for.
+// any. Of every rank ($10, $11) it reads no more than its owner has room for, and
+// no more than $12. Where that cut a rank off, the last row that was read of it
+// says so: what follows it comes later in every order, so if that row is not
+// among the result, nothing is missing there.
 const sqlClaimTurns = waitingKeys + `, rooms AS (
 	SELECT * FROM unnest($8::text[], $9::integer[]) AS o(owner, room)
 ), candidates AS (
-	SELECT d.*, false AS stranded, false AS waits FROM unnest($10::text[], $11::integer[]) AS k(owner, rank)
+	SELECT d.*, false AS stranded, false AS waits, $12 < o.room AND row_number() OVER (
+			PARTITION BY k.owner, k.rank ORDER BY d.fire_at, d.run_at, d.idempotency_key) = $12 AS cut
+	FROM unnest($10::text[], $11::integer[]) AS k(owner, rank)
 	JOIN rooms o ON o.owner = k.owner CROSS JOIN LATERAL (
 		SELECT` + candidateColumns + ` FROM schedule_runs r
 		WHERE ` + inTurns + ` AND ` + owner + ` = k.owner AND ` + rank + ` = k.rank AND r.fire_at <= $4
 			AND NOT (` + missed + `) AND ` + ours + `
-		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT o.room) d` + inTurn
+		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT least(o.room, $12::integer)) d` + inTurn
 
 // sqlClaimTurnsOfAll is sqlClaimTurns for so many owners that it is cheaper to
 // rank all that is due: 60 ms for 30,000 rows.
 const sqlClaimTurnsOfAll = waitingKeys + `, rooms AS (
 	SELECT * FROM unnest($8::text[], $9::integer[]) AS o(owner, room)
 ), candidates AS (
-	SELECT` + candidateColumns + `, false AS stranded, false AS waits FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + inTurn
+	SELECT` + candidateColumns + `, false AS stranded, false AS waits, false AS cut FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + inTurn
 
 const inTurn = `
 	UNION ALL
