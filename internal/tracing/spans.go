@@ -108,6 +108,10 @@ func (t *Tracer) Launch(l *schedule.Launch) Span {
 	if !t.Samples(l.Run.Key) {
 		return Span{}
 	}
+	return t.launch(l)
+}
+
+func (t *Tracer) launch(l *schedule.Launch) Span {
 	ctx := withParent(context.Background(), l.Run.Key, claimID(l.Run.Key))
 	_, span := t.spans.Start(ctx, "launch", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(ofRun(&l.Run)...),
 		trace.WithAttributes(attribute.Int("carillon.deliveries", int(l.Run.Deliveries))))
@@ -120,6 +124,13 @@ func (t *Tracer) Start(req *schedule.StartRequest) Span {
 	if t == nil {
 		return Span{}
 	}
+	return t.start(req)
+}
+
+// start stands apart, as do the others below: what a span is made of takes so
+// much of the stack that a goroutine's had to grow for it, between fire_at and the
+// call, where nothing is traced.
+func (t *Tracer) start(req *schedule.StartRequest) Span {
 	ctx := context.Background()
 	if parent := parse(req.TraceParent); parent.IsSampled() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
@@ -140,6 +151,10 @@ func (s Span) Call(executor string) Span {
 	if s.span == nil {
 		return Span{}
 	}
+	return s.call(executor)
+}
+
+func (s Span) call(executor string) Span {
 	_, span := s.tracer.spans.Start(trace.ContextWithSpan(context.Background(), s.span), "call",
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.String("carillon.executor", executor)))
 	return Span{s.tracer, span}
@@ -147,9 +162,12 @@ func (s Span) Call(executor string) Span {
 
 // End closes the span with what came of it.
 func (s Span) End(outcome schedule.Outcome, err error) {
-	if s.span == nil {
-		return
+	if s.span != nil {
+		s.end(outcome, err)
 	}
+}
+
+func (s Span) end(outcome schedule.Outcome, err error) {
 	s.span.SetAttributes(attribute.String("carillon.status", string(outcome.Status)), attribute.String("carillon.reason", string(outcome.Reason)),
 		attribute.String("carillon.run_id", outcome.RunID))
 	switch {

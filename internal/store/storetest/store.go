@@ -56,76 +56,82 @@ type Poisoner interface {
 // Run runs the whole contract. open gives an empty, migrated store and closes
 // it when its test ends; it is called many times, also in parallel.
 func Run(t *testing.T, open func(t testing.TB) Store) {
-	for _, topic := range []struct {
-		name   string
-		checks []check
-		shared bool // the checks keep apart by ids and share one store
-		lone   bool // again, with rows claimed unjudged that are alone under their keys
-	}{
-		{name: "basics", checks: basics},
-		{name: "audit", checks: audits},
-		{name: "roundtrip", checks: roundtrips},
-		{name: "plan", checks: plans},
-		{name: "claim", checks: claims, lone: true},
-		{name: "turns", checks: turns, lone: true},
-		{name: "arm", checks: arms, lone: true},
-		{name: "reclaim", checks: reclaims},
-		{name: "overlap", checks: overlaps, lone: true},
-		{name: "settle", checks: settles},
-		{name: "settle launched", checks: settlesLaunched},
-		{name: "sweep", checks: sweeps},
-		{name: "requests", checks: requests, shared: true},
-		{name: "leases", checks: leases, shared: true},
-		{name: "request checks", checks: requestChecks},
-		{name: "grants", checks: grants},
-		{name: "grants at the claim", checks: grantClaims, lone: true},
-		{name: "grants before the call", checks: grantBegins},
-		{name: "fence", checks: fences},
-		{name: "leaders", checks: leaders, shared: true},
-		{name: "terms", checks: terms},
-		{name: "shard counts", checks: shardCounts},
-		{name: "shards", checks: shards},
-		{name: "workflows", checks: workflows, shared: true},
-		{name: "changes", checks: changes},
-		{name: "deploys", checks: deploys},
-		{name: "quotas", checks: quotas},
-		{name: "expectations", checks: expectations},
-		{name: "alerts", checks: alerts},
-		{name: "runs", checks: runChanges},
-		{name: "backfills", checks: backfills},
-		{name: "lists", checks: lists},
-		{name: "prune", checks: prunes},
-		{name: "slots", checks: slots},
-		{name: "listen", checks: listens},
-		{name: "races", checks: races},
-		{name: "histories", checks: histories},
-	} {
-		run := func(name string, lone bool) {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				var store Store
-				if topic.shared {
-					store = open(t)
-				}
-				for _, c := range topic.checks {
-					t.Run(c.name, func(t *testing.T) {
-						t.Parallel()
-						own := store
-						if own == nil {
-							own = open(t)
-						}
-						r := newRig(t, own)
-						r.lone = lone
-						c.run(r)
-					})
-				}
-			})
-		}
-		run(topic.name, false)
+	for _, topic := range topics {
+		topic.run(t, open, topic.name, false)
 		if topic.lone {
-			run(topic.name+", lone rows unjudged", true)
+			topic.run(t, open, topic.name+", lone rows unjudged", true)
 		}
 	}
+}
+
+// topic is a group of checks.
+type topic struct {
+	name   string
+	checks []check
+	shared bool // the checks keep apart by ids and share one store
+	lone   bool // again, with rows claimed unjudged that are alone under their keys
+}
+
+var topics = []topic{
+	{name: "basics", checks: basics},
+	{name: "audit", checks: audits},
+	{name: "roundtrip", checks: roundtrips},
+	{name: "plan", checks: plans},
+	{name: "claim", checks: claims, lone: true},
+	{name: "turns", checks: turns, lone: true},
+	{name: "arm", checks: arms, lone: true},
+	{name: "reclaim", checks: reclaims},
+	{name: "overlap", checks: overlaps, lone: true},
+	{name: "settle", checks: settles},
+	{name: "settle launched", checks: settlesLaunched},
+	{name: "sweep", checks: sweeps},
+	{name: "requests", checks: requests, shared: true},
+	{name: "leases", checks: leases, shared: true},
+	{name: "request checks", checks: requestChecks},
+	{name: "grants", checks: grants},
+	{name: "grants at the claim", checks: grantClaims, lone: true},
+	{name: "grants before the call", checks: grantBegins},
+	{name: "fence", checks: fences},
+	{name: "leaders", checks: leaders, shared: true},
+	{name: "terms", checks: terms},
+	{name: "shard counts", checks: shardCounts},
+	{name: "shards", checks: shards},
+	{name: "workflows", checks: workflows, shared: true},
+	{name: "changes", checks: changes},
+	{name: "deploys", checks: deploys},
+	{name: "quotas", checks: quotas},
+	{name: "expectations", checks: expectations},
+	{name: "alerts", checks: alerts},
+	{name: "runs", checks: runChanges},
+	{name: "backfills", checks: backfills},
+	{name: "lists", checks: lists},
+	{name: "prune", checks: prunes},
+	{name: "slots", checks: slots},
+	{name: "listen", checks: listens},
+	{name: "races", checks: races},
+	{name: "histories", checks: histories},
+}
+
+func (topic *topic) run(t *testing.T, open func(t testing.TB) Store, name string, lone bool) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		var store Store
+		if topic.shared {
+			store = open(t)
+		}
+		for _, c := range topic.checks {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				own := store
+				if own == nil {
+					own = open(t)
+				}
+				r := newRig(t, own)
+				r.lone = lone
+				c.run(r)
+			})
+		}
+	})
 }
 
 // check is one clause of the contract: a sentence and what shows it.
