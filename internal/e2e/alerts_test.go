@@ -99,7 +99,7 @@ func (p *pager) of(kind string) []notice {
 func (p *pager) about(kind string, schedules []string) map[string]notice {
 	p.t.Helper()
 	var found map[string]notice
-	eventually(p.t, startBound, kind+" of each schedule", func() error {
+	eventually(p.t, startBound+underWay, kind+" of each schedule", func() error {
 		found = make(map[string]notice)
 		for _, n := range p.of(kind) {
 			found[n.Data.ScheduleID] = n
@@ -161,7 +161,12 @@ func judgedAndMet(api *rest, ids []string) {
 	})
 }
 
-const promise = 4 * time.Second
+const (
+	promise = 4 * time.Second
+	// underWay is how long a judge waits for the answer of a call that began before
+	// the deadline: so late it is told where the killed worker had claimed the slot.
+	underWay = 30 * time.Second
+)
 
 // TestAKilledWorkerIsToldByTheRegistrars kills the only worker for good, with
 // two registrars beside it, and later a registrar in the middle of a message.
@@ -189,7 +194,7 @@ func TestAKilledWorkerIsToldByTheRegistrars(t *testing.T) {
 		if n.Data.Kind != "start" || n.Data.Cause != "not_planned" && n.Data.Cause != "not_claimed" && n.Data.Cause != "not_accepted" || n.Data.Deadline.Before(killed) {
 			t.Errorf("%s: told %+v, killed at %s", id, n, clock(killed))
 		}
-		if late := n.Data.OpenedAt.Sub(n.Data.Deadline); late < 0 || late > startBound {
+		if late := n.Data.OpenedAt.Sub(n.Data.Deadline); late < 0 || late > startBound+underWay {
 			t.Errorf("%s: told %s behind the deadline", id, late)
 		}
 	}
@@ -281,7 +286,8 @@ func TestAKilledProcessOnSQLiteTellsWhatItMissed(t *testing.T) {
 	all.startReady()
 	back := time.Now()
 	for id, n := range p.about("alert.opened", ids) {
-		if n.Data.Deadline.Before(killed) || n.Data.Deadline.After(back) {
+		// The slot may have been due just before it was back.
+		if n.Data.Deadline.Before(killed) || n.Data.Deadline.After(back.Add(promise)) {
 			t.Errorf("%s: told %+v, down from %s to %s", id, n, clock(killed), clock(back))
 		}
 	}
