@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +14,7 @@ import (
 // Metrics are the launcher's figures.
 type Metrics struct {
 	executor        string
-	executorSeconds *prometheus.HistogramVec
+	executorSeconds map[string]prometheus.Observer // by outcome label
 	leasesLost      prometheus.Counter
 	callsOpen       prometheus.Gauge
 	callsWaiting    prometheus.Gauge
@@ -23,13 +24,13 @@ type Metrics struct {
 // is which one is called, as EXECUTOR names it.
 func NewMetrics(r prometheus.Registerer, executor string) *Metrics {
 	p := promauto.With(r)
+	executorSeconds := p.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "carillon_executor_call_seconds",
+		Help:    "How long calls of the executor took, by which one it is and what it answered.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	}, []string{"executor", "outcome"})
 	m := &Metrics{
-		executor: executor,
-		executorSeconds: p.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "carillon_executor_call_seconds",
-			Help:    "How long calls of the executor took, by which one it is and what it answered.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-		}, []string{"executor", "outcome"}),
+		executor: executor, executorSeconds: make(map[string]prometheus.Observer, len(outcomeLabels)),
 		leasesLost: p.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_launch_leases_lost_total",
 			Help: "Open calls whose key was not this process' any more: it, or the database, was away for longer than the lease.",
@@ -42,13 +43,13 @@ func NewMetrics(r prometheus.Registerer, executor string) *Metrics {
 		}),
 	}
 	for _, outcome := range outcomeLabels { // an alert on a series that does not exist yet stays silent
-		m.executorSeconds.WithLabelValues(executor, outcome)
+		m.executorSeconds[outcome] = executorSeconds.WithLabelValues(executor, outcome)
 	}
 	return m
 }
 
 func (m *Metrics) called(took time.Duration, outcome schedule.Outcome, err error) {
-	m.executorSeconds.WithLabelValues(m.executor, outcomeLabel(outcome, err)).Observe(took.Seconds())
+	m.executorSeconds[outcomeLabel(outcome, err)].Observe(took.Seconds())
 }
 
 // Labels of calls that brought no outcome, beside the statuses of those that did.
@@ -65,7 +66,7 @@ var outcomeLabels = []string{
 func outcomeLabel(outcome schedule.Outcome, err error) string {
 	var refusal *Refusal
 	switch {
-	case err == nil:
+	case err == nil && slices.Contains(outcomeLabels, string(outcome.Status)):
 		return string(outcome.Status)
 	case errors.As(err, &refusal):
 		return string(schedule.ReasonLaunchRefused)

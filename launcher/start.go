@@ -34,7 +34,13 @@ var (
 //     grant does not allow it, and nothing was sent: SKIPPED or CANCELLED, for
 //     good;
 //   - anything else is an error, and the same key may be sent again.
-func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
+func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (reply schedule.StartReply, err error) {
+	growStack()
+	keepStack(func() { reply, err = l.start(ctx, req) })
+	return reply, err
+}
+
+func (l *Launcher) start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	hash, err := requestHash(req)
 	if err != nil {
 		return refuse(schedule.ReasonLaunchRefused, schedule.CodeInvalidInput, err.Error()), nil

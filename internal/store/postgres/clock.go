@@ -20,9 +20,7 @@ func (r reading) at(local time.Time) time.Time { return r.database.Add(local.Sub
 // The database had read its clock before that, so Now errs late, by less than
 // one round trip, and never early.
 func (s *Store) Now() time.Time {
-	s.clockMu.RLock()
-	defer s.clockMu.RUnlock()
-	return s.clock.at(time.Now()).UTC().Truncate(time.Microsecond)
+	return s.clock.Load().at(time.Now()).UTC().Truncate(time.Microsecond)
 }
 
 // clockSamples are asked for at each measurement; the one that says the latest
@@ -52,8 +50,6 @@ func (s *Store) MeasureClock(ctx context.Context) (skew time.Duration, err error
 			skew = r.received.Round(0).Sub(r.database.Add(half))
 		}
 	}
-	s.clockMu.Lock()
-	defer s.clockMu.Unlock()
-	s.clock = best
+	s.clock.Store(&best)
 	return skew, nil
 }

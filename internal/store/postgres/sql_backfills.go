@@ -104,7 +104,7 @@ WHERE e.backfill_id = ANY($1::text[]) AND NOT e.settled`
 const sqlFeedBusy = `
 SELECT EXISTS (SELECT FROM schedule_runs WHERE overlap_key = $1 AND exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED'))
 	OR EXISTS (SELECT FROM schedule_runs WHERE overlap_key = $1 AND NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED'))
-	OR EXISTS (SELECT FROM schedule_runs WHERE overlap_key = $1 AND status = 'PLANNED' AND waiting_since IS NOT NULL)
+	OR EXISTS (SELECT FROM schedule_runs WHERE overlap_key = $1 AND upper(status) = 'PLANNED' AND waiting_since IS NOT NULL)
 	OR EXISTS (SELECT FROM schedules h JOIN schedule_runs r ON r.schedule_id = h.schedule_id
 		WHERE h.user_id || '/' || h.overlap_key = $1 AND r.status = 'PLANNED' AND r.overlap_key = $1 AND r.exclusive AND r.fire_at <= $2)`
 

@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,8 +46,7 @@ type Store struct {
 	bounds      seen.Bounds
 	changes     *batch.Batcher[changeCall, changeAnswer]
 
-	clockMu sync.RWMutex
-	clock   reading
+	clock atomic.Pointer[reading]
 }
 
 // Open connects, and refuses a pooler that shares sessions between clients. It
