@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -215,6 +216,27 @@ type ExpectationCase struct {
 	// for kind success; zero: none later than State.MetAt.
 	LastSuccess time.Time
 	Alert       *Alert // the open one
+}
+
+// Judgeable says whether there is a schedule to judge, and it can be read.
+func (c *ExpectationCase) Judgeable() bool {
+	return c.Schedule != nil && c.Schedule.Alive() && c.Unreadable == nil
+}
+
+// CasesBySchedule are where the wanted cases of each schedule stand, and the
+// schedules' ids in order.
+func CasesBySchedule(cases []ExpectationCase, wanted func(*ExpectationCase) bool) (at map[string][]int, ids []string) {
+	at = make(map[string][]int)
+	for i := range cases {
+		if id := cases[i].State.ScheduleID; wanted(&cases[i]) {
+			if at[id] == nil {
+				ids = append(ids, id)
+			}
+			at[id] = append(at[id], i)
+		}
+	}
+	slices.Sort(ids)
+	return at, ids
 }
 
 // SuccessFrom is the earliest run_at of a run that may count as a success: one

@@ -73,6 +73,14 @@ type candidate struct {
 	run        *schedule.Run // once it was read
 }
 
+func candidateRefs(candidates []candidate) map[revisionRef]struct{} {
+	refs := make(map[revisionRef]struct{}, len(candidates))
+	for i := range candidates {
+		refs[candidates[i].ref] = struct{}{}
+	}
+	return refs
+}
+
 // claimPass is one claim under way: what was found, and what is to be written.
 type claimPass struct {
 	store *Store
@@ -225,11 +233,7 @@ func (p *claimPass) write(ctx context.Context) error {
 // in every claim: it ends here. So does one that no grant allows; the exclusive
 // ones were looked at with their groups.
 func (p *claimPass) launchable(ctx context.Context) (map[revisionRef]*schedule.Definition, error) {
-	refs := make(map[revisionRef]struct{}, len(p.claims))
-	for _, c := range p.claims {
-		refs[c.ref] = struct{}{}
-	}
-	definitions, err := p.store.definitionsOf(ctx, p.tx, refs)
+	definitions, err := p.store.definitionsOf(ctx, p.tx, candidateRefs(p.claims))
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -76,25 +75,10 @@ func dueExpectations(ctx context.Context, q querier, statement string, args ...a
 	return cases, nil
 }
 
-// placesOf are where the cases of each schedule stand.
-func placesOf(cases []schedule.ExpectationCase, wanted func(*schedule.ExpectationCase) bool) (at map[string][]int, ids []string) {
-	at = make(map[string][]int)
-	for i := range cases {
-		if id := cases[i].State.ScheduleID; wanted(&cases[i]) {
-			if at[id] == nil {
-				ids = append(ids, id)
-			}
-			at[id] = append(at[id], i)
-		}
-	}
-	slices.Sort(ids)
-	return at, ids
-}
-
 // readJudgedSchedules leaves out what is gone. A row that cannot be read comes as
 // far as it can be.
 func readJudgedSchedules(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
-	at, ids := placesOf(cases, func(*schedule.ExpectationCase) bool { return true })
+	at, ids := schedule.CasesBySchedule(cases, func(*schedule.ExpectationCase) bool { return true })
 	var row scheduleRow
 	err := each(ctx, tx, row.targets(), func() error {
 		s, problem := row.schedule()
@@ -128,14 +112,10 @@ func readOpenAlerts(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cas
 	return err
 }
 
-func living(c *schedule.ExpectationCase) bool {
-	return c.Schedule != nil && c.Schedule.Alive() && c.Unreadable == nil
-}
-
 // readCaseRevisions are those of schedules that were edited since they were judged.
 func readCaseRevisions(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
-	at, ids := placesOf(cases, func(c *schedule.ExpectationCase) bool {
-		return living(c) && c.Schedule.RevisedAt.After(c.State.JudgedUntil)
+	at, ids := schedule.CasesBySchedule(cases, func(c *schedule.ExpectationCase) bool {
+		return c.Judgeable() && c.Schedule.RevisedAt.After(c.State.JudgedUntil)
 	})
 	if len(ids) == 0 {
 		return nil
@@ -164,7 +144,7 @@ func readCaseRevisions(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest
 }
 
 func readCasePauses(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
-	at, ids := placesOf(cases, living)
+	at, ids := schedule.CasesBySchedule(cases, (*schedule.ExpectationCase).Judgeable)
 	if len(ids) == 0 {
 		return nil
 	}
@@ -190,7 +170,7 @@ func readSlotRuns(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cas
 	)
 	for i := range cases {
 		c := &cases[i]
-		if !living(c) || c.State.Kind == schedule.ExpectSuccess {
+		if !c.Judgeable() || c.State.Kind == schedule.ExpectSuccess {
 			continue
 		}
 		last := pgtype.Timestamptz{}
@@ -237,7 +217,7 @@ func readSuccesses(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, ca
 		since  []time.Time
 	)
 	for i := range cases {
-		if c := &cases[i]; living(c) && c.State.Kind == schedule.ExpectSuccess {
+		if c := &cases[i]; c.Judgeable() && c.State.Kind == schedule.ExpectSuccess {
 			wanted, ids, since = append(wanted, int32(i)), append(ids, c.State.ScheduleID), append(since, c.SuccessFrom())
 		}
 	}

@@ -147,7 +147,7 @@ func (p *claimPass) grantsOf(ctx context.Context, definitions map[revisionRef]*s
 // denied reports whether no grant allows a planned run, and ends it where that
 // is final: from its fire_at on.
 func (p *claimPass) denied(key schedule.Key, fireAt time.Time, d *schedule.Definition, grants map[string]*schedule.Grant) bool {
-	reason, why := grant.Judge(grants[d.ExecutionGrantID], d.GrantUse(p.req.RequireGrant), schedule.GrantJudgedAt(p.req.Now, fireAt))
+	reason, why := p.grantVerdict(fireAt, d, grants)
 	if reason == schedule.ReasonNone {
 		return false
 	}
@@ -157,6 +157,10 @@ func (p *claimPass) denied(key schedule.Key, fireAt time.Time, d *schedule.Defin
 		})
 	}
 	return true
+}
+
+func (p *claimPass) grantVerdict(fireAt time.Time, d *schedule.Definition, grants map[string]*schedule.Grant) (schedule.Reason, string) {
+	return grant.Judge(grants[d.ExecutionGrantID], d.GrantUse(p.req.RequireGrant), schedule.GrantJudgedAt(p.req.Now, fireAt))
 }
 
 // checkGrants judges the grant of each request. It looks in a statement of its

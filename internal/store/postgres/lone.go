@@ -3,9 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -17,11 +15,7 @@ var errLoneUnreadable = errors.New("a lone run cannot be read")
 // and judged. So are those whose definition is missing or whom no grant allows,
 // to be ended with the reason.
 func (p *claimPass) takeLone(ctx context.Context, candidates []candidate) (left []candidate, err error) {
-	refs := make(map[revisionRef]struct{}, len(candidates))
-	for i := range candidates {
-		refs[candidates[i].ref] = struct{}{}
-	}
-	definitions, err := p.store.definitionsOf(ctx, p.tx, refs)
+	definitions, err := p.store.definitionsOf(ctx, p.tx, candidateRefs(candidates))
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +25,12 @@ func (p *claimPass) takeLone(ctx context.Context, candidates []candidate) (left 
 	}
 	lone := make([]candidate, 0, len(candidates))
 	for _, c := range candidates {
+		reason := schedule.ReasonNone
 		d := definitions[c.ref]
-		if d == nil || p.judgedByGrant(c.fireAt, d, grants) != schedule.ReasonNone {
+		if d != nil {
+			reason, _ = p.grantVerdict(c.fireAt, d, grants)
+		}
+		if d == nil || reason != schedule.ReasonNone {
 			left = append(left, c)
 		} else {
 			lone = append(lone, c)
@@ -68,9 +66,4 @@ func (p *claimPass) writeLone(ctx context.Context, lone []candidate, definitions
 		now.Add(p.req.Ahead), p.result.More, p.req.Term.Epoch, now.Add(p.req.Lease), p.timeouts(lone, definitions),
 		column(lone, func(c *candidate) int64 { return c.ref.revision }), ids)
 	return taken, err
-}
-
-func (p *claimPass) judgedByGrant(fireAt time.Time, d *schedule.Definition, grants map[string]*schedule.Grant) schedule.Reason {
-	reason, _ := grant.Judge(grants[d.ExecutionGrantID], d.GrantUse(p.req.RequireGrant), schedule.GrantJudgedAt(p.req.Now, fireAt))
-	return reason
 }

@@ -26,26 +26,8 @@ func readCases(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []sc
 	return nil
 }
 
-func living(c *schedule.ExpectationCase) bool {
-	return c.Schedule != nil && c.Schedule.Alive() && c.Unreadable == nil
-}
-
-// placesOf are where the cases of each schedule stand.
-func placesOf(cases []schedule.ExpectationCase, wanted func(*schedule.ExpectationCase) bool) (at map[string][]int, ids []string) {
-	at = make(map[string][]int)
-	for i := range cases {
-		if id := cases[i].State.ScheduleID; wanted(&cases[i]) {
-			if at[id] == nil {
-				ids = append(ids, id)
-			}
-			at[id] = append(at[id], i)
-		}
-	}
-	return at, ids
-}
-
 func readJudgedSchedules(ctx context.Context, t tx, _ *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
-	at, ids := placesOf(cases, func(*schedule.ExpectationCase) bool { return true })
+	at, ids := schedule.CasesBySchedule(cases, func(*schedule.ExpectationCase) bool { return true })
 	rows, err := readSchedules(ctx, t, sqlSchedules, list(ids))
 	if err != nil {
 		return fmt.Errorf("read schedules: %w", err)
@@ -72,12 +54,12 @@ func readRareFacts(ctx context.Context, t tx, req *schedule.JudgeRequest, cases 
 				c.Alert = &alerts[0]
 			}
 		}
-		if living(c) && c.Schedule.RevisedAt.After(c.State.JudgedUntil) {
+		if c.Judgeable() && c.Schedule.RevisedAt.After(c.State.JudgedUntil) {
 			if err := readCaseRevisions(ctx, t, req.MaxHistory, c); err != nil {
 				return fmt.Errorf("read revisions of %s: %w", c.State.ScheduleID, err)
 			}
 		}
-		if living(c) && c.State.Kind == schedule.ExpectSuccess {
+		if c.Judgeable() && c.State.Kind == schedule.ExpectSuccess {
 			var ended instant
 			err := t.query(ctx, sqlLastSuccess, func(scan scan) error { return scan(&ended) },
 				c.State.ScheduleID, c.SuccessFrom().UnixMicro(), req.Now.UnixMicro())
@@ -114,7 +96,7 @@ func readCaseRevisions(ctx context.Context, t tx, limit int, c *schedule.Expecta
 
 // readCasePauses reads the pauses of those that have been paused at all.
 func readCasePauses(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
-	at, ids := placesOf(cases, living)
+	at, ids := schedule.CasesBySchedule(cases, (*schedule.ExpectationCase).Judgeable)
 	var paused []string
 	err := t.query(ctx, sqlPausedAtAll, func(scan scan) error {
 		var id text
@@ -158,7 +140,7 @@ func readSlotRuns(ctx context.Context, t tx, req *schedule.JudgeRequest, cases [
 	var wanted []slotsAfter
 	for i := range cases {
 		c := &cases[i]
-		if !living(c) || c.State.Kind == schedule.ExpectSuccess {
+		if !c.Judgeable() || c.State.Kind == schedule.ExpectSuccess {
 			continue
 		}
 		wanted = append(wanted, slotsAfter{c.State.ScheduleID, c.State.JudgedUntil.UnixMicro(), i})
