@@ -89,7 +89,7 @@ type Answer struct {
 	Run    *schedule.Run  // the slot's row
 	Others []schedule.Run // at the same second, by hand, retry or backfill
 	// Blocking are the runs of the overlap key that were in flight when the slot
-	// was judged, or are now.
+	// was judged, or began to wait; of one that is near, those that are now.
 	Blocking []schedule.Run
 
 	Pause   *Pause          // that held then

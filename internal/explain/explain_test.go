@@ -85,6 +85,14 @@ func ended(status schedule.Status, reason schedule.Reason) func(*schedule.Run) {
 	}
 }
 
+// blocker was in flight when the slot of 02:30 on 7 March fell due.
+var blocker = schedule.Run{
+	Key: schedule.ManualKey("nightly", "x"), ScheduleID: "nightly", RunAt: at("2026-03-07T07:29:00Z"), Status: schedule.StatusSuccess,
+	LaunchedAt: at("2026-03-07T07:29:00.1Z"), CompletedAt: at("2026-03-07T07:40:00Z"),
+}
+
+func blocked(f *explain.Facts) { f.Blocking = []schedule.Run{blocker} }
+
 type expectation struct {
 	name    string
 	facts   explain.Facts
@@ -110,11 +118,6 @@ func (tt expectation) check(t *testing.T) {
 
 func TestSlotsWithARow(t *testing.T) {
 	const slot = "2026-03-07T07:30:00Z"
-	blocker := schedule.Run{
-		Key: schedule.ManualKey("nightly", "x"), ScheduleID: "nightly", RunAt: at("2026-03-07T07:29:00Z"), Status: schedule.StatusSuccess,
-		LaunchedAt: at("2026-03-07T07:29:00.1Z"), CompletedAt: at("2026-03-07T07:40:00Z"),
-	}
-	blocked := func(f *explain.Facts) { f.Blocking = []schedule.Run{blocker} }
 	for _, tt := range []expectation{
 		{
 			name: "one that ran says when and how late", facts: asked(nightly(), slot, row(ended(schedule.StatusSuccess, ""))),

@@ -198,7 +198,7 @@ func (j *judge) judgeRow(row *schedule.Run) {
 	default:
 		j.say(VerdictInFlight, why)
 	}
-	if row.Status.Terminal() && !schedule.BlockedBy(row.Reason) {
+	if row.Status != schedule.StatusPlanned && !schedule.BlockedBy(row.Reason) && !row.WaitedForTurn() {
 		j.out.Blocking = nil // nothing was in its way
 	}
 }

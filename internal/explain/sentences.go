@@ -102,6 +102,9 @@ func (t *text) outcome() string {
 		}
 		return "ran and succeeded"
 	case VerdictFailed:
+		if t.Run.LaunchedAt.IsZero() {
+			return "failed before it was launched"
+		}
 		return "ran and failed"
 	case VerdictSkipped:
 		return "was skipped"
@@ -175,9 +178,34 @@ func (t *text) times() {
 	if late, ok := t.Lateness(); ok {
 		drift, _ := t.Drift()
 		t.say("It was launched %s after its fire time %s, %s off its nominal time", wording.Span(max(late, 0)), wording.Instant(r.FireAt), wording.Span(drift))
+		t.delays()
 	}
 	if r.Trigger != schedule.TriggerSchedule {
 		t.say("It was brought about by %s", trigger(r.Trigger))
+	}
+}
+
+// delays say where a run lost a second or more on its way to the executor: until
+// it was planned, until it was claimed, until it was sent.
+func (t *text) delays() {
+	r := t.Run
+	if late := r.CreatedAt.Sub(r.FireAt); late >= time.Second {
+		t.say("It was planned %s after its fire time: until then no worker led, or the planner was behind", wording.Span(late))
+	}
+	switch waited := r.ClaimedAt.Sub(r.Ready()); {
+	case r.ClaimedAt.IsZero() || waited < time.Second:
+	case r.WaitedForTurn() && len(t.Blocking) > 0:
+		t.say("It waited %s for its turn (overlap_policy %s)", wording.Span(waited), r.OverlapPolicy)
+		t.blocking("In its way")
+	default:
+		t.say("No worker claimed it for %s: none led, or all launches were taken", wording.Span(waited))
+	}
+	from := r.ClaimedAt
+	if r.FireAt.After(from) {
+		from = r.FireAt
+	}
+	if took := r.LaunchedAt.Sub(from); !r.ClaimedAt.IsZero() && took >= time.Second {
+		t.say("Handing it to the executor took %s", wording.Span(took))
 	}
 }
 

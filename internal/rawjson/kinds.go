@@ -51,7 +51,7 @@ func wellKnown(md protoreflect.MessageDescriptor) bool {
 
 func described(md protoreflect.MessageDescriptor) string {
 	if md.FullName() == "google.protobuf.Timestamp" {
-		return "a time such as 2026-03-08T14:00:00Z"
+		return "a time such as 2026-03-08T14:00:00Z or 2026-03-08T15:00:00+01:00"
 	}
 	return "a " + string(md.FullName())
 }

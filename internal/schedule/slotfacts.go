@@ -23,7 +23,8 @@ type SlotFacts struct {
 	// and the ranges (RangeEvents) that hold At.
 	Events []Event
 	// Blocking are runs of the overlap key that was asked for: what was in flight
-	// when the slot was judged, else what is in flight now. See BlockingAt.
+	// when the slot was judged, or when it began to wait; of one that is near, what
+	// is in flight now. See AskBlocking.
 	Blocking []Run
 }
 
@@ -55,19 +56,54 @@ type Blocking struct {
 // the verdict on the one behind it.
 const BlockingSlack = 2 * time.Second
 
-// AskBlocking is what SlotFacts.Blocking answers for what was found so far.
+// BlockingAhead is how far ahead what is in flight now is worth a word: as far as
+// slots are ever planned (LOOKAHEAD_MS). It says nothing of next month's slot.
+const BlockingAhead = 10 * time.Minute
+
+// AskBlocking is what SlotFacts.Blocking answers for what was found so far; the
+// zero question where nothing can have been in the slot's way.
 func (f *SlotFacts) AskBlocking(q SlotQuery) Blocking {
 	b := Blocking{OverlapKey: f.Schedule.QualifiedOverlapKey(), ScheduleID: f.Schedule.ScheduleID}
-	slot := SlotKey(q.ScheduleID, q.At)
+	slot, due := SlotKey(q.ScheduleID, q.At), q.At
 	for i := range f.Runs {
-		if r := &f.Runs[i]; r.Key == slot {
-			b.OverlapKey, b.Not = r.OverlapKey, r.Key
-			if r.Status.Terminal() {
-				b.At = r.CompletedAt
-			}
+		r := &f.Runs[i]
+		if r.Key != slot {
+			continue
+		}
+		b.OverlapKey, b.Not, due = r.OverlapKey, r.Key, r.FireAt
+		switch {
+		case r.Status == StatusPlanned:
+		case r.WaitedForTurn():
+			b.At = r.Ready()
+		case BlockedBy(r.Reason):
+			b.At = r.CompletedAt
+		default:
+			return Blocking{}
 		}
 	}
+	if due.After(q.Now.Add(BlockingAhead)) {
+		return Blocking{}
+	}
 	return b
+}
+
+// Asks reports whether there is a question.
+func (b *Blocking) Asks() bool { return b.OverlapKey != "" }
+
+// Ready is when the run could be claimed at the earliest: it was planned, and its
+// fire time had come.
+func (r *Run) Ready() time.Time {
+	if r.CreatedAt.After(r.FireAt) {
+		return r.CreatedAt
+	}
+	return r.FireAt
+}
+
+// WaitedForTurn reports whether the run was claimed a second or more after it
+// could be, under a policy that lets it wait for others.
+func (r *Run) WaitedForTurn() bool {
+	waits := r.OverlapPolicy == OverlapQueue || r.OverlapPolicy == OverlapReplace
+	return waits && !r.ClaimedAt.IsZero() && r.ClaimedAt.Sub(r.Ready()) >= time.Second
 }
 
 // BlockedBy reports whether the reason says that other runs of the overlap key

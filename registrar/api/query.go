@@ -4,7 +4,9 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
+	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -19,16 +21,34 @@ func unreadable(query url.Values, said string) error {
 	if m == nil {
 		return nil
 	}
-	problem := "is not what this parameter takes"
+	value := query.Get(m[1])
+	problem, hint := "is not what this parameter takes", ""
 	switch {
 	case strings.Contains(m[2], "parsing time"):
-		problem = "is not a time such as 2026-03-08T14:00:00Z"
+		problem, hint = unreadableTime(m[1], value)
 	case strings.Contains(m[2], "strconv.ParseUint"), strings.Contains(m[2], "strconv.ParseInt"):
 		problem = "is not a whole number that this parameter takes"
 	case strings.Contains(m[2], "strconv.ParseBool"):
 		problem = "is not true or false"
 	}
 	var c schedule.Collect
-	c.Add(m[1], query.Get(m[1]), problem, "")
+	c.Add(m[1], value, problem, hint)
 	return c.Err()
+}
+
+// unreadableTime says what is wrong with a time in a URL: mostly that it has no
+// offset, or one whose + the URL has made a blank of.
+func unreadableTime(name, value string) (problem, hint string) {
+	shown, noOffset := explain.ParseReading(value)
+	_, blank := time.Parse(time.RFC3339Nano, strings.Replace(value, " ", "+", 1))
+	zulu := shown.Format("2006-01-02T15:04:05Z")
+	switch {
+	case noOffset && name == "time": // of explain, which has another parameter for that
+		return "has no offset", "write " + zulu + ", or an offset such as %2B01:00 (+ in a URL) at its end; what the clock of the schedule's zone shows goes into local"
+	case noOffset:
+		return "has no offset", "write " + zulu + ", or an offset such as %2B01:00 (+ in a URL) at its end"
+	case blank == nil:
+		return "has a blank where its offset begins", "write %2B for the + in a URL: " + strings.Replace(value, " ", "%2B", 1)
+	}
+	return "is not a time such as 2026-03-08T14:00:00Z", "write RFC 3339 with an offset: Z, or such as -05:00 or %2B01:00 (+ in a URL)"
 }

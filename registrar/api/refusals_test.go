@@ -200,6 +200,18 @@ var refusedOthers = []refused{
 	{name: "an unknown query parameter", call: "rest", rest: "GET /v1/schedules?owner=u", field: "owner", says: "not a parameter"},
 	{name: "path and query disagree", call: "rest", rest: "GET /v1/schedules/s1/runs?schedule_id=s2", field: "schedule_id", says: "s2"},
 	{name: "a parameter that is no time", call: "rest", rest: "GET /v1/runs?from=yesterday", field: "from", says: `"yesterday" is not a time such as 2026-03-08T14:00:00Z`},
+	{
+		name: "a time without an offset", call: "rest", rest: "GET /v1/schedules/s1:explain?time=2026-03-08T07:30:00", field: "time",
+		says: `"2026-03-08T07:30:00" has no offset; write 2026-03-08T07:30:00Z, or an offset such as %2B01:00 (+ in a URL) at its end; what the clock of the schedule's zone shows goes into local`,
+	},
+	{
+		name: "another time without an offset", call: "rest", rest: "GET /v1/forecast?from=2026-03-08T07:30", field: "from",
+		says: `"2026-03-08T07:30" has no offset; write 2026-03-08T07:30:00Z, or`,
+	},
+	{
+		name: "a time whose + became a blank", call: "rest", rest: "GET /v1/schedules/s1:explain?time=2026-03-08T07:30:00+01:00", field: "time",
+		says: `has a blank where its offset begins; write %2B for the + in a URL: 2026-03-08T07:30:00%2B01:00`,
+	},
 	{name: "a parameter that is no number", call: "rest", rest: "GET /v1/runs?page_size=ten", field: "page_size", says: `"ten" is not a whole number`},
 	{name: "too large a page", call: "ScheduleService/ListSchedules", rest: "GET /v1/schedules?page_size=201", body: `{"page_size":201}`, field: "page_size", says: "200"},
 	{name: "a forged page token", call: "ScheduleService/ListSchedules", rest: "GET /v1/schedules?page_token=x", body: `{"page_token":"x"}`, field: "page_token", says: "x"},

@@ -144,6 +144,9 @@ func newest(of []schedule.Event, kinds []schedule.EventKind, fits func(*schedule
 // blocking goes the way of the stores that have indexes: the newest run of each
 // schedule that has the key now, then by looser clocks, then of all its owner's.
 func (s *Store) blocking(b schedule.Blocking) (runs []schedule.Run) {
+	if !b.Asks() {
+		return nil
+	}
 	for _, try := range []struct {
 		slack time.Duration
 		all   bool

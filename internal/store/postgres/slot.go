@@ -68,6 +68,9 @@ func kinds(of []schedule.EventKind) []string {
 
 // blocking looks where the answer is nearly always first.
 func blocking(ctx context.Context, tx pgx.Tx, b schedule.Blocking) (runs []schedule.Run, err error) {
+	if !b.Asks() {
+		return nil, nil
+	}
 	if b.At.IsZero() {
 		runs, err = collectRuns(ctx, tx, sqlBlockingNow, b.OverlapKey, b.Not[:], schedule.SlotBlocking)
 	} else {

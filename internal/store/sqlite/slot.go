@@ -58,6 +58,9 @@ func readSlot(ctx context.Context, r querier, q schedule.SlotQuery) (f schedule.
 
 // blocking looks where the answer is nearly always first.
 func blocking(ctx context.Context, r querier, b schedule.Blocking) (runs []schedule.Run, err error) {
+	if !b.Asks() {
+		return nil, nil
+	}
 	if b.At.IsZero() {
 		runs, err = readRuns(ctx, r, sqlBlockingNow, b.OverlapKey, b.Not[:], schedule.SlotBlocking)
 	} else {

@@ -96,7 +96,22 @@ var slots = []check{
 		r.settle(schedule.Settlement{Key: first.Key, To: schedule.StatusSuccess, CompletedAt: r.now})
 		next := r.bring(r.slot(s, r.now), schedule.StatusStarted)
 		equal(r, "blocking, when another runs", keysOf(r.readSlot(s, late.RunAt).Blocking), []schedule.Key{first.Key})
-		equal(r, "in flight at a slot ahead", keysOf(r.readSlot(s, r.at(time.Hour)).Blocking), []schedule.Key{next.Key})
+		equal(r, "in flight before a slot that is near", keysOf(r.readSlot(s, r.at(schedule.BlockingAhead)).Blocking), []schedule.Key{next.Key})
+		equal(r, "in flight long before a slot", len(r.readSlot(s, r.at(schedule.BlockingAhead+time.Second)).Blocking), 0)
+	}},
+	{"what a slot waited for is found after it has run itself", func(r *rig) {
+		s := r.create("s", withPolicy(schedule.OverlapQueue))
+		first := r.bring(r.slot(s, r.now), schedule.StatusStarted)
+		r.now = r.at(10 * time.Second)
+		waited := r.add(r.slot(s, r.now))[0]
+		r.claim()
+		equal(r, "waits", r.ledger(waited.Key).WaitingSince.IsZero(), false)
+		r.now = r.at(10 * time.Second)
+		r.settle(schedule.Settlement{Key: first.Key, To: schedule.StatusSuccess, CompletedAt: r.now})
+		equal(r, "in its way, when it runs by then", len(r.readSlot(s, first.RunAt).Blocking), 0)
+		r.claim()
+		equal(r, "status", r.ledger(waited.Key).Status, schedule.StatusLaunching)
+		equal(r, "what it waited for", keysOf(r.readSlot(s, waited.RunAt).Blocking), []schedule.Key{first.Key})
 	}},
 	{"what stood in a slot's way is found where it was another schedule's, that has left the key since", func(r *rig) {
 		shared := func(s *schedule.Schedule) { s.OverlapKey = "shared" }

@@ -128,8 +128,9 @@ type ExplainSlotResponse struct {
 	DriftMs    *uint32 `protobuf:"varint,14,opt,name=drift_ms,json=driftMs,proto3,oneof" json:"drift_ms,omitempty"`
 	// Runs by hand, retry or backfill in the same second.
 	Others []*Run `protobuf:"bytes,15,rep,name=others,proto3" json:"others,omitempty"`
-	// In flight under the slot's overlap key when it was skipped for that; of a
-	// slot that is ahead, waits or is due, what is in flight now. At most 5.
+	// In flight under the slot's overlap key when it was skipped for that, or began
+	// to wait for its turn; of a slot that waits, is due, or is at most ten minutes
+	// ahead, what is in flight now. At most 5.
 	Blocking []*Run `protobuf:"bytes,16,rep,name=blocking,proto3" json:"blocking,omitempty"`
 	// The pause that held then.
 	Pause *ExplainedPause `protobuf:"bytes,17,opt,name=pause,proto3" json:"pause,omitempty"`

@@ -1,0 +1,71 @@
+package explain_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/explain"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// claimedLater was claimed so long behind its fire time, and launched at once.
+func claimedLater(by time.Duration) func(*schedule.Run) {
+	return func(r *schedule.Run) { r.ClaimedAt, r.LaunchedAt = r.FireAt.Add(by), r.FireAt.Add(by) }
+}
+
+func TestLateRunsSayWhy(t *testing.T) {
+	const slot = "2026-03-07T07:30:00Z"
+	for _, tt := range []expectation{
+		{
+			name: "one that waited for its turn says for how long, and for whom",
+			facts: asked(nightly(), slot, row(ended(schedule.StatusSuccess, ""), claimedLater(12*time.Second), func(r *schedule.Run) {
+				r.OverlapPolicy = schedule.OverlapQueue
+			}), blocked),
+			verdict: explain.VerdictRan,
+			says:    []string{"It waited 12 seconds for its turn (overlap_policy queue).", "In its way: run " + blocker.Key.String()},
+		},
+		{
+			name: "one that nobody claimed in time says so", facts: asked(nightly(), slot, row(ended(schedule.StatusSuccess, ""), claimedLater(25*time.Second))),
+			verdict: explain.VerdictRan, says: []string{"No worker claimed it for 25 seconds"},
+		},
+		{
+			name: "one that was planned late says so",
+			facts: asked(nightly(), slot, row(ended(schedule.StatusSuccess, ""), claimedLater(25*time.Second), func(r *schedule.Run) {
+				r.CreatedAt = r.FireAt.Add(24500 * time.Millisecond)
+			})),
+			verdict: explain.VerdictRan, says: []string{"It was planned 25 seconds after its fire time: until then no worker led, or the planner was behind."},
+		},
+		{
+			name: "one that was handed over late says so",
+			facts: asked(nightly(), slot, row(ended(schedule.StatusSuccess, ""), func(r *schedule.Run) {
+				r.LaunchedAt, r.Deliveries = r.FireAt.Add(3*time.Second), 2
+			})),
+			verdict: explain.VerdictRan, says: []string{"Handing it to the executor took 3 seconds"},
+		},
+		{
+			name: "one that was never launched is not said to have run",
+			facts: asked(nightly(), slot, row(ended(schedule.StatusFailed, schedule.ReasonWorkflowNotFound), func(r *schedule.Run) {
+				r.LaunchedAt = time.Time{}
+			})),
+			verdict: explain.VerdictFailed, why: "workflow_not_found", says: []string{"The slot at 2026-03-07T02:30:00-05:00 EST failed before it was launched."},
+		},
+	} {
+		t.Run(tt.name, tt.check)
+	}
+}
+
+// The anchor of an interval is no slot, and nothing comes before the first one.
+func TestNothingComesBeforeTheFirstSlotOfAnInterval(t *testing.T) {
+	every := nightly(func(s *schedule.Schedule) {
+		s.CronExpr, s.IntervalMS, s.CreatedAt = "", 90_000, created.Add(500*time.Millisecond)
+	})
+	every.Revisions[0].CreatedAt = every.Schedule.CreatedAt
+	first := explain.Judge(asked(every, "2026-03-01T00:01:31Z", row(ended(schedule.StatusSuccess, ""))))
+	if first.Verdict != explain.VerdictRan || first.Previous != nil {
+		t.Errorf("the first slot is %s, and the one before it %+v", first.Verdict, first.Previous)
+	}
+	second := explain.Judge(asked(every, "2026-03-01T00:03:01Z", row(ended(schedule.StatusSuccess, ""))))
+	if second.Previous == nil || !second.Previous.RunAt.Equal(first.Slot.RunAt) {
+		t.Errorf("the slot before the second is %+v", second.Previous)
+	}
+}
