@@ -69,6 +69,14 @@ func (c *claiming) claimable(r *schedule.Run) bool {
 	return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead)) && !isLate(r, c.late)
 }
 
+// blockedAhead is of rows that could only be armed: another exclusive run of their
+// overlap key is in flight.
+func (c *claiming) blockedAhead(r *schedule.Run) bool {
+	return r.Exclusive && r.FireAt.After(c.req.Now) && slices.ContainsFunc(c.live, func(o *schedule.Run) bool {
+		return o.OverlapKey == r.OverlapKey && o.Exclusive && o.Status != schedule.StatusPlanned
+	})
+}
+
 // inFlight counts the runs of an overlap key that are LAUNCHING, ENQUEUED or
 // STARTED.
 func (s *Store) inFlight(overlapKey string) (n int) {

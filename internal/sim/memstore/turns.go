@@ -10,7 +10,7 @@ import (
 // turns are the first Limit rows in the order of claims, as far as their owners
 // have room: what is due, and what waits longest for an overlap key that is free.
 func (c *claiming) turns() []*schedule.Run {
-	turns := c.among(c.claimable)
+	turns := c.among(func(r *schedule.Run) bool { return c.claimable(r) && !c.blockedAhead(r) })
 	heads := make(map[string]*schedule.Run)
 	for _, r := range c.live {
 		if r.Status == schedule.StatusPlanned && !r.WaitingSince.IsZero() {

@@ -45,10 +45,10 @@ func (p *claimPass) shareOut(ctx context.Context) error {
 	return nil
 }
 
-// takeTurns reads twice of each owner what is his if all take as many, and where
+// takeTurns reads half as much again of each owner as is his if all take as many, and where
 // one of them takes more, all that he has room for.
 func (p *claimPass) takeTurns(ctx context.Context, due *ranks, rooms pgtype.FlatArray[int32]) (err error) {
-	for _, share := range []int{2*p.req.Limit/max(1, len(due.owners)) + 1, p.req.Limit} {
+	for _, share := range []int{3*p.req.Limit/(2*max(1, len(due.owners))) + 1, p.req.Limit} {
 		p.candidates, err = p.find(ctx, sqlClaimTurns, p.req.Limit, due.owners, rooms, due.of, due.ranks, share)
 		if err != nil || !slices.ContainsFunc(p.candidates, func(c candidate) bool { return c.cut }) {
 			return err

@@ -54,7 +54,7 @@ const sqlClaimFirst = claimFrom + `r.fire_at, r.priority DESC` + claimUpTo
 
 const (
 	claimFrom = waitingKeys + `, candidates AS (
-	(SELECT` + candidateColumns + `, false AS stranded, false AS waits, false AS cut FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` ORDER BY `
+	(SELECT` + candidateColumns + `, false AS stranded, false AS waits, false AS cut FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` AND ` + unblocked + ` ORDER BY `
 
 	claimUpTo = ` LIMIT $3)
 	UNION ALL
@@ -63,9 +63,19 @@ const (
 	` + stranded + `
 )
 SELECT` + candidateOutcome + `
-FROM (SELECT * FROM candidates r ORDER BY ` + claimOrder + ` LIMIT $3) r
-LEFT JOIN schedules s ON s.schedule_id = r.schedule_id AND (r.stranded OR NOT r.exclusive)
+FROM (SELECT * FROM candidates r ORDER BY ` + claimOrder + ` LIMIT $3) r` + haltedOf + `
 ORDER BY ` + claimOrder
+
+	// unblocked leaves out what could only be armed and cannot be, since another
+	// run of its overlap key is in flight: of a stream of slots the next are there
+	// before those before have settled, and each pass would judge them in vain.
+	unblocked = `(r.fire_at <= $1 OR NOT r.exclusive OR (SELECT true FROM schedule_runs f
+		WHERE f.overlap_key = r.overlap_key AND f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') LIMIT 1) IS NULL)`
+
+	// haltedOf looks up the schedules of candidates that are not looked at with
+	// their groups; under a NULL there is nothing to look up.
+	haltedOf = `
+LEFT JOIN schedules s ON s.schedule_id = CASE WHEN r.stranded OR NOT r.exclusive THEN r.schedule_id END`
 )
 
 // The parts of a reading of candidates.
@@ -175,11 +185,12 @@ WHERE r.exclusive AND ` + soon
 	// sqlClaimGroupsBeyond is for candidates that are not all there is: the limit
 	// ends what is launched, not what the judge sees. It looks under the schedules
 	// of sqlClaimLock; a walk over all that is due took 20 ms for 30,000 rows. A list
-	// of keys is walked for each row, a subselect is hashed once.
+	// of keys is walked for each row, and so is a join's; a subselect that is no
+	// condition by itself is hashed once.
 	sqlClaimGroupsBeyond = groupsBeside + `unnest($5::text[]) AS k(schedule_id) CROSS JOIN LATERAL (
 	SELECT * FROM schedule_runs c WHERE c.schedule_id = k.schedule_id AND c.status = 'PLANNED' AND c.fire_at <= $4 OFFSET 0) r
 LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
-WHERE r.overlap_key IN (SELECT unnest($3::text[])) AND r.exclusive AND ` + soon
+WHERE (r.overlap_key IN (SELECT unnest($3::text[]))) IS TRUE AND r.exclusive AND ` + soon
 )
 
 // sqlClaim: fire_at again, because a plan may have put a late row off since it

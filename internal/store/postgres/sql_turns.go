@@ -32,40 +32,41 @@ SELECT DISTINCT ` + owner + `, NULL::integer, true FROM (` + waitingHeads + ` UN
 // no more than $12. Where that cut a rank off, the last row that was read of it
 // says so: what follows it comes later in every order, so if that row is not
 // among the result, nothing is missing there.
-const sqlClaimTurns = waitingKeys + `, rooms AS (
-	SELECT * FROM unnest($8::text[], $9::integer[]) AS o(owner, room)
-), candidates AS (
-	SELECT d.*, false AS stranded, false AS waits, $12 < o.room AND row_number() OVER (
-			PARTITION BY k.owner, k.rank ORDER BY d.fire_at, d.run_at, d.idempotency_key) = $12 AS cut
+const sqlClaimTurns = waitingKeys + rooms + `, candidates AS (
+	SELECT` + candidateColumns + `, false AS stranded, false AS waits, $12 < o.room AND r.nth = $12 AS cut, o.owner, o.room
 	FROM unnest($10::text[], $11::integer[]) AS k(owner, rank)
 	JOIN rooms o ON o.owner = k.owner CROSS JOIN LATERAL (
-		SELECT` + candidateColumns + ` FROM schedule_runs r
+		SELECT` + candidateColumns + `, row_number() OVER (ORDER BY r.fire_at, r.run_at, r.idempotency_key) AS nth FROM schedule_runs r
 		WHERE ` + inTurns + ` AND ` + owner + ` = k.owner AND ` + rank + ` = k.rank AND r.fire_at <= $4
-			AND NOT (` + missed + `) AND ` + ours + `
-		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT least(o.room, $12::integer)) d` + inTurn
+			AND NOT (` + missed + `) AND ` + ours + ` AND ` + unblocked + `
+		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT least(o.room, $12::integer)) r` + inTurn
 
 // sqlClaimTurnsOfAll is sqlClaimTurns for so many owners that it is cheaper to
 // rank all that is due: 60 ms for 30,000 rows.
-const sqlClaimTurnsOfAll = waitingKeys + `, rooms AS (
-	SELECT * FROM unnest($8::text[], $9::integer[]) AS o(owner, room)
-), candidates AS (
-	SELECT` + candidateColumns + `, false AS stranded, false AS waits, false AS cut FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + inTurn
+const sqlClaimTurnsOfAll = waitingKeys + rooms + `, candidates AS (
+	SELECT` + candidateColumns + `, false AS stranded, false AS waits, false AS cut, o.owner, o.room
+	FROM schedule_runs r` + roomOf + ` WHERE ` + soon + ` AND ` + ours + ` AND ` + unblocked + inTurn
 
-const inTurn = `
+// Each candidate carries its owner and what room he has: a join at the end would
+// compare every one of them with every owner.
+const (
+	rooms = `, rooms AS (
+	SELECT o.owner COLLATE "C" AS owner, o.room FROM unnest($8::text[], $9::integer[]) AS o(owner, room)
+)`
+	roomOf = ` CROSS JOIN LATERAL (SELECT * FROM rooms o WHERE o.owner = ` + owner + ` OFFSET 0) o`
+
+	inTurn = `
 	UNION ALL
-	` + waitingHeads + `
-	UNION ALL
-	` + stranded + `
+	SELECT r.*, o.owner, o.room FROM (` + waitingHeads + ` UNION ALL ` + stranded + `) r` + roomOf + `
 ), ranked AS (
-	SELECT r.*, ` + owner + ` AS owner, row_number() OVER (PARTITION BY ` + owner + `, r.stranded ORDER BY ` + claimOrder + `) AS place
-	FROM candidates r
+	SELECT r.*, row_number() OVER (PARTITION BY r.owner, r.stranded ORDER BY ` + claimOrder + `) AS place FROM candidates r
 )
 SELECT` + candidateOutcome + `
 FROM (
-	SELECT r.* FROM ranked r JOIN rooms o ON o.owner = r.owner AND (r.place <= o.room OR r.stranded)
-	ORDER BY r.fire_at > $1, r.trigger IN ('catchup','backfill'), r.place, ` + claimOrder + ` LIMIT $3) r
-LEFT JOIN schedules s ON s.schedule_id = r.schedule_id AND (r.stranded OR NOT r.exclusive)
+	SELECT r.* FROM ranked r WHERE r.place <= r.room OR r.stranded
+	ORDER BY r.fire_at > $1, r.trigger IN ('catchup','backfill'), r.place, ` + claimOrder + ` LIMIT $3) r` + haltedOf + `
 ORDER BY ` + claimOrder
+)
 
 // sqlClaimOwners are the owners of what sqlClaimTurnsOfAll chooses from.
 const sqlClaimOwners = waitingKeys + `

@@ -20,7 +20,12 @@ const (
 	// has not sorted 27,000 to say so.
 	sqlClaimFirst = `SELECT ` + claimDue + `r.fire_at, r.priority DESC LIMIT ?3`
 	claimDue      = turnColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due
- WHERE ` + claimable + ` AND r.shard BETWEEN ?5 AND ?6 ORDER BY `
+ WHERE ` + claimable + ` AND r.shard BETWEEN ?5 AND ?6 AND ` + unblocked + ` ORDER BY `
+
+	// unblocked leaves out what could only be armed and cannot be, since another
+	// run of its overlap key is in flight: it would be judged in vain in each pass.
+	unblocked = `(r.fire_at <= ?1 OR NOT r.exclusive OR NOT EXISTS (
+   SELECT 1 FROM schedule_runs f INDEXED BY schedule_runs_one_in_flight WHERE f.overlap_key = r.overlap_key AND f.exclusive AND ` + inFlight + `))`
 
 	// By schedule_runs_waiting, from key to key (a plain DISTINCT reads every row
 	// that waits), then the one that waits longest under each key that is free. Of

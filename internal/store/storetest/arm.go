@@ -13,6 +13,7 @@ var arms = []check{
 	{"armed rows come after those that are due, whatever their priority", armAfterDue},
 	{"judge is told what the time is, and rows that it leaves alone stay", armJudged},
 	{"a row that is only close is not stamped as seen", armNotStamped},
+	{"a row that is only close and blocked takes nobody's place", armNotBlocked},
 }
 
 func ahead(d time.Duration) func(*schedule.ClaimRequest) {
@@ -78,4 +79,20 @@ func armNotStamped(r *rig) {
 	r.hold(result.More, "a due row is left")
 	r.hold(r.ledger(due.Key).JudgedAt.Equal(r.now), "it was seen")
 	r.untouched(soon)
+}
+
+func armNotBlocked(r *rig) {
+	r.lead()
+	busy, free := r.create("busy", withPolicy(schedule.OverlapSkip)), r.create("free", withPolicy(schedule.OverlapSkip))
+	before := r.due(busy, 1)
+	r.add(before)
+	r.claim()
+	blocked := r.slot(busy, r.at(time.Second), func(run *schedule.Run) { run.FireAt = r.at(time.Millisecond) })
+	next := r.slot(free, r.at(time.Second), func(run *schedule.Run) { run.FireAt = r.at(2 * time.Millisecond) })
+	r.add(blocked, next)
+	one := func(req *schedule.ClaimRequest) { req.Limit = 1 }
+	result := r.claim(ahead(time.Second), one)
+	equal(r, "launched", launched(result), []schedule.Key{next.Key})
+	r.hold(!result.More, "nothing else could be claimed")
+	r.untouched(blocked)
 }

@@ -68,7 +68,8 @@
 // exceeds Limit: PLANNED, stamped, and More. (turns.go)
 //
 // With Ahead, rows that are close come last, may be claimed early, and are else
-// left as they are.
+// left as they are. An exclusive one under whose overlap key another exclusive run
+// is in flight is no candidate yet: it takes nobody's place. (arm.go)
 //
 // A row that cannot be sent, because its revision is gone, ends FAILED and holds
 // up nobody. Late rows of a schedule that is deleted or paused end as well: no
