@@ -89,7 +89,7 @@ func checkSpec(c *schedule.Collect, d *schedule.Definition) {
 		c.Add("interval_ms", d.IntervalMS, "is not a multiple of 1000", "slots are whole seconds")
 	}
 	loc := checkZone(c, d.Timezone)
-	if d.CronExpr != "" && loc != nil {
+	if d.CronExpr != "" {
 		checkCron(c, d, loc)
 	}
 	checkWord(c, "dst", d.DST, []schedule.DST{schedule.DSTVixie, schedule.DSTLiteral})
@@ -109,10 +109,15 @@ func checkZone(c *schedule.Collect, name string) *time.Location {
 	return loc
 }
 
+// checkCron also reads an expression whose zone is none (loc is nil): both are
+// then said at once.
 func checkCron(c *schedule.Collect, d *schedule.Definition, loc *time.Location) {
 	expr, err := cronexpr.Parse(d.CronExpr)
 	if err != nil {
 		c.Add("cron_expr", d.CronExpr, "is refused: "+err.Error(), "")
+		return
+	}
+	if loc == nil {
 		return
 	}
 	// From a fixed instant: whether an expression ever fires must not depend on

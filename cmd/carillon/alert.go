@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +65,7 @@ func newAlertListCommand(o *client) *cobra.Command {
 
 // promise is what was promised, in words.
 func promise(a *carillonv1.Alert) string {
-	limit := (time.Duration(a.GetLimitMs()) * time.Millisecond).String()
+	limit := span(a.GetLimitMs())
 	if a.GetKind() == string(schedule.ExpectSuccess) {
 		return "success every " + limit
 	}
@@ -125,7 +124,7 @@ func newAlertDeliveriesCommand(o *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "deliveries",
 		Short:   "Messages about alerts, newest first: what was sent where, and what was given up",
-		Example: "  carillon alert deliveries --state DEAD",
+		Example: "  carillon alert deliveries --state DEAD\n  carillon alert deliveries --schedule nightly",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
@@ -141,6 +140,7 @@ func newAlertDeliveriesCommand(o *client) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.AlertId, "alert", "", "only about this alert `ID`")
+	f.StringVar(&filter.ScheduleId, "schedule", "", "only about alerts of this schedule `ID`")
 	f.Func("state", "only in this `STATE`: PENDING, DELIVERED or DEAD", optional(&filter.State))
 	limitFlag(cmd, &limit)
 	words(cmd, "state", []schedule.DeliveryState{schedule.DeliveryPending, schedule.DeliveryDelivered, schedule.DeliveryDead})

@@ -47,13 +47,14 @@ func newAlertRedeliverCommand(o *client) *cobra.Command {
 			return fmt.Errorf("%q is one argument too many: --dead names them all", ids[0])
 		case !dead && len(ids) == 0:
 			return errors.New("DELIVERY is missing; --dead sends all that were given up")
-		case !dead && filter.AlertId != "":
-			return errors.New("--alert goes with --dead")
+		case !dead && filter.AlertId+filter.ScheduleId != "":
+			return errors.New("--alert and --schedule go with --dead")
 		}
 		return nil
 	}
 	cmd.Flags().BoolVar(&dead, "dead", false, "all messages that were given up")
 	cmd.Flags().StringVar(&filter.AlertId, "alert", "", "of them only those about this alert `ID`")
+	cmd.Flags().StringVar(&filter.ScheduleId, "schedule", "", "of them only those about alerts of this schedule `ID`")
 	return cmd
 }
 

@@ -79,17 +79,17 @@ func TestFlagsOfAlertsBecomeRequests(t *testing.T) {
 			want: []proto.Message{&carillonv1.AcknowledgeAlertRequest{AlertId: "al-1", Note: "on it"}},
 		},
 		{
-			name: "deliveries are filtered", args: []string{"alert", "deliveries", "--alert", "al-1", "--state", "DEAD", "--limit", "9"},
-			want: []proto.Message{&carillonv1.ListAlertDeliveriesRequest{AlertId: "al-1", State: pointer("DEAD"), PageSize: 9}},
+			name: "deliveries are filtered", args: []string{"alert", "deliveries", "--alert", "al-1", "--schedule", "nightly", "--state", "DEAD", "--limit", "9"},
+			want: []proto.Message{&carillonv1.ListAlertDeliveriesRequest{AlertId: "al-1", ScheduleId: "nightly", State: pointer("DEAD"), PageSize: 9}},
 		},
 		{
 			name: "messages are sent again in the order that is given", args: []string{"alert", "redeliver", "msg_9", "msg_8"},
 			want: []proto.Message{&carillonv1.RedeliverAlertRequest{DeliveryId: "msg_9"}, &carillonv1.RedeliverAlertRequest{DeliveryId: "msg_8"}},
 		},
 		{
-			name: "all that were given up are sent again, the oldest first", args: []string{"alert", "redeliver", "--dead", "--alert", "al-1"},
+			name: "all that were given up are sent again, the oldest first", args: []string{"alert", "redeliver", "--dead", "--alert", "al-1", "--schedule", "nightly"},
 			want: []proto.Message{
-				&carillonv1.ListAlertDeliveriesRequest{AlertId: "al-1", State: pointer("DEAD"), PageSize: 200},
+				&carillonv1.ListAlertDeliveriesRequest{AlertId: "al-1", ScheduleId: "nightly", State: pointer("DEAD"), PageSize: 200},
 				&carillonv1.RedeliverAlertRequest{DeliveryId: "msg_1"}, &carillonv1.RedeliverAlertRequest{DeliveryId: "msg_2"},
 			},
 		},
@@ -113,7 +113,7 @@ func TestAlertsAreShownToPeople(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"a list says what was promised and what became of it", []string{"list"}, []string{"al-1", "nightly", "finish within 1h0m0s", "still_running", "open"}},
+		{"a list says what was promised and what became of it", []string{"list"}, []string{"al-1", "nightly", "finish within 1h ", "still_running", "open"}},
 		{"an alert says since when, and by when", []string{"get", "al-1"}, []string{"nightly revision 3", "2026-03-07T02:30:00Z", "2026-03-08T03:30:00Z"}},
 		{"an acknowledgement says whose it is", []string{"ack", "al-1"}, []string{"on it", "ada", "2026-03-08T11:59:00Z"}},
 		{"a dead letter says why it was given up", []string{"deliveries"}, []string{"msg_2", "hooks.example.org", "DEAD", "31", "the target answered 503"}},
@@ -147,7 +147,7 @@ func TestAlertCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 		{"an acknowledgement of two", []string{"alert", "ack", "al-1", "al-2"}, exitUsage, `"al-2" is one argument too many`},
 		{"nothing to send again", []string{"alert", "redeliver"}, exitUsage, "DELIVERY is missing; --dead sends all that were given up"},
 		{"all, and one", []string{"alert", "redeliver", "--dead", "msg_1"}, exitUsage, `"msg_1" is one argument too many: --dead names them all`},
-		{"one, of an alert", []string{"alert", "redeliver", "msg_1", "--alert", "al-1"}, exitUsage, "--alert goes with --dead"},
+		{"one, of an alert", []string{"alert", "redeliver", "msg_1", "--alert", "al-1"}, exitUsage, "--alert and --schedule go with --dead"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := alarmed(t)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -44,7 +43,7 @@ func expectText(e *carillonv1.Expectation) string {
 	var parts []string
 	add := func(words string, ms *uint32) {
 		if ms != nil {
-			parts = append(parts, words+" "+(time.Duration(*ms)*time.Millisecond).String())
+			parts = append(parts, words+" "+span(*ms))
 		}
 	}
 	if e == nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -109,41 +108,48 @@ func coloured(value any) string {
 
 const day = 24 * time.Hour
 
-var magnitudes = []humanize.RelTimeMagnitude{
-	{D: time.Second, Format: "now", DivBy: time.Second},
-	{D: time.Minute, Format: "%ds", DivBy: time.Second},
-	{D: time.Hour, Format: "%dm", DivBy: time.Minute},
-	{D: 2 * day, Format: "%dh", DivBy: time.Hour},
-	{D: 700 * day, Format: "%dd", DivBy: day},
-	{D: 1 << 62, Format: "%dy", DivBy: 365 * day},
+// scales are how far away is said: to the fine unit, which is a twentieth of
+// what is said at most: "in 1h" for 89 minutes would send somebody to lunch.
+// go-humanize knows one unit only.
+var scales = []struct {
+	below        time.Duration
+	unit, fine   time.Duration
+	name, finely string
+}{
+	{below: time.Minute, unit: time.Second, fine: time.Second, name: "s"},
+	{below: 10 * time.Minute, unit: time.Minute, fine: time.Second, name: "m", finely: "s"},
+	{below: time.Hour, unit: time.Minute, fine: time.Minute, name: "m"},
+	{below: 2 * day, unit: time.Hour, fine: time.Minute, name: "h", finely: "m"},
+	{below: 14 * day, unit: day, fine: time.Hour, name: "d", finely: "h"},
+	{below: 700 * day, unit: day, fine: day, name: "d"},
+	{below: 1 << 62, unit: 365 * day, fine: day, name: "y", finely: "d"},
 }
 
-// ago is "in 3m", "2h ago" or "now".
+// ago is "in 3m20s", "2h ago" or "now".
 func (p *page) ago(t time.Time) string {
-	span := humanize.CustomRelTime(p.now, p.now.Add(rounded(t.Sub(p.now))), "", "", magnitudes)
+	d := t.Sub(p.now)
 	switch {
-	case span == "now":
-		return span
-	case t.After(p.now):
-		return "in " + span
+	case d.Abs() < time.Second:
+		return "now"
+	case d > 0:
+		return "in " + distance(d)
 	}
-	return span + " ago"
+	return distance(-d) + " ago"
 }
 
-// rounded is d in whole units of what ago shows: an end two hours ahead is in
-// 2h, also when it is asked for a moment later.
-func rounded(d time.Duration) time.Duration {
-	switch distance := d.Abs(); {
-	case distance < time.Second:
-		return d
-	case distance < time.Minute:
-		return d.Round(time.Second)
-	case distance < time.Hour:
-		return d.Round(time.Minute)
-	case distance < 2*day:
-		return d.Round(time.Hour)
+// distance is d rounded: an end two hours ahead is in 2h, also when it is asked for
+// a moment later.
+func distance(d time.Duration) string {
+	for _, s := range scales {
+		if rounded := d.Round(s.fine); rounded < s.below {
+			words := fmt.Sprintf("%d%s", rounded/s.unit, s.name)
+			if rest := rounded % s.unit / s.fine; rest > 0 {
+				words += fmt.Sprintf("%d%s", rest, s.finely)
+			}
+			return words
+		}
 	}
-	return d.Round(day)
+	return "for ever"
 }
 
 // when is an instant with its distance from now; empty without one.

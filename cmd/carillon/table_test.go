@@ -16,10 +16,18 @@ func TestDistancesFromNow(t *testing.T) {
 		{name: "almost a minute", off: 59 * time.Second, want: "in 59s"},
 		{name: "a minute, but for a moment", off: time.Minute - time.Millisecond, want: "in 1m"},
 		{name: "two hours, asked a moment later", off: 2*time.Hour - 300*time.Millisecond, want: "in 2h"},
-		{name: "an hour and a half rounds up", off: -90 * time.Minute, want: "2h ago"},
-		{name: "almost two days", off: 47 * time.Hour, want: "in 47h"},
-		{name: "two days", off: 48 * time.Hour, want: "in 2d"},
-		{name: "a long time", off: -800 * 24 * time.Hour, want: "2y ago"},
+		{name: "a minute and a half", off: 89*time.Second + 600*time.Millisecond, want: "in 1m30s"},
+		{name: "almost ten minutes", off: 10*time.Minute - time.Second, want: "in 9m59s"},
+		{name: "a quarter of an hour and some", off: 15*time.Minute + 20*time.Second, want: "in 15m"},
+		{name: "almost an hour", off: time.Hour - 20*time.Second, want: "in 1h"},
+		{name: "89 minutes are not an hour", off: 89 * time.Minute, want: "in 1h29m"},
+		{name: "nor are they when they are over", off: -89 * time.Minute, want: "1h29m ago"},
+		{name: "almost two days", off: 47*time.Hour + 59*time.Minute, want: "in 47h59m"},
+		{name: "two days, but for a moment", off: 2*24*time.Hour - time.Second, want: "in 2d"},
+		{name: "a day and a half is in hours", off: 36 * time.Hour, want: "in 36h"},
+		{name: "two days and three quarters", off: -66 * time.Hour, want: "2d18h ago"},
+		{name: "a fortnight, to the day", off: 14*24*time.Hour + 5*time.Hour, want: "in 14d"},
+		{name: "a long time", off: -800 * 24 * time.Hour, want: "2y70d ago"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := (&page{now: noon}).ago(noon.Add(tt.off)); got != tt.want {

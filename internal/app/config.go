@@ -38,7 +38,7 @@ type Config struct {
 
 	HTTPAddr    string `koanf:"http_addr" default:"127.0.0.1:8080" help:"REST, metrics and health"`
 	GRPCAddr    string `koanf:"grpc_addr" default:"127.0.0.1:9090" help:"gRPC"`
-	PublicURL   string `koanf:"public_url" help:"where executors report to; with several processes an address that all share, such as a load balancer's (default: http://HTTP_ADDR)"`
+	PublicURL   string `koanf:"public_url" help:"where executors report to and what messages of alerts link to; with several processes an address that all share, such as a load balancer's (default: http://HTTP_ADDR)"`
 	DataDir     string `koanf:"data_dir" default:"./.carillon" help:"SQLite and what the local executor keeps"`
 	DatabaseURL Secret `koanf:"database_url" secret:"true" help:"postgres://… or sqlite:PATH (default: sqlite in DATA_DIR)"`
 

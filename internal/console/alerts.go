@@ -171,11 +171,11 @@ func (c *Console) showAlerts(v *visit) (page, error) {
 	})
 	g.Go(func() error {
 		dead := string(schedule.DeliveryDead)
-		view.Dead = c.messages(v, &carillonv1.ListAlertDeliveriesRequest{State: &dead, PageSize: deadShown})
+		view.Dead = c.messages(v, &carillonv1.ListAlertDeliveriesRequest{ScheduleId: view.Schedule, State: &dead, PageSize: deadShown})
 		return nil
 	})
 	g.Go(func() error {
-		view.Sent = c.messages(v, &carillonv1.ListAlertDeliveriesRequest{PageSize: sentShown})
+		view.Sent = c.messages(v, &carillonv1.ListAlertDeliveriesRequest{ScheduleId: view.Schedule, PageSize: sentShown})
 		return nil
 	})
 	_ = g.Wait() // each part has its own error

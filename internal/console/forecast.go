@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -18,7 +19,7 @@ type forecastView struct {
 	Launches    uint32
 	Most        uint32 // in one minute
 	Peaks       []peakRow
-	Flattenings []*carillonv1.ForecastFlattening
+	Flattenings []flatteningRow
 	Schedules   uint32
 	Paused      uint32
 	Unreadable  uint32
@@ -38,6 +39,37 @@ type peakRow struct {
 	At moment
 }
 
+// flatteningRow is what would make the busiest minute less busy, in the
+// viewer's zone; the API's own sentence is in UTC.
+type flatteningRow struct {
+	*carillonv1.ForecastFlattening
+	At moment
+}
+
+// Change is what one would do.
+func (f flatteningRow) Change() string {
+	if f.GetKind() == "jitter" {
+		whom := counted(int(f.GetSchedules()), "schedule")
+		if len(f.GetScheduleIds()) == 1 {
+			whom = f.GetScheduleIds()[0]
+		}
+		return fmt.Sprintf("give %s jitter_ms %d (%s)", whom, f.GetJitterMs(), everyWords(f.GetJitterMs()))
+	}
+	const named = 3
+	var moves []string
+	for _, m := range f.GetMoves()[:min(len(f.GetMoves()), named)] {
+		moves = append(moves, fmt.Sprintf("%s to %q (%+d min)", m.GetScheduleId(), m.GetCronExprTo(), m.GetMinutes()))
+	}
+	words := "move " + strings.Join(moves, ", ")
+	if more := int(f.GetSchedules()) - len(moves); more > 0 {
+		words += fmt.Sprintf(" and %d more", more)
+	}
+	return words
+}
+
+// Comes is what it would come to.
+func (f flatteningRow) Comes() string { return launches(f.GetPeak()) }
+
 func (c *Console) forecast(v *visit, view *timelineView) (forecastView, error) {
 	until := v.now.Add(timelineFor)
 	resp, err := c.schedules.ForecastLaunches(v.Context(), &carillonv1.ForecastLaunchesRequest{
@@ -48,11 +80,14 @@ func (c *Console) forecast(v *visit, view *timelineView) (forecastView, error) {
 	}
 	f := forecastView{
 		Launches: resp.GetLaunches(), Schedules: resp.GetSchedules(), Paused: resp.GetPaused(), Unreadable: resp.GetUnreadable(),
-		Flattenings: resp.GetFlattenings(), Until: v.at(resp.GetUntil()),
+		Until: v.at(resp.GetUntil()),
 	}
 	f.Short = until.Sub(f.Until.Instant) > time.Minute
 	for _, p := range resp.GetPeaks() {
 		f.Peaks = append(f.Peaks, peakRow{p, v.at(p.GetMinute())})
+	}
+	for _, one := range resp.GetFlattenings() {
+		f.Flattenings = append(f.Flattenings, flatteningRow{one, v.at(one.GetPeakMinute())})
 	}
 	f.draw(v, resp.GetFrom().AsTime(), resp.GetLaunchesPerMinute())
 	return f, nil

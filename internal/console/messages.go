@@ -108,11 +108,12 @@ func (c *Console) redeliver(v *visit) (toast, error) {
 	return toast{Title: "It is sent again", Lines: []string{"To " + resp.GetDelivery().GetHost() + ", under the same webhook-id, for 24 hours if need be."}}, nil
 }
 
-// redeliverDead sends all again that were given up, oldest first, up to maxMany:
+// redeliverDead sends all again that were given up, of one schedule where the
+// page shows that one's only, oldest first, up to maxMany:
 // each is a call of its own, with its own line in the audit trail.
 func (c *Console) redeliverDead(v *visit) (toast, error) {
 	dead := string(schedule.DeliveryDead)
-	resp, err := c.alerts.ListAlertDeliveries(v.Context(), &carillonv1.ListAlertDeliveriesRequest{State: &dead, PageSize: maxMany})
+	resp, err := c.alerts.ListAlertDeliveries(v.Context(), &carillonv1.ListAlertDeliveriesRequest{ScheduleId: v.field("schedule"), State: &dead, PageSize: maxMany})
 	if err != nil {
 		return toast{}, err
 	}

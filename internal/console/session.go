@@ -71,7 +71,8 @@ func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, view.Next, http.StatusSeeOther)
 		return
 	}
-	if _, err := r.Cookie(sessionCookie); err == nil {
+	// A browser drops the cookie when the token expires; a page that was open says so.
+	if _, err := r.Cookie(sessionCookie); err == nil || r.URL.Query().Get("ended") != "" {
 		view.Problem = "The token that you signed in with is no longer good."
 	}
 	c.render(w, c.newVisit(r, auth.Identity{}), page{name: "signin", title: "Sign in", view: view})
@@ -79,13 +80,14 @@ func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
-	token := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(r.FormValue("token")), "Bearer "))
+	token := strings.TrimPrefix(strings.TrimSpace(r.FormValue("token")), "Bearer ")
+	token = strings.Join(strings.Fields(token), "") // none has spaces; a terminal wraps a long one
 	view := signInView{Next: ownPath(r.FormValue("next"))}
 	id, err := c.o.Door.Identify(r.Context(), gate.Credentials{Authorization: []string{"Bearer " + token}})
 	switch {
 	case len(token) > maxToken:
 		view.Problem = "The token is too long for a browser's cookie; ask for one with fewer claims."
-	case err != nil || id.Via == auth.ViaReport || strings.ContainsAny(token, " \t\r\n;,\"\\"):
+	case err != nil || id.Via == auth.ViaReport || strings.ContainsAny(token, ";,\"\\"):
 		view.Problem = "This token is not taken here: it is unknown, has expired, or is meant for another service."
 	default:
 		http.SetCookie(w, c.session(r, token, id))

@@ -130,6 +130,8 @@ func (d *dayCell) describe(uncounted bool) {
 		d.Level = "failed-some"
 	case skipped*2 > total:
 		d.Level = "skipped"
+	case d.counts["SUCCESS"] == 0: // in flight, or cancelled
+		d.Level = "other"
 	default:
 		d.Level = "success"
 	}

@@ -73,6 +73,7 @@ type DeliverySettlement struct {
 // filter.
 type DeliveryFilter struct {
 	AlertID      string
+	ScheduleID   string
 	State        DeliveryState
 	AfterCreated time.Time
 	AfterID      string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/wording"
 )
 
 // Message is the body of what receivers get; docs/alerts.md.
@@ -36,7 +37,8 @@ type MessageData struct {
 	OpenedAt   time.Time                `json:"opened_at,omitzero"`
 	ClosedAt   time.Time                `json:"closed_at,omitzero"`
 	Resolution schedule.Resolution      `json:"resolution,omitempty"`
-	URL        string                   `json:"url,omitempty"` // of the alert, in the API
+	URL        string                   `json:"url,omitempty"`     // of the alert's page in the console
+	APIURL     string                   `json:"api_url,omitempty"` // of the alert in the API
 }
 
 // messages are the deliveries of one notice, one for each target. Their ids
@@ -49,7 +51,7 @@ func (w *Watch) messages(n expect.Notice, now time.Time) []schedule.AlertDeliver
 		OpenedAt: a.OpenedAt, ClosedAt: a.ClosedAt, Resolution: a.Resolution,
 	}}
 	if w.publicURL != "" {
-		m.Data.URL = w.publicURL + "/v1/alerts/" + a.AlertID
+		m.Data.URL, m.Data.APIURL = w.publicURL+"/ui/alerts/"+a.AlertID, w.publicURL+"/v1/alerts/"+a.AlertID
 	}
 	seed := fmt.Sprintf("%s/%s/%d", a.AlertID, n.Type, now.UnixMicro())
 	return w.envelopes(m, a, seed, now)
@@ -83,7 +85,7 @@ func (w *Watch) envelopes(m Message, a *schedule.Alert, seed string, now time.Ti
 // sentence says a notice to people.
 func sentence(n expect.Notice) string {
 	a := &n.Alert
-	limit := time.Duration(a.LimitMS) * time.Millisecond
+	limit := wording.Span(time.Duration(a.LimitMS) * time.Millisecond)
 	has := "has"
 	if n.Type == expect.NoticeRecovered {
 		has = "had"

@@ -39,18 +39,20 @@ func TestAMessageSaysInOneSentenceWhatDidNotHappen(t *testing.T) {
 		kind string
 		text string
 	}{
-		{"a slot that nobody planned", 6 * time.Minute, "alert.opened", "Schedule s has not started its run of 2026-03-02 12:00:00 UTC within 5m0s (not_planned)."},
-		{"five minutes on", 12 * time.Minute, "alert.reminder", "Schedule s is still late: it has not started its run of 2026-03-02 12:00:00 UTC within 5m0s (not_planned)."},
-		{"the next is late as well, when it is reminded of", 66 * time.Minute, "alert.reminder", "Schedule s is still late: it has not started its run of 2026-03-02 13:00:00 UTC within 5m0s (not_planned), 2 times in a row."},
+		{"a slot that nobody planned", 6 * time.Minute, "alert.opened", "Schedule s has not started its run of 2026-03-02 12:00:00 UTC within 5 minutes (not_planned)."},
+		{"five minutes on", 12 * time.Minute, "alert.reminder", "Schedule s is still late: it has not started its run of 2026-03-02 12:00:00 UTC within 5 minutes (not_planned)."},
+		{"the next is late as well, when it is reminded of", 66 * time.Minute, "alert.reminder", "Schedule s is still late: it has not started its run of 2026-03-02 13:00:00 UTC within 5 minutes (not_planned), 2 times in a row."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if m := judge(tt.at); string(m.Type) != tt.kind || m.Data.Text != tt.text || m.Data.ScheduleID != "s" || m.Data.UserID != "ada" || m.Data.LimitMS != 300_000 {
 				t.Errorf("told %s %+v, want %s %q", m.Type, m.Data, tt.kind, tt.text)
+			} else if id := m.Data.AlertID; m.Data.URL != "https://carillon.example.org/ui/alerts/"+id || m.Data.APIURL != "https://carillon.example.org/v1/alerts/"+id {
+				t.Errorf("it links to %q and %q", m.Data.URL, m.Data.APIURL)
 			}
 		})
 	}
 	s.exec(t, `UPDATE schedules SET deleted_at = 1`)
-	if m := judge(2 * time.Hour); m.Data.Text != "Schedule s promises this no more (deleted); it had not started its run of 2026-03-02 13:00:00 UTC within 5m0s (not_planned), 2 times in a row." {
+	if m := judge(2 * time.Hour); m.Data.Text != "Schedule s promises this no more (deleted); it had not started its run of 2026-03-02 13:00:00 UTC within 5 minutes (not_planned), 2 times in a row." {
 		t.Errorf("told %q", m.Data.Text)
 	}
 }

@@ -109,7 +109,7 @@ func (s *site) newWatch(t testing.TB, client *http.Client, urls ...string) *aler
 	}
 	return alert.New(alert.Options{
 		Judge: s.store, Outbox: s.store, Targets: at, Client: client, Now: func() time.Time { return s.now() },
-		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), PublicURL: "https://carillon.example.org/",
 	})
 }
 

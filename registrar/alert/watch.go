@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,7 +23,7 @@ type Options struct {
 	Now       func() time.Time
 	Logger    *slog.Logger
 	Registry  prometheus.Registerer
-	PublicURL string // of this API, for links
+	PublicURL string // of the registrars, for links to the console and the API; empty: none
 }
 
 // Watch judges and tells.
@@ -42,7 +43,7 @@ type Watch struct {
 func New(o Options) *Watch {
 	return &Watch{
 		judge: o.Judge, outbox: o.Outbox, targets: o.Targets, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
-		log: o.Logger.With("component", "alerts"), publicURL: o.PublicURL, wake: make(chan struct{}, 1),
+		log: o.Logger.With("component", "alerts"), publicURL: strings.TrimRight(o.PublicURL, "/"), wake: make(chan struct{}, 1),
 	}
 }
 

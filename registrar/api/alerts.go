@@ -80,7 +80,8 @@ func (s *alertServer) ListAlertDeliveries(ctx context.Context, req *carillonv1.L
 	}
 	size := pageSize(req.GetPageSize())
 	found, err := s.alerts.Deliveries(ctx, schedule.DeliveryFilter{
-		AlertID: req.GetAlertId(), State: schedule.DeliveryState(req.GetState()), AfterCreated: after, AfterID: afterID, Limit: size + 1,
+		AlertID: req.GetAlertId(), ScheduleID: req.GetScheduleId(), State: schedule.DeliveryState(req.GetState()),
+		AfterCreated: after, AfterID: afterID, Limit: size + 1,
 	})
 	if err != nil {
 		return nil, err

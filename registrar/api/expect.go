@@ -5,10 +5,15 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
+// expectIn gives alert_after its default wherever there is an expect: an empty
+// one promises nothing, which is refused, and is not the same as none.
 func expectIn(e *carillonv1.Expectation) schedule.Expect {
+	if e == nil {
+		return schedule.Expect{}
+	}
 	return schedule.Expect{
 		StartWithinMS: e.GetStartWithinMs(), FinishWithinMS: e.GetFinishWithinMs(), SuccessEveryMS: e.GetSuccessEveryMs(),
-		AlertAfter: e.GetAlertAfter(), RemindEveryMS: e.GetRemindEveryMs(),
+		AlertAfter: max(e.GetAlertAfter(), 1), RemindEveryMS: e.GetRemindEveryMs(),
 	}
 }
 

@@ -67,6 +67,7 @@ var refusedDefinitions = []refused{
 	{name: "a date that never comes", body: upsert("cron_expr", `"0 0 30 2 *"`), field: "cron_expr", says: "30"},
 	{name: "a cron expression of a novel's length", body: upsert("cron_expr", quote(strings.Repeat("1,", 200)+"1 * * * *")), field: "cron_expr", says: "256"},
 	{name: "an unknown zone", body: upsert("timezone", `"Mars/Olympus"`), field: "timezone", says: "Mars/Olympus"},
+	{name: "an expression beside an unknown zone", body: upsert("timezone", `"Mars/Olympus"`, "cron_expr", `"61 * * * *"`), field: "cron_expr", says: "61"},
 	{name: "an empty zone", body: upsert("timezone", `""`), field: "timezone", says: "is empty"},
 	{name: "the zone of the server", body: upsert("timezone", `"Local"`), field: "timezone", says: "Local"},
 	{name: "a path as a zone", body: upsert("timezone", `"../etc/passwd"`), field: "timezone", says: "../etc/passwd"},

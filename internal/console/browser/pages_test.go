@@ -31,6 +31,11 @@ func TestABrokenPromiseIsSeenToAndItsMessageIsSentAgain(t *testing.T) {
 	v.reads("It is sent again")
 	v.sees(`document.querySelectorAll("#dead td button").length === 1 && document.querySelectorAll("#sent .chip.SUCCESS").length === 3`)
 
+	v.opens("/ui/alerts?schedule=another")
+	v.sees(`document.querySelector("#sent").innerText.includes("None was sent") && document.querySelector("#dead").innerText.includes("No message about this schedule")`)
+	v.opens("/ui/alerts?schedule=ledger.close")
+	v.sees(`document.querySelectorAll("#sent tbody tr").length === 2 && document.querySelectorAll("#dead tbody tr").length <= 1`) // not the test's
+
 	v.clicks("#open a.title")
 	v.reads("ledger.close promised to succeed within 2 s of its slot")
 	v.clicks("#b-ack")

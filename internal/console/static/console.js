@@ -38,7 +38,10 @@
     fetching = true; last = Date.now();
     try {
       const answer = await fetch(location.href, { headers: { "HX-Request": "true" } });
-      if (answer.status === 401) { location.reload(); return; }
+      if (answer.status === 401) { // the token has expired, and with it the cookie that held it
+        location.href = "/ui/signin?ended=1&next=" + encodeURIComponent(location.pathname + location.search);
+        return;
+      }
       if (!answer.ok) throw new Error(String(answer.status));
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       ahead = Number(fresh.documentElement.dataset.now) - Date.now();
@@ -89,7 +92,7 @@
     });
     stream.addEventListener("error", () => {
       if (stream?.readyState !== EventSource.CLOSED) { say("lost"); return; }
-      say("off"); deafen(); // refused, as a server that is full or shutting down does: browsers do not try again by themselves
+      say("off"); deafen(); soon(); // refused, as a server that is full or shutting down does: browsers do not try again by themselves
       setTimeout(listen, 15000);
     });
   }

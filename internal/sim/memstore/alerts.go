@@ -129,7 +129,7 @@ func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (
 	err = s.read(ctx, func() error {
 		for _, d := range s.deliveries {
 			switch {
-			case f.AlertID != "" && d.AlertID != f.AlertID, f.State != "" && d.State != f.State,
+			case f.AlertID != "" && d.AlertID != f.AlertID, f.ScheduleID != "" && d.ScheduleID != f.ScheduleID, f.State != "" && d.State != f.State,
 				!f.AfterCreated.IsZero() && cmp.Or(d.CreatedAt.Compare(at(f.AfterCreated)), cmp.Compare(d.DeliveryID, f.AfterID)) >= 0:
 			default:
 				d.Disabled = s.gone[d.Target]

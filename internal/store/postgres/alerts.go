@@ -150,7 +150,7 @@ func (s *Store) SettleDelivery(ctx context.Context, d schedule.DeliverySettlemen
 
 // ListDeliveries is newest first.
 func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error) {
-	return collectDeliveries(ctx, s.pool, sqlListDeliveries, f.AlertID, f.State, noneOrTime(f.AfterCreated), f.AfterID, f.Limit)
+	return collectDeliveries(ctx, s.pool, sqlListDeliveries, f.AlertID, f.State, noneOrTime(f.AfterCreated), f.AfterID, f.Limit, f.ScheduleID)
 }
 
 // Redeliver has a message sent again that has ended, or that waits, and returns

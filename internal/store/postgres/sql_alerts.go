@@ -130,7 +130,7 @@ const sqlListDeliveries = `
 SELECT` + deliveryColumns + `
 FROM alert_deliveries d
 WHERE ($1 = '' OR d.alert_id = $1) AND ($2 = '' OR d.state = $2)
-	AND ($3::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($3, $4))
+	AND ($3::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($3, $4)) AND ($6 = '' OR d.schedule_id = $6)
 ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $5`
 
 // A message that is under way already is not sent twice.

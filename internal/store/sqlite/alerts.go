@@ -145,6 +145,7 @@ func (s *Store) SettleDelivery(ctx context.Context, d schedule.DeliverySettlemen
 func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error) {
 	var q conditions
 	q.add(f.AlertID != "", sqlDeliveryAlert, f.AlertID)
+	q.add(f.ScheduleID != "", sqlDeliveryOf, f.ScheduleID)
 	q.add(f.State != "", sqlDeliveryState, string(f.State))
 	q.add(!f.AfterCreated.IsZero(), sqlDeliveriesAfter, f.AfterCreated.UnixMicro(), f.AfterID)
 	return readDeliveries(ctx, s.readers, sqlListDeliveries+q.where.String()+sqlDeliveriesOrder, append(q.args, limitOf(f.Limit))...)

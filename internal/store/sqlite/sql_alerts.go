@@ -65,6 +65,7 @@ const (
 	sqlEnableTarget    = `DELETE FROM alert_targets WHERE target = (SELECT d.target FROM alert_deliveries d WHERE d.delivery_id = ?)`
 	sqlListDeliveries  = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE true`
 	sqlDeliveryAlert   = ` AND d.alert_id = ?`
+	sqlDeliveryOf      = ` AND d.schedule_id = ?`
 	sqlDeliveryState   = ` AND d.state = ?`
 	sqlDeliveriesAfter = ` AND (d.created_at, d.delivery_id) < (?, ?)`
 	sqlDeliveriesOrder = ` ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT ?`

@@ -260,6 +260,7 @@ func messageAgain(r *rig) {
 
 func messageLists(r *rig) {
 	first, second, third := r.message("a", r.now), r.message("b", r.at(time.Second)), r.message("c", r.at(time.Second))
+	third.ScheduleID = r.id("other")
 	r.ok(r.InsertDeliveries(r.ctx, []schedule.AlertDelivery{first, second, third}), "insert")
 	r.hold(r.settled(r.claimMessages(r.now)[0], arrived), "the first arrives")
 	names := func(f schedule.DeliveryFilter) (ids []string) {
@@ -276,6 +277,8 @@ func messageLists(r *rig) {
 	}
 	equal(r, "all, one by one", names(schedule.DeliveryFilter{}), []string{third.DeliveryID, second.DeliveryID, first.DeliveryID})
 	equal(r, "of an alert", names(schedule.DeliveryFilter{AlertID: second.AlertID}), []string{second.DeliveryID})
+	equal(r, "of a schedule", names(schedule.DeliveryFilter{ScheduleID: third.ScheduleID}), []string{third.DeliveryID})
+	equal(r, "of another", names(schedule.DeliveryFilter{ScheduleID: r.id("no-such")}), nil)
 	equal(r, "delivered", names(schedule.DeliveryFilter{State: schedule.DeliveryDelivered}), []string{first.DeliveryID})
 }
 

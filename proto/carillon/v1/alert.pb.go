@@ -893,8 +893,10 @@ type ListAlertDeliveriesRequest struct {
 	AlertId string                 `protobuf:"bytes,1,opt,name=alert_id,json=alertId,proto3" json:"alert_id,omitempty"`
 	State   *string                `protobuf:"bytes,2,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	// Default 50.
-	PageSize      uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageSize  uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only about alerts of this schedule.
+	ScheduleId    string `protobuf:"bytes,5,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -953,6 +955,13 @@ func (x *ListAlertDeliveriesRequest) GetPageSize() uint32 {
 func (x *ListAlertDeliveriesRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListAlertDeliveriesRequest) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
 	}
 	return ""
 }
@@ -1276,13 +1285,15 @@ const file_carillon_v1_alert_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x125\n" +
 	"\bended_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x1a\n" +
-	"\bdisabled\x18\x0f \x01(\bR\bdisabled\"\xf1\x01\n" +
+	"\bdisabled\x18\x0f \x01(\bR\bdisabled\"\xb6\x02\n" +
 	"\x1aListAlertDeliveriesRequest\x12=\n" +
 	"\balert_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aalertId\x12:\n" +
 	"\x05state\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1aR\aPENDINGR\tDELIVEREDR\x04DEADH\x00R\x05state\x88\x01\x01\x12%\n" +
 	"\tpage_size\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tpageTokenB\b\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tpageToken\x12C\n" +
+	"\vschedule_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"scheduleIdB\b\n" +
 	"\x06_state\"\x81\x01\n" +
 	"\x1bListAlertDeliveriesResponse\x12:\n" +
 	"\n" +
