@@ -108,8 +108,10 @@ func (v *visitor) opens(path string) {
 	v.sees(`document.readyState === "complete"`)
 }
 
+// clicks waits for the whole page: what comes late may move what is clicked.
 func (v *visitor) clicks(selector string) {
 	v.t.Helper()
+	v.sees(`document.readyState === "complete"`)
 	v.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
