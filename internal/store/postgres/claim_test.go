@@ -154,3 +154,26 @@ func TestARowThatAnEditReplacedMeanwhileIsNotClaimedAsItWasRead(t *testing.T) {
 		t.Errorf("the row stands as %s of revision %d, want PLANNED of 2: nobody has judged it; %v", run.Status, run.Revision, err)
 	}
 }
+
+// What a claim would have to read of a herd, in the second that is full with it,
+// was read when its slots were planned.
+func TestAClaimFindsTheDefinitionsReadThatWerePlanned(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	term := lead(t, store)
+	s := everySecond("planned", noon)
+	create(t, store, noon, s)
+	due := noon.Add(time.Second)
+	req := schedule.PlanRequest{Term: term, Now: noon, Horizon: due, Limit: 10, Grace: time.Minute}
+	if _, err := store.Plan(t.Context(), req, planOne); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, url).Exec(t.Context(), `DELETE FROM schedule_revisions`); err != nil {
+		t.Fatal(err)
+	}
+	claim := schedule.ClaimRequest{Term: term, Now: due, Limit: 10, Grace: time.Minute, Lease: time.Minute}
+	result, err := store.Claim(t.Context(), claim, claimFirst)
+	if err != nil || len(result.Launches) != 1 || result.Launches[0].Definition.CronExpr != s.CronExpr {
+		t.Fatalf("%d launches, want that of %s with its definition; %v", len(result.Launches), s.ScheduleID, err)
+	}
+}

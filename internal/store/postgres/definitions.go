@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -82,6 +84,28 @@ func (s *Store) definitionsOf(ctx context.Context, q querier, refs map[revisionR
 		return nil, fmt.Errorf("read definitions: %w", err)
 	}
 	return found, nil
+}
+
+// warm has the definitions of what was planned in the cache before it is claimed:
+// a herd of 10,000 schedules that fire once a day has them all read in the second
+// before its instant otherwise, which is full with claims. Where that fails, the
+// claim reads them.
+func (s *Store) warm(ctx context.Context, refs map[revisionRef]struct{}) {
+	for ref := range refs {
+		if s.definitions.get(ref) != nil {
+			delete(refs, ref)
+		}
+	}
+	if len(refs) == 0 {
+		return
+	}
+	err := s.once(ctx, func(tx pgx.Tx) error {
+		_, err := s.definitionsOf(ctx, tx, refs)
+		return err
+	})
+	if err != nil {
+		s.log.DebugContext(ctx, "definitions not read ahead", "err", err)
+	}
 }
 
 // refsOf are the revisions that runs name, once each.

@@ -19,9 +19,10 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	var (
 		result schedule.PlanResult
 		first  time.Time // of the rows that were put down
+		refs   map[revisionRef]struct{}
 	)
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
-		result = schedule.PlanResult{}
+		result, refs = schedule.PlanResult{}, make(map[revisionRef]struct{})
 		candidates, err := s.planCandidates(ctx, tx, req)
 		if err != nil {
 			return err
@@ -34,6 +35,9 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 		first = time.Time{}
 		for i := range decisions {
 			first = seen.Earliest(decisions[i].Rows, first)
+			for j := range decisions[i].Rows {
+				refs[refOf(&decisions[i].Rows[j])] = struct{}{}
+			}
 		}
 		if err := ofCandidates(decisions, candidates); err != nil {
 			return err
@@ -44,6 +48,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
+	s.warm(ctx, refs)
 	return result, nil
 }
 
