@@ -181,7 +181,7 @@ func TestAPausedBackfillGoesOnWhereItWasAndACancelledOneEnds(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		done := r.backfilled(second.BackfillID)
-		if done.State != schedule.BackfillCancelled || done.Open || done.Remaining() == 0 || done.Started() != done.Succeeded+done.Cancelled {
+		if done.State != schedule.BackfillCancelled || done.Open || done.Remaining() != 0 || done.NotRun() == 0 || done.Started() != done.Succeeded+done.Cancelled {
 			r.Errorf("the cancelled one is %s: %+v", done.State, done.BackfillCounts)
 		}
 		if _, err := r.registrar.ResumeBackfill(r.Context(), change); !errors.Is(err, schedule.ErrPrecondition) {

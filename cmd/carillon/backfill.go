@@ -202,6 +202,10 @@ func (p *page) askedBackfill(resp *carillonv1.BackfillScheduleResponse, schedule
 		p.line("%d of %s of %s would be run, from %s to %s", resp.GetCount(), slotsOf(resp.GetSlots()), scheduleID, p.when(resp.GetFirst()), p.when(resp.GetLast()))
 		return
 	}
+	if resp.GetSlots() == 0 { // asked for before
+		p.line("backfill %s, asked for %s, is %s: %s", b.GetBackfillId(), p.when(b.GetCreatedAt()), b.GetState(), progressOf(b))
+		return
+	}
 	p.line("backfill %s is %s: %d of %s of %s to run", b.GetBackfillId(), b.GetState(), b.GetProgress().GetToRun(), slotsOf(b.GetProgress().GetTotal()), scheduleID)
 	p.line("see it with: carillon backfill get %s --wait", b.GetBackfillId())
 }
@@ -222,6 +226,7 @@ func progressOf(b *carillonv1.Backfill) string {
 		word string
 	}{
 		{g.GetInFlight(), "in flight"}, {g.GetFailed(), "failed"}, {g.GetSkipped(), "skipped"}, {g.GetCancelled(), "cancelled"}, {g.GetPassedOver(), "passed over"},
+		{g.GetNotRun(), "not run"},
 	} {
 		if part.n > 0 {
 			text += fmt.Sprintf(", %d %s", part.n, part.word)

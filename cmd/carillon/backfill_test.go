@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -20,12 +23,34 @@ func TestProgressSaysOnlyWhatThereIs(t *testing.T) {
 			g:    &carillonv1.BackfillProgress{Total: 20, Succeeded: 4, Failed: 3, Skipped: 2, Cancelled: 1, PassedOver: 5, InFlight: 1},
 			want: "15 of 20 done, 1 in flight, 3 failed, 2 skipped, 1 cancelled, 5 passed over",
 		},
+		{name: "a cancelled one", g: &carillonv1.BackfillProgress{Total: 7, Succeeded: 2, NotRun: 5}, want: "2 of 7 done, 5 not run"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := progressOf(&carillonv1.Backfill{Progress: tc.g}); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestADurationWithAPlusLiesAhead(t *testing.T) {
+	now := time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
+	c := &cli{now: func() time.Time { return now }}
+	for _, tc := range []struct {
+		text string
+		sign time.Duration
+		want string
+	}{
+		{text: "5m", sign: -1, want: "2026-03-08T11:55:00Z"},
+		{text: "+5m", sign: -1, want: "2026-03-08T12:05:00Z"},
+		{text: "+7d", sign: -1, want: "2026-03-15T12:00:00Z"},
+		{text: "5m", sign: 1, want: "2026-03-08T12:05:00Z"},
+		{text: "+5m", sign: 1, want: "2026-03-08T12:05:00Z"},
+	} {
+		var at *timestamppb.Timestamp
+		if err := c.fromNow(&at, tc.sign)(tc.text); err != nil || at.AsTime().Format(time.RFC3339) != tc.want {
+			t.Errorf("%s (%d) is %s, %v, want %s", tc.text, tc.sign, at.AsTime(), err, tc.want)
+		}
 	}
 }
 

@@ -105,12 +105,17 @@ func instant(field **timestamppb.Timestamp) func(string) error {
 }
 
 // fromNow reads RFC 3339, or a duration: so long after now, or before it where
-// sign is -1.
+// sign is -1; with a + it lies ahead in any case.
 func (c *cli) fromNow(field **timestamppb.Timestamp, sign time.Duration) func(string) error {
 	return func(s string) error {
 		t, err := parseInstant(s)
-		if d, notSpan := parseSpan(s); notSpan == nil && d >= 0 {
-			t, err = c.now().Add(sign*d).Truncate(time.Second), nil
+		way := sign
+		span, ahead := strings.CutPrefix(s, "+")
+		if ahead {
+			way = 1
+		}
+		if d, notSpan := parseSpan(span); notSpan == nil && d >= 0 {
+			t, err = c.now().Add(way*d).Truncate(time.Second), nil
 		}
 		if err != nil {
 			return errors.New("write a time such as 2026-03-08T14:00:00Z, or a duration such as 2h or 7d")

@@ -43,7 +43,7 @@ func (b backfillRow) Done() int32 {
 	if p.GetTotal() == 0 {
 		return 100
 	}
-	return (p.GetTotal() - p.GetRemaining() - p.GetInFlight()) * 100 / p.GetTotal()
+	return (p.GetTotal() - p.GetRemaining() - p.GetNotRun() - p.GetInFlight()) * 100 / p.GetTotal()
 }
 
 func (v *visit) backfill(b *carillonv1.Backfill) backfillRow {
@@ -100,6 +100,9 @@ func (c *Console) startBackfill(v *visit) (toast, error) {
 	resp, err := c.schedules.BackfillSchedule(v.Context(), req)
 	if err != nil {
 		return toast{}, err
+	}
+	if b := resp.GetBackfill(); b != nil && resp.GetSlots() == 0 { // the same form was sent twice
+		return toast{Title: "Backfill is " + b.GetState(), Lines: []string{"It was asked for " + v.at(b.GetCreatedAt()).Full() + "; nothing was changed."}}, nil
 	}
 	count := fmt.Sprintf("%d of the %d slots in the range", resp.GetCount(), resp.GetSlots())
 	if !req.GetDryRun() {
@@ -163,5 +166,9 @@ func (c *Console) resumeBackfill(v *visit) (toast, error) {
 
 func (c *Console) cancelBackfill(v *visit) (toast, error) {
 	_, err := c.schedules.CancelBackfill(v.Context(), &carillonv1.CancelBackfillRequest{BackfillId: v.PathValue("id"), CancelRuns: v.field("cancel_runs") != ""})
-	return toast{Title: "Backfill cancelled", Lines: []string{"Nothing more of it is started."}}, err
+	lines := []string{"Nothing more of it is started."}
+	if v.field("cancel_runs") != "" {
+		lines = append(lines, "The cancel of its runs in flight was asked for.")
+	}
+	return toast{Title: "Backfill cancelled", Lines: lines}, err
 }

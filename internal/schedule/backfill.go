@@ -142,8 +142,19 @@ func (c *BackfillCounts) Count(status Status, reason Reason, n int64) {
 // Started are the slots that have left PLANNED.
 func (c *BackfillCounts) Started() int64 { return c.PutDown - c.Waiting }
 
+// left are the slots that were neither passed over nor started.
+func (c *BackfillCounts) left() int64 { return c.Slots - c.PassedOver - c.Started() }
+
 // Remaining are the slots that are yet to be passed over or started.
-func (c *BackfillCounts) Remaining() int64 { return c.Slots - c.PassedOver - c.Started() }
+func (b *Backfill) Remaining() int64 {
+	if b.State == BackfillCancelled {
+		return 0
+	}
+	return b.left()
+}
+
+// NotRun are the slots that were left when the backfill was cancelled.
+func (b *Backfill) NotRun() int64 { return b.left() - b.Remaining() }
 
 // GaveWay reports whether a run ended before its launch because of another one
 // of its overlap key. A slot of a backfill is then put down again.

@@ -131,7 +131,7 @@ func backfillOf(b *schedule.Backfill, now time.Time) *carillonv1.Backfill {
 		Progress: &carillonv1.BackfillProgress{
 			Total: int32(b.Slots), ToRun: int32(b.ToRun), PassedOver: int32(b.PassedOver), Started: int32(b.Started()), InFlight: int32(b.InFlight),
 			Succeeded: int32(b.Succeeded), Failed: int32(b.Failed), Skipped: int32(b.Skipped), Cancelled: int32(b.Cancelled),
-			Remaining: int32(b.Remaining()), Waiting: int32(b.Waiting), Eta: timestamp(b.ETA(now)),
+			Remaining: int32(b.Remaining()), Waiting: int32(b.Waiting), Eta: timestamp(b.ETA(now)), NotRun: int32(b.NotRun()),
 		},
 		CreatedAt: timestamp(b.CreatedAt), UpdatedAt: timestamp(b.UpdatedAt), EndedAt: timestamp(b.EndedAt),
 	}

@@ -75,6 +75,9 @@ func TestABackfillIsAskedForOncePerRequestPausedResumedAndCancelled(t *testing.T
 			t.Errorf("after %s: %+v", step.verb, got.Backfill)
 		}
 	}
+	if p := r.backfill("GET", path, "").Backfill.Progress; p["remaining"] != 0.0 || p["not_run"] != 3.0 || p["total"] != 3.0 {
+		t.Errorf("after its cancel %v remain and %v are not run, of %v", p["remaining"], p["not_run"], p["total"])
+	}
 	if code, _ := r.rest("POST", path+":resume", "{}"); code != http.StatusConflict {
 		t.Errorf("a cancelled backfill is resumed: %d", code)
 	}

@@ -249,8 +249,8 @@ func (x *Backfill) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// BackfillProgress counts slots: total = passed_over + started + remaining, and
-// started = in_flight + succeeded + failed + skipped + cancelled.
+// BackfillProgress counts slots: total = passed_over + started + remaining +
+// not_run, and started = in_flight + succeeded + failed + skipped + cancelled.
 type BackfillProgress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the range.
@@ -270,7 +270,9 @@ type BackfillProgress struct {
 	Waiting int32 `protobuf:"varint,11,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// When it may be done if it goes on as it has; null: cannot be said, or it
 	// does not go on.
-	Eta           *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=eta,proto3" json:"eta,omitempty"`
+	Eta *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=eta,proto3" json:"eta,omitempty"`
+	// Left when the backfill was cancelled: nothing becomes of them.
+	NotRun        int32 `protobuf:"varint,13,opt,name=not_run,json=notRun,proto3" json:"not_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +389,13 @@ func (x *BackfillProgress) GetEta() *timestamppb.Timestamp {
 		return x.Eta
 	}
 	return nil
+}
+
+func (x *BackfillProgress) GetNotRun() int32 {
+	if x != nil {
+		return x.NotRun
+	}
+	return 0
 }
 
 type BackfillScheduleRequest struct {
@@ -1161,7 +1170,7 @@ const file_carillon_v1_backfill_proto_rawDesc = "" +
 	"created_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x125\n" +
-	"\bended_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\xeb\x02\n" +
+	"\bended_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\x84\x03\n" +
 	"\x10BackfillProgress\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x05R\x05total\x12\x15\n" +
 	"\x06to_run\x18\x02 \x01(\x05R\x05toRun\x12\x1f\n" +
@@ -1176,7 +1185,8 @@ const file_carillon_v1_backfill_proto_rawDesc = "" +
 	"\tremaining\x18\n" +
 	" \x01(\x05R\tremaining\x12\x18\n" +
 	"\awaiting\x18\v \x01(\x05R\awaiting\x12,\n" +
-	"\x03eta\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x03eta\"\xc7\x05\n" +
+	"\x03eta\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x03eta\x12\x17\n" +
+	"\anot_run\x18\r \x01(\x05R\x06notRun\"\xc7\x05\n" +
 	"\x17BackfillScheduleRequest\x12G\n" +
 	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
