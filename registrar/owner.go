@@ -20,11 +20,7 @@ type ownSchedules struct{ ScheduleStore }
 
 func (s ownSchedules) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
 	found, err := s.ScheduleStore.GetSchedule(ctx, scheduleID)
-	id := auth.FromContext(ctx)
-	if id.Owner == "" {
-		return found, err
-	}
-	if errors.Is(err, schedule.ErrNotFound) || err == nil && !id.Sees(found.UserID) {
+	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(found.UserID) {
 		return nil, notFound(scheduleID) // in the same words
 	}
 	return found, err
@@ -110,9 +106,6 @@ type ownRuns struct{ RunStore }
 
 func (s ownRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
 	id := auth.FromContext(ctx)
-	if id.Owner == "" {
-		return s.RunStore.ChangeRun(ctx, key, existing, decide)
-	}
 	run, moved, err := s.RunStore.ChangeRun(ctx, key, existing, func(found schedule.RunInput) (schedule.RunChange, error) {
 		if !id.Sees(found.Run.UserID) {
 			return schedule.RunChange{}, noRun(key)
@@ -127,11 +120,7 @@ func (s ownRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, deci
 
 func (s ownRuns) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
 	found, err := s.RunStore.GetRun(ctx, key)
-	id := auth.FromContext(ctx)
-	if id.Owner == "" {
-		return found, err
-	}
-	if errors.Is(err, schedule.ErrNotFound) || err == nil && !id.Sees(found.UserID) {
+	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(found.UserID) {
 		return nil, noRun(key)
 	}
 	return found, err
@@ -166,11 +155,11 @@ func (s ownWorkflows) PutWorkflow(ctx context.Context, w *schedule.WorkflowVersi
 func (s ownWorkflows) GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
 	found, err := s.WorkflowStore.GetWorkflow(ctx, workflowID, version)
 	owner := auth.FromContext(ctx).Owner
-	if owner == "" || err != nil && !errors.Is(err, schedule.ErrNotFound) {
+	if err != nil && !errors.Is(err, schedule.ErrNotFound) {
 		return found, err
 	}
-	sees := err == nil && found.UserID == owner
-	if err == nil && found.UserID == "" {
+	sees := err == nil && (owner == "" || found.UserID == owner)
+	if err == nil && !sees && found.UserID == "" {
 		if sees, err = s.uses(ctx, owner, workflowID); err != nil {
 			return nil, err
 		}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +162,16 @@ func TestPreviewRefuses(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a saved one is asked of a server, however that is spoken to", func(t *testing.T) {
+		token := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(token, []byte("cat_x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := execute(t, surroundings{}, "preview", "--schedule", "s", "--server", newFake(t).address, "--token-file", token)
+		if got.code != exitFailed || !strings.Contains(got.errs, "PreviewSchedule") {
+			t.Errorf("exit %d: %s", got.code, got.errs)
+		}
+	})
 	t.Run("a window without a run is no error", func(t *testing.T) {
 		got := execute(t, surroundings{}, "preview", "--cron", "@daily", "--to", "2026-03-08T13:00:00Z")
 		if got.code != exitDone || got.out != "no run ahead\n" {

@@ -126,6 +126,9 @@ func words[W ~string](cmd *cobra.Command, flag string, set []W) {
 // onlyFlags refuses flags that this use of a command would not look at.
 func onlyFlags(cmd *cobra.Command, allowed ...string) error {
 	var idle error
+	if slices.Contains(allowed, "server") { // and so whatever says how it is spoken to
+		allowed = slices.Concat([]string{"tls", "cacert", "cert", "key", "token-file"}, allowed)
+	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if idle == nil && !slices.Contains(allowed, f.Name) {
 			idle = usage(cmd, "--%s does nothing beside --%s", f.Name, allowed[len(allowed)-1])

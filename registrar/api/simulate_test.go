@@ -65,7 +65,7 @@ func TestASimulationRefusesWhatIsTooMuch(t *testing.T) {
 		"a bad expression":    {`{` + hour + `,"schedules":[{"cron_expr":"* * * * *"},{"cron_expr":"61 * * * *"}]}`, "schedules[1].cron_expr", http.StatusBadRequest},
 		"the same id twice":   {`{` + hour + `,"schedules":[{"schedule_id":"a","cron_expr":"* * * * *"},{"schedule_id":"a","cron_expr":"* * * * *"}]}`, "is named twice", http.StatusBadRequest},
 		"p95 below the half":  {`{` + hour + `,"schedules":[{"cron_expr":"* * * * *","run":{"duration_ms":5000,"p95_ms":4000}}]}`, "schedules[0].run.p95_ms", http.StatusBadRequest},
-		"nobody's schedule":   {`{` + hour + `,"schedules":[{"schedule_id":"nobody"}]}`, "not found", http.StatusNotFound},
+		"nobody's schedule":   {`{` + hour + `,"schedules":[{"schedule_id":"nobody"}]}`, `there is no schedule \"nobody\"`, http.StatusNotFound},
 	} {
 		code, text := r.rest("POST", "/v1/schedules:simulate", c.body)
 		if code != c.code || !strings.Contains(text, c.says) {
