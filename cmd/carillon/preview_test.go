@@ -168,7 +168,7 @@ func TestPreviewRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := execute(t, surroundings{}, "preview", "--schedule", "s", "--server", newFake(t).address, "--token-file", token)
-		if got.code != exitFailed || !strings.Contains(got.errs, "PreviewSchedule") {
+		if got.code != exitFailed || !strings.Contains(got.errs, "does not know this call") {
 			t.Errorf("exit %d: %s", got.code, got.errs)
 		}
 	})
