@@ -48,6 +48,7 @@ type real struct {
 	config    worker.Config
 	runs      *assumed
 	processes int
+	waited    sync.Map // the keys that the worker ever let wait
 }
 
 func newReal(t testing.TB, config worker.Config) *real {
@@ -80,6 +81,7 @@ func (r *real) close() {
 // reaches the ledger or the executor.
 type process struct {
 	*sqlite.Store
+	real *real
 	dead atomic.Bool
 	end  context.CancelFunc
 	done sync.WaitGroup
@@ -88,7 +90,7 @@ type process struct {
 var errDead = errors.New("the process is dead")
 
 func (r *real) start() *process {
-	p := &process{Store: r.store}
+	p := &process{Store: r.store, real: r}
 	r.processes++
 	holder := fmt.Sprint("worker-", r.processes)
 	launch := launcher.New(launcher.Options{
@@ -134,7 +136,24 @@ func (p *process) Plan(ctx context.Context, req schedule.PlanRequest, decide fun
 }
 
 func (p *process) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
-	return alive(p, func() (schedule.ClaimResult, error) { return p.Store.Claim(ctx, req, judge) })
+	return alive(p, func() (schedule.ClaimResult, error) {
+		var waiting []schedule.Key
+		result, err := p.Store.Claim(ctx, req, func(g schedule.OverlapGroup) []schedule.Verdict {
+			verdicts := judge(g)
+			for _, v := range verdicts {
+				if v.Action == schedule.VerdictWait {
+					waiting = append(waiting, v.Key)
+				}
+			}
+			return verdicts
+		})
+		for _, key := range waiting {
+			if err == nil {
+				p.real.waited.Store(key, true)
+			}
+		}
+		return result, err
+	})
 }
 
 func (p *process) Settle(ctx context.Context, term schedule.Term, now time.Time, s []schedule.Settlement) ([]bool, error) {
