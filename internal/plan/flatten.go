@@ -110,7 +110,11 @@ func (f Flattening) counted(counts *Minutes) Flattening {
 // which its busiest launch has the fewest others beside it: where it is, if no
 // other is better, else the nearest of the best.
 func (h *herd) byMinutes() (out Flattening) {
-	guess, exact := h.others.clone(), h.others.clone()
+	guess, exact := guess{Minutes: h.others.clone()}, h.others.clone()
+	span := h.until.Sub(h.from)
+	if whole := span.Round(24 * time.Hour); (span - whole).Abs() < time.Minute {
+		guess.days = int(whole / time.Minute)
+	}
 	for _, m := range h.members { // those that stay as they are come first into the count
 		guess.Add(m.Load, h.from, h.until, 1)
 	}
@@ -129,6 +133,13 @@ func (h *herd) byMinutes() (out Flattening) {
 		exact.Add(load, h.from, h.until, 1)
 	}
 	return out.counted(exact)
+}
+
+// guess is what launches as far as moving counts tells; the changed rules say
+// what it comes to.
+type guess struct {
+	*Minutes
+	days int // minutes of a window of whole days, give or take one; 0: it is none
 }
 
 // with is the load of a schedule with another expression.
@@ -150,37 +161,51 @@ func (m *Minutes) of(l Load, from, until time.Time) (at []int) {
 
 // settle moves launches from where they are counted to the best minute, and
 // says by how many minutes.
-func (m *Minutes) settle(at []int, minute int) (by int) {
+func (g *guess) settle(at []int, minute int) (by int) {
 	for _, i := range at {
-		m.Count[i]--
+		g.Count[i]--
 	}
-	best := m.beside(at, 0)
+	best, _ := g.beside(at, 0)
 	for distance := 1; distance < 60; distance++ {
 		for _, try := range []int{distance, -distance} {
 			if minute+try < 0 || minute+try > 59 {
 				continue
 			}
-			if n := m.beside(at, try); n < best {
+			if n, ok := g.beside(at, try); ok && n < best {
 				best, by = n, try
 			}
 		}
 	}
 	for _, i := range at {
-		if i += by; i >= 0 && i < len(m.Count) {
-			m.Count[i]++
-		}
+		i, _ = g.moved(i, by)
+		g.Count[i]++
 	}
 	return by
 }
 
-// beside is how many launches stand at most where these would be.
-func (m *Minutes) beside(at []int, by int) (most int) {
+// beside is how many launches stand at most where these would be; not ok: one of
+// them would be where nothing was counted.
+func (g *guess) beside(at []int, by int) (most int, ok bool) {
 	for _, i := range at {
-		if i += by; i >= 0 && i < len(m.Count) {
-			most = max(most, m.Count[i])
+		if i, ok = g.moved(i, by); !ok {
+			return 0, false
 		}
+		most = max(most, g.Count[i])
 	}
-	return most
+	return most, true
+}
+
+// moved is where a launch would be. What leaves a window of whole days at one end
+// comes in at the other, for there the same rule launches, too; of any other
+// window nobody knows what is beyond it.
+func (g *guess) moved(i, by int) (to int, ok bool) {
+	switch to = i + by; {
+	case to >= len(g.Count):
+		to -= g.days
+	case to < 0:
+		to += g.days
+	}
+	return to, to >= 0 && to < len(g.Count)
 }
 
 // macros are the expressions that some words stand for, where another minute

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -119,6 +120,61 @@ func TestFlattenSaysWhatItWouldComeTo(t *testing.T) {
 	}
 	if most != f.Peak || minutes[f.PeakAt] != most {
 		t.Errorf("with jitter %s the busiest minute has %d launches, it said %d at %s", f.Jitter, most, f.Peak, f.PeakAt)
+	}
+}
+
+// A day that ends shortly after the herd is as long as any other: what is moved
+// past its end launches at its beginning.
+func TestFlattenGoesByTheWholeDayWhereverTheWindowEnds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name        string
+		from        time.Time
+		span        time.Duration
+		moves, peak int
+	}{
+		{name: "a day that ends at 02:20", from: clock("02:20:00"), span: 24 * time.Hour, moves: 118, peak: 2},
+		{name: "a day that ends at 02:00 and half a minute", from: clock("02:00:30"), span: 24 * time.Hour, moves: 118, peak: 2},
+		{name: "a day that begins at 02:00", from: clock("02:00:00").Add(24 * time.Hour), span: 24 * time.Hour, moves: 118, peak: 2},
+		{name: "a day but for half a second", from: clock("02:20:00"), span: 24*time.Hour - 500*time.Millisecond, moves: 118, peak: 2},
+		{name: "three days", from: clock("02:20:00"), span: 72 * time.Hour, moves: 118, peak: 2},
+		{name: "six hours, of which twenty minutes are left", from: clock("20:20:00"), span: 6 * time.Hour, moves: 114, peak: 6},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			until := test.from.Add(test.span)
+			members := herdAt(t, 120, "0 2 * * *")
+			counts := plan.NewMinutes(test.from, until)
+			for _, m := range members {
+				counts.Add(m.Load, test.from, until, 1)
+			}
+			found := plan.Flatten(counts, members, test.from, until)
+			i := slices.IndexFunc(found, func(f plan.Flattening) bool { return f.Jitter == 0 })
+			if i < 0 {
+				t.Fatalf("found %+v, want other minutes", found)
+			}
+			if f := found[i]; len(f.Moves) != test.moves || f.Peak != test.peak {
+				t.Errorf("%d moves make the peak %d, want %d that make it %d", len(f.Moves), f.Peak, test.moves, test.peak)
+			}
+			// The oracle: over a week of the moved rules no minute has more.
+			moved := make(map[string]string)
+			for _, m := range found[i].Moves {
+				moved[m.Schedule.ScheduleID] = m.CronExpr
+			}
+			minutes := make(map[time.Time]int)
+			for _, m := range members {
+				s := *m.Schedule
+				s.CronExpr = cmp.Or(moved[s.ScheduleID], s.CronExpr)
+				for _, slot := range timetableOf(t, &s).Preview(test.from, test.from.Add(7*24*time.Hour), 10) {
+					minutes[slot.FireAt]++
+				}
+			}
+			for at, n := range minutes {
+				if n > test.peak {
+					t.Fatalf("with the moves %d launch at %s, want at most %d", n, at, test.peak)
+				}
+			}
+		})
 	}
 }
 

@@ -39,12 +39,7 @@ func TestAForecastCountsWhatLaunches(t *testing.T) {
 	r.must("PUT", "/v1/schedules/hourly", `{"workflow_id":"w","version":1,"user_id":"bob","cron_expr":"30 * * * *"}`)
 	r.must("PUT", "/v1/schedules/paused", `{"workflow_id":"w","version":1,"user_id":"bob","cron_expr":"* * * * *","paused":true}`)
 
-	if day := r.forecast(""); day.Launches != 64 || day.Schedules != 41 || day.Paused != 1 {
-		t.Errorf("got %+v, want 40 nightly and 24 hourly launches in the next day", day)
-	}
-	// A day that begins at midnight: one that ended at 02:20, as the next day
-	// does for twenty minutes of each, would leave no room behind 02:00.
-	all := r.forecast("?from=" + time.Now().UTC().Truncate(24*time.Hour).Add(48*time.Hour).Format(time.RFC3339))
+	all := r.forecast("")
 	if all.Launches != 64 || all.Schedules != 41 || all.Paused != 1 || len(all.LaunchesPerMinute) < 1440 {
 		t.Errorf("got %+v, want 40 nightly and 24 hourly launches in 1440 minutes", all)
 	}
