@@ -12,6 +12,9 @@ for workload in ${WORKLOADS:-herd steps}; do
 			-benchmem -count "${RUNS:-6}" -benchtime "${BENCHTIME:-200ms}" ./internal/schedule/cronexpr ./internal/plan
 		go test -run '^$' -bench "${BENCH:-^Benchmark(Plan|Claim|Begin|Finish|Settle|Life|IdleClaim)$}" \
 			-benchmem -count "${RUNS:-6}" -benchtime "${BENCHTIME:-20x}" ./internal/store/postgres ./internal/store/sqlite
+		# What a person waits for: docs/foresight.md.
+		go test -run '^$' -bench "${BENCH:-^Benchmark(Previews1000|ForecastOf10000Schedules)$}" \
+			-benchmem -count "${RUNS:-6}" -benchtime "${BENCHTIME:-5x}" ./registrar/api
 		continue
 	fi
 	set -- "$workload"
