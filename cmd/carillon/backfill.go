@@ -225,7 +225,11 @@ func progressOf(b *carillonv1.Backfill) string {
 		n    int32
 		word string
 	}{
-		{g.GetInFlight(), "in flight"}, {g.GetFailed(), "failed"}, {g.GetSkipped(), "skipped"}, {g.GetCancelled(), "cancelled"}, {g.GetPassedOver(), "passed over"},
+		{g.GetInFlight(), "in flight"},
+		{g.GetFailed(), "failed"},
+		{g.GetSkipped(), "skipped"},
+		{g.GetCancelled(), "cancelled"},
+		{g.GetPassedOver(), "passed over"},
 		{g.GetNotRun(), "not run"},
 	} {
 		if part.n > 0 {

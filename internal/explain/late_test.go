@@ -17,6 +17,14 @@ func TestLateRunsSayWhy(t *testing.T) {
 	const slot = "2026-03-07T07:30:00Z"
 	for _, tt := range []expectation{
 		{
+			name: "one that is still to be made up for is not said to have jitter",
+			facts: asked(nightly(), slot, row(func(r *schedule.Run) {
+				r.Trigger, r.FireAt = schedule.TriggerCatchup, now.Add(20*time.Second)
+			})),
+			verdict: explain.VerdictWillFire,
+			says:    []string{"will fire at 2026-03-08T12:00:50Z, 1 day 4 hours later than its nominal time (catching up, for it was late)"},
+		},
+		{
 			name: "one that waited for its turn says for how long, and for whom",
 			facts: asked(nightly(), slot, row(ended(schedule.StatusSuccess, ""), claimedLater(12*time.Second), func(r *schedule.Run) {
 				r.OverlapPolicy = schedule.OverlapQueue

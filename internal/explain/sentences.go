@@ -119,7 +119,7 @@ func (t *text) outcome() string {
 	case VerdictNotFired:
 		return "did not fire"
 	case VerdictWillFire:
-		return "will fire at " + wording.Instant(t.Slot.FireAt) + t.jitter()
+		return "will fire at " + wording.Instant(t.Slot.FireAt) + t.moved()
 	case VerdictWillNotFire:
 		return "will not fire as things stand"
 	case VerdictExpired:
@@ -128,13 +128,18 @@ func (t *text) outcome() string {
 	return "has neither a run nor a recorded range, which should not be: report it with this answer"
 }
 
-func (t *text) jitter() string {
+// moved says why the slot does not fire at its nominal time.
+func (t *text) moved() string {
+	why := "jitter"
+	if t.Run != nil && t.Run.Trigger != schedule.TriggerSchedule {
+		why = trigger(t.Run.Trigger)
+	}
 	if off := t.Slot.FireAt.Sub(t.Slot.RunAt); off != 0 {
 		side := "later"
 		if off < 0 {
 			side = "earlier"
 		}
-		return ", " + wording.Span(off.Abs()) + " " + side + " than its nominal time (jitter)"
+		return ", " + wording.Span(off.Abs()) + " " + side + " than its nominal time (" + why + ")"
 	}
 	return ""
 }
@@ -180,7 +185,7 @@ func (t *text) times() {
 		t.say("It was launched %s after its fire time %s, %s off its nominal time", wording.Span(max(late, 0)), wording.Instant(r.FireAt), wording.Span(drift))
 		t.delays()
 	}
-	if r.Trigger != schedule.TriggerSchedule {
+	if r.Trigger != schedule.TriggerSchedule && t.Verdict != VerdictWillFire {
 		t.say("It was brought about by %s", trigger(r.Trigger))
 	}
 }
@@ -235,7 +240,7 @@ func (t *text) history() string {
 func trigger(t schedule.Trigger) string {
 	switch t {
 	case schedule.TriggerCatchup:
-		return "catching up: it was late"
+		return "catching up, for it was late"
 	case schedule.TriggerBackfill:
 		return "a backfill"
 	case schedule.TriggerRetry:
