@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/explain"
@@ -69,12 +71,15 @@ func (a *whyAnswer) Around() (rows []*slotRow) {
 
 func (c *Console) showWhy(v *visit) (page, error) {
 	id := v.PathValue("id")
+	view := whyView{ID: id, Asked: v.param("time")}
 	resp, err := c.schedules.GetSchedule(v.Context(), &carillonv1.GetScheduleRequest{ScheduleId: id})
+	s := resp.GetSchedule()
+	if view.Zone = s.GetTimezone(); status.Code(err) == codes.NotFound {
+		view.Zone, err = c.lastZone(v, id)
+	}
 	if err != nil {
 		return page{}, err
 	}
-	s := resp.GetSchedule()
-	view := whyView{ID: id, Zone: s.GetTimezone(), Asked: v.param("time")}
 	if s.GetLastRunAt() != nil {
 		view.Near = append(view.Near, nearLink{"the last slot", whyPath(id, s.GetLastRunAt())})
 	}
@@ -85,6 +90,16 @@ func (c *Console) showWhy(v *visit) (page, error) {
 		c.answerWhy(v, &view)
 	}
 	return page{name: "why", title: id + ": explain", view: view}, nil
+}
+
+// lastZone is the time zone of a schedule that was deleted: what it did is still
+// explained.
+func (c *Console) lastZone(v *visit, id string) (string, error) {
+	resp, err := c.schedules.ListRevisions(v.Context(), &carillonv1.ListRevisionsRequest{ScheduleId: id, PageSize: 1})
+	if err != nil || len(resp.GetRevisions()) == 0 {
+		return "UTC", err
+	}
+	return resp.GetRevisions()[0].GetDefinition().GetTimezone(), nil
 }
 
 // answerWhy asks for the instant that was written, and lets the page say what

@@ -25,6 +25,12 @@ func TestLateRunsSayWhy(t *testing.T) {
 			says:    []string{"will fire at 2026-03-08T12:00:50Z, 1 day 4 hours later than its nominal time (catching up, for it was late)"},
 		},
 		{
+			name: "one of a schedule that is deleted says so",
+			facts: asked(nightly(func(s *schedule.Schedule) { s.DeletedAt = at("2026-03-08T00:00:00Z") }), slot, row(ended(schedule.StatusSuccess, "")),
+				event(schedule.EventDeleted, "2026-03-08T00:00:00Z")),
+			verdict: explain.VerdictRan, says: []string{"The schedule was deleted later, at 2026-03-08T00:00:00Z by bob."},
+		},
+		{
 			name: "one that waited for its turn says for how long, and for whom",
 			facts: asked(nightly(), slot, row(ended(schedule.StatusSuccess, ""), claimedLater(12*time.Second), func(r *schedule.Run) {
 				r.OverlapPolicy = schedule.OverlapQueue

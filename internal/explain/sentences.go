@@ -171,6 +171,9 @@ func (t *text) rule() {
 		s += ", replaced at " + wording.Instant(r.ReplacedAt)
 	}
 	t.say("%s", s)
+	if t.DeletedAt.After(t.At) && t.Why != Why(schedule.ReasonDeleted) {
+		t.say("The schedule was deleted later, at %s%s", wording.Instant(t.DeletedAt), by(t.DeletedBy))
+	}
 }
 
 // times are those of the run.
