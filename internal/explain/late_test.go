@@ -63,6 +63,13 @@ func TestLateRunsSayWhy(t *testing.T) {
 			})),
 			verdict: explain.VerdictFailed, why: "workflow_not_found", says: []string{"The slot at 2026-03-07T02:30:00-05:00 EST failed before it was launched."},
 		},
+		{
+			name: "one that may have been launched is not said to have been, nor not to have been",
+			facts: asked(nightly(), slot, row(ended(schedule.StatusFailed, schedule.ReasonLost), func(r *schedule.Run) {
+				r.LaunchedAt = time.Time{}
+			})),
+			verdict: explain.VerdictFailed, why: "lost", says: []string{"The slot at 2026-03-07T02:30:00-05:00 EST was given up: what became of its launch is not known.", "Whether the executor ever got it did not become known."},
+		},
 	} {
 		t.Run(tt.name, tt.check)
 	}

@@ -102,7 +102,10 @@ func (t *text) outcome() string {
 		}
 		return "ran and succeeded"
 	case VerdictFailed:
-		if t.Run.LaunchedAt.IsZero() {
+		switch {
+		case t.Run.Reason == schedule.ReasonLost && t.Run.LaunchedAt.IsZero():
+			return "was given up: what became of its launch is not known"
+		case t.Run.LaunchedAt.IsZero():
 			return "failed before it was launched"
 		}
 		return "ran and failed"
