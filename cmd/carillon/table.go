@@ -108,9 +108,9 @@ func coloured(value any) string {
 
 const day = 24 * time.Hour
 
-// scales are how far away is said: to the fine unit, which is a twentieth of
-// what is said at most: "in 1h" for 89 minutes would send somebody to lunch.
-// go-humanize knows one unit only.
+// scales are how far away is said: to the second at first, then to a fine unit
+// that is at most a tenth of it, so that rounding moves it by a twentieth. "in
+// 1h" for 89 minutes would send somebody to lunch. (go-humanize has one unit.)
 var scales = []struct {
 	below        time.Duration
 	unit, fine   time.Duration
