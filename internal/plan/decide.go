@@ -10,7 +10,7 @@ import (
 // Config bounds what one decision plans.
 type Config struct {
 	Lookahead  time.Duration // how far ahead slots become rows
-	Stride     time.Duration // how much further a schedule is planned that has a slot so far ahead
+	Stride     time.Duration // how much further, at most, a schedule is planned that has a slot so far ahead
 	Grace      time.Duration // how late a slot may be judged and still simply fire
 	Tick       time.Duration // spacing of fire_immediately's portions
 	MaxCatchup int           // missed slots per schedule and tick
@@ -96,7 +96,7 @@ func (p *planner) planAhead() {
 	horizon := p.now.Add(p.cfg.Lookahead + p.s.Jitter())
 	at, ok := p.out.NextRunAt, !p.out.NextRunAt.IsZero()
 	if ok && !at.After(horizon) {
-		horizon = horizon.Add(p.cfg.Stride)
+		horizon = horizon.Add(p.stride(at))
 	}
 	for ; ok && !at.After(horizon); at, ok = p.tt.Next(at) {
 		p.out.Rows = append(p.out.Rows, newRow(&p.s.Definition, p.s.Revision, p.tt.Slot(at), schedule.TriggerSchedule))
@@ -108,6 +108,14 @@ func (p *planner) planAhead() {
 		}
 	}
 	p.out.NextRunAt = at
+}
+
+// stride is between half of the stride and all of it, drawn from the slot it
+// begins with: schedules that were registered together part, and are not planned
+// together for ever, a herd of rows at once.
+func (p *planner) stride(first time.Time) time.Duration {
+	half := p.cfg.Stride / 2
+	return half + time.Duration(schedule.SlotKey(p.s.ScheduleID, first).Fraction(uint64(half)+1))
 }
 
 // lookNext says when the planner must come back.
