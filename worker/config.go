@@ -45,6 +45,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) plan() plan.Config {
-	return plan.Config{Lookahead: c.Lookahead, Stride: c.Lookahead / 2, Grace: c.Grace, Tick: c.Tick, MaxCatchup: c.MaxCatchup}
+// plan is for so many schedules, which share what one transaction puts down.
+func (c Config) plan(schedules int) plan.Config {
+	share := max(1, planRows/max(1, schedules))
+	return plan.Config{
+		Lookahead: c.Lookahead, Stride: c.Lookahead / 2, MaxRows: share, Grace: c.Grace, Tick: c.Tick,
+		MaxCatchup: min(c.MaxCatchup, share),
+	}
 }

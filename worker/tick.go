@@ -15,8 +15,12 @@ import (
 	"github.com/carillon/carillon/internal/tracing"
 )
 
-// planBatch is how many schedules one plan transaction takes.
-const planBatch = 1000
+// planBatch is how many schedules one plan transaction takes, and planRows about
+// how many slots it puts down: it has five seconds.
+const (
+	planBatch = 1000
+	planRows  = 10_000
+)
 
 // sweepBatch is how many runs one sweep transaction ends.
 const sweepBatch = 1000
@@ -69,7 +73,7 @@ func (t *term) plan(ctx context.Context) {
 		due += pass.result.Candidates
 		t.planned(pass)
 		t.Tracer.Planned(tracing.Pass{Term: t.Term, Began: began, End: time.Now()}, pass.decisions, &pass.result)
-		if pass.result.Candidates < planBatch {
+		if pass.result.Candidates < planBatch && !pass.cut {
 			break
 		}
 	}
@@ -80,6 +84,7 @@ func (t *term) plan(ctx context.Context) {
 type planPass struct {
 	decisions []schedule.PlanDecision
 	result    schedule.PlanResult
+	cut       bool // a schedule had more slots than its share
 }
 
 func (t *term) planOnce() (pass planPass, err error) {
@@ -89,9 +94,11 @@ func (t *term) planOnce() (pass planPass, err error) {
 	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: planBatch}
 	// The store may ask again, so what is decided is only logged once it is done.
 	pass.result, err = t.Plans.Plan(ctx, req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
-		pass.decisions = make([]schedule.PlanDecision, len(candidates))
+		pass.decisions, pass.cut = make([]schedule.PlanDecision, len(candidates)), false
+		cfg := t.cfg.plan(len(candidates))
 		for i := range candidates {
-			pass.decisions[i] = decide(&candidates[i], now, t.cfg.plan())
+			pass.decisions[i] = decide(&candidates[i], now, cfg)
+			pass.cut = pass.cut || len(pass.decisions[i].Rows) >= cfg.MaxRows
 		}
 		failpoint.Hit(failpoint.Planning)
 		return pass.decisions

@@ -11,6 +11,7 @@ import (
 type Config struct {
 	Lookahead  time.Duration // how far ahead slots become rows
 	Stride     time.Duration // how much further, at most, a schedule is planned that has a slot so far ahead
+	MaxRows    int           // on-time slots that become rows at once, the earliest; 0: all of them
 	Grace      time.Duration // how late a slot may be judged and still simply fire
 	Tick       time.Duration // spacing of fire_immediately's portions
 	MaxCatchup int           // missed slots per schedule and tick
@@ -91,15 +92,17 @@ func (p *planner) endPause() {
 // planAhead turns the slots from the cursor to the horizon into rows. Jitter
 // may bring a slot forward, so the horizon reaches that much further. What has
 // a slot before it is planned a stride further: moving the cursor of a schedule
-// costs as much as a row, and where slots are dense it moves once for many.
+// costs as much as a row, and where slots are dense it moves once for many. What
+// MaxRows leaves out is due for the next look at once.
 func (p *planner) planAhead() {
 	horizon := p.now.Add(p.cfg.Lookahead + p.s.Jitter())
 	at, ok := p.out.NextRunAt, !p.out.NextRunAt.IsZero()
 	if ok && !at.After(horizon) {
 		horizon = horizon.Add(p.stride(at))
 	}
-	for ; ok && !at.After(horizon); at, ok = p.tt.Next(at) {
+	for n := 0; ok && !at.After(horizon) && (n < p.cfg.MaxRows || p.cfg.MaxRows == 0); n++ {
 		p.out.Rows = append(p.out.Rows, newRow(&p.s.Definition, p.s.Revision, p.tt.Slot(at), schedule.TriggerSchedule))
+		at, ok = p.tt.Next(at)
 	}
 	if !ok {
 		at = time.Time{}

@@ -144,6 +144,29 @@ func TestADenseScheduleIsLookedAtOnceAStride(t *testing.T) {
 	}
 }
 
+func TestWhatOneLookLeavesOutIsDueForTheNextAtOnce(t *testing.T) {
+	t.Parallel()
+	now := clock("12:00:00")
+	s := scheduled(func(s *schedule.Schedule) { s.IntervalMS = 1000 })
+	s.NextRunAt = now
+	cfg := plan.Config{Lookahead: time.Minute, MaxRows: 25}
+	for look, want := range []int{25, 25, 11, 0} {
+		d, err := plan.Decide(&schedule.PlanCandidate{Schedule: s}, now, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done := d.PlanAt.After(now); len(d.Rows) != want || done != (want < 25) {
+			t.Errorf("look %d: %d rows, want %d; looked at again at %s", look, len(d.Rows), want, clockText(d.PlanAt))
+		}
+		for i := range d.Rows {
+			if at := s.NextRunAt.Add(time.Duration(i) * time.Second); !d.Rows[i].RunAt.Equal(at) {
+				t.Errorf("look %d: row %d is of %s, want %s", look, i, clockText(d.Rows[i].RunAt), clockText(at))
+			}
+		}
+		s.NextRunAt = d.NextRunAt
+	}
+}
+
 // Thousands of schedules that are registered together would else be planned
 // together, a stride of each at once, for ever.
 func TestSchedulesThatWerePlannedTogetherPart(t *testing.T) {
