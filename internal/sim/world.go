@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing/synctest"
 	"time"
 
 	"github.com/carillon/carillon/internal/explain"
@@ -139,6 +140,7 @@ func (w *world) wait() {
 	w.log.say(w.elapsed(), "all faults end")
 	for w.elapsed() < w.profile.faulty+calmAfter {
 		time.Sleep(500 * time.Millisecond)
+		synctest.Wait() // what others did at this very instant is done, and may be read
 		if w.settled() {
 			return
 		}
