@@ -69,8 +69,11 @@ ORDER BY ` + claimOrder
 	// unblocked leaves out what could only be armed and cannot be, since another
 	// run of its overlap key is in flight: of a stream of slots the next are there
 	// before those before have settled, and each pass would judge them in vain.
-	unblocked = `(r.fire_at <= $1 OR NOT r.exclusive OR (SELECT true FROM schedule_runs f
-		WHERE f.overlap_key = r.overlap_key AND f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') LIMIT 1) IS NULL)`
+	unblocked = `(r.fire_at <= $1 OR NOT r.exclusive OR ` + noneExclusive + `)`
+
+	// noneExclusive: no exclusive run of the row's overlap key is in flight.
+	noneExclusive = `(SELECT true FROM schedule_runs f
+		WHERE f.overlap_key = r.overlap_key AND f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') LIMIT 1) IS NULL`
 
 	// haltedOf looks up the schedules of candidates that are not looked at with
 	// their groups; under a NULL there is nothing to look up.
@@ -166,8 +169,7 @@ CROSS JOIN LATERAL (SELECT * FROM schedules c WHERE c.schedule_id = u.schedule_i
 WHERE r.idempotency_key = u.key AND r.revision = u.revision
 	AND r.exclusive AND r.status || '' = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= $4 AND NOT (` + missed + `)
 	AND ` + halted + ` = ''
-	AND (SELECT true FROM schedule_runs f
-		WHERE f.overlap_key = r.overlap_key AND f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') LIMIT 1) IS NULL
+	AND ` + noneExclusive + `
 	AND (SELECT true FROM schedule_runs f
 		WHERE f.overlap_key = r.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') LIMIT 1) IS NULL
 	AND (SELECT true FROM schedule_runs w
