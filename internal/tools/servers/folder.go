@@ -3,17 +3,27 @@ package servers
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // FolderPrefix begins the name of every folder of ours; the id of the process
-// that made it follows.
+// that made it follows, for whoever looks for it.
 const FolderPrefix = "carillon-test-"
+
+// heldName is the file in a folder that its maker holds a lock on as long as it
+// lives. The id in the folder's name would not do to tell whether it does: in
+// another container it is nobody's, or another's.
+const heldName = "held"
+
+// unmarkedFor is how long a folder may be without that file: it is being made.
+const unmarkedFor = 24 * time.Hour
 
 // An account is whom a server runs as. The zero account is ourselves.
 type account struct {
@@ -24,6 +34,7 @@ type account struct {
 type folder struct {
 	path  string
 	owner account
+	held  *os.File // locked until it is closed, or the process ends
 }
 
 // serverAccount returns the account to run a server as: the first of names
@@ -64,12 +75,34 @@ func newFolder(base string, owner account) (folder, error) {
 	if err != nil {
 		return folder{}, fmt.Errorf("make a folder for a server: %w", err)
 	}
-	f := folder{path, owner}
-	if err := f.give(path); err != nil {
+	f := folder{path: path, owner: owner}
+	if f.held, err = hold(path); err == nil {
+		err = f.give(path)
+	}
+	if err != nil {
 		f.remove()
 		return folder{}, err
 	}
 	return f, nil
+}
+
+// hold marks a folder as that of a living process. The file gets its name once
+// it is locked, so that nobody finds it unlocked before. Servers do not inherit
+// the lock: Go opens files so that a child does not have them.
+func hold(path string) (*os.File, error) {
+	file, err := os.CreateTemp(path, heldName)
+	if err != nil {
+		return nil, fmt.Errorf("mark a folder of a server as in use: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		err = os.Rename(file.Name(), filepath.Join(path, heldName))
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	return file, nil
 }
 
 // give makes the owner of the folder the owner of a file that we made in it.
@@ -85,10 +118,12 @@ func (f folder) give(path string) error {
 
 func (f folder) logPath() string { return filepath.Join(f.path, "server.log") }
 
+// remove removes the folder, and then lets go of it.
 func (f folder) remove() {
 	if err := os.RemoveAll(f.path); err != nil {
 		fmt.Fprintln(os.Stderr, "servers: remove test files:", err)
 	}
+	_ = f.held.Close() // nil, too: there is nothing to let go of
 }
 
 // RemoveLeftovers removes the folders of processes that were killed before
@@ -99,10 +134,26 @@ func RemoveLeftovers(base string) {
 		return // only for a bad pattern, and this one is constant
 	}
 	for _, path := range paths {
-		id, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), FolderPrefix), "-")
-		maker, err := strconv.Atoi(id)
-		if err == nil && errors.Is(syscall.Kill(maker, 0), syscall.ESRCH) {
-			folder{path: path}.remove()
+		if held, left := leftover(path); left {
+			folder{path: path, held: held}.remove()
 		}
 	}
+}
+
+// leftover tells whether the maker of a folder is gone, and takes its lock. What
+// cannot be read is another user's.
+func leftover(path string) (held *os.File, left bool) {
+	held, err := os.Open(filepath.Join(path, heldName))
+	if errors.Is(err, fs.ErrNotExist) {
+		about, err := os.Stat(path)
+		return nil, err == nil && time.Since(about.ModTime()) > unmarkedFor
+	}
+	if err != nil {
+		return nil, false
+	}
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = held.Close()
+		return nil, false
+	}
+	return held, true
 }

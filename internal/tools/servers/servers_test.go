@@ -7,10 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestAMissingServerIsAnErrorOnlyWhereItIsRequired(t *testing.T) {
@@ -65,25 +67,53 @@ func TestAServerThatEndsAtOnceIsTriedOnAnotherPort(t *testing.T) {
 	}
 }
 
-func TestOnlyFoldersOfDeadProcessesAreLeftovers(t *testing.T) {
-	base := t.TempDir()
+// The processes of another container are living, too, though their ids mean
+// nothing here, or mean others.
+func TestWhatALivingProcessHoldsIsNoLeftover(t *testing.T) {
 	dead := exec.Command("true")
 	if err := dead.Run(); err != nil {
 		t.Fatal(err)
 	}
-	alive := filepath.Join(base, FolderPrefix+strconv.Itoa(os.Getpid())+"-1")
-	gone := filepath.Join(base, FolderPrefix+strconv.Itoa(dead.Process.Pid)+"-2")
-	foreign := filepath.Join(base, "another-"+strconv.Itoa(dead.Process.Pid)+"-3")
-	for _, path := range []string{alive, gone, foreign} {
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	RemoveLeftovers(base)
-	for path, expected := range map[string]bool{alive: true, gone: false, foreign: true} {
-		if _, err := os.Stat(path); (err == nil) != expected {
-			t.Errorf("%s is there: %t, want %t", filepath.Base(path), err == nil, expected)
-		}
+	here, elsewhere := strconv.Itoa(os.Getpid()), strconv.Itoa(dead.Process.Pid)
+	for _, test := range []struct {
+		name, folder string
+		held         bool // as it was made; else its maker was killed
+		unmarked     time.Duration
+		stays        bool
+	}{
+		{name: "its maker lives here", folder: FolderPrefix + here + "-1", held: true, stays: true},
+		{name: "its maker lives where ids are others", folder: FolderPrefix + elsewhere + "-1", held: true, stays: true},
+		{name: "its maker was killed", folder: FolderPrefix + elsewhere + "-2"},
+		{name: "its maker was killed, and its id is somebody else's now", folder: FolderPrefix + here + "-2"},
+		{name: "it is being made", folder: FolderPrefix + elsewhere + "-3", unmarked: time.Minute, stays: true},
+		{name: "its maker was killed while it made it", folder: FolderPrefix + elsewhere + "-4", unmarked: 25 * time.Hour},
+		{name: "it is not ours", folder: "another-" + elsewhere + "-1", stays: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			base := t.TempDir()
+			made, err := newFolder(base, account{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(base, test.folder)
+			if err := os.Rename(made.path, path); err != nil {
+				t.Fatal(err)
+			}
+			if test.unmarked > 0 {
+				ago := time.Now().Add(-test.unmarked)
+				if err := errors.Join(os.Remove(filepath.Join(path, heldName)), os.Chtimes(path, ago, ago)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !test.held {
+				_ = made.held.Close() // as the kernel does
+			}
+			RemoveLeftovers(base)
+			if _, err := os.Stat(path); (err == nil) != test.stays {
+				t.Errorf("it is there: %t, want %t", err == nil, test.stays)
+			}
+			runtime.KeepAlive(made.held)
+		})
 	}
 }
 
