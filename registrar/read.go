@@ -173,10 +173,18 @@ func (r *Registrar) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run
 // ListRuns answers runs, newest run_at first.
 func (r *Registrar) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	f.Now = r.now()
-	if f.ScheduleID != "" { // a name that never was is a mistake, not an empty list
-		if _, err := r.schedules.GetSchedule(ctx, f.ScheduleID); err != nil {
-			return nil, err
-		}
+	if err := r.named(ctx, f.ScheduleID); err != nil {
+		return nil, err
 	}
 	return r.runs.ListRuns(ctx, f)
+}
+
+// named refuses the schedule of a filter that never was: that is a mistake, not
+// an empty list. One that was deleted still has its past.
+func (r *Registrar) named(ctx context.Context, scheduleID string) error {
+	if scheduleID == "" {
+		return nil
+	}
+	_, err := r.schedules.GetSchedule(ctx, scheduleID)
+	return err
 }

@@ -40,6 +40,8 @@ func TestAnOwnerSeesAndChangesItsOwnBackfillsOnly(t *testing.T) {
 		{"cancel it with its runs", "POST", "/v1/backfills/" + asked.Backfill.ID + ":cancel", `{"cancel_runs":true}`},
 		{"ask for another", "POST", "/v1/schedules/adas:backfill", `{"from":"` + past + `","reprocess":"all"}`},
 		{"ask for the same", "POST", "/v1/schedules/adas:backfill", `{"from":"` + past + `","reprocess":"all","request_id":"first"}`},
+		{"list those of it", "GET", "/v1/schedules/adas/backfills", ""},
+		{"list those of it otherwise", "GET", "/v1/backfills?schedule_id=adas", ""},
 		{"count what one would run", "POST", "/v1/schedules/adas:backfill", `{"from":"` + past + `","reprocess":"all","dry_run":true}`},
 	} {
 		code, theirs := g.send("bob", call.method, call.path, call.body)

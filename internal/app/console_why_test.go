@@ -27,3 +27,31 @@ func TestTheConsoleExplainsADeletedScheduleOnBothStores(t *testing.T) {
 		}
 	})
 }
+
+// So is what was run of its past; nothing more of it can be.
+func TestTheBackfillsOfADeletedScheduleAreShownOnBothStores(t *testing.T) {
+	onBothStores(t, func(t *testing.T, g *guarded) {
+		g.register("reports.hourly", hourly)
+		past := time.Now().UTC().Add(-48 * time.Hour).Format(time.RFC3339)
+		code, answer := g.send("operator", "POST", "/v1/schedules/reports.hourly:backfill", `{"from":"`+past+`","reprocess":"all","overlap_policy":"allow","note":"after the outage"}`)
+		if code != http.StatusOK {
+			t.Fatal(answer)
+		}
+		const path = "/ui/schedules/reports.hourly/backfills"
+		if got := g.browse("operator", path, nil); !strings.Contains(got.text, `id="new"`) || !strings.Contains(got.text, "after the outage") {
+			t.Errorf("of a schedule that is there it lacks the form or the backfill:\n%s", got.main())
+		}
+		if code, answer := g.send("operator", "DELETE", "/v1/schedules/reports.hourly", ""); code != http.StatusOK {
+			t.Fatal(answer)
+		}
+		got := g.browse("operator", path, nil)
+		if got.code != http.StatusOK || !strings.Contains(got.text, "after the outage") || !strings.Contains(got.text, "The schedule was deleted") || strings.Contains(got.text, `id="new"`) {
+			t.Errorf("%d, want the backfill, that the schedule was deleted, and no form:\n%s", got.code, got.main())
+		}
+		for who, path := range map[string]string{"bob": path, "operator": "/ui/schedules/none/backfills"} {
+			if got := g.browse(who, path, nil); got.code != http.StatusNotFound || !strings.Contains(got.text, "there is no schedule") {
+				t.Errorf("%s sees %d at %s, want that there is no such schedule:\n%s", who, got.code, path, got.main())
+			}
+		}
+	})
+}

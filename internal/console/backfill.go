@@ -15,6 +15,7 @@ import (
 // backfillsView is the ranges of a schedule's past that are run, or run again.
 type backfillsView struct {
 	ID, Zone string
+	Gone     bool // the schedule was deleted: nothing more of it is run
 	Rows     []backfillRow
 	Next     string
 	Request  string
@@ -74,7 +75,7 @@ func (v *visit) backfill(b *carillonv1.Backfill) backfillRow {
 func (c *Console) showBackfills(v *visit) (page, error) {
 	view := backfillsView{ID: v.PathValue("id"), Request: rand.Text()}
 	found, err := c.schedules.GetSchedule(v.Context(), &carillonv1.GetScheduleRequest{ScheduleId: view.ID})
-	if err != nil {
+	if view.Gone = status.Code(err) == codes.NotFound; err != nil && !view.Gone { // or it never was: then its list is not found either
 		return page{}, err
 	}
 	view.Zone = found.GetSchedule().GetTimezone()

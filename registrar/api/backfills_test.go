@@ -89,6 +89,11 @@ func TestABackfillIsAskedForOncePerRequestPausedResumedAndCancelled(t *testing.T
 	if code, _ := r.rest("GET", "/v1/backfills/none", ""); code != http.StatusNotFound {
 		t.Errorf("an unknown backfill: %d", code)
 	}
+	for _, list := range []string{"/v1/schedules/none/backfills", "/v1/backfills?schedule_id=none"} {
+		if code, text := r.rest("GET", list, ""); code != http.StatusNotFound || !strings.Contains(text, `there is no schedule \"none\"`) {
+			t.Errorf("%s of a schedule that never was: %d %s", list, code, text)
+		}
+	}
 }
 
 func TestABackfillThatCannotBeIsRefusedWithTheFieldAndTheReason(t *testing.T) {
