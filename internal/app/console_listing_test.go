@@ -62,3 +62,18 @@ func TestWhatAPageKeepsOfSchedulesIsNotSeen(t *testing.T) {
 		}
 	})
 }
+
+// The change in the API's words, the minute in the viewer's zone.
+func TestTheTimelineSaysWhatWouldFlattenIt(t *testing.T) {
+	g := newGuarded(t, nil)
+	for _, id := range []string{"a", "b", "c"} {
+		if code, answer := g.send("compiler", "PUT", "/v1/schedules/"+id, `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"0 2 * * *"}`); code != http.StatusOK {
+			t.Fatal(answer)
+		}
+	}
+	got := g.browse("operator", "/ui/timeline", nil, "Cookie", "carillon_session="+g.shown("operator")+"; carillon_zone=Asia/Kolkata")
+	change := regexp.MustCompile(`<li>move a to &#34;1 2 \* \* \*&#34; \(&#43;1 min\), b to &#34;2 2 \* \* \*&#34; \(&#43;2 min\): the busiest minute would be [^<]*07:30 with 1 launch</li>`)
+	if got.code != http.StatusOK || !change.MatchString(got.text) {
+		t.Errorf("%d without %q:\n%s", got.code, change, got.main())
+	}
+}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -39,32 +38,11 @@ type peakRow struct {
 	At moment
 }
 
-// flatteningRow is what would make the busiest minute less busy, in the
-// viewer's zone; the API's own sentence is in UTC.
+// flatteningRow is what would make the busiest minute less busy, with that
+// minute in the viewer's zone.
 type flatteningRow struct {
 	*carillonv1.ForecastFlattening
 	At moment
-}
-
-// Change is what one would do.
-func (f flatteningRow) Change() string {
-	if f.GetKind() == "jitter" {
-		whom := counted(int(f.GetSchedules()), "schedule")
-		if len(f.GetScheduleIds()) == 1 {
-			whom = f.GetScheduleIds()[0]
-		}
-		return fmt.Sprintf("give %s jitter_ms %d (%s)", whom, f.GetJitterMs(), everyWords(f.GetJitterMs()))
-	}
-	const named = 3
-	var moves []string
-	for _, m := range f.GetMoves()[:min(len(f.GetMoves()), named)] {
-		moves = append(moves, fmt.Sprintf("%s to %q (%+d min)", m.GetScheduleId(), m.GetCronExprTo(), m.GetMinutes()))
-	}
-	words := "move " + strings.Join(moves, ", ")
-	if more := int(f.GetSchedules()) - len(moves); more > 0 {
-		words += fmt.Sprintf(" and %d more", more)
-	}
-	return words
 }
 
 // Comes is what it would come to.

@@ -40,10 +40,18 @@ type herd struct {
 	others      *Minutes
 }
 
+// What a change must save of the busiest minute to be worth the edits: so many
+// launches, and one in so many. To move one of two schedules that share a minute,
+// or seven to make a hundred ninety-three, is not.
+const (
+	leastSaved = 2
+	savedOneIn = 10
+)
+
 // Flatten looks for the jitter and for the minutes by which the busiest minute
-// becomes least busy. counts is what all schedules launch in [from, until), herd
+// becomes least busy. counts is what all schedules launch in [from, until), members
 // those that may be changed; its work is some ten times what they launch. Only
-// what helps is returned, the better one first.
+// what is worth it is returned, the better one first.
 func Flatten(counts *Minutes, members []Member, from, until time.Time) []Flattening {
 	h := herd{members: slices.Clone(members), from: from, until: until, others: counts.clone()}
 	slices.SortFunc(h.members, func(a, b Member) int {
@@ -55,7 +63,7 @@ func Flatten(counts *Minutes, members []Member, from, until time.Time) []Flatten
 	_, now := counts.Busiest()
 	var found []Flattening
 	for _, f := range []Flattening{h.byMinutes(), h.byJitter()} {
-		if len(f.Members) > 0 && f.Peak < now {
+		if saved := now - f.Peak; len(f.Members) > 0 && saved >= leastSaved && saved*savedOneIn >= now {
 			found = append(found, f)
 		}
 	}
@@ -106,10 +114,20 @@ func (f Flattening) counted(counts *Minutes) Flattening {
 	return f
 }
 
-// byMinutes moves one schedule after the other to the minute of the hour at
-// which its busiest launch has the fewest others beside it: where it is, if no
-// other is better, else the nearest of the best.
-func (h *herd) byMinutes() (out Flattening) {
+// byMinutes finds out how little busy the busiest minute can become, and then
+// who must move for that.
+func (h *herd) byMinutes() Flattening {
+	least := h.moved(0)
+	if fewer := h.moved(least.Peak); fewer.Peak <= least.Peak {
+		return fewer
+	}
+	return least
+}
+
+// moved moves one schedule after the other to the minute of the hour at which its
+// busiest launch has the fewest others beside it: where it is, if no other is
+// better or no more than enough launch there with it, else the nearest of the best.
+func (h *herd) moved(enough int) (out Flattening) {
 	guess, exact := guess{Minutes: h.others.clone()}, h.others.clone()
 	span := h.until.Sub(h.from)
 	if whole := span.Round(24 * time.Hour); (span - whole).Abs() < time.Minute {
@@ -123,7 +141,7 @@ func (h *herd) byMinutes() (out Flattening) {
 		load := m.Load
 		if ok {
 			at := guess.of(load, h.from, h.until)
-			if by := guess.settle(at, minute); by != 0 {
+			if by := guess.settle(at, minute, enough); by != 0 {
 				move := Move{Schedule: m.Schedule, CronExpr: withMinute(m.Schedule.CronExpr, minute+by), Minutes: by}
 				if moved, err := load.with(m.Schedule, move.CronExpr); err == nil {
 					load, out.Moves, out.Members = moved, append(out.Moves, move), append(out.Members, m.Schedule)
@@ -159,9 +177,12 @@ func (m *Minutes) of(l Load, from, until time.Time) (at []int) {
 	return at
 }
 
-// settle moves launches from where they are counted to the best minute, and
-// says by how many minutes.
-func (g *guess) settle(at []int, minute int) (by int) {
+// settle moves launches from where they are counted to the best minute, unless
+// they are among no more than enough, and says by how many minutes.
+func (g *guess) settle(at []int, minute, enough int) (by int) {
+	if n, _ := g.beside(at, 0); n <= enough { // they are counted themselves
+		return 0
+	}
 	for _, i := range at {
 		g.Count[i]--
 	}

@@ -194,6 +194,61 @@ func TestFlattenLeavesAloneWhatNothingHelps(t *testing.T) {
 	}
 }
 
+// offered are the changes that are offered to some schedules for a day.
+func offered(members []plan.Member) (found []plan.Flattening) {
+	from := clock("12:00:00")
+	until := from.Add(24 * time.Hour)
+	counts := plan.NewMinutes(from, until)
+	for _, m := range members {
+		counts.Add(m.Load, from, until, 1)
+	}
+	return plan.Flatten(counts, members, from, until)
+}
+
+func TestFlattenOffersNothingThatSavesNextToNothing(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name          string
+		often, herded int // schedules that launch every minute, and at 02:00
+		peak          int // what the best change makes it; 0: none is offered
+	}{
+		{name: "two in one minute are no peak", herded: 2},
+		{name: "three in one minute are two more than need be", herded: 3, peak: 1},
+		{name: "seven of a hundred are less than a tenth", often: 92, herded: 8},
+		{name: "eleven of a hundred and four are a tenth", often: 92, herded: 12, peak: 93},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			peak := 0
+			if found := offered(append(herdAt(t, test.often, "* * * * *"), herdAt(t, test.herded, "0 2 * * *")...)); len(found) > 0 {
+				peak = found[0].Peak
+			}
+			if peak != test.peak {
+				t.Errorf("a change is offered that makes the peak %d, want %d (0: none)", peak, test.peak)
+			}
+		})
+	}
+}
+
+// Pairs that launch elsewhere are no busier than the herd once it is spread.
+func TestFlattenMovesNobodyWhoIsNotInTheWay(t *testing.T) {
+	t.Parallel()
+	members := herdAt(t, 120, "0 2 * * *")
+	for i, m := range append(append(herdAt(t, 2, "10 5 * * *"), herdAt(t, 2, "10 7 * * *")...), herdAt(t, 2, "10 9 * * *")...) {
+		m.Schedule.ScheduleID = fmt.Sprint("a-pair-", i)
+		members = append(members, m)
+	}
+	f := offered(members)[0]
+	if f.Jitter != 0 || f.Peak != 2 || len(f.Moves) != 118 {
+		t.Errorf("%d moves make the peak %d, want 118 that make it 2", len(f.Moves), f.Peak)
+	}
+	for _, m := range f.Moves {
+		if m.Schedule.CronExpr != "0 2 * * *" {
+			t.Errorf("%s is moved from %q to %q, where no more than two launch anyway", m.Schedule.ScheduleID, m.Schedule.CronExpr, m.CronExpr)
+		}
+	}
+}
+
 // BenchmarkForecast10000 is the part of a forecast that is not the store's.
 func BenchmarkForecast10000(b *testing.B) {
 	now := clock("12:00:00")

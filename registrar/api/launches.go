@@ -69,8 +69,9 @@ func launchesPeakOf(p *registrar.LaunchesPeak) *carillonv1.ForecastPeak {
 func flatteningOf(f *plan.Flattening) *carillonv1.ForecastFlattening {
 	out := &carillonv1.ForecastFlattening{
 		Kind: kindJitter, JitterMs: uint32(f.Jitter.Milliseconds()), Schedules: count32(int64(len(f.Members))),
-		Peak: count32(int64(f.Peak)), PeakMinute: timestamp(f.PeakAt), Text: flatteningText(f),
+		Peak: count32(int64(f.Peak)), PeakMinute: timestamp(f.PeakAt), Change: changeText(f),
 	}
+	out.Text = fmt.Sprintf("%s: the busiest minute would be %s with %s", out.GetChange(), f.PeakAt.UTC().Format("2006-01-02T15:04Z"), launchesText(f.Peak))
 	if f.Jitter == 0 {
 		out.Kind = kindMinute
 	}
@@ -85,25 +86,31 @@ func flatteningOf(f *plan.Flattening) *carillonv1.ForecastFlattening {
 	return out
 }
 
-// flatteningText is the change in words, for people.
-func flatteningText(f *plan.Flattening) string {
-	whom := fmt.Sprintf("%d schedules", len(f.Members))
-	if len(f.Members) == 1 {
-		whom = f.Members[0].ScheduleID
-	}
-	result := fmt.Sprintf("the busiest minute would be %s with %d launches", f.PeakAt.UTC().Format("2006-01-02T15:04Z"), f.Peak)
+// changeText is the change in words, for people.
+func changeText(f *plan.Flattening) string {
 	if f.Jitter > 0 {
-		return fmt.Sprintf("give %s jitter_ms %d (%s): %s", whom, f.Jitter.Milliseconds(), shortly(f.Jitter), result)
+		whom := fmt.Sprintf("%d schedules", len(f.Members))
+		if len(f.Members) == 1 {
+			whom = f.Members[0].ScheduleID
+		}
+		return fmt.Sprintf("give %s jitter_ms %d (%s)", whom, f.Jitter.Milliseconds(), shortly(f.Jitter))
 	}
 	var moves []string
 	for _, m := range f.Moves[:min(len(f.Moves), minutesOfText)] {
 		moves = append(moves, fmt.Sprintf("%s to %q (%+d min)", m.Schedule.ScheduleID, m.CronExpr, m.Minutes))
 	}
-	more := ""
+	words := "move " + strings.Join(moves, ", ")
 	if n := len(f.Moves) - len(moves); n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
+		words += fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("move %s%s: %s", strings.Join(moves, ", "), more, result)
+	return words
+}
+
+func launchesText(n int) string {
+	if n == 1 {
+		return "1 launch"
+	}
+	return fmt.Sprintf("%d launches", n)
 }
 
 // shortly is a duration of whole minutes or seconds: 5m, 30s.

@@ -96,6 +96,33 @@ func TestASuggestedChangeComesToWhatItSays(t *testing.T) {
 	}
 }
 
+// The change says no minute, so that a page can say it in the zone of its reader.
+func TestASuggestedChangeIsAlsoSaidWithoutWhatItComesTo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i := range 5 {
+		r.must("PUT", fmt.Sprintf("/v1/schedules/n%d", i), `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"15 3 * * *"}`)
+	}
+	want := map[string]string{
+		"minute_offset": `move n0 to "16 3 * * *" (+1 min), n1 to "14 3 * * *" (-1 min), n2 to "17 3 * * *" (+2 min) and 1 more`,
+		"jitter":        `give 5 schedules jitter_ms `,
+	}
+	found := r.forecast("").Flattenings
+	if len(found) != len(want) {
+		t.Fatalf("flattenings are %v, want other minutes and a jitter", found)
+	}
+	for _, f := range found {
+		change, text := f["change"].(string), f["text"].(string)
+		if !strings.HasPrefix(change, want[f["kind"].(string)]) || strings.Contains(change, "busiest") {
+			t.Errorf("the change is %q, want %q and nothing of the minute", change, want[f["kind"].(string)])
+		}
+		comes := fmt.Sprintf("%s: the busiest minute would be %sZ with ", change, f["peak_minute"].(string)[:len("2006-01-02T15:04")])
+		if said, ok := strings.CutPrefix(text, comes); !ok || strings.TrimRight(said, "es") != fmt.Sprintf("%v launch", f["peak"]) {
+			t.Errorf("the text is %q, want %q and how many launches", text, comes)
+		}
+	}
+}
+
 func TestAForecastRefusesWindowsThatAreNone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

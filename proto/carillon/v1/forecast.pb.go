@@ -143,8 +143,8 @@ type ForecastLaunchesResponse struct {
 	// The busiest minutes, the busiest first; none within five minutes of a
 	// busier one.
 	Peaks []*ForecastPeak `protobuf:"bytes,5,rep,name=peaks,proto3" json:"peaks,omitempty"`
-	// What would lower the busiest minute, the better change first; none where
-	// nothing helps.
+	// What would lower the busiest minute by two launches or more, and by a tenth
+	// or more of them; the better change first.
 	Flattenings []*ForecastFlattening `protobuf:"bytes,6,rep,name=flattenings,proto3" json:"flattenings,omitempty"`
 	// How many schedules were counted, how many more are paused until further
 	// notice, and how many more cannot be read.
@@ -407,8 +407,10 @@ type ForecastFlattening struct {
 	// would begin.
 	Peak       uint32                 `protobuf:"varint,6,opt,name=peak,proto3" json:"peak,omitempty"`
 	PeakMinute *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=peak_minute,json=peakMinute,proto3" json:"peak_minute,omitempty"`
-	// The change in words.
-	Text          string `protobuf:"bytes,8,opt,name=text,proto3" json:"text,omitempty"`
+	// The change in words, with what it comes to; times are in UTC.
+	Text string `protobuf:"bytes,8,opt,name=text,proto3" json:"text,omitempty"`
+	// The change alone in words, for whoever shows peak and peak_minute otherwise.
+	Change        string `protobuf:"bytes,9,opt,name=change,proto3" json:"change,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -495,6 +497,13 @@ func (x *ForecastFlattening) GetPeakMinute() *timestamppb.Timestamp {
 func (x *ForecastFlattening) GetText() string {
 	if x != nil {
 		return x.Text
+	}
+	return ""
+}
+
+func (x *ForecastFlattening) GetChange() string {
+	if x != nil {
+		return x.Change
 	}
 	return ""
 }
@@ -613,7 +622,7 @@ const file_carillon_v1_forecast_proto_rawDesc = "" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1f\n" +
 	"\vworkflow_id\x18\x03 \x01(\tR\n" +
 	"workflowId\x12\x1a\n" +
-	"\blaunches\x18\x04 \x01(\rR\blaunches\"\xba\x02\n" +
+	"\blaunches\x18\x04 \x01(\rR\blaunches\"\xd2\x02\n" +
 	"\x12ForecastFlattening\x120\n" +
 	"\x04kind\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17R\x06jitterR\rminute_offsetR\x04kind\x12\x1b\n" +
 	"\tjitter_ms\x18\x02 \x01(\rR\bjitterMs\x12/\n" +
@@ -623,7 +632,8 @@ const file_carillon_v1_forecast_proto_rawDesc = "" +
 	"\x04peak\x18\x06 \x01(\rR\x04peak\x12;\n" +
 	"\vpeak_minute\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"peakMinute\x12\x12\n" +
-	"\x04text\x18\b \x01(\tR\x04text\"\x91\x01\n" +
+	"\x04text\x18\b \x01(\tR\x04text\x12\x16\n" +
+	"\x06change\x18\t \x01(\tR\x06change\"\x91\x01\n" +
 	"\fForecastMove\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12$\n" +
