@@ -259,45 +259,70 @@ func (c *claiming) end(ctx context.Context, e schedule.Settlement) error {
 }
 
 // launch makes what was taken LAUNCHING, in the order of claims.
-func (c *claiming) launch(ctx context.Context) (err error) {
+func (c *claiming) launch(ctx context.Context) error {
 	slices.SortFunc(c.take, c.inOrder)
+	byTimeout := make(map[int64][]int64) // the rowids; mostly all of them are of one
 	for i := range c.take {
 		if len(c.out.Launches) >= c.req.Limit {
 			c.out.More = true
-			return nil
+			break
 		}
 		id := revisionOf(&c.take[i])
-		if definition := c.definitions[id]; definition == nil {
+		definition := c.definitions[id]
+		if definition == nil {
 			// Left PLANNED it would be first in line for ever, before all others.
-			err = c.end(ctx, schedule.Settlement{
+			err := c.end(ctx, schedule.Settlement{
 				Key: c.take[i].Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
 				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", id.scheduleID, id.revision),
 			})
-		} else {
-			err = c.launchOne(ctx, schedule.Launch{Run: c.take[i], Definition: definition})
+			if err != nil {
+				return err
+			}
+			continue
 		}
-		if err != nil {
-			return err
-		}
+		l := c.launched(c.take[i], definition)
+		c.out.Launches = append(c.out.Launches, l)
+		at := l.Run.TimeoutAt.UnixMicro()
+		byTimeout[at] = append(byTimeout[at], c.rows[l.Run.Key])
 	}
-	return nil
+	return c.write(ctx, byTimeout)
 }
 
-func (c *claiming) launchOne(ctx context.Context, l schedule.Launch) error {
-	r, now := &l.Run, c.req.Now
+// launched is a run as its claim leaves it.
+func (c *claiming) launched(r schedule.Run, definition *schedule.Definition) schedule.Launch {
+	now := c.req.Now
 	r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
 	r.Deliveries++
 	r.ClaimedUntil = now.Add(c.req.Lease)
-	r.TimeoutAt = now.Add(max(c.req.RetryFor, l.Definition.RunTimeout()))
-	n, err := c.t.exec(ctx, sqlClaim, r.Epoch, now.UnixMicro(), r.ClaimedUntil.UnixMicro(), r.TimeoutAt.UnixMicro(), c.rows[r.Key])
-	if isUnique(err) {
-		return nil // one_in_flight: whatever the judge believed, this one has lost, and stays PLANNED
+	r.TimeoutAt = now.Add(max(c.req.RetryFor, definition.RunTimeout()))
+	return schedule.Launch{Run: r, Definition: definition}
+}
+
+// write claims the rows, and leaves out of the launches what another had taken:
+// whatever the judge believed, one_in_flight has the last word, and who loses
+// stays PLANNED.
+func (c *claiming) write(ctx context.Context, byTimeout map[int64][]int64) error {
+	lost := make(map[int64]bool)
+	for timeout, rows := range byTimeout {
+		n, err := c.t.exec(ctx, sqlClaim, c.req.Term.Epoch, c.req.Now.UnixMicro(), c.req.Now.Add(c.req.Lease).UnixMicro(), timeout, rowList(rows))
+		if err != nil {
+			return fmt.Errorf("claim %d runs: %w", len(rows), err)
+		}
+		if n == int64(len(rows)) {
+			continue
+		}
+		err = c.t.query(ctx, sqlClaimLost, func(scan scan) error {
+			var row int64
+			err := scan(&row)
+			lost[row] = true
+			return err
+		}, rowList(rows))
+		if err != nil {
+			return fmt.Errorf("read which of %d runs were claimed: %w", len(rows), err)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("claim run %s: %w", r.Key, err)
-	}
-	if n == 1 {
-		c.out.Launches = append(c.out.Launches, l)
+	if len(lost) > 0 {
+		c.out.Launches = slices.DeleteFunc(c.out.Launches, func(l schedule.Launch) bool { return lost[c.rows[l.Run.Key]] })
 	}
 	return nil
 }

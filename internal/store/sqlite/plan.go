@@ -37,7 +37,8 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 				return fmt.Errorf("schedule %s: %w", d.ScheduleID, err)
 			}
 		}
-		return nil
+		out.Inserted, err = insertRuns(ctx, t, out.Rows, req.Now)
+		return err
 	})
 	s.bounds.Put(seen.Earliest(out.Rows)) // also where nobody knows whether it was committed
 	if err != nil {
@@ -145,12 +146,7 @@ func (p *planning) write(ctx context.Context, d *schedule.PlanDecision) error {
 			return fmt.Errorf("end pause: %w", err)
 		}
 	}
-	inserted, err := insertRuns(ctx, p.t, d.Rows, p.now)
-	if err != nil {
-		return err
-	}
-	p.out.Inserted += inserted
-	p.out.Rows = append(p.out.Rows, d.Rows...)
+	p.out.Rows = append(p.out.Rows, d.Rows...) // put down together, once all is decided
 	for i := range d.Judged {
 		if err := p.judge(ctx, d.ScheduleID, &d.Judged[i]); err != nil {
 			return fmt.Errorf("judge late run %s: %w", d.Judged[i].Key, err)

@@ -26,7 +26,7 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 				return fmt.Errorf("key %s: %w", reqs[i].Key, err)
 			}
 		}
-		return nil
+		return b.insert(ctx, t)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("begin calls: %w", err)
@@ -41,7 +41,11 @@ type beginning struct {
 	runs      map[schedule.Key]schedule.Run // only what the checks need
 	schedules map[string]schedule.Schedule  // likewise
 	grants    map[string]*schedule.Grant
+	granted   []any // the arguments of keys that are new, in order
 }
+
+// beginArgs is how many arguments a new key has.
+const beginArgs = 5
 
 func readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRequest) (*beginning, error) {
 	keys := make([]schedule.Key, len(reqs))
@@ -146,9 +150,14 @@ func (b *beginning) check(q *schedule.BeginRequest) (refusal schedule.Outcome, f
 // record writes what was permitted, for a second request with the key as well.
 func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, result *schedule.BeginResult) (err error) {
 	now, lease := b.now.UnixMicro(), b.now.Add(q.Lease).UTC().Truncate(time.Microsecond)
+	if result.Permission == schedule.GrantedAgain || result.Permission == schedule.Refused {
+		if err := b.insert(ctx, t); err != nil { // this key may be among them
+			return err
+		}
+	}
 	switch result.Permission {
 	case schedule.Granted:
-		_, err = t.exec(ctx, sqlBeginInsert, keyArg(q.Key), q.RequestHash[:], lease.UnixMicro(), now)
+		b.granted = append(b.granted, keyArg(q.Key), q.RequestHash[:], lease.UnixMicro(), now, now)
 		result.Request = schedule.ExecutionRequest{Key: q.Key, RequestHash: q.RequestHash, Sent: true, LeaseUntil: lease, CreatedAt: b.now}
 		b.requests[q.Key] = result.Request
 	case schedule.GrantedAgain:
@@ -162,6 +171,19 @@ func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, 
 		b.requests[q.Key] = result.Request
 	}
 	return err
+}
+
+// insert puts down the keys that were granted for the first time.
+func (b *beginning) insert(ctx context.Context, t tx) error {
+	for left := b.granted; len(left) > 0; {
+		statement, n := portion(sqlBeginInsert, sqlBeginInserts, len(left)/beginArgs)
+		if _, err := t.exec(ctx, statement, left[:n*beginArgs]...); err != nil {
+			return fmt.Errorf("record %d keys: %w", n, err)
+		}
+		left = left[n*beginArgs:]
+	}
+	b.granted = nil
+	return nil
 }
 
 // Finish records definite outcomes and returns those that stand.

@@ -95,15 +95,14 @@ func readRuns(ctx context.Context, q querier, statement string, args ...any) ([]
 	return runs, err
 }
 
-// runArgs are the arguments of sqlInsertRun.
-func runArgs(r *schedule.Run, now time.Time) []any {
-	return []any{
+// runArgs adds the arguments of sqlInsertRun.
+func runArgs(args []any, r *schedule.Run, now time.Time) []any {
+	return append(args,
 		keyArg(r.Key), r.ScheduleID, r.Revision, r.RunAt.UnixMicro(), r.FireAt.UnixMicro(),
 		word(r.Reason), string(r.Trigger), r.OverlapKey, string(r.OverlapPolicy), r.Exclusive, int64(r.MaxQueued),
 		micros(r.WaitingSince), micros(r.JudgedAt), int64(max(r.Attempt, 1)), keyArg(r.RetryOf), rawArg(r.Input),
 		int64(r.Priority), word(r.TraceID), either(r.CreatedAt, now).UnixMicro(), either(r.UpdatedAt, now).UnixMicro(),
-		schedule.Bucket(r.OverlapKey),
-	}
+		schedule.Bucket(r.OverlapKey))
 }
 
 func either(t, otherwise time.Time) time.Time {
@@ -115,12 +114,19 @@ func either(t, otherwise time.Time) time.Time {
 
 // insertRuns puts down PLANNED rows; a key that is there is left as it is.
 func insertRuns(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (inserted int, err error) {
-	for i := range runs {
-		n, err := t.exec(ctx, sqlInsertRun, runArgs(&runs[i], now)...)
-		if err != nil {
-			return inserted, fmt.Errorf("insert run %s of %s: %w", runs[i].Key, runs[i].ScheduleID, err)
+	args := make([]any, 0, 22*manyRows)
+	for len(runs) > 0 {
+		statement, n := portion(sqlInsertRun, sqlInsertRuns, len(runs))
+		args = args[:0]
+		for i := range runs[:n] {
+			args = runArgs(args, &runs[i], now)
 		}
-		inserted += int(n)
+		rows, err := t.exec(ctx, statement, args...)
+		if err != nil {
+			return inserted, fmt.Errorf("insert run %s of %s, or one of the %d after it: %w", runs[0].Key, runs[0].ScheduleID, n-1, err)
+		}
+		inserted += int(rows)
+		runs = runs[n:]
 	}
 	return inserted, nil
 }

@@ -88,8 +88,11 @@ const (
 	sqlClaimInFlightAlone = `SELECT ` + runColumns + ` FROM json_each(?) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_one_in_flight` + ofRevision + `
  WHERE r.overlap_key = j.value AND r.exclusive AND ` + inFlight
 
-	sqlClaim = `UPDATE schedule_runs SET status = 'LAUNCHING', waiting_since = NULL, deliveries = deliveries + 1, epoch = ?1,
- claimed_at = ?2, claimed_until = ?3, timeout_at = ?4, updated_at = ?2 WHERE rowid = ?5 AND status = 'PLANNED'`
+	// What one_in_flight refuses is left out, and found by sqlClaimLost.
+	sqlClaim = `UPDATE OR IGNORE schedule_runs SET status = 'LAUNCHING', waiting_since = NULL, deliveries = deliveries + 1, epoch = ?1,
+ claimed_at = ?2, claimed_until = ?3, timeout_at = ?4, updated_at = ?2
+ WHERE rowid IN (SELECT value FROM json_each(?5)) AND status = 'PLANNED'`
+	sqlClaimLost = `SELECT r.rowid FROM json_each(?) j CROSS JOIN schedule_runs r WHERE r.rowid = j.value AND r.status = 'PLANNED'`
 	sqlClaimWait = `UPDATE schedule_runs SET waiting_since = ?1, updated_at = ?1
  WHERE idempotency_key = ?2 AND status = 'PLANNED' AND waiting_since IS NULL`
 	sqlClaimEnd = `UPDATE schedule_runs SET status = ?1, reason = ?2, error_code = ?3, error_message = ?4, waiting_since = NULL,

@@ -35,12 +35,12 @@ const (
  WHERE r.schedule_id = ?1 AND r.run_at >= ?2 AND (?3 IS NULL OR r.run_at < ?3) AND r.trigger IN ('schedule', 'catchup')
  ORDER BY r.run_at`
 
-	// 1,000 rows in about 25 ms. One multi-row statement from a JSON array was
-	// no faster, as SQLite then spends the time in its JSON functions.
+	// A JSON array would have SQLite spend in its JSON functions what it saves.
 	sqlInsertRun = `INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, reason, trigger,
  overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at, attempt, retry_of, input, priority, trace_id,
- created_at, updated_at, shard) VALUES (?, ?, ?, ?, ?, 'PLANNED', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ created_at, updated_at, shard) VALUES ` + insertRunRow + `
  ON CONFLICT (idempotency_key) DO NOTHING`
+	insertRunRow = `(?, ?, ?, ?, ?, 'PLANNED', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 	// The write lock makes the compare-and-set on revision and cursor: what the
 	// candidate was read as still stands.
@@ -54,6 +54,8 @@ const (
 	sqlJudgeSkip = `UPDATE schedule_runs SET status = 'SKIPPED', reason = ?1, judged_at = ?2, completed_at = ?2, updated_at = ?2
  WHERE idempotency_key = ?3 AND schedule_id = ?4 AND status = 'PLANNED' RETURNING schedule_id, run_at`
 )
+
+var sqlInsertRuns = ofMany(sqlInsertRun, insertRunRow)
 
 // Prune deletes so many at a time. A row goes once nothing needs it: a request
 // after its run and its call have ended, a tombstone after its last run.

@@ -12,8 +12,9 @@ const (
 	// While a call is open it counts as sent: whoever made it may be dead and
 	// cannot say.
 	sqlBeginInsert = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, created_at, updated_at)
- VALUES (?1, ?2, 'IN_PROGRESS', 1, ?3, ?4, ?4)`
-	sqlBeginAgain = `UPDATE execution_requests SET sent = 1, lease_until = ?1, updated_at = ?2
+ VALUES ` + beginInsertRow
+	beginInsertRow = `(?, ?, 'IN_PROGRESS', 1, ?, ?, ?)`
+	sqlBeginAgain  = `UPDATE execution_requests SET sent = 1, lease_until = ?1, updated_at = ?2
  WHERE idempotency_key = ?3 AND state = 'IN_PROGRESS'`
 	// Begin's refusals and CloseKey: DONE without a call.
 	sqlRefuse = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, ok, status, reason, created_at, updated_at, error_message)
@@ -32,3 +33,5 @@ const (
 	sqlRelease = `UPDATE execution_requests SET lease_until = NULL, sent = ?1, updated_at = ?2
  WHERE idempotency_key = ?3 AND state = 'IN_PROGRESS' AND lease_until = ?4`
 )
+
+var sqlBeginInserts = ofMany(sqlBeginInsert, beginInsertRow)
