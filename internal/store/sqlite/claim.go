@@ -16,13 +16,14 @@ import (
 func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
 	var c claiming
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		c = claiming{t: t, req: req, store: s, look: s.bounds.Next(req.Term, req.Now), rows: make(map[schedule.Key]int64)}
+		c = claiming{t: t, req: req, store: s, look: s.bounds.Next(req.Term, req.Now), rows: make(map[schedule.Key]place), ended: make(map[schedule.Key]bool)}
 		c.first, c.last = req.Term.Buckets()
 		return c.claim(ctx, judge)
 	})
 	if err != nil {
 		return schedule.ClaimResult{}, fmt.Errorf("claim runs: %w", err)
 	}
+	s.places.keep(c.out.Launches, c.rows)
 	if c.stamped {
 		s.bounds.Stamped(c.look)
 	}
@@ -37,17 +38,19 @@ const stampPortion = 5000
 
 // claiming is one claim transaction.
 type claiming struct {
-	t    tx
-	req  schedule.ClaimRequest
-	out  schedule.ClaimResult
-	take []schedule.Run // to become LAUNCHING
+	t     tx
+	req   schedule.ClaimRequest
+	out   schedule.ClaimResult
+	take  []schedule.Run  // to become LAUNCHING
+	ends  []schedule.Skip // to end before they were launched
+	ended map[schedule.Key]bool
 
 	look    seen.Look // what is looked through
 	stamped bool      // all that was left behind
 
 	store       *Store
 	first, last int                                 // the term's buckets
-	rows        map[schedule.Key]int64              // the rowids of the rows that were read
+	rows        map[schedule.Key]place              // of the rows that were read
 	definitions map[revisionID]*schedule.Definition // of the rows that were read; nil where one cannot be
 }
 
@@ -72,6 +75,9 @@ func (c *claiming) claim(ctx context.Context, judge func(schedule.OverlapGroup) 
 		if err := c.judge(ctx, groups.of[key], judge); err != nil {
 			return err
 		}
+	}
+	if err := c.writeEnds(ctx); err != nil {
+		return err
 	}
 	if err := c.launch(ctx); err != nil {
 		return err
@@ -208,15 +214,15 @@ func (c *claiming) inFlight(ctx context.Context, keys []string) (found []schedul
 func (c *claiming) readStanding(ctx context.Context, statement string, args ...any) ([]schedule.Run, error) {
 	var row runRow
 	var at int64
-	var gone, paused flag
-	columns := append(append([]any{&at}, row.planned()...), &gone, &paused)
+	var gone, paused, noted flag
+	columns := append(append([]any{&at}, row.planned()...), &gone, &paused, &noted)
 	var runs, ended []schedule.Run
 	err := c.t.query(ctx, statement, func(scan scan) error {
 		if err := scan(columns...); err != nil {
 			return err
 		}
 		r := row.run()
-		c.rows[r.Key] = at
+		c.rows[r.Key] = place{row: at, noted: bool(noted)}
 		switch {
 		case bool(gone):
 			r.Status, r.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
@@ -240,22 +246,9 @@ func (c *claiming) readStanding(ctx context.Context, statement string, args ...a
 		if r.FireAt.After(c.req.Now) {
 			continue // not final before fire_at, and not to be armed
 		}
-		if err := c.end(ctx, schedule.Settlement{Key: r.Key, To: r.Status, Reason: r.Reason, ErrorMessage: r.ErrorMessage}); err != nil {
-			return nil, err
-		}
+		c.end(&r, schedule.Settlement{To: r.Status, Reason: r.Reason, ErrorMessage: r.ErrorMessage})
 	}
-	return runs, nil
-}
-
-// end ends a PLANNED row.
-func (c *claiming) end(ctx context.Context, e schedule.Settlement) error {
-	e.CompletedAt = c.req.Now
-	err := c.t.query(ctx, sqlClaimEnd, noteSkip(&c.out.Skipped, e), string(e.To), word(e.Reason), word(e.ErrorCode), word(e.ErrorMessage),
-		c.req.Now.UnixMicro(), keyArg(e.Key))
-	if err != nil {
-		return fmt.Errorf("end run %s: %w", e.Key, err)
-	}
-	return nil
+	return runs, c.writeEnds(ctx)
 }
 
 // launch makes what was taken LAUNCHING, in the order of claims.
@@ -271,19 +264,19 @@ func (c *claiming) launch(ctx context.Context) error {
 		definition := c.definitions[id]
 		if definition == nil {
 			// Left PLANNED it would be first in line for ever, before all others.
-			err := c.end(ctx, schedule.Settlement{
-				Key: c.take[i].Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
+			c.end(&c.take[i], schedule.Settlement{
+				To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
 				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", id.scheduleID, id.revision),
 			})
-			if err != nil {
-				return err
-			}
 			continue
 		}
 		l := c.launched(c.take[i], definition)
 		c.out.Launches = append(c.out.Launches, l)
 		at := l.Run.TimeoutAt.UnixMicro()
-		byTimeout[at] = append(byTimeout[at], c.rows[l.Run.Key])
+		byTimeout[at] = append(byTimeout[at], c.rows[l.Run.Key].row)
+	}
+	if err := c.writeEnds(ctx); err != nil {
+		return err
 	}
 	return c.write(ctx, byTimeout)
 }
@@ -322,7 +315,7 @@ func (c *claiming) write(ctx context.Context, byTimeout map[int64][]int64) error
 		}
 	}
 	if len(lost) > 0 {
-		c.out.Launches = slices.DeleteFunc(c.out.Launches, func(l schedule.Launch) bool { return lost[c.rows[l.Run.Key]] })
+		c.out.Launches = slices.DeleteFunc(c.out.Launches, func(l schedule.Launch) bool { return lost[c.rows[l.Run.Key].row] })
 	}
 	return nil
 }

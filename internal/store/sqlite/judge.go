@@ -41,9 +41,7 @@ func (c *claiming) judge(ctx context.Context, g *schedule.OverlapGroup, judge fu
 			}
 			c.out.Waiting += int(n)
 		case schedule.VerdictSkip:
-			if err := c.end(ctx, schedule.Settlement{Key: v.Key, To: schedule.StatusSkipped, Reason: v.Reason}); err != nil {
-				return err
-			}
+			c.end(r, schedule.Settlement{To: schedule.StatusSkipped, Reason: v.Reason})
 		}
 	}
 	return nil
@@ -64,5 +62,39 @@ func (c *claiming) cancel(ctx context.Context, g *schedule.OverlapGroup, v sched
 		r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = c.req.Now, v.Reason, c.req.Now
 		c.out.Cancels = append(c.out.Cancels, r)
 	}
+	return nil
+}
+
+// end notes that a PLANNED row ends, once.
+func (c *claiming) end(r *schedule.Run, e schedule.Settlement) {
+	if c.ended[r.Key] {
+		return
+	}
+	c.ended[r.Key] = true
+	e.Key, e.CompletedAt = r.Key, c.req.Now
+	c.ends = append(c.ends, schedule.Skip{Settlement: e, ScheduleID: r.ScheduleID, RunAt: r.RunAt})
+}
+
+// writeEnds ends what was noted, all that end alike in one statement: behind a
+// pause of the machine it may be 10,000.
+func (c *claiming) writeEnds(ctx context.Context) error {
+	alike := make(map[schedule.Settlement][]int64)
+	for i := range c.ends {
+		e := c.ends[i].Settlement
+		row := c.rows[e.Key].row
+		e.Key = schedule.Key{}
+		alike[e] = append(alike[e], row)
+	}
+	for e, rows := range alike {
+		n, err := c.t.exec(ctx, sqlClaimEnd, string(e.To), word(e.Reason), word(e.ErrorCode), word(e.ErrorMessage), c.req.Now.UnixMicro(), rowList(rows))
+		if err != nil {
+			return fmt.Errorf("end %d runs: %w", len(rows), err)
+		}
+		if n != int64(len(rows)) {
+			return fmt.Errorf("of %d PLANNED runs %d could be ended as %s", len(rows), n, e.To)
+		}
+	}
+	c.out.Skipped = append(c.out.Skipped, c.ends...)
+	c.ends = nil
 	return nil
 }

@@ -76,7 +76,7 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 	if c.Settle != nil {
 		e := *c.Settle
 		e.Key = run.Key
-		if moved, err = settle(ctx, t, &e, c.Now); err != nil {
+		if moved, err = settle(ctx, t, &e, 0, c.Now); err != nil {
 			return after, false, err
 		}
 		if moved && countsAsRun(&e) {

@@ -29,6 +29,7 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 
 func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []schedule.Settlement, allowed func(context.Context, tx) error) (moved []bool, err error) {
 	ended := false
+	places := s.places.of(len(settlements), func(i int) schedule.Key { return settlements[i].Key })
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
 		moved, ended = make([]bool, len(settlements)), false
 		if err := allowed(ctx, t); err != nil {
@@ -37,10 +38,10 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 		var launched []schedule.Key
 		for i := range settlements {
 			e := &settlements[i]
-			if moved[i], err = settle(ctx, t, e, now); err != nil {
+			if moved[i], err = settle(ctx, t, e, places[i].row, now); err != nil {
 				return err
 			}
-			if moved[i] && countsAsRun(e) {
+			if moved[i] && countsAsRun(e) && !places[i].noted {
 				launched = append(launched, e.Key)
 			}
 			ended = ended || moved[i] && e.To.Terminal()
@@ -48,6 +49,7 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 		return noteLastRuns(ctx, t, launched)
 	})
 	if err == nil && ended {
+		s.places.forget(settlements, moved)
 		s.wakes.call()
 	}
 	return moved, err
@@ -63,8 +65,9 @@ var settleStatements = map[schedule.Status]string{
 	schedule.StatusCancelled: settleCancelled,
 }
 
-// settle moves one run, if its status is one that To may follow.
-func settle(ctx context.Context, t tx, e *schedule.Settlement, now time.Time) (moved bool, err error) {
+// settle moves one run, if its status is one that To may follow. Its row is 0
+// where it is not known.
+func settle(ctx context.Context, t tx, e *schedule.Settlement, row int64, now time.Time) (moved bool, err error) {
 	if e.To == schedule.StatusLaunching {
 		n, err := t.exec(ctx, settleLaunching, keyArg(e.Key), micros(e.ClaimedUntil), now.UnixMicro(), word(e.ErrorCode), word(e.ErrorMessage))
 		if err != nil {
@@ -80,8 +83,17 @@ func settle(ctx context.Context, t tx, e *schedule.Settlement, now time.Time) (m
 	if e.To.Terminal() {
 		completed = either(e.CompletedAt, now)
 	}
-	n, err := t.exec(ctx, statement, keyArg(e.Key), micros(completed), now.UnixMicro(), word(e.Reason), word(e.RunID), word(e.TraceID),
-		word(e.ErrorCode), word(e.ErrorMessage), micros(e.LaunchedAt), micros(e.StartedAt), micros(e.TimeoutAt))
+	args := []any{
+		keyArg(e.Key), micros(completed), now.UnixMicro(), word(e.Reason), word(e.RunID), word(e.TraceID),
+		word(e.ErrorCode), word(e.ErrorMessage), micros(e.LaunchedAt), micros(e.StartedAt), micros(e.TimeoutAt),
+	}
+	n := int64(0)
+	if row != 0 {
+		n, err = t.exec(ctx, atPlace[e.To], append(args, row)...)
+	}
+	if n == 0 && err == nil {
+		n, err = t.exec(ctx, statement, args...)
+	}
 	if err != nil {
 		return false, fmt.Errorf("settle run %s to %s: %w", e.Key, e.To, err)
 	}

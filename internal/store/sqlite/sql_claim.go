@@ -49,9 +49,9 @@ const (
  ORDER BY ` + claimOrder + ` LIMIT ?3`
 
 	// Where a schedule is gone for good, its rows are too: nobody may fire them.
-	// ?1 = now.
+	// ?1 = now. The last says whether last_run_at speaks for the run: it only grows.
 	standing = `, s.schedule_id IS NULL OR s.deleted_at IS NOT NULL,
- COALESCE(s.paused AND (s.paused_until IS NULL OR s.paused_until > ?1), 0)`
+ COALESCE(s.paused AND (s.paused_until IS NULL OR s.paused_until > ?1), 0), COALESCE(r.run_at < s.last_run_at + ` + lastRunSlack + `, 0)`
 
 	// By schedule_runs_due. Rows that were left to the planner, but whose schedule
 	// it will not be shown any more.
@@ -96,7 +96,7 @@ const (
 	sqlClaimWait = `UPDATE schedule_runs SET waiting_since = ?1, updated_at = ?1
  WHERE idempotency_key = ?2 AND status = 'PLANNED' AND waiting_since IS NULL`
 	sqlClaimEnd = `UPDATE schedule_runs SET status = ?1, reason = ?2, error_code = ?3, error_message = ?4, waiting_since = NULL,
- completed_at = ?5, updated_at = ?5 WHERE idempotency_key = ?6 AND status = 'PLANNED' RETURNING schedule_id, run_at`
+ completed_at = ?5, updated_at = ?5 WHERE rowid IN (SELECT value FROM json_each(?6)) AND status = 'PLANNED'`
 
 	// updated_at stays: nothing that anybody watches has changed, and its index
 	// would double the cost of stamping a herd. Oldest first and so many at once;

@@ -3,7 +3,7 @@ package sqlite
 // Plan.
 const (
 	// By schedules_plan_at, in its order: what is not due costs nothing.
-	sqlPlanDue = `SELECT ` + scheduleColumns + ` FROM schedules s
+	sqlPlanDue = `SELECT ` + planColumns + ` FROM schedules s
  WHERE s.plan_at <= ?1 AND s.deleted_at IS NULL AND (NOT s.paused OR s.paused_until <= ?2)
    AND s.shard BETWEEN ?4 AND ?5
  ORDER BY s.plan_at, s.schedule_id LIMIT ?3`
@@ -11,7 +11,7 @@ const (
 	// Schedules that are not due to be planned, but have rows that nobody judged
 	// in time. One that is in quarantine waits for its own turn. The bucket is the
 	// schedule's: its rows may be of another, from before an edit.
-	sqlPlanLate = `SELECT ` + scheduleColumns + ` FROM (
+	sqlPlanLate = `SELECT ` + planColumns + ` FROM (
   SELECT r.schedule_id, min(r.run_at) AS oldest FROM schedule_runs r INDEXED BY schedule_runs_due
    WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < ?3
      AND r.trigger = 'schedule' AND r.judged_at IS NULL AND r.run_at < ?3
@@ -60,8 +60,15 @@ var sqlInsertRuns = ofMany(sqlInsertRun, insertRunRow)
 // Prune deletes so many at a time. A row goes once nothing needs it: a request
 // after its run and its call have ended, a tombstone after its last run.
 const (
-	sqlPruneRuns = `DELETE FROM schedule_runs WHERE rowid IN (SELECT rowid FROM schedule_runs
- WHERE updated_at < ? AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED') ORDER BY updated_at LIMIT ?)`
+	// sqlPruneLastRuns comes before sqlPruneRuns: of a schedule whose newest launched
+	// run goes, the schedule itself keeps when that was.
+	sqlPruneLastRuns = `UPDATE schedules SET last_run_at = newest.run_at
+ FROM (SELECT r.schedule_id, max(r.run_at) AS run_at FROM schedule_runs r WHERE r.rowid IN (` + prunable + `)
+  AND r.launched_at IS NOT NULL GROUP BY r.schedule_id) newest
+ WHERE schedules.schedule_id = newest.schedule_id AND (schedules.last_run_at IS NULL OR schedules.last_run_at < newest.run_at)`
+	sqlPruneRuns = `DELETE FROM schedule_runs WHERE rowid IN (` + prunable + `)`
+	prunable     = `SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_updated
+ WHERE updated_at < ?1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED') ORDER BY updated_at, idempotency_key LIMIT ?2`
 	sqlPruneEvents = `DELETE FROM schedule_events WHERE event_id IN (SELECT event_id FROM schedule_events
  WHERE time < ? ORDER BY time LIMIT ?)`
 	sqlPruneRequests = `DELETE FROM execution_requests WHERE rowid IN (SELECT q.rowid FROM execution_requests q

@@ -4,6 +4,10 @@ package sqlite
 const (
 	sqlRequests = `SELECT ` + requestColumns + ` FROM json_each(?) j
  CROSS JOIN execution_requests q ON q.idempotency_key = unhex(j.value)`
+	sqlBeginClean = `SELECT j.key, r.idempotency_key, r.schedule_id FROM json_each(?) j CROSS JOIN schedule_runs r ON r.rowid = j.value
+ CROSS JOIN schedules s ON s.schedule_id = r.schedule_id
+ WHERE r.status = 'LAUNCHING' AND r.cancel_requested_at IS NULL AND s.deleted_at IS NULL AND NOT s.paused
+  AND NOT EXISTS (SELECT 1 FROM execution_requests q WHERE q.idempotency_key = r.idempotency_key)`
 	sqlBeginRuns = `SELECT r.idempotency_key, r.schedule_id, r.status, r.reason, r.trigger, r.cancel_requested_at, r.cancel_reason
  FROM json_each(?) j CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value)`
 	sqlBeginSchedules = `SELECT s.schedule_id, s.deleted_at, s.paused, s.paused_until

@@ -2,6 +2,18 @@ package sqlite
 
 // Schedules.
 const (
+	scheduleColumns = scheduleDefinition + lastRun + scheduleTimes
+	// planColumns leave last_run_at as it was when it was last written: a plan does
+	// not ask.
+	planColumns = scheduleDefinition + `s.last_run_at` + scheduleTimes
+
+	// lastRun is the newest slot that was launched: what the schedule says, or one
+	// that was launched since and is less than lastRunSlack later.
+	lastRun = `COALESCE((SELECT l.run_at FROM schedule_runs l INDEXED BY schedule_runs_history
+  WHERE l.schedule_id = s.schedule_id AND l.run_at > s.last_run_at AND l.run_at < s.last_run_at + ` + lastRunSlack + `
+   AND l.launched_at IS NOT NULL ORDER BY l.run_at DESC LIMIT 1), s.last_run_at)`
+	lastRunSlack = `30000000` // half a minute, in microseconds
+
 	sqlUpsertSchedule = `INSERT INTO schedules (schedule_id, workflow_id, version, user_id, cron_expr, interval_ms, once_at,
  timezone, start_at, end_at, dst, jitter_ms, overlap_policy, overlap_key, max_queued, catchup_policy, catchup_window_ms,
  run_timeout_ms, priority, input, execution_grant_id, labels, managed_by, expect,

@@ -15,7 +15,9 @@ const (
  error_message = CASE WHEN status = 'LAUNCHING' THEN ?8 ELSE COALESCE(?8, error_message) END,
  launched_at = COALESCE(?9, launched_at), started_at = COALESCE(started_at, ?10),
  timeout_at = COALESCE(?11, timeout_at), completed_at = COALESCE(?2, completed_at)
- WHERE idempotency_key = ?1 AND `
+ ` + settleByKey + ` AND `
+	settleByKey = `WHERE idempotency_key = ?1`
+	settleByRow = `WHERE rowid = ?12 AND +idempotency_key = ?1`
 
 	settleEnqueued  = `UPDATE schedule_runs SET status = 'ENQUEUED',` + settleSet + `status = 'LAUNCHING'`
 	settleStarted   = `UPDATE schedule_runs SET status = 'STARTED',` + settleSet + inFlight
@@ -27,11 +29,14 @@ const (
 	sqlSettleCancelReason = `UPDATE schedule_runs SET reason = COALESCE(reason, cancel_reason)
  WHERE idempotency_key = ? AND status = 'CANCELLED'`
 
+	// last_run_at is written only where it would fall behind by lastRunSlack, and
+	// reading (lastRun) looks for what came after it: of a schedule with a slot
+	// each second it was as dear as a third of the settlement.
 	sqlLastRunAt = `UPDATE schedules SET last_run_at = newest.run_at
  FROM (SELECT r.schedule_id, max(r.run_at) AS run_at FROM json_each(?) j
    CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value) GROUP BY r.schedule_id) newest
  WHERE schedules.schedule_id = newest.schedule_id
-   AND (schedules.last_run_at IS NULL OR schedules.last_run_at < newest.run_at)`
+   AND (schedules.last_run_at IS NULL OR schedules.last_run_at + ` + lastRunSlack + ` <= newest.run_at)`
 )
 
 // Sweep.

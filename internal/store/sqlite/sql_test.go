@@ -202,6 +202,9 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlListRunsSchedule":   "schedule_runs_history",
 		"sqlListRunsUpdated":    "schedule_runs_updated",
 		"sqlListSchedules":      "sqlite_autoindex_schedules_1",
+		"sqlGetSchedule":        "schedule_runs_history",
+		"sqlPruneLastRuns":      "schedule_runs_updated",
+		"sqlPruneRuns":          "schedule_runs_updated",
 	} {
 		steps := explain(t, db, all[name])
 		if !slices.ContainsFunc(steps, func(step string) bool { return strings.Contains(step+" ", index+" ") }) {

@@ -47,6 +47,7 @@ type Store struct {
 	readers     *readers
 	checkpoints *checkpoints
 	definitions *definitions
+	places      places
 	wakes       wakes
 	bounds      seen.Bounds
 

@@ -131,18 +131,64 @@ func (c *claiming) shareOut(ctx context.Context, ready []turn, limit int) ([]tur
 		}
 		return room[owner]
 	}
-	turns := ready
+	shares := make([]share, 0, len(ranks))
 	for _, k := range ranks {
-		if k.fireAt > c.soon() || roomOf(k.owner) == 0 {
-			continue
+		if k.fireAt <= c.soon() && roomOf(k.owner) > 0 {
+			shares = append(shares, share{ranked: k})
 		}
-		of, err := c.readTurns(ctx, sqlClaimOfRank, append(c.window(roomOf(k.owner)), k.owner, k.rank)...)
-		if err != nil {
-			return nil, fmt.Errorf("read what is due of one owner: %w", err)
-		}
-		turns = append(turns, of...)
 	}
-	return c.inTurns(turns, roomOf, limit), nil
+	for i := range shares {
+		shares[i].limit = limit/len(shares) + 1
+	}
+	for {
+		turns := slices.Clone(ready)
+		for i := range shares {
+			if err := c.readShare(ctx, &shares[i], roomOf(shares[i].owner)); err != nil {
+				return nil, fmt.Errorf("read what is due of one owner: %w", err)
+			}
+			turns = append(turns, shares[i].turns...)
+		}
+		turns = c.inTurns(turns, roomOf, limit)
+		if !widen(shares, turns) {
+			return turns, nil
+		}
+	}
+}
+
+// share is what was read of one rank, an even part first: of 10,000 that are due
+// of each of ten owners a claim takes 100.
+type share struct {
+	ranked
+	limit int
+	turns []turn
+	read  bool // as far as limit
+	cut   bool // there may be more than limit
+}
+
+func (c *claiming) readShare(ctx context.Context, s *share, room int) (err error) {
+	if s.read {
+		return nil
+	}
+	n := min(s.limit, room)
+	s.turns, err = c.readTurns(ctx, sqlClaimOfRank, append(c.window(n), s.owner, s.rank)...)
+	s.read, s.cut = true, n < room && len(s.turns) == n
+	return err
+}
+
+// widen reports whether a share was taken whole that may have more, and has four
+// times as much of it read. What comes after a row that was not taken is not
+// taken either.
+func widen(shares []share, taken []turn) (again bool) {
+	of := make(map[schedule.Key]bool, len(taken))
+	for i := range taken {
+		of[taken[i].key] = true
+	}
+	for i := range shares {
+		if s := &shares[i]; s.cut && of[s.turns[len(s.turns)-1].key] {
+			s.limit, s.read, again = 4*s.limit, false, true
+		}
+	}
+	return again
 }
 
 // inTurns lets owners take turns, each as far as he has room.
