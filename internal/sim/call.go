@@ -128,13 +128,27 @@ func (c *caller) wait(ctx context.Context, s site, d dice, wait time.Duration) {
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)+d.of(4).span(1, time.Microsecond))
 	}
-	time.Sleep(wait)
+	c.sleep(wait)
 	for n := uint64(10); ; n++ {
 		thaw := time.Duration(c.frozen.Load()) - c.elapsed()
 		if thaw <= 0 {
 			return
 		}
 		c.coverage.faults[s][frozen].Add(1)
-		time.Sleep(thaw + d.of(n).span(0, time.Millisecond))
+		c.sleep(thaw + d.of(n).span(0, time.Millisecond))
 	}
+}
+
+// sleep ends at an instant at which no other call's does, as long from now or a
+// nanosecond more: in a bubble, timers that end at one instant do so in any
+// order. Once in some hundred worlds two calls draw the same.
+func (w *world) sleep(wait time.Duration) {
+	w.mu.Lock()
+	at := w.elapsed() + wait
+	for w.taken[at] {
+		at++
+	}
+	w.taken[at] = true
+	w.mu.Unlock()
+	time.Sleep(at - w.elapsed())
 }

@@ -95,7 +95,10 @@ func (p *process) run() {
 		Now: p.now, Logger: quiet, Metrics: workerMetrics,
 		Config: worker.Config{
 			Tick: time.Second, Lookahead: w.lookahead, Grace: w.grace, MaxCatchup: w.maxCatchup, ClaimLease: w.lease,
-			RetryFor: w.retryFor, CancelWait: w.cancelWait, MaxLaunches: w.maxLaunches, DrainTimeout: w.callTimeout,
+			RetryFor: w.retryFor, CancelWait: w.cancelWait, MaxLaunches: w.maxLaunches,
+			// Not to end at an instant at which the worker looks who else is there:
+			// which of the two came first would be any.
+			DrainTimeout: w.callTimeout + time.Millisecond,
 			RequireGrant: w.requireGrant,
 		},
 	}).Run(p.ctx)

@@ -3,9 +3,11 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -122,17 +124,22 @@ func TestASeedIsAlwaysTheSameWorld(t *testing.T) {
 	}
 	// A thread that the system puts aside for more than ten milliseconds has its
 	// goroutine preempted, and what is ready at one instant changes places. That
-	// is rare on a busy machine, and does not come twice; what depends on more
-	// than the seed does.
-	const tries = 3
+	// is rare on a busy machine; what depends on more than the seed comes in every
+	// other world. So where two worlds differ, more are made, and nearly all must
+	// be the same.
+	const more, strange = 10, 2
+	worlds := []uint64{211, 325, 1339, 1646} // in these worlds something ended at the very instant of something else
 	for seed := range uint64(100) {
-		same := false
-		for try := 0; try < tries && !same; try++ {
-			a, b := world(t, seed+1, sim.Options{}), world(t, seed+1, sim.Options{})
-			same = a.Hash == b.Hash
+		worlds = append(worlds, seed+1)
+	}
+	for _, seed := range worlds {
+		seen := make(map[uint64]int)
+		for made := 0; made < 2 || len(seen) > 1 && made < 2+more; made++ {
+			seen[world(t, seed, sim.Options{}).Hash]++
 		}
-		if !same {
-			t.Errorf("seed %d made two worlds, %d times", seed+1, tries)
+		most := slices.Max(slices.Collect(maps.Values(seen)))
+		if len(seen) > 1 && most < 2+more-strange {
+			t.Errorf("of %d worlds of seed %d no more than %d were the same", 2+more, seed, most)
 		}
 	}
 }
