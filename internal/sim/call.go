@@ -128,27 +128,29 @@ func (c *caller) wait(ctx context.Context, s site, d dice, wait time.Duration) {
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)+d.of(4).span(1, time.Microsecond))
 	}
-	c.sleep(wait)
+	c.sleep(d, wait)
 	for n := uint64(10); ; n++ {
 		thaw := time.Duration(c.frozen.Load()) - c.elapsed()
 		if thaw <= 0 {
 			return
 		}
 		c.coverage.faults[s][frozen].Add(1)
-		c.sleep(thaw + d.of(n).span(0, time.Millisecond))
+		c.sleep(d, thaw+d.of(n).span(0, time.Millisecond))
 	}
 }
 
-// sleep ends at an instant at which no other call's does, as long from now or a
-// nanosecond more: in a bubble, timers that end at one instant do so in any
-// order. Once in some hundred worlds two calls draw the same.
-func (w *world) sleep(wait time.Duration) {
+// sleep ends as long from now or a nanosecond more, at an instant at which no
+// other call goes on: in a bubble, timers that end at one instant do so in any
+// order. Once in some hundred worlds two calls draw the same. Two that are alike,
+// of one process from one instant on, stay together: to tell them apart, one
+// would have to come first.
+func (w *world) sleep(d dice, wait time.Duration) {
 	w.mu.Lock()
 	at := w.elapsed() + wait
-	for w.taken[at] {
+	for other, taken := w.taken[at]; taken && other != d; other, taken = w.taken[at] {
 		at++
 	}
-	w.taken[at] = true
+	w.taken[at] = d
 	w.mu.Unlock()
 	time.Sleep(at - w.elapsed())
 }

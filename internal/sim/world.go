@@ -38,7 +38,7 @@ type world struct {
 	hosts, running                sync.WaitGroup
 
 	mu         sync.Mutex
-	taken      map[time.Duration]bool // instants at which a call goes on
+	taken      map[time.Duration]dice // instants at which a call goes on, and which
 	violations []string
 	verdicts   map[explain.Verdict]int
 }
@@ -86,7 +86,7 @@ func newWorld(seed uint64, o Options) *world {
 	d := dice(seed).of(0)
 	w := &world{
 		seed: seed, dice: d, profile: newProfile(d), coverage: o.Coverage, began: time.Now(), over: make(chan struct{}),
-		taken:    make(map[time.Duration]bool),
+		taken:    make(map[time.Duration]dice),
 		locks:    &lockService{holders: make(map[int]*lock), waiting: make(map[int][]*lock)},
 		executor: &executor{works: make(map[schedule.Key]*work)},
 	}
