@@ -7,8 +7,10 @@ import (
 	"go/token"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -176,6 +178,39 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 		}
 		if !documented {
 			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}
+
+// A newcomer finds each package, or the one that it is a part of, in the table
+// of docs/architecture.md.
+func TestEveryPackageIsOnTheMap(t *testing.T) {
+	page, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n## Packages\n")
+	named := make(map[string]bool)
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for _, quoted := range regexp.MustCompile("`[^`]+`").FindAllString(cells[1], -1) {
+				named[strings.Trim(quoted, "`")] = true
+			}
+		}
+	}
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module+"/")
+		found := path == module // the root has tests only
+		for at := path; at != "." && !found; at = filepath.Dir(at) {
+			found = named[at]
+		}
+		if !found {
+			t.Errorf("%s stands in no row of docs/architecture.md, Packages; say there what it is", path)
+		}
+	}
+	for path := range named {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("docs/architecture.md names a package that is not there: %v", err)
 		}
 	}
 }

@@ -58,16 +58,6 @@ func (p Pause) Active(now time.Time) bool {
 // Alive reports whether the schedule exists, i.e. is not a tombstone.
 func (s *Schedule) Alive() bool { return s.DeletedAt.IsZero() }
 
-// Anchor is where an interval schedule counts from: start_at (a slot itself),
-// else creation rounded up to a whole second (the first slot is one interval
-// later). Edits do not move it.
-func (s *Schedule) Anchor() time.Time {
-	if !s.StartAt.IsZero() {
-		return s.StartAt
-	}
-	return CeilSecond(s.CreatedAt)
-}
-
 // CeilSecond rounds up to a whole second.
 func CeilSecond(t time.Time) time.Time {
 	f := t.Truncate(time.Second)
