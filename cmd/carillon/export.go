@@ -41,6 +41,10 @@ func newExportCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(found) == 0 && folder == "" {
+				_, err = fmt.Fprintln(o.errs, "nothing written: no schedule is of what was asked for")
+				return err
+			}
 			if folder == "" {
 				return o.exportStream(found)
 			}

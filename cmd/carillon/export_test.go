@@ -138,7 +138,7 @@ func TestExportWritesOneStreamOrAFolderThatIsNew(t *testing.T) {
 	s.write("a.yaml", twoSchedules)
 	s.says(exitDone, []string{"apply", "-f", "DIR/a.yaml", "--set", "billing", "--user", "ada"})
 	golden(t, "export", s.says(exitDone, []string{"export", "--set", "billing"}))
-	s.says(exitDone, []string{"export", "--user", "nobody"})
+	s.says(exitDone, []string{"export", "--user", "nobody"}, "no schedule is of what was asked for")
 	s.says(exitDone, []string{"export", "--set", "billing", "-o", "DIR/out"}, "2 schedules written to DIR/out")
 	s.says(exitFailed, []string{"export", "--set", "billing", "-o", "DIR/out"}, "the folder DIR/out is not empty")
 }

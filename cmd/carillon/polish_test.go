@@ -266,6 +266,11 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 	if got.code != exitFailed || !strings.Contains(got.out, "fail  configuration  TICK_MS: 1 is not within 50 to 10000") {
 		t.Errorf("with a bad setting, exit %d:\n%s%s", got.code, got.out, got.errs)
 	}
+	t.Setenv("HTTP_ADDR", "here")
+	got = execute(t, surroundings{}, "doctor", "--dev")
+	if !strings.Contains(got.out, `TICK_MS: 1 is not within 50 to 10000; HTTP_ADDR: "here" is not host:port`) {
+		t.Errorf("with two bad settings, exit %d:\n%s%s", got.code, got.out, got.errs)
+	}
 }
 
 func TestDoctorTellsAServerThatHangsFromNone(t *testing.T) {

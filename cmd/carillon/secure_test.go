@@ -127,7 +127,7 @@ func TestTokenNewPrintsTheTokenOnceAndTheLineThatKnowsIt(t *testing.T) {
 		t.Errorf("got\n%s\nwant the line\n%s", got.out, want)
 	}
 	for want, args := range map[string][]string{
-		"subject": {"--role", "user"}, "roles": {"--subject", "ada"}, `"root" is not one of`: {"--subject", "ada", "--role", "root"},
+		"--subject": {"--role", "user"}, "--role is missing": {"--subject", "ada"}, `--role "root" is not one of`: {"--subject", "ada", "--role", "root"},
 		"is not a user_id": {"--subject", "ada@example.org", "--role", "user"}, "has no meaning": {"--subject", "ci", "--role", "compiler", "--owner", "ada"},
 	} {
 		if got := execute(t, surroundings{}, append([]string{"token", "new"}, args...)...); got.code != exitUsage || !strings.Contains(got.errs, want) {

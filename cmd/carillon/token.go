@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,12 @@ func newTokenNewCommand(c *cli) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := make([]auth.Role, len(roles))
 			for i, role := range roles {
-				all[i] = auth.Role(role)
+				if all[i] = auth.Role(role); !slices.Contains(auth.Roles, all[i]) {
+					return usage(cmd, "--role %q is not one of %s", role, strings.Join(roleNames(), ", "))
+				}
+			}
+			if len(all) == 0 {
+				return usage(cmd, "--role is missing; give at least one of %s", strings.Join(roleNames(), ", "))
 			}
 			if expires < 0 {
 				return usage(cmd, "--expires %s is in the past", expires)

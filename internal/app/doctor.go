@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/schema"
@@ -83,10 +84,10 @@ func (d *doctor) fail(check, says, do string) {
 func (d *doctor) configuration(loaded error) {
 	switch {
 	case loaded != nil:
-		d.fail("configuration", loaded.Error(), "set it right in the environment, the flags or the file of --config; README.md has the table of settings")
+		d.fail("configuration", strings.ReplaceAll(loaded.Error(), "\n", "; "), "set it right in the environment, the flags or the file of --config; README.md has the table of settings")
 		return
 	case d.cfg.CheckServe() != nil && d.cfg.DataDir != "":
-		d.warn("configuration", d.cfg.CheckServe().Error(), "or look at a `carillon dev` with `carillon doctor --dev`")
+		d.warn("configuration", strings.ReplaceAll(d.cfg.CheckServe().Error(), "\n", "; "), "or look at a `carillon dev` with `carillon doctor --dev`")
 		return
 	}
 	store := "SQLite in " + d.cfg.sqlitePath()

@@ -22,7 +22,10 @@ const (
 )
 
 func (s *scheduleServer) ForecastLaunches(ctx context.Context, req *carillonv1.ForecastLaunchesRequest) (*carillonv1.ForecastLaunchesResponse, error) {
-	label, value, _ := strings.Cut(req.GetLabel(), "=")
+	label, value, err := labelFilter(req.GetLabel())
+	if err != nil {
+		return nil, err
+	}
 	in := registrar.LaunchesInput{
 		Filter: schedule.ScheduleFilter{
 			UserID: req.GetUserId(), WorkflowID: req.GetWorkflowId(), ManagedBy: req.GetManagedBy(), LabelKey: label, LabelValue: value,

@@ -132,7 +132,8 @@ func TestAForecastRefusesWindowsThatAreNone(t *testing.T) {
 		"?until=" + at(-time.Hour):                                 "is not later than the beginning",
 		"?until=" + at(8*24*time.Hour):                             "more than 7 days",
 		"?from=" + at(48*time.Hour) + "&until=" + at(24*time.Hour): "is not later than the beginning",
-		"?peaks=51": "less than or equal to 50",
+		"?peaks=51":      "less than or equal to 50",
+		"?label=%3Dacme": `label: \"=acme\" has no name before the =; write NAME=VALUE`,
 	} {
 		code, text := r.rest("GET", "/v1/forecast"+query, "")
 		if code != http.StatusBadRequest || !strings.Contains(text, says) {

@@ -55,7 +55,10 @@ func (s *scheduleServer) ListSchedules(ctx context.Context, req *carillonv1.List
 		return nil, err
 	}
 	size := pageSize(req.GetPageSize())
-	label, value, _ := strings.Cut(req.GetLabel(), "=")
+	label, value, err := labelFilter(req.GetLabel())
+	if err != nil {
+		return nil, err
+	}
 	rows, err := s.read.List(ctx, schedule.ScheduleFilter{
 		UserID: req.GetUserId(), WorkflowID: req.GetWorkflowId(), ManagedBy: req.GetManagedBy(),
 		State: schedule.ScheduleState(req.GetState()), LabelKey: label, LabelValue: value,
@@ -73,6 +76,16 @@ func (s *scheduleServer) ListSchedules(ctx context.Context, req *carillonv1.List
 		resp.NextPageToken = schedulesPage.token(shown[len(shown)-1].Schedule.ScheduleID)
 	}
 	return resp, nil
+}
+
+// labelFilter reads NAME=VALUE, or NAME for any value. Without a name it would be
+// no filter at all.
+func labelFilter(text string) (name, value string, err error) {
+	name, value, _ = strings.Cut(text, "=")
+	if name == "" && text != "" {
+		return "", "", schedule.Invalid("label", text, "has no name before the =", "write NAME=VALUE, or NAME for any value")
+	}
+	return name, value, nil
 }
 
 func (s *scheduleServer) PauseSchedule(ctx context.Context, req *carillonv1.PauseScheduleRequest) (*carillonv1.PauseScheduleResponse, error) {
