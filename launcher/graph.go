@@ -49,6 +49,7 @@ func (l *Launcher) RunGraph(ctx context.Context, g GraphRun) (schedule.StartRepl
 	}
 	req.ScheduledFor = l.now().UTC().Truncate(time.Second)
 	s := &start{Launcher: l, req: req, hash: hash, graph: &g, span: l.tracer.Start(&req)}
+	defer s.hangUp()
 	reply, err := s.run(ctx)
 	s.span.End(reply.Outcome, err)
 	return reply, err

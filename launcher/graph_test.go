@@ -31,12 +31,12 @@ type graphRig struct {
 	newest  int32
 }
 
-func inGraphBubble(t *testing.T, test func(*graphRig)) {
+func inGraphBubble(t *testing.T, config launcher.Config, test func(*graphRig)) {
 	t.Helper()
-	inBubble(t, reports, func(r *rig) {
+	inBubble(t, config, func(r *rig) {
 		g := &graphRig{rig: r, owner: "u", newest: 7}
 		r.launcher = launcher.New(launcher.Options{
-			Store: r.store, Workflows: r.workflows, Executor: r.executor, Now: r.store.Now, Logger: slog.New(slog.DiscardHandler), Config: reports,
+			Store: r.store, Workflows: r.workflows, Executor: r.executor, Now: r.store.Now, Logger: slog.New(slog.DiscardHandler), Config: config,
 			Permit: func(context.Context, string, string) (string, schedule.Reason, error) {
 				return g.owner, g.refused, g.unknown
 			},
@@ -67,7 +67,7 @@ func TestAGraphRunIsAnsweredFromItsRecord(t *testing.T) {
 		"accepted": {Status: schedule.StatusEnqueued, RunID: "r", TraceID: "t"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inGraphBubble(t, func(g *graphRig) {
+			inGraphBubble(t, reports, func(g *graphRig) {
 				g.executor.run = answers(answer, nil)
 				first := g.run(graphRun())
 				time.Sleep(time.Hour)
@@ -94,7 +94,7 @@ func TestAGraphRunTellsTheExecutorWhatItIs(t *testing.T) {
 		{name: "a workflow of which none is stored goes by its id alone"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inGraphBubble(t, func(g *graphRig) {
+			inGraphBubble(t, reports, func(g *graphRig) {
 				g.newest = tt.newest
 				run := graphRun()
 				run.Version = tt.named
@@ -118,7 +118,7 @@ func TestAKeyOfAnotherGraphRunIsAConflict(t *testing.T) {
 		"no input":         func(g *launcher.GraphRun) { g.Input = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inGraphBubble(t, func(g *graphRig) {
+			inGraphBubble(t, reports, func(g *graphRig) {
 				g.run(graphRun())
 				other := graphRun()
 				change(&other)
@@ -137,7 +137,7 @@ func TestAKeyOfAnotherGraphRunIsAConflict(t *testing.T) {
 }
 
 func TestAGraphKeyIsNoSlotsKey(t *testing.T) {
-	inGraphBubble(t, func(g *graphRig) {
+	inGraphBubble(t, reports, func(g *graphRig) {
 		slot := g.request()
 		g.must(slot)
 		run := graphRun()
@@ -150,7 +150,7 @@ func TestAGraphKeyIsNoSlotsKey(t *testing.T) {
 func TestAGraphRunWithoutItsGrantIsRefusedForGood(t *testing.T) {
 	for _, reason := range []schedule.Reason{schedule.ReasonGrantExpired, schedule.ReasonGrantRevoked, schedule.ReasonGrantDenied} {
 		t.Run(string(reason), func(t *testing.T) {
-			inGraphBubble(t, func(g *graphRig) {
+			inGraphBubble(t, reports, func(g *graphRig) {
 				g.refused = reason
 				first := g.run(graphRun())
 				g.refused = ""
@@ -165,7 +165,7 @@ func TestAGraphRunWithoutItsGrantIsRefusedForGood(t *testing.T) {
 }
 
 func TestAGraphRunWaitsForWhoCannotSayWhetherItMay(t *testing.T) {
-	inGraphBubble(t, func(g *graphRig) {
+	inGraphBubble(t, reports, func(g *graphRig) {
 		g.unknown = errors.New("the database is away")
 		if _, err := g.launcher.RunGraph(g.Context(), graphRun()); !errors.Is(err, g.unknown) {
 			g.Errorf("err = %v", err)
@@ -178,7 +178,7 @@ func TestAGraphRunWaitsForWhoCannotSayWhetherItMay(t *testing.T) {
 }
 
 func TestAGraphRunWithoutAnAnswerIsNotSentAgainWithoutItsGrant(t *testing.T) {
-	inGraphBubble(t, func(g *graphRig) {
+	inGraphBubble(t, reports, func(g *graphRig) {
 		g.executor.will(answers(schedule.Outcome{}, errors.New("broken pipe")))
 		if _, err := g.launcher.RunGraph(g.Context(), graphRun()); !errors.Is(err, launcher.ErrOutcomeUnknown) {
 			g.Errorf("err = %v", err)
@@ -199,7 +199,7 @@ func TestAGraphRunWithoutAnAnswerIsNotSentAgainWithoutItsGrant(t *testing.T) {
 }
 
 func TestTwoGraphRunsAtOnceHaveOneEffect(t *testing.T) {
-	inGraphBubble(t, func(g *graphRig) {
+	inGraphBubble(t, reports, func(g *graphRig) {
 		g.executor.run = func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 			time.Sleep(2 * time.Second)
 			return accept(ctx, call)
@@ -218,7 +218,7 @@ func TestTwoGraphRunsAtOnceHaveOneEffect(t *testing.T) {
 }
 
 func TestASecondGraphRunIsToldThatTheFirstGoesOn(t *testing.T) {
-	inGraphBubble(t, func(g *graphRig) {
+	inGraphBubble(t, reports, func(g *graphRig) {
 		g.executor.run = func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 			time.Sleep(9 * time.Second) // of the ten that a call may take
 			return accept(ctx, call)
@@ -238,7 +238,7 @@ func TestASecondGraphRunIsToldThatTheFirstGoesOn(t *testing.T) {
 // A process dies after it has recorded the key and before it has called: its
 // store is closed under it, so that it neither keeps nor gives back the lease.
 func TestAGraphRunIsTakenOverFromAProcessThatDied(t *testing.T) {
-	inGraphBubble(t, func(g *graphRig) {
+	inGraphBubble(t, reports, func(g *graphRig) {
 		quiet := slog.New(slog.DiscardHandler)
 		path := filepath.Join(t.TempDir(), "carillon.db")
 		open := func() *sqlite.Store {
@@ -275,5 +275,41 @@ func TestAGraphRunIsTakenOverFromAProcessThatDied(t *testing.T) {
 		}
 		dying.Wait()
 		g.wantCalls(1, 1) // the first one may have called, for all that the second knows: it asks before
+	})
+}
+
+// One that got its call too late, looked at its grant once more and may not go on
+// gives the call back.
+func TestAGraphRunThatEndsBehindItsCallLeavesItToTheNext(t *testing.T) {
+	one := reports
+	one.MaxCalls = 1
+	inGraphBubble(t, one, func(g *graphRig) {
+		g.executor.will(func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+			time.Sleep(3 * time.Second) // longer than a check is good for
+			return accept(ctx, call)
+		})
+		graph := func(key string) launcher.GraphRun {
+			run := graphRun()
+			run.Key = key
+			return run
+		}
+		var open sync.WaitGroup
+		open.Go(func() { g.run(graph("first")) })
+		synctest.Wait()
+		open.Go(func() {
+			if got := g.run(graph("second")); got.Status != schedule.StatusSkipped {
+				g.Errorf("the second ended %s(%s), want it SKIPPED: its grant was revoked while it waited", got.Status, got.Reason)
+			}
+		})
+		time.Sleep(time.Second)
+		synctest.Wait() // its grant allowed it so far
+		g.owner, g.refused = "", schedule.ReasonGrantRevoked
+		open.Wait()
+		g.owner, g.refused = "u", ""
+		ctx, cancel := context.WithTimeout(g.Context(), time.Minute)
+		defer cancel()
+		if reply, err := g.launcher.RunGraph(ctx, graph("third")); err != nil || reply.Outcome.Status != schedule.StatusEnqueued {
+			g.Errorf("the third found no call: %+v, %v", reply.Outcome, err)
+		}
 	})
 }

@@ -101,7 +101,8 @@ type start struct {
 	req      schedule.StartRequest
 	hash     [32]byte
 	lease    *lease    // of the key while it is ours
-	dialed   bool      // it has one of the executor's calls
+	dialed   bool      // it has one of the executor's calls,
+	dialedBy string    // as this owner: whose a graph run is, is asked anew with each check
 	asked    bool      // the executor was asked by key, and does not know it or cannot say
 	graph    *GraphRun // nil: a run of the ledger
 	span     tracing.Span
@@ -281,11 +282,12 @@ func (s *start) dial(ctx context.Context) error {
 	if s.dialed {
 		return nil
 	}
-	if s.dialed = s.calls.take(s.req.UserID); s.dialed {
+	s.dialedBy = s.req.UserID
+	if s.dialed = s.calls.take(s.dialedBy); s.dialed {
 		return nil
 	}
 	s.leases.wait(s.lease)
-	err := s.calls.enter(ctx, s.req.UserID)
+	err := s.calls.enter(ctx, s.dialedBy)
 	s.leases.proceed(s.lease)
 	s.dialed = err == nil
 	return err
@@ -294,7 +296,7 @@ func (s *start) dial(ctx context.Context) error {
 func (s *start) hangUp() {
 	if s.dialed {
 		s.dialed = false
-		s.calls.leave(s.req.UserID)
+		s.calls.leave(s.dialedBy)
 	}
 }
 
