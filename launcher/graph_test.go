@@ -25,6 +25,7 @@ func graphRun() launcher.GraphRun {
 // graphRig is a rig whose launcher has a Permit and a Latest that may change.
 type graphRig struct {
 	*rig
+	mu      sync.Mutex // for what changes while a run is under way
 	owner   string
 	refused schedule.Reason
 	unknown error
@@ -38,6 +39,8 @@ func inGraphBubble(t *testing.T, config launcher.Config, test func(*graphRig)) {
 		r.launcher = launcher.New(launcher.Options{
 			Store: r.store, Workflows: r.workflows, Executor: r.executor, Now: r.store.Now, Logger: slog.New(slog.DiscardHandler), Config: config,
 			Permit: func(context.Context, string, string) (string, schedule.Reason, error) {
+				g.mu.Lock()
+				defer g.mu.Unlock()
 				return g.owner, g.refused, g.unknown
 			},
 			Latest: func(context.Context, string) (int32, error) {
@@ -302,8 +305,9 @@ func TestAGraphRunThatEndsBehindItsCallLeavesItToTheNext(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Second)
-		synctest.Wait() // its grant allowed it so far
+		g.mu.Lock()
 		g.owner, g.refused = "", schedule.ReasonGrantRevoked
+		g.mu.Unlock()
 		open.Wait()
 		g.owner, g.refused = "u", ""
 		ctx, cancel := context.WithTimeout(g.Context(), time.Minute)
