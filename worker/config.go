@@ -20,7 +20,6 @@ type Config struct {
 	MaxLaunches  int           // MAX_LAUNCHES: runs armed or handed to the launcher at once, of all terms; one owner has nine tenths of them at most
 	RequireGrant bool          // REQUIRE_GRANT: a run without an execution grant is SKIPPED(grant_denied)
 	DrainTimeout time.Duration // how long the end of the process waits for open calls
-	PlanBatch    int           // how many schedules one plan transaction takes, and planRows as many slots
 }
 
 func (c Config) withDefaults() Config {
@@ -40,9 +39,6 @@ func (c Config) withDefaults() Config {
 	if c.MaxCatchup == 0 {
 		c.MaxCatchup = 100
 	}
-	if c.PlanBatch == 0 {
-		c.PlanBatch = 1000
-	}
 	if c.MaxLaunches == 0 {
 		c.MaxLaunches = 20_000
 	}
@@ -51,7 +47,7 @@ func (c Config) withDefaults() Config {
 
 // plan is for so many schedules, which share what one transaction puts down.
 func (c Config) plan(schedules int) plan.Config {
-	share := max(1, planRows*c.PlanBatch/max(1, schedules))
+	share := max(1, planRows/max(1, schedules))
 	return plan.Config{
 		Lookahead: c.Lookahead, Stride: c.Lookahead / 2, MaxRows: share, Grace: c.Grace, Tick: c.Tick,
 		MaxCatchup: min(c.MaxCatchup, share),

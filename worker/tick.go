@@ -15,9 +15,12 @@ import (
 	"github.com/carillon/carillon/internal/tracing"
 )
 
-// planRows is about how many slots one plan transaction puts down for each
-// schedule that it takes: it has five seconds.
-const planRows = 10
+// planBatch is how many schedules one plan transaction takes, and planRows about
+// how many slots it puts down: it has five seconds.
+const (
+	planBatch = 1000
+	planRows  = 10_000
+)
 
 // sweepBatch is how many runs one sweep transaction ends.
 const sweepBatch = 1000
@@ -70,7 +73,7 @@ func (t *term) plan(ctx context.Context) {
 		due += pass.result.Candidates
 		t.planned(pass)
 		t.Tracer.Planned(tracing.Pass{Term: t.Term, Began: began, End: time.Now()}, pass.decisions, &pass.result)
-		if pass.result.Candidates < t.cfg.PlanBatch && !pass.cut {
+		if pass.result.Candidates < planBatch && !pass.cut {
 			break
 		}
 	}
@@ -88,7 +91,7 @@ func (t *term) planOnce() (pass planPass, err error) {
 	ctx, cancel := t.storeContext()
 	defer cancel()
 	now := t.now()
-	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: t.cfg.PlanBatch}
+	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: planBatch}
 	// The store may ask again, so what is decided is only logged once it is done.
 	pass.result, err = t.Plans.Plan(ctx, req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
 		pass.decisions, pass.cut = make([]schedule.PlanDecision, len(candidates)), false

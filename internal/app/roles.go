@@ -192,13 +192,8 @@ func (a *App) buildWorker(ctx context.Context) error {
 
 // workerConfig is also what simulations go by.
 func (a *App) workerConfig() worker.Config {
-	planBatch := 1000
-	if !a.cfg.OnPostgres() {
-		planBatch = 100 // launches wait for the one writer until a plan is committed
-	}
 	return worker.Config{
-		PlanBatch: planBatch,
-		Tick:      ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
+		Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
 		MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
 		CancelWait: ms(a.cfg.CancelWaitMS), Retention: a.cfg.retention(),
 		MaxLaunches: a.cfg.MaxLaunches, DrainTimeout: a.bound(), RequireGrant: a.cfg.RequireGrant,
