@@ -259,11 +259,6 @@ func hasCode(err error, code int) bool {
 	return errors.As(err, &e) && e.Code()&0xff == code
 }
 
-func isUnique(err error) bool {
-	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code() == sqlitelib.SQLITE_CONSTRAINT_UNIQUE
-}
-
 // readers are the connections that only read.
 type readers struct {
 	db *sql.DB
