@@ -165,7 +165,7 @@ func (p *claimPass) grantVerdict(fireAt time.Time, d *schedule.Definition, grant
 
 // checkGrants judges the grant of each request. It looks in a statement of its
 // own, which deployments without grants never pay for.
-func (b *beginning) checkGrants(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, checks []beginCheck) error {
+func checkGrants(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, checks []beginCheck, now time.Time) error {
 	var ids []string
 	for i := range reqs {
 		if id := reqs[i].Grant.GrantID; id != "" {
@@ -178,7 +178,7 @@ func (b *beginning) checkGrants(ctx context.Context, tx pgx.Tx, reqs []schedule.
 	}
 	for i := range reqs {
 		use := reqs[i].Grant
-		if reason, why := grant.Judge(grants[use.GrantID], use, schedule.GrantJudgedAt(b.now, reqs[i].FireAt)); reason != schedule.ReasonNone {
+		if reason, why := grant.Judge(grants[use.GrantID], use, schedule.GrantJudgedAt(now, reqs[i].FireAt)); reason != schedule.ReasonNone {
 			checks[i].ungranted = &schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}
 		}
 	}

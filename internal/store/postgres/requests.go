@@ -21,30 +21,44 @@ const (
 // Begin records keys before the executor is called and says for each what may
 // be done; see launcher.Store. What it reads it does not lock: the writes say
 // themselves whether another Begin came between, and then all is read again.
+// Nearly all keys are new ones. So they are taken for new at first, and what is
+// remembered of them is read only if that is not granted, or not so.
 func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
 	if len(reqs) == 0 {
 		return nil, nil
 	}
 	var results []schedule.BeginResult
+	recall := false
 	err := s.transact(ctx, func(tx pgx.Tx) error {
-		b := beginning{now: now, memory: make(map[schedule.Key]*schedule.ExecutionRequest, len(reqs))}
-		checks, err := b.read(ctx, tx, reqs)
+		checks, err := readChecks(ctx, tx, reqs, now)
 		if err != nil {
 			return err
 		}
-		if err := b.checkGrants(ctx, tx, reqs, checks); err != nil {
+		if err := checkGrants(ctx, tx, reqs, checks, now); err != nil {
 			return err
 		}
-		results = make([]schedule.BeginResult, len(reqs))
-		for i := range reqs {
-			results[i] = b.decide(&reqs[i], &checks[i])
+		b := beginning{now: now, memory: make(map[schedule.Key]*schedule.ExecutionRequest, len(reqs))}
+		if !recall {
+			recall = true
+			if results = b.decideAll(reqs, checks); allGranted(results) {
+				return b.write(ctx, tx)
+			}
+			b = beginning{now: now, memory: make(map[schedule.Key]*schedule.ExecutionRequest, len(reqs))}
 		}
+		if err := b.recall(ctx, tx, reqs); err != nil {
+			return err
+		}
+		results = b.decideAll(reqs, checks)
 		return b.write(ctx, tx)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
 	return results, nil
+}
+
+func allGranted(results []schedule.BeginResult) bool {
+	return !slices.ContainsFunc(results, func(r schedule.BeginResult) bool { return r.Permission != schedule.Granted })
 }
 
 // beginning is one Begin under way. memory is execution_requests as it will be,
@@ -65,33 +79,48 @@ type beginCheck struct {
 	ungranted                      *schedule.Outcome // nil: its grant allows it
 }
 
-func (b *beginning) read(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest) ([]beginCheck, error) {
+func readChecks(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, now time.Time) ([]beginCheck, error) {
 	var (
-		place   int
-		status  pgtype.Text
-		check   beginCheck
-		request requestRow
-		checks  = make([]beginCheck, len(reqs))
+		place  int
+		status pgtype.Text
+		check  beginCheck
+		checks = make([]beginCheck, len(reqs))
 	)
-	targets := append([]any{
+	err := each(ctx, tx, []any{
 		&place, &status, &check.reason, &check.cancelAsked, &check.cancelReason, &check.deleted, &check.standing,
-	}, request.targets()...)
-	err := each(ctx, tx, targets, func() error {
+	}, func() error {
 		check.status = schedule.Status(status.String)
 		checks[place-1] = check
-		if request.key == nil {
-			return nil
-		}
-		known, err := request.request()
-		b.memory[known.Key] = &known
-		return err
+		return nil
 	}, sqlBeginRead,
 		column(reqs, func(r *schedule.BeginRequest) []byte { return r.Key[:] }),
-		column(reqs, func(r *schedule.BeginRequest) string { return r.ScheduleID }), b.now)
+		column(reqs, func(r *schedule.BeginRequest) string { return r.ScheduleID }), now)
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
 	return checks, nil
+}
+
+// recall reads what is remembered of the keys.
+func (b *beginning) recall(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest) error {
+	var row requestRow
+	err := each(ctx, tx, row.targets(), func() error {
+		known, err := row.request()
+		b.memory[known.Key] = &known
+		return err
+	}, sqlBeginRecall, column(reqs, func(r *schedule.BeginRequest) []byte { return r.Key[:] }))
+	if err != nil {
+		return fmt.Errorf("read what is remembered of keys: %w", err)
+	}
+	return nil
+}
+
+func (b *beginning) decideAll(reqs []schedule.BeginRequest, checks []beginCheck) []schedule.BeginResult {
+	results := make([]schedule.BeginResult, len(reqs))
+	for i := range reqs {
+		results[i] = b.decide(&reqs[i], &checks[i])
+	}
+	return results
 }
 
 // decide answers one request:

@@ -4,18 +4,19 @@ const requestColumns = `
 e.idempotency_key, e.request_hash, e.state, e.sent, e.lease_until,
 e.status, e.reason, e.run_id, e.trace_id, e.error_code, e.error_message, e.created_at`
 
-// sqlBeginRead: three lookups by primary key for each of the keys. It locks
+// sqlBeginRead: two lookups by primary key for each of the keys. It locks
 // nothing: whoever pauses or cancels after this snapshot finds the key recorded,
 // and a check is good for one second.
 const sqlBeginRead = `
 SELECT u.place, r.status, r.reason, r.cancel_requested_at IS NOT NULL, r.cancel_reason,
-	s.deleted_at IS NOT NULL, coalesce(s.paused AND (s.paused_until IS NULL OR s.paused_until > $3), false),
-	` + requestColumns + `
+	s.deleted_at IS NOT NULL, coalesce(s.paused AND (s.paused_until IS NULL OR s.paused_until > $3), false)
 FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY AS u(key, schedule_id, place)
 LEFT JOIN schedule_runs r ON r.idempotency_key = u.key
-LEFT JOIN schedules s ON s.schedule_id = u.schedule_id
-LEFT JOIN execution_requests e ON e.idempotency_key = u.key
-ORDER BY u.place`
+LEFT JOIN schedules s ON s.schedule_id = u.schedule_id`
+
+const sqlBeginRecall = `
+SELECT ` + requestColumns + `
+FROM unnest($1::bytea[]) AS u(key) JOIN execution_requests e ON e.idempotency_key = u.key`
 
 const sqlBeginInsert = `
 INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, ok, status, reason, error_message, created_at, updated_at)
