@@ -132,6 +132,8 @@ func (t *term) claimOnce(r *reservation, ahead time.Duration) (result schedule.C
 	began := time.Now()
 	ctx, cancel := t.storeContext()
 	defer cancel()
+	t.firing.Add(1)
+	defer t.firing.Add(-1)
 	result, err = t.Fires.Claim(ctx, t.claimRequest(r, ahead), func(g schedule.OverlapGroup) []schedule.Verdict {
 		failpoint.Hit(failpoint.Judging)
 		return plan.JudgeOverlap(g)

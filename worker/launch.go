@@ -108,5 +108,7 @@ func (t *term) settleInTerm(ctx context.Context, settlements []schedule.Settleme
 	if t.trusted.Err() != nil {
 		return nil, errors.Join(schedule.ErrFenced, context.Cause(t.trusted))
 	}
+	t.firing.Add(1)
+	defer t.firing.Add(-1)
 	return t.Fires.Settle(ctx, t.Term, t.now(), settlements)
 }

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,5 +48,87 @@ func TestOnePlanPutsDownNoMoreThanAStoreBears(t *testing.T) {
 	}, func(r *rig) {
 		r.config.Lookahead = lookahead
 		r.over = func(s *sqlite.Store) ledger { return planned{ledger: s, most: &most, all: &all} }
+	})
+}
+
+// limited notes how many schedules each plan was to take.
+type limited struct {
+	ledger
+	limits *[]int
+}
+
+func (l limited) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
+	*l.limits = append(*l.limits, req.Limit)
+	return l.ledger.Plan(ctx, req, decide)
+}
+
+func TestAfterAPlanOfManySlotsTheNextTakesFewerSchedules(t *testing.T) {
+	var limits []int
+	inBubble(t, func(r *rig) {
+		for i := range 10 {
+			r.every(fmt.Sprintf("s-%d", i), time.Second, func(in *registrar.UpsertInput) {
+				in.Definition.StartAt = r.at(time.Minute)
+			})
+		}
+		stop := r.start()
+		r.until(2 * time.Second)
+		for i := range 40 {
+			r.every(fmt.Sprintf("rare-%d", i), 5*time.Minute)
+		}
+		r.until(4 * time.Second)
+		stop()
+		few := slices.IndexFunc(limits, func(n int) bool { return n < 1000 })
+		if few < 0 || limits[few] > 8 {
+			r.Fatalf("plans took up to %v schedules, want 8 of 10 at most after the first, which put down 5,400 slots", limits)
+		}
+		if last := limits[len(limits)-1]; last < 4*limits[few] {
+			r.Errorf("plans took up to %v schedules, want more and more of the 40 that have few slots", limits)
+		}
+	}, func(r *rig) {
+		r.config.Lookahead = 10 * time.Minute
+		r.over = func(s *sqlite.Store) ledger { return limited{ledger: s, limits: &limits} }
+	})
+}
+
+// slow takes its time for what it writes, and counts plans that begin while a
+// settlement is under way.
+type slow struct {
+	ledger
+	settling, plans, beside *atomic.Int64
+}
+
+func (s slow) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
+	s.settling.Add(1)
+	defer s.settling.Add(-1)
+	time.Sleep(250 * time.Millisecond)
+	return s.ledger.Settle(ctx, term, now, settlements)
+}
+
+func (s slow) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
+	s.plans.Add(1)
+	if s.settling.Load() > 0 {
+		s.beside.Add(1)
+	}
+	time.Sleep(400 * time.Millisecond)
+	return s.ledger.Plan(ctx, req, decide)
+}
+
+// No tick falls on an instant of a slot here, and some beside each settlement.
+func TestAPlanLetsWhatFiresGoFirst(t *testing.T) {
+	var settling, plans, beside atomic.Int64
+	inBubble(t, func(r *rig) {
+		r.every("s", time.Second)
+		r.work(10 * time.Second)
+		if calls := len(r.executor.calls("s")); calls < 9 || plans.Load() < 15 {
+			r.Errorf("%d calls and %d plans, want 9 and 15 at least: one holds up the other", calls, plans.Load())
+		}
+		if beside.Load() > 0 {
+			r.Errorf("%d of %d plans began beside a settlement", beside.Load(), plans.Load())
+		}
+	}, func(r *rig) {
+		r.config.Tick = 130 * time.Millisecond
+		r.over = func(s *sqlite.Store) ledger {
+			return slow{ledger: s, settling: &settling, plans: &plans, beside: &beside}
+		}
 	})
 }

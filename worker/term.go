@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -35,6 +36,9 @@ type term struct {
 	settles   *batch.Batcher[schedule.Settlement, bool]
 	cancels   *cancelLog
 	nextGauge time.Time                       // of the plan loop
+	planLimit int                             // of the plan loop: how many schedules the next transaction takes
+	lastPlan  time.Duration                   // of the plan loop: how long the last took
+	firing    atomic.Int32                    // claims and settlements under way
 	hold      func(at time.Time, call func()) // of a term made by hand: see Steps
 }
 
@@ -69,7 +73,7 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 func (w *Worker) newTerm(t schedule.Term, trusted, passes context.Context) *term {
 	lead := &term{
 		Worker: w, Term: t, trusted: trusted, passes: passes, log: w.log.With("shard", t.Shard, "epoch", t.Epoch),
-		wake: make(chan struct{}, 1), hungry: make(chan struct{}, 1), cancels: newCancelLog(),
+		wake: make(chan struct{}, 1), hungry: make(chan struct{}, 1), cancels: newCancelLog(), planLimit: planBatch,
 	}
 	lead.settles = batch.New(maxBatch, lead.settleAll)
 	return lead

@@ -15,10 +15,12 @@ import (
 	"github.com/carillon/carillon/internal/tracing"
 )
 
-// planBatch is how many schedules one plan transaction takes, and planRows about
-// how many slots it puts down: it has five seconds.
+// planBatch is how many schedules one plan transaction takes, or so many fewer
+// that it puts down about planAim slots: what else would be written waits for the
+// processors meanwhile. More than planRows it never puts down: it has five seconds.
 const (
 	planBatch = 1000
+	planAim   = 4000
 	planRows  = 10_000
 )
 
@@ -63,8 +65,11 @@ func (t *term) planLoop(ctx context.Context) {
 func (t *term) plan(ctx context.Context) {
 	due := 0
 	for ctx.Err() == nil {
+		t.letFire(ctx)
+		limit := t.planLimit
 		began := time.Now()
 		pass, err := t.planOnce()
+		t.lastPlan = time.Since(began)
 		t.Metrics.step("plan", began, err)
 		if err != nil {
 			t.failed(ctx, "plan", err)
@@ -73,11 +78,34 @@ func (t *term) plan(ctx context.Context) {
 		due += pass.result.Candidates
 		t.planned(pass)
 		t.Tracer.Planned(tracing.Pass{Term: t.Term, Began: began, End: time.Now()}, pass.decisions, &pass.result)
-		if pass.result.Candidates < planBatch && !pass.cut {
+		t.aim(&pass.result)
+		if pass.result.Candidates < limit && !pass.cut {
 			break
 		}
 	}
 	t.Metrics.looked(t.Term, due)
+}
+
+// planRest is how often a plan looks whether it may begin.
+const planRest = 5 * time.Millisecond
+
+// letFire has a plan begin between claims and settlements, which are about what
+// is due now, but no later than the last plan took: so planning has half of the
+// time at least, however much is to be fired.
+func (t *term) letFire(ctx context.Context) {
+	for began := time.Now(); t.firing.Load() > 0 && time.Since(began) < t.lastPlan && ctx.Err() == nil; {
+		time.Sleep(planRest)
+	}
+}
+
+// aim says how many schedules the next plan takes.
+func (t *term) aim(last *schedule.PlanResult) {
+	switch {
+	case last.Inserted > planAim:
+		t.planLimit = max(1, last.Candidates*planAim/last.Inserted)
+	case last.Candidates >= t.planLimit:
+		t.planLimit = min(2*t.planLimit, planBatch)
+	}
 }
 
 // planPass is one plan transaction: what was decided in it, and what it did.
@@ -91,7 +119,7 @@ func (t *term) planOnce() (pass planPass, err error) {
 	ctx, cancel := t.storeContext()
 	defer cancel()
 	now := t.now()
-	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: planBatch}
+	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: t.planLimit}
 	// The store may ask again, so what is decided is only logged once it is done.
 	pass.result, err = t.Plans.Plan(ctx, req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
 		pass.decisions, pass.cut = make([]schedule.PlanDecision, len(candidates)), false
@@ -188,7 +216,7 @@ func (t *term) sweep(ctx context.Context) {
 
 // gaugeRest is for how many times as long as they took the counts rest: beside a
 // backlog they read all of it.
-const gaugeRest = 20
+const gaugeRest = 50
 
 func (t *term) gauge() {
 	began := time.Now()
