@@ -146,7 +146,7 @@ func (t *term) claimRequest(r *reservation, ahead time.Duration) schedule.ClaimR
 	return schedule.ClaimRequest{
 		Term: t.Term, Now: t.now(), Limit: r.n, Room: r.room, Without: r.without, Ahead: ahead,
 		Grace: t.cfg.Grace, Lease: t.cfg.ClaimLease, RetryFor: t.cfg.RetryFor,
-		RequireGrant: t.cfg.RequireGrant, LoneUnjudged: true,
+		RequireGrant: t.cfg.RequireGrant, LoneUnjudged: true, Spare: r.n == maxBatch,
 	}
 }
 

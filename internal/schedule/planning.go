@@ -83,7 +83,7 @@ type PlanResult struct {
 type ClaimRequest struct {
 	Term     Term
 	Now      time.Time
-	Limit    int           // free launches; more due rows than that are stamped judged_at
+	Limit    int           // free launches; more due rows than that are stamped judged_at; see Spare
 	Grace    time.Duration // Missable rows later than this are left to the planner
 	Ahead    time.Duration // rows due so soon come too, to be armed; see OverlapGroup.Now
 	Lease    time.Duration // claimed_until = Now + Lease
@@ -98,6 +98,10 @@ type ClaimRequest struct {
 	// for, and have none now: a store may leave their rows unread. They count as
 	// left behind (ClaimResult.More).
 	Without []string
+	// Spare: Limit is no more than one claim takes, and others can follow at once.
+	// What is left behind need not be stamped yet, but for that of owners without
+	// room, and for what has waited for a good part of Grace.
+	Spare bool
 	// LoneUnjudged: the judge claims whatever is alone under its overlap key, so a
 	// store may claim such a row without asking.
 	LoneUnjudged bool

@@ -56,20 +56,19 @@ func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func
 		s.bounds.Stamped(pass.look)
 	}
 	order := claimOrderAt(req.Now)
-	slices.SortFunc(pass.result.Launches, func(a, b schedule.Launch) int { return order(a.Run, b.Run) })
+	slices.SortFunc(pass.result.Launches, func(a, b schedule.Launch) int { return order(turnOf(&a.Run), turnOf(&b.Run)) })
 	return pass.result, nil
 }
 
 // candidate is a row that a claim may take, or the first of those that wait.
 type candidate struct {
-	key        schedule.Key
+	turn
 	ref        revisionRef
 	overlapKey string
 	exclusive  bool
 	halted     string // deleted, paused or ""
-	fireAt     time.Time
+	stranded   bool   // see sqlClaimCandidates
 	waits      bool
-	cut        bool          // more of its owner's may follow than was read
 	run        *schedule.Run // once it was read
 }
 
@@ -91,6 +90,7 @@ type claimPass struct {
 	tx         pgx.Tx
 	candidates []candidate
 	result     schedule.ClaimResult
+	cramped    bool // an owner had less room than the limit
 	stamped    bool // all that was left behind
 
 	claims  []candidate
@@ -111,7 +111,7 @@ func (p *claimPass) whole(ctx context.Context) error {
 }
 
 func (p *claimPass) begin(tx pgx.Tx) {
-	p.tx, p.candidates, p.result, p.stamped = tx, nil, schedule.ClaimResult{}, false
+	p.tx, p.candidates, p.result, p.stamped, p.cramped = tx, nil, schedule.ClaimResult{}, false, false
 	p.forget()
 }
 
@@ -123,20 +123,24 @@ func (p *claimPass) readCandidates(ctx context.Context) error {
 		return fmt.Errorf("wait for the claim before: %w", err)
 	}
 	if len(p.req.Without) > 0 {
-		p.result.More = true // more is due, and of whom it is known
+		p.result.More, p.cramped = true, true // more is due, and of whom it is known
 		if p.req.Limit == 0 {
 			return nil
 		}
 		return p.shareOut(ctx)
+	}
+	if crowded, err := p.stillCrowded(ctx); crowded || err != nil {
+		return err
 	}
 	statement := sqlClaimFirst
 	if p.req.Room == nil {
 		statement = sqlClaimCandidates
 	}
 	var err error
-	if p.candidates, err = p.find(ctx, statement, p.req.Limit+1); err != nil {
+	if p.candidates, err = p.find(ctx, statement, p.window(p.req.Limit+1)...); err != nil {
 		return fmt.Errorf("find due runs: %w", err)
 	}
+	p.candidates = p.candidates[:min(len(p.candidates), p.req.Limit+1)]
 	p.result.More = len(p.candidates) > p.req.Limit
 	switch {
 	case p.req.Room == nil || p.req.Limit == 0:
@@ -149,18 +153,23 @@ func (p *claimPass) readCandidates(ctx context.Context) error {
 	return nil
 }
 
-// find reads candidates.
-func (p *claimPass) find(ctx context.Context, statement string, limit int, more ...any) ([]candidate, error) {
+// find reads candidates, and has them in the order of claims.
+func (p *claimPass) find(ctx context.Context, statement string, args ...any) ([]candidate, error) {
 	var (
 		c     candidate
 		raw   []byte
 		found []candidate
 	)
-	err := each(ctx, p.tx, []any{&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted, &c.fireAt, &c.waits, &c.cut}, func() error {
+	err := each(ctx, p.tx, []any{
+		&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted,
+		&c.fireAt, &c.runAt, &c.priority, &c.behind, &c.stranded, &c.waits,
+	}, func() error {
 		c.key = schedule.Key(raw)
 		found = append(found, c)
 		return nil
-	}, statement, append(p.window(limit), more...)...)
+	}, statement, args...)
+	order := claimOrderAt(p.req.Now)
+	slices.SortFunc(found, func(a, b candidate) int { return order(&a.turn, &b.turn) })
 	return found, err
 }
 
@@ -354,33 +363,21 @@ func (p *claimPass) stampRest(ctx context.Context) error {
 	if !p.result.More {
 		return nil
 	}
+	dueBy, deferred := p.req.Now, p.req.Spare && !p.cramped
+	if deferred { // a stamp costs half as much as a claim, and most of it is claimed in a moment
+		dueBy = dueBy.Add(-p.req.Grace / 4)
+	}
 	portion := stampBeside
 	if p.req.Limit == 0 {
 		portion = stampAlone
 	}
 	first, last := p.req.Term.Buckets()
-	n, err := affect(ctx, p.tx, sqlClaimStamp, p.req.Now, p.req.Now.Add(-p.req.Grace), portion, first, last, p.look.After)
+	n, err := affect(ctx, p.tx, sqlClaimStamp, p.req.Now, p.req.Now.Add(-p.req.Grace), portion, first, last, p.look.After, dueBy)
 	if err != nil {
 		return fmt.Errorf("stamp what is left: %w", err)
 	}
-	p.stamped = n < portion
+	p.stamped = n < portion && !deferred
 	return nil
-}
-
-// claimOrderAt is claimOrder of sql_claim.go.
-func claimOrderAt(now time.Time) func(a, b schedule.Run) int {
-	class := func(r schedule.Run) int {
-		switch {
-		case r.FireAt.After(now):
-			return 2
-		case r.Trigger == schedule.TriggerCatchup || r.Trigger == schedule.TriggerBackfill:
-			return 1
-		}
-		return 0
-	}
-	return func(a, b schedule.Run) int {
-		return cmp.Or(cmp.Compare(class(a), class(b)), cmp.Compare(b.Priority, a.Priority), byFireAt(a, b))
-	}
 }
 
 // byFireAt is the order in which rows wait.

@@ -177,3 +177,30 @@ func TestAClaimFindsTheDefinitionsReadThatWerePlanned(t *testing.T) {
 		t.Fatalf("%d launches, want that of %s with its definition; %v", len(result.Launches), s.ScheduleID, err)
 	}
 }
+
+// A stamp costs half as much as a claim, and what the next claim takes needs none.
+func TestWhatTheNextClaimTakesIsNotStamped(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	term := lead(t, store)
+	s := everySecond("many", noon)
+	s.OverlapPolicy = schedule.OverlapAllow
+	create(t, store, noon, s)
+	runs := []schedule.Run{slotOf(&s, noon.Add(-2*time.Second)), slotOf(&s, noon.Add(-time.Second))}
+	err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}},
+		func([]schedule.ChangeInput) ([]schedule.Change, error) {
+			return []schedule.Change{{ScheduleID: s.ScheduleID, Runs: runs, Now: noon}}, nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := schedule.ClaimRequest{Term: term, Now: noon, Limit: 1, Spare: true, Grace: time.Minute, Lease: time.Minute}
+	result, err := store.Claim(t.Context(), req, claimFirst)
+	if err != nil || len(result.Launches) != 1 || !result.More {
+		t.Fatalf("%d launches and More %v, want one and more; %v", len(result.Launches), result.More, err)
+	}
+	var stamped int
+	if err := connect(t, url).QueryRow(t.Context(), `SELECT count(judged_at) FROM schedule_runs`).Scan(&stamped); err != nil || stamped > 0 {
+		t.Errorf("%d rows are stamped, want none; %v", stamped, err)
+	}
+}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +20,7 @@ func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) err
 	}
 	single, shared := locked.part(candidates)
 	if p.req.LoneUnjudged {
-		if single, err = p.takeLone(ctx, single); err != nil {
+		if single, err = p.takeLone(ctx, locked, single); err != nil {
 			return fmt.Errorf("take lone runs: %w", err)
 		}
 	}
@@ -63,6 +64,7 @@ func overlapKeysOf(candidates []candidate) []string {
 // keys may stand: the locked ones, and those of the candidates, also when gone.
 type lockedSchedules struct {
 	ids  []string
+	live map[string]bool   // neither deleted nor paused
 	of   map[string]string // an overlap key's schedule
 	many map[string]bool   // it has several
 }
@@ -76,19 +78,39 @@ func (l *lockedSchedules) add(overlapKey, id string) {
 }
 
 func (p *claimPass) lock(ctx context.Context, candidates []candidate) (*lockedSchedules, error) {
-	l := &lockedSchedules{of: make(map[string]string, len(candidates)), many: make(map[string]bool)}
+	l := &lockedSchedules{
+		of: make(map[string]string, len(candidates)), many: make(map[string]bool), live: make(map[string]bool, len(candidates)),
+	}
 	for _, c := range candidates {
 		l.add(c.overlapKey, c.ref.scheduleID)
 	}
-	named := slices.Clone(l.ids)
-	var id, overlapKey string
-	err := each(ctx, p.tx, []any{&id, &overlapKey}, func() error {
-		l.add(overlapKey, id)
-		return nil
-	}, sqlClaimLock, overlapKeysOf(candidates), named)
+	unlocked := make(map[string]bool, len(l.ids))
+	for _, id := range l.ids {
+		unlocked[id] = true
+	}
+	var (
+		id, overlapKey string
+		halted         bool
+	)
+	lock := func(statement string, names []string) error {
+		return each(ctx, p.tx, []any{&id, &overlapKey, &halted}, func() error {
+			l.add(overlapKey, id)
+			l.live[id] = !halted
+			delete(unlocked, id)
+			return nil
+		}, statement, names, p.req.Now)
+	}
+	if err := lock(sqlClaimLock, overlapKeysOf(candidates)); err != nil {
+		return nil, err
+	}
+	if len(unlocked) > 0 {
+		if err := lock(sqlClaimLockNamed, slices.Collect(maps.Keys(unlocked))); err != nil {
+			return nil, err
+		}
+	}
 	slices.Sort(l.ids)
 	l.ids = slices.Compact(l.ids)
-	return l, err
+	return l, nil
 }
 
 // part parts the candidates by whether another may share their overlap key.
@@ -200,7 +222,7 @@ func (p *claimPass) groupsOf(ctx context.Context, runs []schedule.Run) (map[stri
 	for _, g := range groups {
 		slices.SortFunc(g.InFlight, byFireAt)
 		slices.SortFunc(g.Waiting, byFireAt)
-		slices.SortFunc(g.Due, order)
+		slices.SortFunc(g.Due, func(a, b schedule.Run) int { return order(turnOf(&a), turnOf(&b)) })
 	}
 	return groups, nil
 }
@@ -224,7 +246,7 @@ func (p *claimPass) apply(g *schedule.OverlapGroup, verdicts []schedule.Verdict)
 		case v.Action == schedule.VerdictClaim && len(p.result.Launches)+len(p.claims) >= p.req.Limit:
 			p.result.More = true
 		case v.Action == schedule.VerdictClaim:
-			p.claims = append(p.claims, candidate{key: v.Key, ref: refOf(run), overlapKey: g.OverlapKey, exclusive: true, fireAt: run.FireAt, run: run})
+			p.claims = append(p.claims, candidate{turn: *turnOf(run), ref: refOf(run), overlapKey: g.OverlapKey, exclusive: true, run: run})
 		case v.Action == schedule.VerdictWait:
 			p.waits = append(p.waits, v.Key)
 		case v.Action == schedule.VerdictSkip:

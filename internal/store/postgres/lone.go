@@ -14,7 +14,7 @@ var errLoneUnreadable = errors.New("a lone run cannot be read")
 // all are, and returns those that are not, are halted or are gone: they are read
 // and judged. So are those whose definition is missing or whom no grant allows,
 // to be ended with the reason.
-func (p *claimPass) takeLone(ctx context.Context, candidates []candidate) (left []candidate, err error) {
+func (p *claimPass) takeLone(ctx context.Context, locked *lockedSchedules, candidates []candidate) (left []candidate, err error) {
 	definitions, err := p.store.definitionsOf(ctx, p.tx, candidateRefs(candidates))
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (p *claimPass) takeLone(ctx context.Context, candidates []candidate) (left 
 		if d != nil {
 			reason, _ = p.grantVerdict(c.fireAt, d, grants)
 		}
-		if d == nil || reason != schedule.ReasonNone {
+		if d == nil || reason != schedule.ReasonNone || !locked.live[c.ref.scheduleID] {
 			left = append(left, c)
 		} else {
 			lone = append(lone, c)
@@ -49,7 +49,7 @@ func (p *claimPass) takeLone(ctx context.Context, candidates []candidate) (left 
 }
 
 func (p *claimPass) writeLone(ctx context.Context, lone []candidate, definitions map[revisionRef]*schedule.Definition) (taken map[schedule.Key]bool, err error) {
-	now, ids := p.req.Now, column(lone, func(c *candidate) string { return c.ref.scheduleID })
+	now := p.req.Now
 	taken = make(map[schedule.Key]bool, len(lone))
 	var row runRow
 	err = each(ctx, p.tx, row.targets(), func() error {
@@ -64,6 +64,6 @@ func (p *claimPass) writeLone(ctx context.Context, lone []candidate, definitions
 		return nil
 	}, sqlClaimLone, now, now.Add(-p.req.Grace), column(lone, func(c *candidate) []byte { return c.key[:] }),
 		now.Add(p.req.Ahead), p.result.More, p.req.Term.Epoch, now.Add(p.req.Lease), p.timeouts(lone, definitions),
-		column(lone, func(c *candidate) int64 { return c.ref.revision }), ids)
+		column(lone, func(c *candidate) int64 { return c.ref.revision }))
 	return taken, err
 }

@@ -41,7 +41,7 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 		return nil, fmt.Errorf("reclaim runs: %w", err)
 	}
 	order := claimOrderAt(req.Now)
-	slices.SortFunc(launches, func(a, b schedule.Launch) int { return order(a.Run, b.Run) })
+	slices.SortFunc(launches, func(a, b schedule.Launch) int { return order(turnOf(&a.Run), turnOf(&b.Run)) })
 	return launches, nil
 }
 

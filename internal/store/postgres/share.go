@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -33,28 +32,85 @@ func (p *claimPass) shareOut(ctx context.Context) error {
 	rooms := make(pgtype.FlatArray[int32], len(due.owners))
 	for i, owner := range due.owners {
 		rooms[i] = int32(min(max(p.req.Room(owner), 0), p.req.Limit))
+		p.cramped = p.cramped || int(rooms[i]) < p.req.Limit
 	}
 	if few {
 		err = p.takeTurns(ctx, &due, rooms)
 	} else {
-		p.candidates, err = p.find(ctx, sqlClaimTurnsOfAll, p.req.Limit, due.owners, rooms)
+		p.candidates, err = p.find(ctx, sqlClaimTurnsOfAll, append(p.window(p.req.Limit), due.owners, rooms)...)
 	}
 	if err != nil {
 		return fmt.Errorf("find due runs of every owner: %w", err)
 	}
+	if len(p.candidates) == p.req.Limit {
+		p.store.crowded.Store(p.req.Term.Shard, p.req.Term)
+	}
 	return nil
 }
 
-// takeTurns reads half as much again of each owner as is his if all take as many, and where
-// one of them takes more, all that he has room for.
-func (p *claimPass) takeTurns(ctx context.Context, due *ranks, rooms pgtype.FlatArray[int32]) (err error) {
-	for _, share := range []int{3*p.req.Limit/(2*max(1, len(due.owners))) + 1, p.req.Limit} {
-		p.candidates, err = p.find(ctx, sqlClaimTurns, p.req.Limit, due.owners, rooms, due.of, due.ranks, share)
-		if err != nil || !slices.ContainsFunc(p.candidates, func(c candidate) bool { return c.cut }) {
+// stillCrowded shares out at once where the claim before has had to: in a backlog
+// each would look first whether there is one, and throw away what it has found.
+// Where the limit is not filled, the backlog is over, or its owners have no room.
+func (p *claimPass) stillCrowded(ctx context.Context) (bool, error) {
+	term := p.req.Term
+	if p.req.Room == nil || p.req.Limit == 0 || !p.store.crowded.CompareAndDelete(term.Shard, term) {
+		return false, nil
+	}
+	if err := p.shareOut(ctx); err != nil {
+		return false, err
+	}
+	p.result.More = len(p.candidates) == p.req.Limit
+	return p.result.More, nil
+}
+
+// takeTurns reads of each owner a little more than is his if all take as many,
+// and where one of them takes all of that, whatever he has room for.
+func (p *claimPass) takeTurns(ctx context.Context, due *ranks, rooms pgtype.FlatArray[int32]) error {
+	room := make(map[string]int, len(rooms))
+	for i, owner := range due.owners {
+		room[owner] = int(rooms[i])
+	}
+	roomOf := make(pgtype.FlatArray[int32], len(due.of)) // of each rank
+	for i, owner := range due.of {
+		roomOf[i] = int32(room[owner])
+	}
+	for _, share := range []int{9*p.req.Limit/(8*max(1, len(due.owners))) + 1, p.req.Limit} {
+		found, err := p.find(ctx, sqlClaimTurns, append(p.window(share), due.of, due.ranks, roomOf)...)
+		if err != nil {
 			return err
+		}
+		p.candidates = inTurns(found, room, p.req.Limit, p.req.Now)
+		if !cutOff(found, p.candidates, room, share) {
+			break
 		}
 	}
 	return nil
+}
+
+// cutOff reports that of a rank as much was found as was read, and that the last
+// of it was chosen: what follows it might have been, too.
+func cutOff(found, chosen []candidate, room map[string]int, share int) bool {
+	type line struct {
+		owner    string
+		behind   bool
+		priority int32
+	}
+	isChosen := make(map[schedule.Key]bool, len(chosen))
+	for i := range chosen {
+		isChosen[chosen[i].key] = true
+	}
+	read := make(map[line]int)
+	for i := range found { // of one rank in the order in which they were read
+		c := &found[i]
+		if c.stranded || c.waits {
+			continue
+		}
+		l := line{schedule.Owner(c.overlapKey), c.behind, c.priority}
+		if read[l]++; read[l] == share && share < room[l.owner] && isChosen[c.key] {
+			return true
+		}
+	}
+	return false
 }
 
 // ranks finds what is due by its owners and ranks, unless those are too many.
@@ -120,7 +176,7 @@ func (p *claimPass) withRoom(candidates []candidate) []candidate {
 		}
 		room[owner] = left - 1
 		if left <= 0 {
-			p.result.More = true
+			p.result.More, p.cramped = true, true
 			continue
 		}
 		kept = append(kept, c)

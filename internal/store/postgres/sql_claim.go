@@ -35,11 +35,13 @@ const halted = `CASE
 	WHEN s.paused AND (s.paused_until IS NULL OR s.paused_until > $1) AND r.trigger IN ('schedule','catchup') THEN 'paused'
 	ELSE '' END`
 
-// sqlClaimCandidates is what a claim begins with, $3 rows at most: due rows,
-// the first row of every overlap key on which rows wait and nothing is in
-// flight, and what is stranded: too late for a claim, and passed over by the
-// planner because its schedule is halted. (The exclusive ones are looked at with
-// their groups, whether halted or not.)
+// sqlClaimCandidates is what a claim begins with: due rows, the first row of every
+// overlap key on which rows wait and nothing is in flight, and what is stranded:
+// too late for a claim, and passed over by the planner because its schedule is
+// halted. (The exclusive ones are looked at with their groups, whether halted or
+// not.) Of the due and the stranded rows it reads $3 at most; what of the whole
+// comes first the caller finds out: to sort 1,000 rows by six columns that are
+// mostly alike takes Postgres as long as to read them.
 // waiting_keys hops from key to key through schedule_runs_waiting_turn, whose form
 // of the condition is no other index's: schedule_runs_planned holds all rows that
 // wait, too, and may be read whole where the statistics have it empty; DISTINCT ON
@@ -54,7 +56,7 @@ const sqlClaimFirst = claimFrom + `r.fire_at, r.priority DESC` + claimUpTo
 
 const (
 	claimFrom = waitingKeys + `, candidates AS (
-	(SELECT` + candidateColumns + `, false AS stranded, false AS waits, false AS cut FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` AND ` + unblocked + ` ORDER BY `
+	(SELECT` + candidateColumns + `, false AS stranded, false AS waits FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` AND ` + unblocked + ` ORDER BY `
 
 	claimUpTo = ` LIMIT $3)
 	UNION ALL
@@ -63,8 +65,7 @@ const (
 	` + stranded + `
 )
 SELECT` + candidateOutcome + `
-FROM (SELECT * FROM candidates r ORDER BY ` + claimOrder + ` LIMIT $3) r` + haltedOf + `
-ORDER BY ` + claimOrder
+FROM candidates r` + haltedOf
 
 	// unblocked leaves out what could only be armed and cannot be, since another
 	// run of its overlap key is in flight: of a stream of slots the next are there
@@ -94,7 +95,7 @@ WITH RECURSIVE waiting_keys AS (
 )`
 
 	waitingHeads = `SELECT r.* FROM waiting_keys k CROSS JOIN LATERAL (
-		SELECT` + candidateColumns + `, false, true, false FROM schedule_runs r
+		SELECT` + candidateColumns + `, false, true FROM schedule_runs r
 		WHERE r.overlap_key = k.overlap_key AND upper(r.status) = 'PLANNED' AND r.waiting_since IS NOT NULL
 		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT 1) r
 	WHERE k.overlap_key IS NOT NULL AND ` + ours + ` AND NOT EXISTS (SELECT FROM schedule_runs f
@@ -102,24 +103,32 @@ WITH RECURSIVE waiting_keys AS (
 		AND NOT EXISTS (SELECT FROM schedule_runs f
 		WHERE f.overlap_key = k.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))`
 
-	stranded = `(SELECT` + candidateColumns + `, true, false, false FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+	stranded = `(SELECT` + candidateColumns + `, true, false FROM schedule_runs r LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 	WHERE $7::boolean AND r.status = 'PLANNED' AND r.waiting_since IS NULL AND ` + missed + ` AND ` + ours + ` AND ` + halted + ` <> ''
 	ORDER BY r.fire_at LIMIT $3)`
 
 	candidateOutcome = ` r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive,
-	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END, r.fire_at, r.waits, r.cut`
+	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END,
+	r.fire_at, r.run_at, r.priority, r.trigger IN ('catchup','backfill'), r.stranded, r.waits`
 )
 
 // sqlClaimGuard to here is every claim; sql_turns.go is where more is due than
 // can be launched.
 
-// sqlClaimLock takes the schedules that have one of the overlap keys now, and
-// those whose rows have one from before an edit. See sqlClaimGuard.
-const sqlClaimLock = `
-SELECT s.schedule_id, s.user_id || '/' || s.overlap_key FROM schedules s WHERE s.schedule_id IN (
-	SELECT schedule_id FROM schedules WHERE user_id || '/' || overlap_key = ANY($1::text[])
-	UNION SELECT unnest($2::text[]))
-ORDER BY s.schedule_id FOR KEY SHARE`
+// sqlClaimLock takes the schedules that have one of the overlap keys ($1) now, and
+// sqlClaimLockNamed those whose rows have one from before an edit; see sqlClaimGuard.
+// Whether anything of a schedule is halted ($2 = now) holds until the transaction
+// ends: who changes it waits for the lock.
+const (
+	sqlClaimLock      = lockSchedules + `s.user_id || '/' || s.overlap_key` + inLockOrder
+	sqlClaimLockNamed = lockSchedules + `s.schedule_id` + inLockOrder
+
+	lockSchedules = `
+SELECT s.schedule_id, s.user_id || '/' || s.overlap_key,
+	s.deleted_at IS NOT NULL OR s.paused AND coalesce(s.paused_until > $2, true)
+FROM schedules s WHERE `
+	inLockOrder = ` = ANY($1::text[]) ORDER BY s.schedule_id FOR KEY SHARE`
+)
 
 // What overlap is judged on is read after the locks. OFFSET 0 has each key
 // looked up by itself: for a join, a planner that believes a partial index to be
@@ -158,25 +167,24 @@ LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 WHERE r.exclusive AND ` + soon
 
 	// sqlClaimLone takes the same candidates unjudged, without a look beforehand:
-	// what is left was not alone, is halted, or is gone. $5 as above; the schedule's
-	// columns are as good as locked. EXISTS would be an anti-join, and that has read
-	// all that is in flight for each row.
+	// what is left was not alone, or is gone. $5 as above. EXISTS would be an
+	// anti-join, and that has read all that is in flight for each row. Where there is
+	// no row of a kind at all, as mostly, no key is asked for it.
 	sqlClaimLone = `
 UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $6, deliveries = r.deliveries + 1,
 	claimed_at = coalesce(r.claimed_at, $1), claimed_until = $7, timeout_at = u.timeout_at, updated_at = $1
-FROM unnest($3::bytea[], $8::timestamptz[], $9::bigint[], $10::text[]) AS u(key, timeout_at, revision, schedule_id)
-CROSS JOIN LATERAL (SELECT * FROM schedules c WHERE c.schedule_id = u.schedule_id OFFSET 0) s
+FROM unnest($3::bytea[], $8::timestamptz[], $9::bigint[]) AS u(key, timeout_at, revision)
 WHERE r.idempotency_key = u.key AND r.revision = u.revision
 	AND r.exclusive AND r.status || '' = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= $4 AND NOT (` + missed + `)
-	AND ` + halted + ` = ''
 	AND ` + noneExclusive + `
-	AND (SELECT true FROM schedule_runs f
-		WHERE f.overlap_key = r.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') LIMIT 1) IS NULL
-	AND (SELECT true FROM schedule_runs w
-		WHERE w.overlap_key = r.overlap_key AND upper(w.status) = 'PLANNED' AND w.waiting_since IS NOT NULL LIMIT 1) IS NULL
+	AND ((` + otherInFlight + ` LIMIT 1) IS NULL OR (` + otherInFlight + ` AND f.overlap_key = r.overlap_key LIMIT 1) IS NULL)
+	AND ((` + someWaiting + ` LIMIT 1) IS NULL OR (` + someWaiting + ` AND f.overlap_key = r.overlap_key LIMIT 1) IS NULL)
 	AND NOT ($5::boolean AND (SELECT true FROM schedule_runs o
 		WHERE o.schedule_id = r.schedule_id AND o.status = 'PLANNED' AND o.fire_at <= $4 AND o.idempotency_key <> r.idempotency_key LIMIT 1) IS NOT NULL)
 RETURNING` + runColumns
+
+	otherInFlight = `SELECT true FROM schedule_runs f WHERE NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED')`
+	someWaiting   = `SELECT true FROM schedule_runs f WHERE upper(f.status) = 'PLANNED' AND f.waiting_since IS NOT NULL`
 
 	// sqlClaimGroups is for candidates that are all there is: it reads them again.
 	sqlClaimGroups = groupsBeside + `unnest($5::bytea[]) AS k(key) CROSS JOIN LATERAL (
@@ -229,14 +237,14 @@ RETURNING` + runColumns
 // sqlClaimStamp marks what is left behind as seen in time, so many rows at once:
 // a row costs as much as its claim, and in a herd that is the launches' time.
 // It begins with the latest, while the next claims take from the other end, and
-// ends where all are stamped ($6; package seen).
+// ends where all are stamped ($6; package seen). $7: what was due by then.
 // updated_at stays: nothing that anybody watches has changed, and with its index
 // left alone the new row can stand on the page of the old one.
 const sqlClaimStamp = `
 UPDATE schedule_runs r SET judged_at = $1
 WHERE r.status || '' = 'PLANNED' AND r.judged_at IS NULL AND r.idempotency_key = ANY(ARRAY(
 	SELECT r.idempotency_key FROM schedule_runs r
-	WHERE ` + due + ` AND r.fire_at > $6 AND r.trigger = 'schedule' AND r.judged_at IS NULL
+	WHERE ` + due + ` AND r.fire_at > $6 AND r.fire_at <= $7 AND r.trigger = 'schedule' AND r.judged_at IS NULL
 		AND CASE WHEN r.shard < $4 THEN false ELSE r.shard <= $5 END
 	ORDER BY r.fire_at DESC LIMIT $3))`
 

@@ -7,7 +7,7 @@ const (
 	owner = `split_part(r.overlap_key, '/', 1)`
 	rank  = `((r.trigger IN ('catchup','backfill'))::integer * 1000000 - r.priority)`
 
-	inTurns = `lower(r.status) = 'planned' AND r.waiting_since IS NULL` // as that index says it
+	inRank = `lower(r.status) = 'planned' AND r.waiting_since IS NULL` // as that index says it
 )
 
 // sqlClaimRanks hops through schedule_runs_turns from one rank of an owner to the
@@ -15,47 +15,46 @@ const (
 // the owners of what waits or is stranded.
 const sqlClaimRanks = waitingKeys + `, ranks AS (
 	(SELECT ` + owner + ` AS owner, ` + rank + ` AS rank, r.fire_at FROM schedule_runs r
-	WHERE ` + inTurns + ` ORDER BY 1, 2, 3 LIMIT 1)
+	WHERE ` + inRank + ` ORDER BY 1, 2, 3 LIMIT 1)
 	UNION ALL
 	SELECT n.* FROM ranks k CROSS JOIN LATERAL (
 		SELECT ` + owner + ` AS owner, ` + rank + ` AS rank, r.fire_at FROM schedule_runs r
-		WHERE ` + inTurns + ` AND (` + owner + `, ` + rank + `) > (k.owner, k.rank)
+		WHERE ` + inRank + ` AND (` + owner + `, ` + rank + `) > (k.owner, k.rank)
 		ORDER BY 1, 2, 3 LIMIT 1) n
 )
 SELECT owner, rank, fire_at <= $4 FROM (SELECT * FROM ranks LIMIT $3) k
 UNION ALL
 SELECT DISTINCT ` + owner + `, NULL::integer, true FROM (` + waitingHeads + ` UNION ALL ` + stranded + `) r`
 
-// sqlClaimTurns is sqlClaimCandidates where more is due than can be launched, and
-// owners ($8) have each so much room ($9): the first of each before the second of
-// any. Of every rank ($10, $11) it reads no more than its owner has room for, and
-// no more than $12. Where that cut a rank off, the last row that was read of it
-// says so: what follows it comes later in every order, so if that row is not
-// among the result, nothing is missing there.
-const sqlClaimTurns = waitingKeys + rooms + `, candidates AS (
-	SELECT` + candidateColumns + `, false AS stranded, false AS waits, $12 < o.room AND r.nth = $12 AS cut, o.owner, o.room
-	FROM unnest($10::text[], $11::integer[]) AS k(owner, rank)
-	JOIN rooms o ON o.owner = k.owner CROSS JOIN LATERAL (
-		SELECT` + candidateColumns + `, row_number() OVER (ORDER BY r.fire_at, r.run_at, r.idempotency_key) AS nth FROM schedule_runs r
-		WHERE ` + inTurns + ` AND ` + owner + ` = k.owner AND ` + rank + ` = k.rank AND r.fire_at <= $4
+// sqlClaimTurns is sqlClaimCandidates where more is due than can be launched: of
+// every rank ($8, $9) it reads no more than $3, and than its owner has room for
+// ($10), in the order of claims.
+const sqlClaimTurns = waitingKeys + `, candidates AS (
+	SELECT r.*, false AS stranded, false AS waits
+	FROM unnest($8::text[], $9::integer[], $10::integer[]) AS k(owner, rank, room) CROSS JOIN LATERAL (
+		SELECT` + candidateColumns + ` FROM schedule_runs r
+		WHERE ` + inRank + ` AND ` + owner + ` = k.owner AND ` + rank + ` = k.rank AND r.fire_at <= $4
 			AND NOT (` + missed + `) AND ` + ours + ` AND ` + unblocked + `
-		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT least(o.room, $12::integer)) r` + inTurn
+		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT least(k.room, $3::integer)) r
+	UNION ALL
+	` + waitingHeads + `
+	UNION ALL
+	` + stranded + `
+)
+SELECT` + candidateOutcome + `
+FROM candidates r` + haltedOf
 
-// sqlClaimTurnsOfAll is sqlClaimTurns for so many owners that it is cheaper to
-// rank all that is due: 60 ms for 30,000 rows.
-const sqlClaimTurnsOfAll = waitingKeys + rooms + `, candidates AS (
-	SELECT` + candidateColumns + `, false AS stranded, false AS waits, false AS cut, o.owner, o.room
-	FROM schedule_runs r` + roomOf + ` WHERE ` + soon + ` AND ` + ours + ` AND ` + unblocked + inTurn
-
-// Each candidate carries its owner and what room he has: a join at the end would
-// compare every one of them with every owner.
-const (
-	rooms = `, rooms AS (
+// sqlClaimTurnsOfAll takes turns itself, of so many owners that it is cheaper to
+// rank all that is due than to go from one to the next: 60 ms for 30,000 rows. Of
+// each owner ($8) he gets no more than there is room for ($9), and of all no more
+// than $3: the first of each before the second of any. Each candidate carries
+// what room its owner has: a join at the end would compare every one of them with
+// every owner.
+const sqlClaimTurnsOfAll = waitingKeys + `, rooms AS (
 	SELECT o.owner COLLATE "C" AS owner, o.room FROM unnest($8::text[], $9::integer[]) AS o(owner, room)
-)`
-	roomOf = ` CROSS JOIN LATERAL (SELECT * FROM rooms o WHERE o.owner = ` + owner + ` OFFSET 0) o`
-
-	inTurn = `
+), candidates AS (
+	SELECT` + candidateColumns + `, false AS stranded, false AS waits, o.owner, o.room
+	FROM schedule_runs r` + roomOf + ` WHERE ` + soon + ` AND ` + ours + ` AND ` + unblocked + `
 	UNION ALL
 	SELECT r.*, o.owner, o.room FROM (` + waitingHeads + ` UNION ALL ` + stranded + `) r` + roomOf + `
 ), ranked AS (
@@ -64,9 +63,9 @@ const (
 SELECT` + candidateOutcome + `
 FROM (
 	SELECT r.* FROM ranked r WHERE r.place <= r.room OR r.stranded
-	ORDER BY r.fire_at > $1, r.trigger IN ('catchup','backfill'), r.place, ` + claimOrder + ` LIMIT $3) r` + haltedOf + `
-ORDER BY ` + claimOrder
-)
+	ORDER BY r.fire_at > $1, r.trigger IN ('catchup','backfill'), r.place, ` + claimOrder + ` LIMIT $3) r` + haltedOf
+
+const roomOf = ` CROSS JOIN LATERAL (SELECT * FROM rooms o WHERE o.owner = ` + owner + ` OFFSET 0) o`
 
 // sqlClaimOwners are the owners of what sqlClaimTurnsOfAll chooses from.
 const sqlClaimOwners = waitingKeys + `

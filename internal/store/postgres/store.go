@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +45,7 @@ type Store struct {
 	log         *slog.Logger
 	definitions definitionCache
 	bounds      seen.Bounds
+	crowded     sync.Map // the terms, by shard, whose last claim took turns and filled its limit
 	changes     *batch.Batcher[changeCall, changeAnswer]
 
 	clock atomic.Pointer[reading]

@@ -21,6 +21,7 @@ var turns = []check{
 	{"rows of exclusive policies take their owner's turn", turnsExclusive},
 	{"what an owner has no room for is stamped and can no longer be missed", turnsStamp},
 	{"what comes late beside what is stamped is stamped by the next claim", turnsStampLate},
+	{"while launches are to spare, what has waited for long is stamped, and what has no room", turnsStampSpare},
 	{"all rows of an overlap key are judged, also those beyond the room", turnsJudgeBeyond},
 	{"priorities of one owner go in order, also where others take turns", turnsPriorities},
 	{"who is alone gets all of it, in the usual order", turnsAlone},
@@ -202,6 +203,18 @@ func turnsStamp(r *rig) {
 	r.hold(got.Status == schedule.StatusPlanned && got.JudgedAt.Equal(r.now), "it is PLANNED and stamped now, got %s, %s", got.Status, got.JudgedAt)
 	r.now = r.at(time.Hour)
 	equal(r, "launched an hour later", launched(r.claim(r.rooms(nil))), keysOf(rows[1:]))
+}
+
+func turnsStampSpare(r *rig) {
+	r.lead()
+	spare := func(req *schedule.ClaimRequest) { req.Limit, req.Spare = 1, true }
+	long, short := r.slot(r.owned("a", "long"), r.at(-grace/2)), r.slot(r.owned("a", "short"), r.at(-time.Second))
+	first := r.slot(r.owned("a", "first"), r.at(-grace/2), func(run *schedule.Run) { run.Priority = 1 })
+	r.add(long, short, first)
+	equal(r, "launched", launched(r.claim(r.rooms(nil), spare)), keysOf([]schedule.Run{first}))
+	r.hold(r.ledger(long.Key).JudgedAt.Equal(r.now), "what has waited for half of the grace is stamped")
+	equal(r, "launched next", launched(r.claim(r.rooms(map[string]int{"a": 0}), spare)), nil)
+	r.hold(!r.ledger(short.Key).JudgedAt.IsZero(), "what its owner has no room for is stamped")
 }
 
 func turnsStampLate(r *rig) {
