@@ -62,6 +62,8 @@ type checker struct {
 	ranges  map[string][]record.Event
 	events  map[string][]record.Event
 	endings map[string]time.Time // when a witness saw a key's end
+	planned map[string]time.Time // and when it was put down last
+	claimed map[string]time.Time // and claimed
 	rose    time.Duration
 	fell    time.Duration
 	stall   time.Duration
@@ -99,10 +101,16 @@ func newChecker(e *Evidence) *checker {
 		Evidence: e, report: &Report{Ended: make(map[string]int), Hands: make(map[int]int), Struck: make(map[string]int)}, effects: effects(e.Executor),
 		rows: make(map[string][]record.Run), ledger: make(map[string]record.Run),
 		ranges: make(map[string][]record.Event), events: make(map[string][]record.Event), endings: make(map[string]time.Time),
+		planned: make(map[string]time.Time), claimed: make(map[string]time.Time),
 	}
 	for _, w := range e.Writes {
-		if rank[w.After] == terminal && rank[w.Before] != terminal {
+		switch {
+		case rank[w.After] == terminal && rank[w.Before] != terminal:
 			c.endings[w.Key] = w.At
+		case w.Before == "" && w.After == "PLANNED":
+			c.planned[w.Key] = w.At
+		case w.Before == "PLANNED" && w.After == "LAUNCHING":
+			c.claimed[w.Key] = w.At
 		}
 	}
 	for _, f := range e.Faults {

@@ -74,6 +74,26 @@ func TestWhatIsSoundPasses(t *testing.T) {
 }
 
 // Each case breaks one promise in sound evidence.
+// An edit put the second slot down when the third was armed.
+func TestWhatAnEditPutsDownComesAfterWhatWasArmed(t *testing.T) {
+	t.Parallel()
+	e := sound()
+	for i := range e.Runs {
+		e.Runs[i].Overlap = "queue"
+	}
+	e.Runs[1].LaunchedAt, e.Runs[1].CompletedAt = at(3.3), at(3.4)
+	for i := range 4 {
+		e.Executor[4+i].At = at(3.3)
+	}
+	planned := 3
+	for i, off := range []float64{3.1, 3.2, 3.4} {
+		e.Writes[planned+i].At = at(off)
+	}
+	for _, v := range check.Judge(e).Violations {
+		t.Errorf("%s: %s", v.Invariant, v.Text)
+	}
+}
+
 func TestWhatIsBrokenIsFound(t *testing.T) {
 	for _, test := range []struct {
 		name   string
