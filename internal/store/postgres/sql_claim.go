@@ -58,7 +58,11 @@ const (
 	claimFrom = waitingKeys + `, candidates AS (
 	(SELECT` + candidateColumns + `, false AS stranded, false AS waits FROM schedule_runs r WHERE ` + soon + ` AND ` + ours + ` AND ` + unblocked + ` ORDER BY `
 
-	claimUpTo = ` LIMIT $3)
+	claimUpTo = ` LIMIT $3)` + andOthers
+
+	// andOthers ends a reading of candidates: after what is due come the heads of what
+	// waits, and what is stranded.
+	andOthers = `
 	UNION ALL
 	` + waitingHeads + `
 	UNION ALL

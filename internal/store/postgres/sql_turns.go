@@ -35,14 +35,7 @@ const sqlClaimTurns = waitingKeys + `, candidates AS (
 		SELECT` + candidateColumns + ` FROM schedule_runs r
 		WHERE ` + inRank + ` AND ` + owner + ` = k.owner AND ` + rank + ` = k.rank AND r.fire_at <= $4
 			AND NOT (` + missed + `) AND ` + ours + ` AND ` + unblocked + `
-		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT least(k.room, $3::integer)) r
-	UNION ALL
-	` + waitingHeads + `
-	UNION ALL
-	` + stranded + `
-)
-SELECT` + candidateOutcome + `
-FROM candidates r` + haltedOf
+		ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT least(k.room, $3::integer)) r` + andOthers
 
 // sqlClaimTurnsOfAll takes turns itself, of so many owners that it is cheaper to
 // rank all that is due than to go from one to the next: 60 ms for 30,000 rows. Of
