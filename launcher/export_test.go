@@ -16,17 +16,6 @@ func NewCalls(size int) *Calls { return newCalls(size, NewMetrics(nil, "test")) 
 func (c *calls) Enter(ctx context.Context, owner string) error { return c.enter(ctx, owner) }
 func (c *calls) Leave(owner string)                            { c.leave(owner) }
 
-// Instants is what lets outcomes wait for the calls that are due.
-type Instants = instants
-
-func NewInstants(now func() time.Time) *Instants {
-	return &instants{now: now}
-}
-
-func (n *instants) Expect(at time.Time) { n.expect(at) }
-func (n *instants) Begun(at time.Time)  { n.begun(at) }
-func (n *instants) Pass()               { n.pass() }
-
 const (
 	Crowd   = crowd
 	HoldFor = holdFor
@@ -40,6 +29,14 @@ func NewGates(now func() time.Time) *Gates {
 }
 
 func (g *gates) Wait(ctx context.Context, at time.Time) error { return g.wait(ctx, at) }
+
+func (g *gates) Fire(ctx context.Context, at time.Time, call func()) error {
+	return g.fire(ctx, at, call)
+}
+
+// Expect says that so many calls more are due and have not begun.
+func (g *gates) Expect(calls int64) { g.left.Add(calls) }
+func (g *gates) Pass()              { g.pass() }
 
 func (g *gates) Standing() int {
 	g.mu.Lock()

@@ -73,7 +73,6 @@ type Launcher struct {
 	loads     *deadlines // of loading a DAG
 	deadlines *deadlines // of calls
 	gates     *gates
-	instants  *instants
 	calls     *calls
 }
 
@@ -111,7 +110,6 @@ func New(o Options) *Launcher {
 	l.loads = &deadlines{after: min(storeTimeout, o.Config.CallTimeout)}
 	l.deadlines = &deadlines{after: o.Config.CallTimeout}
 	l.gates = &gates{now: o.Now, at: make(map[int64]*gate)}
-	l.instants = &instants{now: o.Now}
 	l.begins = batch.New(maxBatch, l.beginAll)
 	l.finishes = batch.New(maxBatch, l.finishAll)
 	l.leases = &keeper{
@@ -143,7 +141,7 @@ func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) (
 }
 
 func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]schedule.Outcome, error) {
-	l.instants.pass()
+	l.gates.pass()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return l.store.Finish(ctx, done, l.now())

@@ -34,13 +34,7 @@ var (
 //     grant does not allow it, and nothing was sent: SKIPPED or CANCELLED, for
 //     good;
 //   - anything else is an error, and the same key may be sent again.
-func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (reply schedule.StartReply, err error) {
-	growStack()
-	keepStack(func() { reply, err = l.start(ctx, req) })
-	return reply, err
-}
-
-func (l *Launcher) start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
+func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	hash, err := requestHash(req)
 	if err != nil {
 		return refuse(schedule.ReasonLaunchRefused, schedule.CodeInvalidInput, err.Error()), nil
@@ -98,16 +92,18 @@ const busyWait = 5 * time.Second
 // start is one Start under way.
 type start struct {
 	*Launcher
-	req      schedule.StartRequest
-	hash     [32]byte
-	lease    *lease    // of the key while it is ours
-	dialed   bool      // it has one of the executor's calls,
-	dialedBy string    // as this owner: whose a graph run is, is asked anew with each check
-	asked    bool      // the executor was asked by key, and does not know it or cannot say
-	graph    *GraphRun // nil: a run of the ledger
-	span     tracing.Span
-	loaded   bool
-	prepared Call // all of it that is known before the call
+	req       schedule.StartRequest
+	hash      [32]byte
+	lease     *lease    // of the key while it is ours
+	dialed    bool      // it has one of the executor's calls,
+	dialedBy  string    // as this owner: whose a graph run is, is asked anew with each check
+	asked     bool      // the executor was asked by key, and does not know it or cannot say
+	graph     *GraphRun // nil: a run of the ledger
+	span      tracing.Span
+	loaded    bool
+	prepared  Call      // all of it that is known before the call
+	checkedAt time.Time // the last time
+	called    called
 }
 
 // begin records the key, and waits a while for another call of it to end.
@@ -180,21 +176,20 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 	if reply, over, err := s.load(ctx, b); over {
 		return reply, true, err
 	}
-	s.instants.expect(s.req.FireAt)
-	err = s.gates.wait(ctx, s.req.FireAt)
-	s.instants.begun(s.req.FireAt)
-	if err == nil {
-		err = s.dial(ctx)
-	}
+	s.checkedAt = b.checkedAt
+	over, err = s.callInTime(ctx)
 	switch {
 	case err != nil:
 		s.release(ctx, b.Sent)
 		return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
-	case s.now().Sub(b.checkedAt) > checkLife:
+	case !over:
 		s.release(ctx, b.Sent)
 		return reply, false, nil
+	case s.called.err != nil:
+		reply, err = s.callFailed(ctx, b, s.called.err)
+	default:
+		reply, err = s.finish(ctx, s.called.outcome, s.called.at)
 	}
-	reply, err = s.call(ctx, b)
 	return reply, true, err
 }
 
@@ -274,62 +269,6 @@ func (s *start) unloadable(err error) (verdict schedule.StartReply, definite boo
 	}
 	message := fmt.Sprintf("the workflow store holds no version %d of %q", s.req.Version, s.req.WorkflowID)
 	return refuse(schedule.ReasonWorkflowNotFound, schedule.CodeWorkflowNotFound, message), errors.Is(err, schedule.ErrNotFound)
-}
-
-// dial takes one of the calls that the executor bears at once, and keeps it also
-// where the check has become too old meanwhile and is made again.
-func (s *start) dial(ctx context.Context) error {
-	if s.dialed {
-		return nil
-	}
-	s.dialedBy = s.req.UserID
-	if s.dialed = s.calls.take(s.dialedBy); s.dialed {
-		return nil
-	}
-	s.leases.wait(s.lease)
-	err := s.calls.enter(ctx, s.dialedBy)
-	s.leases.proceed(s.lease)
-	s.dialed = err == nil
-	return err
-}
-
-func (s *start) hangUp() {
-	if s.dialed {
-		s.dialed = false
-		s.calls.leave(s.dialedBy)
-	}
-}
-
-// call calls the executor and records what it says. The key was granted no
-// longer ago than its check is good, and a lease lasts longer than that: no
-// call of it can be open elsewhere now.
-func (s *start) call(ctx context.Context, b begun) (schedule.StartReply, error) {
-	launchedAt := s.now()
-	outcome, err := s.callExecutor(b, launchedAt)
-	if err != nil {
-		return s.callFailed(ctx, b, err)
-	}
-	return s.finish(ctx, outcome, launchedAt)
-}
-
-// callExecutor: once begun, a call is not cut off by a lost leadership or a
-// shutdown. Its answer is worth more than the seconds.
-func (s *start) callExecutor(b begun, launchedAt time.Time) (schedule.Outcome, error) {
-	began := time.Now()
-	ctx := s.deadlines.from(began)
-	call := s.prepared
-	call.Deadline, _ = ctx.Deadline()
-	// Of the store's clock and this machine's only the distance is compared.
-	call.SendBy = began.Add(b.checkedAt.Add(checkLife).Sub(launchedAt))
-	span := s.span.Call(s.metrics.executor)
-	call.TraceParent = cmp.Or(span.TraceParent(), call.TraceParent)
-	failpoint.Hit(failpoint.Sending)
-	outcome, err := s.executor.Run(ctx, call)
-	s.hangUp()
-	span.End(outcome, err)
-	failpoint.Hit(failpoint.Sent)
-	s.metrics.called(time.Since(began), outcome, err)
-	return outcome, err
 }
 
 // callFailed sorts an executor's error: a definite no is recorded, anything

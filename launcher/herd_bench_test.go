@@ -47,25 +47,34 @@ type noDAG struct{}
 
 func (noDAG) LoadDAG(context.Context, string, int32) ([]byte, error) { return nil, nil }
 
-// noting answers at once and notes how late it was called.
+// noting answers after a while and notes how late it was called.
 type noting struct {
 	launcher.Executor
-	n    atomic.Int64
-	late []time.Duration
+	takes time.Duration
+	n     atomic.Int64
+	late  []time.Duration
 }
 
 func (e *noting) Run(_ context.Context, call launcher.Call) (schedule.Outcome, error) {
 	e.late[e.n.Add(1)-1] = time.Since(call.FireAt)
+	if e.takes > 0 {
+		time.Sleep(e.takes)
+	}
 	return schedule.Outcome{Status: schedule.StatusSuccess}, nil
 }
 
 // BenchmarkInstant is how late the executor is called for 10,000 starts that were
 // armed for one instant, the store's part left out.
 func BenchmarkInstant(b *testing.B) {
+	b.Run("answered_at_once", func(b *testing.B) { instant(b, 0) })
+	b.Run("answered_after_5ms", func(b *testing.B) { instant(b, 5*time.Millisecond) })
+}
+
+func instant(b *testing.B, takes time.Duration) {
 	const herd = 10000
 	var p50, p99 []float64
 	for b.Loop() {
-		e := &noting{late: make([]time.Duration, herd)}
+		e := &noting{takes: takes, late: make([]time.Duration, herd)}
 		l := launcher.New(launcher.Options{Store: granting{}, Workflows: noDAG{}, Executor: e})
 		at := time.Now().Add(1200 * time.Millisecond)
 		var wg sync.WaitGroup
