@@ -69,6 +69,7 @@ type candidate struct {
 	halted     string // deleted, paused or ""
 	stranded   bool   // see sqlClaimCandidates
 	waits      bool
+	place      pgtype.TID    // of the row as it was found
 	run        *schedule.Run // once it was read
 }
 
@@ -162,7 +163,7 @@ func (p *claimPass) find(ctx context.Context, statement string, args ...any) ([]
 	)
 	err := each(ctx, p.tx, []any{
 		&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted,
-		&c.fireAt, &c.runAt, &c.priority, &c.behind, &c.stranded, &c.waits,
+		&c.fireAt, &c.runAt, &c.priority, &c.behind, &c.stranded, &c.waits, &c.place,
 	}, func() error {
 		c.key = schedule.Key(raw)
 		found = append(found, c)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 )
@@ -202,5 +203,78 @@ func TestWhatTheNextClaimTakesIsNotStamped(t *testing.T) {
 	var stamped int
 	if err := connect(t, url).QueryRow(t.Context(), `SELECT count(judged_at) FROM schedule_runs`).Scan(&stamped); err != nil || stamped > 0 {
 		t.Errorf("%d rows are stamped, want none; %v", stamped, err)
+	}
+}
+
+// What is alone under its key is taken unjudged, but not right after a claim in
+// which little was: to try it in vain for each key is what an overloaded stream
+// has no time for. Either way each verdict is the same.
+func TestAfterAClaimInWhichLittleWasAloneTheNextJudgesAll(t *testing.T) {
+	t.Parallel()
+	store, _ := fresh(t)
+	term := lead(t, store)
+	schedules := make([]schedule.Schedule, 4)
+	for i := range schedules {
+		schedules[i] = everySecond(string(rune('a'+i)), noon)
+		schedules[i].OverlapPolicy = schedule.OverlapSkip
+	}
+	create(t, store, noon, schedules...)
+	slots := func(at time.Time) (keys []schedule.Key) {
+		t.Helper()
+		for i := range schedules {
+			run := slotOf(&schedules[i], at)
+			keys = append(keys, run.Key)
+			err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{run.ScheduleID}},
+				func([]schedule.ChangeInput) ([]schedule.Change, error) {
+					return []schedule.Change{{ScheduleID: run.ScheduleID, Runs: []schedule.Run{run}, Now: noon}}, nil
+				})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return keys
+	}
+	end := func(keys []schedule.Key) {
+		t.Helper()
+		settlements := make([]schedule.Settlement, len(keys))
+		for i, key := range keys {
+			settlements[i] = schedule.Settlement{Key: key, To: schedule.StatusSuccess}
+		}
+		if _, err := store.Settle(t.Context(), term, noon, settlements); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var inFlight []schedule.Key
+	for i, pass := range []struct {
+		name             string
+		ends             bool // what was in flight before
+		judged, launches int
+		status           schedule.Status
+	}{
+		{"all are alone, and taken unjudged", true, 0, 4, schedule.StatusLaunching},
+		{"behind what is in flight all are skipped", false, 4, 0, schedule.StatusSkipped},
+		{"all are alone again, and judged", true, 4, 4, schedule.StatusLaunching},
+		{"and then no longer", true, 0, 4, schedule.StatusLaunching},
+	} {
+		if pass.ends {
+			end(inFlight)
+		}
+		keys, judged := slots(noon.Add(time.Duration(i-10)*time.Second)), 0
+		req := schedule.ClaimRequest{Term: term, Now: noon, Limit: 10, LoneUnjudged: true, Grace: time.Minute, Lease: time.Minute}
+		result, err := store.Claim(t.Context(), req, func(g schedule.OverlapGroup) []schedule.Verdict {
+			judged++
+			return plan.JudgeOverlap(g)
+		})
+		if err != nil || len(result.Launches) != pass.launches || judged != pass.judged {
+			t.Errorf("%s: %d launches of %d judged, want %d of %d; %v", pass.name, len(result.Launches), judged, pass.launches, pass.judged, err)
+		}
+		for _, key := range keys {
+			if run, err := store.GetRun(t.Context(), key); err != nil || run.Status != pass.status {
+				t.Errorf("%s: a run is %s, want %s; %v", pass.name, run.Status, pass.status, err)
+			}
+		}
+		if pass.launches > 0 {
+			inFlight = keys
+		}
 	}
 }

@@ -12,38 +12,39 @@ import (
 )
 
 // judgeGroups locks the schedules of the candidates' overlap keys, reads in
-// statements of their own what then stands, and has every key judged.
+// statements of their own what then stands, and has every key judged. What is
+// alone is taken without that, unless little was at the last claim.
 func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) error {
 	locked, err := p.lock(ctx, candidates)
 	if err != nil {
 		return fmt.Errorf("lock schedules: %w", err)
 	}
-	single, shared := locked.part(candidates)
-	if p.req.LoneUnjudged {
+	left, alone := candidates, 0
+	if p.req.LoneUnjudged && !p.store.contended.is(p.req.Term) {
+		single, shared := locked.part(candidates)
 		if single, err = p.takeLone(ctx, locked, single); err != nil {
 			return fmt.Errorf("take lone runs: %w", err)
 		}
+		left = append(shared, single...)
+		alone = len(candidates) - len(left)
 	}
-	runs, busy, err := p.readSingle(ctx, single)
-	if err != nil {
-		return fmt.Errorf("read single runs: %w", err)
-	}
-	if shared = append(shared, busy...); len(shared) > 0 {
-		others, err := p.readShared(ctx, locked, shared)
+	if len(left) > 0 {
+		groups, err := p.readGroups(ctx, locked, left)
 		if err != nil {
 			return fmt.Errorf("read overlap groups: %w", err)
 		}
-		runs = append(runs, others...)
-	}
-	groups, err := p.groupsOf(ctx, runs)
-	if err != nil {
-		return err
-	}
-	for _, key := range overlapKeysOf(candidates) {
-		if g := groups[key]; g != nil {
+		for _, key := range overlapKeysOf(left) {
+			g := groups[key]
+			if g == nil {
+				continue
+			}
+			if len(g.InFlight)+len(g.Waiting)+len(g.Due) == 1 {
+				alone++
+			}
 			p.apply(g, p.judge(*g))
 		}
 	}
+	p.store.contended.note(p.req.Term, alone < len(candidates)/2)
 	return nil
 }
 
@@ -129,45 +130,25 @@ func (l *lockedSchedules) part(candidates []candidate) (single, shared []candida
 	return single, shared
 }
 
-// readSingle reads candidates of whose overlap key nothing else was found; of
-// busy ones something else is there.
-func (p *claimPass) readSingle(ctx context.Context, candidates []candidate) (runs []schedule.Run, busy []candidate, err error) {
-	if len(candidates) == 0 {
-		return nil, nil, nil
-	}
-	var (
-		row       runRow
-		halted    string
-		place     int
-		notSingle bool
-	)
-	err = each(ctx, p.tx, append(row.targets(), &halted, &place, &notSingle), func() error {
-		if notSingle {
-			busy = append(busy, candidates[place-1])
-			return nil
-		}
-		runs = p.judgeable(runs, &row, halted)
-		return nil
-	}, sqlClaimSingle, p.req.Now, p.req.Now.Add(-p.req.Grace),
-		column(candidates, func(c *candidate) []byte { return c.key[:] }), p.req.Now.Add(p.req.Ahead), p.result.More)
-	return runs, busy, err
-}
-
-// readShared reads all runs of the candidates' overlap keys.
-func (p *claimPass) readShared(ctx context.Context, locked *lockedSchedules, candidates []candidate) (runs []schedule.Run, err error) {
+// readGroups reads all runs of the candidates' overlap keys.
+func (p *claimPass) readGroups(ctx context.Context, locked *lockedSchedules, candidates []candidate) (map[string]*schedule.OverlapGroup, error) {
 	var (
 		row    runRow
 		halted string
+		runs   []schedule.Run
 	)
 	statement, within := sqlClaimGroups, any(column(candidates, func(c *candidate) []byte { return c.key[:] }))
 	if p.result.More {
 		statement, within = sqlClaimGroupsBeyond, locked.ids
 	}
-	err = each(ctx, p.tx, append(row.targets(), &halted), func() error {
+	err := each(ctx, p.tx, append(row.targets(), &halted), func() error {
 		runs = p.judgeable(runs, &row, halted)
 		return nil
 	}, statement, p.req.Now, p.req.Now.Add(-p.req.Grace), overlapKeysOf(candidates), p.req.Now.Add(p.req.Ahead), within)
-	return runs, err
+	if err != nil {
+		return nil, err
+	}
+	return p.groupsOf(ctx, runs)
 }
 
 // judgeable adds the row to runs, or ends it where it is halted or cannot be

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -64,6 +66,6 @@ func (p *claimPass) writeLone(ctx context.Context, lone []candidate, definitions
 		return nil
 	}, sqlClaimLone, now, now.Add(-p.req.Grace), column(lone, func(c *candidate) []byte { return c.key[:] }),
 		now.Add(p.req.Ahead), p.result.More, p.req.Term.Epoch, now.Add(p.req.Lease), p.timeouts(lone, definitions),
-		column(lone, func(c *candidate) int64 { return c.ref.revision }))
+		column(lone, func(c *candidate) int64 { return c.ref.revision }), column(lone, func(c *candidate) pgtype.TID { return c.place }))
 	return taken, err
 }

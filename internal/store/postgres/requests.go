@@ -41,7 +41,7 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 		if !recall {
 			recall = true
 			if results = b.decideAll(reqs, checks); allGranted(results) {
-				return b.write(ctx, tx)
+				return alreadyThere(b.write(ctx, tx, sqlBeginInsertNew), requestsKey)
 			}
 			b = beginning{now: now, memory: make(map[schedule.Key]*schedule.ExecutionRequest, len(reqs))}
 		}
@@ -49,7 +49,7 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 			return err
 		}
 		results = b.decideAll(reqs, checks)
-		return b.write(ctx, tx)
+		return b.write(ctx, tx, sqlBeginInsert)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
@@ -202,8 +202,9 @@ func (c *beginCheck) against(req *schedule.BeginRequest, now time.Time) (outcome
 	return nil, false
 }
 
-// write records the keys; errAgain when another Begin was faster with one.
-func (b *beginning) write(ctx context.Context, tx pgx.Tx) error {
+// write records the keys, new ones by insert; errAgain when another Begin was
+// faster with one.
+func (b *beginning) write(ctx context.Context, tx pgx.Tx, insert string) error {
 	type request = schedule.ExecutionRequest
 	key := func(r *request) []byte { return r.Key[:] }
 	hash := func(r *request) []byte { return r.RequestHash[:] }
@@ -216,7 +217,7 @@ func (b *beginning) write(ctx context.Context, tx pgx.Tx) error {
 		statement string
 		columns   func(rows []request) []any
 	}{
-		{b.fresh, sqlBeginInsert, func(rows []request) []any {
+		{b.fresh, insert, func(rows []request) []any {
 			return []any{
 				column(rows, key), column(rows, hash), column(rows, state),
 				column(rows, func(r *request) bool { return r.Sent }), column(rows, leaseUntil),

@@ -12,7 +12,7 @@ SELECT pg_advisory_xact_lock(1128352844, $1)`
 const claimOrder = `r.fire_at > $1, r.trigger IN ('catchup','backfill'), r.priority DESC, r.fire_at, r.run_at, r.idempotency_key`
 
 const candidateColumns = `
-r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive, r.trigger, r.priority, r.fire_at, r.run_at, r.shard`
+r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive, r.trigger, r.priority, r.fire_at, r.run_at, r.shard, r.ctid AS found_at`
 
 // due is planned and due, soon due or so within the time to be armed; $1 = now,
 // $2 = now - grace, $4 = now + ahead. Missable rows later than the grace are
@@ -113,7 +113,7 @@ WITH RECURSIVE waiting_keys AS (
 
 	candidateOutcome = ` r.idempotency_key, r.schedule_id, r.revision, r.overlap_key, r.exclusive,
 	CASE WHEN r.exclusive AND NOT r.stranded THEN '' ELSE ` + halted + ` END,
-	r.fire_at, r.run_at, r.priority, r.trigger IN ('catchup','backfill'), r.stranded, r.waits`
+	r.fire_at, r.run_at, r.priority, r.trigger IN ('catchup','backfill'), r.stranded, r.waits, r.found_at`
 )
 
 // sqlClaimGuard to here is every claim; sql_turns.go is where more is due than
@@ -137,6 +137,7 @@ FROM schedules s WHERE `
 // What overlap is judged on is read after the locks. OFFSET 0 has each key
 // looked up by itself: for a join, a planner that believes a partial index to be
 // empty compares each of its rows with every key (760 ms for 60,000 due rows).
+// Where there is no row of a kind at all, as mostly, no key is asked for it.
 const (
 	groupsBeside = `
 SELECT` + runColumns + `, '' FROM unnest($3::text[]) AS k(overlap_key) CROSS JOIN LATERAL (
@@ -144,41 +145,25 @@ SELECT` + runColumns + `, '' FROM unnest($3::text[]) AS k(overlap_key) CROSS JOI
 	WHERE f.overlap_key = k.overlap_key AND f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') OFFSET 0)
 	UNION ALL
 	(SELECT * FROM schedule_runs f
-	WHERE f.overlap_key = k.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') OFFSET 0)) r
+	WHERE (` + otherInFlight + ` LIMIT 1) AND f.overlap_key = k.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED') OFFSET 0)) r
 UNION ALL
 SELECT` + runColumns + `, ` + halted + ` FROM unnest($3::text[]) AS k(overlap_key) CROSS JOIN LATERAL (
 	SELECT * FROM schedule_runs w
-	WHERE w.overlap_key = k.overlap_key AND upper(w.status) = 'PLANNED' AND w.waiting_since IS NOT NULL OFFSET 0) r
+	WHERE (` + someWaiting + ` LIMIT 1) AND w.overlap_key = k.overlap_key AND upper(w.status) = 'PLANNED' AND w.waiting_since IS NOT NULL OFFSET 0) r
 LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
 UNION ALL
 SELECT` + runColumns + `, ` + halted + ` FROM `
 
-	// sqlClaimSingle is for candidates of whose overlap key no other was found,
-	// as it is mostly: one look-up each, and no more than a word if anything else
-	// stands there after all. $5: the candidates are not all there is.
-	sqlClaimSingle = `
-SELECT` + runColumns + `, ` + halted + `, u.place, EXISTS (SELECT FROM schedule_runs f
-		WHERE f.overlap_key = r.overlap_key AND f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))
-	OR EXISTS (SELECT FROM schedule_runs f
-		WHERE f.overlap_key = r.overlap_key AND NOT f.exclusive AND f.status IN ('LAUNCHING','ENQUEUED','STARTED'))
-	OR EXISTS (SELECT FROM schedule_runs w
-		WHERE w.overlap_key = r.overlap_key AND upper(w.status) = 'PLANNED' AND w.waiting_since IS NOT NULL)
-	OR $5::boolean AND EXISTS (SELECT FROM schedule_runs o
-		WHERE o.schedule_id = r.schedule_id AND o.status = 'PLANNED' AND o.fire_at <= $4 AND o.idempotency_key <> r.idempotency_key)
-FROM unnest($3::bytea[]) WITH ORDINALITY AS u(key, place) CROSS JOIN LATERAL (
-	SELECT * FROM schedule_runs c WHERE c.idempotency_key = u.key OFFSET 0) r
-LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
-WHERE r.exclusive AND ` + soon
-
-	// sqlClaimLone takes the same candidates unjudged, without a look beforehand:
-	// what is left was not alone, or is gone. $5 as above. EXISTS would be an
-	// anti-join, and that has read all that is in flight for each row. Where there is
-	// no row of a kind at all, as mostly, no key is asked for it.
+	// sqlClaimLone takes candidates of whose overlap key no other was found unjudged,
+	// without a look beforehand: what is left was not alone, or is gone. $5: the
+	// candidates are not all there is. Each row is looked for where it was found
+	// (its ctid), which is cheaper than by its key. EXISTS would be an anti-join, and that has read
+	// all that is in flight for each row.
 	sqlClaimLone = `
 UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $6, deliveries = r.deliveries + 1,
 	claimed_at = coalesce(r.claimed_at, $1), claimed_until = $7, timeout_at = u.timeout_at, updated_at = $1
-FROM unnest($3::bytea[], $8::timestamptz[], $9::bigint[]) AS u(key, timeout_at, revision)
-WHERE r.idempotency_key = u.key AND r.revision = u.revision
+FROM unnest($3::bytea[], $8::timestamptz[], $9::bigint[], $10::tid[]) AS u(key, timeout_at, revision, place)
+WHERE r.ctid = u.place AND r.idempotency_key = u.key AND r.revision = u.revision
 	AND r.exclusive AND r.status || '' = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= $4 AND NOT (` + missed + `)
 	AND ` + noneExclusive + `
 	AND ((` + otherInFlight + ` LIMIT 1) IS NULL OR (` + otherInFlight + ` AND f.overlap_key = r.overlap_key LIMIT 1) IS NULL)
@@ -306,6 +291,7 @@ ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT $1`
 
 const sqlGauges = `
 SELECT
-	(SELECT count(*) FROM schedule_runs WHERE lower(status) IN ('launching','enqueued','started') AND shard BETWEEN $2 AND $3),
+	(SELECT count(*) FROM schedule_runs WHERE lower(status) = 'launching' AND shard BETWEEN $2 AND $3)
+		+ (SELECT count(*) FROM schedule_runs WHERE lower(status) IN ('enqueued','started') AND shard BETWEEN $2 AND $3),
 	(SELECT count(*) FROM schedule_runs WHERE upper(status) = 'PLANNED' AND waiting_since IS NOT NULL AND shard BETWEEN $2 AND $3),
 	(SELECT count(*) FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at <= $1 AND shard BETWEEN $2 AND $3)`

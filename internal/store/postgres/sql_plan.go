@@ -53,8 +53,13 @@ WHERE s.schedule_id = ANY ($1::text[]) AND s.backlog_from IS NOT NULL AND r.trig
 ORDER BY s.schedule_id, r.run_at`
 
 // sqlInsertRuns: 19 arrays, no query per row. Of 1,000 rows a key that is there
-// already is left as it is.
-const sqlInsertRuns = `
+// already is left as it is. sqlInsertNewRuns fails on one: it need not look for
+// each key before it enters it.
+const (
+	sqlInsertRuns = sqlInsertNewRuns + `
+ON CONFLICT (idempotency_key) DO NOTHING`
+
+	sqlInsertNewRuns = `
 INSERT INTO schedule_runs (idempotency_key, schedule_id, revision, run_at, fire_at, status, trigger,
 	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
 	attempt, retry_of, input, priority, trace_id, created_at, updated_at, shard)
@@ -66,8 +71,8 @@ FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::timestamptz[], $6::timest
 	$14::integer[], $15::bytea[], $16::text[], $17::integer[], $18::text[], $19::timestamptz[], $20::integer[])
 	AS u(key, schedule_id, revision, run_at, fire_at, trigger,
 	overlap_key, overlap_policy, exclusive, max_queued, waiting_since, judged_at,
-	attempt, retry_of, input, priority, trace_id, created_at, shard)
-ON CONFLICT (idempotency_key) DO NOTHING`
+	attempt, retry_of, input, priority, trace_id, created_at, shard)`
+)
 
 // sqlPlanSchedules moves the cursors. The rows are locked, and updated_at is the
 // user's: planning leaves it.

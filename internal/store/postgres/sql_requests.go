@@ -18,12 +18,17 @@ const sqlBeginRecall = `
 SELECT ` + requestColumns + `
 FROM unnest($1::bytea[]) AS u(key) JOIN execution_requests e ON e.idempotency_key = u.key`
 
-const sqlBeginInsert = `
+// sqlBeginInsertNew fails on a key that is there; see sqlInsertNewRuns.
+const (
+	sqlBeginInsert = sqlBeginInsertNew + `
+ON CONFLICT (idempotency_key) DO NOTHING`
+
+	sqlBeginInsertNew = `
 INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, ok, status, reason, error_message, created_at, updated_at)
 SELECT key, request_hash, state, sent, lease_until, ok, status, reason, error_message, $1, $1
 FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::boolean[], $6::timestamptz[], $7::boolean[], $8::text[], $9::text[], $10::text[])
-	AS u(key, request_hash, state, sent, lease_until, ok, status, reason, error_message)
-ON CONFLICT (idempotency_key) DO NOTHING`
+	AS u(key, request_hash, state, sent, lease_until, ok, status, reason, error_message)`
+)
 
 // sqlBeginRefuse closes keys whose call was given up unsent.
 const sqlBeginRefuse = `

@@ -44,7 +44,7 @@ RETURNING r.idempotency_key`
 const sqlSweep = `
 WITH past AS (
 	(SELECT idempotency_key FROM schedule_runs
-	WHERE lower(status) IN ('launching','enqueued','started') AND timeout_at <= $1
+	WHERE lower(status) IN ('enqueued','started') AND timeout_at <= $1
 		AND CASE WHEN shard < $5 THEN false ELSE shard <= $6 END ORDER BY timeout_at LIMIT $4)
 	UNION
 	(SELECT r.idempotency_key FROM schedule_runs r
@@ -52,8 +52,9 @@ WITH past AS (
 		(SELECT e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key), false)) AND ` + ours + `
 	ORDER BY r.cancel_requested_at LIMIT $4)
 	UNION
-	(SELECT r.idempotency_key FROM schedule_runs r LEFT JOIN execution_requests e ON e.idempotency_key = r.idempotency_key
-	WHERE lower(r.status) = 'launching' AND r.claimed_at <= $3 AND NOT coalesce(e.sent OR e.state = 'DONE', false) AND ` + ours + ` LIMIT $4)
+	(SELECT r.idempotency_key FROM schedule_runs r
+	WHERE lower(r.status) = 'launching' AND (r.timeout_at <= $1 OR r.claimed_at <= $3) AND (r.timeout_at <= $1 OR NOT coalesce(
+		(SELECT e.sent OR e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key), false)) AND ` + ours + ` LIMIT $4)
 ), locked AS (
 	SELECT r.idempotency_key, r.status AS before, CASE
 		WHEN cancelled THEN coalesce(r.cancel_reason, 'cancelled')

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,7 +44,8 @@ type Store struct {
 	log         *slog.Logger
 	definitions definitionCache
 	bounds      seen.Bounds
-	crowded     sync.Map // the terms, by shard, whose last claim took turns and filled its limit
+	crowded     terms // whose last claim took turns and filled its limit
+	contended   terms // of whose last claim little was alone under its overlap key
 	changes     *batch.Batcher[changeCall, changeAnswer]
 
 	clock atomic.Pointer[reading]

@@ -99,6 +99,21 @@ func violates(err error, index string) bool {
 	return errors.As(err, &refused) && refused.Code == stateUniqueViolation && refused.ConstraintName == index
 }
 
+// The keys of runs and of requests to execute them.
+const (
+	runsKey     = "schedule_runs_pkey"
+	requestsKey = "execution_requests_pkey"
+)
+
+// alreadyThere has a transaction that took its keys for new run again where one
+// of them is not, and knows it then.
+func alreadyThere(err error, index string) error {
+	if violates(err, index) {
+		return errors.Join(errAgain, err)
+	}
+	return err
+}
+
 func stateOf(err error) string {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
