@@ -19,6 +19,12 @@ type Config struct {
 	Retention    time.Duration // RETENTION_DAYS
 	MaxLaunches  int           // MAX_LAUNCHES: runs armed or handed to the launcher at once, of all terms; one owner has nine tenths of them at most
 	RequireGrant bool          // REQUIRE_GRANT: a run without an execution grant is SKIPPED(grant_denied)
+	// PlanAim is about how many slots one plan transaction puts down (default 4,000),
+	// for what else would be written waits meanwhile; PlanStride is how much further
+	// than the lookahead dense schedules are planned at the most (default: half of
+	// it). A store with one writer is better served by less of both.
+	PlanAim      int
+	PlanStride   time.Duration
 	DrainTimeout time.Duration // how long the end of the process waits for open calls
 }
 
@@ -36,6 +42,11 @@ func (c Config) withDefaults() Config {
 	set(&c.CancelWait, 30*time.Second)
 	set(&c.Retention, 90*24*time.Hour)
 	set(&c.DrainTimeout, 10*time.Second)
+	set(&c.PlanStride, c.Lookahead/2)
+	c.PlanStride = min(c.PlanStride, c.Lookahead/2)
+	if c.PlanAim == 0 {
+		c.PlanAim = 4000
+	}
 	if c.MaxCatchup == 0 {
 		c.MaxCatchup = 100
 	}
@@ -49,7 +60,7 @@ func (c Config) withDefaults() Config {
 func (c Config) plan(schedules int) plan.Config {
 	share := max(1, planRows/max(1, schedules))
 	return plan.Config{
-		Lookahead: c.Lookahead, Stride: c.Lookahead / 2, MaxRows: share, Grace: c.Grace, Tick: c.Tick,
+		Lookahead: c.Lookahead, Stride: c.PlanStride, MaxRows: share, Grace: c.Grace, Tick: c.Tick,
 		MaxCatchup: min(c.MaxCatchup, share),
 	}
 }

@@ -90,6 +90,39 @@ func TestAfterAPlanOfManySlotsTheNextTakesFewerSchedules(t *testing.T) {
 	})
 }
 
+// A store with one writer is told to plan less at once, and less far.
+func TestPlansGoByTheAimAndTheStrideOfTheirStore(t *testing.T) {
+	const aim, stride, lookahead, schedules = 50, 2 * time.Second, 10 * time.Second, 40
+	var most, all atomic.Int64
+	inBubble(t, func(r *rig) {
+		for i := range schedules {
+			r.every(fmt.Sprintf("s-%02d", i), time.Second)
+		}
+		stop := r.start()
+		r.until(2 * time.Second)
+		most.Store(0) // the first plan does not know yet
+		r.until(8 * time.Second)
+		for i := range schedules {
+			runs, err := r.store.ListRuns(r.Context(), schedule.RunFilter{
+				ScheduleID: fmt.Sprintf("s-%02d", i), Statuses: []schedule.Status{schedule.StatusPlanned}, Now: r.store.Now(), Limit: 1,
+			})
+			if err != nil || len(runs) != 1 {
+				r.Fatal(len(runs), err)
+			}
+			if ahead := runs[0].RunAt.Sub(r.store.Now()); ahead > lookahead+stride || ahead < lookahead-2*time.Second {
+				r.Errorf("%s is planned for %s, want %s and %s more at the most", runs[0].ScheduleID, ahead, lookahead, stride)
+			}
+		}
+		stop()
+		if most.Load() == 0 || most.Load() > 2*aim {
+			r.Errorf("%d slots were planned at once, want about %d", most.Load(), aim)
+		}
+	}, func(r *rig) {
+		r.config.Lookahead, r.config.PlanStride, r.config.PlanAim = lookahead, stride, aim
+		r.over = func(s *sqlite.Store) ledger { return planned{ledger: s, most: &most, all: &all} }
+	})
+}
+
 // slow takes its time for what it writes, and counts plans that begin while a
 // settlement is under way.
 type slow struct {

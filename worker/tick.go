@@ -16,11 +16,10 @@ import (
 )
 
 // planBatch is how many schedules one plan transaction takes, or so many fewer
-// that it puts down about planAim slots: what else would be written waits for the
-// processors meanwhile. More than planRows it never puts down: it has five seconds.
+// that it puts down about Config.PlanAim slots: what else would be written waits
+// for it meanwhile. More than planRows it never puts down: it has five seconds.
 const (
 	planBatch = 1000
-	planAim   = 4000
 	planRows  = 10_000
 )
 
@@ -101,8 +100,8 @@ func (t *term) letFire(ctx context.Context) {
 // aim says how many schedules the next plan takes.
 func (t *term) aim(last *schedule.PlanResult) {
 	switch {
-	case last.Inserted > planAim:
-		t.planLimit = max(1, last.Candidates*planAim/last.Inserted)
+	case last.Inserted > t.cfg.PlanAim:
+		t.planLimit = max(1, last.Candidates*t.cfg.PlanAim/last.Inserted)
 	case last.Candidates >= t.planLimit:
 		t.planLimit = min(2*t.planLimit, planBatch)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/grant"
@@ -192,12 +193,18 @@ func (a *App) buildWorker(ctx context.Context) error {
 
 // workerConfig is also what simulations go by.
 func (a *App) workerConfig() worker.Config {
-	return worker.Config{
+	cfg := worker.Config{
 		Tick: ms(a.cfg.TickMS), Lookahead: ms(a.cfg.LookaheadMS), Grace: ms(a.cfg.MisfireGraceMS),
 		MaxCatchup: a.cfg.MaxCatchupPerTick, ClaimLease: ms(a.cfg.ClaimLeaseMS), RetryFor: ms(a.cfg.LaunchRetryForMS),
 		CancelWait: ms(a.cfg.CancelWaitMS), Retention: a.cfg.retention(),
 		MaxLaunches: a.cfg.MaxLaunches, DrainTimeout: a.bound(), RequireGrant: a.cfg.RequireGrant,
 	}
+	if !a.cfg.OnPostgres() {
+		// A plan holds the one writer, and rows that fall due together are cheapest
+		// where they are put down together.
+		cfg.PlanAim, cfg.PlanStride = 1000, 6*time.Second
+	}
+	return cfg
 }
 
 // checkShards refuses to work with another number of shards than the others.

@@ -68,7 +68,11 @@ const (
  OR EXISTS (SELECT 1 FROM schedule_runs WHERE overlap_key = ?1 AND status = 'PLANNED' AND waiting_since IS NOT NULL)
  OR EXISTS (SELECT 1 FROM schedules h INDEXED BY schedules_overlap_key
   CROSS JOIN schedule_runs r INDEXED BY schedule_runs_planned ON r.schedule_id = h.schedule_id
-  WHERE h.user_id || '/' || h.overlap_key = ?1 AND r.status = 'PLANNED' AND r.overlap_key = ?1 AND r.exclusive AND r.fire_at <= ?2)`
+  WHERE h.user_id || '/' || h.overlap_key = ?1 AND r.status = 'PLANNED' AND ` + apart + ` AND r.overlap_key = ?1 AND r.exclusive AND r.fire_at <= ?2)
+ OR EXISTS (SELECT 1 FROM schedules h INDEXED BY schedules_overlap_key
+  CROSS JOIN schedule_runs r INDEXED BY schedule_runs_history ON r.schedule_id = h.schedule_id
+  WHERE h.user_id || '/' || h.overlap_key = ?1 AND r.run_at BETWEEN ` + firstDue + ` AND ?2 AND r.status = 'PLANNED' AND ` + onTime + `
+   AND r.overlap_key = ?1 AND r.exclusive)`
 	sqlFeedPending = `SELECT count(*) FROM backfills b INDEXED BY backfills_unfinished
  CROSS JOIN backfill_runs e INDEXED BY backfill_runs_unsettled ON e.backfill_id = b.backfill_id AND NOT e.settled
  CROSS JOIN schedule_runs r ON r.idempotency_key = e.idempotency_key

@@ -73,10 +73,16 @@ const (
 	sqlClaimGroups = `WITH holders AS MATERIALIZED (
   SELECT h.schedule_id AS holder FROM json_each(?3) j CROSS JOIN schedules h INDEXED BY schedules_overlap_key
    WHERE h.user_id || '/' || h.overlap_key = j.value
-  UNION SELECT value FROM json_each(?5))
+  UNION SELECT value FROM json_each(?5)
+ ), due (due_row) AS MATERIALIZED (
+  SELECT d.rowid FROM holders CROSS JOIN schedule_runs d INDEXED BY schedule_runs_planned
+   WHERE d.schedule_id = holder AND d.fire_at <= ?4 AND d.status = 'PLANNED' AND ` + apart + `
+  UNION ALL
+  SELECT d.rowid FROM holders CROSS JOIN schedule_runs d INDEXED BY schedule_runs_history
+   WHERE d.schedule_id = holder AND d.run_at BETWEEN max(?2, ` + firstDue + `) AND ?4 AND d.status = 'PLANNED' AND ` + onTime + `)
  SELECT ` + plannedColumns + standing + `
- FROM holders CROSS JOIN schedule_runs r INDEXED BY schedule_runs_planned LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
- WHERE r.schedule_id = holder AND ` + claimable + ` AND r.exclusive AND r.overlap_key IN (SELECT value FROM json_each(?3))`
+ FROM due CROSS JOIN schedule_runs r ON r.rowid = due_row LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
+ WHERE ` + claimable + ` AND r.exclusive AND r.overlap_key IN (SELECT value FROM json_each(?3))`
 	sqlClaimWaiting = `SELECT ` + plannedColumns + standing + `
  FROM json_each(?3) j CROSS JOIN schedule_runs r INDEXED BY schedule_runs_waiting LEFT JOIN schedules s ON s.schedule_id = r.schedule_id
  WHERE r.overlap_key = j.value AND r.status = 'PLANNED' AND r.waiting_since IS NOT NULL

@@ -99,9 +99,9 @@ const (
   SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_timeout WHERE ` + launched + ` AND NOT updated_at BETWEEN ?1 AND ?3)
   AND (status = 'LAUNCHING' OR status = 'ENQUEUED' OR status = 'STARTED')`
 	// A slot that is left was due by now, and is at most put off by its jitter.
-	sqlRewindPlanned = `UPDATE schedule_runs SET fire_at = fire_at - ?2 * (fire_at > ?1 AND trigger <> 'schedule'),
+	sqlRewindPlanned = `UPDATE schedule_runs INDEXED BY schedule_runs_planned SET fire_at = fire_at - ?2 * (fire_at > ?1 AND trigger <> 'schedule'),
  waiting_since = waiting_since - ?2 * (waiting_since > ?1), updated_at = ?1
- WHERE status = 'PLANNED' AND (fire_at > ?1 AND trigger <> 'schedule' OR waiting_since > ?1) AND NOT updated_at BETWEEN ?1 AND ?3`
+ WHERE status = 'PLANNED' AND ` + apart + ` AND (fire_at > ?1 AND trigger <> 'schedule' OR waiting_since > ?1) AND NOT updated_at BETWEEN ?1 AND ?3`
 	sqlRewindLeases = `UPDATE execution_requests SET lease_until = lease_until - ?2, updated_at = ?1
  WHERE state = 'IN_PROGRESS' AND lease_until > ?1 AND NOT updated_at BETWEEN ?1 AND ?3`
 	// Repeated it makes a portion due sooner, which harms nobody.

@@ -54,10 +54,13 @@ const (
  + (SELECT count(*) FROM schedule_runs INDEXED BY schedule_runs_one_in_flight
   WHERE overlap_key = ?1 AND exclusive AND ` + inFlight + `)`
 
-	sqlDropPlanned = `DELETE FROM schedule_runs INDEXED BY schedule_runs_planned
+	sqlDropPlanned = `DELETE FROM schedule_runs INDEXED BY schedule_runs_history
  WHERE schedule_id = ? AND run_at > ? AND status = 'PLANNED' AND trigger IN ('schedule','catchup')`
-	sqlEndDue = `UPDATE schedule_runs INDEXED BY schedule_runs_planned SET status = ?1, reason = ?2, waiting_since = NULL, completed_at = ?3, updated_at = ?3
- WHERE schedule_id = ?4 AND status = 'PLANNED' AND (?5 OR trigger IN ('schedule','catchup'))`
+	sqlEndDue = `UPDATE schedule_runs SET status = ?1, reason = ?2, waiting_since = NULL, completed_at = ?3, updated_at = ?3
+ WHERE rowid IN (SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_planned WHERE schedule_id = ?4 AND status = 'PLANNED' AND ` + apart + `
+  UNION ALL SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_history
+   WHERE schedule_id = ?4 AND run_at >= ` + firstDue + ` AND status = 'PLANNED' AND ` + onTime + `)
+  AND status = 'PLANNED' AND (?5 OR trigger IN ('schedule','catchup'))`
 
 	sqlInsertEvent = `INSERT INTO schedule_events (schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
