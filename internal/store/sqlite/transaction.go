@@ -40,7 +40,7 @@ func openWriter(path string) (*writer, error) {
 	// Checkpoints are made elsewhere; at 40,000 pages (160 MB) the writer makes
 	// one itself, should they not come.
 	db, err := sql.Open("sqlite", driverDSN(path, "journal_mode(WAL)", "wal_autocheckpoint(40000)",
-		"journal_size_limit(67108864)", "cache_size(-262144)"))
+		"journal_size_limit(67108864)", "cache_size(-65536)"))
 	if err != nil {
 		return nil, err
 	}
