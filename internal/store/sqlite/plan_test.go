@@ -82,3 +82,14 @@ func firesByRow(t *testing.T, path string) (at []int64) {
 	}
 	return at
 }
+
+// Of a schedule whose history is long nothing of it is read to end what is due
+// where nothing is.
+func TestWhereNothingIsPlannedNoHistoryIsLookedThrough(t *testing.T) {
+	t.Parallel()
+	var from int64
+	firstDue := statements(t)["firstDue"]
+	if err := migrated(t).QueryRowContext(t.Context(), "SELECT "+firstDue).Scan(&from); err != nil || from < noon.AddDate(1000, 0, 0).UnixMicro() {
+		t.Errorf("histories are looked through from %s on; %v", time.UnixMicro(from), err)
+	}
+}
