@@ -109,9 +109,12 @@ func (v *visitor) opens(path string) {
 }
 
 // clicks waits for the whole page: what comes late may move what is clicked.
+// clicks waits until nothing moves: what is pressed at one place and let go at
+// another is not clicked.
 func (v *visitor) clicks(selector string) {
 	v.t.Helper()
 	v.sees(`document.readyState === "complete"`)
+	v.sees(`!document.getAnimations().some((a) => a.playState === "running" && Number.isFinite(a.effect.getComputedTiming().endTime))`)
 	v.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
