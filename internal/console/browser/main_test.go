@@ -108,9 +108,8 @@ func (v *visitor) opens(path string) {
 	v.sees(`document.readyState === "complete"`)
 }
 
-// clicks waits for the whole page: what comes late may move what is clicked.
-// clicks waits until nothing moves: what is pressed at one place and let go at
-// another is not clicked.
+// clicks waits for the whole page, and until nothing on it moves: what is pressed
+// at one place and let go at another is not clicked.
 func (v *visitor) clicks(selector string) {
 	v.t.Helper()
 	v.sees(`document.readyState === "complete"`)

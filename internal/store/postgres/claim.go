@@ -381,7 +381,7 @@ func (p *claimPass) stampRest(ctx context.Context) error {
 	return nil
 }
 
-// byFireAt is the order in which rows wait.
+// byFireAt is the order in which rows wait, and in which a plan puts them down.
 func byFireAt(a, b schedule.Run) int {
 	return cmp.Or(a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), bytes.Compare(a.Key[:], b.Key[:]))
 }

@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -214,9 +212,7 @@ func writePlan(ctx context.Context, tx pgx.Tx, now time.Time, insert string, dec
 	if len(result.Rows) > 0 {
 		// What is due together stands together: a claim of a thousand of one instant
 		// finds it on a few pages, and so does its settlement.
-		slices.SortFunc(result.Rows, func(a, b schedule.Run) int {
-			return cmp.Or(a.FireAt.Compare(b.FireAt), bytes.Compare(a.Key[:], b.Key[:]))
-		})
+		slices.SortFunc(result.Rows, byFireAt)
 		inserted, err := affect(ctx, tx, insert, runArgs(result.Rows, now)...)
 		if err != nil {
 			return fmt.Errorf("insert runs: %w", err)

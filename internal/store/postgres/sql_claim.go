@@ -157,8 +157,8 @@ SELECT` + runColumns + `, ` + halted + ` FROM `
 	// sqlClaimLone takes candidates of whose overlap key no other was found unjudged,
 	// without a look beforehand: what is left was not alone, or is gone. $5: the
 	// candidates are not all there is. Each row is looked for where it was found
-	// (its ctid), which is cheaper than by its key. EXISTS would be an anti-join, and that has read
-	// all that is in flight for each row.
+	// (its ctid), which is cheaper than by its key. EXISTS would be an anti-join, and
+	// that has read all that is in flight for each row.
 	sqlClaimLone = `
 UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $6, deliveries = r.deliveries + 1,
 	claimed_at = coalesce(r.claimed_at, $1), claimed_until = $7, timeout_at = u.timeout_at, updated_at = $1

@@ -53,7 +53,7 @@ WITH past AS (
 	ORDER BY r.cancel_requested_at LIMIT $4)
 	UNION
 	(SELECT r.idempotency_key FROM schedule_runs r
-	WHERE lower(r.status) = 'launching' AND (r.timeout_at <= $1 OR r.claimed_at <= $3) AND (r.timeout_at <= $1 OR NOT coalesce(
+	WHERE lower(r.status) = 'launching' AND (r.timeout_at <= $1 OR r.claimed_at <= $3 AND NOT coalesce(
 		(SELECT e.sent OR e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key), false)) AND ` + ours + ` LIMIT $4)
 ), locked AS (
 	SELECT r.idempotency_key, r.status AS before, CASE
