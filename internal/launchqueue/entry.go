@@ -31,7 +31,7 @@ const readMark = "carillon:launchers"
 // streamOf keeps what is made up for apart: a storm of it must not stand before
 // slots that are on time.
 func streamOf(trigger schedule.Trigger) string {
-	if trigger == schedule.TriggerCatchup || trigger == schedule.TriggerBackfill {
+	if trigger.AfterOthers() {
 		return catchup
 	}
 	return launches

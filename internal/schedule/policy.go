@@ -53,6 +53,9 @@ var Triggers = []Trigger{TriggerSchedule, TriggerCatchup, TriggerManual, Trigger
 // such runs obey pause, and only they can be missed.
 func (t Trigger) FromSpec() bool { return t == TriggerSchedule || t == TriggerCatchup }
 
+// AfterOthers reports whether its runs give way to what is on time.
+func (t Trigger) AfterOthers() bool { return t == TriggerCatchup || t == TriggerBackfill }
+
 // DST names how local times are read across changes of the clock.
 type DST string
 

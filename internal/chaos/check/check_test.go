@@ -73,7 +73,6 @@ func TestWhatIsSoundPasses(t *testing.T) {
 	}
 }
 
-// Each case breaks one promise in sound evidence.
 // An edit put the second slot down when the third was armed.
 func TestWhatAnEditPutsDownComesAfterWhatWasArmed(t *testing.T) {
 	t.Parallel()
@@ -94,6 +93,30 @@ func TestWhatAnEditPutsDownComesAfterWhatWasArmed(t *testing.T) {
 	}
 }
 
+// The second slot falls due as the fault begins, and is the latest before the next
+// fault; what fell due before it, or after the next, is not its doing.
+func TestTheLatestSlotAroundAFaultIsTold(t *testing.T) {
+	t.Parallel()
+	e := sound()
+	for i := range e.Runs {
+		e.Runs[i].ScheduleID = check.Probe + "s"
+	}
+	e.Faults = []record.Fault{{Kind: "SIGTERM", Began: at(2), Leader: true, Epoch: 1}, {Kind: "kill", Began: at(4), Leader: true, Epoch: 1}, e.Faults[0]}
+	for i, late := range []float64{0.9, 0.3, 0.2, 0.8, 0.1} {
+		e.Executor[4*i].At = e.Runs[i].FireAt.Add(time.Duration(late * float64(time.Second)))
+	}
+	told := make(map[string][]time.Duration)
+	for _, f := range check.Judge(e).Figures {
+		told[f.Name] = f.Values
+	}
+	for kind, want := range map[string]time.Duration{"SIGTERM": 300 * time.Millisecond, "kill": 800 * time.Millisecond} {
+		if got := told["latest slot after "+kind]; !slices.Equal(got, []time.Duration{want}) {
+			t.Errorf("the latest slot after %s was told to be %v late, want %v", kind, got, want)
+		}
+	}
+}
+
+// Each case breaks one promise in sound evidence.
 func TestWhatIsBrokenIsFound(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -68,9 +68,12 @@ func (c *checker) figures() {
 		if took, measured := c.recovery(f, next, calls); measured {
 			figures["on time again after "+f.Kind] = append(figures["on time again after "+f.Kind], took)
 		}
+		if late := c.lateness(calls, func(r record.Run, _ time.Time) bool { return !r.FireAt.Before(f.Began) && r.FireAt.Before(next) }); len(late) > 0 {
+			figures["latest slot after "+f.Kind] = append(figures["latest slot after "+f.Kind], slices.Max(late))
+		}
 	}
-	figures["lateness"] = c.lateness(calls, func(record.Executor) bool { return true })
-	figures["lateness 5 s after a fault"] = c.lateness(calls, func(call record.Executor) bool { return settled(call.At, faults) })
+	figures["lateness"] = c.lateness(calls, func(record.Run, time.Time) bool { return true })
+	figures["lateness 5 s after a fault"] = c.lateness(calls, func(_ record.Run, called time.Time) bool { return settled(called, faults) })
 	for name, values := range figures {
 		if len(values) == 0 {
 			continue
@@ -134,10 +137,11 @@ func (c *checker) recovery(f record.Fault, next time.Time, calls []record.Execut
 	return 0, true
 }
 
-func (c *checker) lateness(calls []record.Executor, counts func(record.Executor) bool) []time.Duration {
+// lateness is how late the probes' slots were that count.
+func (c *checker) lateness(calls []record.Executor, counts func(r record.Run, called time.Time) bool) []time.Duration {
 	var late []time.Duration
 	for _, call := range calls {
-		if r := c.ledger[call.Key]; strings.HasPrefix(r.ScheduleID, Probe) && r.Trigger == "schedule" && counts(call) {
+		if r := c.ledger[call.Key]; strings.HasPrefix(r.ScheduleID, Probe) && r.Trigger == "schedule" && counts(r, call.At) {
 			late = append(late, call.At.Sub(r.FireAt))
 		}
 	}

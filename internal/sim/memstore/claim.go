@@ -90,27 +90,13 @@ func (s *Store) inFlight(overlapKey string) (n int) {
 
 // inQueue is the order in which rows wait.
 func inQueue(a, b *schedule.Run) int {
-	return cmp.Or(a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), slices.Compare(a.Key[:], b.Key[:]))
+	return schedule.ByFireAt(*a, *b)
 }
 
 // inOrder is the order of claims.
 func (c *claiming) inOrder(a, b *schedule.Run) int {
-	return cmp.Or(last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), last(afterOthers(a), afterOthers(b)),
+	return cmp.Or(schedule.Last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.Last(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()),
 		cmp.Compare(b.Priority, a.Priority), inQueue(a, b))
-}
-
-func afterOthers(r *schedule.Run) bool {
-	return r.Trigger == schedule.TriggerCatchup || r.Trigger == schedule.TriggerBackfill
-}
-
-func last(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // groups are what overlap is judged on, in the order in which their turn

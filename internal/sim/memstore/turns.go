@@ -53,7 +53,7 @@ func (c *claiming) shareOut(turns []*schedule.Run, limit int) []*schedule.Run {
 		return place[r] > min(max(c.req.Room(schedule.Owner(r.OverlapKey)), 0), limit)
 	})
 	slices.SortFunc(turns, func(a, b *schedule.Run) int {
-		return cmp.Or(last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), last(afterOthers(a), afterOthers(b)), cmp.Compare(place[a], place[b]), c.inOrder(a, b))
+		return cmp.Or(schedule.Last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.Last(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()), cmp.Compare(place[a], place[b]), c.inOrder(a, b))
 	})
 	return turns
 }

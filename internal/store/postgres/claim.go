@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -379,9 +377,4 @@ func (p *claimPass) stampRest(ctx context.Context) error {
 	}
 	p.stamped = n < portion && !deferred
 	return nil
-}
-
-// byFireAt is the order in which rows wait, and in which a plan puts them down.
-func byFireAt(a, b schedule.Run) int {
-	return cmp.Or(a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), bytes.Compare(a.Key[:], b.Key[:]))
 }

@@ -21,7 +21,7 @@ type turn struct {
 func turnOf(r *schedule.Run) *turn {
 	return &turn{
 		key: r.Key, fireAt: r.FireAt, runAt: r.RunAt, priority: r.Priority,
-		behind: r.Trigger == schedule.TriggerCatchup || r.Trigger == schedule.TriggerBackfill,
+		behind: r.Trigger.AfterOthers(),
 	}
 }
 
@@ -36,18 +36,7 @@ func claimOrderAt(now time.Time) func(a, b *turn) int {
 // byClass has first what is due and on time, then what is made up for, last what
 // is only armed.
 func byClass(now time.Time, a, b *turn) int {
-	return cmp.Or(last(a.fireAt.After(now), b.fireAt.After(now)), last(a.behind, b.behind))
-}
-
-// last has what is so come after what is not.
-func last(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
+	return cmp.Or(schedule.Last(a.fireAt.After(now), b.fireAt.After(now)), schedule.Last(a.behind, b.behind))
 }
 
 // inTurns are at most limit of the candidates, which are in the order of claims:

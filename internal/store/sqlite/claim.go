@@ -102,22 +102,8 @@ func (c *claiming) soon() int64 { return c.req.Now.Add(c.req.Ahead).UnixMicro() 
 
 // inOrder compares runs in the order of claims.
 func (c *claiming) inOrder(a, b schedule.Run) int {
-	return cmp.Or(compareBool(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), compareBool(afterOthers(a.Trigger), afterOthers(b.Trigger)), cmp.Compare(b.Priority, a.Priority),
-		a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), slices.Compare(a.Key[:], b.Key[:]))
-}
-
-func afterOthers(t schedule.Trigger) bool {
-	return t == schedule.TriggerCatchup || t == schedule.TriggerBackfill
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
+	return cmp.Or(schedule.Last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.Last(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()),
+		cmp.Compare(b.Priority, a.Priority), schedule.ByFireAt(a, b))
 }
 
 // groups are what a claim goes through: overlap keys in the order in which
@@ -202,9 +188,7 @@ func (c *claiming) inFlight(ctx context.Context, keys []string) (found []schedul
 		}
 		found = append(found, runs...)
 	}
-	slices.SortFunc(found, func(a, b schedule.Run) int {
-		return cmp.Or(a.FireAt.Compare(b.FireAt), a.RunAt.Compare(b.RunAt), slices.Compare(a.Key[:], b.Key[:]))
-	})
+	slices.SortFunc(found, schedule.ByFireAt)
 	return found, nil
 }
 

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +40,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 		}
 		// What is due together stands together, also by its rowid: a claim of a
 		// thousand of one instant finds it in a few places, and so does its settlement.
-		slices.SortFunc(out.Rows, func(a, b schedule.Run) int {
-			return cmp.Or(a.FireAt.Compare(b.FireAt), slices.Compare(a.Key[:], b.Key[:]))
-		})
+		slices.SortFunc(out.Rows, schedule.ByFireAt)
 		out.Inserted, err = insertRuns(ctx, t, out.Rows, req.Now)
 		return err
 	})

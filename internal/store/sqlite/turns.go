@@ -84,7 +84,7 @@ func (c *claiming) plenty(turns []turn) bool {
 // inTurn compares turns in the order of claims.
 func (c *claiming) inTurn(a, b turn) int {
 	now := c.req.Now.UnixMicro()
-	return cmp.Or(compareBool(a.fireAt > now, b.fireAt > now), compareBool(a.afterOthers, b.afterOthers), cmp.Compare(b.priority, a.priority),
+	return cmp.Or(schedule.Last(a.fireAt > now, b.fireAt > now), schedule.Last(a.afterOthers, b.afterOthers), cmp.Compare(b.priority, a.priority),
 		cmp.Compare(a.fireAt, b.fireAt), cmp.Compare(a.runAt, b.runAt), slices.Compare(a.key[:], b.key[:]))
 }
 
@@ -203,7 +203,7 @@ func (c *claiming) inTurns(turns []turn, roomOf func(owner string) int, limit in
 	})
 	now := c.req.Now.UnixMicro()
 	slices.SortFunc(turns, func(a, b turn) int {
-		return cmp.Or(compareBool(a.fireAt > now, b.fireAt > now), compareBool(a.afterOthers, b.afterOthers),
+		return cmp.Or(schedule.Last(a.fireAt > now, b.fireAt > now), schedule.Last(a.afterOthers, b.afterOthers),
 			cmp.Compare(place[a.key], place[b.key]), c.inTurn(a, b))
 	})
 	return turns[:min(len(turns), limit)]
