@@ -20,7 +20,7 @@ func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) err
 		return fmt.Errorf("lock schedules: %w", err)
 	}
 	left, alone := candidates, 0
-	if p.req.LoneUnjudged && !p.store.contended.is(p.req.Term) {
+	if p.req.LoneUnjudged && !p.store.contended.Is(p.req.Term) {
 		single, shared := locked.part(candidates)
 		if single, err = p.takeLone(ctx, locked, single); err != nil {
 			return fmt.Errorf("take lone runs: %w", err)
@@ -44,7 +44,7 @@ func (p *claimPass) judgeGroups(ctx context.Context, candidates []candidate) err
 			p.apply(g, p.judge(*g))
 		}
 	}
-	p.store.contended.note(p.req.Term, alone < len(candidates)/2)
+	p.store.contended.Note(p.req.Term, alone < len(candidates)/2)
 	return nil
 }
 

@@ -43,7 +43,7 @@ func (p *claimPass) shareOut(ctx context.Context) error {
 		return fmt.Errorf("find due runs of every owner: %w", err)
 	}
 	if len(p.candidates) == p.req.Limit {
-		p.store.crowded.note(p.req.Term, true)
+		p.store.crowded.Note(p.req.Term, true)
 	}
 	return nil
 }
@@ -52,10 +52,10 @@ func (p *claimPass) shareOut(ctx context.Context) error {
 // each would look first whether there is one, and throw away what it has found.
 // Where the limit is not filled, the backlog is over, or its owners have no room.
 func (p *claimPass) stillCrowded(ctx context.Context) (bool, error) {
-	if p.req.Room == nil || p.req.Limit == 0 || !p.store.crowded.is(p.req.Term) {
+	if p.req.Room == nil || p.req.Limit == 0 || !p.store.crowded.Is(p.req.Term) {
 		return false, nil
 	}
-	p.store.crowded.note(p.req.Term, false)
+	p.store.crowded.Note(p.req.Term, false)
 	if err := p.shareOut(ctx); err != nil {
 		return false, err
 	}

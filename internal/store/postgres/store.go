@@ -44,8 +44,8 @@ type Store struct {
 	log         *slog.Logger
 	definitions definitionCache
 	bounds      seen.Bounds
-	crowded     terms // whose last claim took turns and filled its limit
-	contended   terms // of whose last claim little was alone under its overlap key
+	crowded     seen.Terms // whose last claim took turns and filled its limit
+	contended   seen.Terms // of whose last claim little was alone under its overlap key
 	changes     *batch.Batcher[changeCall, changeAnswer]
 
 	clock atomic.Pointer[reading]

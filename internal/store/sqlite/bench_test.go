@@ -95,7 +95,9 @@ func BenchmarkClaimOfHerd(b *testing.B) {
 			b.StartTimer()
 		}
 		claims++
-		result, err := h.store.Claim(b.Context(), h.claimRequest(), claimFirst)
+		req := h.claimRequest()
+		req.Room, req.Spare = func(string) int { return batch }, true // as a worker asks
+		result, err := h.store.Claim(b.Context(), req, claimFirst)
 		if err != nil {
 			b.Fatal(err)
 		}

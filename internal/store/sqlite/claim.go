@@ -47,6 +47,7 @@ type claiming struct {
 
 	look    seen.Look // what is looked through
 	stamped bool      // all that was left behind
+	cramped bool      // an owner had less room than the limit
 
 	store       *Store
 	first, last int                                 // the term's buckets
@@ -82,15 +83,24 @@ func (c *claiming) claim(ctx context.Context, judge func(schedule.OverlapGroup) 
 	if err := c.launch(ctx); err != nil {
 		return err
 	}
+	return c.stampRest(ctx)
+}
+
+// stampRest marks what is left behind as seen in time: it can no longer be
+// missed.
+func (c *claiming) stampRest(ctx context.Context) error {
 	if !c.out.More {
 		return nil
 	}
-	// Who was seen in time and left behind can no longer be missed.
-	n, err := c.t.exec(ctx, sqlClaimStamp, c.req.Now.UnixMicro(), c.late(), c.first, c.last, c.look.After.UnixMicro(), stampPortion)
+	dueBy, deferred := c.req.Now, c.req.Spare && !c.cramped
+	if deferred { // a stamp costs half as much as a claim, and most of it is claimed in a moment
+		dueBy = dueBy.Add(-c.req.Grace / 4)
+	}
+	n, err := c.t.exec(ctx, sqlClaimStamp, c.req.Now.UnixMicro(), c.late(), c.first, c.last, c.look.After.UnixMicro(), stampPortion, dueBy.UnixMicro())
 	if err != nil {
 		return fmt.Errorf("stamp what is left: %w", err)
 	}
-	c.stamped = n < stampPortion
+	c.stamped = n < stampPortion && !deferred
 	return nil
 }
 

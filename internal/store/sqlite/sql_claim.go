@@ -107,10 +107,10 @@ const (
 	// updated_at stays: nothing that anybody watches has changed, and its index
 	// would double the cost of stamping a herd. Oldest first and so many at once;
 	// what a pass leaves out, the next one finds. What is due by ?5 is stamped
-	// (package seen).
+	// (package seen); ?7: what was due by then.
 	sqlClaimStamp = `UPDATE schedule_runs SET judged_at = ?1 WHERE status = 'PLANNED' AND rowid IN (
   SELECT r.rowid FROM schedule_runs r INDEXED BY schedule_runs_due
-   WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= ?1 AND r.fire_at > ?5 AND r.judged_at IS NULL
+   WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at <= ?7 AND r.fire_at > ?5 AND r.judged_at IS NULL
      AND NOT (r.trigger = 'schedule' AND r.fire_at < ?2 AND r.run_at < ?2) AND r.shard BETWEEN ?3 AND ?4
    ORDER BY r.fire_at LIMIT ?6)`
 

@@ -18,7 +18,7 @@ const (
 
 	// sqlClaimOfRank is what is due of one rank of one owner.
 	sqlClaimOfRank = `SELECT ` + turnColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_turns
- WHERE ` + claimable + ` AND r.shard BETWEEN ?5 AND ?6 AND ` + owner + ` = ?7 AND ` + rank + ` = ?8 AND ?1 >= 0
+ WHERE ` + claimable + ` AND r.shard BETWEEN ?5 AND ?6 AND ` + owner + ` = ?7 AND ` + rank + ` = ?8 AND ` + unblocked + `
  ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT ?3`
 
 	// The owners of what sqlClaimTurns chooses from.
@@ -29,7 +29,7 @@ const (
 	// sqlClaimTurns is for so many owners (?7, each with so much room) that it is
 	// cheaper to rank all that is due: the first of each before the second of any.
 	sqlClaimTurns = `WITH ` + waitingKeys + `, candidates AS (
-  SELECT ` + rankedColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due WHERE ` + claimable + ` AND r.shard BETWEEN ?5 AND ?6
+  SELECT ` + rankedColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_due WHERE ` + claimable + ` AND r.shard BETWEEN ?5 AND ?6 AND ` + unblocked + `
   UNION ALL SELECT ` + rankedColumns + ready + `
  ), ranked AS (
   SELECT r.*, ` + owner + ` AS owner, row_number() OVER (PARTITION BY ` + owner + ` ORDER BY r.fire_at > ?1, ` + claimOrder + `) AS place

@@ -50,6 +50,7 @@ type Store struct {
 	places      places
 	wakes       wakes
 	bounds      seen.Bounds
+	crowded     seen.Terms // whose last claim took turns and filled its limit
 
 	close    sync.Once
 	closed   chan struct{}

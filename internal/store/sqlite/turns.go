@@ -28,7 +28,7 @@ type turn struct {
 func (c *claiming) turns(ctx context.Context) ([]turn, error) {
 	limit := max(c.req.Limit, 0)
 	if len(c.req.Without) > 0 {
-		c.out.More = true // more is due, and of whom it is known
+		c.out.More, c.cramped = true, true // more is due, and of whom it is known
 		if limit == 0 {
 			return nil, nil
 		}
@@ -39,6 +39,9 @@ func (c *claiming) turns(ctx context.Context) ([]turn, error) {
 	}
 	if c.out.More {
 		return c.shareOut(ctx, ready, limit)
+	}
+	if turns, crowded, err := c.stillCrowded(ctx, ready, limit); crowded || err != nil {
+		return turns, err
 	}
 	statement := sqlClaimFirst
 	if c.req.Room == nil {
@@ -60,6 +63,19 @@ func (c *claiming) turns(ctx context.Context) ([]turn, error) {
 		slices.SortFunc(turns, c.inTurn)
 	}
 	return turns[:min(len(turns), limit)], nil
+}
+
+// stillCrowded shares out at once where the claim before has had to: in a backlog
+// each would look first whether there is one, and throw away what it has found.
+// Where the limit is not filled, the backlog is over, or its owners have no room.
+func (c *claiming) stillCrowded(ctx context.Context, ready []turn, limit int) (turns []turn, crowded bool, err error) {
+	if c.req.Room == nil || limit == 0 || !c.store.crowded.Is(c.req.Term) {
+		return nil, false, nil
+	}
+	c.store.crowded.Note(c.req.Term, false)
+	turns, err = c.shareOut(ctx, ready, limit)
+	c.out.More = len(turns) == limit
+	return turns, c.out.More, err
 }
 
 // plenty reports that nothing is due yet and every owner has room for all of his
@@ -117,6 +133,14 @@ type ranked struct {
 // and the others come after 10,000 of his. So the owners take turns, the first
 // of each before the second of any.
 func (c *claiming) shareOut(ctx context.Context, ready []turn, limit int) ([]turn, error) {
+	turns, err := c.takeTurns(ctx, ready, limit)
+	if err == nil && limit > 0 && len(turns) == limit {
+		c.store.crowded.Note(c.req.Term, true)
+	}
+	return turns, err
+}
+
+func (c *claiming) takeTurns(ctx context.Context, ready []turn, limit int) ([]turn, error) {
 	ranks, err := c.ranks(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the owners of what is due: %w", err)
@@ -127,7 +151,7 @@ func (c *claiming) shareOut(ctx context.Context, ready []turn, limit int) ([]tur
 	room := make(map[string]int)
 	roomOf := func(owner string) int {
 		if _, asked := room[owner]; !asked {
-			room[owner] = min(max(c.req.Room(owner), 0), limit)
+			room[owner] = c.roomOf(owner, limit)
 		}
 		return room[owner]
 	}
@@ -153,6 +177,13 @@ func (c *claiming) shareOut(ctx context.Context, ready []turn, limit int) ([]tur
 			return turns, nil
 		}
 	}
+}
+
+// roomOf is how many runs of an owner this claim may launch.
+func (c *claiming) roomOf(owner string, limit int) int {
+	room := min(max(c.req.Room(owner), 0), limit)
+	c.cramped = c.cramped || room < limit
+	return room
 }
 
 // share is what was read of one rank, an even part first: of 10,000 that are due
@@ -236,7 +267,7 @@ func (c *claiming) shareOutAll(ctx context.Context, limit int) ([]turn, error) {
 	err := c.t.query(ctx, sqlClaimOwners, func(scan scan) error {
 		var owner string
 		err := scan(&owner)
-		rooms = append(rooms, [2]any{owner, min(max(c.req.Room(owner), 0), limit)})
+		rooms = append(rooms, [2]any{owner, c.roomOf(owner, limit)})
 		return err
 	}, c.window(limit)...)
 	if err != nil {
@@ -265,7 +296,7 @@ func (c *claiming) withRoom(turns []turn) []turn {
 		}
 		room[owner] = left - 1
 		if left <= 0 {
-			c.out.More = true
+			c.out.More, c.cramped = true, true
 			continue
 		}
 		kept = append(kept, t)
