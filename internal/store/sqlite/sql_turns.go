@@ -16,10 +16,11 @@ const (
 	sqlClaimNextRank  = `SELECT` + rankColumns + ` AND ` + owner + ` = ?1 AND ` + rank + ` > ?2 ORDER BY 1, 2, 3 LIMIT 1`
 	sqlClaimNextOwner = `SELECT` + rankColumns + ` AND ` + owner + ` > ?1 ORDER BY 1, 2, 3 LIMIT 1`
 
-	// sqlClaimOfRank is what is due of one rank of one owner.
+	// sqlClaimOfRank is what is due of one rank of one owner, at one instant in the
+	// order in which it was put down.
 	sqlClaimOfRank = `SELECT ` + turnColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_turns
  WHERE ` + claimable + ` AND r.shard BETWEEN ?5 AND ?6 AND ` + owner + ` = ?7 AND ` + rank + ` = ?8 AND ` + unblocked + `
- ORDER BY r.fire_at, r.run_at, r.idempotency_key LIMIT ?3`
+ ORDER BY r.fire_at, r.run_at, r.rowid LIMIT ?3`
 
 	// The owners of what sqlClaimTurns chooses from.
 	sqlClaimOwners = `WITH ` + waitingKeys + `

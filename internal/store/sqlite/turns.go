@@ -97,11 +97,12 @@ func (c *claiming) plenty(turns []turn) bool {
 	return true
 }
 
-// inTurn compares turns in the order of claims.
+// inTurn compares turns in the order of claims; of one instant who was put down
+// first comes first, as they are read.
 func (c *claiming) inTurn(a, b turn) int {
 	now := c.req.Now.UnixMicro()
 	return cmp.Or(schedule.Last(a.fireAt > now, b.fireAt > now), schedule.Last(a.afterOthers, b.afterOthers), cmp.Compare(b.priority, a.priority),
-		cmp.Compare(a.fireAt, b.fireAt), cmp.Compare(a.runAt, b.runAt), slices.Compare(a.key[:], b.key[:]))
+		cmp.Compare(a.fireAt, b.fireAt), cmp.Compare(a.runAt, b.runAt), cmp.Compare(a.row, b.row))
 }
 
 // window are the arguments that all readings of turns begin with.
