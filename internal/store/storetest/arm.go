@@ -14,6 +14,7 @@ var arms = []check{
 	{"judge is told what the time is, and rows that it leaves alone stay", armJudged},
 	{"a row that is only close is not stamped as seen", armNotStamped},
 	{"a row that is only close and blocked takes nobody's place", armNotBlocked},
+	{"the judge is shown what fires at the same instant under the same key, also beyond the limit", armRival},
 }
 
 func ahead(d time.Duration) func(*schedule.ClaimRequest) {
@@ -95,4 +96,22 @@ func armNotBlocked(r *rig) {
 	equal(r, "launched", launched(result), []schedule.Key{next.Key})
 	r.hold(!result.More, "nothing else could be claimed")
 	r.untouched(blocked)
+}
+
+func armRival(r *rig) {
+	r.lead()
+	shared := func(s *schedule.Schedule) { s.OverlapKey = r.id("shared") }
+	close := func(s schedule.Schedule) schedule.Run {
+		return r.slot(s, r.at(time.Second), func(run *schedule.Run) { run.FireAt = r.at(time.Millisecond) })
+	}
+	skipping := close(r.create("skipping", withPolicy(schedule.OverlapSkip), shared))
+	replacing := close(r.create("replacing", withPolicy(schedule.OverlapReplace), shared))
+	r.add(skipping, replacing)
+	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
+		r.hold(len(g.Due) == 2, "both rows are shown, got %d", len(g.Due))
+		return nil
+	}, ahead(time.Second), func(req *schedule.ClaimRequest) { req.Limit = 1 })
+	equal(r, "launched", launched(result), nil)
+	r.untouched(skipping)
+	r.untouched(replacing)
 }
