@@ -101,11 +101,11 @@ func armNotBlocked(r *rig) {
 func armRival(r *rig) {
 	r.lead()
 	shared := func(s *schedule.Schedule) { s.OverlapKey = r.id("shared") }
-	close := func(s schedule.Schedule) schedule.Run {
+	soon := func(s schedule.Schedule) schedule.Run {
 		return r.slot(s, r.at(time.Second), func(run *schedule.Run) { run.FireAt = r.at(time.Millisecond) })
 	}
-	skipping := close(r.create("skipping", withPolicy(schedule.OverlapSkip), shared))
-	replacing := close(r.create("replacing", withPolicy(schedule.OverlapReplace), shared))
+	skipping := soon(r.create("skipping", withPolicy(schedule.OverlapSkip), shared))
+	replacing := soon(r.create("replacing", withPolicy(schedule.OverlapReplace), shared))
 	r.add(skipping, replacing)
 	result := r.claimBy(func(g schedule.OverlapGroup) []schedule.Verdict {
 		r.hold(len(g.Due) == 2, "both rows are shown, got %d", len(g.Due))
