@@ -30,8 +30,9 @@ var mutants = []mutant{
 	{"overlap is not judged when a slot is claimed", "mutant-calm", 1, []change{
 		{"internal/plan/decide.go", "Exclusive: d.OverlapPolicy.Exclusive(),", "Exclusive: false,"},
 	}},
-	{"whatever is in flight counts as ended for skip", "mutant-calm", 1, []change{
+	{"what is due and alone is skipped for an overlap", "mutant-stops", 2, []change{
 		{"internal/plan/overlap.go", "		if j.busy {\n			j.set(r.Key, schedule.VerdictSkip, schedule.ReasonOverlap)", "		if !j.busy {\n			j.set(r.Key, schedule.VerdictSkip, schedule.ReasonOverlap)"},
+		{"worker/fire.go", "LoneUnjudged: true", "LoneUnjudged: false"}, // else what is alone is claimed without asking
 	}},
 	{"the newest of a queue goes first", "mutant-calm", 1, []change{
 		{"internal/plan/overlap.go", "	turn := max(0, slices.IndexFunc(j.waiting, replaces))\n", "	turn := len(j.waiting) - 1\n"},

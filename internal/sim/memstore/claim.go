@@ -90,7 +90,7 @@ func (s *Store) inFlight(overlapKey string) (n int) {
 
 // inQueue is the order in which rows wait.
 func inQueue(a, b *schedule.Run) int {
-	return schedule.ByFireAt(*a, *b)
+	return schedule.ByFireAt(a, b)
 }
 
 // inOrder is the order of claims.

@@ -201,8 +201,8 @@ func (p *claimPass) groupsOf(ctx context.Context, runs []schedule.Run) (map[stri
 	}
 	order := claimOrderAt(p.req.Now)
 	for _, g := range groups {
-		slices.SortFunc(g.InFlight, schedule.ByFireAt)
-		slices.SortFunc(g.Waiting, schedule.ByFireAt)
+		schedule.SortRuns(g.InFlight, schedule.ByFireAt)
+		schedule.SortRuns(g.Waiting, schedule.ByFireAt)
 		slices.SortFunc(g.Due, func(a, b schedule.Run) int { return order(turnOf(&a), turnOf(&b)) })
 	}
 	return groups, nil

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -212,7 +211,7 @@ func writePlan(ctx context.Context, tx pgx.Tx, now time.Time, insert string, dec
 	if len(result.Rows) > 0 {
 		// What is due together stands together: a claim of a thousand of one instant
 		// finds it on a few pages, and so does its settlement.
-		slices.SortFunc(result.Rows, schedule.ByFireAt)
+		schedule.SortRuns(result.Rows, schedule.ByFireAt)
 		inserted, err := affect(ctx, tx, insert, runArgs(result.Rows, now)...)
 		if err != nil {
 			return fmt.Errorf("insert runs: %w", err)

@@ -111,7 +111,7 @@ func (c *claiming) late() int64 { return c.req.Now.Add(-c.req.Grace).UnixMicro()
 func (c *claiming) soon() int64 { return c.req.Now.Add(c.req.Ahead).UnixMicro() }
 
 // inOrder compares runs in the order of claims.
-func (c *claiming) inOrder(a, b schedule.Run) int {
+func (c *claiming) inOrder(a, b *schedule.Run) int {
 	return cmp.Or(schedule.Last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.Last(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()),
 		cmp.Compare(b.Priority, a.Priority), schedule.ByFireAt(a, b))
 }
@@ -129,8 +129,10 @@ type groups struct {
 func (c *claiming) read(ctx context.Context, turns []turn) (*groups, error) {
 	g := &groups{of: make(map[string]*schedule.OverlapGroup)}
 	rows := make([]int64, 0, len(turns))
+	until := c.req.Now.UnixMicro() // beyond what has its turn, nothing close changes a verdict on what is due
 	for i := range turns {
 		turn := &turns[i]
+		until = max(until, turn.fireAt)
 		if turn.exclusive && g.of[turn.overlapKey] == nil {
 			g.of[turn.overlapKey] = &schedule.OverlapGroup{OverlapKey: turn.overlapKey, Now: c.req.Now}
 			g.keys = append(g.keys, turn.overlapKey)
@@ -159,11 +161,11 @@ func (c *claiming) read(ctx context.Context, turns []turn) (*groups, error) {
 		return g, nil
 	}
 	if c.out.More {
-		if exclusive, err = c.readStanding(ctx, sqlClaimGroups, list(g.keys), c.soon(), list(g.schedules)); err != nil {
+		if exclusive, err = c.readStanding(ctx, sqlClaimGroups, list(g.keys), until, list(g.schedules)); err != nil {
 			return nil, fmt.Errorf("read due runs of the same overlap keys: %w", err)
 		}
 	}
-	slices.SortFunc(exclusive, c.inOrder)
+	schedule.SortRuns(exclusive, c.inOrder)
 	for _, r := range exclusive {
 		g.of[r.OverlapKey].Due = append(g.of[r.OverlapKey].Due, r)
 	}
@@ -198,7 +200,7 @@ func (c *claiming) inFlight(ctx context.Context, keys []string) (found []schedul
 		}
 		found = append(found, runs...)
 	}
-	slices.SortFunc(found, schedule.ByFireAt)
+	schedule.SortRuns(found, schedule.ByFireAt)
 	return found, nil
 }
 
@@ -247,7 +249,7 @@ func (c *claiming) readStanding(ctx context.Context, statement string, args ...a
 
 // launch makes what was taken LAUNCHING, in the order of claims.
 func (c *claiming) launch(ctx context.Context) error {
-	slices.SortFunc(c.take, c.inOrder)
+	schedule.SortRuns(c.take, c.inOrder)
 	byTimeout := make(map[int64][]int64) // the rowids; mostly all of them are of one
 	for i := range c.take {
 		if len(c.out.Launches) >= c.req.Limit {

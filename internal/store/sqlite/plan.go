@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -40,7 +39,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 		}
 		// What is due together stands together, also by its rowid: a claim of a
 		// thousand of one instant finds it in a few places, and so does its settlement.
-		slices.SortFunc(out.Rows, schedule.ByFireAt)
+		schedule.SortRuns(out.Rows, schedule.ByFireAt)
 		out.Inserted, err = insertRuns(ctx, t, out.Rows, req.Now)
 		return err
 	})

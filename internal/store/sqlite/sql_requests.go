@@ -14,9 +14,8 @@ const (
  FROM json_each(?) j CROSS JOIN schedules s ON s.schedule_id = j.value`
 
 	// While a call is open it counts as sent: whoever made it may be dead and
-	// cannot say. OR FAIL spares a copy of each page for undoing the statement alone:
-	// a failure undoes the transaction.
-	sqlBeginInsert = `INSERT OR FAIL INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, created_at, updated_at)
+	// cannot say.
+	sqlBeginInsert = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, created_at, updated_at)
  VALUES ` + beginInsertRow
 	beginInsertRow = `(?, ?, 'IN_PROGRESS', 1, ?, ?, ?)`
 	sqlBeginAgain  = `UPDATE execution_requests SET sent = 1, lease_until = ?1, updated_at = ?2

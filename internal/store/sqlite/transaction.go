@@ -38,9 +38,10 @@ type writer struct {
 
 func openWriter(path string) (*writer, error) {
 	// Checkpoints are made elsewhere; at 40,000 pages (160 MB) the writer makes
-	// one itself, should they not come.
+	// one itself, should they not come. The log is cut off beyond 192 MB only: where
+	// it grows again at each burst, the filesystem fills each page with zeros first.
 	db, err := sql.Open("sqlite", driverDSN(path, "journal_mode(WAL)", "wal_autocheckpoint(40000)",
-		"journal_size_limit(67108864)", "cache_size(-65536)"))
+		"journal_size_limit(201326592)", "cache_size(-65536)"))
 	if err != nil {
 		return nil, err
 	}
