@@ -49,15 +49,19 @@ func (t *term) fireLoop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		ahead := t.firePass(ctx)
+		ahead := t.firePass(ctx, t.cfg.Tick)
 		timer.Reset(t.untilNext(ctx, ahead))
 	}
 }
 
-// firePass looks once at all that may be due, and says how far ahead it armed.
-func (t *term) firePass(ctx context.Context) (ahead time.Duration) {
+// firePass looks once at all that may be due, and says how far ahead it armed. It
+// claims for about so long and leaves the rest to the next pass: in a backlog that
+// does not end, what is to be sent again and cancels have their turn, too.
+func (t *term) firePass(ctx context.Context, long time.Duration) (ahead time.Duration) {
 	ahead = t.armAhead() // one for all of the pass
-	t.claim(ctx, ahead)
+	if !t.claim(ctx, ahead, long) {
+		t.wakeUp()
+	}
 	t.reclaim(ctx)
 	t.sendCancels(ctx)
 	return ahead
@@ -98,16 +102,17 @@ func untilTime(now, at time.Time) time.Duration {
 // never is longer than any schedule lasts.
 const never = 200 * 365 * 24 * time.Hour
 
-// claim claims and launches until nothing more is due or no launch is free.
-func (t *term) claim(ctx context.Context, ahead time.Duration) {
-	for ctx.Err() == nil {
+// claim claims and launches until nothing more is due or no launch is free, or
+// until it has taken so long: then it is not done.
+func (t *term) claim(ctx context.Context, ahead, long time.Duration) (done bool) {
+	for start := time.Now(); ctx.Err() == nil; {
 		r := t.launches.reserve(maxBatch)
 		began := time.Now()
 		result, err := t.claimOnce(r, ahead)
 		if err != nil {
 			r.open(nil)
 			t.failed(ctx, "claim", err)
-			return
+			return true
 		}
 		failpoint.Hit(failpoint.Claimed)
 		t.Tracer.Claimed(tracing.Pass{Term: t.Term, Began: began, End: time.Now()}, result.Launches)
@@ -121,9 +126,13 @@ func (t *term) claim(ctx context.Context, ahead time.Duration) {
 		t.launchAll(result.Launches)
 		moved := len(result.Launches) + len(result.Skipped) + result.Waiting
 		if !result.More || moved == 0 && !r.wanting() {
-			return
+			return true
+		}
+		if time.Since(start) >= long {
+			return false
 		}
 	}
+	return true
 }
 
 // claimOnce is one claim transaction. With nothing reserved it only lets the

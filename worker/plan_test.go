@@ -127,13 +127,14 @@ func TestPlansGoByTheAimAndTheStrideOfTheirStore(t *testing.T) {
 // settlement is under way.
 type slow struct {
 	ledger
+	settle, plan            time.Duration
 	settling, plans, beside *atomic.Int64
 }
 
 func (s slow) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
 	s.settling.Add(1)
 	defer s.settling.Add(-1)
-	time.Sleep(250 * time.Millisecond)
+	time.Sleep(s.settle)
 	return s.ledger.Settle(ctx, term, now, settlements)
 }
 
@@ -142,8 +143,93 @@ func (s slow) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]
 	if s.settling.Load() > 0 {
 		s.beside.Add(1)
 	}
-	time.Sleep(400 * time.Millisecond)
+	time.Sleep(s.plan)
 	return s.ledger.Plan(ctx, req, decide)
+}
+
+// A store with one writer, whose settlements take longer than its plans.
+func TestAPlanThatHasTimeWaitsForMoreThanOneOfItsKind(t *testing.T) {
+	var settling, plans, beside atomic.Int64
+	inBubble(t, func(r *rig) {
+		r.every("s", time.Second)
+		r.work(10 * time.Second)
+		if beside.Load() > 0 || plans.Load() < 15 {
+			r.Errorf("%d of %d plans began beside a settlement, want none of 15 at least", beside.Load(), plans.Load())
+		}
+	}, func(r *rig) {
+		r.config.Tick = 130 * time.Millisecond
+		r.over = func(s *sqlite.Store) ledger {
+			return slow{ledger: s, settle: 300 * time.Millisecond, plan: 100 * time.Millisecond, settling: &settling, plans: &plans, beside: &beside}
+		}
+	})
+}
+
+// behind has a plan find more to do whenever it has planned, but for the first of
+// a term, and counts sweeps.
+type behind struct {
+	ledger
+	plans, sweeps *atomic.Int64
+}
+
+func (b behind) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
+	result, err := b.ledger.Plan(ctx, req, decide)
+	if b.plans.Add(1) > 1 {
+		time.Sleep(300 * time.Millisecond)
+		result.Candidates = req.Limit
+	}
+	return result, err
+}
+
+func (b behind) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
+	b.sweeps.Add(1)
+	return b.ledger.Sweep(ctx, req)
+}
+
+func TestPlanningThatIsBehindDoesNotKeepTheOtherPassesFromTheirTurn(t *testing.T) {
+	var plans, sweeps atomic.Int64
+	inBubble(t, func(r *rig) {
+		r.every("s", time.Second)
+		r.work(20 * time.Second)
+		if sweeps.Load() < 10 || plans.Load() < 40 {
+			r.Errorf("%d sweeps and %d plans in 20 s, want 10 and 40 at least", sweeps.Load(), plans.Load())
+		}
+	}, func(r *rig) {
+		r.over = func(s *sqlite.Store) ledger { return behind{ledger: s, plans: &plans, sweeps: &sweeps} }
+	})
+}
+
+// flood has claims leave more behind, whatever they took, and counts how often the
+// term looks for what is to be sent again.
+type flood struct {
+	ledger
+	claims, reclaims *atomic.Int64
+}
+
+func (f flood) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
+	time.Sleep(100 * time.Millisecond)
+	f.claims.Add(1)
+	result, err := f.ledger.Claim(ctx, req, judge)
+	result.More = true
+	result.Waiting++
+	return result, err
+}
+
+func (f flood) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error) {
+	f.reclaims.Add(1)
+	return f.ledger.Reclaim(ctx, req)
+}
+
+func TestABacklogWithoutEndDoesNotKeepRunsFromBeingSentAgain(t *testing.T) {
+	var claims, reclaims atomic.Int64
+	inBubble(t, func(r *rig) {
+		r.every("s", time.Second)
+		r.work(20 * time.Second)
+		if reclaims.Load() < 10 || claims.Load() < 150 {
+			r.Errorf("%d looks for what is to be sent again beside %d claims in 20 s, want 10 and 150 at least", reclaims.Load(), claims.Load())
+		}
+	}, func(r *rig) {
+		r.over = func(s *sqlite.Store) ledger { return flood{ledger: s, claims: &claims, reclaims: &reclaims} }
+	})
 }
 
 // No tick falls on an instant of a slot here, and some beside each settlement.
@@ -161,7 +247,7 @@ func TestAPlanLetsWhatFiresGoFirst(t *testing.T) {
 	}, func(r *rig) {
 		r.config.Tick = 130 * time.Millisecond
 		r.over = func(s *sqlite.Store) ledger {
-			return slow{ledger: s, settling: &settling, plans: &plans, beside: &beside}
+			return slow{ledger: s, settle: 250 * time.Millisecond, plan: 400 * time.Millisecond, settling: &settling, plans: &plans, beside: &beside}
 		}
 	})
 }

@@ -52,14 +52,14 @@ func (s *Steps) Woken() bool {
 // Tick plans what falls due inside the lookahead and ends what is past its
 // bound.
 func (s *Steps) Tick() {
-	s.term.plan(s.ctx)
+	s.term.plan(s.ctx, never)
 	s.term.sweep(s.ctx)
 }
 
 // Fire claims what is due or can be armed, sends again what has no answer, and
 // sends cancels. next is when the next slot wants a pass; zero: none does.
 func (s *Steps) Fire() (next time.Time, err error) {
-	ahead := s.term.firePass(s.ctx)
+	ahead := s.term.firePass(s.ctx, never)
 	now := s.term.now()
 	wait, err := s.term.untilArmed(now, ahead)
 	if err != nil || wait > never/2 {

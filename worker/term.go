@@ -38,6 +38,7 @@ type term struct {
 	nextGauge time.Time                       // of the plan loop
 	planLimit int                             // of the plan loop: how many schedules the next transaction takes
 	lastPlan  time.Duration                   // of the plan loop: how long the last took
+	planLag   time.Duration                   // of the plan loop: how late the last was for its first schedule
 	firing    atomic.Int32                    // claims and settlements under way
 	hold      func(at time.Time, call func()) // of a term made by hand: see Steps
 }
@@ -59,7 +60,7 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	lead := w.newTerm(t, trusted, passes)
 	w.begins(lead)
 	defer w.ends(lead)
-	lead.plan(ctx)
+	lead.plan(ctx, never)
 	lead.sweep(ctx)
 	var loops errgroup.Group
 	loops.Go(func() error { lead.planLoop(ctx); return nil })

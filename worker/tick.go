@@ -50,7 +50,7 @@ func (t *term) planLoop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		t.plan(ctx)
+		t.plan(ctx, t.cfg.Tick)
 		t.sweep(ctx)
 		t.gauge()
 		t.wakeUp() // whatever a lost wake-up left behind
@@ -60,10 +60,11 @@ func (t *term) planLoop(ctx context.Context) {
 	}
 }
 
-// plan plans batch after batch until nothing more is due.
-func (t *term) plan(ctx context.Context) {
+// plan plans batch after batch until nothing more is due, or until it has taken
+// so long: what else a tick does must not wait for a plan that is behind.
+func (t *term) plan(ctx context.Context, long time.Duration) {
 	due := 0
-	for ctx.Err() == nil {
+	for start := time.Now(); ctx.Err() == nil && time.Since(start) < long; {
 		t.letFire(ctx)
 		limit := t.planLimit
 		began := time.Now()
@@ -88,11 +89,20 @@ func (t *term) plan(ctx context.Context) {
 // planRest is how often a plan looks whether it may begin.
 const planRest = 5 * time.Millisecond
 
+// planYield is for how many times as long as it takes a plan waits that has time.
+const planYield = 4
+
 // letFire has a plan begin between claims and settlements, which are about what
 // is due now, but no later than the last plan took: so planning has half of the
-// time at least, however much is to be fired.
+// time at least, however much is to be fired. While half of the lookahead is
+// planned it waits four times as long, and has a fifth: what lies ahead is there
+// so that a crowded minute need not plan, too.
 func (t *term) letFire(ctx context.Context) {
-	for began := time.Now(); t.firing.Load() > 0 && time.Since(began) < t.lastPlan && ctx.Err() == nil; {
+	wait := t.lastPlan
+	if t.planLag < t.cfg.Lookahead/2 {
+		wait *= planYield
+	}
+	for began := time.Now(); t.firing.Load() > 0 && time.Since(began) < wait && ctx.Err() == nil; {
 		time.Sleep(planRest)
 	}
 }
@@ -120,9 +130,11 @@ func (t *term) planOnce() (pass planPass, err error) {
 	now := t.now()
 	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: t.planLimit}
 	// The store may ask again, so what is decided is only logged once it is done.
+	t.planLag = 0
 	pass.result, err = t.Plans.Plan(ctx, req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
 		pass.decisions, pass.cut = make([]schedule.PlanDecision, len(candidates)), false
 		cfg := t.cfg.plan(len(candidates))
+		t.planLag = lag(candidates, now)
 		for i := range candidates {
 			pass.decisions[i] = decide(&candidates[i], now, cfg)
 			pass.cut = pass.cut || len(pass.decisions[i].Rows) >= cfg.MaxRows
@@ -132,6 +144,14 @@ func (t *term) planOnce() (pass planPass, err error) {
 	})
 	failpoint.Hit(failpoint.Planned)
 	return pass, err
+}
+
+// lag is how long the first of the candidates has been due to be planned.
+func lag(candidates []schedule.PlanCandidate, now time.Time) time.Duration {
+	if len(candidates) == 0 || candidates[0].Schedule.PlanAt.IsZero() {
+		return 0
+	}
+	return now.Sub(candidates[0].Schedule.PlanAt)
 }
 
 // decide isolates a schedule that cannot be planned: an error or a panic of
