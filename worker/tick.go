@@ -100,7 +100,8 @@ const planYield = 4
 func (t *term) letFire(ctx context.Context) {
 	wait := t.lastPlan
 	if t.planLag < t.cfg.Lookahead/2 {
-		wait *= planYield
+		// After a plan that hung, too, it comes in time.
+		wait = max(wait, min(planYield*wait, t.cfg.Lookahead/8))
 	}
 	for began := time.Now(); t.firing.Load() > 0 && time.Since(began) < wait && ctx.Err() == nil; {
 		time.Sleep(planRest)
