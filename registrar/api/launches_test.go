@@ -179,8 +179,9 @@ func BenchmarkForecastOf10000Schedules(b *testing.B) {
 	r := newRig(b)
 	fleet(b, r, 10_000)
 	for b.Loop() {
-		if a := r.forecast(""); a.Launches < 1_000_000 || len(a.Flattenings) == 0 {
-			b.Fatalf("got %d launches and %v", a.Launches, a.Flattenings)
+		// What would flatten the peaks is sought, and saves less than a tenth.
+		if a := r.forecast(""); a.Launches < 1_000_000 || len(a.Peaks) == 0 {
+			b.Fatalf("got %d launches and %v", a.Launches, a.Peaks)
 		}
 	}
 }
