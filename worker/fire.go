@@ -59,9 +59,7 @@ func (t *term) fireLoop(ctx context.Context) {
 // does not end, what is to be sent again and cancels have their turn, too.
 func (t *term) firePass(ctx context.Context, long time.Duration) (ahead time.Duration) {
 	ahead = t.armAhead() // one for all of the pass
-	if !t.claim(ctx, ahead, long) {
-		t.wakeUp()
-	}
+	t.claim(ctx, ahead, long)
 	t.reclaim(ctx)
 	t.sendCancels(ctx)
 	return ahead
@@ -103,8 +101,8 @@ func untilTime(now, at time.Time) time.Duration {
 const never = 200 * 365 * 24 * time.Hour
 
 // claim claims and launches until nothing more is due or no launch is free, or
-// until it has taken so long: then it is not done.
-func (t *term) claim(ctx context.Context, ahead, long time.Duration) (done bool) {
+// until it has taken so long: then it asks for another pass.
+func (t *term) claim(ctx context.Context, ahead, long time.Duration) {
 	for start := time.Now(); ctx.Err() == nil; {
 		r := t.launches.reserve(maxBatch)
 		began := time.Now()
@@ -112,7 +110,7 @@ func (t *term) claim(ctx context.Context, ahead, long time.Duration) (done bool)
 		if err != nil {
 			r.open(nil)
 			t.failed(ctx, "claim", err)
-			return true
+			return
 		}
 		failpoint.Hit(failpoint.Claimed)
 		t.Tracer.Claimed(tracing.Pass{Term: t.Term, Began: began, End: time.Now()}, result.Launches)
@@ -126,13 +124,13 @@ func (t *term) claim(ctx context.Context, ahead, long time.Duration) (done bool)
 		t.launchAll(result.Launches)
 		moved := len(result.Launches) + len(result.Skipped) + result.Waiting
 		if !result.More || moved == 0 && !r.wanting() {
-			return true
+			return
 		}
 		if time.Since(start) >= long {
-			return false
+			t.wakeUp()
+			return
 		}
 	}
-	return true
 }
 
 // claimOnce is one claim transaction. With nothing reserved it only lets the

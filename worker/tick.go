@@ -69,7 +69,7 @@ func (t *term) plan(ctx context.Context, long time.Duration) {
 		limit := t.planLimit
 		began := time.Now()
 		pass, err := t.planOnce()
-		t.lastPlan = time.Since(began)
+		t.lastPlan, t.planLag = time.Since(began), pass.lag
 		t.Metrics.step("plan", began, err)
 		if err != nil {
 			t.failed(ctx, "plan", err)
@@ -122,7 +122,8 @@ func (t *term) aim(last *schedule.PlanResult) {
 type planPass struct {
 	decisions []schedule.PlanDecision
 	result    schedule.PlanResult
-	cut       bool // a schedule had more slots than its share
+	cut       bool          // a schedule had more slots than its share
+	lag       time.Duration // how late it was for its first schedule
 }
 
 func (t *term) planOnce() (pass planPass, err error) {
@@ -131,11 +132,10 @@ func (t *term) planOnce() (pass planPass, err error) {
 	now := t.now()
 	req := schedule.PlanRequest{Term: t.Term, Now: now, Horizon: now, Grace: t.cfg.Grace, Limit: t.planLimit}
 	// The store may ask again, so what is decided is only logged once it is done.
-	t.planLag = 0
 	pass.result, err = t.Plans.Plan(ctx, req, func(candidates []schedule.PlanCandidate) []schedule.PlanDecision {
 		pass.decisions, pass.cut = make([]schedule.PlanDecision, len(candidates)), false
 		cfg := t.cfg.plan(len(candidates))
-		t.planLag = lag(candidates, now)
+		pass.lag = lag(candidates, now)
 		for i := range candidates {
 			pass.decisions[i] = decide(&candidates[i], now, cfg)
 			pass.cut = pass.cut || len(pass.decisions[i].Rows) >= cfg.MaxRows

@@ -15,12 +15,12 @@ func ByFireAt(a, b *Run) int {
 // SortRuns sorts runs by compare. It moves each of them once: a run is half a
 // kilobyte, and sorted where they stand a thousand are copied twenty times over.
 func SortRuns(runs []Run, compare func(a, b *Run) int) {
-	if len(runs) < 2 {
-		return
-	}
 	order := make([]*Run, len(runs))
 	for i := range runs {
 		order[i] = &runs[i]
+	}
+	if slices.IsSortedFunc(order, compare) {
+		return
 	}
 	slices.SortFunc(order, compare)
 	sorted := make([]Run, len(runs))

@@ -88,15 +88,10 @@ func (s *Store) inFlight(overlapKey string) (n int) {
 	return n
 }
 
-// inQueue is the order in which rows wait.
-func inQueue(a, b *schedule.Run) int {
-	return schedule.ByFireAt(a, b)
-}
-
 // inOrder is the order of claims.
 func (c *claiming) inOrder(a, b *schedule.Run) int {
 	return cmp.Or(schedule.Last(a.FireAt.After(c.req.Now), b.FireAt.After(c.req.Now)), schedule.Last(a.Trigger.AfterOthers(), b.Trigger.AfterOthers()),
-		cmp.Compare(b.Priority, a.Priority), inQueue(a, b))
+		cmp.Compare(b.Priority, a.Priority), schedule.ByFireAt(a, b))
 }
 
 // groups are what overlap is judged on, in the order in which their turn
@@ -138,7 +133,7 @@ func (c *claiming) addCompany(of map[string]*schedule.OverlapGroup) {
 	company := c.among(func(r *schedule.Run) bool {
 		return of[r.OverlapKey] != nil && (r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero())
 	})
-	slices.SortFunc(company, inQueue)
+	slices.SortFunc(company, schedule.ByFireAt)
 	for _, r := range company {
 		g := of[r.OverlapKey]
 		switch {
@@ -242,7 +237,7 @@ func (c *claiming) stamp() {
 	left := c.among(func(r *schedule.Run) bool {
 		return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now) && r.JudgedAt.IsZero() && !isLate(r, c.late)
 	})
-	slices.SortFunc(left, inQueue)
+	slices.SortFunc(left, schedule.ByFireAt)
 	for _, r := range left[:min(len(left), 5000)] {
 		c.change(r, func(r *schedule.Run) { r.JudgedAt = c.req.Now })
 	}

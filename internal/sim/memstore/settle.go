@@ -44,7 +44,7 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 // roundRobin chooses up to limit runs as far as their owners have room, the
 // first of each before the second of any, and returns them in their order.
 func roundRobin(runs []*schedule.Run, limit int, room func(owner string) int) []*schedule.Run {
-	slices.SortFunc(runs, inQueue)
+	slices.SortFunc(runs, schedule.ByFireAt)
 	place, of := make(map[*schedule.Run]int), make(map[string]int)
 	for _, r := range runs {
 		owner := schedule.Owner(r.OverlapKey)
@@ -56,7 +56,7 @@ func roundRobin(runs []*schedule.Run, limit int, room func(owner string) int) []
 	}
 	slices.SortStableFunc(runs, func(a, b *schedule.Run) int { return cmp.Compare(place[a], place[b]) })
 	runs = runs[:min(len(runs), limit)]
-	slices.SortFunc(runs, inQueue)
+	slices.SortFunc(runs, schedule.ByFireAt)
 	return runs
 }
 

@@ -14,7 +14,7 @@ func (c *claiming) turns() []*schedule.Run {
 	heads := make(map[string]*schedule.Run)
 	for _, r := range c.live {
 		if r.Status == schedule.StatusPlanned && !r.WaitingSince.IsZero() {
-			if h := heads[r.OverlapKey]; h == nil || inQueue(r, h) < 0 {
+			if h := heads[r.OverlapKey]; h == nil || schedule.ByFireAt(r, h) < 0 {
 				heads[r.OverlapKey] = r
 			}
 		}

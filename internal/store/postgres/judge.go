@@ -203,7 +203,7 @@ func (p *claimPass) groupsOf(ctx context.Context, runs []schedule.Run) (map[stri
 	for _, g := range groups {
 		schedule.SortRuns(g.InFlight, schedule.ByFireAt)
 		schedule.SortRuns(g.Waiting, schedule.ByFireAt)
-		slices.SortFunc(g.Due, func(a, b schedule.Run) int { return order(turnOf(&a), turnOf(&b)) })
+		schedule.SortRuns(g.Due, func(a, b *schedule.Run) int { return order(turnOf(a), turnOf(b)) })
 	}
 	return groups, nil
 }
