@@ -7,6 +7,8 @@ SHELL := /bin/sh
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PKG ?= ./...
 TOOLS := .build/tools
+# The profile that go build goes by of itself for the product.
+PGO := cmd/carillon/default.pgo
 # The race detector needs cgo, and so a C compiler with its headers.
 RACE = $(shell echo '\#include <stdlib.h>' | $${CC:-cc} -E - >/dev/null 2>&1 && echo -race)
 
@@ -55,7 +57,7 @@ sim-mutants: ## Break the product on purpose, bug by bug, and fail unless the si
 
 .PHONY: bench-build
 bench-build: tools
-	@cd internal/bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o ../../$(TOOLS)/ .
+	@cd internal/bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -pgo=../../$(PGO) -ldflags '-X main.version=$(VERSION)' -o ../../$(TOOLS)/ .
 
 .PHONY: races
 races: tools ## Let N revocations and as many pauses race with fires, on SQLite and on Postgres (N=10000)
@@ -74,6 +76,12 @@ bench-steps: bench-build ## Measure the hot parts alone on both stores into .bui
 .PHONY: bench-check
 bench-check: tools ## Vet and test the module of the benchmarks, every workload on a few slots
 	@cd internal/bench && go vet ./... && ../../$(TOOLS)/withservices -- go test ./...
+
+.PHONY: pgo
+pgo: bench-build ## Profile streams on both stores and registering, and make of it what the compiler goes by (cmd/carillon/default.pgo)
+	@rm -rf .build/pgo
+	@$(TOOLS)/withservices -durable -- sh internal/bench/profiles.sh $(TOOLS)/bench .build/pgo
+	@$(TOOLS)/bench merge -out $(PGO) .build/pgo/*.pprof
 
 .PHONY: chaos
 chaos: ## Break a whole deployment and judge what it leaves behind (DOSE=short FAULTS=n SEED=n; docs/reliability.md)

@@ -4,6 +4,7 @@
 //	bench herd -n 10000 -runs 3 -systems carillon,river-tuned -out lines.jsonl
 //	bench table -columns p50_ms,p99_ms lines.jsonl
 //	bench steps steps.txt
+//	bench merge -out default.pgo profiles/*.pprof
 //
 // DATABASE_URL (or TEST_DATABASE_URL) is a Postgres where it may make databases.
 // The environment also sets the product's own settings, e.g. MAX_LAUNCHES.
@@ -50,8 +51,13 @@ func main() {
 }
 
 func harness(ctx context.Context, args []string) (err error) {
-	if len(args) > 1 && (args[0] == "table" || args[0] == "steps") {
-		return tables(args[0], args[1:])
+	if len(args) > 1 {
+		switch args[0] {
+		case "table", "steps":
+			return tables(args[0], args[1:])
+		case "merge":
+			return merge(args[1:])
+		}
 	}
 	o, err := parse(args)
 	if err != nil {
@@ -118,4 +124,23 @@ func tables(what string, args []string) error {
 		return w.Markdown(strings.Split(*columns, ","))
 	}
 	return w.Table()
+}
+
+// merge makes of the CPU profiles that -profile has written the one that the
+// compiler goes by.
+func merge(args []string) error {
+	f := flag.NewFlagSet("bench merge", flag.ContinueOnError)
+	out := f.String("out", "default.pgo", "where the merged profile goes")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	merged, err := proc.Merge(f.Args())
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(*out)
+	if err != nil {
+		return err
+	}
+	return errors.Join(merged.Write(file), file.Close())
 }

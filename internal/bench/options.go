@@ -91,7 +91,7 @@ func parse(args []string) (options, error) {
 	}
 	slices.Sort(names)
 	if len(args) == 0 || workloads[args[0]].run == nil {
-		return options{}, fmt.Errorf("which workload? bench %s [flags], or: bench table [-columns NAME,…] FILE…, or: bench steps FILE…", strings.Join(names, "|"))
+		return options{}, fmt.Errorf("which workload? bench %s [flags], or: bench table [-columns NAME,…] FILE…, or: bench steps FILE…, or: bench merge [-out FILE] PROFILE…", strings.Join(names, "|"))
 	}
 	o := options{workload: args[0], serverURL: os.Getenv("DATABASE_URL")}
 	if o.serverURL == "" {

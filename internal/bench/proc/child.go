@@ -121,7 +121,7 @@ func Serve(part any) error {
 	if err := server.RegisterName("Part", part); err != nil {
 		return err
 	}
-	if err := server.RegisterName("Profile", &profile{}); err != nil {
+	if err := server.RegisterName("Profile", &profiler{}); err != nil {
 		return err
 	}
 	server.ServeConn(pipe{os.Stdin, os.Stdout})

@@ -8,14 +8,14 @@ import (
 	"runtime/pprof"
 )
 
-// profile is the part of a child that profiles it.
-type profile struct{ file *os.File }
+// profiler is the part of a child that profiles it.
+type profiler struct{ file *os.File }
 
 // None stands for no arguments and for no answer.
 type None struct{}
 
 // Start begins a CPU profile in a file.
-func (p *profile) Start(path string, _ *None) (err error) {
+func (p *profiler) Start(path string, _ *None) (err error) {
 	if p.file, err = os.Create(path); err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (p *profile) Start(path string, _ *None) (err error) {
 }
 
 // Stop ends it and writes the heap beside it.
-func (p *profile) Stop(None, *None) error {
+func (p *profiler) Stop(None, *None) error {
 	if p.file == nil {
 		return nil
 	}
