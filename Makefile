@@ -134,7 +134,7 @@ fmt-check: ## Fail when Go code is not formatted
 
 .PHONY: vet
 vet: ## Run go vet
-	go vet $(PKG)
+	go vet -pgo=off $(PKG)
 	$(if $(filter ./...,$(PKG)),cd internal/bench && go vet ./...)
 	$(if $(filter ./...,$(PKG)),cd internal/console/browser && go vet ./...)
 

@@ -198,6 +198,39 @@ func TestPlanningThatIsBehindDoesNotKeepTheOtherPassesFromTheirTurn(t *testing.T
 	})
 }
 
+// overrun has a sweep find more past its bound, whatever it has ended, but for the
+// first of a term, and counts plans.
+type overrun struct {
+	ledger
+	plans, sweeps *atomic.Int64
+}
+
+func (o overrun) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
+	o.plans.Add(1)
+	return o.ledger.Plan(ctx, req, decide)
+}
+
+func (o overrun) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
+	if o.sweeps.Add(1) == 1 {
+		return o.ledger.Sweep(ctx, req)
+	}
+	time.Sleep(100 * time.Millisecond)
+	return make([]schedule.Ended, req.Limit), nil
+}
+
+func TestRunsThatTimeOutWithoutEndDoNotKeepPlansFromTheirTurn(t *testing.T) {
+	var plans, sweeps atomic.Int64
+	inBubble(t, func(r *rig) {
+		r.every("s", time.Second)
+		r.work(20 * time.Second)
+		if plans.Load() < 10 || sweeps.Load() < 100 {
+			r.Errorf("%d plans and %d sweeps in 20 s, want 10 and 100 at least", plans.Load(), sweeps.Load())
+		}
+	}, func(r *rig) {
+		r.over = func(s *sqlite.Store) ledger { return overrun{ledger: s, plans: &plans, sweeps: &sweeps} }
+	})
+}
+
 // flood has claims leave more behind, whatever they took, and counts how often the
 // term looks for what is to be sent again.
 type flood struct {

@@ -53,7 +53,7 @@ func (s *Steps) Woken() bool {
 // bound.
 func (s *Steps) Tick() {
 	s.term.plan(s.ctx, never)
-	s.term.sweep(s.ctx)
+	s.term.sweep(s.ctx, never)
 }
 
 // Fire claims what is due or can be armed, sends again what has no answer, and

@@ -61,7 +61,7 @@ func (w *Worker) lead(ctx, trusted context.Context, t schedule.Term) error {
 	w.begins(lead)
 	defer w.ends(lead)
 	lead.plan(ctx, never)
-	lead.sweep(ctx)
+	lead.sweep(ctx, never)
 	var loops errgroup.Group
 	loops.Go(func() error { lead.planLoop(ctx); return nil })
 	loops.Go(func() error { lead.fireLoop(ctx); return nil })

@@ -51,7 +51,7 @@ func (t *term) planLoop(ctx context.Context) {
 			return
 		}
 		t.plan(ctx, t.cfg.Tick)
-		t.sweep(ctx)
+		t.sweep(ctx, t.cfg.Tick)
 		t.gauge()
 		t.wakeUp() // whatever a lost wake-up left behind
 		if now := time.Now(); t.Shard == 0 && !now.Before(nextPrune) && t.prune(ctx) {
@@ -207,9 +207,9 @@ func (t *term) planned(pass planPass) {
 	}
 }
 
-// sweep ends what is past its bound.
-func (t *term) sweep(ctx context.Context) {
-	for ctx.Err() == nil {
+// sweep ends what is past its bound, until nothing is or until it has taken so long.
+func (t *term) sweep(ctx context.Context, long time.Duration) {
+	for start := time.Now(); ctx.Err() == nil && time.Since(start) < long; {
 		began := time.Now()
 		storeCtx, cancel := t.storeContext()
 		ended, err := t.Fires.Sweep(storeCtx, schedule.SweepRequest{

@@ -37,10 +37,12 @@ func TestMain(m *testing.M) {
 // root is the repository.
 func root() string { return filepath.Join("..", "..") }
 
+// build builds as `make build` does, so that what is compiled already is not again.
 var build = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(workshop, "carillon")
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/carillon")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/carillon")
 	cmd.Dir = root()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build ./cmd/carillon: %w\n%s", err, out)
 	}

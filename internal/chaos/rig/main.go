@@ -75,7 +75,7 @@ func build(ctx context.Context, folder string, o *Options) error {
 	targets := [][]string{{"build", "-buildvcs=false", "-o", o.Oracle, "github.com/carillon/carillon/internal/chaos/oracle"}}
 	if o.Binary == "" {
 		o.Binary = filepath.Join(folder, "carillon")
-		args := []string{"build", "-buildvcs=false", "-tags", "failpoints", "-o", o.Binary}
+		args := []string{"build", "-buildvcs=false", "-pgo=off", "-tags", "failpoints", "-o", o.Binary}
 		if o.Overlay != "" {
 			args = append(args, "-overlay", o.Overlay)
 		}

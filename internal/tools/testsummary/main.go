@@ -30,7 +30,8 @@ func run(args []string, out io.Writer) (int, error) {
 	defer signal.Stop(signals)
 
 	began := time.Now()
-	command := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	// By no profile: go test would compile all that cmd/carillon needs once more.
+	command := exec.Command("go", append([]string{"test", "-json", "-pgo=off"}, args...)...)
 	command.Stderr = os.Stderr
 	// go test does not hand signals on to the tests: in a group of their own
 	// they can all be reached.
