@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 )
 
@@ -61,7 +62,7 @@ func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func
 // candidate is a row that a claim may take, or the first of those that wait.
 type candidate struct {
 	turn
-	ref        revisionRef
+	ref        revision.ID
 	overlapKey string
 	exclusive  bool
 	halted     string // deleted, paused or ""
@@ -71,8 +72,8 @@ type candidate struct {
 	run        *schedule.Run // once it was read
 }
 
-func candidateRefs(candidates []candidate) map[revisionRef]struct{} {
-	refs := make(map[revisionRef]struct{}, len(candidates))
+func candidateRefs(candidates []candidate) map[revision.ID]struct{} {
+	refs := make(map[revision.ID]struct{}, len(candidates))
 	for i := range candidates {
 		refs[candidates[i].ref] = struct{}{}
 	}
@@ -160,7 +161,7 @@ func (p *claimPass) find(ctx context.Context, statement string, args ...any) ([]
 		found []candidate
 	)
 	err := each(ctx, p.tx, []any{
-		&raw, &c.ref.scheduleID, &c.ref.revision, &c.overlapKey, &c.exclusive, &c.halted,
+		&raw, &c.ref.ScheduleID, &c.ref.Revision, &c.overlapKey, &c.exclusive, &c.halted,
 		&c.fireAt, &c.runAt, &c.priority, &c.behind, &c.stranded, &c.waits, &c.place,
 	}, func() error {
 		c.key = schedule.Key(raw)
@@ -240,7 +241,7 @@ func (p *claimPass) write(ctx context.Context) error {
 // definition is gone or unreadable can never be launched, and would stand first
 // in every claim: it ends here. So does one that no grant allows; the exclusive
 // ones were looked at with their groups.
-func (p *claimPass) launchable(ctx context.Context) (map[revisionRef]*schedule.Definition, error) {
+func (p *claimPass) launchable(ctx context.Context) (map[revision.ID]*schedule.Definition, error) {
 	definitions, err := p.store.definitionsOf(ctx, p.tx, candidateRefs(p.claims))
 	if err != nil {
 		return nil, err
@@ -253,7 +254,7 @@ func (p *claimPass) launchable(ctx context.Context) (map[revisionRef]*schedule.D
 		if d := definitions[c.ref]; d != nil {
 			return !c.exclusive && p.denied(c.key, c.fireAt, d, grants)
 		}
-		p.refuse(c.key, schedule.CodeDefinitionUnreadable, fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.revision, c.ref.scheduleID))
+		p.refuse(c.key, schedule.CodeDefinitionUnreadable, fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.Revision, c.ref.ScheduleID))
 		return true
 	})
 	return definitions, nil
@@ -283,7 +284,7 @@ func (p *claimPass) writeCancels(ctx context.Context) error {
 }
 
 // writeClaims makes runs LAUNCHING and theirs the launches.
-func (p *claimPass) writeClaims(ctx context.Context, definitions map[revisionRef]*schedule.Definition) error {
+func (p *claimPass) writeClaims(ctx context.Context, definitions map[revision.ID]*schedule.Definition) error {
 	var read, unread []candidate
 	for _, c := range p.claims {
 		if c.run == nil {
@@ -301,12 +302,12 @@ func (p *claimPass) writeClaims(ctx context.Context, definitions map[revisionRef
 		return fmt.Errorf("take judged runs: %w", err)
 	}
 	for _, run := range append(claimed, taken...) {
-		p.result.Launches = append(p.result.Launches, schedule.Launch{Run: run, Definition: definitions[refOf(&run)]})
+		p.result.Launches = append(p.result.Launches, schedule.Launch{Run: run, Definition: definitions[revision.Of(&run)]})
 	}
 	return nil
 }
 
-func (p *claimPass) takeUnread(ctx context.Context, claims []candidate, definitions map[revisionRef]*schedule.Definition) ([]schedule.Run, error) {
+func (p *claimPass) takeUnread(ctx context.Context, claims []candidate, definitions map[revision.ID]*schedule.Definition) ([]schedule.Run, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
@@ -314,7 +315,7 @@ func (p *claimPass) takeUnread(ctx context.Context, claims []candidate, definiti
 }
 
 // takeRead reads of the runs only what may have changed since they were read.
-func (p *claimPass) takeRead(ctx context.Context, claims []candidate, definitions map[revisionRef]*schedule.Definition) (runs []schedule.Run, err error) {
+func (p *claimPass) takeRead(ctx context.Context, claims []candidate, definitions map[revision.ID]*schedule.Definition) (runs []schedule.Run, err error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
@@ -329,24 +330,24 @@ func (p *claimPass) takeRead(ctx context.Context, claims []candidate, definition
 			p.store.log.ErrorContext(ctx, "run unreadable", "key", run.Key, "schedule_id", run.ScheduleID, "err", err)
 			return nil
 		}
-		identify(&run, definitions[refOf(&run)])
+		identify(&run, definitions[revision.Of(&run)])
 		runs = append(runs, run)
 		return nil
 	}, sqlClaimRead, p.claimArguments(claims, definitions)...)
 	return runs, err
 }
 
-func (p *claimPass) claimArguments(claims []candidate, definitions map[revisionRef]*schedule.Definition) []any {
+func (p *claimPass) claimArguments(claims []candidate, definitions map[revision.ID]*schedule.Definition) []any {
 	now := p.req.Now
 	return []any{
 		p.req.Term.Epoch, now, now.Add(p.req.Lease),
 		column(claims, func(c *candidate) []byte { return c.key[:] }),
-		p.timeouts(claims, definitions), now.Add(p.req.Ahead), column(claims, func(c *candidate) int64 { return c.ref.revision }),
+		p.timeouts(claims, definitions), now.Add(p.req.Ahead), column(claims, func(c *candidate) int64 { return c.ref.Revision }),
 	}
 }
 
 // timeouts are when claims end if nothing else ends them.
-func (p *claimPass) timeouts(claims []candidate, definitions map[revisionRef]*schedule.Definition) pgtype.FlatArray[time.Time] {
+func (p *claimPass) timeouts(claims []candidate, definitions map[revision.ID]*schedule.Definition) pgtype.FlatArray[time.Time] {
 	return column(claims, func(c *candidate) time.Time {
 		return p.req.Now.Add(max(p.req.RetryFor, definitions[c.ref].RunTimeout()))
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // wakeExpectations has expectations judged anew whose schedule has changed.
@@ -126,7 +127,7 @@ func readCaseRevisions(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest
 		on  pgtype.Timestamptz
 	)
 	err := each(ctx, tx, []any{&v.ScheduleID, &v.Revision, &raw, &on}, func() error {
-		d, problem := decodeDefinition(raw)
+		d, problem := revision.Decode(raw)
 		for _, i := range at[v.ScheduleID] {
 			if problem != nil {
 				cases[i].Unreadable = fmt.Errorf("revision %d of %s: %w", v.Revision, v.ScheduleID, problem)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 )
 
@@ -122,11 +123,11 @@ func (s *Store) feedCandidates(ctx context.Context, tx pgx.Tx, req schedule.Feed
 // attachFeed adds all that backfills are judged on beside their slots.
 func (s *Store) attachFeed(ctx context.Context, tx pgx.Tx, candidates []schedule.BackfillCandidate, ids []string, req schedule.FeedRequest) error {
 	at := make(map[string]*schedule.BackfillCandidate, len(candidates))
-	refs := make(map[revisionRef]struct{})
+	refs := make(map[revision.ID]struct{})
 	for i := range candidates {
 		b := &candidates[i].Backfill
 		at[b.BackfillID] = &candidates[i]
-		refs[revisionRef{b.ScheduleID, b.Revision}] = struct{}{}
+		refs[revision.ID{ScheduleID: b.ScheduleID, Revision: b.Revision}] = struct{}{}
 	}
 	definitions, err := s.definitionsOf(ctx, tx, refs)
 	if err != nil {
@@ -155,7 +156,7 @@ func (s *Store) attachFeed(ctx context.Context, tx pgx.Tx, candidates []schedule
 	}
 	for i := range candidates {
 		c := &candidates[i]
-		c.Definition = definitions[revisionRef{c.Backfill.ScheduleID, c.Backfill.Revision}]
+		c.Definition = definitions[revision.ID{ScheduleID: c.Backfill.ScheduleID, Revision: c.Backfill.Revision}]
 		if !c.Backfill.OverlapPolicy.Exclusive() {
 			continue
 		}

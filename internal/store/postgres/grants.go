@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // CreateGrant stores a grant; the same terms again are no write.
@@ -132,7 +133,7 @@ func attachGrants(ctx context.Context, q querier, req *schedule.ChangeRequest, i
 }
 
 // grantsOf reads the grants that definitions name.
-func (p *claimPass) grantsOf(ctx context.Context, definitions map[revisionRef]*schedule.Definition) (map[string]*schedule.Grant, error) {
+func (p *claimPass) grantsOf(ctx context.Context, definitions map[revision.ID]*schedule.Definition) (map[string]*schedule.Grant, error) {
 	var ids []string
 	seen := make(map[string]bool)
 	for _, d := range definitions {

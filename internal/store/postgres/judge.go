@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // judgeGroups locks the schedules of the candidates' overlap keys, reads in
@@ -83,7 +84,7 @@ func (p *claimPass) lock(ctx context.Context, candidates []candidate) (*lockedSc
 		of: make(map[string]string, len(candidates)), many: make(map[string]bool), live: make(map[string]bool, len(candidates)),
 	}
 	for _, c := range candidates {
-		l.add(c.overlapKey, c.ref.scheduleID)
+		l.add(c.overlapKey, c.ref.ScheduleID)
 	}
 	unlocked := make(map[string]bool, len(l.ids))
 	for _, id := range l.ids {
@@ -169,7 +170,7 @@ func (p *claimPass) judgeable(runs []schedule.Run, row *runRow, halted string) [
 
 // groupsOf puts runs together by overlap key. What no grant allows ends here.
 func (p *claimPass) groupsOf(ctx context.Context, runs []schedule.Run) (map[string]*schedule.OverlapGroup, error) {
-	definitions, err := p.store.definitionsOf(ctx, p.tx, refsOf(runs))
+	definitions, err := p.store.definitionsOf(ctx, p.tx, revisionsOf(runs))
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (p *claimPass) groupsOf(ctx context.Context, runs []schedule.Run) (map[stri
 	groups := make(map[string]*schedule.OverlapGroup, len(runs))
 	for i := range runs {
 		run := runs[i]
-		d := definitions[refOf(&run)]
+		d := definitions[revision.Of(&run)]
 		if d != nil && run.Status == schedule.StatusPlanned && p.denied(run.Key, run.FireAt, d, grants) {
 			continue // it neither stands in another's way nor takes its place
 		}
@@ -227,7 +228,7 @@ func (p *claimPass) apply(g *schedule.OverlapGroup, verdicts []schedule.Verdict)
 		case v.Action == schedule.VerdictClaim && len(p.result.Launches)+len(p.claims) >= p.req.Limit:
 			p.result.More = true
 		case v.Action == schedule.VerdictClaim:
-			p.claims = append(p.claims, candidate{turn: *turnOf(run), ref: refOf(run), overlapKey: g.OverlapKey, exclusive: true, run: run})
+			p.claims = append(p.claims, candidate{turn: *turnOf(run), ref: revision.Of(run), overlapKey: g.OverlapKey, exclusive: true, run: run})
 		case v.Action == schedule.VerdictWait:
 			p.waits = append(p.waits, v.Key)
 		case v.Action == schedule.VerdictSkip:

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // errLoneUnreadable: a row was taken that is no run. It has to be read before.
@@ -32,7 +33,7 @@ func (p *claimPass) takeLone(ctx context.Context, locked *lockedSchedules, candi
 		if d != nil {
 			reason, _ = p.grantVerdict(c.fireAt, d, grants)
 		}
-		if d == nil || reason != schedule.ReasonNone || !locked.live[c.ref.scheduleID] {
+		if d == nil || reason != schedule.ReasonNone || !locked.live[c.ref.ScheduleID] {
 			left = append(left, c)
 		} else {
 			lone = append(lone, c)
@@ -50,7 +51,7 @@ func (p *claimPass) takeLone(ctx context.Context, locked *lockedSchedules, candi
 	return left, err
 }
 
-func (p *claimPass) writeLone(ctx context.Context, lone []candidate, definitions map[revisionRef]*schedule.Definition) (taken map[schedule.Key]bool, err error) {
+func (p *claimPass) writeLone(ctx context.Context, lone []candidate, definitions map[revision.ID]*schedule.Definition) (taken map[schedule.Key]bool, err error) {
 	now := p.req.Now
 	taken = make(map[schedule.Key]bool, len(lone))
 	var row runRow
@@ -59,13 +60,13 @@ func (p *claimPass) writeLone(ctx context.Context, lone []candidate, definitions
 		if err != nil {
 			return errors.Join(errLoneUnreadable, err)
 		}
-		d := definitions[refOf(&run)]
+		d := definitions[revision.Of(&run)]
 		identify(&run, d)
 		taken[run.Key] = true
 		p.result.Launches = append(p.result.Launches, schedule.Launch{Run: run, Definition: d})
 		return nil
 	}, sqlClaimLone, now, now.Add(-p.req.Grace), column(lone, func(c *candidate) []byte { return c.key[:] }),
 		now.Add(p.req.Ahead), p.result.More, p.req.Term.Epoch, now.Add(p.req.Lease), p.timeouts(lone, definitions),
-		column(lone, func(c *candidate) int64 { return c.ref.revision }), column(lone, func(c *candidate) pgtype.TID { return c.place }))
+		column(lone, func(c *candidate) int64 { return c.ref.Revision }), column(lone, func(c *candidate) pgtype.TID { return c.place }))
 	return taken, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 )
 
@@ -17,15 +18,15 @@ import (
 // between them. See worker.PlanStore.
 func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error) {
 	var (
-		result schedule.PlanResult
-		first  time.Time // of the rows that were put down
-		refs   map[revisionRef]struct{}
-		insert = sqlInsertNewRuns // as nearly all are
+		result     schedule.PlanResult
+		first      time.Time // of the rows that were put down
+		candidates []schedule.PlanCandidate
+		insert     = sqlInsertNewRuns // as nearly all are
 	)
 	err := s.fenced(ctx, req.Term, func(tx pgx.Tx) error {
-		result, refs = schedule.PlanResult{}, make(map[revisionRef]struct{})
-		candidates, err := s.planCandidates(ctx, tx, req)
-		if err != nil {
+		result = schedule.PlanResult{}
+		var err error
+		if candidates, err = s.planCandidates(ctx, tx, req); err != nil {
 			return err
 		}
 		result.Candidates = len(candidates)
@@ -36,9 +37,6 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 		first = time.Time{}
 		for i := range decisions {
 			first = seen.Earliest(decisions[i].Rows, first)
-			for j := range decisions[i].Rows {
-				refs[refOf(&decisions[i].Rows[j])] = struct{}{}
-			}
 		}
 		if err := ofCandidates(decisions, candidates); err != nil {
 			return err
@@ -51,7 +49,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
-	s.warm(ctx, refs)
+	s.definitions.Foresee(candidates, result.Rows)
 	return result, nil
 }
 
@@ -125,10 +123,10 @@ func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule
 	if err != nil {
 		return fmt.Errorf("read late runs: %w", err)
 	}
-	refs := make(map[revisionRef]struct{})
+	refs := make(map[revision.ID]struct{})
 	for i := range candidates {
 		for j := range candidates[i].Late {
-			refs[refOf(&candidates[i].Late[j])] = struct{}{}
+			refs[revision.Of(&candidates[i].Late[j])] = struct{}{}
 		}
 	}
 	definitions, err := s.definitionsOf(ctx, tx, refs)
@@ -138,7 +136,7 @@ func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule
 	for i := range candidates {
 		for j := range candidates[i].Late {
 			run := &candidates[i].Late[j]
-			identify(run, definitions[refOf(run)])
+			identify(run, definitions[revision.Of(run)])
 		}
 	}
 	return nil
@@ -146,10 +144,10 @@ func (s *Store) attachLate(ctx context.Context, tx pgx.Tx, candidates []schedule
 
 // attachBacklogs gives the definition under which an older backlog fell due.
 func (s *Store) attachBacklogs(ctx context.Context, tx pgx.Tx, candidates []schedule.PlanCandidate) error {
-	refs := make(map[revisionRef]struct{})
-	ref := func(c *schedule.PlanCandidate) (revisionRef, bool) {
+	refs := make(map[revision.ID]struct{})
+	ref := func(c *schedule.PlanCandidate) (revision.ID, bool) {
 		b := c.Schedule.Backlog
-		return revisionRef{c.Schedule.ScheduleID, b.Revision}, b.Open() && b.Revision != c.Schedule.Revision
+		return revision.ID{ScheduleID: c.Schedule.ScheduleID, Revision: b.Revision}, b.Open() && b.Revision != c.Schedule.Revision
 	}
 	for i := range candidates {
 		if older, ok := ref(&candidates[i]); ok {
@@ -167,7 +165,7 @@ func (s *Store) attachBacklogs(ctx context.Context, tx pgx.Tx, candidates []sche
 			continue
 		}
 		if c.BacklogDefinition = definitions[older]; c.BacklogDefinition == nil {
-			s.log.WarnContext(ctx, "revision of a backlog missing", "schedule_id", older.scheduleID, "revision", older.revision)
+			s.log.WarnContext(ctx, "revision of a backlog missing", "schedule_id", older.ScheduleID, "revision", older.Revision)
 		}
 	}
 	return nil
@@ -341,7 +339,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		s.definitions.clear() // such an id may begin again at revision 1
+		s.definitions.Forget() // such an id may begin again at revision 1
 		revisions, err := affect(ctx, tx, sqlPruneRevisions, ids)
 		gone += len(ids) + revisions
 		return err

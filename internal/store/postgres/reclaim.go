@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // Reclaim hands out LAUNCHING rows again: those of older epochs at once, those
@@ -23,12 +24,12 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 		if err != nil || len(runs) == 0 {
 			return err
 		}
-		definitions, err := s.definitionsOf(ctx, tx, refsOf(runs))
+		definitions, err := s.definitionsOf(ctx, tx, revisionsOf(runs))
 		if err != nil {
 			return err
 		}
 		for i := range runs {
-			definition := definitions[refOf(&runs[i])]
+			definition := definitions[revision.Of(&runs[i])]
 			if definition == nil { // nothing to send; a sweep ends it
 				s.log.ErrorContext(ctx, "revision missing", "key", runs[i].Key, "schedule_id", runs[i].ScheduleID, "revision", runs[i].Revision)
 				continue
@@ -86,12 +87,12 @@ func (s *Store) runsReturned(ctx context.Context, tx pgx.Tx, statement string, a
 	if err != nil {
 		return nil, err
 	}
-	definitions, err := s.definitionsOf(ctx, tx, refsOf(runs))
+	definitions, err := s.definitionsOf(ctx, tx, revisionsOf(runs))
 	if err != nil {
 		return nil, err
 	}
 	for i := range runs {
-		identify(&runs[i], definitions[refOf(&runs[i])])
+		identify(&runs[i], definitions[revision.Of(&runs[i])])
 	}
 	return runs, nil
 }

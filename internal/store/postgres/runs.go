@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // ChangeRun locks one run (its schedule first), hands it to decide and writes
@@ -62,8 +63,8 @@ func (s *Store) readRunForChange(ctx context.Context, tx pgx.Tx, key, existing s
 	if input.Run, err = oneRun(ctx, tx, sqlChangeRunLock, key[:]); err != nil {
 		return input, fmt.Errorf("lock run: %w", err)
 	}
-	ref := refOf(&input.Run)
-	definitions, err := s.definitionsOf(ctx, tx, map[revisionRef]struct{}{ref: {}})
+	ref := revision.Of(&input.Run)
+	definitions, err := s.definitionsOf(ctx, tx, map[revision.ID]struct{}{ref: {}})
 	if err != nil {
 		return input, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 )
 
@@ -271,7 +272,7 @@ func writeRevisions(ctx context.Context, tx pgx.Tx, changes []schedule.Change) e
 		if !changes[i].NewRevision || changes[i].Row == nil {
 			continue
 		}
-		raw, err := encodeDefinition(&changes[i].Row.Definition)
+		raw, err := revision.Encode(&changes[i].Row.Definition)
 		if err != nil {
 			return fmt.Errorf("encode definition of %s: %w", changes[i].ScheduleID, err)
 		}

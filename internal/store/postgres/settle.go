@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // Settle moves runs forward, each where its status allows; moved[i] says
@@ -190,12 +191,12 @@ func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req schedule.SweepRequest)
 	if err != nil {
 		return nil, err
 	}
-	definitions, err := s.definitionsOf(ctx, tx, refsOf(runs))
+	definitions, err := s.definitionsOf(ctx, tx, revisionsOf(runs))
 	if err != nil {
 		return nil, err
 	}
 	for i := range ended {
-		identify(&ended[i].Run, definitions[refOf(&ended[i].Run)])
+		identify(&ended[i].Run, definitions[revision.Of(&ended[i].Run)])
 	}
 	return ended, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // snapshot sees one state of the database throughout.
@@ -111,7 +112,7 @@ func collectRevisions(ctx context.Context, q querier, statement string, args ...
 		createdAt pgtype.Timestamptz
 	)
 	err = each(ctx, q, []any{&id, &number, &raw, &changedBy, &createdAt}, func() error {
-		definition, err := decodeDefinition(raw)
+		definition, err := revision.Decode(raw)
 		if err != nil {
 			return fmt.Errorf("revision %d of %s: %w", number, id, err)
 		}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/carillon/carillon/internal/batch"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 	"github.com/carillon/carillon/schema"
 )
@@ -42,7 +43,7 @@ type Options struct {
 type Store struct {
 	pool        *pgxpool.Pool
 	log         *slog.Logger
-	definitions definitionCache
+	definitions revision.Cache
 	bounds      seen.Bounds
 	crowded     seen.Terms // whose last claim took turns and filled its limit
 	contended   seen.Terms // of whose last claim little was alone under its overlap key

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 )
 
@@ -50,9 +51,9 @@ type claiming struct {
 	cramped bool      // an owner had less room than the limit
 
 	store       *Store
-	first, last int                                 // the term's buckets
-	rows        map[schedule.Key]place              // of the rows that were read
-	definitions map[revisionID]*schedule.Definition // of the rows that were read; nil where one cannot be
+	first, last int                                  // the term's buckets
+	rows        map[schedule.Key]place               // of the rows that were read
+	definitions map[revision.ID]*schedule.Definition // of the rows that were read; nil where one cannot be
 }
 
 func (c *claiming) claim(ctx context.Context, judge func(schedule.OverlapGroup) []schedule.Verdict) error {
@@ -256,13 +257,13 @@ func (c *claiming) launch(ctx context.Context) error {
 			c.out.More = true
 			break
 		}
-		id := revisionOf(&c.take[i])
+		id := revision.Of(&c.take[i])
 		definition := c.definitions[id]
 		if definition == nil {
 			// Left PLANNED it would be first in line for ever, before all others.
 			c.end(&c.take[i], schedule.Settlement{
 				To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
-				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", id.scheduleID, id.revision),
+				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", id.ScheduleID, id.Revision),
 			})
 			continue
 		}

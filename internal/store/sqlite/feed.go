@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 )
 
@@ -93,8 +94,8 @@ func (s *Store) attachFeed(ctx context.Context, t tx, c *schedule.BackfillCandid
 	if len(found) == 1 {
 		c.Schedule = &found[0].Schedule
 	}
-	id := revisionID{b.ScheduleID, b.Revision}
-	definitions, err := s.definitions.read(ctx, t, []revisionID{id})
+	id := revision.ID{ScheduleID: b.ScheduleID, Revision: b.Revision}
+	definitions, err := s.definitionsOf(ctx, t, []revision.ID{id})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // CreateGrant stores a grant; the same terms again are no write.
@@ -128,8 +129,6 @@ func collectGrants(ctx context.Context, q querier, statement string, args ...any
 	return found, err
 }
 
-func revisionOf(r *schedule.Run) revisionID { return revisionID{r.ScheduleID, r.Revision} }
-
 // granted sorts out of planned runs those that no grant allows, with what they
 // end with. A run whose definition cannot be read is ended by the launch.
 func (c *claiming) granted(ctx context.Context, planned []schedule.Run) (runs, denied []schedule.Run, err error) {
@@ -138,7 +137,7 @@ func (c *claiming) granted(ctx context.Context, planned []schedule.Run) (runs, d
 	}
 	var ids []string
 	for i := range planned {
-		if d := c.definitions[revisionOf(&planned[i])]; d != nil {
+		if d := c.definitions[revision.Of(&planned[i])]; d != nil {
 			ids = append(ids, d.ExecutionGrantID)
 		}
 	}
@@ -149,7 +148,7 @@ func (c *claiming) granted(ctx context.Context, planned []schedule.Run) (runs, d
 	runs = planned[:0]
 	for i := range planned {
 		r := &planned[i]
-		d := c.definitions[revisionOf(r)]
+		d := c.definitions[revision.Of(r)]
 		if d == nil {
 			runs = append(runs, *r)
 			continue
@@ -171,11 +170,11 @@ func (c *claiming) define(ctx context.Context, runs []schedule.Run) error {
 	if len(runs) == 0 {
 		return nil
 	}
-	ids := make([]revisionID, len(runs))
+	ids := make([]revision.ID, len(runs))
 	for i := range runs {
-		ids[i] = revisionOf(&runs[i])
+		ids[i] = revision.Of(&runs[i])
 	}
-	read, err := c.store.definitions.read(ctx, c.t, ids)
+	read, err := c.store.definitionsOf(ctx, c.t, ids)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // What expectations are judged on is read for all of them at once: one by one, a
@@ -74,21 +75,21 @@ func readRareFacts(ctx context.Context, t tx, req *schedule.JudgeRequest, cases 
 
 func readCaseRevisions(ctx context.Context, t tx, limit int, c *schedule.ExpectationCase) error {
 	var (
-		revision number
-		raw      text
-		at       instant
+		of  number
+		raw text
+		at  instant
 	)
 	return t.query(ctx, sqlNewestRevisions, func(scan scan) error {
-		if err := scan(&revision, &raw, &at); err != nil {
+		if err := scan(&of, &raw, &at); err != nil {
 			return err
 		}
-		d, problem := decodeDefinition(string(raw))
+		d, problem := revision.Decode(string(raw))
 		if problem != nil {
-			c.Unreadable = fmt.Errorf("revision %d of %s: %w", revision, c.State.ScheduleID, problem)
+			c.Unreadable = fmt.Errorf("revision %d of %s: %w", of, c.State.ScheduleID, problem)
 			return nil
 		}
 		c.Revisions = append(c.Revisions, schedule.Revision{
-			ScheduleID: c.State.ScheduleID, Revision: int64(revision), Definition: *d, CreatedAt: at.Time,
+			ScheduleID: c.State.ScheduleID, Revision: int64(of), Definition: *d, CreatedAt: at.Time,
 		})
 		return nil
 	}, c.State.ScheduleID, limit)

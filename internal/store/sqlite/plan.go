@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 )
 
@@ -47,7 +48,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 	if err != nil {
 		return schedule.PlanResult{}, fmt.Errorf("plan: %w", err)
 	}
-	s.definitions.foresee(candidates)
+	s.definitions.Foresee(candidates, out.Rows)
 	return out, nil
 }
 
@@ -97,13 +98,13 @@ func (s *Store) candidates(ctx context.Context, t tx, req schedule.PlanRequest) 
 
 // attachBacklogs adds the definitions of backlogs of an older revision.
 func (s *Store) attachBacklogs(ctx context.Context, t tx, candidates []schedule.PlanCandidate) error {
-	var wanted []revisionID
+	var wanted []revision.ID
 	for i := range candidates {
 		if id, ok := backlogRevision(&candidates[i].Schedule); ok {
 			wanted = append(wanted, id)
 		}
 	}
-	definitions, err := s.definitions.read(ctx, t, wanted)
+	definitions, err := s.definitionsOf(ctx, t, wanted)
 	if err != nil {
 		return err
 	}
@@ -114,14 +115,14 @@ func (s *Store) attachBacklogs(ctx context.Context, t tx, candidates []schedule.
 			continue
 		}
 		if c.BacklogDefinition = definitions[id]; c.BacklogDefinition == nil {
-			c.Unreadable = errors.Join(c.Unreadable, fmt.Errorf("read backlog: the definition of revision %d is missing or unreadable", id.revision))
+			c.Unreadable = errors.Join(c.Unreadable, fmt.Errorf("read backlog: the definition of revision %d is missing or unreadable", id.Revision))
 		}
 	}
 	return nil
 }
 
-func backlogRevision(s *schedule.Schedule) (id revisionID, older bool) {
-	return revisionID{s.ScheduleID, s.Backlog.Revision}, s.Backlog.Open() && s.Backlog.Revision != s.Revision
+func backlogRevision(s *schedule.Schedule) (id revision.ID, older bool) {
+	return revision.ID{ScheduleID: s.ScheduleID, Revision: s.Backlog.Revision}, s.Backlog.Open() && s.Backlog.Revision != s.Revision
 }
 
 // planning writes the decisions of one plan transaction.
@@ -221,7 +222,7 @@ func (s *Store) pruneTombstones(ctx context.Context, t tx, before time.Time, lim
 		return 0, err
 	}
 	// The id may come to life again with revision 1 of another definition.
-	s.definitions.forget()
+	s.definitions.Forget()
 	for _, statement := range []string{sqlPruneRevisions, sqlPruneSchedules} {
 		n, err := t.exec(ctx, statement, list(ids))
 		if err != nil {

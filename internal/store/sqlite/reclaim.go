@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // Reclaim takes LAUNCHING rows that are to be sent again: of other epochs at
@@ -22,11 +23,11 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 		if err != nil || len(runs) == 0 {
 			return err
 		}
-		ids := make([]revisionID, len(runs))
+		ids := make([]revision.ID, len(runs))
 		for i := range runs {
-			ids[i] = revisionID{runs[i].ScheduleID, runs[i].Revision}
+			ids[i] = revision.Of(&runs[i])
 		}
-		definitions, err := s.definitions.read(ctx, t, ids)
+		definitions, err := s.definitionsOf(ctx, t, ids)
 		if err != nil {
 			return err
 		}

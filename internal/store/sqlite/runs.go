@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // ChangeRun reads one run and all that a change of it depends on, hands it to
@@ -55,8 +56,8 @@ func (s *Store) runInput(ctx context.Context, t tx, key, existing schedule.Key) 
 	if len(rows) == 1 {
 		in.Schedule = &rows[0].Schedule
 	}
-	id := revisionID{run.ScheduleID, run.Revision}
-	definitions, err := s.definitions.read(ctx, t, []revisionID{id})
+	id := revision.Of(run)
+	definitions, err := s.definitionsOf(ctx, t, []revision.ID{id})
 	if err != nil {
 		return in, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 )
 
@@ -210,7 +211,7 @@ func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
 	if !c.NewRevision {
 		return nil
 	}
-	definition, err := encodeDefinition(c.Row.Definition)
+	definition, err := revision.Encode(&c.Row.Definition)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 )
 
 // ReadSlot is all that is known of one instant of a schedule.
@@ -107,7 +108,7 @@ func readRevisions(ctx context.Context, r querier, statement string, args ...any
 		if err := scan(&id, &number, &definition, &by, &created); err != nil {
 			return err
 		}
-		d, err := decodeDefinition(string(definition))
+		d, err := revision.Decode(string(definition))
 		if err != nil {
 			return fmt.Errorf("revision %d: %w", number, err)
 		}

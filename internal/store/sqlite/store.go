@@ -21,6 +21,7 @@ import (
 	sqlitelib "modernc.org/sqlite/lib"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 	"github.com/carillon/carillon/schema"
 )
@@ -46,7 +47,7 @@ type Store struct {
 	writer      *writer
 	readers     *readers
 	checkpoints *checkpoints
-	definitions *definitions
+	definitions revision.Cache
 	places      places
 	wakes       wakes
 	bounds      seen.Bounds
@@ -85,7 +86,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	}
 	s := &Store{
 		log: opts.Logger.With("component", "store"), writer: w, readers: r, checkpoints: c,
-		definitions: newDefinitions(), closed: make(chan struct{}),
+		closed: make(chan struct{}),
 	}
 	s.clock = newClock(opts, s.log)
 	if err := s.recallClock(ctx); err != nil {

@@ -1,0 +1,52 @@
+// Package revision keeps the definitions of schedules under their revisions: as
+// the text of schedule_revisions, and decoded in memory.
+package revision
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ID names one row of schedule_revisions. What it stands for never changes.
+type ID struct {
+	ScheduleID string
+	Revision   int64
+}
+
+// Of is the revision under which a run was planned.
+func Of(r *schedule.Run) ID { return ID{r.ScheduleID, r.Revision} }
+
+// stored is a definition as its row keeps it. Input stands in it as text: as a
+// member it would be compacted, and raw JSON is kept byte for byte.
+type stored struct {
+	schedule.Definition
+	Input string `json:"input,omitempty"`
+}
+
+// Encode is the text of a row.
+func Encode(d *schedule.Definition) (string, error) {
+	s := stored{Definition: *d, Input: string(d.Input)}
+	for _, at := range []*time.Time{&s.OnceAt, &s.StartAt, &s.EndAt} {
+		*at = at.UTC().Truncate(time.Microsecond)
+	}
+	text, err := json.Marshal(&s)
+	if err != nil {
+		return "", fmt.Errorf("write definition: %w", err)
+	}
+	return string(text), nil
+}
+
+// Decode reads it.
+func Decode(text string) (*schedule.Definition, error) {
+	var s stored
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return nil, fmt.Errorf("read definition: %w", err)
+	}
+	if s.Input != "" {
+		s.Definition.Input = json.RawMessage(s.Input)
+	}
+	return &s.Definition, nil
+}
