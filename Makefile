@@ -9,8 +9,11 @@ PKG ?= ./...
 TOOLS := .build/tools
 # The profile that go build goes by of itself for the product.
 PGO := cmd/carillon/default.pgo
-# The race detector needs cgo, and so a C compiler with its headers.
-RACE = $(shell echo '\#include <stdlib.h>' | $${CC:-cc} -E - >/dev/null 2>&1 && echo -race)
+# The race detector needs cgo, and so a C compiler with its headers. It is not asked
+# to watch SQLite's own C, translated to Go, whose memory no other code touches: with
+# it the tests of that store take two and a half times as long.
+RACE = $(shell echo '\#include <stdlib.h>' | $${CC:-cc} -E - >/dev/null 2>&1 && \
+	echo -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false)
 
 GOFUMPT := go tool -modfile=internal/tools/format/go.mod gofumpt
 GOLANGCI := go tool -modfile=internal/tools/lint/go.mod golangci-lint
