@@ -22,9 +22,11 @@ type visitor struct {
 	said []chromedp.ConsoleMessage // by the browser's console
 }
 
-// visit starts both, or skips the test where there is no browser.
+// visit starts both, or skips the test where there is no browser. Most of a visit is
+// waiting, so they are made side by side.
 func visit(t *testing.T, args ...string) *visitor {
 	t.Helper()
+	t.Parallel()
 	if findBrowser() == "" {
 		const missing = "no Chromium here: `make browser` installs Debian's where that can be done without asking"
 		if os.Getenv("REQUIRE_SERVICES") == "1" {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -37,21 +38,37 @@ const startWithin = 30 * time.Second
 
 var up = regexp.MustCompile(`msg="carillon is up" http=(\S+)`)
 
-// start builds the product and starts it with a database of its own, on a port
-// that is free. args are added to those of dev.
+// build builds the product once, as `make build` does, so that what is compiled
+// already is not again.
+var build = sync.OnceValues(func() (string, error) {
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, ".build", "console", "carillon")
+	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", path, "./cmd/carillon")
+	command.Dir = root
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the product: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// start starts the product with a database of its own, on a port that is free.
+// args are added to those of dev.
 func start(ctx context.Context, args ...string) (*product, error) {
+	binary, err := build()
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "carillon-console-")
 	if err != nil {
 		return nil, err
 	}
-	p := &product{dir: dir, binary: filepath.Join(dir, "carillon"), args: append([]string{
+	p := &product{dir: dir, binary: binary, args: append([]string{
 		"dev", "--examples=false", "--grpc-addr", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "state"),
 	}, args...)}
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", p.binary, "./cmd/carillon")
-	build.Dir = filepath.Join("..", "..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the product: %w\n%s", err, out)
-	}
 	if p.receiver, err = receive(); err != nil {
 		return nil, err
 	}
