@@ -245,15 +245,22 @@ const reclaimable = `lower(r.status) = 'launching' AND (r.cancel_requested_at IS
 		AND CASE WHEN r.shard < $3 THEN false ELSE r.shard <= $4 END AND `
 
 // reclaimableRuns are its pieces of schedule_runs_launching: a herd that is in
-// flight lies between them, and is not read.
+// flight lies between them, and is not read. What other shards have in flight is
+// of the epochs that stand in leaders, and what this term may send again is not:
+// a change of the number of shards gives every row a new epoch. What is between
+// the epochs of leaders is of terms that are over.
 const reclaimableRuns = `(
-	SELECT r.* FROM schedule_runs r WHERE ` + reclaimable + `r.epoch < $1
+	SELECT r.* FROM (
+		SELECT lag(l.epoch, 1, -1::bigint) OVER (ORDER BY l.epoch) AS beyond, l.epoch AS before FROM leaders l WHERE l.epoch <= $1) ended
+	CROSS JOIN LATERAL (
+		SELECT r.* FROM schedule_runs r WHERE ` + reclaimable + `r.epoch > ended.beyond AND r.epoch < ended.before OFFSET 0) r
 	UNION ALL
 	SELECT r.* FROM schedule_runs r WHERE ` + reclaimable + `r.epoch = $1 AND r.claimed_until IS NULL
 	UNION ALL
 	SELECT r.* FROM schedule_runs r WHERE ` + reclaimable + `r.epoch = $1 AND r.claimed_until <= $2
 	UNION ALL
-	SELECT r.* FROM schedule_runs r WHERE ` + reclaimable + `r.epoch > $1 AND (r.claimed_until IS NULL OR r.claimed_until <= $2))`
+	SELECT r.* FROM schedule_runs r WHERE ` + reclaimable + `r.epoch > (SELECT max(l.epoch) FROM leaders l)
+		AND (r.claimed_until IS NULL OR r.claimed_until <= $2))`
 
 // sqlReclaimOwners are the owners of what sqlReclaim chooses from: mostly none.
 const sqlReclaimOwners = `

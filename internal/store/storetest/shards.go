@@ -18,6 +18,7 @@ var shards = []check{
 	{"late rows of a schedule that is gone are ended by their shard", shardsStranded},
 	{"what is left for want of Limit is stamped by its shard", shardsStamp},
 	{"a launch is sent again by the shard that has it now, whichever sent it before", shardsReclaim},
+	{"what the former terms of a shard left in flight is sent again by its next, beside all that others have in flight", shardsReclaimTerms},
 	{"what is past its bound is ended by its shard", shardsSweep},
 	{"counts, cancels and the next instant are those of the shard", shardsLooks},
 	{"any term may settle any run", shardsSettle},
@@ -210,6 +211,24 @@ func shardsReclaim(r *rig) {
 	slices.SortFunc(keys, compareKeys)
 	slices.SortFunc(again, compareKeys)
 	equal(r, "sent again by all", again, keys)
+}
+
+func shardsReclaimTerms(r *rig) {
+	const n = 3
+	left := make([][]schedule.Key, n)
+	for round := range 2 {
+		for i, term := range r.split(n) {
+			s := r.createIn(term, fmt.Sprintf("left-%d-%d", round, i))
+			left[i] = append(left[i], r.add(r.slot(s, r.at(time.Duration(round-9)*time.Second)))[0].Key)
+			r.asTerm(term, func() { r.claim() })
+		}
+	}
+	for i, term := range r.split(n) {
+		r.asTerm(term, func() {
+			equal(r, fmt.Sprintf("sent again by shard %d", i), keysOfLaunches(r.reclaim()), left[i])
+			equal(r, "sent again by it once more", keysOfLaunches(r.reclaim()), nil)
+		})
+	}
 }
 
 func shardsSweep(r *rig) {
