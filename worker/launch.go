@@ -18,7 +18,7 @@ func (t *term) launchAll(launches []schedule.Launch) {
 		t.calling(launches[i].Run.FireAt, func() {
 			defer func() {
 				if t.launches.giveBack(owner(&launches[i])) {
-					t.Wake() // something due was left behind for want of this
+					t.Wake(0, schedule.Buckets-1) // something due was left behind for want of this
 				}
 			}()
 			t.launch(&launches[i])
@@ -86,9 +86,6 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) {
 	t.Metrics.ended(s.To, s.Reason, s.LaunchedAt.IsZero())
 	t.log.Info("run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
 		"status", string(s.To), "reason", string(s.Reason), "run_id", s.RunID)
-	if s.To.Terminal() && l.Run.Exclusive {
-		t.wakeUp() // its overlap key is free
-	}
 }
 
 // settleAll writes a batch of settlements in one fenced transaction. Once the
@@ -101,6 +98,9 @@ func (t *term) settleAll(ctx context.Context, settlements []schedule.Settlement)
 	moved, err := t.settleInTerm(ctx, settlements)
 	failpoint.Hit(failpoint.Settled)
 	t.Metrics.step("settle", began, err)
+	if schedule.AnyEnded(settlements, moved) {
+		t.wakeUp() // an overlap key is free, a backfill may go on
+	}
 	return moved, err
 }
 

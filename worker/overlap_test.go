@@ -95,6 +95,28 @@ func TestAQueueFiresInOrderAsSoonAsTheRunBeforeHasEnded(t *testing.T) {
 	})
 }
 
+// The run that holds the key ends by its executor's answer, between ticks, and
+// is not itself one of which only one may be in flight.
+func TestWhatWaitsForARunGoesOnAsSoonAsItIsSettled(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		shared := func(in *registrar.UpsertInput) { in.Definition.OverlapKey = "k" }
+		r.every("first", time.Minute, shared, overlap(schedule.OverlapAllow))
+		r.every("next", 61*time.Second, shared, overlap(schedule.OverlapQueue))
+		r.executor.will(func(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+			time.Sleep(2300 * time.Millisecond)
+			return success(ctx, call)
+		})
+		r.work(66 * time.Second)
+		first, next := r.executor.calls("first"), r.executor.calls("next")
+		if len(first) != 1 || len(next) != 1 {
+			r.Fatalf("%d calls of the first and %d of the next, want one each", len(first), len(next))
+		}
+		if waited := next[0].at.Sub(first[0].at); waited < 2300*time.Millisecond || waited > 2320*time.Millisecond {
+			r.Errorf("the next went %s after the first, want as soon as that was settled (2.3s)", waited)
+		}
+	})
+}
+
 func TestReplaceCancelsTheRunInFlight(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

@@ -38,6 +38,7 @@ type rig struct {
 	over      func(*sqlite.Store) ledger                           // what stands between worker and store
 	through   func(worker.Launcher, *sqlite.Store) worker.Launcher // what stands between worker and launcher
 	reach     func(context.Context) error                          // of the next worker that is started
+	waker     worker.Waker                                         // nil: the store
 	worker    *worker.Worker                                       // the last that was started
 	shards    int
 }
@@ -128,7 +129,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 		all[shard] = electors[shard]
 	}
 	self = worker.New(worker.Options{
-		ID: holder, Host: "box:" + holder[:4], Reach: r.reach, Plans: over, Fires: over, Backfills: over, Launcher: r.through(launch, store), Electors: all, Balancer: balancer, Waker: store,
+		ID: holder, Host: "box:" + holder[:4], Reach: r.reach, Plans: over, Fires: over, Backfills: over, Launcher: r.through(launch, store), Electors: all, Balancer: balancer, Waker: r.wakerOr(store),
 		Now: store.Now, Logger: r.log, Config: r.config,
 	})
 	r.worker = self
@@ -141,6 +142,13 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 			r.Errorf("worker ended with %v", err)
 		}
 	})
+}
+
+func (r *rig) wakerOr(store *sqlite.Store) worker.Waker {
+	if r.waker != nil {
+		return r.waker
+	}
+	return store
 }
 
 // work runs a worker for so long.

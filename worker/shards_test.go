@@ -1,7 +1,11 @@
 package worker_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,6 +85,65 @@ func TestWorkersThatComeAndGoLoseDoubleAndDelayNoSlot(t *testing.T) {
 			r.onTime(id, 2*time.Second, until)
 		}
 	})
+}
+
+// alarm wakes once, at an instant, for some hash buckets.
+type alarm struct {
+	at          time.Time
+	first, last int
+}
+
+func (a alarm) Listen(ctx context.Context, wake func(first, last int)) error {
+	time.Sleep(time.Until(a.at))
+	wake(a.first, a.last)
+	<-ctx.Done()
+	return nil
+}
+
+// lookers are the shards that claimed at an instant.
+type lookers struct {
+	ledger
+	at     time.Time
+	mu     *sync.Mutex
+	shards map[int]bool
+}
+
+func (l lookers) Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error) {
+	if req.Now.Equal(l.at) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.shards[req.Term.Shard] = true
+	}
+	return l.ledger.Claim(ctx, req, judge)
+}
+
+func TestAWakeConcernsTheShardsThatHaveItsBuckets(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		first, last int
+		want        []int
+	}{
+		{"one bucket", 300, 300, []int{1}},
+		{"the last of a shard and the first of the next", 511, 512, []int{1, 2}},
+		{"all", 0, schedule.Buckets - 1, []int{0, 1, 2, 3}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			const at = 2350 * time.Millisecond // beside the ticks
+			woken := make(map[int]bool)
+			inBubble(t, func(r *rig) {
+				r.work(3 * time.Second)
+				if got := slices.Sorted(maps.Keys(woken)); !slices.Equal(got, tc.want) {
+					r.Errorf("shards %v of 256 buckets each looked when they were woken, want %v", got, tc.want)
+				}
+			}, func(r *rig) {
+				r.shards = 4
+				r.waker = alarm{r.at(at), tc.first, tc.last}
+				r.over = func(s *sqlite.Store) ledger {
+					return lookers{ledger: s, at: r.at(at), mu: new(sync.Mutex), shards: woken}
+				}
+			})
+		})
+	}
 }
 
 func TestAShardThatIsAskedToResignIsHandedOver(t *testing.T) {

@@ -24,9 +24,10 @@ type Elector interface {
 }
 
 // Waker tells the worker that there is something to claim or cancel before the
-// next tick; the stores are one.
+// next tick, and of which hash buckets; the stores are one. What a term writes
+// itself it is not told.
 type Waker interface {
-	Listen(ctx context.Context, wake func()) error
+	Listen(ctx context.Context, wake func(first, last int)) error
 }
 
 // Balancer keeps this process' share of the shards fair: it asks electors of
@@ -238,12 +239,15 @@ func (w *Worker) Beating(context.Context) error {
 	return nil
 }
 
-// Wake makes the firing loops look at once. It never blocks.
-func (w *Worker) Wake() {
+// Wake makes the firing loops of the shards that have some of these hash buckets
+// look at once. It never blocks.
+func (w *Worker) Wake(first, last int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.terms {
-		t.wakeUp()
+		if from, to := t.Buckets(); from <= last && first <= to {
+			t.wakeUp()
+		}
 	}
 }
 

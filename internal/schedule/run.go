@@ -113,6 +113,16 @@ type Settlement struct {
 	ClaimedUntil time.Time // To == LAUNCHING: outcome unknown, send again not before
 }
 
+// AnyEnded reports whether any of the settlements that moved a run ended it.
+func AnyEnded(settlements []Settlement, moved []bool) bool {
+	for i := range moved {
+		if moved[i] && settlements[i].To.Terminal() {
+			return true
+		}
+	}
+	return false
+}
+
 // Skip is a run that a plan or a claim has ended before its launch, and whose
 // slot it was.
 type Skip struct {

@@ -124,9 +124,9 @@ func (s *Store) open() error {
 	return nil
 }
 
-// Listen calls wake after each commit that may give the worker something to
-// do, until ctx ends. wake must not block.
-func (s *Store) Listen(ctx context.Context, wake func()) error {
+// Listen calls wake, for all hash buckets, after each commit by which somebody
+// other than a term gave it something to do, until ctx ends. wake must not block.
+func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 	defer s.wakes.add(wake)()
 	<-ctx.Done()
 	return nil
@@ -135,10 +135,10 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 // wakes are the functions that Listen registered, in that order.
 type wakes struct {
 	mu    sync.Mutex
-	calls []*func()
+	calls []*func(first, last int)
 }
 
-func (w *wakes) add(wake func()) (remove func()) {
+func (w *wakes) add(wake func(first, last int)) (remove func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, &wake)
@@ -159,7 +159,7 @@ func (w *wakes) call() {
 	calls := w.calls
 	w.mu.Unlock()
 	for _, wake := range calls {
-		(*wake)()
+		(*wake)(0, schedule.Buckets-1)
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 		}
 	}
 	s.mu.Unlock()
-	if err == nil && t.wake {
+	if err == nil && t.wake && t.term == nil { // a term knows what it wrote
 		s.wakes.call()
 	}
 	return err

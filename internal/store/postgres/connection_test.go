@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -33,6 +34,50 @@ func trigger(t *testing.T, store *postgres.Store, s schedule.Schedule) {
 	}
 }
 
+// TestWhatATermWritesNotifiesNobody listens beside a claim, a settlement and a
+// sweep: commits that notify wait for one another, in every shard.
+func TestWhatATermWritesNotifiesNobody(t *testing.T) {
+	t.Parallel()
+	store, url := fresh(t)
+	term := lead(t, store)
+	ended, lost, last := everySecond("ended", noon), everySecond("lost", noon), everySecond("last", noon)
+	trigger(t, store, ended)
+	trigger(t, store, lost)
+	conn := connect(t, url)
+	if _, err := conn.Exec(t.Context(), "LISTEN carillon_wake"); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := store.Claim(t.Context(), schedule.ClaimRequest{Term: term, Now: noon, Limit: 2, Grace: time.Minute, Lease: time.Minute, RetryFor: time.Minute}, claimFirst)
+	if err != nil || len(claimed.Launches) != 2 {
+		t.Fatal(len(claimed.Launches), err)
+	}
+	for _, l := range claimed.Launches {
+		if l.Run.ScheduleID != "ended" {
+			continue
+		}
+		moved, err := store.Settle(t.Context(), term, noon, []schedule.Settlement{{Key: l.Run.Key, To: schedule.StatusSuccess}})
+		if err != nil || !moved[0] {
+			t.Fatal(moved, err)
+		}
+	}
+	swept, err := store.Sweep(t.Context(), schedule.SweepRequest{Term: term, Now: noon.Add(time.Hour), CancelWait: time.Minute, RetryFor: time.Minute, Limit: 10})
+	if err != nil || len(swept) != 1 {
+		t.Fatal(len(swept), err)
+	}
+	trigger(t, store, last)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	heard, err := conn.WaitForNotification(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := schedule.Bucket(last.QualifiedOverlapKey())
+	if want := fmt.Sprintf("%d-%d", b, b); heard.Payload != want {
+		t.Errorf("the first to be heard is %q, want %q, of the run that a user asked for", heard.Payload, want)
+	}
+}
+
 func TestAListenerComesBackAfterItsConnectionIsCut(t *testing.T) {
 	t.Parallel()
 	store, url := fresh(t)
@@ -40,7 +85,7 @@ func TestAListenerComesBackAfterItsConnectionIsCut(t *testing.T) {
 	wakes := make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- store.Listen(ctx, func() { wakes <- struct{}{} }) }()
+	go func() { done <- store.Listen(ctx, func(int, int) { wakes <- struct{}{} }) }()
 	heard(t, wakes, "it has connected")
 
 	trigger(t, writer, everySecond("first", noon))

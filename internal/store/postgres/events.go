@@ -36,9 +36,10 @@ func insertEvents(ctx context.Context, tx pgx.Tx, events []schedule.Event) error
 	return nil
 }
 
-// wakeListeners wakes whoever listens, once the transaction is committed.
-func wakeListeners(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, sqlWake); err != nil {
+// wakeListeners wakes whoever leads the shards of these runs, or of all for none,
+// once the transaction is committed.
+func wakeListeners(ctx context.Context, tx pgx.Tx, keys ...schedule.Key) error {
+	if _, err := tx.Exec(ctx, sqlWake, column(keys, func(k *schedule.Key) []byte { return k[:] })); err != nil {
 		return fmt.Errorf("wake listeners: %w", err)
 	}
 	return nil

@@ -108,7 +108,7 @@ func (f *finishing) supersede(ctx context.Context, tx pgx.Tx, late []schedule.Fi
 	if _, err := tx.Exec(ctx, sqlFinishSuperseded, f.args(ends)...); err != nil {
 		return err
 	}
-	_, err = settleAll(ctx, tx, f.now, settlements)
+	_, err = settleAndWake(ctx, tx, f.now, settlements)
 	return err
 }
 

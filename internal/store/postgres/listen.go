@@ -8,23 +8,27 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // quiet is how long a listener hears nothing before it asks whether the other
 // end is still there.
 const quiet = 15 * time.Second
 
-// Listen calls wake whenever a run was inserted by ChangeSchedules or
-// ChangeRun, a run in flight ended, or a cancel was asked for, here or in
-// another process, and after every (re)connect, as what happened before was not
-// heard. Several causes may come as one call. It blocks until ctx ends.
-func (s *Store) Listen(ctx context.Context, wake func()) error {
+// Listen calls wake with the first and the last of the hash buckets concerned
+// whenever somebody other than the term that leads them inserted a run, ended one
+// in flight or asked for a cancel, here or in another process, and after every
+// (re)connect, as what happened before was not heard. Several causes may come as
+// one call. It blocks until ctx ends.
+func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 5*time.Second
 	for {
-		err := s.listenOnce(ctx, func() {
+		err := s.listenOnce(ctx, func(first, last int) {
 			pause.Reset()
-			wake()
+			wake(first, last)
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -41,7 +45,7 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 
 // listenOnce listens on a connection of its own, never one of the pool: it
 // would keep it for ever.
-func (s *Store) listenOnce(ctx context.Context, wake func()) error {
+func (s *Store) listenOnce(ctx context.Context, wake func(first, last int)) error {
 	conn, err := pgx.ConnectConfig(ctx, s.unlimited())
 	if err != nil {
 		return fmt.Errorf("connect listener: %w", err)
@@ -54,34 +58,43 @@ func (s *Store) listenOnce(ctx context.Context, wake func()) error {
 	if _, err := conn.Exec(ctx, sqlListen); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	wake()
+	wake(0, schedule.Buckets-1)
 	for {
 		heard, err := waitFor(ctx, conn)
 		if err != nil {
 			return err
 		}
-		if heard {
-			wake()
+		if heard != nil {
+			wake(bucketsIn(heard.Payload))
 		}
 	}
 }
 
+// bucketsIn are the buckets that a notification names, or all: those of earlier
+// releases named none.
+func bucketsIn(payload string) (first, last int) {
+	if n, err := fmt.Sscanf(payload, "%d-%d", &first, &last); err != nil || n < 2 {
+		return 0, schedule.Buckets - 1
+	}
+	return first, last
+}
+
 // waitFor waits for one notification, or finds the connection alive after a
-// while of quiet.
-func waitFor(ctx context.Context, conn *pgx.Conn) (heard bool, err error) {
+// while of quiet: nil.
+func waitFor(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	waiting, cancel := context.WithTimeout(ctx, quiet)
 	defer cancel()
-	_, err = conn.WaitForNotification(waiting)
+	heard, err := conn.WaitForNotification(waiting)
 	if err == nil {
-		return true, nil
+		return heard, nil
 	}
 	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-		return false, fmt.Errorf("wait for notification: %w", err)
+		return nil, fmt.Errorf("wait for notification: %w", err)
 	}
 	asking, cancelAsking := context.WithTimeout(ctx, connectTimeout)
 	defer cancelAsking()
 	if err := conn.Ping(asking); err != nil {
-		return false, fmt.Errorf("ping listener: %w", err)
+		return nil, fmt.Errorf("ping listener: %w", err)
 	}
-	return false, nil
+	return nil, nil
 }

@@ -122,7 +122,11 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, key schedule.Key, change *sc
 	if !moved {
 		return false, nil
 	}
-	return true, wakeListeners(ctx, tx)
+	concerned := []schedule.Key{key}
+	if change.Insert != nil {
+		concerned = append(concerned, change.Insert.Key)
+	}
+	return true, wakeListeners(ctx, tx, concerned...)
 }
 
 // GetRun is one run; schedule.ErrNotFound.

@@ -219,17 +219,24 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 	if err := insertAudit(ctx, tx, auditOf(changes)); err != nil {
 		return err
 	}
-	if !insertsRuns(changes) {
+	inserted := keysInserted(changes)
+	if len(inserted) == 0 {
 		return nil
 	}
-	return wakeListeners(ctx, tx)
+	return wakeListeners(ctx, tx, inserted...)
 }
 
-// insertsRuns reports whether there may be something to launch earlier than a
-// worker knows. All else that changes of schedules bring is for the planner,
-// which comes at its tick.
-func insertsRuns(changes []schedule.Change) bool {
-	return slices.ContainsFunc(changes, func(c schedule.Change) bool { return len(c.Runs) > 0 })
+// keysInserted are the runs that may be there to launch earlier than a worker
+// knows. All else that changes of schedules bring is for the planner, which comes
+// at its tick.
+func keysInserted(changes []schedule.Change) []schedule.Key {
+	var keys []schedule.Key
+	for i := range changes {
+		for j := range changes[i].Runs {
+			keys = append(keys, changes[i].Runs[j].Key)
+		}
+	}
+	return keys
 }
 
 // writeRows locks no row that is there already: readForChange has. Two that

@@ -19,7 +19,7 @@ import (
 func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
 	var moved []bool
 	err := s.fenced(ctx, term, func(tx pgx.Tx) (err error) {
-		moved, err = settleAll(ctx, tx, now, settlements)
+		moved, _, err = settleAll(ctx, tx, now, settlements)
 		return err
 	})
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Store) Settle(ctx context.Context, term schedule.Term, now time.Time, s
 func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
 	var moved []bool
 	err := s.transact(ctx, func(tx pgx.Tx) (err error) {
-		moved, err = settleAll(ctx, tx, now, settlements)
+		moved, err = settleAndWake(ctx, tx, now, settlements)
 		return err
 	})
 	if err != nil {
@@ -42,22 +42,30 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 	return moved, nil
 }
 
-func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
-	moved, ended := make([]bool, len(settlements)), false
+// settleAndWake is for whoever is not the term: what ended concerns it.
+func settleAndWake(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) ([]bool, error) {
+	moved, ended, err := settleAll(ctx, tx, now, settlements)
+	if err != nil || len(ended) == 0 {
+		return moved, err
+	}
+	return moved, wakeListeners(ctx, tx, ended...)
+}
+
+func settleAll(ctx context.Context, tx pgx.Tx, now time.Time, settlements []schedule.Settlement) (moved []bool, ended []schedule.Key, err error) {
+	moved = make([]bool, len(settlements))
 	for _, round := range rounds(settlements) {
 		keys, err := settleRound(ctx, tx, now, round.settlements)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i, st := range round.settlements {
 			moved[round.places[i]] = keys[st.Key]
-			ended = ended || keys[st.Key] && st.To.Terminal()
+			if keys[st.Key] && st.To.Terminal() {
+				ended = append(ended, st.Key)
+			}
 		}
 	}
-	if ended {
-		return moved, wakeListeners(ctx, tx)
-	}
-	return moved, nil
+	return moved, ended, nil
 }
 
 // round is settlements of different runs, and their places in the whole.
@@ -160,10 +168,7 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 				events = append(events, cancelTimedOut(run, req.Now))
 			}
 		}
-		if err := insertEvents(ctx, tx, events); err != nil {
-			return err
-		}
-		return wakeListeners(ctx, tx)
+		return insertEvents(ctx, tx, events)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sweep runs: %w", err)

@@ -28,9 +28,6 @@ func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func
 	if c.stamped {
 		s.bounds.Stamped(c.look)
 	}
-	if len(c.out.Cancels) > 0 {
-		s.wakes.call()
-	}
 	return c.out, nil
 }
 

@@ -7,11 +7,10 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Listen calls wake after each commit that may give the worker something to
-// do: a run was inserted by ChangeSchedules or ChangeRun, a run in flight
-// ended, or a cancel was asked for. wake must return soon. Listen returns when
-// ctx ends or the store is closed.
-func (s *Store) Listen(ctx context.Context, wake func()) error {
+// Listen calls wake, for all hash buckets, after each commit by which somebody
+// other than a term inserted a run, ended one in flight or asked for a cancel.
+// wake must return soon. Listen returns when ctx ends or the store is closed.
+func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 	defer s.wakes.add(wake)()
 	select {
 	case <-ctx.Done():
@@ -26,14 +25,14 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 type wakes struct {
 	mu    sync.Mutex
 	next  int
-	calls map[int]func()
+	calls map[int]func(first, last int)
 }
 
-func (w *wakes) add(wake func()) (remove func()) {
+func (w *wakes) add(wake func(first, last int)) (remove func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.calls == nil {
-		w.calls = make(map[int]func())
+		w.calls = make(map[int]func(first, last int))
 	}
 	id := w.next
 	w.next++
@@ -47,12 +46,12 @@ func (w *wakes) add(wake func()) (remove func()) {
 
 func (w *wakes) call() {
 	w.mu.Lock()
-	calls := make([]func(), 0, len(w.calls))
+	calls := make([]func(first, last int), 0, len(w.calls))
 	for _, wake := range w.calls {
 		calls = append(calls, wake)
 	}
 	w.mu.Unlock()
 	for _, wake := range calls {
-		wake()
+		wake(0, schedule.Buckets-1)
 	}
 }

@@ -24,14 +24,16 @@ func (s *Store) SettleLaunched(ctx context.Context, now time.Time, settlements [
 	if err != nil {
 		return nil, fmt.Errorf("settle launched runs: %w", err)
 	}
+	if schedule.AnyEnded(settlements, moved) {
+		s.wakes.call()
+	}
 	return moved, nil
 }
 
 func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []schedule.Settlement, allowed func(context.Context, tx) error) (moved []bool, err error) {
-	ended := false
 	places := s.places.of(len(settlements), func(i int) schedule.Key { return settlements[i].Key })
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		moved, ended = make([]bool, len(settlements)), false
+		moved = make([]bool, len(settlements))
 		if err := allowed(ctx, t); err != nil {
 			return err
 		}
@@ -44,13 +46,11 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 			if moved[i] && countsAsRun(e) && !places[i].noted {
 				launched = append(launched, e.Key)
 			}
-			ended = ended || moved[i] && e.To.Terminal()
 		}
 		return noteLastRuns(ctx, t, launched)
 	})
-	if err == nil && ended {
+	if err == nil {
 		s.places.forget(settlements, moved)
-		s.wakes.call()
 	}
 	return moved, err
 }
@@ -164,9 +164,6 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sweep runs: %w", err)
-	}
-	if len(ended) > 0 {
-		s.wakes.call()
 	}
 	return ended, nil
 }

@@ -30,7 +30,7 @@ func TestTicksInABubble(t *testing.T) {
 		var woken atomic.Int64
 		ctx, cancel := context.WithCancel(t.Context())
 		listened := make(chan error, 1)
-		go func() { listened <- s.Listen(ctx, func() { woken.Add(1) }) }()
+		go func() { listened <- s.Listen(ctx, func(int, int) { woken.Add(1) }) }()
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
 		launched := 0
@@ -46,7 +46,7 @@ func TestTicksInABubble(t *testing.T) {
 			}
 			for _, l := range claimed.Launches {
 				launched++
-				_, err := s.Settle(ctx, term, now, []schedule.Settlement{{Key: l.Run.Key, To: schedule.StatusSuccess, LaunchedAt: now}})
+				_, err := s.SettleLaunched(ctx, now, []schedule.Settlement{{Key: l.Run.Key, To: schedule.StatusSuccess, LaunchedAt: now}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -74,7 +74,7 @@ func TestListenEndsWhenTheStoreIsClosed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Listen(t.Context(), func() {}); !errors.Is(err, schedule.ErrUnavailable) {
+	if err := s.Listen(t.Context(), func(int, int) {}); !errors.Is(err, schedule.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 }

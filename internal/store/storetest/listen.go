@@ -12,63 +12,46 @@ import (
 var listens = []check{
 	{"a run that is inserted wakes", func(r *rig) {
 		s := r.create("inserted")
-		r.wakes(func(i int) { r.add(r.manual(s, fmt.Sprint(i), r.at(time.Hour))) })
+		r.wakes(s, func(i int) { r.add(r.manual(s, fmt.Sprint(i), r.at(time.Hour))) })
 	}},
 	{"a retry wakes", func(r *rig) {
 		s := r.create("retried")
 		run := r.bring(r.due(s, 1), schedule.StatusFailed)
-		r.wakes(func(i int) {
+		r.wakes(s, func(i int) {
 			next := r.retryOf(s, run, fmt.Sprint(i))
 			r.changeRun(run.Key, func(schedule.RunInput) schedule.RunChange { return schedule.RunChange{Insert: &next} })
 		})
 	}},
-	{"a run in flight that the worker settles wakes", func(r *rig) {
-		r.wakesOnceInFlight(func(run schedule.Run) { r.succeed(run) })
-	}},
 	{"a run in flight that is reported wakes", func(r *rig) {
 		r.wakesOnceInFlight(func(run schedule.Run) { r.report(schedule.Settlement{Key: run.Key, To: schedule.StatusFailed}) })
 	}},
-	{"a run in flight that is swept wakes", func(r *rig) {
-		r.wakesOnceInFlight(func(schedule.Run) {
-			r.now = r.at(1000 * time.Hour)
-			r.sweep(func(req *schedule.SweepRequest) { req.Limit = 1 })
-		})
-	}},
 	{"a cancel that is asked for wakes", func(r *rig) {
 		r.wakesOnceInFlight(func(run schedule.Run) { r.askCancel(run.Key, schedule.ReasonCancelled, r.now) })
-	}},
-	{"a cancel that a claim asks for wakes", func(r *rig) {
-		s := r.create("replaced", withPolicy(schedule.OverlapReplace))
-		r.bring(r.due(s, 9), schedule.StatusStarted)
-		r.add(r.due(s, 1))
-		r.wakes(func(i int) {
-			if i == 0 {
-				r.claim()
-				return
-			}
-			r.endAndReplace(s, i)
-		})
 	}},
 	{"every listener is woken", func(r *rig) {
 		s := r.create("shared")
 		insert := func(name string) func(int) {
 			return func(i int) { r.add(r.manual(s, fmt.Sprint(name, i), r.at(time.Hour))) }
 		}
-		other, stop := r.listen()
+		other, stop := r.listen(s)
 		defer stop()
 		r.await(other, insert("one-"))
-		r.wakes(insert("two-"))
+		r.wakes(s, insert("two-"))
 		r.await(other, insert("three-"))
 	}},
 }
 
-// listen listens until stop is called, which waits for Listen to return.
-func (r *rig) listen() (woken <-chan struct{}, stop func()) {
+// listen listens for wakes that concern s until stop is called, which waits for
+// Listen to return.
+func (r *rig) listen(s schedule.Schedule) (woken <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	wakes := make(chan struct{}, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- r.Listen(ctx, func() {
+		ended <- r.Listen(ctx, func(first, last int) {
+			if b := schedule.Bucket(s.QualifiedOverlapKey()); b < first || b > last {
+				return
+			}
 			select {
 			case wakes <- struct{}{}:
 			default: // one that is still to be read says it all
@@ -112,9 +95,9 @@ func (r *rig) await(woken <-chan struct{}, act func(i int)) {
 	}
 }
 
-func (r *rig) wakes(act func(i int)) {
+func (r *rig) wakes(s schedule.Schedule, act func(i int)) {
 	r.Helper()
-	woken, stop := r.listen()
+	woken, stop := r.listen(s)
 	defer stop()
 	r.await(woken, act) // it may be the first connection that woke
 	r.await(woken, func(i int) { act(i + 1000) })
@@ -132,22 +115,9 @@ func (r *rig) wakesOnceInFlight(act func(run schedule.Run)) {
 	r.lead()
 	r.claim()
 	next := 0
-	r.wakes(func(int) {
+	r.wakes(s, func(int) {
 		r.hold(next < len(flying), "no wake came for %d runs", next)
 		act(flying[next])
 		next++
 	})
-}
-
-// endAndReplace ends the run in flight, lets the newest fire, and replaces it.
-func (r *rig) endAndReplace(s schedule.Schedule, i int) {
-	for _, run := range r.runsOf(s) {
-		if run.Status.InFlight() {
-			r.succeed(run)
-		}
-	}
-	r.claim()
-	r.now = r.at(time.Second)
-	r.add(r.slot(s, r.now))
-	r.claim()
 }

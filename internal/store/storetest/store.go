@@ -34,11 +34,12 @@ type Store interface {
 	alert.Ledger
 	alert.Outbox
 
-	// Listen calls wake whenever a run was inserted by ChangeSchedules or
-	// ChangeRun, a run in flight ended, or a cancel was asked for; several of
-	// them may come as one call, and some calls may have no cause. It returns
-	// when ctx ends.
-	Listen(ctx context.Context, wake func()) error
+	// Listen calls wake, with the first and the last of the hash buckets concerned
+	// or with all, whenever a run was inserted by ChangeSchedules or ChangeRun, a
+	// run in flight ended other than by the term that leads it, or a cancel was
+	// asked for other than by a claim; several of them may come as one call, and
+	// some calls may have no cause. It returns when ctx ends.
+	Listen(ctx context.Context, wake func(first, last int)) error
 	// Lag is what should have been claimed and planned by now, over all shards.
 	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
 	// Ping says whether the database answers.

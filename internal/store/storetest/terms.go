@@ -192,7 +192,7 @@ func askNobody(r *rig) {
 
 func askWakes(r *rig) {
 	r.takeShard(0, 1, "first", true)
-	r.wakes(func(int) {
+	r.wakes(r.schedule("any"), func(int) {
 		_, err := r.AskToResign(r.ctx, 0, r.now)
 		r.ok(err, "ask to resign")
 	})
