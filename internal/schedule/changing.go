@@ -84,6 +84,12 @@ type RunChange struct {
 	Now       time.Time
 }
 
+// GivesWork reports whether a worker may have something to do once the change is
+// written: more than a sign of life.
+func (c *RunChange) GivesWork() bool {
+	return c.Insert != nil || c.AskCancel != "" || c.Settle != nil && c.Settle.To.Terminal()
+}
+
 // RunInput is one run as a change finds it, its row locked.
 type RunInput struct {
 	Run        Run

@@ -25,7 +25,7 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 			return err
 		}
 		after, moved = t.writeRunChange(run, &change)
-		t.wake = moved
+		t.wake = moved && change.GivesWork()
 		return nil
 	})
 	if refused != nil {

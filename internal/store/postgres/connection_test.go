@@ -34,9 +34,10 @@ func trigger(t *testing.T, store *postgres.Store, s schedule.Schedule) {
 	}
 }
 
-// TestWhatATermWritesNotifiesNobody listens beside a claim, a settlement and a
-// sweep: commits that notify wait for one another, in every shard.
-func TestWhatATermWritesNotifiesNobody(t *testing.T) {
+// TestOnlyWhatGivesATermWorkNotifies listens beside a claim, a settlement and a
+// sweep of the term itself, and a sign of life: commits that notify wait for one
+// another, in every shard.
+func TestOnlyWhatGivesATermWorkNotifies(t *testing.T) {
 	t.Parallel()
 	store, url := fresh(t)
 	term := lead(t, store)
@@ -54,6 +55,12 @@ func TestWhatATermWritesNotifiesNobody(t *testing.T) {
 	for _, l := range claimed.Launches {
 		if l.Run.ScheduleID != "ended" {
 			continue
+		}
+		_, started, err := store.ChangeRun(t.Context(), l.Run.Key, schedule.Key{}, func(schedule.RunInput) (schedule.RunChange, error) {
+			return schedule.RunChange{Settle: &schedule.Settlement{To: schedule.StatusStarted}, Now: noon}, nil
+		})
+		if err != nil || !started {
+			t.Fatal(started, err)
 		}
 		moved, err := store.Settle(t.Context(), term, noon, []schedule.Settlement{{Key: l.Run.Key, To: schedule.StatusSuccess}})
 		if err != nil || !moved[0] {

@@ -119,8 +119,8 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, key schedule.Key, change *sc
 			return false, err
 		}
 	}
-	if !moved {
-		return false, nil
+	if !moved || !change.GivesWork() {
+		return moved, nil
 	}
 	concerned := []schedule.Key{key}
 	if change.Insert != nil {

@@ -15,9 +15,9 @@ import (
 func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
 	var after schedule.Run
 	var refused error
-	moved := false
+	moved, wake := false, false
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		refused, moved = nil, false
+		refused, moved, wake = nil, false, false
 		in, err := s.runInput(ctx, t, key, existing)
 		if err != nil {
 			return err
@@ -28,6 +28,7 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 			return err
 		}
 		after, moved, err = writeRunChange(ctx, t, &in.Run, &change)
+		wake = moved && change.GivesWork()
 		return err
 	})
 	if refused != nil {
@@ -38,6 +39,8 @@ func (s *Store) ChangeRun(ctx context.Context, key, existing schedule.Key, decid
 	}
 	if moved {
 		s.bounds.Put(after.FireAt)
+	}
+	if wake {
 		s.wakes.call()
 	}
 	return after, moved, nil
