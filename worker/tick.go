@@ -228,6 +228,9 @@ func (t *term) sweep(ctx context.Context, long time.Duration) {
 			t.log.Warn("run ended by its bound", "schedule_id", run.ScheduleID, "run_at", run.RunAt, "key", run.Key.String(),
 				"before", string(ended[i].Before), "status", string(run.Status), "reason", string(run.Reason))
 		}
+		if len(ended) > 0 {
+			t.wakeUp() // overlap keys are free
+		}
 		if len(ended) < sweepBatch {
 			return
 		}
