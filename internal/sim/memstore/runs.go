@@ -79,7 +79,6 @@ func (t *tx) askCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (
 		return false
 	}
 	t.change(r, func(r *schedule.Run) { r.CancelRequestedAt, r.CancelReason, r.UpdatedAt = at(now), reason, at(now) })
-	t.wake = true
 	return true
 }
 

@@ -96,8 +96,8 @@ func (t *tx) settleAll(settlements []schedule.Settlement, now time.Time) []bool 
 	moved := make([]bool, len(settlements))
 	for i := range settlements {
 		moved[i] = t.settle(&settlements[i], now)
-		t.wake = t.wake || moved[i] && settlements[i].To.Terminal()
 	}
+	t.wake = t.wake || schedule.AnyEnded(settlements, moved)
 	return moved
 }
 
@@ -197,7 +197,7 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 						Reason: reason, Note: r.Key.String(), Revision: r.Revision,
 					}}, now)
 				}
-				ended, t.wake = append(ended, schedule.Ended{Run: *r, Before: before}), true
+				ended = append(ended, schedule.Ended{Run: *r, Before: before})
 			}
 		}
 		return nil
