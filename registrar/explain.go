@@ -38,6 +38,37 @@ func (r *Registrar) ExplainReading(ctx context.Context, scheduleID, local string
 	return answer, err
 }
 
+// ExplainLast explains the newest slot whose fire time has come, whatever became
+// of it. A schedule without a slot yet, or without a rule, answers for its newest
+// run instead; with neither it
+// is ErrPrecondition.
+func (r *Registrar) ExplainLast(ctx context.Context, scheduleID string) (explain.Answer, error) {
+	now := r.now()
+	answer, err := r.explain(ctx, scheduleID, now.Truncate(time.Second), nil)
+	if err == nil && !answer.DeletedAt.IsZero() {
+		answer, err = r.explain(ctx, scheduleID, answer.DeletedAt.Truncate(time.Second), nil)
+	}
+	// Jitter may put the fire time of the newest slots after now.
+	for err == nil && (answer.Slot == nil || answer.Slot.FireAt.After(now)) {
+		if answer.Previous == nil {
+			return r.explainNewestRun(ctx, scheduleID)
+		}
+		answer, err = r.explain(ctx, scheduleID, answer.Previous.RunAt, nil)
+	}
+	return answer, err
+}
+
+func (r *Registrar) explainNewestRun(ctx context.Context, scheduleID string) (explain.Answer, error) {
+	runs, err := r.runs.ListRuns(ctx, schedule.RunFilter{ScheduleID: scheduleID, Limit: 1})
+	if err == nil && len(runs) == 0 {
+		err = schedule.Explain(schedule.ErrPrecondition, "schedule %s has had no slot yet, and no run; give a time ahead", schedule.Quote(scheduleID))
+	}
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	return r.explain(ctx, scheduleID, runs[0].RunAt, nil)
+}
+
 func (r *Registrar) readSlot(ctx context.Context, q schedule.SlotQuery) (schedule.SlotFacts, error) {
 	facts, err := r.schedules.ReadSlot(ctx, q)
 	if errors.Is(err, schedule.ErrNotFound) {

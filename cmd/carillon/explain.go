@@ -14,18 +14,24 @@ import (
 func newExplainCommand(c *cli) *cobra.Command {
 	o := newClient(c)
 	cmd := &cobra.Command{
-		Use:   "explain SCHEDULE TIME",
+		Use:   "explain SCHEDULE [TIME]",
 		Short: "Why did it run, or not? Any instant of a schedule, past or future",
-		Long: "Says of one instant whether the schedule had a slot there, by which rule, and what became of it or will.\n\n" +
-			"TIME is RFC 3339 with an offset; or without one, as the clock of the schedule's zone shows it\n" +
-			"(2026-03-08T02:30), also where it shows that twice or never; or a duration back (90m, 7d) or ahead (+90m); or now, or last and next: the newest\n" +
-			"slot that was launched, and the next one.",
-		Example: "  carillon explain nightly 2026-03-08T07:30:00Z\n" +
+		Long: "Says whether the schedule had a slot at one instant, by which rule, and what became of it or will.\n\n" +
+			"TIME is one of:\n" +
+			"  last                    the newest slot that is due, whatever became of it (default)\n" +
+			"  next                    the next slot\n" +
+			"  now\n" +
+			"  2026-03-08T07:30:00Z    RFC 3339, with an offset\n" +
+			"  2026-03-08T02:30        a local time in the schedule's zone, also one that occurs twice or never\n" +
+			"  90m, 7d                 a duration back\n" +
+			"  +90m                    a duration ahead",
+		Example: "  carillon explain nightly\n" +
+			"  carillon explain nightly 2026-03-08T07:30:00Z\n" +
 			"  carillon explain nightly 2026-03-08T02:30\n" +
 			"  carillon explain nightly next -o json",
-		Args: exactly("SCHEDULE", "TIME"),
+		Args: arguments([]string{"SCHEDULE"}, 1),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			req, err := o.asked(ctx, l, args[0], args[1])
+			req, err := o.asked(ctx, l, args[0], strings.Join(args[1:], ""))
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,6 @@ func TestExplainReadsTimesAsPeopleWriteThem(t *testing.T) {
 		{"a duration back", "90m", "2026-03-08T10:30:00Z"},
 		{"a duration ahead", "+2d", "2026-03-10T12:00:00Z"},
 		{"now", "now", "2026-03-08T12:00:00Z"},
-		{"the last run", "last", "2026-03-07T07:30:00Z"},
 		{"the next run", "next", "2026-03-09T06:30:00Z"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,6 +48,16 @@ func TestExplainReadsTimesAsPeopleWriteThem(t *testing.T) {
 				t.Errorf("asked for %v, want %v", last, want)
 			}
 		})
+	}
+}
+
+func TestExplainLeavesTheNewestSlotToTheServer(t *testing.T) {
+	for _, args := range [][]string{{"explain", "nightly"}, {"explain", "nightly", "last"}} {
+		f := explaining(t)
+		got := f.run(t, args...)
+		if last := f.requests()[len(f.requests())-1]; got.code != exitDone || !proto.Equal(last, &carillonv1.ExplainSlotRequest{ScheduleId: "nightly"}) {
+			t.Errorf("%v: exit %d, asked for %v, want neither time nor local", args, got.code, last)
+		}
 	}
 }
 

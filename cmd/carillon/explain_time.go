@@ -12,10 +12,13 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// asked is the question that the argument asks: of an instant, or of what the
-// clock of the schedule's zone shows, which the server knows best.
+// asked turns the TIME argument into a request. The server resolves local times
+// and the newest slot: it knows the schedule's zone and history.
 func (c *client) asked(ctx context.Context, l *link, scheduleID, argument string) (*carillonv1.ExplainSlotRequest, error) {
 	req := &carillonv1.ExplainSlotRequest{ScheduleId: scheduleID}
+	if argument == "" || argument == "last" {
+		return req, nil // the newest slot that is due
+	}
 	if _, isReading := explain.ParseReading(argument); isReading {
 		req.Local = argument
 		return req, nil
@@ -39,25 +42,15 @@ func (c *client) instant(ctx context.Context, l *link, scheduleID, argument stri
 	} else if d, err := parseSpan(argument); err == nil && d >= 0 {
 		return c.now().Add(-d).Truncate(time.Second), nil
 	}
-	if argument != "last" && argument != "next" {
-		return at, fmt.Errorf("the time %s is not understood; write 2026-03-08T14:00:00Z, or 2026-03-08T14:00 in the schedule's zone, a duration such as 2h (back) or +2h (ahead), now, last or next", quoted(argument))
+	if argument != "next" {
+		return at, fmt.Errorf("invalid time %s: write 2026-03-08T14:00:00Z, or 2026-03-08T14:00 in the schedule's zone, a duration such as 2h (back) or +2h (ahead), now, last or next", quoted(argument))
 	}
 	found, err := call(ctx, l, schedules(l).GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: scheduleID})
 	if err != nil {
 		return at, err
 	}
-	return nearby(found, argument)
-}
-
-func nearby(found *carillonv1.GetScheduleResponse, which string) (time.Time, error) {
-	id := quoted(found.GetSchedule().GetScheduleId())
-	switch {
-	case which == "next" && len(found.GetPreview()) > 0:
-		return found.GetPreview()[0].GetRunAt().AsTime(), nil
-	case which == "next":
-		return time.Time{}, fmt.Errorf("schedule %s has no slot ahead", id)
-	case found.GetSchedule().GetLastRunAt() == nil:
-		return time.Time{}, fmt.Errorf("no slot of schedule %s was launched yet", id)
+	if len(found.GetPreview()) == 0 {
+		return at, fmt.Errorf("schedule %s has no slot ahead", quoted(scheduleID))
 	}
-	return found.GetSchedule().GetLastRunAt().AsTime(), nil
+	return found.GetPreview()[0].GetRunAt().AsTime(), nil
 }

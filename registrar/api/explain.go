@@ -15,15 +15,13 @@ func (s *scheduleServer) ExplainSlot(ctx context.Context, req *carillonv1.Explai
 	var err error
 	switch {
 	case req.GetTime() != nil && req.GetLocal() != "":
-		err = schedule.Invalid("local", req.GetLocal(), "is given beside time", "give one of them")
+		err = schedule.Invalid("local", req.GetLocal(), "cannot be combined with time", "give one of them")
 	case req.GetTime() != nil:
 		a, err = s.read.Explain(ctx, req.GetScheduleId(), req.GetTime().AsTime())
 	case req.GetLocal() != "":
 		a, err = s.read.ExplainReading(ctx, req.GetScheduleId(), req.GetLocal())
 	default:
-		err = &schedule.InvalidError{Violations: []schedule.Violation{{
-			Field: "time", Problem: "is missing", Hint: "give an instant, such as 2026-03-08T07:30:00Z, or local, a time as the clock of the schedule's zone shows it",
-		}}}
+		a, err = s.read.ExplainLast(ctx, req.GetScheduleId())
 	}
 	if err != nil {
 		return nil, err

@@ -89,7 +89,6 @@ func TestExplainOverREST(t *testing.T) {
 		name, path, says string
 		code             int
 	}{
-		{"no time", "/v1/schedules/nightly:explain", "time", http.StatusBadRequest},
 		{"a time that is none", "/v1/schedules/nightly:explain?time=yesterday", "time", http.StatusBadRequest},
 		{"a time after all times", "/v1/schedules/nightly:explain?time=2100-01-01T00:00:00Z", "time", http.StatusBadRequest},
 		{"a local time that is none", "/v1/schedules/nightly:explain?local=2026-02-30T02:30", "local", http.StatusBadRequest},
@@ -97,11 +96,61 @@ func TestExplainOverREST(t *testing.T) {
 		{"a local time before all times", "/v1/schedules/nightly:explain?local=1969-12-31T23:59", "local", http.StatusBadRequest},
 		{"both", "/v1/schedules/nightly:explain?local=2026-03-08T02:30&time=2026-03-08T02:30:00Z", "give one of them", http.StatusBadRequest},
 		{"a local time of an unknown schedule", "/v1/schedules/other:explain?local=2026-03-01T00:00", "other", http.StatusNotFound},
+		{"the last slot of an unknown schedule", "/v1/schedules/other:explain", "other", http.StatusNotFound},
 		{"an unknown schedule", "/v1/schedules/other:explain?time=2026-03-01T00:00:00Z", "other", http.StatusNotFound},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if code, text := r.rest("GET", tt.path, ""); code != tt.code || !strings.Contains(text, tt.says) {
 				t.Errorf("%d %s", code, text)
+			}
+		})
+	}
+}
+
+func TestExplainWithoutATimeIsOfTheNewestDueSlot(t *testing.T) {
+	created := time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name    string
+		members []string // of the upsert
+		pause   bool
+		after   time.Duration // since the creation
+		code    int
+		says    []string
+	}{
+		{name: "one that was paused over is told of, not the one launched before", members: []string{"cron_expr", `"30 2 * * *"`}, pause: true, after: 15 * time.Hour,
+			code: http.StatusOK, says: []string{`"time":"2026-03-08T02:30:00Z"`, `"verdict":"not_fired","reason":"paused"`}},
+		{name: "one at this very second", members: []string{"cron_expr", `"* * * * *"`}, after: 2 * time.Minute,
+			code: http.StatusOK, says: []string{`"time":"2026-03-07T12:02:00Z"`, `"verdict":"due"`}},
+		{name: "jitter has put the newest slot ahead of now", members: []string{"cron_expr", `"* * * * *"`, "jitter_ms", "30000"}, after: 3 * time.Minute,
+			code: http.StatusOK, says: []string{`"time":"2026-03-07T12:02:00Z"`}},
+		{name: "a deleted schedule", members: []string{"cron_expr", `"* * * * *"`}, after: -1,
+			code: http.StatusOK, says: []string{`"time":"2026-03-07T12:05:00Z"`}},
+		{name: "none has been due yet", members: []string{"cron_expr", `"30 2 * * *"`}, after: time.Minute,
+			code: http.StatusConflict, says: []string{"has had no slot yet"}},
+		{name: "a schedule without a rule that never ran", after: time.Hour,
+			code: http.StatusConflict, says: []string{"and no run"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			now := created
+			r := newRig(t, func(o *registrar.Options) { o.Now = func() time.Time { return now } })
+			r.must("PUT", "/v1/schedules/nightly", upsert(append([]string{"schedule_id", "-", "cron_expr", "-"}, tt.members...)...))
+			if tt.pause {
+				r.must("POST", "/v1/schedules/nightly:pause", `{}`)
+			}
+			now = created.Add(tt.after)
+			if tt.after < 0 {
+				now = created.Add(5 * time.Minute)
+				r.must("DELETE", "/v1/schedules/nightly", "")
+				now = created.Add(time.Hour)
+			}
+			code, text := r.rest("GET", "/v1/schedules/nightly:explain", "")
+			if code != tt.code {
+				t.Fatalf("%d %s", code, text)
+			}
+			for _, part := range tt.says {
+				if !strings.Contains(text, part) {
+					t.Errorf("it does not say %s: %s", part, text)
+				}
 			}
 		})
 	}

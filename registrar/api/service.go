@@ -36,6 +36,8 @@ type ScheduleReader interface {
 	// ForecastLaunches counts launches minute by minute.
 	ForecastLaunches(ctx context.Context, in registrar.LaunchesInput) (*registrar.LaunchesForecast, error)
 	Explain(ctx context.Context, scheduleID string, at time.Time) (explain.Answer, error)
+	// ExplainLast explains the newest slot that is due, whatever became of it.
+	ExplainLast(ctx context.Context, scheduleID string) (explain.Answer, error)
 	// ExplainReading is of what the clock of the schedule's zone shows.
 	ExplainReading(ctx context.Context, scheduleID, local string) (explain.Answer, error)
 	// Simulate plays a scenario on a virtual clock.

@@ -28,7 +28,9 @@ const (
 type ExplainSlotRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	Time       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// The instant to explain. With neither time nor local: the newest slot that is
+	// due, whatever became of it.
+	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	// What the clock of the schedule's zone shows, without an offset, such as
 	// 2026-03-08T02:30. Where it shows that twice, both are told of; where it never
 	// does, what the rule makes of that.
