@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/trouble"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -31,10 +32,12 @@ var busy = map[string]bool{
 }
 
 // access is the access log: one line for every call, with who made it and how
-// it ended, and never what was shown to prove it.
+// it ended, and never what was shown to prove it. Calls of strangers share one
+// line a second for each peer, so that they cannot fill the disk.
 type access struct {
-	log     *slog.Logger
-	observe func(method string, code codes.Code, took time.Duration)
+	log       *slog.Logger
+	observe   func(method string, code codes.Code, took time.Duration)
+	strangers *trouble.PerPeer // nil: every call has a line
 }
 
 func (a access) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
@@ -65,6 +68,13 @@ func (a access) ended(ctx context.Context, call *auth.Call, took time.Duration, 
 		return
 	}
 	door, from := whence(ctx)
+	leftOut := 0
+	if a.strangers != nil && stranger(call.Identity, code) {
+		var ok bool
+		if leftOut, ok = a.strangers.Admit(from); !ok {
+			return
+		}
+	}
 	fields := []slog.Attr{
 		slog.String("method", schedule.Storable(call.Method, maxText)), slog.String("code", code.String()), slog.Duration("took", took),
 		slog.String("door", door), slog.String("peer", from), slog.String("via", call.Identity.Via),
@@ -75,7 +85,22 @@ func (a access) ended(ctx context.Context, call *auth.Call, took time.Duration, 
 			fields = append(fields, slog.String("owner", id.Owner))
 		}
 	}
+	if leftOut > 0 {
+		fields = append(fields, slog.Int(trouble.LeftOut, leftOut))
+	}
 	a.log.LogAttrs(ctx, level, "call", fields...)
+}
+
+// stranger reports whether nothing proves who made a call. A report token that
+// was refused proves nothing: only the call itself checks it.
+func stranger(id auth.Identity, code codes.Code) bool {
+	switch id.Via {
+	case "", auth.ViaOpen:
+		return true
+	case auth.ViaReport:
+		return code != codes.OK
+	}
+	return false
 }
 
 // whence is the listener that a call came to, and from where. The gateway adds

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/trouble"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -42,6 +43,9 @@ type Interceptors struct {
 	Stream grpc.StreamServerInterceptor
 	// Observe hears of every call that has ended.
 	Observe func(method string, code codes.Code, took time.Duration)
+	// Strangers limits the log lines of callers that are not authenticated. nil
+	// where authentication is off: then every call has a line.
+	Strangers *trouble.PerPeer
 }
 
 // NewServer is what carillon.v1 is served by: every call has a line in the log,
@@ -64,6 +68,9 @@ func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOpt
 	for _, i := range inner {
 		if i.Observe != nil {
 			calls.observe = i.Observe
+		}
+		if i.Strangers != nil {
+			calls.strangers = i.Strangers
 		}
 		if i.Early != nil {
 			early = append(early, i.Early)
