@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -83,6 +84,8 @@ type App struct {
 	ending   chan struct{} // closed when the servers are to end
 	told     atomic.Int64  // when the process was told to end, Unix nanoseconds; 0 = it was not
 	skew     atomic.Int64  // this machine's clock − the database's, in nanoseconds, as last measured
+
+	strangers strangerLogs
 }
 
 type closer interface{ Close() error }
@@ -128,7 +131,7 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	if a.tracer, err = tracing.Open(ctx, map[string]string{"service.instance.id": a.id, "carillon.roles": cfg.Roles}, o.Logger); err != nil {
 		return nil, err
 	}
-	a.observe = newCallMetrics(a.registry)
+	a.observe, a.strangers = newCallMetrics(a.registry), newStrangerLogs(o.Logger)
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.store, err = OpenStore(ctx, cfg, o.Logger, a.clockStepped); err != nil {
 		return nil, err
@@ -217,7 +220,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	}
 	a.grpc = registrarapi.NewServer(a.log, []registrarapi.Interceptors{
 		registrarapi.Audit(a.store, a.store.Now, a.log),
-		{Early: a.gate.Early, Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: a.observe},
+		{Early: a.gate.Early, Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: a.observe, Strangers: a.callLimits()},
 		a.ownerLimits(),
 	}, options...)
 	alerts, err := a.buildAlerts()
@@ -250,9 +253,9 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 			checks = append(checks, check{name: "launcher", run: a.worker.Fit, open: true})
 		}
 	}
-	a.http = newHTTPServer(guard(a.newMux(gateway, checks), a.cfg.PublicURL))
-	a.http.TLSConfig = a.tls.Clone()                                      // net/http writes into it while gRPC shakes hands by the other
-	a.http.ErrorLog = slog.NewLogLogger(a.log.Handler(), slog.LevelDebug) // of handshakes and the like: the callers' troubles
+	a.http = newHTTPServer(guard(a.newMux(gateway, checks), &a.cfg, a.refused))
+	a.http.TLSConfig = a.tls.Clone() // net/http writes into it while gRPC shakes hands by the other
+	a.http.ErrorLog = log.New(connectionErrors{a.log.With("component", "http"), a.strangers.connections}, "", 0)
 	return nil
 }
 
@@ -275,6 +278,7 @@ func (a *App) Run(ctx context.Context) error {
 	servers, serveCtx := errgroup.WithContext(serveCtx)
 	servers.Go(func() error { return a.serveHTTP(serveCtx) })
 	servers.Go(func() error { return a.serveGRPC(serveCtx) })
+	servers.Go(func() error { a.strangers.run(serveCtx); return nil })
 	servers.Go(func() error { a.watchClock(serveCtx); return nil })
 	servers.Go(func() error { a.followClock(serveCtx); return nil })
 	servers.Go(func() error { return a.watchExpectations(serveCtx) })

@@ -19,6 +19,7 @@ import (
 	"github.com/carillon/carillon/internal/auth/signed"
 	"github.com/carillon/carillon/internal/auth/tokenfile"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/trouble"
 )
 
 func (c *Config) usesJWT() bool { return c.AuthJWKSURL != "" || c.AuthJWTKeysFile != "" }
@@ -166,14 +167,24 @@ func (a *App) buildGate(ctx context.Context) error {
 	return nil
 }
 
-// refused is the line and the count of what got no further than the HTTP
-// listener; calls that do have theirs where they arrive.
+// refused counts and logs a request that ends at the HTTP listener. Calls that
+// arrive at a service are logged there.
 func (a *App) refused(r *http.Request, id auth.Identity, code codes.Code) {
 	a.observe("", code, 0)
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
+	leftOut := 0
+	if id.Subject == "" {
+		var ok bool
+		if leftOut, ok = a.strangers.calls.Admit(from); !ok {
+			return
+		}
+	}
 	fields := []any{"component", "api", "method", schedule.Storable(r.Method+" "+r.URL.Path, schedule.MaxIDLength), "code", code.String(), "took", "0s", "door", "rest", "peer", from, "via", id.Via}
 	if id.Subject != "" {
 		fields = append(fields, "subject", id.Subject, "roles", id.Roles)
+	}
+	if leftOut > 0 {
+		fields = append(fields, trouble.LeftOut, leftOut)
 	}
 	a.log.InfoContext(r.Context(), "call", fields...)
 }

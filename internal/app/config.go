@@ -67,6 +67,7 @@ type Config struct {
 	ReportSecret       Secret `koanf:"report_secret" secret:"true" help:"signs report tokens; the same in every process (default: a random one kept in DATA_DIR)"`
 
 	Auth                 string `koanf:"auth" oneof:"on off" help:"on: every call shows a token or a client certificate; off: everybody may everything (default: on where a way in is configured; without one only loopback addresses are served)"`
+	AllowedHosts         string `koanf:"allowed_hosts" help:"host names that HTTP_ADDR answers to in addition to IP addresses, localhost and the host of PUBLIC_URL: carillon.example.com, *.example.com; separated by commas. Others are refused on loopback, and where authentication is off on every address"`
 	AuthJWKSURL          string `koanf:"auth_jwks_url" help:"where the issuer of signed tokens (JWT) has its keys"`
 	AuthJWTKeysFile      string `koanf:"auth_jwt_keys_file" help:"the same from a file: a JWKS, or public keys in PEM"`
 	AuthJWTIssuer        string `koanf:"auth_jwt_issuer" help:"iss of every signed token"`
@@ -331,7 +332,7 @@ func (c *Config) Validate() error {
 		problem("REDIS_URL: begins with none of redis://, rediss:// and unix://") // its text may hold a password
 	}
 	problems = append(problems, c.authProblems()...)
-	problems = append(problems, c.checkCredit(), c.checkAlerts())
+	problems = append(problems, c.checkCredit(), c.checkAlerts(), c.checkAllowedHosts())
 	return errors.Join(problems...)
 }
 

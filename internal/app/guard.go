@@ -2,19 +2,17 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/ratelimit"
 	launcherapi "github.com/carillon/carillon/launcher/api"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -29,6 +27,7 @@ const (
 	readBodyTimeout   = 30 * time.Second
 	writeTimeout      = 30 * time.Second // of one write: an answer that streams has no end
 	idleTimeout       = 2 * time.Minute
+	lingerTimeout     = 500 * time.Millisecond // for the rest of a body after its request was refused
 	maxHeaderBytes    = 16 << 10
 )
 
@@ -86,34 +85,38 @@ func newHTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// guard stands before everything on HTTP_ADDR. It bounds slow bodies and slow
-// readers, says what browsers may do with answers, and keeps pages of other
-// sites from making calls: a developer's browser reaches a loopback address as
-// well as curl does, and Carillon there may be open and run commands.
-func guard(next http.Handler, publicURL string) http.Handler {
+// guard wraps everything on HTTP_ADDR. It bounds slow bodies and slow readers,
+// sets what browsers may do with answers, and refuses calls by pages of other
+// sites: a developer's browser reaches a loopback address as well as curl does,
+// and Carillon may be open there and run commands.
+//
+// refused hears of each request that ends here.
+func guard(next http.Handler, cfg *Config, refused func(*http.Request, auth.Identity, codes.Code)) http.Handler {
 	origins := http.NewCrossOriginProtection()
-	publicHost := ""
-	if u, err := url.Parse(publicURL); err == nil && u.Host != "" {
-		publicHost = u.Hostname()
-		_ = origins.AddTrustedOrigin(u.Scheme + "://" + u.Host) // one that is no origin was refused by Validate
+	if u, err := url.Parse(cfg.PublicURL); err == nil && u.Host != "" {
+		_ = origins.AddTrustedOrigin(u.Scheme + "://" + u.Host) // Validate refused one that is no origin
 	}
-	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuseHTTP(w, http.StatusForbidden, codes.PermissionDenied, "a page of another site may not make this call; of this one it may, at PUBLIC_URL")
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refused(r, auth.Identity{}, codes.PermissionDenied)
+		refuseHTTP(w, http.StatusForbidden, codes.PermissionDenied, "a page of another site may not make this call; open this server's own page, at PUBLIC_URL")
 	}))
 	next = origins.Handler(next)
+	known := cfg.hosts()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSecurityHeaders(w.Header(), r.TLS != nil)
-		if !knownHost(r, publicHost) {
-			refuseHTTP(w, http.StatusMisdirectedRequest, codes.InvalidArgument,
-				fmt.Sprintf("the host %.100q is not this server's: on loopback only addresses, localhost and the host of PUBLIC_URL are", r.Host))
-			return
-		}
 		control := http.NewResponseController(w)
+		answer := &timedWriter{ResponseWriter: w, control: control}
 		if r.Body != nil && r.Body != http.NoBody {
 			_ = control.SetReadDeadline(time.Now().Add(readBodyTimeout)) // every connection of net/http has deadlines
-			r.Body = &timedBody{r.Body, control}
+			answer.body = &timedBody{ReadCloser: r.Body, control: control}
+			r.Body = answer.body
 		}
-		next.ServeHTTP(&timedWriter{w, control}, r)
+		if known.allow(r) {
+			next.ServeHTTP(answer, r)
+		} else {
+			refused(r, auth.Identity{}, codes.InvalidArgument)
+			refuseHTTP(answer, http.StatusMisdirectedRequest, codes.InvalidArgument, known.refusal(r))
+		}
 		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // of what is buffered still
 	})
 }
@@ -132,49 +135,49 @@ func setSecurityHeaders(h http.Header, overTLS bool) {
 	}
 }
 
-// knownHost refuses names that a stranger's DNS leads to a loopback address
-// ("rebinding"): to a browser such a page is of this very site.
-func knownHost(r *http.Request, publicHost string) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	if !ok || !local.IP.IsLoopback() {
-		return true
-	}
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || host == strings.ToLower(publicHost)
-}
-
 // refuseHTTP answers as the API does, with a google.rpc.Status.
 func refuseHTTP(w http.ResponseWriter, status int, code codes.Code, message string) {
 	writeJSON(w, status, map[string]any{"code": int(code), "message": message, "details": []any{}})
 }
 
-// timedBody lifts the bound when the body has been read to its end: the answer
-// may take as long as it likes. A body that was left unread keeps it, since
-// net/http reads the rest before the next request.
+// timedBody removes the read deadline when the body has been read to its end:
+// the answer may take longer. Otherwise the deadline stays, because net/http
+// reads the rest of the body before the next request.
 type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
+	ended   atomic.Bool // a handler may read in another goroutine
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
+		b.ended.Store(true)
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-// timedWriter gives each write its time.
+// timedWriter bounds the time of each write.
 type timedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	body    *timedBody // nil: the request has none
+}
+
+// WriteHeader makes a refusal independent of the body. By default net/http reads
+// up to 256 KiB of an unread body before it answers, so a client that announces
+// a body and does not send it would hold the connection for readBodyTimeout.
+//
+// The connection stays open for lingerTimeout: a client that is still sending
+// would otherwise be reset before it reads the answer.
+func (w *timedWriter) WriteHeader(code int) {
+	refusal := code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusMisdirectedRequest
+	if refusal && w.body != nil && !w.body.ended.Load() {
+		w.Header().Set("Connection", "close")
+		_ = w.control.SetReadDeadline(time.Now().Add(lingerTimeout))
+	}
+	w.ResponseWriter.WriteHeader(code)
 }
 
 func (w *timedWriter) Write(p []byte) (int, error) {

@@ -22,7 +22,7 @@ import (
 func serve(t *testing.T, h http.HandlerFunc) *pipes {
 	t.Helper()
 	lis := newPipes()
-	server := app.NewHTTPServer(app.Guard(h, ""))
+	server := app.NewHTTPServer(app.Guard(h, app.Config{}))
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(lis) }()
 	t.Cleanup(func() {
@@ -140,7 +140,7 @@ func TestAnAnswerThatStreamsForHoursIsNotCut(t *testing.T) {
 
 func TestAnOversizedHeaderIsRefused(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = app.NewHTTPServer(app.Guard(http.NotFoundHandler(), ""))
+	server.Config = app.NewHTTPServer(app.Guard(http.NotFoundHandler(), app.Config{}))
 	server.Start()
 	defer server.Close()
 	for size, want := range map[int]int{8 << 10: http.StatusNotFound, 64 << 10: http.StatusRequestHeaderFieldsTooLarge} {
@@ -159,7 +159,7 @@ func TestAnOversizedHeaderIsRefused(t *testing.T) {
 
 func TestPagesOfOtherSitesMakeNoCalls(t *testing.T) {
 	calls := 0
-	server := httptest.NewServer(app.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }), "https://carillon.example"))
+	server := httptest.NewServer(app.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }), app.Config{PublicURL: "https://carillon.example"}))
 	defer server.Close()
 	own := server.URL
 	port := own[strings.LastIndex(own, ":"):]

@@ -1,0 +1,290 @@
+package app_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// soon is less than the 30 s that a body may take, and much on a busy machine.
+const soon = 10 * time.Second
+
+// answerToAnnounced sends a header that announces a body, sends part of it and
+// returns the status line's code and whether the server then ends the connection.
+func answerToAnnounced(t *testing.T, addr, path, length string, headers ...string) (code int, closed bool) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(soon))
+	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\n%s%s\r\n\r\n{", path, addr, strings.Join(append(headers, ""), "\r\n"), length); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadAll(resp.Body); err != nil {
+		t.Errorf("the answer breaks off: %v", err)
+	}
+	_, err = io.Copy(io.Discard, conn)
+	return resp.StatusCode, err == nil
+}
+
+func TestA401DoesNotWaitForTheBody(t *testing.T) {
+	g := newGuarded(t, map[string]any{"internal_api_token": strings.Repeat("i", 16)})
+	const short, long, chunked = "Content-Length: 1000", "Content-Length: 1000000", "Transfer-Encoding: chunked"
+	for _, c := range []struct {
+		name, path, length string
+		headers            []string
+		want               int
+	}{
+		{"a short body to REST", "/v1/schedules", short, nil, 401},
+		{"a long body to REST", "/v1/schedules", long, nil, 401},
+		{"a chunked body to REST", "/v1/schedules", chunked, nil, 401},
+		{"a wrong token", "/v1/schedules", short, []string{"Authorization: Bearer carillon_none"}, 401},
+		{"a path that does not exist", "/nothing", short, nil, 401},
+		{"the graph run API", "/api/internal/graphs/w/runs", short, nil, 401},
+		{"a page of another site", "/v1/schedules", short, []string{"Sec-Fetch-Site: cross-site"}, 403},
+		{"a foreign host on loopback", "http://evil.example/v1/schedules", short, nil, 421},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if code, closed := answerToAnnounced(t, g.HTTPAddr(), c.path, c.length, c.headers...); code != c.want || !closed {
+				t.Errorf("answered %d, connection closed: %v; want %d and closed", code, closed, c.want)
+			}
+		})
+	}
+}
+
+func TestAClientThatSendsItsWholeBodyReadsTheRefusal(t *testing.T) {
+	g := newGuarded(t, nil)
+	for _, size := range []int{0, 10, 100 << 10, 250 << 10} {
+		for range 20 {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.HTTPAddr()+"/v1/schedules", bytes.NewReader(make([]byte, size)))
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatalf("%d bytes: %v", size, err)
+			}
+			if _ = resp.Body.Close(); resp.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%d bytes: %d", size, resp.StatusCode)
+			}
+		}
+	}
+}
+
+func TestA401OverHTTP2DoesNotWaitForTheBody(t *testing.T) {
+	p := newPKI(t)
+	g := newGuarded(t, p.settings(nil))
+	config := p.client("")
+	config.NextProtos = []string{"h2"}
+	conn, err := tls.Dial("tcp", g.HTTPAddr(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(soon))
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", "/v1/schedules"}, {":authority", g.HTTPAddr()}, {"content-length", "1000"}} {
+		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // into memory
+	}
+	framer := http2.NewFramer(conn, conn)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	_, _ = io.WriteString(conn, http2.ClientPreface)
+	_ = framer.WriteSettings()
+	if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil {
+		t.Fatal(err)
+	}
+	answered := ""
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatalf("status %q, then %v; want 401 and the end of the connection announced", answered, err)
+		}
+		switch f := frame.(type) {
+		case *http2.MetaHeadersFrame:
+			answered = f.PseudoValue("status")
+		case *http2.GoAwayFrame:
+			if answered != "401" {
+				t.Errorf("GOAWAY after status %q", answered)
+			}
+			return
+		}
+	}
+}
+
+// callLines are the lines of the access log that strangers caused, and how many
+// calls they stand for.
+func (g *guarded) callLines() (lines, calls int) {
+	for line := range strings.Lines(g.logged()) {
+		var l struct {
+			Msg, Subject string
+			LeftOut      int `json:"left_out"`
+		}
+		switch _ = json.Unmarshal([]byte(line), &l); {
+		case l.Msg == "call" && l.Subject == "":
+			lines, calls = lines+1, calls+1+l.LeftOut
+		case l.Msg == "refused calls without a line":
+			lines, calls = lines+1, calls+l.LeftOut
+		}
+	}
+	return lines, calls
+}
+
+func TestStrangersHaveOneLineASecondAndEachCallIsCounted(t *testing.T) {
+	g := newGuarded(t, map[string]any{"log_level": "info"})
+	hex := strings.Repeat("a", 64)
+	began := time.Now()
+	const rounds = 100
+	schedules, runs := carillonv1.NewScheduleServiceClient(g.conn), carillonv1.NewRunServiceClient(g.conn)
+	for range rounds {
+		if code, _ := g.send("", http.MethodGet, "/v1/schedules", ""); code != http.StatusUnauthorized {
+			t.Fatalf("REST: %d", code)
+		}
+		if code, _ := g.send("", http.MethodGet, "/metrics", ""); code != http.StatusUnauthorized {
+			t.Fatalf("metrics: %d", code)
+		}
+		if code, _ := g.send(hex, http.MethodPost, "/v1/runs/"+hex+":report", "{}"); code != http.StatusUnauthorized && code != http.StatusBadRequest {
+			t.Fatalf("a report over REST: %d", code)
+		}
+		if _, err := schedules.ListSchedules(t.Context(), &carillonv1.ListSchedulesRequest{}); status.Code(err) != codes.Unauthenticated {
+			t.Fatalf("gRPC: %v", err)
+		}
+		stream, err := runs.WatchRuns(t.Context(), &carillonv1.WatchRunsRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if status.Code(err) != codes.Unauthenticated {
+			t.Fatalf("a stream: %v", err)
+		}
+	}
+	for range rounds {
+		if code, _ := g.send("viewer", http.MethodPost, "/v1/schedules/s:pause", "{}"); code != http.StatusForbidden {
+			t.Fatalf("a viewer: %d", code)
+		}
+	}
+	const strangers = 5 * rounds
+	eventually(t, "each call is counted", func() bool { _, calls := g.callLines(); return calls == strangers })
+	lines, _ := g.callLines()
+	if most := int(time.Since(began).Seconds()) + 2; lines > most {
+		t.Errorf("%d lines of strangers in %s", lines, time.Since(began))
+	}
+	if n := strings.Count(g.logged(), `"subject":"subject-viewer"`); n != rounds {
+		t.Errorf("%d lines of a known caller, want %d", n, rounds)
+	}
+	if _, metrics := g.send("viewer", http.MethodGet, "/metrics", ""); !strings.Contains(metrics, `carillon_calls_total{code="Unauthenticated",method="other"} 200`) {
+		t.Error("the metrics do not count each call")
+	}
+}
+
+func TestBrokenConnectionsHaveOneLineASecond(t *testing.T) {
+	p := newPKI(t)
+	g := newGuarded(t, p.settings(nil))
+	began := time.Now()
+	const connections = 200
+	for range connections {
+		conn, err := net.Dial("tcp", g.HTTPAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n") // in the clear, to a listener that speaks TLS
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+	}
+	sum := func() (lines, all int) {
+		for line := range strings.Lines(g.logged()) {
+			var l struct {
+				Msg, Peer string
+				LeftOut   int `json:"left_out"`
+			}
+			switch _ = json.Unmarshal([]byte(line), &l); l.Msg {
+			case "connection error":
+				lines, all = lines+1, all+1+l.LeftOut
+			case "connection errors without a line":
+				lines, all = lines+1, all+l.LeftOut
+			default:
+				continue
+			}
+			if l.Peer != "127.0.0.1" {
+				t.Errorf("the line does not name the peer: %s", line)
+			}
+		}
+		return lines, all
+	}
+	eventually(t, "each connection is counted", func() bool { _, all := sum(); return all == connections })
+	if lines, _ := sum(); lines > int(time.Since(began).Seconds())+2 {
+		t.Errorf("%d lines in %s", lines, time.Since(began))
+	}
+}
+
+// A page whose name was made to lead here cannot call gRPC: browsers speak
+// HTTP/1.1 in the clear, and over TLS no certificate has the page's name. What a
+// page of another site can send over TLS without a preflight is no call.
+func TestABrowserReachesNoCallOfTheGRPCPort(t *testing.T) {
+	p := newPKI(t)
+	plain := newGuarded(t, map[string]any{"auth": "off", "auth_tokens_file": ""})
+	secure := newGuarded(t, map[string]any{"auth": "off", "auth_tokens_file": "", "tls_cert_file": p.path("server.pem"), "tls_key_file": p.path("server.key")})
+	overTLS := &http.Client{Transport: &http.Transport{TLSClientConfig: p.client(""), ForceAttemptHTTP2: true}}
+	t.Cleanup(overTLS.CloseIdleConnections)
+	for _, c := range []struct {
+		name        string
+		method      string
+		contentType string
+	}{
+		{"a request in the form of a call", "POST", "application/grpc"},
+		{"a request that needs no preflight", "POST", "text/plain"},
+		{"a form", "POST", "application/x-www-form-urlencoded"},
+		{"a preflight", "OPTIONS", ""},
+		{"reading", "GET", "application/grpc"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, over := range []struct {
+				g      *guarded
+				client *http.Client
+				scheme string
+			}{{plain, http.DefaultClient, "http://"}, {secure, overTLS, "https://"}} {
+				if over.g == secure && c.method == "POST" && c.contentType == "application/grpc" {
+					continue // a program may; a page needs a preflight first
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), soon)
+				defer cancel()
+				req, _ := http.NewRequestWithContext(ctx, c.method, over.scheme+over.g.GRPCAddr()+"/carillon.v1.ScheduleService/ListSchedules", bytes.NewReader(make([]byte, 5)))
+				req.Header.Set("Content-Type", c.contentType)
+				req.Header.Set("Origin", "https://evil.example")
+				resp, err := over.client.Do(req)
+				if err != nil {
+					continue // the connection is refused
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				if resp.StatusCode == http.StatusOK || resp.Header.Get("Access-Control-Allow-Origin") != "" || resp.Trailer.Get("Grpc-Status") == "0" {
+					t.Errorf("over %s: %d, %v", over.scheme, resp.StatusCode, resp.Header)
+				}
+			}
+			for _, g := range []*guarded{plain, secure} {
+				if strings.Contains(g.logged(), "ListSchedules") {
+					t.Error("the call was made")
+				}
+			}
+		})
+	}
+}
