@@ -12,14 +12,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/providers/posflag"
-	"github.com/knadh/koanf/v2"
-	"github.com/spf13/pflag"
-
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/launcher/workflow/bucket"
 )
@@ -146,7 +138,7 @@ func Settings() []Setting {
 // Flags adds a flag for every setting that is no secret: secrets come from
 // the environment or a file, where a process list does not show them.
 // overrides are the command's own defaults, as in Load.
-func Flags(fs *pflag.FlagSet, overrides map[string]any) {
+func Flags(fs FlagSet, overrides map[string]any) {
 	for _, s := range Settings() {
 		if own, ok := overrides[strings.ToLower(s.Name)]; ok {
 			s.Default = fmt.Sprint(own)
@@ -170,104 +162,6 @@ func Flags(fs *pflag.FlagSet, overrides map[string]any) {
 		}
 	}
 	fs.String("config", "", "YAML file with settings, named as in the environment but in lower case")
-}
-
-// Load reads the settings: defaults, then overrides (of a command such as
-// dev), then the YAML file, then the environment, then flags that were given.
-func Load(fs *pflag.FlagSet, overrides map[string]any) (Config, error) {
-	k := koanf.New(".")
-	known := make(map[string]bool)
-	defaults := make(map[string]any)
-	for _, s := range Settings() {
-		key := strings.ToLower(s.Name)
-		known[key] = true
-		known[key+fileSuffix] = known[key+fileSuffix] || s.Secret
-		defaults[key] = s.Default
-	}
-	steps := []func() error{
-		func() error { return k.Load(confmap.Provider(defaults, "."), nil) },
-		func() error { return k.Load(confmap.Provider(overrides, "."), nil) },
-		func() error { return loadFile(k, fs, known) },
-		func() error { return k.Load(env.Provider(".", env.Opt{TransformFunc: keepKnown(known)}), nil) },
-		func() error { return k.Load(posflag.ProviderWithFlag(fs, ".", k, givenFlag(known)), nil) },
-		func() error { return loadSecrets(k) },
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return Config{}, err
-		}
-	}
-	var cfg Config
-	if err := cfg.fill(k); err != nil {
-		return Config{}, err
-	}
-	return cfg, cfg.Scrub(cfg.Validate())
-}
-
-func loadFile(k *koanf.Koanf, fs *pflag.FlagSet, known map[string]bool) error {
-	path, err := fs.GetString("config")
-	if err != nil || path == "" {
-		return nil
-	}
-	settings := koanf.New(".")
-	if err := settings.Load(file.Provider(path), yaml.Parser()); err != nil {
-		return fmt.Errorf("read settings from %s: %w", path, err)
-	}
-	for _, key := range settings.Keys() {
-		if !known[key] {
-			return fmt.Errorf("%s: %q is not a setting", path, key)
-		}
-	}
-	return k.Merge(settings)
-}
-
-func keepKnown(known map[string]bool) func(k, v string) (string, any) {
-	return func(name, value string) (string, any) {
-		if key := strings.ToLower(name); known[key] && name == strings.ToUpper(name) {
-			return key, value
-		}
-		return "", nil
-	}
-}
-
-func givenFlag(known map[string]bool) func(f *pflag.Flag) (string, any) {
-	return func(f *pflag.Flag) (string, any) {
-		key := strings.ReplaceAll(f.Name, "-", "_")
-		if !f.Changed || !known[key] {
-			return "", nil
-		}
-		return key, f.Value.String()
-	}
-}
-
-// fill sets the fields by their kind and lists every value that does not fit.
-func (c *Config) fill(k *koanf.Koanf) error {
-	var problems []error
-	v := reflect.ValueOf(c).Elem()
-	for _, f := range reflect.VisibleFields(v.Type()) {
-		key := f.Tag.Get("koanf")
-		text := strings.TrimSpace(k.String(key))
-		field := v.FieldByIndex(f.Index)
-		switch f.Type.Kind() {
-		case reflect.String:
-			field.SetString(text)
-		case reflect.Int:
-			n, err := strconv.Atoi(text)
-			if err != nil {
-				problems = append(problems, fmt.Errorf("%s: %q is not a whole number", strings.ToUpper(key), text))
-				continue
-			}
-			field.SetInt(int64(n))
-		case reflect.Bool:
-			b, err := strconv.ParseBool(text)
-			if err != nil {
-				problems = append(problems, fmt.Errorf("%s: %q is neither true nor false", strings.ToUpper(key), text))
-				continue
-			}
-			field.SetBool(b)
-		}
-	}
-	return errors.Join(problems...)
 }
 
 // leastToken is how many characters keep a token from being guessed.

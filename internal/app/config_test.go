@@ -132,3 +132,49 @@ func TestAnUnknownSettingInTheFileIsRefused(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+func TestAFileSaysSettingsAsYAMLDoes(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		env        map[string]string
+		tick       int
+		addr, dir  string
+		problem    string
+	}{
+		{name: "an empty file leaves the defaults", text: "", tick: 1000, addr: "127.0.0.1:8080", dir: "./.carillon"},
+		{name: "numbers and text", text: "tick_ms: 1_500\nhttp_addr: 127.0.0.1:0\ndata_dir: 7\n", tick: 1500, addr: "127.0.0.1:0", dir: "7"},
+		{name: "a number in quotes, with spaces", text: "tick_ms: \" 1500 \"\n", tick: 1500, addr: "127.0.0.1:8080", dir: "./.carillon"},
+		{name: "nothing overrides the default", text: "data_dir:\n", tick: 1000, addr: "127.0.0.1:8080", dir: ""},
+		{name: "nothing is no number", text: "tick_ms:\n", problem: `TICK_MS: "" is not a whole number`},
+		{name: "the environment wins, also when it is empty", text: "tick_ms: 1500\n", env: map[string]string{"TICK_MS": ""}, problem: `TICK_MS: "" is not a whole number`},
+		{name: "names in lower case do nothing in the environment", text: "tick_ms: 1500\n", env: map[string]string{"tick_ms": "60"}, tick: 1500, addr: "127.0.0.1:8080", dir: "./.carillon"},
+		{name: "settings that are nested", text: "tick_ms: 1500\nhttp:\n  tls:\n    addr: x\n", problem: `"http.tls.addr" is not a setting`},
+		{name: "of several unknown ones the first by name", text: "zeal: 1\ntick: 2\n", problem: `"tick" is not a setting`},
+		{name: "a word for a number", text: "tick_ms: often\n", problem: `TICK_MS: "often" is not a whole number`},
+		{name: "no YAML", text: "tick_ms: [1\n", problem: "read settings from "},
+		{name: "a list of settings", text: "- tick_ms: 1\n", problem: "read settings from "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
+			file := filepath.Join(t.TempDir(), "carillon.yaml")
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := load(t, "--config", file)
+			if c.problem != "" {
+				if err == nil || !strings.Contains(err.Error(), c.problem) {
+					t.Errorf("error is %v; want it to say %q", err, c.problem)
+				}
+				return
+			}
+			if err != nil || cfg.TickMS != c.tick || cfg.HTTPAddr != c.addr || cfg.DataDir != c.dir {
+				t.Errorf("TICK_MS %d, HTTP_ADDR %q, DATA_DIR %q, %v; want %d, %q, %q", cfg.TickMS, cfg.HTTPAddr, cfg.DataDir, err, c.tick, c.addr, c.dir)
+			}
+		})
+	}
+	if _, err := load(t, "--config", filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "read settings from ") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}

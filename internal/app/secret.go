@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/knadh/koanf/v2"
 )
 
 // Secret is a setting that is never shown: whatever prints, logs or encodes it
@@ -45,25 +43,23 @@ const (
 	maxSecretFile = 64 << 10
 )
 
-// loadSecrets fills in the secrets that are named by a file, as Docker and
+// readSecrets reads the secrets that are in files of their own, as Docker and
 // Kubernetes mount them: NAME_FILE instead of NAME.
-func loadSecrets(k *koanf.Koanf) error {
+func (v values) readSecrets() error {
 	for _, s := range Settings() {
 		key := strings.ToLower(s.Name)
-		path := strings.TrimSpace(k.String(key + fileSuffix))
+		path := strings.TrimSpace(v[key+fileSuffix])
 		if !s.Secret || path == "" {
 			continue
 		}
-		if k.String(key) != "" {
+		if v[key] != "" {
 			return fmt.Errorf("%[1]s and %[1]s_FILE are both set; keep one", s.Name)
 		}
 		value, err := readSecret(path)
 		if err != nil {
 			return fmt.Errorf("%s_FILE: %w", s.Name, err)
 		}
-		if err := k.Set(key, value); err != nil {
-			return fmt.Errorf("%s_FILE: %w", s.Name, err)
-		}
+		v[key] = value
 	}
 	return nil
 }
