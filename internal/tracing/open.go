@@ -12,7 +12,6 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -105,16 +104,16 @@ func newExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	if protocol == "" {
 		protocol = os.Getenv(envProtocol)
 	}
-	var client otlptrace.Client
+	var exporter sdktrace.SpanExporter
+	var err error
 	switch protocol {
 	case "", "http/protobuf": // the standard's default
-		client = otlptracehttp.NewClient()
+		exporter, err = otlptracehttp.New(ctx)
 	case "grpc":
-		client = otlptracegrpc.NewClient()
+		exporter, err = otlptracegrpc.New(ctx)
 	default:
 		return nil, fmt.Errorf("%s: %q is neither grpc nor http/protobuf", envProtocol, protocol)
 	}
-	exporter, err := otlptrace.New(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", envEndpoint, err)
 	}

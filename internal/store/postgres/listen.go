@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/carillon/carillon/internal/backoff"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -23,8 +23,7 @@ const quiet = 15 * time.Second
 // (re)connect, as what happened before was not heard. Several causes may come as
 // one call. It blocks until ctx ends.
 func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 5*time.Second
+	pause := backoff.Delays{First: 50 * time.Millisecond, Last: 5 * time.Second}
 	for {
 		err := s.listenOnce(ctx, func(first, last int) {
 			pause.Reset()
@@ -33,7 +32,7 @@ func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		wait := pause.NextBackOff()
+		wait := pause.Next()
 		s.log.WarnContext(ctx, "listener lost", "err", err, "again_in", wait)
 		select {
 		case <-ctx.Done():

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/carillon/carillon/internal/backoff"
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -43,16 +43,11 @@ SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enabl
 // transact runs fn in a transaction, and again after a deadlock, a lock timeout
 // or errAgain.
 func (s *Store) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	gap := backoff.NewExponentialBackOff()
-	gap.InitialInterval, gap.MaxInterval = firstGap, lastGap
-	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := s.once(ctx, fn)
-		if err != nil && !transient(err) {
-			err = backoff.Permanent(err)
-		}
-		return struct{}{}, err
-	}, backoff.WithBackOff(gap), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(0))
-	return err
+	tried := 0
+	return backoff.Retry(ctx, backoff.Delays{First: firstGap, Last: lastGap}, func() error {
+		tried++
+		return s.once(ctx, fn)
+	}, func(err error) bool { return tried < tries && transient(err) })
 }
 
 // once runs fn in one transaction.

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
 
+	"github.com/carillon/carillon/internal/backoff"
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -226,13 +226,10 @@ func (w *writer) close() error {
 func (s *Store) write(ctx context.Context, body func(context.Context, tx) error) error {
 	err := s.writer.transact(ctx, body)
 	if isBusy(err) {
-		_, err = backoff.Retry(ctx, func() (struct{}, error) {
-			err := s.writer.transact(ctx, body)
-			if err != nil && !isBusy(err) {
-				err = backoff.Permanent(err)
-			}
-			return struct{}{}, err
-		}, backoff.WithBackOff(retryDelays()), backoff.WithMaxElapsedTime(patience))
+		until := time.Now().Add(patience)
+		err = backoff.Retry(ctx, backoff.Delays{First: 20 * time.Millisecond, Last: 500 * time.Millisecond},
+			func() error { return s.writer.transact(ctx, body) },
+			func(err error) bool { return isBusy(err) && time.Now().Before(until) })
 	}
 	switch {
 	case isBusy(err):
@@ -244,12 +241,6 @@ func (s *Store) write(ctx context.Context, body func(context.Context, tx) error)
 }
 
 const patience = 5 * time.Second
-
-func retryDelays() *backoff.ExponentialBackOff {
-	b := backoff.NewExponentialBackOff() // with jitter
-	b.InitialInterval, b.MaxInterval = 20*time.Millisecond, 500*time.Millisecond
-	return b
-}
 
 func isBusy(err error) bool {
 	return hasCode(err, sqlitelib.SQLITE_BUSY) || hasCode(err, sqlitelib.SQLITE_LOCKED)

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
+	"github.com/carillon/carillon/internal/backoff"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -18,7 +17,7 @@ const (
 // report tells how the run goes: STARTED at once, again as a heartbeat each
 // third of the run timeout, and its end. The run never waits for a report.
 func (e *Executor) report(ctx context.Context, r *activeRun) {
-	delays := newDelays()
+	delays := backoff.Delays{First: 100 * time.Millisecond, Last: 30 * time.Second}
 	beat := time.NewTimer(0)
 	defer beat.Stop()
 	for {
@@ -31,7 +30,7 @@ func (e *Executor) report(ctx context.Context, r *activeRun) {
 				if ctx.Err() == nil {
 					e.cfg.Log.Warn("run's heartbeat not reported", "key", r.key.String(), "err", err)
 				}
-				beat.Reset(delays.NextBackOff())
+				beat.Reset(delays.Next())
 				continue
 			}
 			delays.Reset()
@@ -47,7 +46,7 @@ func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
 		e.closeRun(r) // Cancel's answer says it
 		return
 	}
-	delays := newDelays()
+	delays := backoff.Delays{First: 100 * time.Millisecond, Last: 30 * time.Second}
 	for {
 		last := ctx.Err() != nil
 		sendCtx, timeout := ctx, reportTimeout
@@ -66,7 +65,7 @@ func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
 		if last {
 			return
 		}
-		pause(ctx, delays.NextBackOff())
+		pause(ctx, delays.Next())
 	}
 }
 
@@ -110,13 +109,6 @@ func final(err error) bool {
 	_, invalid := errors.AsType[*schedule.InvalidError](err)
 	return invalid || errors.Is(err, schedule.ErrNotFound) ||
 		errors.Is(err, schedule.ErrRunIDMismatch) || errors.Is(err, schedule.ErrPrecondition)
-}
-
-func newDelays() *backoff.ExponentialBackOff {
-	delays := backoff.NewExponentialBackOff()
-	delays.InitialInterval = 100 * time.Millisecond
-	delays.MaxInterval = 30 * time.Second
-	return delays
 }
 
 // pause waits for d or until ctx ends.
