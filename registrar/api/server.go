@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -58,10 +57,6 @@ func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOpt
 	}
 	log = log.With("component", "api")
 	calls := access{log: log}
-	panics := recovery.WithRecoveryHandlerContext(func(ctx context.Context, p any) error {
-		log.ErrorContext(ctx, "call panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		return status.Error(codes.Internal, "internal error; the log of the server has the cause")
-	})
 	validateUnary, validateStream := validateRequests()
 	var early, stream []grpc.StreamServerInterceptor
 	var unary []grpc.UnaryServerInterceptor
@@ -82,7 +77,7 @@ func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOpt
 			stream = append(stream, i.Stream)
 		}
 	}
-	outer := []grpc.StreamServerInterceptor{calls.stream, answerErrors(log), recovery.StreamServerInterceptor(panics)}
+	outer := []grpc.StreamServerInterceptor{calls.stream, answerErrors(log), recoverPanics(log)}
 	return &Server{
 		Server: grpc.NewServer(append([]grpc.ServerOption{
 			grpc.MaxRecvMsgSize(schedule.MaxApplyBytes),
@@ -91,6 +86,19 @@ func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOpt
 		}, options...)...),
 		outside: append(outer, early...),
 		inside:  append(unary, holdToSize, fillOwner, validateUnary),
+	}
+}
+
+// recoverPanics ends only the call that panicked, and logs why.
+func recoverPanics(log *slog.Logger) grpc.StreamServerInterceptor {
+	return func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				log.ErrorContext(ss.Context(), "call panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				err = status.Error(codes.Internal, "internal error; the log of the server has the cause")
+			}
+		}()
+		return next(srv, ss)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/MicahParks/jwkset"
-	"github.com/MicahParks/keyfunc/v3"
 	"golang.org/x/time/rate"
 
 	"github.com/carillon/carillon/internal/auth/reload"
@@ -90,19 +89,24 @@ type fetchedKeys struct {
 }
 
 func fetchKeys(ctx context.Context, c *Config) (keys, error) {
-	k, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{c.JWKSURL}, keyfunc.Override{
-		Client: c.Client, HTTPTimeout: fetchTimeout, RefreshInterval: fetchEvery,
-		RefreshUnknownKID: rate.NewLimiter(rate.Every(fetchUnknown), 1), RateLimitWaitMax: fetchTimeout,
-		RefreshErrorHandlerFunc: func(u string) func(context.Context, error) {
-			return func(ctx context.Context, err error) {
-				c.Logger.ErrorContext(ctx, "keys of AUTH_JWKS_URL not fetched, the last ones stay in force", "url", u, "err", err)
-			}
+	issuer, err := jwkset.NewStorageFromHTTP(c.JWKSURL, jwkset.HTTPClientStorageOptions{
+		Client: c.Client, Ctx: ctx, HTTPTimeout: fetchTimeout, RefreshInterval: fetchEvery,
+		NoErrorReturnFirstHTTPReq: true, // an issuer that is down must not stop the start
+		RefreshErrorHandler: func(ctx context.Context, err error) {
+			c.Logger.ErrorContext(ctx, "keys of AUTH_JWKS_URL not fetched, the last ones stay in force", "url", c.JWKSURL, "err", err)
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("AUTH_JWKS_URL: %w", err)
 	}
-	return fetchedKeys{k.Storage(), c.Algorithms}, nil
+	storage, err := jwkset.NewHTTPClient(jwkset.HTTPClientOptions{
+		HTTPURLs:          map[string]jwkset.Storage{c.JWKSURL: issuer},
+		RefreshUnknownKID: rate.NewLimiter(rate.Every(fetchUnknown), 1), RateLimitWaitMax: fetchTimeout,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("AUTH_JWKS_URL: %w", err)
+	}
+	return fetchedKeys{storage, c.Algorithms}, nil
 }
 
 func (f fetchedKeys) named(ctx context.Context, kid string) (key, bool) {

@@ -13,19 +13,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 )
 
 // Lock is a key in Redis.
 type Lock struct {
 	client redis.Scripter
-	locks  *redislock.Client
 	key    string
 	ttl    time.Duration
 
 	mu   sync.Mutex
-	held *redislock.Lock // nil: not held
+	held string // token that the key has; empty: not held
 }
 
 const (
@@ -40,7 +38,7 @@ const (
 // New makes the Lock of one shard. It is lost when it has not been kept for
 // ttl, which is the term's (LEADER_TTL_MS).
 func New(client redis.Scripter, shard int, ttl time.Duration) *Lock {
-	return &Lock{client: client, locks: redislock.New(client), key: fmt.Sprintf("carillon:leader:%d", shard), ttl: ttl}
+	return &Lock{client: client, key: fmt.Sprintf("carillon:leader:%d", shard), ttl: ttl}
 }
 
 // callLimit bounds one call: a leader whose Redis is paused gives its term back
@@ -52,14 +50,14 @@ func (l *Lock) callLimit() time.Duration { return min(l.ttl/2, maxCall) }
 func (l *Lock) Acquire(ctx context.Context) error {
 	token := rand.Text()
 	for {
-		held, err := l.obtain(ctx, token)
-		if err == nil {
+		obtained, err := l.run(ctx, obtain, token, l.ttl.Milliseconds())
+		if err == nil && obtained {
 			l.mu.Lock()
-			l.held = held
+			l.held = token
 			l.mu.Unlock()
 			return nil
 		}
-		if !errors.Is(err, redislock.ErrNotObtained) {
+		if err != nil {
 			// A call without an answer may have set the key.
 			l.leaveNothing(ctx, token)
 			if ctx.Err() != nil {
@@ -77,16 +75,28 @@ func (l *Lock) Acquire(ctx context.Context) error {
 	}
 }
 
-func (l *Lock) obtain(ctx context.Context, token string) (*redislock.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.callLimit())
-	defer cancel()
-	return l.locks.Obtain(ctx, l.key, l.ttl, &redislock.Options{Token: token})
-}
-
-// deleteOwn deletes the key if it is the token's.
-var deleteOwn = redis.NewScript(`
+// The scripts answer 1 if the key is the token's (or was, for deleteOwn), else 0.
+var (
+	// obtain sets the key if there is none. The client repeats a command that got
+	// no answer, so the key may already be the token's.
+	obtain = redis.NewScript(`
+if redis.call("SET", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return 1 end
+if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE", KEYS[1], ARGV[2]) end
+return 0`)
+	extendOwn = redis.NewScript(`
+if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE", KEYS[1], ARGV[2]) end
+return 0`)
+	deleteOwn = redis.NewScript(`
 if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end
 return 0`)
+)
+
+// run calls a script in the time that a call has.
+func (l *Lock) run(ctx context.Context, script *redis.Script, args ...any) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.callLimit())
+	defer cancel()
+	return script.Run(ctx, l.client, []string{l.key}, args...).Bool()
+}
 
 // leaveNothing deletes a key that was set without our learning of it. Where
 // that fails too, the key expires.
@@ -101,17 +111,15 @@ func (l *Lock) Keep(ctx context.Context) error {
 	l.mu.Lock()
 	held := l.held
 	l.mu.Unlock()
-	if held == nil {
+	if held == "" {
 		return errors.New("the key in Redis is not held")
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.callLimit())
-	defer cancel()
-	err := held.Refresh(ctx, l.ttl, nil)
-	if errors.Is(err, redislock.ErrNotObtained) {
-		return fmt.Errorf("%s in Redis is gone or another's", l.key)
-	}
+	extended, err := l.run(ctx, extendOwn, held, l.ttl.Milliseconds())
 	if err != nil {
 		return fmt.Errorf("extend %s in Redis: %w", l.key, err)
+	}
+	if !extended {
+		return fmt.Errorf("%s in Redis is gone or another's", l.key)
 	}
 	return nil
 }
@@ -120,14 +128,12 @@ func (l *Lock) Keep(ctx context.Context) error {
 func (l *Lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	held := l.held
-	l.held = nil
+	l.held = ""
 	l.mu.Unlock()
-	if held == nil {
+	if held == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.callLimit())
-	defer cancel()
-	if err := held.Release(ctx); err != nil && !errors.Is(err, redislock.ErrLockNotHeld) {
+	if _, err := l.run(ctx, deleteOwn, held); err != nil {
 		return fmt.Errorf("delete %s in Redis: %w", l.key, err)
 	}
 	return nil
@@ -141,9 +147,7 @@ return 0`)
 // Break removes a key that never expires, which none of ours is: a stranger's.
 // A holder's own key needs no breaking.
 func (l *Lock) Break(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.callLimit())
-	defer cancel()
-	if err := deleteEndless.Run(ctx, l.client, []string{l.key}).Err(); err != nil {
+	if _, err := l.run(ctx, deleteEndless); err != nil {
 		return fmt.Errorf("look for a stranger's %s in Redis: %w", l.key, err)
 	}
 	return nil
