@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -78,10 +76,9 @@ type progress struct {
 	lines io.Writer // nil: a bar
 	said  time.Time
 
-	bars *mpb.Progress
-	bar  *mpb.Bar
-	now  *carillonv1.Backfill // of the last show; the bar reads it between two
-	tell chan *carillonv1.Backfill
+	drawn *liveLine
+	mu    sync.Mutex
+	now   *carillonv1.Backfill // of the last show; the line reads it between two
 }
 
 func newProgress(c *cli, before *meter, b *carillonv1.Backfill) *progress {
@@ -89,48 +86,40 @@ func newProgress(c *cli, before *meter, b *carillonv1.Backfill) *progress {
 		return &progress{lines: c.errs}
 	}
 	before.end()
-	p := &progress{bars: mpb.New(mpb.WithOutput(c.screen), mpb.WithWidth(40)), now: b, tell: make(chan *carillonv1.Backfill, 1)}
-	p.bar = p.bars.AddBar(int64(b.GetProgress().GetTotal()),
-		mpb.PrependDecorators(decor.Name(b.GetScheduleId()+" ")),
-		mpb.AppendDecorators(decor.Percentage(), decor.Any(func(decor.Statistics) string { return "  " + p.words() })))
+	p := &progress{now: b}
+	p.drawn = newLiveLine(c.screen, p.text)
 	return p
 }
 
-// words is called by the bar's own goroutine.
-func (p *progress) words() string {
-	select {
-	case p.now = <-p.tell:
-	default:
-	}
-	text := progressOf(p.now)
-	if eta := p.now.GetProgress().GetEta(); eta != nil {
-		text += fmt.Sprintf(", about %s to go", max(0, time.Until(eta.AsTime())).Round(time.Second))
+// text is called by the line's own goroutine.
+func (p *progress) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.now.GetProgress()
+	done, total := int(doneOf(g)), int(g.GetTotal())
+	text := fmt.Sprintf("%s %s %d %%  %s", legible(p.now.GetScheduleId()), bar(done, total, 38), done*100/max(total, 1), progressOf(p.now))
+	if g.GetEta() != nil {
+		text += fmt.Sprintf(", about %s to go", max(0, time.Until(g.GetEta().AsTime())).Round(time.Second))
 	}
 	return text
 }
 
 func (p *progress) show(b *carillonv1.Backfill) {
-	done := doneOf(b.GetProgress())
-	if p.lines != nil {
-		if time.Since(p.said) >= sayEvery {
-			p.said = time.Now()
-			_, _ = fmt.Fprintf(p.lines, "backfill %s: %s, %s\n", b.GetBackfillId(), b.GetState(), progressOf(b)) // nobody may be reading
-		}
+	if p.lines == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.now = b
 		return
 	}
-	select {
-	case <-p.tell: // the one before was not read
-	default:
+	if time.Since(p.said) >= sayEvery {
+		p.said = time.Now()
+		_, _ = fmt.Fprintf(p.lines, "backfill %s: %s, %s\n", b.GetBackfillId(), b.GetState(), progressOf(b)) // nobody may be reading
 	}
-	p.tell <- b
-	p.bar.SetCurrent(int64(done))
 }
 
 // end leaves the bar as it is.
 func (p *progress) end() {
-	if p.bars == nil {
-		return
+	if p.drawn != nil {
+		p.drawn.keep()
 	}
-	p.bar.Abort(false)
-	p.bars.Wait()
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/app"
@@ -84,7 +83,7 @@ func oneLine(text string) string {
 func (p *page) finding(f app.Finding) {
 	health := fmt.Sprintf("%-4s", f.Health)
 	if p.color {
-		health = map[app.Health]text.Color{app.HealthOK: text.FgGreen, app.HealthWarn: text.FgYellow, app.HealthFail: text.FgRed}[f.Health].Sprint(health)
+		health = map[app.Health]colour{app.HealthOK: green, app.HealthWarn: yellow, app.HealthFail: red}[f.Health].paint(health)
 	}
 	p.text.WriteString(health + "  " + legible(fmt.Sprintf("%-13s  %s", f.Check, oneLine(f.Says))) + "\n")
 	if f.Do != "" {

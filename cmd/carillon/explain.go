@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/explain"
@@ -54,7 +53,7 @@ func (p *page) explanation(a *carillonv1.ExplainSlotResponse) {
 	}
 	at := a.GetTime().AsTime()
 	if p.color {
-		verdict = verdictColour(explain.Verdict(a.GetVerdict())).Sprint(legible(verdict))
+		verdict = verdictColour(explain.Verdict(a.GetVerdict())).paint(legible(verdict))
 	}
 	p.text.WriteString(legible(a.GetScheduleId()+" at "+stamp(at)+" ("+p.ago(at)+"): ") + verdict + "\n\n")
 	for _, sentence := range a.GetSentences() {
@@ -62,14 +61,14 @@ func (p *page) explanation(a *carillonv1.ExplainSlotResponse) {
 	}
 }
 
-func verdictColour(v explain.Verdict) text.Color {
+func verdictColour(v explain.Verdict) colour {
 	switch v {
 	case explain.VerdictRan:
-		return text.FgGreen
+		return green
 	case explain.VerdictFailed, explain.VerdictUnrecorded:
-		return text.FgRed
+		return red
 	case explain.VerdictInFlight, explain.VerdictWillFire, explain.VerdictWaiting, explain.VerdictDue:
-		return text.FgCyan
+		return cyan
 	}
-	return text.FgYellow
+	return yellow
 }

@@ -15,8 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mattn/go-isatty"
-
 	"github.com/carillon/carillon/internal/app"
 )
 
@@ -27,14 +25,25 @@ func main() {
 	c := &cli{
 		in: os.Stdin, out: os.Stdout, errs: os.Stderr,
 		now: time.Now, env: os.Getenv,
-		terminal: isatty.IsTerminal(os.Stdout.Fd()),
+		terminal: isTerminal(os.Stdout),
 	}
 	dumb := os.Getenv("TERM") == "dumb"
 	c.color = c.terminal && os.Getenv("NO_COLOR") == "" && !dumb
-	if isatty.IsTerminal(os.Stderr.Fd()) && !dumb {
+	if isTerminal(os.Stderr) && !dumb {
 		c.screen = os.Stderr
 	}
 	os.Exit(c.run(ctx, os.Args[1:]))
+}
+
+// isTerminal reports whether people read what is written to f: it is a character
+// device, and not the null device.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 // cli is what the commands take from their surroundings; tests bring their own.

@@ -5,9 +5,6 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 )
 
 // meterAfter is how long work takes before a meter shows it: what is quick
@@ -25,9 +22,7 @@ type meter struct {
 	done  int
 	total int // 0: nobody knows
 	ended bool
-
-	bars *mpb.Progress
-	bar  *mpb.Bar
+	drawn *liveLine // nil: not yet, or never
 }
 
 // meter begins one. It must be ended.
@@ -46,20 +41,19 @@ func (m *meter) open() {
 	if m.ended {
 		return
 	}
-	m.bars = mpb.New(mpb.WithOutput(m.to), mpb.WithWidth(30), mpb.WithAutoRefresh())
-	if m.total > 0 {
-		m.bar = m.bars.AddBar(int64(m.total), mpb.AppendDecorators(decor.Any(m.text)))
-		m.bar.SetCurrent(int64(m.done))
-		return
-	}
-	m.bar = m.bars.New(0, mpb.SpinnerStyle().PositionLeft(), mpb.BarWidth(2), mpb.AppendDecorators(decor.Any(m.text)))
+	m.drawn = newLiveLine(m.to, m.text)
 }
 
-// text is called by the bar's own goroutine.
-func (m *meter) text(decor.Statistics) string {
+// text is called by the line's own goroutine.
+func (m *meter) text() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return fmt.Sprintf(" %s, %s", m.words, time.Since(m.began).Round(time.Second))
+	took := time.Since(m.began)
+	shape := spinner(took)
+	if m.total > 0 {
+		shape = bar(m.done, m.total, 30)
+	}
+	return fmt.Sprintf("%s %s, %s", shape, m.words, took.Round(time.Second))
 }
 
 // say changes what is said to go on.
@@ -73,30 +67,22 @@ func (m *meter) say(format string, args ...any) {
 func (m *meter) at(done, total int, format string, args ...any) {
 	m.say(format, args...)
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.done, m.total = done, total
-	bar := m.bar
-	m.mu.Unlock()
-	if bar != nil && total > 0 {
-		bar.SetTotal(int64(total), false)
-		bar.SetCurrent(int64(done))
-	}
 }
 
-// end takes the meter away. What ended already is let be.
+// end removes the meter. A second call does nothing.
 func (m *meter) end() {
 	m.mu.Lock()
-	ended := m.ended
+	ended, drawn := m.ended, m.drawn
 	m.ended = true
-	bars, bar := m.bars, m.bar
 	m.mu.Unlock()
 	if m.timer != nil {
 		m.timer.Stop()
 	}
-	if ended || bars == nil {
-		return
+	if !ended && drawn != nil {
+		drawn.clear()
 	}
-	bar.Abort(true)
-	bars.Wait()
 }
 
 // before ends the meter with the first byte that is written to w.

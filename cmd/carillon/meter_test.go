@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -65,5 +67,55 @@ func TestAMeterShowsLongWorkOnATerminalAlone(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestABarIsAsLongAsItsLength(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		done, total int
+		want        string
+	}{
+		{name: "nothing is done", total: 4, want: "[----]"},
+		{name: "half is done", done: 2, total: 4, want: "[=>--]"},
+		{name: "all is done", done: 4, total: 4, want: "[====]"},
+		{name: "more than all", done: 9, total: 4, want: "[====]"},
+		{name: "nobody knows how much there is", done: 9, want: "[----]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := bar(tt.done, tt.total, 4); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestOnlyATerminalIsATerminal(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	defer writer.Close()
+	for name, f := range map[string]*os.File{"a file": file, "the null device": null, "a pipe": writer} {
+		if isTerminal(f) {
+			t.Errorf("%s is taken for a terminal", name)
+		}
+	}
+	if device, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err == nil { // where there is one
+		defer device.Close()
+		if !isTerminal(device) {
+			t.Error("a terminal is not taken for one")
+		}
 	}
 }

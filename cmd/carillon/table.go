@@ -8,65 +8,103 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// plainStyle is columns and nothing else, so that grep, cut and narrow screens
-// get along with it.
-var plainStyle = table.Style{
-	Name:    "plain",
-	Box:     table.BoxStyle{PaddingRight: "  "},
-	Format:  table.FormatOptions{Header: text.FormatUpper},
-	Options: table.OptionsNoBordersAndSeparators,
-}
+// gap is what keeps columns apart. There are no borders, so that grep, cut and
+// narrow screens work.
+const gap = "  "
 
 // table writes rows under a head. A column named status or state is coloured.
 func (p *page) table(head []string, rows [][]string) {
-	t := p.blank()
-	t.AppendHeader(row(head))
-	for _, cells := range rows {
-		t.AppendRow(row(cells))
+	upper := make([]string, len(head))
+	for i, name := range head {
+		upper[i] = strings.ToUpper(name)
 	}
-	if p.color {
-		var columns []table.ColumnConfig
-		for i, name := range head {
-			if name == "status" || name == "state" {
-				columns = append(columns, table.ColumnConfig{Number: i + 1, Transformer: coloured})
-			}
-		}
-		t.SetColumnConfigs(columns)
-	}
-	p.text.WriteString(t.Render() + "\n")
+	p.columns(append([][]string{upper}, rows...), func(line, column int) bool {
+		return p.color && line > 0 && column < len(head) && (head[column] == "status" || head[column] == "state")
+	})
 }
 
 // fields writes name and value, a line for each that has a value.
 func (p *page) fields(pairs ...[2]string) {
-	t := p.blank()
+	var rows [][]string
 	for _, pair := range pairs {
 		if pair[1] != "" {
-			t.AppendRow(row(pair[:]))
+			rows = append(rows, pair[:])
 		}
 	}
-	p.text.WriteString(t.Render() + "\n")
+	p.columns(rows, func(int, int) bool { return false })
 }
 
-func (p *page) blank() table.Writer {
-	t := table.NewWriter()
-	t.SetStyle(plainStyle)
-	t.SuppressTrailingSpaces()
-	return t
-}
-
-func row(cells []string) table.Row {
-	out := make(table.Row, len(cells))
-	for i, cell := range cells {
-		out[i] = strings.ReplaceAll(legible(cell), "\n", " ")
+// columns writes lines of cells, each column as wide as its widest cell.
+func (p *page) columns(lines [][]string, isColoured func(line, column int) bool) {
+	var widths []int
+	clean := make([][]string, len(lines))
+	for i, cells := range lines {
+		for j, cell := range cells {
+			clean[i] = append(clean[i], strings.ReplaceAll(legible(cell), "\n", " "))
+			if j == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[j] = max(widths[j], width(clean[i][j]))
+		}
 	}
-	return out
+	for i, cells := range clean {
+		var out strings.Builder
+		for j, cell := range cells {
+			padding := strings.Repeat(" ", widths[j]-width(cell)) + gap
+			if isColoured(i, j) {
+				cell = coloured(cell)
+			}
+			out.WriteString(cell + padding)
+		}
+		p.text.WriteString(strings.TrimRight(out.String(), " ") + "\n")
+	}
+	if len(lines) == 0 {
+		p.text.WriteString("\n")
+	}
+}
+
+// width is how many columns of a terminal a text takes: two for each character of
+// the East Asian scripts and each pictograph, none for marks on other characters.
+func width(s string) int {
+	n := 0
+	for _, r := range s {
+		switch {
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, wide):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// wide is what the scripts leave out.
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{{Lo: 0x3000, Hi: 0x303e, Stride: 1}, {Lo: 0xff01, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1}},
+	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, {Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1}, {Lo: 0x1f900, Hi: 0x1faff, Stride: 1}},
+}
+
+// colour is a terminal's code of one; empty: none.
+type colour string
+
+const (
+	red    colour = "31"
+	green  colour = "32"
+	yellow colour = "33"
+	cyan   colour = "36"
+)
+
+func (c colour) paint(s string) string {
+	if c == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
 }
 
 // legible keeps what others wrote from steering the terminal: control
@@ -88,20 +126,19 @@ func legible(s string) string {
 }
 
 // coloured shows a status or state in its colour.
-func coloured(value any) string {
-	word := fmt.Sprint(value)
+func coloured(word string) string {
 	name, _, _ := strings.Cut(word, " ")
 	switch {
 	case name == string(schedule.StatusSuccess), name == string(schedule.DeliveryDelivered), name == "active", name == "finished", name == "recovered", name == string(schedule.ExpectationOK):
-		return text.FgGreen.Sprint(word)
+		return green.paint(word)
 	case name == string(schedule.StatusFailed), name == string(schedule.DeliveryDead), name == "open", name == string(schedule.ExpectationAlerting):
-		return text.FgRed.Sprint(word)
+		return red.paint(word)
 	case name == "running":
-		return text.FgCyan.Sprint(word)
+		return cyan.paint(word)
 	case name == "paused", name == string(schedule.ExpectationLate), name == "cancelled", name == "revoked", name == "expired", schedule.Status(name).Terminal():
-		return text.FgYellow.Sprint(word)
+		return yellow.paint(word)
 	case schedule.Status(name).InFlight():
-		return text.FgCyan.Sprint(word)
+		return cyan.paint(word)
 	}
 	return word
 }

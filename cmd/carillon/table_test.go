@@ -44,3 +44,36 @@ func TestSpansHaveNoIdleUnits(t *testing.T) {
 		}
 	}
 }
+
+func TestColumnsAreAsWideAsATerminalShowsThem(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		color bool
+		head  []string
+		rows  [][]string
+		want  string
+	}{
+		{name: "each column is as wide as its widest cell", head: []string{"id", "status"}, rows: [][]string{{"a", "RUNNING"}, {"a-long-id", "SUCCESS"}}, want: "ID         STATUS\na          RUNNING\na-long-id  SUCCESS\n"},
+		{name: "no line ends with spaces", head: []string{"id", "reason"}, rows: [][]string{{"a", ""}, {"b", "late"}}, want: "ID  REASON\na\nb   late\n"},
+		{name: "no rows", head: []string{"id", "status"}, want: "ID  STATUS\n"},
+		{name: "a line break and a control character are shown", head: []string{"id", "x"}, rows: [][]string{{"a\nb", "\x1b[2J"}}, want: "ID   X\na b  \\x1b[2J\n"},
+		{name: "characters of East Asia take two columns, marks none", head: []string{"id", "x"}, rows: [][]string{{"日本", "1"}, {"e\u0301", "2"}, {"🚀", "3"}}, want: "ID    X\n日本  1\ne\u0301     2\n🚀    3\n"},
+		{name: "colour does not change the widths", color: true, head: []string{"status", "id"}, rows: [][]string{{"FAILED", "a"}, {"SUCCESS", "FAILED"}}, want: "STATUS   ID\n\x1b[31mFAILED\x1b[0m   a\n\x1b[32mSUCCESS\x1b[0m  FAILED\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &page{color: tt.color}
+			p.table(tt.head, tt.rows)
+			if got := p.text.String(); got != tt.want {
+				t.Errorf("got\n%q, want\n%q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFieldsWithoutAValueAreLeftOut(t *testing.T) {
+	p := &page{}
+	p.fields([2]string{"id", "a"}, [2]string{"paused", ""}, [2]string{"zone", "UTC"})
+	if got, want := p.text.String(), "id    a\nzone  UTC\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
