@@ -24,7 +24,7 @@ func (r *rig) grant(more ...func(*registrar.GrantInput)) {
 
 func (r *rig) revoke() {
 	r.Helper()
-	if _, err := r.registrar.RevokeGrant(r.Context(), registrar.RevokeInput{GrantID: "g"}); err != nil {
+	if _, err := r.registrar.RevokeGrant(r.Context(), registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: "g"}}); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -17,15 +17,17 @@ import (
 type GraphRun struct {
 	Key              string // the caller's own
 	WorkflowID       string
-	Version          int32 // 0: the newest when it is sent
+	UserID           string // of the grant; needed where several owners have one of this id
+	Version          int32  // 0: the newest when it is sent
 	ExecutionGrantID string
 	Input            json.RawMessage
 }
 
-// Permit says whether a grant allows a workflow now: userID is whose grant it
-// is; refused is grant_expired, grant_revoked or grant_denied, or empty. An
-// error says that nobody knows.
-type Permit func(ctx context.Context, grantID, workflowID string) (userID string, refused schedule.Reason, err error)
+// Permit says whether a grant allows a workflow now. userID is the owner of the
+// grant; refused is grant_expired, grant_revoked or grant_denied, or empty. Where
+// ref names no owner and several have a grant of its id, the error is a
+// schedule.InvalidError; any other error says that nobody knows.
+type Permit func(ctx context.Context, ref schedule.GrantRef, workflowID string) (userID string, refused schedule.Reason, err error)
 
 // GraphKey is the key of a graph run in execution_requests. What a caller
 // names never meets the key of a slot, a retry or a backfill.
@@ -38,7 +40,7 @@ func GraphKey(key string) schedule.Key { return sha256.Sum256([]byte("graph:" + 
 // and whoever renews the grant starts the next one.
 func (l *Launcher) RunGraph(ctx context.Context, g GraphRun) (schedule.StartReply, error) {
 	req := schedule.StartRequest{
-		Key: GraphKey(g.Key), WorkflowID: g.WorkflowID, Version: g.Version, Trigger: schedule.TriggerManual, Attempt: 1,
+		Key: GraphKey(g.Key), WorkflowID: g.WorkflowID, UserID: g.UserID, Version: g.Version, Trigger: schedule.TriggerManual, Attempt: 1,
 		ExecutionGrantID: g.ExecutionGrantID, Input: g.Input, RunTimeout: schedule.DefaultRunTimeout,
 	}
 	// Before it is known whose it is, which version is the newest and what time
@@ -66,7 +68,7 @@ func (s *start) permitted(ctx context.Context, b begun) (reply schedule.StartRep
 	defer cancel()
 	refused := schedule.ReasonNone
 	if s.permit != nil {
-		s.req.UserID, refused, err = s.permit(ctx, s.req.ExecutionGrantID, s.req.WorkflowID)
+		s.req.UserID, refused, err = s.permit(ctx, s.req.GrantUse(false).Ref(), s.req.WorkflowID)
 	}
 	if err == nil && refused == "" {
 		err = s.findVersion(ctx)
@@ -84,6 +86,9 @@ func (s *start) permitted(ctx context.Context, b begun) (reply schedule.StartRep
 		err = fmt.Errorf("%w: %s", ErrWithheld, refused)
 	default:
 		err = fmt.Errorf("check the grant of key %s: %w", s.req.Key, err)
+		if b.Sent {
+			err = fmt.Errorf("%w: %w", ErrWithheld, err)
+		}
 	}
 	s.release(ctx, b.Sent)
 	return reply, true, err

@@ -38,7 +38,7 @@ func inGraphBubble(t *testing.T, config launcher.Config, test func(*graphRig)) {
 		g := &graphRig{rig: r, owner: "u", newest: 7}
 		r.launcher = launcher.New(launcher.Options{
 			Store: r.store, Workflows: r.workflows, Executor: r.executor, Now: r.store.Now, Logger: slog.New(slog.DiscardHandler), Config: config,
-			Permit: func(context.Context, string, string) (string, schedule.Reason, error) {
+			Permit: func(context.Context, schedule.GrantRef, string) (string, schedule.Reason, error) {
 				g.mu.Lock()
 				defer g.mu.Unlock()
 				return g.owner, g.refused, g.unknown

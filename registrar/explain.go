@@ -87,8 +87,8 @@ func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time
 	if r.cfg.Retention > 0 {
 		f.KeptSince = now.Add(-r.cfg.Retention)
 	}
-	if id := facts.Schedule.ExecutionGrantID; id != "" && at.After(now.Add(-time.Hour)) { // what is over needs no grant any more
-		f.Grant, err = r.grants.GetGrant(ctx, id)
+	if ref := facts.Schedule.GrantRef(); ref.GrantID != "" && at.After(now.Add(-time.Hour)) { // what is over needs no grant any more
+		f.Grant, err = r.grants.GetGrant(ctx, ref)
 		if err != nil && !errors.Is(err, schedule.ErrNotFound) {
 			return explain.Answer{}, err
 		}

@@ -1,7 +1,6 @@
 package registrar
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -35,7 +34,7 @@ func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.G
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	there, err := r.grants.GetGrant(ctx, g.GrantID)
+	there, err := r.grants.GetGrant(ctx, g.Ref())
 	switch {
 	case errors.Is(err, schedule.ErrNotFound):
 	case err != nil:
@@ -55,25 +54,29 @@ func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.G
 	}
 	r.log.InfoContext(ctx, "grant created", "grant_id", g.GrantID, "user_id", g.UserID,
 		"billing_account_id", g.BillingAccountID, "scopes", g.Scopes, "expires_at", g.ExpiresAt)
-	return r.grants.GetGrant(ctx, g.GrantID)
+	return r.grants.GetGrant(ctx, g.Ref())
 }
 
-// GetGrant answers one grant.
-func (r *Registrar) GetGrant(ctx context.Context, grantID string) (*schedule.Grant, error) {
-	g, err := r.grants.GetGrant(ctx, grantID)
-	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(g.UserID) {
-		return nil, noGrant(grantID)
+// GetGrant answers one grant. A caller with an owner gets its own; of any other
+// caller ref may leave out the owner where only one has a grant of that id.
+func (r *Registrar) GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error) {
+	f := schedule.GrantFilter{GrantID: ref.GrantID, UserID: ref.UserID, Limit: 2}
+	if !ownOnly(ctx, &f.UserID) {
+		return grant.Only(nil, ref.GrantID, "user_id")
 	}
-	return g, err
+	found, err := r.grants.ListGrants(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return grant.Only(found, ref.GrantID, "user_id")
 }
 
-// ListGrants answers grants in the order of their ids; an owner sees its own.
+// ListGrants answers grants ordered by grant_id, then user_id; an owner sees its
+// own.
 func (r *Registrar) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
-	caller := auth.FromContext(ctx)
-	if f.UserID != "" && !caller.Sees(f.UserID) {
+	if !ownOnly(ctx, &f.UserID) {
 		return nil, nil
 	}
-	f.UserID = cmp.Or(f.UserID, caller.Owner)
 	f.Now = r.now()
 	return r.grants.ListGrants(ctx, f)
 }
@@ -85,11 +88,12 @@ func (r *Registrar) RevokeGrant(ctx context.Context, in RevokeInput) (*schedule.
 	if err := checkNote(in.Note); err != nil {
 		return nil, err
 	}
-	if _, err := r.GetGrant(ctx, in.GrantID); err != nil {
+	g, err := r.GetGrant(ctx, in.Grant)
+	if err != nil {
 		return nil, err
 	}
 	now := r.now()
-	g, err := r.grants.RevokeGrant(ctx, schedule.GrantRevocation{GrantID: in.GrantID, At: now, By: in.Actor, Note: in.Note})
+	g, err = r.grants.RevokeGrant(ctx, schedule.GrantRevocation{Grant: g.Ref(), At: now, By: in.Actor, Note: in.Note})
 	if err != nil {
 		return nil, err
 	}
@@ -97,10 +101,6 @@ func (r *Registrar) RevokeGrant(ctx context.Context, in RevokeInput) (*schedule.
 		r.log.InfoContext(ctx, "grant revoked", "grant_id", g.GrantID, "user_id", g.UserID, "actor", in.Actor)
 	}
 	return g, nil
-}
-
-func noGrant(grantID string) error {
-	return schedule.Explain(schedule.ErrNotFound, "there is no execution grant %s", schedule.Quote(grantID))
 }
 
 // newGrant is the row of a grant that is to be; what is wrong with it is named

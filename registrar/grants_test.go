@@ -101,19 +101,19 @@ func TestTheSameGrantRequestFindsTheSameGrant(t *testing.T) {
 func TestARevokedGrantStaysRevoked(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	r.grant("g")
-	revoked, err := r.RevokeGrant(r.Context(), registrar.RevokeInput{GrantID: "g", Note: "she left", Actor: "bob"})
+	revoked, err := r.RevokeGrant(r.Context(), registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: "g"}, Note: "she left", Actor: "bob"})
 	if err != nil || !revoked.RevokedAt.Equal(noon) || revoked.RevokedBy != "bob" || revoked.RevokeNote != "she left" {
 		t.Errorf("got %+v, %v", revoked, err)
 	}
 	r.after(time.Hour)
-	again, err := r.RevokeGrant(r.Context(), registrar.RevokeInput{GrantID: "g", Actor: "eve"})
+	again, err := r.RevokeGrant(r.Context(), registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: "g"}, Actor: "eve"})
 	if err != nil || !again.RevokedAt.Equal(noon) || again.RevokedBy != "bob" {
 		t.Errorf("revoked again: got %+v, %v", again, err)
 	}
 	if there := r.grant("g"); there.RevokedAt.IsZero() {
 		t.Error("creating it again brought it back")
 	}
-	if _, err := r.RevokeGrant(r.Context(), registrar.RevokeInput{GrantID: "nowhere"}); !errors.Is(err, schedule.ErrNotFound) {
+	if _, err := r.RevokeGrant(r.Context(), registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: "nowhere"}}); !errors.Is(err, schedule.ErrNotFound) {
 		t.Errorf("got %v, want ErrNotFound", err)
 	}
 }
@@ -133,7 +133,9 @@ func TestAScheduleNamesOnlyAGrantThatLetsItRun(t *testing.T) {
 		{name: "for more than its workflow", grant: func(in *registrar.GrantInput) { in.Scopes, in.AllowAllWorkflows = []string{"graph:execute:*"}, true }},
 		{name: "another owner's", grant: func(in *registrar.GrantInput) { in.UserID = "v" }, says: "grant_denied"},
 		{name: "for another workflow", grant: func(in *registrar.GrantInput) { in.Scopes = []string{"graph:execute:x"} }, says: "does not allow workflow"},
-		{name: "that was revoked", after: func(r *rig) { _, _ = r.RevokeGrant(r.Context(), registrar.RevokeInput{GrantID: "g"}) }, says: "grant_revoked"},
+		{name: "that was revoked", after: func(r *rig) {
+			_, _ = r.RevokeGrant(r.Context(), registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: "g"}})
+		}, says: "grant_revoked"},
 		{name: "that has expired", grant: func(in *registrar.GrantInput) { in.ExpiresAt = noon.Add(time.Second) }, after: func(r *rig) { r.after(time.Second) }, says: "grant_expired"},
 		{name: "that does not exist", grant: func(in *registrar.GrantInput) { in.GrantID = "other" }, says: "grant_denied"},
 	} {
@@ -168,7 +170,7 @@ func TestAScheduleWhoseGrantHasEndedStaysAsItIsAndTakesNoEdit(t *testing.T) {
 	r.grant("g")
 	r.grant("g2")
 	r.upsert(hourly(named("g")))
-	if _, err := r.RevokeGrant(r.Context(), registrar.RevokeInput{GrantID: "g"}); err != nil {
+	if _, err := r.RevokeGrant(r.Context(), registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: "g"}}); err != nil {
 		t.Fatal(err)
 	}
 	if result := r.upsert(hourly(named("g"))); result.Changed {
@@ -197,7 +199,7 @@ func bring(more ...func(*registrar.GrantInput)) func(*registrar.UpsertInput) {
 func TestAScheduleIsCreatedTogetherWithItsGrant(t *testing.T) {
 	r := newRig(t, registrar.Config{RequireGrant: true})
 	s := r.upsert(hourly(bring())).Schedule
-	g := r.page.grants[s.ExecutionGrantID]
+	g := r.page.grants[s.GrantRef()]
 	if g == nil || g.UserID != "u" || g.BillingAccountID != "acme" || g.CreatedBy != "me" || !g.CreatedAt.Equal(noon) {
 		t.Fatalf("schedule %+v has grant %+v", s, g)
 	}
@@ -249,7 +251,7 @@ func TestAGrantThatComesWithItsScheduleIsRefusedWithIt(t *testing.T) {
 func TestARevokedGrantIsNotBroughtAlongAgain(t *testing.T) {
 	r := newRig(t, registrar.Config{})
 	s := r.upsert(hourly(bring())).Schedule
-	if _, err := r.RevokeGrant(r.Context(), registrar.RevokeInput{GrantID: s.ExecutionGrantID}); err != nil {
+	if _, err := r.RevokeGrant(r.Context(), registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: s.ExecutionGrantID}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := r.Upsert(r.Context(), hourly(bring()))
@@ -296,15 +298,15 @@ func TestAnOwnerKnowsOnlyItsOwnGrants(t *testing.T) {
 	r.grant("theirs", func(in *registrar.GrantInput) { in.UserID = "v" })
 	ctx := auth.NewContext(t.Context(), auth.Identity{Subject: "u", Owner: "u", Roles: []auth.Role{auth.User}})
 
-	if _, err := r.GetGrant(ctx, "mine"); err != nil {
+	if _, err := r.GetGrant(ctx, schedule.GrantRef{GrantID: "mine"}); err != nil {
 		t.Errorf("its own: %v", err)
 	}
-	_, foreign := r.GetGrant(ctx, "theirs")
-	_, missing := r.GetGrant(ctx, "nowhere")
+	_, foreign := r.GetGrant(ctx, schedule.GrantRef{GrantID: "theirs"})
+	_, missing := r.GetGrant(ctx, schedule.GrantRef{GrantID: "nowhere"})
 	if !errors.Is(foreign, schedule.ErrNotFound) || strings.ReplaceAll(foreign.Error(), "theirs", "nowhere") != missing.Error() {
 		t.Errorf("another's is answered %v, one that does not exist %v; want the same words", foreign, missing)
 	}
-	if _, err := r.RevokeGrant(ctx, registrar.RevokeInput{GrantID: "theirs"}); !errors.Is(err, schedule.ErrNotFound) || !r.page.grants["theirs"].RevokedAt.IsZero() {
+	if _, err := r.RevokeGrant(ctx, registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: "theirs"}}); !errors.Is(err, schedule.ErrNotFound) || !r.page.grants[schedule.GrantRef{UserID: "v", GrantID: "theirs"}].RevokedAt.IsZero() {
 		t.Errorf("it revoked another's: %v", err)
 	}
 	g, err := r.CreateGrant(ctx, grantInput("", func(in *registrar.GrantInput) { in.UserID, in.RequestID = "", "r" }))

@@ -67,9 +67,9 @@ type GrantInput struct {
 
 // RevokeInput asks for the end of a grant.
 type RevokeInput struct {
-	GrantID string
-	Note    string
-	Actor   string
+	Grant schedule.GrantRef // see GetGrant
+	Note  string
+	Actor string
 }
 
 // PauseInput asks for a pause.

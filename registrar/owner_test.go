@@ -171,11 +171,11 @@ func (s *shared) makeWithGrant(ctx context.Context, m move, definition schedule.
 	case "grant":
 		return s.CreateGrant(ctx, in)
 	case "see grant":
-		return s.GetGrant(ctx, "g-"+m.target)
+		return s.GetGrant(ctx, schedule.GrantRef{GrantID: "g-" + m.target})
 	case "grants":
 		return s.ListGrants(ctx, schedule.GrantFilter{UserID: m.userID, Limit: 50})
 	case "revoke":
-		return s.RevokeGrant(ctx, registrar.RevokeInput{GrantID: "g-" + m.target, Actor: m.owner})
+		return s.RevokeGrant(ctx, registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: "g-" + m.target}, Actor: m.owner})
 	case "granted":
 		definition.ExecutionGrantID = "g-" + m.target
 		return s.Upsert(ctx, registrar.UpsertInput{Definition: definition, Actor: m.owner})

@@ -27,7 +27,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, config registrar.Config, more ...func(*registrar.Options)) *rig {
-	p := &page{now: noon, deploys: make(map[string][32]byte), schedules: make(map[string]*schedule.Schedule), runs: make(map[schedule.Key]schedule.RunInput), grants: make(map[string]*schedule.Grant)}
+	p := &page{now: noon, deploys: make(map[string][32]byte), schedules: make(map[string]*schedule.Schedule), runs: make(map[schedule.Key]schedule.RunInput), grants: make(map[schedule.GrantRef]*schedule.Grant)}
 	o := registrar.Options{
 		Schedules: p, Runs: p, Workflows: p, Grants: p, Now: func() time.Time { return p.now }, Logger: slog.New(slog.DiscardHandler), Config: config,
 	}
@@ -42,7 +42,7 @@ type page struct {
 	now       time.Time
 	schedules map[string]*schedule.Schedule
 	runs      map[schedule.Key]schedule.RunInput
-	grants    map[string]*schedule.Grant
+	grants    map[schedule.GrantRef]*schedule.Grant
 	listed    schedule.GrantFilter // of the last list of grants
 	inFlight  int
 
@@ -68,8 +68,8 @@ func (p *page) inputs(req schedule.ChangeRequest) []schedule.ChangeInput {
 			in[i].Schedule = &row
 		}
 		in[i].InFlight = p.inFlight
-		if i < len(req.GrantIDs) {
-			in[i].Grant = p.withNew(req.Grants, req.GrantIDs[i])
+		if i < len(req.GrantRefs) {
+			in[i].Grant = p.withNew(req.Grants, req.GrantRefs[i])
 		}
 	}
 	return in
@@ -99,7 +99,7 @@ func (p *page) ChangeSchedules(_ context.Context, req schedule.ChangeRequest, de
 	}
 	p.changes, p.workflows = changes, req.Workflows
 	for i := range req.Grants {
-		p.grants[req.Grants[i].GrantID] = p.withNew(req.Grants, req.Grants[i].GrantID)
+		p.grants[req.Grants[i].Ref()] = p.withNew(req.Grants, req.Grants[i].Ref())
 	}
 	for _, c := range changes {
 		if c.Row != nil {

@@ -62,12 +62,12 @@ type BackfillStore interface {
 // GrantStore keeps execution grants. There is no way to delete one, or to change
 // more of it than that it was revoked.
 type GrantStore interface {
-	// CreateGrant stores a grant. The same terms under the same id are no write;
-	// other terms are schedule.ErrExists.
+	// CreateGrant stores a grant. The same terms under an id that its owner has
+	// are no write; other terms are schedule.ErrExists.
 	CreateGrant(ctx context.Context, g *schedule.Grant) error
 	// GetGrant is schedule.ErrNotFound where there is none.
-	GetGrant(ctx context.Context, grantID string) (*schedule.Grant, error)
-	// ListGrants is ordered by grant_id.
+	GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error)
+	// ListGrants is ordered by grant_id, then user_id.
 	ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error)
 	// RevokeGrant ends a grant for ever and returns it as it stands after: the
 	// first revocation stays. From its return on no claim and no Begin allows a

@@ -147,7 +147,7 @@ func (all *upserts) request(now time.Time) (schedule.ChangeRequest, error) {
 	req := schedule.ChangeRequest{Managed: all.managed, Workflows: all.workflows, Grants: all.grants}
 	for i := range all.definitions {
 		req.ScheduleIDs = append(req.ScheduleIDs, all.definitions[i].ScheduleID)
-		req.GrantIDs = append(req.GrantIDs, all.definitions[i].ExecutionGrantID)
+		req.GrantRefs = append(req.GrantRefs, all.definitions[i].GrantRef())
 	}
 	if all.requestID == "" || all.managed.By == "" {
 		return req, nil

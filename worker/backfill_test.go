@@ -203,7 +203,7 @@ func TestABackfillEndsWithItsScheduleOrItsGrant(t *testing.T) {
 		defer stop()
 		b := r.backfill(0, 10*time.Second)
 		time.Sleep(3 * time.Second)
-		if _, err := r.registrar.RevokeGrant(r.Context(), registrar.RevokeInput{GrantID: "g"}); err != nil {
+		if _, err := r.registrar.RevokeGrant(r.Context(), registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: "g"}}); err != nil {
 			r.Fatal(err)
 		}
 		time.Sleep(6 * time.Second)

@@ -23,7 +23,7 @@ func (r *rig) grant(id string, more ...func(*registrar.GrantInput)) {
 
 func (r *rig) revokeGrant(id string) (answered time.Time) {
 	r.Helper()
-	if _, err := r.registrar.RevokeGrant(r.Context(), registrar.RevokeInput{GrantID: id}); err != nil {
+	if _, err := r.registrar.RevokeGrant(r.Context(), registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: id}}); err != nil {
 		r.Fatal(err)
 	}
 	return time.Now()

@@ -280,7 +280,7 @@ func (r *track) stopAll(heat []raced) {
 				if x.pauses {
 					_, err = r.registrar.Pause(r.Context(), registrar.PauseInput{ScheduleID: x.id})
 				} else {
-					_, err = r.registrar.RevokeGrant(r.Context(), registrar.RevokeInput{GrantID: x.id})
+					_, err = r.registrar.RevokeGrant(r.Context(), registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: x.id}})
 				}
 				if x.acked = time.Now(); err != nil {
 					r.Errorf("stop %s: %v", x.id, err)

@@ -52,19 +52,27 @@ func newGrantCreateCommand(o *client) *cobra.Command {
 }
 
 func newGrantGetCommand(o *client) *cobra.Command {
-	return &cobra.Command{
+	req := &carillonv1.GetGrantRequest{}
+	cmd := &cobra.Command{
 		Use:     "get ID",
 		Short:   "Show a grant",
 		Example: "  carillon grant get ada-reports",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, grants(l).GetGrant, &carillonv1.GetGrantRequest{GrantId: args[0]})
+			req.GrantId = args[0]
+			resp, err := call(ctx, l, grants(l).GetGrant, req)
 			if err != nil {
 				return err
 			}
 			return o.show(resp, func(p *page) { p.grant(resp.GetGrant()) })
 		}),
 	}
+	grantOwnerFlag(cmd, &req.UserId)
+	return cmd
+}
+
+func grantOwnerFlag(cmd *cobra.Command, userID *string) {
+	cmd.Flags().StringVar(userID, "user", "", "`ID` of the owner, needed where several owners have a grant of this id")
 }
 
 func newGrantListCommand(o *client) *cobra.Command {
@@ -72,7 +80,7 @@ func newGrantListCommand(o *client) *cobra.Command {
 	filter := &carillonv1.ListGrantsRequest{}
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "Grants, in the order of their ids",
+		Short:   "List grants, ordered by id",
 		Example: "  carillon grant list --user ada --state active",
 		Args:    cobra.NoArgs,
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -124,6 +132,7 @@ func newGrantRevokeCommand(o *client) *cobra.Command {
 			return o.show(resp, func(p *page) { p.line("%s is revoked since %s", args[0], p.when(resp.GetGrant().GetRevokedAt())) })
 		}),
 	}
+	grantOwnerFlag(cmd, &req.UserId)
 	cmd.Flags().StringVar(&req.Note, "note", "", "why, for whoever looks at it next")
 	return cmd
 }

@@ -131,11 +131,28 @@ func TestAGraphRunTakesItsWorkflowFromTheBucketThatTheAPIWroteTo(t *testing.T) {
 	if code != http.StatusForbidden || !strings.Contains(text, `"errorCode":"grant_denied"`) {
 		t.Errorf("a workflow that the grant does not name: %d %s", code, text)
 	}
+	theirs := `{"grant_id":"g","user_id":"eve","billing_account_id":"e","scopes":["graph:execute:other"]}`
+	if code, text := send(t, a, http.MethodPost, "/v1/grants", theirs); code != http.StatusOK {
+		t.Fatalf("a grant of the same id, of another owner: %d %s", code, text)
+	}
+	named := func(userID string) (int, string) {
+		return send(t, a, http.MethodPost, "/api/internal/graphs/report/runs", `{"executionGrantId":"g"`+userID+`,"version":3}`,
+			"Idempotency-Key", "named:"+userID, "Authorization", "Bearer "+token)
+	}
+	if code, text := named(""); code != http.StatusBadRequest || !strings.Contains(text, "userId") {
+		t.Errorf("a grant_id that two owners use, without an owner: %d %s", code, text)
+	}
+	if code, text := named(`,"userId":"eve"`); code != http.StatusForbidden || !strings.Contains(text, `"errorCode":"grant_denied"`) {
+		t.Errorf("the grant of the other owner: %d %s", code, text)
+	}
 	calls := e.called()
 	if len(calls) != 1 {
 		t.Fatalf("the executor was called %d times", len(calls))
 	}
 	dag, _ := json.Marshal(calls[0]["dag"])
+	if code, text := named(`,"userId":"ada"`); code != http.StatusOK || len(e.called()) != 2 {
+		t.Errorf("the owner's own grant: %d %s after %d calls", code, text, len(e.called()))
+	}
 	if calls[0]["version"] != 3.0 || calls[0]["workflow_id"] != "report" || calls[0]["execution_grant_id"] != "g" || calls[0]["user_id"] != "ada" || !strings.Contains(string(dag), "steps") {
 		t.Errorf("the executor was sent %v", calls[0])
 	}

@@ -72,11 +72,11 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 }
 
 // permit judges the grant of a graph run, whose owner is the grant's.
-func (a *App) permit(ctx context.Context, grantID, workflowID string) (userID string, refused schedule.Reason, err error) {
-	use := schedule.GrantUse{GrantID: grantID, WorkflowID: workflowID, Required: a.cfg.RequireGrant}
+func (a *App) permit(ctx context.Context, ref schedule.GrantRef, workflowID string) (userID string, refused schedule.Reason, err error) {
+	use := schedule.GrantUse{GrantID: ref.GrantID, WorkflowID: workflowID, UserID: ref.UserID, Required: a.cfg.RequireGrant}
 	var g *schedule.Grant
-	if grantID != "" {
-		g, err = a.store.GetGrant(ctx, grantID)
+	if ref.GrantID != "" {
+		g, err = a.findGrant(ctx, ref)
 	}
 	switch {
 	case errors.Is(err, schedule.ErrNotFound):
@@ -88,6 +88,14 @@ func (a *App) permit(ctx context.Context, grantID, workflowID string) (userID st
 	}
 	refused, _ = grant.Judge(g, use, a.store.Now())
 	return use.UserID, refused, nil
+}
+
+func (a *App) findGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error) {
+	found, err := a.store.ListGrants(ctx, schedule.GrantFilter{GrantID: ref.GrantID, UserID: ref.UserID, Now: a.store.Now(), Limit: 2})
+	if err != nil {
+		return nil, err
+	}
+	return grant.Only(found, ref.GrantID, "userId")
 }
 
 // latestVersion is the newest one that was put through the API, or into the

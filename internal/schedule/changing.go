@@ -6,7 +6,7 @@ import "time"
 type ChangeInput struct {
 	Schedule *Schedule // nil: there is none, not even a tombstone
 	InFlight int       // runs of its overlap key in flight; only with ChangeRequest.CountInFlight
-	Grant    *Grant    // of ChangeRequest.GrantIDs; nil: there is none
+	Grant    *Grant    // of ChangeRequest.GrantRefs; nil: there is none
 }
 
 // ChangeRequest names the schedules that one transaction changes.
@@ -20,8 +20,8 @@ type ChangeRequest struct {
 	Workflows []*WorkflowVersion // stored first, in the same transaction
 	// Grants are stored first, too: one that is there with the same terms is no
 	// write, with others ErrExists.
-	Grants   []Grant
-	GrantIDs []string // of each of ScheduleIDs, as far as it goes: the grant to look up, "" for none
+	Grants    []Grant
+	GrantRefs []GrantRef // of each of ScheduleIDs, as far as it goes: the grant to look up; no GrantID: none
 	// Deploy is remembered in the same transaction. One that is known already
 	// writes nothing and is ErrRepeated, or ErrKeyConflict where it was another.
 	Deploy *Deploy

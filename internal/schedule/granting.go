@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// GrantRef names a grant. A grant_id belongs to its owner: another owner may use
+// the same one.
+type GrantRef struct{ UserID, GrantID string }
+
 // Grant is one row of execution_grants: a durable, scoped, revocable permission
 // to run workflows at the cost of an account. It holds no credential. What its
 // scopes say only package grant knows.
@@ -20,6 +24,9 @@ type Grant struct {
 	CreatedBy        string
 	CreatedAt        time.Time
 }
+
+// Ref is the grant's name.
+func (g *Grant) Ref() GrantRef { return GrantRef{g.UserID, g.GrantID} }
 
 // SameTerms reports whether two grants permit the same to the same owner.
 func (g *Grant) SameTerms(o *Grant) bool {
@@ -48,14 +55,15 @@ func (g *Grant) State(now time.Time) GrantState {
 	return GrantActive
 }
 
-// GrantFilter narrows a list of grants, which is ordered by grant_id. Zero
-// fields do not filter.
+// GrantFilter narrows a list of grants, which is ordered by grant_id, then
+// user_id. Zero fields do not filter.
 type GrantFilter struct {
+	GrantID          string
 	UserID           string
 	BillingAccountID string
 	State            GrantState
 	Now              time.Time // that State is judged by
-	After            string    // grant_id of the last row of the page before
+	After            GrantRef  // the last row of the page before
 	Limit            int
 }
 
@@ -66,6 +74,13 @@ type GrantUse struct {
 	WorkflowID string
 	Required   bool // REQUIRE_GRANT: without a grant nothing runs
 }
+
+// Ref names the grant; its GrantID is empty where the schedule names none.
+func (u GrantUse) Ref() GrantRef { return GrantRef{u.UserID, u.GrantID} }
+
+// GrantRef names the grant of a definition; its GrantID is empty where there is
+// none.
+func (d *Definition) GrantRef() GrantRef { return GrantRef{d.UserID, d.ExecutionGrantID} }
 
 // GrantUse is what the runs of a definition ask of its grant.
 func (d *Definition) GrantUse(required bool) GrantUse {
@@ -89,21 +104,21 @@ func GrantJudgedAt(now, fireAt time.Time) time.Time {
 
 // GrantRevocation ends a grant for ever.
 type GrantRevocation struct {
-	GrantID string
-	At      time.Time
-	By      string
-	Note    string
+	Grant GrantRef
+	At    time.Time
+	By    string
+	Note  string
 }
 
 // AttachGrants gives the inputs of a change the grants that it asks for: those
 // that were found, else those that it brings along.
-func (req *ChangeRequest) AttachGrants(inputs []ChangeInput, found map[string]*Grant) {
-	for i, id := range req.GrantIDs {
-		if inputs[i].Grant = found[id]; inputs[i].Grant != nil || id == "" {
+func (req *ChangeRequest) AttachGrants(inputs []ChangeInput, found map[GrantRef]*Grant) {
+	for i, ref := range req.GrantRefs {
+		if inputs[i].Grant = found[ref]; inputs[i].Grant != nil || ref.GrantID == "" {
 			continue
 		}
 		for j := range req.Grants {
-			if req.Grants[j].GrantID == id {
+			if req.Grants[j].Ref() == ref {
 				inputs[i].Grant = &req.Grants[j]
 			}
 		}

@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -30,7 +32,7 @@ type revisionID struct {
 // grantInput draws the terms of a grant, which are always the same for one name.
 func (w *world) grantInput(owner, id string) registrar.GrantInput {
 	d := w.dice.of(forGrants)
-	for _, c := range []byte(id) {
+	for _, c := range []byte(owner + id) {
 		d = d.of(uint64(c))
 	}
 	in := registrar.GrantInput{
@@ -43,14 +45,15 @@ func (w *world) grantInput(owner, id string) registrar.GrantInput {
 	return in
 }
 
-func grantName(owner string, n int) string { return fmt.Sprintf("g-%s-%d", owner, n) }
+// grantName is the same for every owner: their grants must not meet.
+func grantName(n int) string { return fmt.Sprintf("g-%d", n) }
 
 // makeGrants makes the grants that there are at first.
 func (w *world) makeGrants() {
 	for n := range 2 * grantsOfOwner {
 		owner := fmt.Sprint("u", n%2)
 		_ = w.insist(func(ctx context.Context) error {
-			_, err := w.registrar.CreateGrant(ctx, w.grantInput(owner, grantName(owner, n/2)))
+			_, err := w.registrar.CreateGrant(ctx, w.grantInput(owner, grantName(n/2)))
 			return err
 		})
 	}
@@ -63,7 +66,7 @@ func (w *world) drawGrant(a *wish, d dice) {
 	}
 	owner := a.definition.UserID
 	if d.of(2).perMille(600) {
-		a.definition.ExecutionGrantID = grantName(owner, d.of(3).below(grantsOfOwner))
+		a.definition.ExecutionGrantID = grantName(d.of(3).below(grantsOfOwner))
 		return
 	}
 	in := w.grantInput(owner, fmt.Sprintf("b-%s-%d", a.id, d.of(3).below(2)))
@@ -72,36 +75,39 @@ func (w *world) drawGrant(a *wish, d dice) {
 
 // revoke ends a grant, if there is one that has not ended.
 func (w *world) revoke(d dice) {
-	id, ok := w.watch.someGrant(d)
+	ref, ok := w.watch.someGrant(d)
 	if !ok {
 		return
 	}
-	w.log.say(w.elapsed(), "user: revoke %s", id)
+	w.log.say(w.elapsed(), "user: revoke %s", ref)
 	err := w.insist(func(ctx context.Context) error {
-		_, err := w.registrar.RevokeGrant(ctx, registrar.RevokeInput{GrantID: id})
+		_, err := w.registrar.RevokeGrant(ctx, registrar.RevokeInput{Grant: ref})
 		return err
 	})
-	w.log.say(w.elapsed(), "user: revoke %s: %v", id, err)
+	w.log.say(w.elapsed(), "user: revoke %s: %v", ref, err)
 	if err == nil {
 		w.watch.mu.Lock()
 		defer w.watch.mu.Unlock()
-		w.watch.grants[id].quiet = w.elapsed()
+		w.watch.grants[ref].quiet = w.elapsed()
 	}
 }
 
-func (l *ledgerWatch) someGrant(d dice) (id string, ok bool) {
+func (l *ledgerWatch) someGrant(d dice) (ref schedule.GrantRef, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var standing []string
-	for _, id := range sorted(l.grants) {
-		if l.grants[id].quiet == 0 {
-			standing = append(standing, id)
+	var alive []schedule.GrantRef
+	for ref, g := range l.grants {
+		if g.quiet == 0 {
+			alive = append(alive, ref)
 		}
 	}
-	if len(standing) == 0 {
-		return "", false
+	if len(alive) == 0 {
+		return ref, false
 	}
-	return pick(d, standing...), true
+	slices.SortFunc(alive, func(a, b schedule.GrantRef) int {
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.GrantID, b.GrantID))
+	})
+	return pick(d, alive...), true
 }
 
 // grant sees every write of a grant: only its revocation changes it, once.
@@ -109,13 +115,13 @@ func (l *ledgerWatch) grant(before, after *schedule.Grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if before == nil {
-		l.grants[after.GrantID] = &grantLife{row: *after}
+		l.grants[after.Ref()] = &grantLife{row: *after}
 		return
 	}
 	if !before.RevokedAt.IsZero() || after.RevokedAt.IsZero() || !before.SameTerms(after) {
 		l.violation("grant %s was %+v and became %+v", after.GrantID, before, after)
 	}
-	l.grants[after.GrantID].row = *after
+	l.grants[after.Ref()].row = *after
 }
 
 // permitted holds a call of the executor to the grant of its run: none begins
@@ -123,7 +129,7 @@ func (l *ledgerWatch) grant(before, after *schedule.Grant) {
 // was answered or its end has come, nor at all for a slot behind its end.
 func (l *ledgerWatch) permitted(at time.Duration, call *launcher.Call, run *schedule.Run) {
 	named := l.named[revisionID{run.ScheduleID, run.Revision}]
-	g := l.grants[named]
+	g := l.grants[schedule.GrantRef{UserID: call.UserID, GrantID: named}]
 	late, problem := time.Second+5*time.Millisecond, ""
 	switch {
 	case call.ExecutionGrantID != named:
@@ -148,7 +154,7 @@ func (l *ledgerWatch) permitted(at time.Duration, call *launcher.Call, run *sche
 // ungranted: what a skipped row says of its grant is so.
 func (l *ledgerWatch) ungranted(now time.Time, r *schedule.Run) bool {
 	named := l.named[revisionID{r.ScheduleID, r.Revision}]
-	g := l.grants[named]
+	g := l.grants[schedule.GrantRef{UserID: r.UserID, GrantID: named}]
 	switch {
 	case r.Status != schedule.StatusSkipped:
 		return false

@@ -23,7 +23,7 @@ type ledgerWatch struct {
 	epoch     int64
 	hostOf    map[string]int // by holder
 	asked     *wish
-	grants    map[string]*grantLife
+	grants    map[schedule.GrantRef]*grantLife
 	named     map[revisionID]string // the grant of a revision
 	backfills map[string]*backfillLife
 	feeds     map[schedule.Key]*backfillLife // by the key of a run
@@ -46,7 +46,7 @@ func newLedgerWatch(w *world) *ledgerWatch {
 	return &ledgerWatch{
 		world: w, rows: make(map[schedule.Key]*history), lives: make(map[string]*life), ranges: make(map[string][]schedule.Event),
 		timedOut: make(map[string]bool), leader: make(map[int]schedule.Term), hostOf: make(map[string]int),
-		grants: make(map[string]*grantLife), named: make(map[revisionID]string),
+		grants: make(map[schedule.GrantRef]*grantLife), named: make(map[revisionID]string),
 		backfills: make(map[string]*backfillLife), feeds: make(map[schedule.Key]*backfillLife), rules: make(map[revisionID]rule),
 	}
 }

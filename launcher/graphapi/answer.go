@@ -49,11 +49,14 @@ func statusOf(o schedule.Outcome) int {
 // answerError says that the same key may be sent again. What went wrong stands
 // in the log: it may name what a caller should not see.
 func answerError(w http.ResponseWriter, err error) {
+	var unclear *schedule.InvalidError
 	switch {
 	case errors.Is(err, launcher.ErrBusy):
 		again(w, http.StatusConflict, "in_progress", "another call of this key is open; send it again for its outcome")
 	case errors.Is(err, launcher.ErrOutcomeUnknown), errors.Is(err, launcher.ErrWithheld):
 		again(w, http.StatusServiceUnavailable, string(schedule.CodeOutcomeUnknown), "the executor has not answered definitely; send the same key again")
+	case errors.As(err, &unclear):
+		refuse(w, http.StatusBadRequest, "invalid_request", unclear.Error())
 	default:
 		again(w, http.StatusServiceUnavailable, "unavailable", "the run could not be started now; send the same key again")
 	}

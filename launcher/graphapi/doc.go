@@ -5,7 +5,10 @@
 //	POST /api/internal/graphs/{workflow_id}/runs
 //	Authorization: Bearer INTERNAL_API_TOKEN
 //	Idempotency-Key: any text of 1 to 256 bytes, such as schedule_id:run_at
-//	{"executionGrantId": "…", "input": {}, "version": 3}
+//	{"executionGrantId": "…", "userId": "…", "input": {}, "version": 3}
+//
+// userId is the owner of the grant. It is needed only where several owners have
+// a grant of that id.
 //
 // The answer is {"ok", "runId", "traceId", "errorCode"} with
 //

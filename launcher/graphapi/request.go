@@ -71,6 +71,8 @@ func readBody(body []byte, run *launcher.GraphRun) *refusal {
 		switch raw := members[name]; name {
 		case "executionGrantId":
 			err = json.Unmarshal(raw, &run.ExecutionGrantID)
+		case "userId":
+			err = json.Unmarshal(raw, &run.UserID)
 		case "version":
 			if err = json.Unmarshal(raw, &run.Version); err == nil && run.Version < 1 && string(raw) != "null" {
 				return invalid("version %s is below 1; leave it out for the newest", raw)
@@ -80,7 +82,7 @@ func readBody(body []byte, run *launcher.GraphRun) *refusal {
 				return invalid("input has %d bytes, more than %d", len(raw), schedule.MaxInputBytes)
 			}
 		default:
-			return invalid("%s is no member of this request: executionGrantId, input, version", schedule.Quote(name))
+			return invalid("%s is no member of this request: executionGrantId, input, userId, version", schedule.Quote(name))
 		}
 		if err != nil {
 			return invalid("%s %s is of another type", name, schedule.Quote(string(members[name])))
@@ -88,6 +90,9 @@ func readBody(body []byte, run *launcher.GraphRun) *refusal {
 	}
 	if id := run.ExecutionGrantID; id != "" && !schedule.ValidID(id) {
 		return invalid("executionGrantId %s is not 1 to 128 of A–Z a–z 0–9 . _ : -", schedule.Quote(id))
+	}
+	if id := run.UserID; id != "" && !schedule.ValidID(id) {
+		return invalid("userId %s is not 1 to 128 of A–Z a–z 0–9 . _ : -", schedule.Quote(id))
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ var lists = []struct {
 	place           *regexp.Regexp
 }{
 	{"/v1/schedules", "schedules", "schedule_id", regexp.MustCompile(`^s[A-Za-z0-9._:-]{1,128}$`)},
-	{"/v1/grants", "grants", "grant_id", regexp.MustCompile(`^g[A-Za-z0-9._:-]{1,128}$`)},
+	{"/v1/grants", "grants", "grant_id", regexp.MustCompile(`^g[A-Za-z0-9._:-]{1,128}/[A-Za-z0-9._:-]{1,128}$`)},
 	{"/v1/schedules/s1/runs", "runs", "idempotency_key", regexp.MustCompile(`^r(0|[1-9][0-9]*)\.[0-9a-f]{64}$`)},
 	{"/v1/schedules/s1/events", "events", "event_id", regexp.MustCompile(`^e[1-9][0-9]*$`)},
 	{"/v1/schedules/s1/revisions", "revisions", "revision", regexp.MustCompile(`^v[1-9][0-9]*$`)},

@@ -29,7 +29,7 @@ func (s *grantServer) CreateGrant(ctx context.Context, req *carillonv1.CreateGra
 }
 
 func (s *grantServer) GetGrant(ctx context.Context, req *carillonv1.GetGrantRequest) (*carillonv1.GetGrantResponse, error) {
-	g, err := s.grants.GetGrant(ctx, req.GetGrantId())
+	g, err := s.grants.GetGrant(ctx, schedule.GrantRef{UserID: req.GetUserId(), GrantID: req.GetGrantId()})
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *grantServer) GetGrant(ctx context.Context, req *carillonv1.GetGrantRequ
 }
 
 func (s *grantServer) ListGrants(ctx context.Context, req *carillonv1.ListGrantsRequest) (*carillonv1.ListGrantsResponse, error) {
-	after, err := grantsPage.id(req.GetPageToken())
+	after, err := grantPlace(req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -55,13 +55,15 @@ func (s *grantServer) ListGrants(ctx context.Context, req *carillonv1.ListGrants
 		resp.Grants = append(resp.Grants, grantOf(&shown[i], s.now()))
 	}
 	if more {
-		resp.NextPageToken = grantsPage.token(shown[len(shown)-1].GrantID)
+		resp.NextPageToken = grantToken(shown[len(shown)-1].Ref())
 	}
 	return resp, nil
 }
 
 func (s *grantServer) RevokeGrant(ctx context.Context, req *carillonv1.RevokeGrantRequest) (*carillonv1.RevokeGrantResponse, error) {
-	g, err := s.grants.RevokeGrant(ctx, registrar.RevokeInput{GrantID: req.GetGrantId(), Note: req.GetNote(), Actor: s.actor(ctx)})
+	g, err := s.grants.RevokeGrant(ctx, registrar.RevokeInput{
+		Grant: schedule.GrantRef{UserID: req.GetUserId(), GrantID: req.GetGrantId()}, Note: req.GetNote(), Actor: s.actor(ctx),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func TestAGrantIsRefusedOverRESTAndGRPCAlike(t *testing.T) {
 		{"a scope of another kind", `{"user_id":"u","billing_account_id":"acme","scopes":["graph:execute:w","x"]}`, codes.InvalidArgument, 400, "scopes[1]"},
 		{"everything without consent", `{"user_id":"u","billing_account_id":"acme","scopes":["graph:execute:*"]}`, codes.InvalidArgument, 400, "scopes"},
 		{"an end that has come", `{"user_id":"u",` + newGrant + `,"expires_at":"2000-01-01T00:00:00Z"}`, codes.InvalidArgument, 400, "expires_at"},
-		{"an id that is taken by other terms", `{"grant_id":"g1","user_id":"v",` + newGrant + `}`, codes.AlreadyExists, 409, ""},
+		{"an id that is taken by other terms", `{"grant_id":"g1","user_id":"u","billing_account_id":"other","scopes":["graph:execute:w"]}`, codes.AlreadyExists, 409, ""},
 		{"a request_id that was used for other terms", `{"request_id":"r1","user_id":"u","billing_account_id":"other","scopes":["graph:execute:w"]}`, codes.AlreadyExists, 422, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -109,6 +109,49 @@ func TestAGrantIsRefusedOverRESTAndGRPCAlike(t *testing.T) {
 		if code, text := r.rest(method, path, "{}"); code != http.StatusNotFound {
 			t.Errorf("%s: %d %s, want 404", call, code, text)
 		}
+	}
+}
+
+func TestTwoOwnersUseTheSameGrantID(t *testing.T) {
+	r := newRig(t)
+	for _, user := range []string{"u", "v"} {
+		r.must("POST", "/v1/grants", `{"grant_id":"g","user_id":"`+user+`",`+newGrant+`}`)
+	}
+	for _, tc := range []struct{ rest, method, body string }{
+		{"GET /v1/grants/g", "GrantService/GetGrant", `{"grant_id":"g"}`},
+		{"POST /v1/grants/g:revoke", "GrantService/RevokeGrant", `{"grant_id":"g"}`},
+	} {
+		method, path, _ := strings.Cut(tc.rest, " ")
+		code, text := r.rest(method, path, `{}`)
+		if code != http.StatusBadRequest || readRefusal(t, text).violations()[0].Field != "user_id" {
+			t.Errorf("%s without an owner: %d %s, want 400 on user_id", tc.rest, code, text)
+		}
+		if _, st, _ := grpcCall(t, r.conn, tc.method, tc.body); st.Code() != codes.InvalidArgument || !strings.Contains(st.Message(), "user_id") {
+			t.Errorf("%s without an owner: %v, want INVALID_ARGUMENT on user_id", tc.method, st)
+		}
+	}
+	r.must("POST", "/v1/grants/g:revoke", `{"user_id":"v"}`)
+	for user, state := range map[string]string{"u": "active", "v": "revoked"} {
+		got := r.must("GET", "/v1/grants/g?user_id="+user, "")
+		if member(t, got, "grant", "user_id") != user || member(t, got, "grant", "state") != state {
+			t.Errorf("the grant of %s is %s, want it %s", user, got, state)
+		}
+	}
+	seen, token := "", ""
+	for range 3 {
+		page := r.must("GET", "/v1/grants?page_size=1&page_token="+token, "")
+		seen += strings.Join(ids(page), "")
+		if token = member(t, page, "next_page_token"); token == "" {
+			break
+		}
+	}
+	if seen != "gg" {
+		t.Errorf("pages of one show %q, want both grants", seen)
+	}
+	r.must("PUT", "/v1/schedules/s1", upsert("schedule_id", `"s1"`, "execution_grant_id", `"g"`))
+	code, text := r.rest("PUT", "/v1/schedules/s2", upsert("schedule_id", `"s2"`, "user_id", `"v"`, "execution_grant_id", `"g"`))
+	if code != http.StatusBadRequest || !strings.Contains(text, "grant_revoked") {
+		t.Errorf("a schedule of the owner whose grant was revoked: %d %s", code, text)
 	}
 }
 

@@ -77,6 +77,23 @@ func forged(token string) error {
 	return schedule.Invalid("page_token", token, "was not given by this list", "take next_page_token of the page before as it is")
 }
 
+// A place in the list of grants is grant_id/user_id: ids have no slash.
+func grantToken(ref schedule.GrantRef) string {
+	return grantsPage.token(ref.GrantID + "/" + ref.UserID)
+}
+
+func grantPlace(token string) (schedule.GrantRef, error) {
+	key, err := grantsPage.key(token)
+	if err != nil || key == "" {
+		return schedule.GrantRef{}, err
+	}
+	grantID, userID, _ := strings.Cut(key, "/")
+	if !schedule.ValidID(grantID) || !schedule.ValidID(userID) {
+		return schedule.GrantRef{}, forged(token)
+	}
+	return schedule.GrantRef{UserID: userID, GrantID: grantID}, nil
+}
+
 // runPlace is where a run stands in the list.
 func runPlace(at time.Time, key schedule.Key) string {
 	return runsPage.token(strconv.FormatInt(at.UnixMicro(), 10) + "." + key.String())

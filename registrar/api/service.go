@@ -61,8 +61,8 @@ type Workflows interface {
 // Grants keeps execution grants.
 type Grants interface {
 	CreateGrant(ctx context.Context, in registrar.GrantInput) (*schedule.Grant, error)
-	GetGrant(ctx context.Context, grantID string) (*schedule.Grant, error)
-	// ListGrants is ordered by grant_id; the registrar sets f.Now.
+	GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error)
+	// ListGrants is ordered by grant_id, then user_id; the registrar sets f.Now.
 	ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error)
 	RevokeGrant(ctx context.Context, in registrar.RevokeInput) (*schedule.Grant, error)
 }

@@ -20,7 +20,7 @@ func (t *tx) putGrant(g *schedule.Grant, now time.Time) error {
 	row := *g
 	row.Scopes = slices.Clone(g.Scopes)
 	row.ExpiresAt, row.CreatedAt = at(g.ExpiresAt), either(g.CreatedAt, now)
-	if there := t.grants[g.GrantID]; there != nil {
+	if there := t.grants[g.Ref()]; there != nil {
 		if there.SameTerms(&row) {
 			return nil
 		}
@@ -31,11 +31,11 @@ func (t *tx) putGrant(g *schedule.Grant, now time.Time) error {
 }
 
 func (t *tx) setGrant(row *schedule.Grant) {
-	before := t.grants[row.GrantID]
-	t.grants[row.GrantID] = row
+	before := t.grants[row.Ref()]
+	t.grants[row.Ref()] = row
 	t.undo = append(t.undo, func() {
-		if t.grants[row.GrantID] = before; before == nil {
-			delete(t.grants, row.GrantID)
+		if t.grants[row.Ref()] = before; before == nil {
+			delete(t.grants, row.Ref())
 		}
 	})
 	if t.opts.Watch.Grant != nil {
@@ -44,39 +44,43 @@ func (t *tx) setGrant(row *schedule.Grant) {
 }
 
 // GetGrant is one grant; schedule.ErrNotFound.
-func (s *Store) GetGrant(ctx context.Context, grantID string) (g *schedule.Grant, err error) {
+func (s *Store) GetGrant(ctx context.Context, ref schedule.GrantRef) (g *schedule.Grant, err error) {
 	err = s.read(ctx, func() error {
-		if g = s.grants[grantID]; g == nil {
+		if g = s.grants[ref]; g == nil {
 			return schedule.ErrNotFound
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("get grant %s: %w", schedule.Quote(grantID), err)
+		return nil, fmt.Errorf("get grant %s: %w", schedule.Quote(ref.GrantID), err)
 	}
 	return g, nil
 }
 
-// ListGrants is ordered by grant_id.
+// ListGrants is ordered by grant_id, then user_id.
 func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) (list []schedule.Grant, err error) {
 	err = s.read(ctx, func() error {
 		now := either(f.Now, s.Now())
-		for id, g := range s.grants {
-			if id > f.After && (f.UserID == "" || g.UserID == f.UserID) &&
+		for _, g := range s.grants {
+			if compareGrants(g.Ref(), f.After) > 0 && (f.GrantID == "" || g.GrantID == f.GrantID) && (f.UserID == "" || g.UserID == f.UserID) &&
 				(f.BillingAccountID == "" || g.BillingAccountID == f.BillingAccountID) && (f.State == "" || g.State(now) == f.State) {
 				list = append(list, *g)
 			}
 		}
 		return nil
 	})
-	slices.SortFunc(list, func(a, b schedule.Grant) int { return cmp.Compare(a.GrantID, b.GrantID) })
+	slices.SortFunc(list, func(a, b schedule.Grant) int { return compareGrants(a.Ref(), b.Ref()) })
 	return list[:min(len(list), limitOf(f.Limit))], err
+}
+
+func compareGrants(a, b schedule.GrantRef) int {
+	return cmp.Or(cmp.Compare(a.GrantID, b.GrantID), cmp.Compare(a.UserID, b.UserID))
 }
 
 // RevokeGrant ends a grant for ever; a second time changes nothing.
 func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (after *schedule.Grant, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		if after = t.grants[r.GrantID]; after == nil {
+		if after = t.grants[r.Grant]; after == nil {
 			return schedule.ErrNotFound
 		}
 		if after.RevokedAt.IsZero() {
@@ -88,7 +92,7 @@ func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (af
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("revoke grant %s: %w", schedule.Quote(r.GrantID), err)
+		return nil, fmt.Errorf("revoke grant %s: %w", schedule.Quote(r.Grant.GrantID), err)
 	}
 	return after, nil
 }
@@ -101,5 +105,5 @@ func (c *claiming) denied(r *schedule.Run) (reason schedule.Reason, why string) 
 		return schedule.ReasonNone, ""
 	}
 	use := v.Definition.GrantUse(c.req.RequireGrant)
-	return grant.Judge(c.grants[use.GrantID], use, schedule.GrantJudgedAt(c.req.Now, r.FireAt))
+	return grant.Judge(c.grants[use.Ref()], use, schedule.GrantJudgedAt(c.req.Now, r.FireAt))
 }

@@ -81,7 +81,7 @@ func (t *tx) check(q *schedule.BeginRequest, now time.Time) (refusal schedule.Ou
 	case trigger.FromSpec() && s.Pause.Active(now):
 		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due, false
 	}
-	if reason, why := grant.Judge(t.grants[q.Grant.GrantID], q.Grant, schedule.GrantJudgedAt(now, q.FireAt)); reason != schedule.ReasonNone {
+	if reason, why := grant.Judge(t.grants[q.Grant.Ref()], q.Grant, schedule.GrantJudgedAt(now, q.FireAt)); reason != schedule.ReasonNone {
 		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}, due, false
 	}
 	return schedule.Outcome{}, false, true

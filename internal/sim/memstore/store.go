@@ -57,7 +57,7 @@ type Store struct {
 	requests   map[schedule.Key]*request
 	workflows  map[workflowID]schedule.WorkflowVersion
 	deploys    map[deployID]deploy
-	grants     map[string]*schedule.Grant // never changed, only put anew
+	grants     map[schedule.GrantRef]*schedule.Grant // never changed, only put anew
 	backfills  map[string]*backfill
 	leaders    map[int]*leadership
 	workers    map[string]*schedule.WorkerSeen
@@ -94,7 +94,7 @@ func New(o Options) *Store {
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run),
 		requests: make(map[schedule.Key]*request), workflows: make(map[workflowID]schedule.WorkflowVersion),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
-		grants:  make(map[string]*schedule.Grant),
+		grants:  make(map[schedule.GrantRef]*schedule.Grant),
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
 		buckets:  make(map[string]int),
 		expected: make(map[schedule.ExpectationID]schedule.ExpectationState), alerts: make(map[string]schedule.Alert),

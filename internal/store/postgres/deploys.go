@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,7 +32,9 @@ func beginDeploy(ctx context.Context, tx pgx.Tx, req schedule.ChangeRequest) err
 			return err
 		}
 	}
-	for _, g := range slices.SortedFunc(slices.Values(req.Grants), func(a, b schedule.Grant) int { return strings.Compare(a.GrantID, b.GrantID) }) {
+	for _, g := range slices.SortedFunc(slices.Values(req.Grants), func(a, b schedule.Grant) int {
+		return cmp.Or(strings.Compare(a.UserID, b.UserID), strings.Compare(a.GrantID, b.GrantID))
+	}) {
 		if err := putGrant(ctx, tx, &g); err != nil {
 			return err
 		}

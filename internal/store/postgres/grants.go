@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,31 +31,32 @@ func putGrant(ctx context.Context, tx pgx.Tx, g *schedule.Grant) error {
 	if inserted > 0 {
 		return nil
 	}
-	there, err := readGrants(ctx, tx, []string{g.GrantID})
+	there, err := readGrants(ctx, tx, []schedule.GrantRef{g.Ref()})
 	if err != nil {
 		return err
 	}
-	if known := there[g.GrantID]; known == nil || !known.SameTerms(g) {
+	if known := there[g.Ref()]; known == nil || !known.SameTerms(g) {
 		return schedule.Explain(schedule.ErrExists, "grant_id %s is taken, and grants never change: choose another id", schedule.Quote(g.GrantID))
 	}
 	return nil
 }
 
 // GetGrant is one grant; schedule.ErrNotFound.
-func (s *Store) GetGrant(ctx context.Context, grantID string) (*schedule.Grant, error) {
-	found, err := readGrants(ctx, s.pool, []string{grantID})
+func (s *Store) GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error) {
+	found, err := readGrants(ctx, s.pool, []schedule.GrantRef{ref})
 	if err != nil {
 		return nil, fmt.Errorf("get grant: %w", err)
 	}
-	if found[grantID] == nil {
-		return nil, fmt.Errorf("grant %s: %w", schedule.Quote(grantID), schedule.ErrNotFound)
+	if found[ref] == nil {
+		return nil, fmt.Errorf("grant %s: %w", schedule.Quote(ref.GrantID), schedule.ErrNotFound)
 	}
-	return found[grantID], nil
+	return found[ref], nil
 }
 
-// ListGrants is ordered by grant_id.
+// ListGrants is ordered by grant_id, then user_id.
 func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
-	found, err := collectGrants(ctx, s.pool, sqlListGrants, f.After, f.UserID, f.BillingAccountID, string(f.State), f.Now, f.Limit)
+	found, err := collectGrants(ctx, s.pool, sqlListGrants, f.After.GrantID, f.UserID, f.BillingAccountID, string(f.State), f.Now, f.Limit,
+		f.After.UserID, f.GrantID)
 	if err != nil {
 		return nil, fmt.Errorf("list grants: %w", err)
 	}
@@ -67,38 +67,45 @@ func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]sched
 func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (*schedule.Grant, error) {
 	var after *schedule.Grant
 	err := s.transact(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sqlRevokeGrant, r.GrantID, r.At, noneOrText(r.By), noneOrText(r.Note)); err != nil {
+		if _, err := tx.Exec(ctx, sqlRevokeGrant, r.Grant.GrantID, r.At, noneOrText(r.By), noneOrText(r.Note), r.Grant.UserID); err != nil {
 			return err
 		}
-		found, err := readGrants(ctx, tx, []string{r.GrantID})
-		after = found[r.GrantID]
+		found, err := readGrants(ctx, tx, []schedule.GrantRef{r.Grant})
+		after = found[r.Grant]
 		return err
 	})
 	if err == nil && after == nil {
 		err = schedule.ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("revoke grant %s: %w", schedule.Quote(r.GrantID), err)
+		return nil, fmt.Errorf("revoke grant %s: %w", schedule.Quote(r.Grant.GrantID), err)
 	}
 	return after, nil
 }
 
-// readGrants reads grants by their ids; "" is none, and what is missing is not in
-// the answer.
-func readGrants(ctx context.Context, q querier, ids []string) (map[string]*schedule.Grant, error) {
-	named := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })
-	if len(named) == 0 {
+// readGrants reads grants; a reference without a GrantID is none, and what is
+// missing is not in the answer.
+func readGrants(ctx context.Context, q querier, refs []schedule.GrantRef) (map[schedule.GrantRef]*schedule.Grant, error) {
+	var users, ids []string
+	asked := make(map[schedule.GrantRef]bool)
+	for _, ref := range refs {
+		if ref.GrantID != "" && !asked[ref] {
+			asked[ref] = true
+			users, ids = append(users, ref.UserID), append(ids, ref.GrantID)
+		}
+	}
+	if len(ids) == 0 {
 		return nil, nil
 	}
-	found, err := collectGrants(ctx, q, sqlGrants, named)
+	found, err := collectGrants(ctx, q, sqlGrants, users, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read grants: %w", err)
 	}
-	byID := make(map[string]*schedule.Grant, len(found))
+	byRef := make(map[schedule.GrantRef]*schedule.Grant, len(found))
 	for i := range found {
-		byID[found[i].GrantID] = &found[i]
+		byRef[found[i].Ref()] = &found[i]
 	}
-	return byID, nil
+	return byRef, nil
 }
 
 // collectGrants leaves out what cannot be read: it permits nothing, and must not
@@ -127,27 +134,23 @@ func collectGrants(ctx context.Context, q querier, statement string, args ...any
 
 // attachGrants adds what the inputs of a change are to see of grants.
 func attachGrants(ctx context.Context, q querier, req *schedule.ChangeRequest, inputs []schedule.ChangeInput) error {
-	grants, err := readGrants(ctx, q, req.GrantIDs)
+	grants, err := readGrants(ctx, q, req.GrantRefs)
 	req.AttachGrants(inputs, grants)
 	return err
 }
 
 // grantsOf reads the grants that definitions name.
-func (p *claimPass) grantsOf(ctx context.Context, definitions map[revision.ID]*schedule.Definition) (map[string]*schedule.Grant, error) {
-	var ids []string
-	seen := make(map[string]bool)
+func (p *claimPass) grantsOf(ctx context.Context, definitions map[revision.ID]*schedule.Definition) (map[schedule.GrantRef]*schedule.Grant, error) {
+	refs := make([]schedule.GrantRef, 0, len(definitions))
 	for _, d := range definitions {
-		if id := d.ExecutionGrantID; id != "" && !seen[id] {
-			seen[id] = true
-			ids = append(ids, id)
-		}
+		refs = append(refs, d.GrantRef())
 	}
-	return readGrants(ctx, p.tx, ids)
+	return readGrants(ctx, p.tx, refs)
 }
 
 // denied reports whether no grant allows a planned run, and ends it where that
 // is final: from its fire_at on.
-func (p *claimPass) denied(key schedule.Key, fireAt time.Time, d *schedule.Definition, grants map[string]*schedule.Grant) bool {
+func (p *claimPass) denied(key schedule.Key, fireAt time.Time, d *schedule.Definition, grants map[schedule.GrantRef]*schedule.Grant) bool {
 	reason, why := p.grantVerdict(fireAt, d, grants)
 	if reason == schedule.ReasonNone {
 		return false
@@ -160,26 +163,24 @@ func (p *claimPass) denied(key schedule.Key, fireAt time.Time, d *schedule.Defin
 	return true
 }
 
-func (p *claimPass) grantVerdict(fireAt time.Time, d *schedule.Definition, grants map[string]*schedule.Grant) (schedule.Reason, string) {
-	return grant.Judge(grants[d.ExecutionGrantID], d.GrantUse(p.req.RequireGrant), schedule.GrantJudgedAt(p.req.Now, fireAt))
+func (p *claimPass) grantVerdict(fireAt time.Time, d *schedule.Definition, grants map[schedule.GrantRef]*schedule.Grant) (schedule.Reason, string) {
+	return grant.Judge(grants[d.GrantRef()], d.GrantUse(p.req.RequireGrant), schedule.GrantJudgedAt(p.req.Now, fireAt))
 }
 
 // checkGrants judges the grant of each request. It looks in a statement of its
 // own, which deployments without grants never pay for.
 func checkGrants(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, checks []beginCheck, now time.Time) error {
-	var ids []string
+	refs := make([]schedule.GrantRef, len(reqs))
 	for i := range reqs {
-		if id := reqs[i].Grant.GrantID; id != "" {
-			ids = append(ids, id)
-		}
+		refs[i] = reqs[i].Grant.Ref()
 	}
-	grants, err := readGrants(ctx, tx, ids)
+	grants, err := readGrants(ctx, tx, refs)
 	if err != nil {
 		return err
 	}
 	for i := range reqs {
 		use := reqs[i].Grant
-		if reason, why := grant.Judge(grants[use.GrantID], use, schedule.GrantJudgedAt(now, reqs[i].FireAt)); reason != schedule.ReasonNone {
+		if reason, why := grant.Judge(grants[use.Ref()], use, schedule.GrantJudgedAt(now, reqs[i].FireAt)); reason != schedule.ReasonNone {
 			checks[i].ungranted = &schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}
 		}
 	}

@@ -158,14 +158,15 @@ func (g *group) chooseCalls() {
 
 // lockFree locks the rows that nobody else has, and reads the grants that are asked
 // for.
-func (g *group) lockFree(ctx context.Context, tx pgx.Tx) (map[string]*schedule.Grant, error) {
+func (g *group) lockFree(ctx context.Context, tx pgx.Tx) (map[schedule.GrantRef]*schedule.Grant, error) {
 	rows, err := collectSchedules(ctx, tx, sqlGroupLock, g.ids)
 	if err != nil {
 		return nil, fmt.Errorf("lock schedules: %w", err)
 	}
 	g.rows, g.taken = byID(rows), make(map[string]bool)
 	var id string
-	var missing, grantIDs []string
+	var missing []string
+	var refs []schedule.GrantRef
 	for _, id := range g.ids {
 		if g.rows[id] == nil {
 			missing = append(missing, id)
@@ -184,13 +185,13 @@ func (g *group) lockFree(ctx context.Context, tx pgx.Tx) (map[string]*schedule.G
 		return nil, err
 	}
 	for i := range g.calls {
-		grantIDs = append(grantIDs, g.calls[i].req.GrantIDs...)
+		refs = append(refs, g.calls[i].req.GrantRefs...)
 	}
-	return readGrants(ctx, tx, grantIDs)
+	return readGrants(ctx, tx, refs)
 }
 
 // ask has one call decide. One that panics does so alone, where it was made.
-func (g *group) ask(i int, grants map[string]*schedule.Grant) {
+func (g *group) ask(i int, grants map[schedule.GrantRef]*schedule.Grant) {
 	c := &g.calls[i]
 	id := c.req.ScheduleIDs[0]
 	g.answers[i].alone = true

@@ -6,16 +6,18 @@ g.grant_id, g.user_id, g.billing_account_id, g.scopes, g.expires_at, g.revoked_a
 const sqlPutGrant = `
 INSERT INTO execution_grants (grant_id, user_id, billing_account_id, scopes, expires_at, created_by, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (grant_id) DO NOTHING`
+ON CONFLICT (user_id, grant_id) DO NOTHING`
 
 const sqlGrants = `
 SELECT` + grantColumns + `
-FROM execution_grants g WHERE g.grant_id = ANY($1::text[])`
+FROM unnest($1::text[], $2::text[]) AS r (user_id, grant_id)
+JOIN execution_grants g ON g.user_id = r.user_id AND g.grant_id = r.grant_id`
 
 const sqlListGrants = `
 SELECT` + grantColumns + `
 FROM execution_grants g
-WHERE g.grant_id > $1
+WHERE (g.grant_id, g.user_id) > ($1, $7)
+	AND ($8 = '' OR g.grant_id = $8)
 	AND ($2 = '' OR g.user_id = $2)
 	AND ($3 = '' OR g.billing_account_id = $3)
 	AND CASE $4
@@ -24,9 +26,9 @@ WHERE g.grant_id > $1
 		WHEN 'active' THEN g.revoked_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > $5)
 		ELSE true
 	END
-ORDER BY g.grant_id LIMIT $6`
+ORDER BY g.grant_id, g.user_id LIMIT $6`
 
-// sqlRevokeGrant: the first revocation stands.
+// sqlRevokeGrant keeps the first revocation.
 const sqlRevokeGrant = `
 UPDATE execution_grants SET revoked_at = $2, revoked_by = $3, revoke_note = $4
-WHERE grant_id = $1 AND revoked_at IS NULL`
+WHERE user_id = $5 AND grant_id = $1 AND revoked_at IS NULL`

@@ -41,7 +41,7 @@ type beginning struct {
 	requests  map[schedule.Key]schedule.ExecutionRequest
 	runs      map[schedule.Key]schedule.Run // only what the checks need
 	schedules map[string]schedule.Schedule  // likewise
-	grants    map[string]*schedule.Grant
+	grants    map[schedule.GrantRef]*schedule.Grant
 	granted   []any // the arguments of keys that are new, in order
 }
 
@@ -51,14 +51,14 @@ const beginArgs = 5
 func (s *Store) readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRequest) (*beginning, error) {
 	var keys []schedule.Key
 	var ids []string
-	grantIDs := make([]string, len(reqs))
+	refs := make([]schedule.GrantRef, len(reqs))
 	b := &beginning{runs: make(map[schedule.Key]schedule.Run), schedules: make(map[string]schedule.Schedule)}
 	var err error
 	if b.clean, err = s.readClean(ctx, t, reqs); err != nil {
 		return nil, fmt.Errorf("read runs that nothing is against: %w", err)
 	}
 	for i := range reqs {
-		grantIDs[i] = reqs[i].Grant.GrantID
+		refs[i] = reqs[i].Grant.Ref()
 		if !b.clean[i] {
 			keys = append(keys, reqs[i].Key)
 			ids = append(ids, reqs[i].ScheduleID)
@@ -87,7 +87,7 @@ func (s *Store) readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRe
 	if err != nil {
 		return nil, fmt.Errorf("read schedules: %w", err)
 	}
-	if b.grants, err = readGrants(ctx, t, grantIDs); err != nil {
+	if b.grants, err = readGrants(ctx, t, refs); err != nil {
 		return nil, err
 	}
 	return b, nil
@@ -170,7 +170,7 @@ func (b *beginning) check(q *schedule.BeginRequest, clean bool) (refusal schedul
 	case trigger.FromSpec() && s.Pause.Active(b.now):
 		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due, false
 	}
-	if reason, why := grant.Judge(b.grants[q.Grant.GrantID], q.Grant, schedule.GrantJudgedAt(b.now, q.FireAt)); reason != schedule.ReasonNone {
+	if reason, why := grant.Judge(b.grants[q.Grant.Ref()], q.Grant, schedule.GrantJudgedAt(b.now, q.FireAt)); reason != schedule.ReasonNone {
 		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}, due, false
 	}
 	return schedule.Outcome{}, false, true

@@ -129,7 +129,7 @@ func rawArg(j json.RawMessage) any {
 }
 
 // list is a JSON array to bind as one argument and open with json_each.
-func list[T ~string](words []T) string {
+func list[T ~string | ~[2]string](words []T) string {
 	if words == nil {
 		return "[]"
 	}

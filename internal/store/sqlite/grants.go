@@ -30,32 +30,32 @@ func putGrant(ctx context.Context, t tx, g *schedule.Grant, now time.Time) error
 	if n == 1 {
 		return nil
 	}
-	there, err := readGrants(ctx, t, []string{g.GrantID})
+	there, err := readGrants(ctx, t, []schedule.GrantRef{g.Ref()})
 	if err != nil {
 		return err
 	}
-	if known := there[g.GrantID]; known == nil || !known.SameTerms(g) {
+	if known := there[g.Ref()]; known == nil || !known.SameTerms(g) {
 		return schedule.Explain(schedule.ErrExists, "grant_id %s is taken, and grants never change: choose another id", schedule.Quote(g.GrantID))
 	}
 	return nil
 }
 
 // GetGrant is one grant; schedule.ErrNotFound.
-func (s *Store) GetGrant(ctx context.Context, grantID string) (*schedule.Grant, error) {
-	found, err := readGrants(ctx, s.readers, []string{grantID})
-	if err == nil && found[grantID] == nil {
+func (s *Store) GetGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.Grant, error) {
+	found, err := readGrants(ctx, s.readers, []schedule.GrantRef{ref})
+	if err == nil && found[ref] == nil {
 		err = schedule.ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get grant %s: %w", schedule.Quote(grantID), err)
+		return nil, fmt.Errorf("get grant %s: %w", schedule.Quote(ref.GrantID), err)
 	}
-	return found[grantID], nil
+	return found[ref], nil
 }
 
-// ListGrants is ordered by grant_id.
+// ListGrants is ordered by grant_id, then user_id.
 func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]schedule.Grant, error) {
-	found, err := collectGrants(ctx, s.readers, sqlListGrants, f.After, f.UserID, f.BillingAccountID, string(f.State),
-		either(f.Now, s.Now()).UnixMicro(), limitOf(f.Limit))
+	found, err := collectGrants(ctx, s.readers, sqlListGrants, f.After.GrantID, f.UserID, f.BillingAccountID, string(f.State),
+		either(f.Now, s.Now()).UnixMicro(), limitOf(f.Limit), f.After.UserID, f.GrantID)
 	if err != nil {
 		return nil, fmt.Errorf("list grants: %w", err)
 	}
@@ -65,31 +65,31 @@ func (s *Store) ListGrants(ctx context.Context, f schedule.GrantFilter) ([]sched
 // RevokeGrant ends a grant for ever; a second time changes nothing.
 func (s *Store) RevokeGrant(ctx context.Context, r schedule.GrantRevocation) (after *schedule.Grant, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		if _, err := t.exec(ctx, sqlRevokeGrant, r.At.UnixMicro(), word(r.By), word(r.Note), r.GrantID); err != nil {
+		if _, err := t.exec(ctx, sqlRevokeGrant, r.At.UnixMicro(), word(r.By), word(r.Note), r.Grant.GrantID, r.Grant.UserID); err != nil {
 			return err
 		}
-		found, err := readGrants(ctx, t, []string{r.GrantID})
-		after = found[r.GrantID]
+		found, err := readGrants(ctx, t, []schedule.GrantRef{r.Grant})
+		after = found[r.Grant]
 		return err
 	})
 	if err == nil && after == nil {
 		err = schedule.ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("revoke grant %s: %w", schedule.Quote(r.GrantID), err)
+		return nil, fmt.Errorf("revoke grant %s: %w", schedule.Quote(r.Grant.GrantID), err)
 	}
 	return after, nil
 }
 
-// readGrants reads grants by their ids; "" is none, and what is missing is not
-// in the answer.
-func readGrants(ctx context.Context, q querier, ids []string) (map[string]*schedule.Grant, error) {
-	var named []string
-	asked := make(map[string]bool)
-	for _, id := range ids {
-		if id != "" && !asked[id] {
-			asked[id] = true
-			named = append(named, id)
+// readGrants reads grants; a reference without a GrantID is none, and what is
+// missing is not in the answer.
+func readGrants(ctx context.Context, q querier, refs []schedule.GrantRef) (map[schedule.GrantRef]*schedule.Grant, error) {
+	var named [][2]string
+	asked := make(map[schedule.GrantRef]bool)
+	for _, ref := range refs {
+		if ref.GrantID != "" && !asked[ref] {
+			asked[ref] = true
+			named = append(named, [2]string{ref.UserID, ref.GrantID})
 		}
 	}
 	if len(named) == 0 {
@@ -99,11 +99,11 @@ func readGrants(ctx context.Context, q querier, ids []string) (map[string]*sched
 	if err != nil {
 		return nil, fmt.Errorf("read grants: %w", err)
 	}
-	byID := make(map[string]*schedule.Grant, len(found))
+	byRef := make(map[schedule.GrantRef]*schedule.Grant, len(found))
 	for i := range found {
-		byID[found[i].GrantID] = &found[i]
+		byRef[found[i].Ref()] = &found[i]
 	}
-	return byID, nil
+	return byRef, nil
 }
 
 // collectGrants leaves out what cannot be read: it permits nothing, and must not
@@ -135,13 +135,13 @@ func (c *claiming) granted(ctx context.Context, planned []schedule.Run) (runs, d
 	if err := c.define(ctx, planned); err != nil {
 		return nil, nil, err
 	}
-	var ids []string
+	var refs []schedule.GrantRef
 	for i := range planned {
 		if d := c.definitions[revision.Of(&planned[i])]; d != nil {
-			ids = append(ids, d.ExecutionGrantID)
+			refs = append(refs, d.GrantRef())
 		}
 	}
-	grants, err := readGrants(ctx, c.t, ids)
+	grants, err := readGrants(ctx, c.t, refs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,7 +154,7 @@ func (c *claiming) granted(ctx context.Context, planned []schedule.Run) (runs, d
 			continue
 		}
 		r.UserID, r.WorkflowID, r.Version = d.UserID, d.WorkflowID, d.Version
-		reason, why := grant.Judge(grants[d.ExecutionGrantID], d.GrantUse(c.req.RequireGrant), schedule.GrantJudgedAt(c.req.Now, r.FireAt))
+		reason, why := grant.Judge(grants[d.GrantRef()], d.GrantUse(c.req.RequireGrant), schedule.GrantJudgedAt(c.req.Now, r.FireAt))
 		if reason == schedule.ReasonNone {
 			runs = append(runs, *r)
 			continue

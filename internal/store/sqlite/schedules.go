@@ -139,7 +139,7 @@ func changeInputs(ctx context.Context, q querier, ids []string, req *schedule.Ch
 			return nil, err
 		}
 	}
-	grants, err := readGrants(ctx, q, req.GrantIDs)
+	grants, err := readGrants(ctx, q, req.GrantRefs)
 	if err != nil {
 		return nil, err
 	}

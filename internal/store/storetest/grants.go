@@ -13,6 +13,7 @@ var grants = []check{
 	{"a grant comes back as it was given", grantRoundTrip},
 	{"the same terms again are no write, other terms are refused", grantAgain},
 	{"an id that is not there is not found", grantMissing},
+	{"two owners may use the same id, and neither changes the grant of the other", grantOfTwoOwners},
 	{"the first revocation stays, whatever comes after", grantRevokedOnce},
 	{"grants are listed by owner, account and state, page by page", grantLists},
 	{"a grant is stored with its schedules or not at all", grantWithSchedule},
@@ -56,31 +57,31 @@ func on(g schedule.Grant) func(*schedule.Schedule) {
 
 func (r *rig) revoke(g schedule.Grant) schedule.Grant {
 	r.Helper()
-	after, err := r.RevokeGrant(r.ctx, schedule.GrantRevocation{GrantID: g.GrantID, At: r.now, By: "op", Note: "why"})
+	after, err := r.RevokeGrant(r.ctx, schedule.GrantRevocation{Grant: g.Ref(), At: r.now, By: "op", Note: "why"})
 	r.ok(err, "revoke grant")
 	return *after
 }
 
-func (r *rig) grantRow(id string) schedule.Grant {
+func (r *rig) grantRow(of schedule.Grant) schedule.Grant {
 	r.Helper()
-	g, err := r.GetGrant(r.ctx, id)
+	g, err := r.GetGrant(r.ctx, of.Ref())
 	r.ok(err, "get grant")
 	return *g
 }
 
 func grantRoundTrip(r *rig) {
 	least := r.give("least", func(g *schedule.Grant) { g.CreatedBy = "" })
-	equal(r, "grants with the least in them", r.grantRow(least.GrantID), least)
+	equal(r, "grants with the least in them", r.grantRow(least), least)
 	most := r.give("most", func(g *schedule.Grant) {
 		g.Scopes = []string{"graph:execute:*", "graph:execute:a", "graph:execute:b:*"}
 		g.ExpiresAt = r.at(time.Hour).Add(1234567 * time.Nanosecond)
 		g.CreatedBy = "ädä \"and\" co"
 	})
-	equal(r, "grants with the most in them", r.grantRow(most.GrantID), stored(most))
+	equal(r, "grants with the most in them", r.grantRow(most), stored(most))
 	want := stored(most)
 	want.RevokedAt, want.RevokedBy, want.RevokeNote = r.now, "op", "why"
 	equal(r, "revoked grants as they are answered", r.revoke(most), want)
-	equal(r, "revoked grants as they are stored", r.grantRow(most.GrantID), want)
+	equal(r, "revoked grants as they are stored", r.grantRow(most), want)
 }
 
 func grantAgain(r *rig) {
@@ -88,9 +89,8 @@ func grantAgain(r *rig) {
 	again := g
 	again.CreatedBy, again.CreatedAt = "somebody else", r.now
 	r.ok(r.CreateGrant(r.ctx, &again), "create the same grant again")
-	equal(r, "grants that were sent twice", r.grantRow(g.GrantID), g)
+	equal(r, "grants that were sent twice", r.grantRow(g), g)
 	for name, edit := range map[string]func(*schedule.Grant){
-		"another owner":   func(g *schedule.Grant) { g.UserID = r.id("other") },
 		"another account": func(g *schedule.Grant) { g.BillingAccountID = r.id("other") },
 		"more scopes":     scoped("graph:execute:*"),
 		"no end":          expiring(time.Time{}),
@@ -100,13 +100,45 @@ func grantAgain(r *rig) {
 		err := r.CreateGrant(r.ctx, &other)
 		r.hold(errors.Is(err, schedule.ErrExists), "%s under the same id is ErrExists, got %v", name, err)
 	}
-	equal(r, "grants after others tried", r.grantRow(g.GrantID), g)
+	equal(r, "grants after others tried", r.grantRow(g), g)
+}
+
+func grantOfTwoOwners(r *rig) {
+	mine := r.give("shared", expiring(r.at(time.Hour)))
+	theirs := r.give("shared", func(g *schedule.Grant) {
+		g.UserID, g.BillingAccountID, g.Scopes = r.id("other"), r.id("elsewhere"), []string{"graph:execute:*"}
+	})
+	byID := schedule.GrantFilter{GrantID: mine.GrantID, Now: r.now, Limit: 10}
+	found, err := r.ListGrants(r.ctx, byID)
+	r.ok(err, "list grants by id")
+	want := []schedule.Grant{mine, theirs}
+	if theirs.UserID < mine.UserID {
+		slices.Reverse(want)
+	}
+	equal(r, "grants of one id, ordered by owner", found, want)
+	byID.After, byID.Limit = want[0].Ref(), 1
+	found, err = r.ListGrants(r.ctx, byID)
+	r.ok(err, "list the second page of grants by id")
+	equal(r, "the second page of grants of one id", found, want[1:])
+	byID.After, byID.UserID = schedule.GrantRef{}, mine.UserID
+	found, err = r.ListGrants(r.ctx, byID)
+	r.ok(err, "list grants by id and owner")
+	equal(r, "grants of one id and owner", found, []schedule.Grant{mine})
+
+	req := schedule.ChangeRequest{ScheduleIDs: []string{r.id("a"), r.id("b")}, GrantRefs: []schedule.GrantRef{mine.Ref(), theirs.Ref()}}
+	r.ok(r.ChangeSchedules(r.ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+		equal(r, "the grants that a change sees", []schedule.Grant{*found[0].Grant, *found[1].Grant}, []schedule.Grant{mine, theirs})
+		return nil, nil
+	}), "change nothing")
+	revoked := r.revoke(theirs)
+	equal(r, "the grant whose id another owner has revoked", r.grantRow(mine), mine)
+	equal(r, "the revoked one", r.grantRow(theirs), revoked)
 }
 
 func grantMissing(r *rig) {
-	_, err := r.GetGrant(r.ctx, r.id("nowhere"))
+	_, err := r.GetGrant(r.ctx, schedule.GrantRef{UserID: r.user, GrantID: r.id("nowhere")})
 	r.hold(errors.Is(err, schedule.ErrNotFound), "GetGrant answers ErrNotFound, got %v", err)
-	_, err = r.RevokeGrant(r.ctx, schedule.GrantRevocation{GrantID: r.id("nowhere"), At: r.now})
+	_, err = r.RevokeGrant(r.ctx, schedule.GrantRevocation{Grant: schedule.GrantRef{UserID: r.user, GrantID: r.id("nowhere")}, At: r.now})
 	r.hold(errors.Is(err, schedule.ErrNotFound), "RevokeGrant answers ErrNotFound, got %v", err)
 }
 
@@ -114,11 +146,11 @@ func grantRevokedOnce(r *rig) {
 	g := r.give("once")
 	first := r.revoke(g)
 	r.now = r.at(time.Minute)
-	second, err := r.RevokeGrant(r.ctx, schedule.GrantRevocation{GrantID: g.GrantID, At: r.now, By: "another"})
+	second, err := r.RevokeGrant(r.ctx, schedule.GrantRevocation{Grant: g.Ref(), At: r.now, By: "another"})
 	r.ok(err, "revoke again")
 	equal(r, "the first revocation and the second", *second, first)
 	r.ok(r.CreateGrant(r.ctx, &g), "create the same grant again")
-	equal(r, "revoked grants that were created again", r.grantRow(g.GrantID), first)
+	equal(r, "revoked grants that were created again", r.grantRow(g), first)
 }
 
 func grantLists(r *rig) {
@@ -149,7 +181,7 @@ func grantLists(r *rig) {
 	f := mine
 	f.Limit = 2
 	first := list(f)
-	f.After = first[1].GrantID
+	f.After = first[1].Ref()
 	equal(r, "two pages of grants", append(first, list(f)...), []schedule.Grant{active, expired, revoked})
 }
 
@@ -157,7 +189,7 @@ func grantWithSchedule(r *rig) {
 	g := r.grant("together")
 	s := r.schedule("together", on(g))
 	change := func(g schedule.Grant, s *schedule.Schedule, refuse error) error {
-		req := schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}, Grants: []schedule.Grant{g}, GrantIDs: []string{g.GrantID}}
+		req := schedule.ChangeRequest{ScheduleIDs: []string{s.ScheduleID}, Grants: []schedule.Grant{g}, GrantRefs: []schedule.GrantRef{g.Ref()}}
 		return r.ChangeSchedules(r.ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
 			if found[0].Grant == nil || !found[0].Grant.SameTerms(&g) {
 				r.Errorf("the change does not see the grant that it brings along: %+v", found[0].Grant)
@@ -167,10 +199,10 @@ func grantWithSchedule(r *rig) {
 	}
 	no := errors.New("no")
 	r.hold(errors.Is(change(g, &s, no), no), "what decide answers comes back")
-	_, err := r.GetGrant(r.ctx, g.GrantID)
+	_, err := r.GetGrant(r.ctx, g.Ref())
 	r.hold(errors.Is(err, schedule.ErrNotFound), "the grant of a schedule that was refused is not there, got %v", err)
 	r.ok(change(g, &s, nil), "create schedule and grant")
-	equal(r, "grants that came with their schedule", r.grantRow(g.GrantID), g)
+	equal(r, "grants that came with their schedule", r.grantRow(g), g)
 	equal(r, "grant ids of schedules", r.row(s).ExecutionGrantID, g.GrantID)
 
 	other := g
@@ -185,7 +217,7 @@ func grantSeenByChange(r *rig) {
 	g := r.give("seen")
 	req := schedule.ChangeRequest{
 		ScheduleIDs: []string{r.id("b"), r.id("a"), r.id("c"), r.id("d")},
-		GrantIDs:    []string{g.GrantID, "", r.id("nowhere")},
+		GrantRefs:   []schedule.GrantRef{g.Ref(), {UserID: r.user}, {UserID: r.user, GrantID: r.id("nowhere")}},
 	}
 	r.ok(r.ChangeSchedules(r.ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
 		if found[0].Grant == nil || found[1].Grant != nil || found[2].Grant != nil || found[3].Grant != nil {

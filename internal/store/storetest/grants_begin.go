@@ -137,7 +137,7 @@ func grantRevokeRaces(r *rig) {
 		r.crowd(3, func(who int) {
 			if who == 0 {
 				<-begun
-				if _, err := r.RevokeGrant(r.ctx, schedule.GrantRevocation{GrantID: g.GrantID, At: r.now}); err != nil {
+				if _, err := r.RevokeGrant(r.ctx, schedule.GrantRevocation{Grant: g.Ref(), At: r.now}); err != nil {
 					r.Errorf("revoke: %v", err)
 				}
 				acknowledged.Store(true)

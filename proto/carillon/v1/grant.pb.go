@@ -26,8 +26,9 @@ const (
 
 // Grant is a permission to run workflows. It holds no credential.
 type Grant struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	GrantId string                 `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unique for each owner: another owner may use the same id.
+	GrantId string `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
 	// Whose schedules may name it.
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// Who pays for the runs.
@@ -382,8 +383,11 @@ func (x *CreateGrantResponse) GetGrant() *Grant {
 }
 
 type GetGrantRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	GrantId       string                 `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	GrantId string                 `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
+	// The owner. Needed where several owners have a grant of this id; a caller who
+	// is an owner gets its own.
+	UserId        string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -421,6 +425,13 @@ func (*GetGrantRequest) Descriptor() ([]byte, []int) {
 func (x *GetGrantRequest) GetGrantId() string {
 	if x != nil {
 		return x.GrantId
+	}
+	return ""
+}
+
+func (x *GetGrantRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
 	}
 	return ""
 }
@@ -606,7 +617,9 @@ type RevokeGrantRequest struct {
 	// Why; at most 1024 bytes.
 	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
 	// Taken for uniformity; the call is safe to repeat without it.
-	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The owner, as in GetGrantRequest.
+	UserId        string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -658,6 +671,13 @@ func (x *RevokeGrantRequest) GetNote() string {
 func (x *RevokeGrantRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RevokeGrantRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
 	}
 	return ""
 }
@@ -750,9 +770,10 @@ const file_carillon_v1_grant_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\a \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"?\n" +
 	"\x13CreateGrantResponse\x12(\n" +
-	"\x05grant\x18\x01 \x01(\v2\x12.carillon.v1.GrantR\x05grant\"T\n" +
+	"\x05grant\x18\x01 \x01(\v2\x12.carillon.v1.GrantR\x05grant\"\x91\x01\n" +
 	"\x0fGetGrantRequest\x12A\n" +
-	"\bgrant_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agrantId\"<\n" +
+	"\bgrant_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agrantId\x12;\n" +
+	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\"<\n" +
 	"\x10GetGrantResponse\x12(\n" +
 	"\x05grant\x18\x01 \x01(\v2\x12.carillon.v1.GrantR\x05grant\"\xb8\x02\n" +
 	"\x11ListGrantsRequest\x12;\n" +
@@ -765,12 +786,13 @@ const file_carillon_v1_grant_proto_rawDesc = "" +
 	"\x06_state\"h\n" +
 	"\x12ListGrantsResponse\x12*\n" +
 	"\x06grants\x18\x01 \x03(\v2\x12.carillon.v1.GrantR\x06grants\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb8\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf5\x01\n" +
 	"\x12RevokeGrantRequest\x12A\n" +
 	"\bgrant_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agrantId\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12A\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"?\n" +
+	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12;\n" +
+	"\auser_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\"?\n" +
 	"\x13RevokeGrantResponse\x12(\n" +
 	"\x05grant\x18\x01 \x01(\v2\x12.carillon.v1.GrantR\x05grant2\xbd\x03\n" +
 	"\fGrantService\x12g\n" +

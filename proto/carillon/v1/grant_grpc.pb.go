@@ -37,7 +37,8 @@ const (
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field, and nothing is written; NOT_FOUND for a grant that does not
-// exist; UNAVAILABLE while the store is out of reach, after which the same
+// exist; INVALID_ARGUMENT on user_id where several owners have a grant of that
+// id and the request names none of them; UNAVAILABLE while the store is out of reach, after which the same
 // request may be sent again.
 type GrantServiceClient interface {
 	// CreateGrant stores a grant. It never changes afterwards, but for its
@@ -46,7 +47,7 @@ type GrantServiceClient interface {
 	// request_id was used before for other terms.
 	CreateGrant(ctx context.Context, in *CreateGrantRequest, opts ...grpc.CallOption) (*CreateGrantResponse, error)
 	GetGrant(ctx context.Context, in *GetGrantRequest, opts ...grpc.CallOption) (*GetGrantResponse, error)
-	// ListGrants is ordered by grant_id.
+	// ListGrants is ordered by grant_id, then user_id.
 	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
 	// RevokeGrant ends a grant for ever. Nothing that runs on it is sent to the
 	// executor later than one second after the answer; what was sent before goes
@@ -114,7 +115,8 @@ func (c *grantServiceClient) RevokeGrant(ctx context.Context, in *RevokeGrantReq
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field, and nothing is written; NOT_FOUND for a grant that does not
-// exist; UNAVAILABLE while the store is out of reach, after which the same
+// exist; INVALID_ARGUMENT on user_id where several owners have a grant of that
+// id and the request names none of them; UNAVAILABLE while the store is out of reach, after which the same
 // request may be sent again.
 type GrantServiceServer interface {
 	// CreateGrant stores a grant. It never changes afterwards, but for its
@@ -123,7 +125,7 @@ type GrantServiceServer interface {
 	// request_id was used before for other terms.
 	CreateGrant(context.Context, *CreateGrantRequest) (*CreateGrantResponse, error)
 	GetGrant(context.Context, *GetGrantRequest) (*GetGrantResponse, error)
-	// ListGrants is ordered by grant_id.
+	// ListGrants is ordered by grant_id, then user_id.
 	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
 	// RevokeGrant ends a grant for ever. Nothing that runs on it is sent to the
 	// executor later than one second after the answer; what was sent before goes
