@@ -117,18 +117,30 @@ func TestExplainWithoutATimeIsOfTheNewestDueSlot(t *testing.T) {
 		code    int
 		says    []string
 	}{
-		{name: "one that was paused over is told of, not the one launched before", members: []string{"cron_expr", `"30 2 * * *"`}, pause: true, after: 15 * time.Hour,
-			code: http.StatusOK, says: []string{`"time":"2026-03-08T02:30:00Z"`, `"verdict":"not_fired","reason":"paused"`}},
-		{name: "one at this very second", members: []string{"cron_expr", `"* * * * *"`}, after: 2 * time.Minute,
-			code: http.StatusOK, says: []string{`"time":"2026-03-07T12:02:00Z"`, `"verdict":"due"`}},
-		{name: "jitter has put the newest slot ahead of now", members: []string{"cron_expr", `"* * * * *"`, "jitter_ms", "30000"}, after: 3 * time.Minute,
-			code: http.StatusOK, says: []string{`"time":"2026-03-07T12:02:00Z"`}},
-		{name: "a deleted schedule", members: []string{"cron_expr", `"* * * * *"`}, after: -1,
-			code: http.StatusOK, says: []string{`"time":"2026-03-07T12:05:00Z"`}},
-		{name: "none has been due yet", members: []string{"cron_expr", `"30 2 * * *"`}, after: time.Minute,
-			code: http.StatusConflict, says: []string{"has had no slot yet"}},
-		{name: "a schedule without a rule that never ran", after: time.Hour,
-			code: http.StatusConflict, says: []string{"and no run"}},
+		{
+			name: "one that was paused over is told of, not the one launched before", members: []string{"cron_expr", `"30 2 * * *"`}, pause: true, after: 15 * time.Hour,
+			code: http.StatusOK, says: []string{`"time":"2026-03-08T02:30:00Z"`, `"verdict":"not_fired","reason":"paused"`},
+		},
+		{
+			name: "one at this very second", members: []string{"cron_expr", `"* * * * *"`}, after: 2 * time.Minute,
+			code: http.StatusOK, says: []string{`"time":"2026-03-07T12:02:00Z"`, `"verdict":"due"`},
+		},
+		{
+			name: "jitter has put the newest slot ahead of now", members: []string{"cron_expr", `"* * * * *"`, "jitter_ms", "30000"}, after: 3 * time.Minute,
+			code: http.StatusOK, says: []string{`"time":"2026-03-07T12:02:00Z"`},
+		},
+		{
+			name: "a deleted schedule", members: []string{"cron_expr", `"* * * * *"`}, after: -1,
+			code: http.StatusOK, says: []string{`"time":"2026-03-07T12:05:00Z"`},
+		},
+		{
+			name: "none has been due yet", members: []string{"cron_expr", `"30 2 * * *"`}, after: time.Minute,
+			code: http.StatusConflict, says: []string{"has had no slot yet"},
+		},
+		{
+			name: "a schedule without a rule that never ran", after: time.Hour,
+			code: http.StatusConflict, says: []string{"and no run"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now := created
