@@ -36,7 +36,7 @@ func newMigrateCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d migrations applied; the schema is up to date\n", applied)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d migrations applied; the schema is up to date\n", cfg.DatabaseName(), applied)
 			return err
 		},
 	}

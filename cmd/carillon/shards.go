@@ -111,9 +111,12 @@ func onStore(cmd *cobra.Command, do func(ctx context.Context, s app.Store) error
 	if err != nil {
 		return err
 	}
-	store, err := app.OpenStore(cmd.Context(), cfg, app.NewLogger(cmd.ErrOrStderr(), cfg), nil)
+	store, err := app.OpenStore(cmd.Context(), cfg, app.NewLogger(cmd.ErrOrStderr(), cfg), app.OpenOptions{})
 	if err != nil {
 		return err
+	}
+	if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "database: %s\n", cfg.DatabaseName()); err != nil {
+		return closing(store, err)
 	}
 	if err = store.CheckSchema(cmd.Context()); err == nil {
 		err = do(cmd.Context(), store)

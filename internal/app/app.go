@@ -40,6 +40,8 @@ import (
 // Options are what a command adds to the configuration.
 type Options struct {
 	Logger *slog.Logger
+	// Dev creates the SQLite file if there is none, also where nobody chose its path.
+	Dev bool
 	// Migrate brings the database to this binary's schema first; otherwise an
 	// unknown schema is refused.
 	Migrate bool
@@ -133,9 +135,12 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	}
 	a.observe, a.strangers = newCallMetrics(a.registry), newStrangerLogs(o.Logger)
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if a.store, err = OpenStore(ctx, cfg, o.Logger, a.clockStepped); err != nil {
+	if a.store, err = OpenStore(ctx, cfg, o.Logger, OpenOptions{
+		Create: o.Dev || o.Migrate && cfg.NamesSQLiteFile(), Wait: ms(cfg.DatabaseWaitMS), ClockStepped: a.clockStepped,
+	}); err != nil {
 		return nil, err
 	}
+	a.log.Info("database opened", "database", cfg.DatabaseName())
 	if err := a.checkSchema(ctx, o.Migrate); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,8 @@ type Config struct {
 	DataDir     string `koanf:"data_dir" default:"./.carillon" help:"SQLite and what the local executor keeps"`
 	DatabaseURL Secret `koanf:"database_url" secret:"true" help:"postgres://… or sqlite:PATH (default: sqlite in DATA_DIR)"`
 
+	DatabaseWaitMS int `koanf:"database_wait_ms" default:"60000" min:"0" max:"3600000" help:"how long serve and migrate wait at their start for a Postgres that cannot be reached"`
+
 	WorkflowStore   string `koanf:"workflow_store" default:"db" oneof:"db dir blob none" help:"where the launcher loads DAGs from; none sends none; the same in registrar and launcher"`
 	WorkflowDir     string `koanf:"workflow_dir" default:"./workflows" help:"WORKFLOW_STORE=dir: WORKFLOW_DIR/WORKFLOW_ID/VERSION.json"`
 	WorkflowBlobURL string `koanf:"workflow_blob_url" help:"WORKFLOW_STORE=blob: s3://BUCKET?region=…, with prefix=FOLDER/, endpoint=https://HOST and use_path_style=true as needed, or file:///FOLDER; holds WORKFLOW_ID/VERSION.json"`

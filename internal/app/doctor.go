@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -90,11 +88,7 @@ func (d *doctor) configuration(loaded error) {
 		d.warn("configuration", strings.ReplaceAll(d.cfg.CheckServe().Error(), "\n", "; "), "or look at a `carillon dev` with `carillon doctor --dev`")
 		return
 	}
-	store := "SQLite in " + d.cfg.sqlitePath()
-	if d.cfg.OnPostgres() {
-		store = "Postgres"
-	}
-	d.ok("configuration", "roles %s, %s, executor %s, retention %d days", d.cfg.Roles, store, d.cfg.Executor, d.cfg.RetentionDays)
+	d.ok("configuration", "roles %s, %s, executor %s, retention %d days", d.cfg.Roles, d.cfg.DatabaseName(), d.cfg.Executor, d.cfg.RetentionDays)
 }
 
 // slowDatabase is a round trip that a scheduler of thousands feels.
@@ -103,18 +97,12 @@ const slowDatabase = 20 * time.Millisecond
 func (d *doctor) database(ctx context.Context) Store {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if !d.cfg.OnPostgres() {
-		if _, err := os.Stat(d.cfg.sqlitePath()); errors.Is(err, fs.ErrNotExist) {
-			path, absErr := filepath.Abs(d.cfg.sqlitePath())
-			if absErr != nil {
-				path = d.cfg.sqlitePath()
-			}
-			d.fail("database", "there is no file "+path, "name the right one with DATA_DIR or DATABASE_URL; `carillon dev` and `carillon migrate` make one")
-			return nil
-		}
-	}
 	// Not the caller's context: that of the store outlives this check.
-	store, err := OpenStore(context.WithoutCancel(ctx), d.cfg, slog.New(slog.DiscardHandler), nil)
+	store, err := OpenStore(context.WithoutCancel(ctx), d.cfg, slog.New(slog.DiscardHandler), OpenOptions{})
+	if errors.Is(err, fs.ErrNotExist) {
+		d.fail("database", "there is no file "+absolute(d.cfg.sqlitePath()), "name the right one with DATA_DIR or DATABASE_URL; `carillon dev` and `carillon migrate` make one")
+		return nil
+	}
 	if err != nil {
 		d.fail("database", d.cfg.Scrub(err).Error(), "see that the server runs and that DATABASE_URL names it, with user and password")
 		return nil
