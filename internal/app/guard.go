@@ -27,7 +27,7 @@ const (
 	readBodyTimeout   = 30 * time.Second
 	writeTimeout      = 30 * time.Second // of one write: an answer that streams has no end
 	idleTimeout       = 2 * time.Minute
-	lingerTimeout     = 500 * time.Millisecond // for the rest of a body after its request was refused
+	lingerTimeout     = 500 * time.Millisecond // for a body that nobody reads, after the answer
 	maxHeaderBytes    = 16 << 10
 )
 
@@ -71,10 +71,14 @@ func (a *App) startBatches() launcherapi.Options {
 // ownerStreams are the watches that one owner may have open.
 const ownerStreams = 20
 
+// callerWatches are the watches and exports that a caller without an owner may
+// have open. Each watch is a query every 250 ms.
+const callerWatches = 100
+
 // ownerLimits come after the gate, which says who calls.
 func (a *App) ownerLimits() registrarapi.Interceptors {
 	unary, stream := ratelimit.New(ratelimit.Limits{
-		ReadsPerS: a.cfg.OwnerReadsPerS, WritesPerS: a.cfg.OwnerWritesPerS, Streams: ownerStreams,
+		ReadsPerS: a.cfg.OwnerReadsPerS, WritesPerS: a.cfg.OwnerWritesPerS, Streams: ownerStreams, Watches: callerWatches,
 	}, time.Now).Interceptors(a.registry)
 	return registrarapi.Interceptors{Unary: unary, Stream: stream}
 }
@@ -146,13 +150,13 @@ func refuseHTTP(w http.ResponseWriter, status int, code codes.Code, message stri
 type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
-	ended   atomic.Bool // a handler may read in another goroutine
+	begun   atomic.Bool // a handler may read in another goroutine
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
+	b.begun.Store(true)
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
-		b.ended.Store(true)
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
@@ -165,15 +169,15 @@ type timedWriter struct {
 	body    *timedBody // nil: the request has none
 }
 
-// WriteHeader makes a refusal independent of the body. By default net/http reads
-// up to 256 KiB of an unread body before it answers, so a client that announces
-// a body and does not send it would hold the connection for readBodyTimeout.
+// WriteHeader sends errors and redirects at once if no handler wanted the body.
+// By default net/http reads up to 256 KiB of an unread body before it answers, so
+// a client that announces a body and does not send it would hold the connection
+// for readBodyTimeout.
 //
 // The connection stays open for lingerTimeout: a client that is still sending
 // would otherwise be reset before it reads the answer.
 func (w *timedWriter) WriteHeader(code int) {
-	refusal := code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusMisdirectedRequest
-	if refusal && w.body != nil && !w.body.ended.Load() {
+	if code >= http.StatusMultipleChoices && w.body != nil && !w.body.begun.Load() {
 		w.Header().Set("Connection", "close")
 		_ = w.control.SetReadDeadline(time.Now().Add(lingerTimeout))
 	}

@@ -50,7 +50,7 @@ func answerToAnnounced(t *testing.T, addr, path, length string, headers ...strin
 	return resp.StatusCode, err == nil
 }
 
-func TestA401DoesNotWaitForTheBody(t *testing.T) {
+func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 	g := newGuarded(t, map[string]any{"internal_api_token": strings.Repeat("i", 16)})
 	const short, long, chunked = "Content-Length: 1000", "Content-Length: 1000000", "Transfer-Encoding: chunked"
 	for _, c := range []struct {
@@ -64,6 +64,8 @@ func TestA401DoesNotWaitForTheBody(t *testing.T) {
 		{"a wrong token", "/v1/schedules", short, []string{"Authorization: Bearer carillon_none"}, 401},
 		{"a path that does not exist", "/nothing", short, nil, 401},
 		{"the graph run API", "/api/internal/graphs/w/runs", short, nil, 401},
+		{"a page of the console", "/ui/schedules", short, nil, 401},
+		{"live updates, which are not POSTed", "/ui/live", short, nil, 405},
 		{"a page of another site", "/v1/schedules", short, []string{"Sec-Fetch-Site: cross-site"}, 403},
 		{"a foreign host on loopback", "http://evil.example/v1/schedules", short, nil, 421},
 	} {

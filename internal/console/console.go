@@ -20,6 +20,9 @@ const Prefix = "/ui/"
 // query every quarter of a second. A page without one asks now and then.
 const maxStreams = 64
 
+// maxCallerStreams are those of one caller; a team may share one token.
+const maxCallerStreams = maxStreams / 2
+
 // askTimeout bounds what one page may wait for.
 const askTimeout = 15 * time.Second
 
@@ -53,7 +56,7 @@ type Console struct {
 	workers   carillonv1.WorkerServiceClient
 	alerts    carillonv1.AlertServiceClient
 	listings  listings
-	streams   chan struct{} // holds a word for each that is open
+	live      livePages
 	mux       *http.ServeMux
 }
 
@@ -66,7 +69,7 @@ func New(o Options) *Console {
 		workflows: carillonv1.NewWorkflowServiceClient(o.Conn),
 		workers:   carillonv1.NewWorkerServiceClient(o.Conn),
 		alerts:    carillonv1.NewAlertServiceClient(o.Conn),
-		streams:   make(chan struct{}, maxStreams),
+		live:      livePages{of: make(map[string]int)},
 	}
 	c.pages = loadPages(c.assets)
 	c.mux = c.routes()

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/metadata"
 
+	"github.com/carillon/carillon/internal/auth"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -33,19 +36,18 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "sign in", http.StatusUnauthorized)
 		return
 	}
-	select {
-	case c.streams <- struct{}{}:
-		defer func() { <-c.streams }()
-	default:
-		http.Error(w, fmt.Sprintf("%d pages watch already", maxStreams), http.StatusServiceUnavailable)
+	closed, most := c.live.open(id)
+	if closed == nil {
+		http.Error(w, fmt.Sprintf("%d pages with live updates are open already; close one", most), http.StatusServiceUnavailable)
 		return
 	}
+	defer closed()
 	v := c.newVisit(r, id)
 	ctx, cancel := context.WithCancel(v.asking(r.Context()))
 	defer cancel()
 	watch, err := c.runs.WatchRuns(ctx, &carillonv1.WatchRunsRequest{ScheduleId: v.param("schedule")})
 	if err == nil {
-		_, err = watch.Header() // a refusal comes here
+		err = refusalOf(watch)
 	}
 	if err != nil {
 		f := failureOf(err)
@@ -57,9 +59,52 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	c.feed(ctx, cancel, w, watch)
 }
 
+// refusalOf waits until the watch is open or refused. A stream that is refused
+// has no header, and only Recv returns its error.
+func refusalOf(watch watchStream) error {
+	header, err := watch.Header()
+	if err == nil && header == nil {
+		_, err = watch.Recv()
+	}
+	return err
+}
+
 // watchStream is WatchRuns as its client has it.
 type watchStream interface {
+	Header() (metadata.MD, error)
 	Recv() (*carillonv1.WatchRunsResponse, error)
+}
+
+// livePages counts the pages with live updates. They are few, so one caller gets
+// only a part of them.
+type livePages struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]int // by caller; without a page it has no entry
+}
+
+// open counts a page until closed is called. closed is nil if most are open
+// already.
+func (l *livePages) open(id auth.Identity) (closed func(), most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	caller, limited := id.Subject+" "+id.Owner, id.Via != auth.ViaOpen // AUTH off: everyone is the same caller
+	switch {
+	case l.all >= maxStreams:
+		return nil, maxStreams
+	case limited && l.of[caller] >= maxCallerStreams:
+		return nil, maxCallerStreams
+	}
+	l.all++
+	l.of[caller]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all--
+		if l.of[caller]--; l.of[caller] == 0 {
+			delete(l.of, caller)
+		}
+	}, 0
 }
 
 // feed passes runs on until either side ends.

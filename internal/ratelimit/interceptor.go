@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/carillon/carillon/internal/auth"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 // The sizes that count as one call more each.
@@ -45,7 +46,16 @@ func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInter
 		return next(ctx, req)
 	}
 	stream := func(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		owner := auth.FromContext(ss.Context()).Owner
+		id := auth.FromContext(ss.Context())
+		owner := id.Owner
+		if owner == "" && watches[call.FullMethod] {
+			closed, ok := l.OpenWatch(id.Subject)
+			if !ok {
+				refused.WithLabelValues("stream").Inc()
+				return status.Errorf(codes.ResourceExhausted, "%d watches and exports are open already, which is the most for one caller; close one", l.limits.Watches)
+			}
+			defer closed()
+		}
 		if owner == "" {
 			return next(srv, ss)
 		}
@@ -63,6 +73,13 @@ func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInter
 		return next(srv, ss)
 	}
 	return unary, stream
+}
+
+// watches read the database for as long as they are open. A worker's StartBatch
+// and health checks do not.
+var watches = map[string]bool{
+	carillonv1.RunService_WatchRuns_FullMethodName:  true,
+	carillonv1.RunService_ExportRuns_FullMethodName: true,
 }
 
 // kindOf follows the table of who may call what: what is written to the audit

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/ratelimit"
@@ -134,31 +136,59 @@ func TestAnOwnerThatFloodsIsToldWhenToComeAgain(t *testing.T) {
 	}
 }
 
-func TestAnOwnerHasSoManyWatchesOpenAndNoMore(t *testing.T) {
-	ada := auth.Identity{Subject: "ada", Owner: "ada", Roles: []auth.Role{auth.User}}
-	_, conn := serve(t, &ada, ratelimit.Limits{Streams: 2}, prometheus.NewRegistry())
-	client := carillonv1.NewRunServiceClient(conn)
-	watch := func() (context.CancelFunc, error) {
-		ctx, cancel := context.WithCancel(t.Context())
-		t.Cleanup(cancel)
-		stream, err := client.WatchRuns(ctx, &carillonv1.WatchRunsRequest{})
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		return cancel, err
-	}
-	end, err1 := watch()
-	_, err2 := watch()
-	_, err3 := watch()
-	if err1 != nil || err2 != nil || err3 == nil || !strings.Contains(err3.Error(), "2 streams are open already") {
-		t.Errorf("%v, %v, %v; want the third refused", err1, err2, err3)
-	}
-	end()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if _, err := watch(); err == nil {
-			return
-		} else if time.Now().After(deadline) {
-			t.Fatalf("a place that was given back is not free: %v", err)
-		}
+func TestACallerHasSoManyWatchesOpenAndNoMore(t *testing.T) {
+	limits := ratelimit.Limits{Streams: 2, Watches: 3}
+	for _, c := range []struct {
+		name string
+		id   auth.Identity
+		most int
+		says string
+	}{
+		{"an owner", auth.Identity{Subject: "ada", Owner: "ada", Roles: []auth.Role{auth.User}}, 2, "2 streams are open already, which is the most for one owner"},
+		{"a service that acts for every owner", auth.Identity{Subject: "ci", Roles: []auth.Role{auth.Compiler}}, 3, "3 watches and exports are open already, which is the most for one caller"},
+		{"a viewer", auth.Identity{Subject: "eve", Roles: []auth.Role{auth.Viewer}}, 3, "3 watches and exports are open already"},
+		{"everyone, where authentication is off", auth.Identity{Via: auth.ViaOpen}, 3, "3 watches and exports are open already"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id, reg := c.id, prometheus.NewRegistry()
+			base, conn := serve(t, &id, limits, reg)
+			client := carillonv1.NewRunServiceClient(conn)
+			watch := func() (context.CancelFunc, error) {
+				ctx, cancel := context.WithCancel(t.Context())
+				t.Cleanup(cancel)
+				stream, err := client.WatchRuns(ctx, &carillonv1.WatchRunsRequest{})
+				if err == nil {
+					_, err = stream.Recv()
+				}
+				return cancel, err
+			}
+			var ends []context.CancelFunc
+			for range c.most {
+				end, err := watch()
+				if err != nil {
+					t.Fatal(err)
+				}
+				ends = append(ends, end)
+			}
+			if _, err := watch(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("one more over gRPC: %v", err)
+			}
+			resp, err := http.Get(base + "/v1/runs:watch")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(resp.Body)
+			if _ = resp.Body.Close(); resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(text), c.says) {
+				t.Errorf("one more over REST: %d %s", resp.StatusCode, text)
+			}
+			ends[0]()
+			for deadline := time.Now().Add(10 * time.Second); ; {
+				if _, err := watch(); err == nil {
+					return
+				} else if time.Now().After(deadline) {
+					t.Fatalf("a place that was given back is not free: %v", err)
+				}
+			}
+		})
 	}
 }

@@ -13,6 +13,9 @@ type Limits struct {
 	ReadsPerS  int
 	WritesPerS int
 	Streams    int // open at once
+	// Watches a caller may have open at once that acts for every owner. Where
+	// authentication is off, all callers together are one.
+	Watches int
 }
 
 // Kind is what a call does.
@@ -39,18 +42,18 @@ type Limiter struct {
 	mu     sync.Mutex
 	owners map[string]*list.Element // of *account
 	recent *list.List               // the front was heard of last
+	open   map[string]int           // streams of each caller; without one it has no entry
 }
 
 // account is what one owner has left.
 type account struct {
-	owner   string
-	left    map[Kind]*rate.Limiter
-	streams int
+	owner string
+	left  map[Kind]*rate.Limiter
 }
 
 // New makes a Limiter; now is time.Now but in tests.
 func New(limits Limits, now func() time.Time) *Limiter {
-	return &Limiter{limits: limits, now: now, owners: make(map[string]*list.Element), recent: list.New()}
+	return &Limiter{limits: limits, now: now, owners: make(map[string]*list.Element), recent: list.New(), open: make(map[string]int)}
 }
 
 // Take counts a call of an owner, as many as cost says. A wait that is not 0
@@ -70,23 +73,33 @@ func (l *Limiter) Take(owner string, kind Kind, cost int) (wait time.Duration) {
 	return wait
 }
 
-// Open counts a stream until closed is called; ok is false where the owner has
-// too many.
+// Open counts a stream of an owner until closed is called. ok is false if the
+// owner has too many.
 func (l *Limiter) Open(owner string) (closed func(), ok bool) {
-	if l.limits.Streams <= 0 {
+	return l.openAs("owner "+owner, l.limits.Streams)
+}
+
+// OpenWatch is Open for a caller that acts for every owner.
+func (l *Limiter) OpenWatch(subject string) (closed func(), ok bool) {
+	return l.openAs("subject "+subject, l.limits.Watches)
+}
+
+func (l *Limiter) openAs(caller string, most int) (closed func(), ok bool) {
+	if most <= 0 {
 		return func() {}, true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.account(owner)
-	if a.streams >= l.limits.Streams {
+	if l.open[caller] >= most {
 		return nil, false
 	}
-	a.streams++
+	l.open[caller]++
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		a.streams--
+		if l.open[caller]--; l.open[caller] == 0 {
+			delete(l.open, caller)
+		}
 	}, true
 }
 
@@ -112,15 +125,12 @@ func (l *Limiter) account(owner string) *account {
 	return a
 }
 
-// forget drops who was silent longest; who has a stream open is not silent.
+// forget drops the owners that were silent longest.
 func (l *Limiter) forget() {
-	for at := l.recent.Back(); at != nil && l.recent.Len() > maxOwners; {
-		before := at.Prev()
-		if a := at.Value.(*account); a.streams == 0 {
-			l.recent.Remove(at)
-			delete(l.owners, a.owner)
-		}
-		at = before
+	for l.recent.Len() > maxOwners {
+		silent := l.recent.Back()
+		l.recent.Remove(silent)
+		delete(l.owners, silent.Value.(*account).owner)
 	}
 }
 
