@@ -166,10 +166,14 @@ func (p Policy) dialer(resolver *net.Resolver) func(ctx context.Context, network
 		if err != nil {
 			return nil, refuse("names no host")
 		}
-		port, err := strconv.ParseUint(text, 10, 16)
-		if err == nil && p.trusts(name, uint16(port)) {
-			return trusting.DialContext(ctx, network, address)
+		dial := judging.DialContext
+		if port, err := strconv.ParseUint(text, 10, 16); err == nil && p.trusts(name, uint16(port)) {
+			dial = trusting.DialContext
 		}
-		return judging.DialContext(ctx, network, address)
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, withoutAddresses(err)
+		}
+		return conn{c}, nil
 	}
 }
