@@ -11,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
+	"github.com/carillon/carillon/internal/backoff"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
@@ -55,26 +54,21 @@ const (
 // such as a wrong password, is answered at once.
 func openPostgres(ctx context.Context, cfg Config, log *slog.Logger, wait time.Duration) (Store, error) {
 	began, reported := time.Now(), time.Time{}
-	retry := backoff.NewExponentialBackOff()
-	retry.InitialInterval, retry.MaxInterval = firstRetry, mostRetry
-	open := func() (*postgres.Store, error) {
+	var s *postgres.Store
+	err := backoff.Retry(ctx, backoff.Delays{First: firstRetry, Last: mostRetry}, func() (err error) {
 		// A leader that hangs for as long as its term lasts leads no more, and must
 		// not keep the next one waiting.
-		s, err := postgres.Open(ctx, cfg.DatabaseURL.Reveal(), postgres.Options{Logger: log, HungAfter: min(ms(cfg.LeaderTTLMS), 10*time.Second)})
-		if err != nil && (wait <= 0 || !postgres.Unreachable(err)) {
-			return nil, backoff.Permanent(err)
-		}
-		return s, err
-	}
-	s, err := backoff.Retry(ctx, open, backoff.WithBackOff(retry), backoff.WithMaxElapsedTime(wait),
-		backoff.WithNotify(func(err error, _ time.Duration) {
-			if time.Since(reported) < waitReport {
-				return
-			}
+		s, err = postgres.Open(ctx, cfg.DatabaseURL.Reveal(), postgres.Options{Logger: log, HungAfter: min(ms(cfg.LeaderTTLMS), 10*time.Second)})
+		return err
+	}, func(err error) bool {
+		again := postgres.Unreachable(err) && time.Since(began) < wait
+		if again && time.Since(reported) >= waitReport {
 			reported = time.Now()
 			log.Warn("waiting for the database", "database", cfg.DatabaseName(),
 				"waited", time.Since(began).Round(time.Second).String(), "limit", wait.String(), "err", cfg.Scrub(err))
-		}))
+		}
+		return again
+	})
 	switch {
 	case err != nil && wait > 0 && postgres.Unreachable(err):
 		return nil, fmt.Errorf("%s cannot be reached after %s (DATABASE_WAIT_MS): %w", cfg.DatabaseName(), wait, cfg.Scrub(err))
