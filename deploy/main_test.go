@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/carillon/carillon/internal/testservices/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // prometheusProgram is Prometheus' own, with promtool beside it.
 func prometheusProgram(t *testing.T) string {

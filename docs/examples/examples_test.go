@@ -14,16 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/carillon/carillon/docs/examples"
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 var runAt = time.Date(2026, 3, 9, 7, 30, 0, 0, time.UTC)
 

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 	"github.com/carillon/carillon/internal/testservices/migrated"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/launchertest"
@@ -26,7 +26,7 @@ import (
 	"github.com/carillon/carillon/worker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // store is either store.
 type store interface {

@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/simulation"
 	"github.com/carillon/carillon/internal/store/sqlite"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
@@ -33,7 +32,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 var mute = slog.New(slog.DiscardHandler)

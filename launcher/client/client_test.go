@@ -11,20 +11,20 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/api"
 	"github.com/carillon/carillon/launcher/client"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 var runAt = time.Date(2026, 3, 8, 14, 0, 0, 123456000, time.UTC)
 

@@ -8,14 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/launchertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func callOf(n int64) launcher.Call {
 	return launcher.Call{StartRequest: schedule.StartRequest{Key: schedule.SlotKey("s", time.Unix(n, 0))}}

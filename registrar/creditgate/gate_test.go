@@ -9,13 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/carillon/carillon/internal/testservices/leaks"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/creditgate"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 var question = registrar.CreditQuestion{BillingAccountID: "acme", UserID: "u", WorkflowID: "langgraph:poet", Model: "gpt"}
 

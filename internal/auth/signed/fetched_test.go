@@ -15,12 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/carillon/carillon/internal/auth/signed"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // issuerServer is an issuer's address of keys.
 func issuerServer(t *testing.T, answer *atomic.Value) (c signed.Config, fetches *atomic.Int64) {

@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/carillon/carillon/internal/chaos/proxy"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // echo answers every line with itself.
 func echo(t *testing.T) string {

@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/storetest"
 	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,7 @@ package httpexecutor_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }

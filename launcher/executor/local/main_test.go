@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 )
 
 // The test binary is also the process that crash tests kill.
@@ -16,5 +16,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv("IN_CONTAINER") != "" {
 		enterContainer()
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }

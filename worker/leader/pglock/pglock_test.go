@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 	"github.com/carillon/carillon/internal/testservices/migrated"
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/leadertest"
@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	leadertest.Together()
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 func TestAdvisoryLockLeads(t *testing.T) {
