@@ -6,7 +6,16 @@ SHELL := /bin/sh
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PKG ?= ./...
+# All modules, unless PKG narrows.
+ALL = $(filter ./...,$(PKG))
+ALSO = $(if $(ALL),$(foreach m,$(TEST_MODULES),-also $(m)))
 TOOLS := .build/tools
+# Go modules beside the product's, whose code is checked like its own; each go.mod
+# says why it is apart. Only the tests of TEST_MODULES count in make test.
+TEST_MODULES := internal/tests
+MODULES := $(TEST_MODULES) internal/bench internal/console/browser
+# The modules of tools hold no code.
+TOOL_MODULES := $(patsubst %/go.mod,%,$(wildcard internal/tools/*/go.mod))
 # The profile that go build goes by of itself for the product.
 PGO := cmd/carillon/default.pgo
 # The race detector needs cgo, and so a C compiler with its headers. It is not asked
@@ -44,11 +53,11 @@ tools:
 .PHONY: test
 test: tools ## Run all tests, with the race detector, on real Postgres and Redis (PKG=./... to narrow)
 	@$(if $(RACE),,echo "make test: no working C compiler, so the race detector stays off (Debian: apt-get install gcc libc6-dev)" >&2)
-	@$(TOOLS)/withservices -- $(TOOLS)/testsummary $(RACE) $(PKG)
+	@$(TOOLS)/withservices -- $(TOOLS)/testsummary $(ALSO) $(RACE) $(PKG)
 
 .PHONY: test-short
 test-short: tools ## Run the tests that need no server, without the race detector
-	@$(TOOLS)/testsummary -short $(PKG)
+	@$(TOOLS)/testsummary $(ALSO) -short $(PKG)
 
 .PHONY: sim
 sim: ## Simulate SEEDS made-up worlds (10000; FIRST=1, P=2 to use two cores), or show one: SEED=n
@@ -139,14 +148,12 @@ fmt-check: ## Fail when Go code is not formatted
 .PHONY: vet
 vet: ## Run go vet
 	go vet -pgo=off $(PKG)
-	$(if $(filter ./...,$(PKG)),cd internal/bench && go vet ./...)
-	$(if $(filter ./...,$(PKG)),cd internal/console/browser && go vet ./...)
+	$(if $(ALL),@for m in $(MODULES); do (cd $$m && go vet ./...) || exit 1; done)
 
 .PHONY: lint
 lint: ## Run golangci-lint (the first time builds it: two minutes)
 	$(GOLANGCI) run $(PKG)
-	$(if $(filter ./...,$(PKG)),cd internal/bench && go tool -modfile=../tools/lint/go.mod golangci-lint run ./...)
-	$(if $(filter ./...,$(PKG)),cd internal/console/browser && go tool -modfile=../../tools/lint/go.mod golangci-lint run ./...)
+	$(if $(ALL),@for m in $(MODULES); do (cd $$m && go tool -modfile=$(CURDIR)/internal/tools/lint/go.mod golangci-lint run ./...) || exit 1; done)
 
 .PHONY: check
 check: fmt-check generate-check vet lint bench-check browser test ## Everything CI checks

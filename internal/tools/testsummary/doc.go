@@ -4,7 +4,10 @@
 //
 //	N passed, N failed, N skipped
 //
-// It ends with go test's own exit code. Counted are the tests that have no
+// -also DIR, which comes first and may be repeated, runs the same in the module
+// of that directory, and counts its tests as well.
+//
+// It ends with go test's own exit code, the first that is not 0. Counted are the tests that have no
 // subtests, and the subtests; a package that does not build, or that fails
 // outside of any test, counts as one failure.
 package main

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,38 +31,67 @@ func run(args []string, out io.Writer) (int, error) {
 	defer signal.Stop(signals)
 
 	began := time.Now()
+	r := newReport(out)
+	defer func() { r.close(time.Since(began)) }()
+	dirs, args := modules(args)
+	code := 0
+	var problems []error
+	for _, dir := range dirs {
+		got, interrupted, err := testIn(dir, args, signals, r)
+		code, problems = cmp.Or(code, got), append(problems, err)
+		if interrupted {
+			break
+		}
+	}
+	return code, errors.Join(problems...)
+}
+
+// modules are the directories to run go test in: this one, and one for each -also
+// DIR at the beginning of args.
+func modules(args []string) (dirs, rest []string) {
+	dirs = []string{"."}
+	for len(args) >= 2 && args[0] == "-also" {
+		dirs, args = append(dirs, args[1]), args[2:]
+	}
+	return dirs, args
+}
+
+// testIn runs go test in one directory.
+func testIn(dir string, args []string, signals <-chan os.Signal, r *report) (code int, interrupted bool, err error) {
 	// By no profile: go test would compile all that cmd/carillon needs once more.
 	command := exec.Command("go", append([]string{"test", "-json", "-pgo=off"}, args...)...)
+	command.Dir = dir
 	command.Stderr = os.Stderr
 	// go test does not hand signals on to the tests: in a group of their own
 	// they can all be reached.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	events, err := command.StdoutPipe()
 	if err != nil {
-		return 1, fmt.Errorf("read from go test: %w", err)
+		return 1, false, fmt.Errorf("read from go test: %w", err)
 	}
 	if err := command.Start(); err != nil {
-		return 1, fmt.Errorf("start go test: %w", err)
+		return 1, false, fmt.Errorf("start go test: %w", err)
 	}
 
 	stop := interruptOn(signals, command.Process.Pid)
-	defer stop()
-	r := newReport(out)
 	readErr := readEvents(events, r)
 	waitErr := command.Wait()
-	r.close(time.Since(began))
-	return exitCode(waitErr, readErr)
+	interrupted = stop()
+	code, err = exitCode(waitErr, readErr)
+	return code, interrupted, err
 }
 
 // interruptOn interrupts the process group at each signal, until stop is
-// called. What go test and the tests then say is still read and printed.
-func interruptOn(signals <-chan os.Signal, group int) (stop func()) {
-	stopped := make(chan struct{})
+// called, which reports whether there was one. What go test and the tests then say
+// is still read and printed.
+func interruptOn(signals <-chan os.Signal, group int) (stop func() bool) {
+	stopped, interrupted := make(chan struct{}), false
 	var forwarder sync.WaitGroup
 	forwarder.Go(func() {
 		for {
 			select {
 			case <-signals:
+				interrupted = true
 				// It fails only when all have just ended: nothing to do.
 				_ = syscall.Kill(-group, syscall.SIGINT)
 			case <-stopped:
@@ -69,9 +99,10 @@ func interruptOn(signals <-chan os.Signal, group int) (stop func()) {
 			}
 		}
 	})
-	return func() {
+	return func() bool {
 		close(stopped)
 		forwarder.Wait()
+		return interrupted
 	}
 }
 

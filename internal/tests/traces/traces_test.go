@@ -1,4 +1,4 @@
-package app_test
+package traces_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -219,6 +220,18 @@ func TestATraceLeadsFromTheTickToTheExecutor(t *testing.T) {
 			}
 			eventually(t, "the tick that planned it", func() bool { s := spans.find(id); return s != nil && s.GetName() == "tick" })
 		})
+	}
+}
+
+// eventually asks again until ready says so.
+func eventually(t *testing.T, what string, ready func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); !ready(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package pglock_test
+package terms_test
 
 import (
 	"context"
@@ -11,11 +11,15 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
+	"github.com/carillon/carillon/internal/testservices/leaks"
 	"github.com/carillon/carillon/internal/testservices/migrated"
 )
+
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // deed is one call of a history of terms, and what came of it.
 type deed struct {
@@ -161,7 +165,11 @@ func TestHistoriesOfTermsAreThoseOfOneRegister(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	conn := connected(t, url)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	var unknown int
 	for seed := range histories {
 		if _, err := conn.Exec(t.Context(), `TRUNCATE leaders`); err != nil {

@@ -1,0 +1,3 @@
+// Package terms checks histories of concurrent takeovers, renewals and resignations
+// against one register (linearizability).
+package terms

@@ -1,0 +1,2 @@
+// Package traces follows a run's spans to an OTLP collector.
+package traces
