@@ -95,7 +95,7 @@ type raced struct {
 
 func newTrack(t *testing.T, url string) *track {
 	t.Helper()
-	store, err := app.OpenStore(t.Context(), app.Config{DatabaseURL: app.Secret(url)}, quiet, nil)
+	store, err := app.OpenStore(t.Context(), app.Config{DatabaseURL: app.Secret(url)}, quiet, app.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
