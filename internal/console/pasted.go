@@ -94,7 +94,11 @@ func (f *scenarioForm) known(definition map[string]any) map[string]any {
 		case empty:
 		case fields.ByName(protoreflect.Name(name)) != nil:
 			out[name] = value
-		case !slices.Contains(f.view.LeftOut, name):
+		case !f.leftOut[name]:
+			if f.leftOut == nil {
+				f.leftOut = make(map[string]bool)
+			}
+			f.leftOut[name] = true
 			f.view.LeftOut = append(f.view.LeftOut, name)
 		}
 	}

@@ -223,6 +223,7 @@ type scenarioForm struct {
 	view     *simulationView
 	zone     *time.Location // that dates without an offset are in
 	problems []violation
+	leftOut  map[string]bool // the names in view.LeftOut
 }
 
 func (f *scenarioForm) wrong(field, problem string, args ...any) {

@@ -31,7 +31,7 @@ type Entry struct {
 	Command  string
 	Stdin    string // what stands behind the first %, a line for each
 	HasStdin bool
-	Env      map[string]string // the settings above it, without those that are cron's own
+	Env      map[string]string // settings above it that are not cron's own; shared with other entries, do not change it
 	Shell    string
 	Home     string
 }
@@ -56,10 +56,14 @@ func (f *File) Lost() bool {
 	return false
 }
 
-// MaxLine and MaxLines bound what is read.
+// Bounds of a file. Each entry carries all settings above it, so the settings
+// have bounds of their own: without them the result grows with the square of
+// the file.
 const (
-	MaxLine  = 16 << 10
-	MaxLines = 100_000
+	MaxLine          = 16 << 10 // bytes
+	MaxLines         = 100_000
+	MaxSettings      = 100
+	MaxSettingsBytes = 16 << 10 // names and values together
 )
 
 // Parse reads a crontab. It never fails as a whole: what cannot be read is a
@@ -133,7 +137,7 @@ func (p *parser) entry(line string) {
 	expr, rest := times(line)
 	e := Entry{
 		Line: p.line, Text: strings.TrimSpace(p.text), Comment: strings.Join(p.comment, "\n"), Expr: expr, Timezone: p.timezone,
-		Env: make(map[string]string), Shell: p.shell, Home: p.home,
+		Env: p.env, Shell: p.shell, Home: p.home,
 	}
 	if p.o.System {
 		e.User, rest = word(rest)
@@ -142,9 +146,6 @@ func (p *parser) entry(line string) {
 	if why := p.refuses(&e); why != "" {
 		p.lost(why)
 		return
-	}
-	for name, value := range p.env {
-		e.Env[name] = value
 	}
 	if e.User != "" {
 		p.note("the user " + e.User + " is kept as a label: the command runs as whoever runs the executor")

@@ -1,6 +1,8 @@
 package crontab
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -49,7 +51,7 @@ func (p *parser) set(name, value string) {
 		}
 	case "HOME":
 		p.home = value
-		p.env[name] = value
+		p.variable(name, value)
 	case "CRON_TZ":
 		p.timezone = value
 		if value == "" {
@@ -58,7 +60,7 @@ func (p *parser) set(name, value string) {
 			p.note("the zone is refused, and with it each line below: " + err.Error())
 		}
 	case "TZ":
-		p.env[name] = value
+		p.variable(name, value)
 		p.note("is kept for the commands; when they run is decided by CRON_TZ, else by --tz, here " + p.timezone)
 	case "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING":
 		if value != "" || name != "MAILTO" {
@@ -69,8 +71,24 @@ func (p *parser) set(name, value string) {
 	case "START_HOURS_RANGE":
 		p.note("is anacron's, and is not carried over")
 	default:
-		p.env[name] = value
+		p.variable(name, value)
 	}
+}
+
+// variable adds to the environment of the entries below. It copies the map:
+// the entries above share the old one.
+func (p *parser) variable(name, value string) {
+	env := maps.Clone(p.env)
+	env[name] = value
+	size := 0
+	for n, v := range env {
+		size += len(n) + len(v)
+	}
+	if len(env) > MaxSettings || size > MaxSettingsBytes {
+		p.lost(fmt.Sprintf("is not carried over: the settings above a line are at most %d, with %d bytes together; set it in the command", MaxSettings, MaxSettingsBytes))
+		return
+	}
+	p.env = env
 }
 
 func validText(s string) bool {

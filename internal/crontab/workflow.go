@@ -49,11 +49,11 @@ type step struct {
 
 // Workflows makes a workflow of each entry, named after its command.
 func (f *File) Workflows(n Naming) ([]Workflow, error) {
-	taken := make(map[string]bool)
+	ids := names{taken: make(map[string]bool), next: make(map[string]int)}
 	out := make([]Workflow, len(f.Entries))
 	for i := range f.Entries {
 		e := &f.Entries[i]
-		id := unique(taken, n.Prefix+e.name())
+		id := ids.unique(n.Prefix + e.name())
 		labels := map[string]string{"imported": "crontab"}
 		if e.User != "" {
 			labels["crontab_user"] = e.User
@@ -123,11 +123,19 @@ func (e *Entry) name() string {
 
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
-func unique(taken map[string]bool, name string) string {
+// names hands out each id once.
+type names struct {
+	taken map[string]bool
+	next  map[string]int // the number to try next, by name: the lower ones are taken
+}
+
+// unique adds -2, -3 and so on to a name that is taken.
+func (n *names) unique(name string) string {
 	id := name
-	for n := 2; taken[id]; n++ {
-		id = fmt.Sprintf("%s-%d", name, n)
+	for number := max(n.next[name], 2); n.taken[id]; number++ {
+		id = fmt.Sprintf("%s-%d", name, number)
+		n.next[name] = number + 1
 	}
-	taken[id] = true
+	n.taken[id] = true
 	return id
 }
