@@ -2,27 +2,22 @@
 // certificates of listeners and clients up to date while the process runs.
 //
 // A caller is the one URI in its certificate (SPIFFE or any other), compared
-// letter by letter; its common name says nothing. The certificate must come
+// byte by byte as the certificate holds it; its common name says nothing. The certificate must come
 // from TLS_CLIENT_CA_FILE, never from the machine's own roots, and be made for
 // clients.
 package cert
 
 import (
-	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/auth/reload"
-	"github.com/carillon/carillon/internal/schedule"
 )
 
 const minRSABits = 2048
@@ -133,62 +128,6 @@ func readPool(path string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
 	}
 	return pool, nil
-}
-
-// nameOf is the URI of a client's certificate, if that may have one.
-func nameOf(leaf *x509.Certificate) (string, error) {
-	switch {
-	case leaf.IsCA:
-		return "", errors.New("the client certificate is an authority's")
-	case !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth):
-		return "", errors.New("the client certificate is not made for clients (extended key usage clientAuth)")
-	case len(leaf.URIs) != 1:
-		return "", fmt.Errorf("the client certificate has %d URIs as names, not 1", len(leaf.URIs))
-	}
-	if public, ok := leaf.PublicKey.(*rsa.PublicKey); ok && public.N.BitLen() < minRSABits {
-		return "", fmt.Errorf("the client certificate's key has %d bits, less than %d", public.N.BitLen(), minRSABits)
-	}
-	uri := leaf.URIs[0].String()
-	if !auth.ValidSubject(uri) {
-		return "", errors.New("the client certificate's URI is too long or holds what a URI cannot")
-	}
-	return uri, nil
-}
-
-// Callers are the identities that AUTH_MTLS_ROLES names, by URI.
-type Callers map[string][]auth.Role
-
-// ParseCallers reads "URI=role+role,URI=role".
-func ParseCallers(text string) (Callers, error) {
-	callers := make(Callers)
-	for entry := range strings.SplitSeq(text, ",") {
-		entry = strings.TrimSpace(entry)
-		if entry == "" {
-			continue
-		}
-		at := strings.LastIndex(entry, "=") // a URI may hold one of its own
-		if at < 1 {
-			return nil, fmt.Errorf("%s is not URI=role", schedule.Quote(entry))
-		}
-		name := entry[:at]
-		if u, err := url.Parse(name); err != nil || u.Scheme == "" || u.Host == "" && u.Opaque == "" || u.String() != name || !auth.ValidSubject(name) {
-			return nil, fmt.Errorf("%s is not a URI such as spiffe://example.org/worker", schedule.Quote(name))
-		}
-		if _, twice := callers[name]; twice {
-			return nil, fmt.Errorf("%s is there twice; join its roles with +", schedule.Quote(name))
-		}
-		for word := range strings.SplitSeq(entry[at+1:], "+") {
-			role := auth.Role(strings.TrimSpace(word))
-			if role == auth.User {
-				return nil, fmt.Errorf("%s: the role user needs an owner, which a certificate has not; use a token", schedule.Quote(name))
-			}
-			if !slices.Contains(auth.Roles, role) {
-				return nil, fmt.Errorf("%s: %s is not a role", schedule.Quote(name), schedule.Quote(word))
-			}
-			callers[name] = append(callers[name], role)
-		}
-	}
-	return callers, nil
 }
 
 // Identify is who is at the other end of a connection, by a certificate that the

@@ -3,6 +3,8 @@ package cert_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"io"
 	"log/slog"
@@ -173,6 +175,93 @@ func TestACertificateOfTheAuthorityIsACaller(t *testing.T) {
 				t.Error("it is still good once its certificate has run out")
 			}
 		})
+	}
+}
+
+// certified makes a certificate whose URIs are these very bytes. Through
+// x509.Certificate.URIs they would be parsed and printed again.
+func certified(t *testing.T, by *authority, uris ...string) tls.Certificate {
+	t.Helper()
+	var names []asn1.RawValue
+	for _, uri := range uris {
+		names = append(names, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 6, Bytes: []byte(uri)})
+	}
+	value, err := asn1.Marshal(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return by.Pair(func(c *x509.Certificate) {
+		c.URIs = nil
+		c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: value}}
+	})
+}
+
+func TestNamesAreComparedByteByByte(t *testing.T) {
+	s := newSite(t)
+	callers, err := cert.ParseCallers(worker + "=worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, uri string
+		roles     int
+	}{
+		{"the very name", worker, 1},
+		{"the scheme in upper case", "SPIFFE://example.org/worker", 0},
+		{"an empty fragment", worker + "#", 0},
+		{"an empty query", worker + "?", 0},
+		{"a slash at the end", worker + "/", 0},
+		{"an escaped letter", "spiffe://example.org/work%65r", 0},
+		{"the trust domain in upper case", "spiffe://EXAMPLE.org/worker", 0},
+		{"an empty user", "spiffe://@example.org/worker", 0},
+		{"a port", "spiffe://example.org:443/worker", 0},
+		{"two slashes", "spiffe://example.org//worker", 0},
+		{"a path that leads back", "spiffe://example.org/x/../worker", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pair := certified(t, s.ca, c.uri)
+			state, err := shake(t, s.server(false), s.client(&pair))
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, err := callers.Identify(&state, s.signers, noon)
+			if c.roles == 0 && err != nil {
+				return // refused is as good as without a role
+			}
+			if err != nil || id.Subject != c.uri || len(id.Roles) != c.roles {
+				t.Errorf("%+v, %v; want the subject %s with %d roles", id, err, c.uri, c.roles)
+			}
+		})
+	}
+}
+
+func TestOddNamesAreRefusedAtTheStart(t *testing.T) {
+	for _, c := range []struct{ name, uri, says string }{
+		{"the scheme in upper case", "SPIFFE://example.org/worker", "is not a SPIFFE ID"},
+		{"the trust domain in upper case", "spiffe://Example.org/worker", "is not a SPIFFE ID"},
+		{"a slash at the end", worker + "/", "is not a SPIFFE ID"},
+		{"a trust domain and a slash", "spiffe://example.org/", "is not a SPIFFE ID"},
+		{"an empty segment", "spiffe://example.org//worker", "is not a SPIFFE ID"},
+		{"an escape", "spiffe://example.org/work%65r", "is not a SPIFFE ID"},
+		{"a port", "spiffe://example.org:443/worker", "is not a SPIFFE ID"},
+		{"a user", "spiffe://me@example.org/worker", "is not a SPIFFE ID"},
+		{"a query", worker + "?a", "is not a SPIFFE ID"},
+		{"an empty fragment", worker + "#", "is not a SPIFFE ID"},
+		{"a path that leads back", "spiffe://example.org/x/../worker", "has a path with"},
+		{"another scheme, with a host in upper case", "https://Example.org/w", "is not in its plain form"},
+		{"another scheme, with a user", "https://me@example.org/w", "is not in its plain form"},
+		{"another scheme, with a fragment", "https://example.org/w#x", "is not in its plain form"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := cert.ParseCallers(c.uri + "=worker"); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v; want it to say %q", err, c.says)
+			}
+		})
+	}
+	for _, uri := range []string{worker, "spiffe://example.org", "spiffe://a-b.c_d/ns/x/sa/Y.1", "https://example.org/w", "https://example.org/w?a=b", "urn:example:worker"} {
+		if _, err := cert.ParseCallers(uri + "=worker"); err != nil {
+			t.Errorf("%s is refused: %v", uri, err)
+		}
 	}
 }
 
