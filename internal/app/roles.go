@@ -271,6 +271,9 @@ func reportSecret(cfg Config) ([]byte, error) {
 	path := filepath.Join(cfg.DataDir, "report.secret")
 	secret, err := os.ReadFile(path)
 	if err == nil && len(secret) > 0 {
+		if len(secret) < leastToken {
+			return nil, fmt.Errorf("%s: has %d bytes, fewer than %d; delete the file, and the next start makes a random one", path, len(secret), leastToken)
+		}
 		return secret, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
