@@ -227,6 +227,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		registrarapi.Audit(a.store, a.store.Now, a.log),
 		{Early: a.gate.Early, Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: a.observe, Strangers: a.callLimits()},
 		a.ownerLimits(),
+		a.commandLimits(),
 	}, options...)
 	alerts, err := a.buildAlerts()
 	if err != nil {

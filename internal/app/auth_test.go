@@ -64,7 +64,7 @@ func TestDevIsOpenOnLoopbackOnly(t *testing.T) {
 		{"as it is", map[string]any{}, false},
 		{"REST on every address", map[string]any{"http_addr": ":8080", "auth": "off"}, true},
 		{"gRPC on every address", map[string]any{"grpc_addr": "0.0.0.0:9090", "auth": "off"}, true},
-		{"for who shows a token", map[string]any{"http_addr": ":8080", "auth_tokens_file": "tokens.yaml"}, false},
+		{"for who shows a token", map[string]any{"http_addr": ":8080", "auth_tokens_file": "tokens.yaml", "local_executor_roles": "operator"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fs := pflag.NewFlagSet("test", pflag.ContinueOnError)

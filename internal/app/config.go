@@ -57,6 +57,8 @@ type Config struct {
 	ExecutorTimeoutMS  int    `koanf:"executor_timeout_ms" default:"10000" min:"100" max:"60000" help:"of one call of the executor"`
 	InternalAPIToken   Secret `koanf:"internal_api_token" secret:"true" help:"bearer token of the launcher's graph run API, POST /api/internal/graphs/{workflow_id}/runs; at least 16 characters"`
 	AllowLocalExecutor bool   `koanf:"allow_local_executor" default:"false" help:"EXECUTOR=local outside dev: it runs commands on this machine"`
+	LocalExecutorRoles string `koanf:"local_executor_roles" help:"EXECUTOR=local: roles whose callers may store workflows, which are commands on this machine: any of operator, compiler, user, between commas; needed where authentication is on; the same in registrar and launcher"`
+	LocalExecutorUser  string `koanf:"local_executor_user" help:"EXECUTOR=local: user that commands run as, a name or UID:GID; needs root, or its capabilities (default: the user that this process runs as)"`
 	AllowEgress        string `koanf:"allow_egress" help:"where the local executor's HTTP steps and alerts may go beside ports 80 and 443 of the public internet: loopback, private, addresses, CIDR blocks, names, *.names, each also with :port; between commas (dev: loopback,private)"`
 	ReportSecret       Secret `koanf:"report_secret" secret:"true" help:"signs report tokens; at least 16 characters; the same in every process (default: a random one kept in DATA_DIR)"`
 
@@ -222,6 +224,8 @@ func (c *Config) Validate() error {
 		problem("REDIS_URL: begins with none of redis://, rediss:// and unix://") // its text may hold a password
 	}
 	problems = append(problems, c.authProblems()...)
+	problems = append(problems, c.tokenProblems()...)
+	problems = append(problems, c.localExecutorProblems()...)
 	problems = append(problems, c.checkCredit(), c.checkAlerts(), c.checkAllowedHosts())
 	return errors.Join(problems...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -49,7 +50,13 @@ func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log
 	if err != nil {
 		return nil, fmt.Errorf("ALLOW_EGRESS: %w", err)
 	}
-	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log, Egress: egress})
+	if err := local.Shield(); err != nil {
+		return nil, fmt.Errorf("start the local executor: %w", err)
+	}
+	if os.Geteuid() == 0 && cfg.LocalExecutorUser == "" {
+		log.Warn("the local executor runs commands as root: they can read every secret of this process and every file; set LOCAL_EXECUTOR_USER, or start carillon as another user")
+	}
+	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log, Egress: egress, User: cfg.LocalExecutorUser})
 	if err != nil {
 		return nil, fmt.Errorf("start the local executor: %w", err)
 	}

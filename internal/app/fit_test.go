@@ -114,7 +114,7 @@ func TestAWorkerThatItsLauncherDoesNotKnowIsNotReadyAndSaysWhy(t *testing.T) {
 	g := newGuarded(t, map[string]any{"database_url": database, "roles": "registrar,launcher"})
 	for _, c := range []struct{ name, token, want string }{
 		{name: "no token", want: "does not know this worker: LAUNCHER_TOKEN"},
-		{name: "a wrong one", token: tokenfile.Prefix + "none", want: "does not know this worker: LAUNCHER_TOKEN"},
+		{name: "a wrong one", token: tokenfile.Prefix + "unheard-of", want: "does not know this worker: LAUNCHER_TOKEN"},
 		{name: "one of another role", token: g.tokens["compiler"], want: "does not let this worker launch"},
 		{name: "a worker's", token: g.tokens["worker"], want: "ok"},
 	} {

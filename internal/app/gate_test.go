@@ -60,7 +60,7 @@ func (g *guarded) logged() string {
 	return g.log.String()
 }
 
-const reportSecret = "a-secret-of-this-test"
+const reportSecret = "known-to-these-cases-only"
 
 func newGuarded(t *testing.T, settings map[string]any) *guarded {
 	t.Helper()

@@ -62,12 +62,12 @@ var placeholders = []string{
 	"opensslrand", "insertsecret", "inserttoken", "donotuse", "notasecret", "supersecret", "topsecret", "randomstring",
 }
 
-// fillers are words that examples are made of.
+// fillers are words that examples are made of. Shorter ones would hit the
+// middle of others.
 var fillers = strings.NewReplacer(
 	"placeholder", "", "password", "", "example", "", "internal", "", "carillon", "", "default", "", "replace", "", "metrics", "",
 	"secret", "", "change", "", "report", "", "sample", "", "random", "", "string", "", "insert", "",
-	"token", "", "value", "", "admin", "", "super", "", "fixme", "", "please", "", "your", "", "here", "", "test", "", "demo", "", "todo", "", "with", "", "this", "",
-	"api", "", "key", "", "dev", "", "the", "", "my", "", "me", "",
+	"token", "", "value", "", "admin", "", "super", "", "fixme", "", "please", "", "your", "", "here", "", "test", "", "demo", "", "todo", "",
 )
 
 // placeholder reports whether a value was written for people to replace: it

@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (e *Executor) call(ctx context.Context, s *scene, c *HTTPCall, env []string
 	log.note("%s", resp.Status)
 	a := attempt{code: resp.StatusCode}
 	if c.expects(resp.StatusCode) {
-		a.message = c.keep(resp, filepath.Join(s.runDir, "files"), log)
+		a.message = c.keep(resp, filepath.Join(s.runDir, "files"), e.account, log)
 		return a
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxShown)) // the status has decided; the body only explains
@@ -60,7 +61,7 @@ func (c *HTTPCall) expects(status int) bool {
 
 // keep saves the answer where the step says, else shows it in the log. The
 // message is empty if that went well.
-func (c *HTTPCall) keep(resp *http.Response, dir string, log *stepLog) string {
+func (c *HTTPCall) keep(resp *http.Response, dir string, owner *account, log *stepLog) string {
 	if c.SaveAs == "" {
 		// Only for the log: a body that breaks off changes nothing.
 		_, _ = io.Copy(log, io.LimitReader(resp.Body, maxShown))
@@ -73,10 +74,35 @@ func (c *HTTPCall) keep(resp *http.Response, dir string, log *stepLog) string {
 	if len(body) > maxSaved {
 		return fmt.Sprintf("got an answer of more than %d bytes, which is not saved", maxSaved)
 	}
-	if err := os.WriteFile(filepath.Join(dir, c.SaveAs), body, 0o600); err != nil {
+	if err := save(dir, c.SaveAs, body, owner); err != nil {
 		return "could not save the answer: " + err.Error()
 	}
 	return ""
+}
+
+// save writes a file into a folder that commands can write to. They may have
+// put a link or a pipe there by this name, and this process may be root: so it
+// writes a new file and renames it, and never leaves the folder.
+func save(dir, name string, content []byte, owner *account) error {
+	folder, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	fresh := ".new-" + rand.Text()
+	file, err := folder.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, owner.ownsFile(file), file.Close())
+	if err == nil {
+		err = folder.Rename(fresh, name)
+	}
+	if err != nil {
+		_ = folder.Remove(fresh)
+	}
+	return err
 }
 
 // request builds the request, with variables replaced.

@@ -24,7 +24,7 @@ func (e *Executor) command(ctx context.Context, s *scene, step *Step, env []stri
 	} else if step.Dir != "" {
 		cmd.Dir = filepath.Join(s.workDir, step.Dir)
 	}
-	cmd.SysProcAttr = ownGroup()
+	cmd.SysProcAttr = e.account.attributes(ownGroup())
 	cmd.Cancel = func() error { return terminateGroup(cmd.Process) }
 	cmd.WaitDelay = e.cfg.StopGrace
 	out, err := newOutput(log, log.stderr())

@@ -25,6 +25,9 @@ func (e *Executor) baseEnv(s *scene) []string {
 			env = append(env, setting)
 		}
 	}
+	if e.account != nil { // not the home and folders of the user that the server runs as
+		env = append(env, e.account.environ()...)
+	}
 	return appendSorted(env, s.dag.Env)
 }
 

@@ -38,7 +38,7 @@ func (e *Executor) execute(ctx context.Context, r *activeRun) *Result {
 		runDir: e.files.run(r.key), workDir: filepath.Join(e.files.work, r.call.WorkflowID),
 	}
 	var result *Result
-	if err := s.prepare(); err != nil {
+	if err := s.prepare(e.files.work, e.account); err != nil {
 		result = e.ended(r.key, r.call, schedule.StatusFailed, "not_begun", err.Error())
 	} else {
 		s.base = e.baseEnv(&s)
@@ -48,13 +48,23 @@ func (e *Executor) execute(ctx context.Context, r *activeRun) *Result {
 	return result
 }
 
-// prepare makes what the first command may rely on.
-func (s *scene) prepare() error {
+// prepare makes what the first command may rely on, for the user that it runs
+// as.
+func (s *scene) prepare(work string, as *account) error {
 	if err := os.MkdirAll(s.workDir, 0o700); err != nil {
 		return fmt.Errorf("make the workflow's folder: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(s.runDir, "input.json"), s.call.Input, 0o600); err != nil {
+	for above := filepath.Dir(s.workDir); len(above) > len(work); above = filepath.Dir(above) {
+		if err := as.passes(above); err != nil {
+			return fmt.Errorf("make the workflow's folder: %w", err)
+		}
+	}
+	input := filepath.Join(s.runDir, "input.json")
+	if err := os.WriteFile(input, s.call.Input, 0o600); err != nil {
 		return fmt.Errorf("write the input: %w", err)
+	}
+	if err := errors.Join(as.passes(filepath.Dir(s.runDir), s.runDir), as.owns(s.workDir, filepath.Join(s.runDir, "files"), input)); err != nil {
+		return fmt.Errorf("hand the run's folders over to the user of the commands: %w", err)
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ type Config struct {
 	StopGrace       time.Duration     // between SIGTERM and SIGKILL; 0: DefaultStopGrace
 	Egress          safehttp.Policy   // where HTTP steps may go beside the public internet: ALLOW_EGRESS
 	PassEnv         []string          // variables of this process that steps may see, beside PATH, HOME and the like
+	User            string            // LOCAL_EXECUTOR_USER: whom commands run as; "": whom this process runs as
 	Reporter        launcher.Reporter // nil: ends are kept in files and reported to nobody
 	Log             *slog.Logger      // nil: silent
 	Now             func() time.Time  // nil: time.Now
@@ -44,11 +45,12 @@ type Config struct {
 // Executor runs DAGs on this machine. It is safe for concurrent use. Nothing
 // runs before Serve is called; until then runs are accepted and wait.
 type Executor struct {
-	cfg    Config
-	files  folders
-	lock   *os.File
-	client *http.Client
-	wake   chan struct{} // capacity 1: the queue has grown
+	cfg     Config
+	files   folders
+	account *account // whom commands run as; nil: whom this process runs as
+	lock    *os.File
+	client  *http.Client
+	wake    chan struct{} // capacity 1: the queue has grown
 
 	mu         sync.Mutex
 	stopping   bool
@@ -108,6 +110,10 @@ func New(cfg Config) (*Executor, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	as, err := findAccount(cfg.User)
+	if err != nil {
+		return nil, err
+	}
 	files := folders{runs: filepath.Join(dir, "runs"), work: filepath.Join(dir, "work")}
 	for _, d := range []string{files.openDir(), files.work} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -119,8 +125,12 @@ func New(cfg Config) (*Executor, error) {
 		return nil, fmt.Errorf("local executor: %s: %w", dir, err)
 	}
 	files.sweep()
+	if err := errors.Join(as.passes(dir, files.runs, files.work), as.probe(files.work)); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("local executor: %w", err)
+	}
 	return &Executor{
-		cfg: cfg, files: files, lock: lock, client: cfg.Egress.NewClient(safehttp.Options{}),
+		cfg: cfg, files: files, account: as, lock: lock, client: cfg.Egress.NewClient(safehttp.Options{}),
 		wake: make(chan struct{}, 1), runs: make(map[schedule.Key]*activeRun),
 	}, nil
 }
