@@ -94,8 +94,8 @@ func (s *start) permitted(ctx context.Context, b begun) (reply schedule.StartRep
 	return reply, true, err
 }
 
-// findVersion is the one that was named, or the newest that is stored. A
-// workflow of which none is stored goes without a DAG: its executor may know it
+// findVersion is the one that was named, or the newest that the grant's owner may
+// run. A workflow of which none is stored goes without a DAG: its executor may know it
 // by its id. (After a crash a redelivery may carry a newer one than the send
 // before it; the executor knows the key, and takes no second effect.)
 func (s *start) findVersion(ctx context.Context) error {
@@ -103,7 +103,7 @@ func (s *start) findVersion(ctx context.Context) error {
 		return nil
 	}
 	if s.latest != nil {
-		version, err := s.latest(ctx, s.req.WorkflowID)
+		version, err := s.latest(ctx, s.req.UserID, s.req.WorkflowID)
 		if err != nil && !errors.Is(err, schedule.ErrNotFound) {
 			return fmt.Errorf("find the newest version of %s: %w", s.req.WorkflowID, err)
 		}

@@ -43,7 +43,7 @@ func inGraphBubble(t *testing.T, config launcher.Config, test func(*graphRig)) {
 				defer g.mu.Unlock()
 				return g.owner, g.refused, g.unknown
 			},
-			Latest: func(context.Context, string) (int32, error) {
+			Latest: func(context.Context, string, string) (int32, error) {
 				if g.newest == 0 {
 					return 0, schedule.ErrNotFound
 				}
@@ -259,7 +259,7 @@ func TestAGraphRunIsTakenOverFromAProcessThatDied(t *testing.T) {
 		stuck := &workflows{load: func(ctx context.Context) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }}
 		first := launcher.New(launcher.Options{
 			Store: dead, Workflows: stuck, Executor: g.executor, Now: dead.Now, Logger: quiet, Config: reports,
-			Latest: func(context.Context, string) (int32, error) { return 1, nil },
+			Latest: func(context.Context, string, string) (int32, error) { return 1, nil },
 		})
 		second := launcher.New(launcher.Options{Store: alive, Workflows: g.workflows, Executor: g.executor, Now: alive.Now, Logger: quiet, Config: reports})
 		var dying sync.WaitGroup

@@ -45,7 +45,7 @@ func (granting) Extend(_ context.Context, open []schedule.LeaseExtension, now ti
 
 type noDAG struct{}
 
-func (noDAG) LoadDAG(context.Context, string, int32) ([]byte, error) { return nil, nil }
+func (noDAG) LoadDAG(context.Context, string, string, int32) ([]byte, error) { return nil, nil }
 
 // noting answers after a while and notes how late it was called.
 type noting struct {

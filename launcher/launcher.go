@@ -42,9 +42,9 @@ type Options struct {
 	Workflows WorkflowStore
 	Executor  Executor
 	Permit    Permit // of graph runs; nil: each is permitted, and nobody's
-	// Latest is the newest version of a workflow, for graph runs that name none;
-	// schedule.ErrNotFound. nil: they go without version and DAG.
-	Latest  func(ctx context.Context, workflowID string) (int32, error)
+	// Latest is the newest version of a workflow that an owner may run, for graph runs
+	// that name none; schedule.ErrNotFound. nil: they go without version and DAG.
+	Latest  func(ctx context.Context, userID, workflowID string) (int32, error)
 	Now     func() time.Time // default time.Now
 	Logger  *slog.Logger     // default slog.Default
 	Metrics *Metrics         // default: counted nowhere
@@ -61,7 +61,7 @@ type Launcher struct {
 	workflows WorkflowStore
 	executor  Executor
 	permit    Permit
-	latest    func(ctx context.Context, workflowID string) (int32, error)
+	latest    func(ctx context.Context, userID, workflowID string) (int32, error)
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *Metrics

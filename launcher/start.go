@@ -184,6 +184,7 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 		return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
 	case !over:
 		s.release(ctx, b.Sent)
+		s.loaded = false // what the owner may run is as old as the check
 		return reply, false, nil
 	case s.called.err != nil:
 		reply, err = s.callFailed(ctx, b, s.called.err)
@@ -229,12 +230,13 @@ func (s *start) withheld(ctx context.Context, b begun) (schedule.StartReply, err
 	return schedule.StartReply{}, fmt.Errorf("%w: %s", ErrWithheld, b.Reason)
 }
 
-// load loads the DAG, once; over = true: there is none, or not now.
+// load loads the DAG, once for each check; over = true: there is none that the
+// owner may run, or not now.
 func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	if s.loaded {
 		return reply, false, nil
 	}
-	dag, err := s.workflows.LoadDAG(s.loads.from(time.Now()), s.req.WorkflowID, s.req.Version)
+	dag, err := s.workflows.LoadDAG(s.loads.from(time.Now()), s.req.UserID, s.req.WorkflowID, s.req.Version)
 	if err == nil {
 		s.loaded = true
 		s.prepare(dag)
@@ -267,7 +269,8 @@ func (s *start) unloadable(err error) (verdict schedule.StartReply, definite boo
 	if invalid, ok := errors.AsType[*schedule.InvalidError](err); ok {
 		return refuse(schedule.ReasonLaunchRefused, schedule.CodeWorkflowInvalid, schedule.Storable(invalid.Error(), schedule.MaxErrorMessage)), true
 	}
-	message := fmt.Sprintf("the workflow store holds no version %d of %q", s.req.Version, s.req.WorkflowID)
+	// The same words whether there is none or it is not this owner's to run.
+	message := fmt.Sprintf("the workflow store holds no version %d of %q for owner %q", s.req.Version, s.req.WorkflowID, s.req.UserID)
 	return refuse(schedule.ReasonWorkflowNotFound, schedule.CodeWorkflowNotFound, message), errors.Is(err, schedule.ErrNotFound)
 }
 

@@ -40,9 +40,10 @@ type Store interface {
 	CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error)
 }
 
-// WorkflowStore gives the DAG JSON of a workflow version, as it was sent;
-// schedule.ErrNotFound when it does not hold it, a *schedule.InvalidError when
-// what it holds is no DAG, anything else when it cannot say.
+// WorkflowStore gives the DAG JSON that a run of the owner userID executes as
+// this version, as it was sent; schedule.ErrNotFound when there is none that the
+// owner may run, a *schedule.InvalidError when what is stored is no DAG, anything
+// else when it cannot say. The answer is asked for again with every check.
 type WorkflowStore interface {
-	LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error)
+	LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error)
 }

@@ -31,6 +31,7 @@ type ApplyInput struct {
 type WorkflowInput struct {
 	WorkflowID string
 	Version    int32
+	UserID     string // whom it is stored for; empty: the caller, or, where that is no owner, all owners
 	DAG        json.RawMessage
 	Field      string // e.g. "workflows[0].", put before the fields of what is wrong
 }
@@ -78,6 +79,9 @@ func (r *Registrar) ApplySchedules(ctx context.Context, in ApplyInput) (ApplyRes
 		return ApplyResult{}, err
 	}
 	out := ApplyResult{}
+	if err := all.own(ctx); err != nil {
+		return out, err
+	}
 	if out.Workflows, err = r.compareWorkflows(ctx, all.workflows); err != nil {
 		return out, err
 	}
@@ -134,18 +138,14 @@ func (r *Registrar) applied(in ApplyInput) (*upserts, error) {
 
 // readWorkflows checks the DAGs and refuses two of one version.
 func (r *Registrar) readWorkflows(in []WorkflowInput, all *upserts) error {
-	type version struct {
-		id     string
-		number int32
-	}
-	first := make(map[version]int, len(in))
+	first := make(map[schedule.WorkflowUse]int, len(in))
 	for i, w := range in {
-		v, err := r.workflowVersion(w.WorkflowID, w.Version, w.DAG)
+		v, err := r.workflowVersion(w)
 		if err != nil {
 			named := upserts{fields: []string{w.Field}}
 			return named.prefixed(0, err)
 		}
-		id := version{w.WorkflowID, w.Version}
+		id := schedule.WorkflowUse{UserID: w.UserID, WorkflowID: w.WorkflowID, Version: w.Version}
 		if j, there := first[id]; there {
 			return schedule.Invalid(w.Field+"version", w.Version, fmt.Sprintf("of workflow %s is workflows[%d] too", w.WorkflowID, j), "name each version once")
 		}
@@ -161,7 +161,7 @@ func (r *Registrar) compareWorkflows(ctx context.Context, versions []*schedule.W
 	var out []WorkflowChange
 	for _, w := range versions {
 		change := WorkflowChange{WorkflowID: w.WorkflowID, Version: w.Version, Action: ActionUnchanged}
-		stored, err := r.workflows.GetWorkflow(ctx, w.WorkflowID, w.Version)
+		stored, err := r.workflows.GetWorkflow(ctx, w.UserID, w.WorkflowID, w.Version)
 		switch {
 		case errors.Is(err, schedule.ErrNotFound):
 			change.Action = ActionCreate

@@ -56,7 +56,7 @@ func newMirrored(t *testing.T, m *mirror) *rig {
 	r := newRig(t, registrar.Config{})
 	m.stored = func() bool { return len(r.page.workflows) > 0 }
 	r.Registrar = registrar.New(registrar.Options{
-		Schedules: r.page, Runs: r.page, Workflows: r.page, Mirror: m,
+		Schedules: r.page, Runs: r.page, Workflows: r.page, Shares: r.page, Mirror: m,
 		Now: func() time.Time { return r.page.now }, Logger: slog.New(slog.DiscardHandler),
 	})
 	return r

@@ -137,77 +137,11 @@ func noRun(key schedule.Key) error {
 	return schedule.Explain(schedule.ErrNotFound, "there is no run %s", key)
 }
 
-// ownWorkflows is a store of which a caller with an owner sees the versions
-// that were stored for that owner, and those stored for nobody of workflows
-// that it has schedules of.
-type ownWorkflows struct {
-	WorkflowStore
-	schedules ScheduleStore
-}
-
-func (s ownWorkflows) PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) error {
-	if owner := auth.FromContext(ctx).Owner; owner != "" {
-		w.UserID = owner
-	}
-	return s.WorkflowStore.PutWorkflow(ctx, w)
-}
-
-func (s ownWorkflows) GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
-	found, err := s.WorkflowStore.GetWorkflow(ctx, workflowID, version)
-	owner := auth.FromContext(ctx).Owner
-	if err != nil && !errors.Is(err, schedule.ErrNotFound) {
-		return found, err
-	}
-	sees := err == nil && (owner == "" || found.UserID == owner)
-	if err == nil && !sees && found.UserID == "" {
-		if sees, err = s.uses(ctx, owner, workflowID); err != nil {
-			return nil, err
-		}
-	}
-	if !sees {
-		return nil, schedule.Explain(schedule.ErrNotFound, "there is no version %d of workflow %s", version, schedule.Quote(workflowID))
-	}
-	return found, nil
-}
-
-// uses reports whether the owner has a schedule of the workflow.
-func (s ownWorkflows) uses(ctx context.Context, owner, workflowID string) (bool, error) {
-	rows, err := s.schedules.ListSchedules(ctx, schedule.ScheduleFilter{UserID: owner, WorkflowID: workflowID, Limit: 1})
-	return len(rows) > 0, err
-}
-
-func (s ownWorkflows) ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error) {
-	owner := auth.FromContext(ctx).Owner
-	if owner == "" {
-		return s.WorkflowStore.ListWorkflows(ctx, workflowID, before, limit)
-	}
-	uses, err := s.uses(ctx, owner, workflowID)
-	if err != nil {
-		return nil, err
-	}
-	var out []schedule.WorkflowVersion
-	for {
-		page, err := s.WorkflowStore.ListWorkflows(ctx, workflowID, before, limit)
-		if err != nil {
-			return nil, err
-		}
-		for _, w := range page {
-			if (w.UserID == owner || w.UserID == "" && uses) && len(out) < limit {
-				out = append(out, w)
-			}
-		}
-		if len(page) < limit || len(out) == limit {
-			return out, nil
-		}
-		before = page[len(page)-1].Version
-	}
-}
-
 // own makes a set of upserts the caller's own: what names no owner is its, what
 // names another is refused.
 func (all *upserts) own(ctx context.Context) error {
 	id := auth.FromContext(ctx)
-	if id.Owner == "" {
+	if all.gives = id.Owner == ""; all.gives {
 		return nil
 	}
 	for i := range all.inputs {
@@ -228,7 +162,12 @@ func (all *upserts) own(ctx context.Context) error {
 		}
 	}
 	for _, w := range all.workflows {
-		w.UserID = id.Owner
+		if w.UserID == "" {
+			w.UserID = id.Owner
+		}
+		if w.UserID != id.Owner {
+			return notOwn(w.UserID)
+		}
 	}
 	return nil
 }

@@ -13,13 +13,15 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 )
 
 // shared is a registrar that two owners use.
 type shared struct {
 	*registrar.Registrar
-	now time.Time
+	versions *workflow.Owned // as launchers load them
+	now      time.Time
 }
 
 // ledger is what they share.
@@ -27,14 +29,29 @@ type ledger interface {
 	registrar.ScheduleStore
 	registrar.RunStore
 	registrar.WorkflowStore
+	registrar.ShareStore
+	workflow.Versions
 	registrar.GrantStore
 }
 
 func newShared(l ledger) *shared {
-	s := &shared{now: noon}
+	s := &shared{now: noon, versions: workflow.NewOwned(workflow.Options{Versions: l, Standings: l, CacheBytes: 1 << 20})}
 	s.Registrar = registrar.New(registrar.Options{
-		Schedules: l, Runs: l, Workflows: l, Grants: l, Now: func() time.Time { return s.now }, Logger: quiet,
+		Schedules: l, Runs: l, Workflows: l, Shares: l, Grants: l, Now: func() time.Time { return s.now }, Logger: quiet,
 	})
+	// Some workflows are everybody's, one is given to bob alone, and what the owners
+	// store may have the same names.
+	ctx := auth.NewContext(context.Background(), auth.Identity{Subject: "ci", Roles: []auth.Role{auth.Compiler}})
+	for _, id := range []string{"w-both", "w-bob", "w-ada"} {
+		if _, err := s.PutWorkflow(ctx, registrar.WorkflowInput{WorkflowID: id, Version: 2, DAG: json.RawMessage(`{"nodes":["all"]}`)}); err != nil {
+			panic(err)
+		}
+	}
+	for _, share := range []registrar.ShareInput{{WorkflowID: "w-both", AllOwners: true}, {WorkflowID: "w-bob", UserID: "bob"}} {
+		if _, err := s.ShareWorkflow(ctx, share); err != nil {
+			panic(err)
+		}
+	}
 	return s
 }
 
@@ -51,7 +68,7 @@ type move struct {
 
 var moveCalls = []string{
 	"upsert", "upsert", "upsert", "upsert", "get", "list", "pause", "resume", "delete", "trigger", "trigger", "trigger", "run", "run", "run", "runs", "cancel", "retry",
-	"events", "revisions", "explain", "explain_reading", "put", "workflow", "workflows", "deploy", "apply", "preview",
+	"events", "revisions", "explain", "explain_reading", "put", "put", "workflow", "workflow", "workflows", "load", "load", "deploy", "apply", "preview",
 	"grant", "grant", "see grant", "grants", "revoke", "granted", "granted", "with grant",
 }
 
@@ -115,7 +132,7 @@ func (s *shared) make(ctx context.Context, m move) (any, error) {
 }
 
 func (s *shared) makeMore(ctx context.Context, m move, definition schedule.Definition) (any, error) {
-	dag := json.RawMessage(`{"nodes":[]}`)
+	dag := json.RawMessage(fmt.Sprintf(`{"nodes":[%q]}`, m.owner))
 	switch m.call {
 	case "events":
 		events, err := s.Events(ctx, m.target, 0, 50)
@@ -138,20 +155,24 @@ func (s *shared) makeMore(ctx context.Context, m move, definition schedule.Defin
 		}
 		return a, err
 	case "put":
-		return s.PutWorkflow(ctx, "w-"+m.owner, int32(m.n), dag)
+		return s.PutWorkflow(ctx, registrar.WorkflowInput{WorkflowID: m.workflow, Version: int32(m.n), UserID: m.userID, DAG: dag})
 	case "workflow":
-		return s.GetWorkflow(ctx, m.workflow, int32(m.n))
+		return s.GetWorkflow(ctx, m.userID, m.workflow, int32(m.n))
 	case "workflows":
-		return s.ListWorkflows(ctx, m.workflow, 0, 50)
+		return s.ListWorkflows(ctx, m.userID, schedule.WorkflowFilter{WorkflowID: m.workflow, Limit: m.n})
+	case "load":
+		loaded, err := s.versions.LoadDAG(ctx, m.owner, m.workflow, int32(m.n))
+		return string(loaded), err
 	case "deploy":
-		definition.ScheduleID, definition.WorkflowID = m.owner+"2", "w-"+m.owner
+		definition.ScheduleID, definition.WorkflowID = m.owner+"2", m.workflow
 		return s.DeployWorkflow(ctx, registrar.DeployInput{
-			WorkflowID: "w-" + m.owner, Version: 1, UserID: m.userID, DAG: dag, RequestID: fmt.Sprint("d", m.n), Adopt: true, Actor: m.owner,
+			WorkflowID: m.workflow, Version: 1, UserID: m.userID, DAG: dag, RequestID: fmt.Sprint("d", m.n), Adopt: true, Actor: m.owner,
 			Triggers: []registrar.UpsertInput{{Definition: definition}}, Fields: []string{"dag.triggers[0]."},
 		})
 	case "apply":
 		return s.ApplySchedules(ctx, registrar.ApplyInput{
 			Set: "shared", Prune: true, AllowEmpty: true, DryRun: m.n == 3, Adopt: true, RequestID: fmt.Sprint("a", m.n), Actor: m.owner,
+			Workflows: []registrar.WorkflowInput{{WorkflowID: m.workflow, Version: 1, UserID: m.userID, DAG: dag, Field: "workflows[0]."}},
 			Schedules: []registrar.UpsertInput{{Definition: definition}}, Fields: []string{"schedules[0]."},
 		})
 	case "grant", "see grant", "grants", "revoke", "granted", "with grant":

@@ -37,6 +37,7 @@ type Options struct {
 	Runs      RunStore
 	Backfills BackfillStore
 	Workflows WorkflowStore
+	Shares    ShareStore
 	Grants    GrantStore
 	Credit    CreditGate       // nil: nobody is asked who can pay
 	Mirror    WorkflowMirror   // nil: there is none
@@ -55,9 +56,9 @@ type Registrar struct {
 	runs      RunStore
 	backfills BackfillStore
 	workflows WorkflowStore
+	shares    ShareStore
 	all       struct { // everybody's, for what creates
 		schedules ScheduleStore
-		workflows WorkflowStore
 	}
 	grants     GrantStore
 	credit     CreditGate
@@ -92,11 +93,11 @@ func New(o Options) *Registrar {
 	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
-		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: ownWorkflows{o.Workflows, o.Schedules}, grants: o.Grants, credit: o.Credit, mirror: o.Mirror,
+		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, cfg: o.Config,
 	}
 	r.simulator, r.simulating = o.Simulator, make(chan struct{}, simulateAtOnce)
-	r.all.schedules, r.all.workflows = schedules, o.Workflows
+	r.all.schedules = schedules
 	return r
 }

@@ -29,7 +29,7 @@ type rig struct {
 func newRig(t *testing.T, config registrar.Config, more ...func(*registrar.Options)) *rig {
 	p := &page{now: noon, deploys: make(map[string][32]byte), schedules: make(map[string]*schedule.Schedule), runs: make(map[schedule.Key]schedule.RunInput), grants: make(map[schedule.GrantRef]*schedule.Grant)}
 	o := registrar.Options{
-		Schedules: p, Runs: p, Workflows: p, Grants: p, Now: func() time.Time { return p.now }, Logger: slog.New(slog.DiscardHandler), Config: config,
+		Schedules: p, Runs: p, Workflows: p, Shares: p, Grants: p, Now: func() time.Time { return p.now }, Logger: slog.New(slog.DiscardHandler), Config: config,
 	}
 	for _, change := range more {
 		change(&o)
@@ -177,11 +177,27 @@ func (p *page) ListRuns(context.Context, schedule.RunFilter) ([]schedule.Run, er
 
 func (p *page) PutWorkflow(context.Context, *schedule.WorkflowVersion) error { return nil }
 
-func (p *page) GetWorkflow(context.Context, string, int32) (*schedule.WorkflowVersion, error) {
+func (p *page) GetWorkflow(context.Context, string, string, int32) (*schedule.WorkflowVersion, error) {
 	return nil, schedule.ErrNotFound
 }
 
-func (p *page) ListWorkflows(context.Context, string, int32, int) ([]schedule.WorkflowVersion, error) {
+func (p *page) ListWorkflows(context.Context, schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error) {
+	return nil, nil
+}
+
+func (p *page) OwnsWorkflow(context.Context, string, string) (bool, error) { return false, nil }
+
+func (p *page) WorkflowStandings(_ context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error) {
+	return make([]schedule.WorkflowStanding, len(uses)), nil
+}
+
+func (p *page) ShareWorkflow(_ context.Context, share schedule.WorkflowShare) (schedule.WorkflowShare, error) {
+	return share, nil
+}
+
+func (p *page) UnshareWorkflow(context.Context, string, string) error { return nil }
+
+func (p *page) ListShares(context.Context, string, string, int) ([]schedule.WorkflowShare, error) {
 	return nil, nil
 }
 

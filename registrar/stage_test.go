@@ -15,6 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 )
 
@@ -23,6 +24,8 @@ type store interface {
 	registrar.ScheduleStore
 	registrar.RunStore
 	registrar.WorkflowStore
+	registrar.ShareStore
+	workflow.Versions
 	registrar.GrantStore
 	Takeover(ctx context.Context, req schedule.TakeoverRequest) (schedule.Term, bool, error)
 	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
@@ -80,7 +83,7 @@ func onStores(t *testing.T, test func(*stage)) {
 			st := open(t, kind)
 			s := &stage{T: t, store: st, now: noon}
 			s.Registrar = registrar.New(registrar.Options{
-				Schedules: st, Runs: st, Workflows: st, Now: func() time.Time { return s.now }, Logger: quiet,
+				Schedules: st, Runs: st, Workflows: st, Shares: st, Now: func() time.Time { return s.now }, Logger: quiet,
 			})
 			s.must(s.lead())
 			test(s)

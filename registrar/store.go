@@ -77,13 +77,30 @@ type GrantStore interface {
 
 // WorkflowStore keeps workflow versions.
 type WorkflowStore interface {
-	// PutWorkflow stores a version. The same version with the same hash is no
-	// write; with another hash it is schedule.ErrExists.
+	// PutWorkflow stores a version for its UserID. The same version of that owner
+	// with the same hash is no write; with another hash it is schedule.ErrExists.
 	PutWorkflow(ctx context.Context, w *schedule.WorkflowVersion) error
-	GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error)
-	// ListWorkflows is newest version first, without the DAGs; before = 0
-	// begins at the newest.
-	ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error)
+	// GetWorkflow is what is stored for exactly this owner, or with userID "" for
+	// all owners; schedule.ErrNotFound.
+	GetWorkflow(ctx context.Context, userID, workflowID string, version int32) (*schedule.WorkflowVersion, error)
+	// ListWorkflows is newest version first, without the DAGs.
+	ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error)
+}
+
+// ShareStore keeps whom workflows that are stored for all owners are given to.
+type ShareStore interface {
+	// OwnsWorkflow reports whether an owner has stored a version of the workflow, or
+	// was given it.
+	OwnsWorkflow(ctx context.Context, userID, workflowID string) (bool, error)
+	// WorkflowStandings are what is stored of each use, in the order of the uses.
+	WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error)
+	// ShareWorkflow gives a workflow to an owner, or to schedule.AllOwners, and
+	// answers with the share as it stands. The same again is no write.
+	ShareWorkflow(ctx context.Context, share schedule.WorkflowShare) (schedule.WorkflowShare, error)
+	// UnshareWorkflow takes one share back; schedule.ErrNotFound.
+	UnshareWorkflow(ctx context.Context, workflowID, userID string) error
+	// ListShares is ordered by user_id, which puts schedule.AllOwners first.
+	ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error)
 }
 
 // AuditStore keeps the audit trail. What a change writes there it brings

@@ -36,6 +36,7 @@ type upserts struct {
 	adopt     bool             // what somebody else manages may be taken over
 	requestID string           // with managed; empty: a repeat is not recognised
 	actor     string
+	gives     bool // the caller is no owner: who gets a schedule gets its workflow
 
 	definitions  []schedule.Definition
 	grants       []schedule.Grant // that inputs bring along
@@ -172,7 +173,7 @@ func (all *upserts) hash() (sum [32]byte, err error) {
 		asked.Inputs = append(asked.Inputs, in)
 	}
 	for _, w := range all.workflows {
-		asked.Workflows = append(asked.Workflows, fmt.Sprintf("%s@%d %x", w.WorkflowID, w.Version, w.Hash))
+		asked.Workflows = append(asked.Workflows, fmt.Sprintf("%s %s@%d %x", w.UserID, w.WorkflowID, w.Version, w.Hash))
 	}
 	text, err := json.Marshal(asked)
 	if err != nil {
@@ -217,6 +218,7 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 		if deeds[i].action = ActionChange; result.Created {
 			deeds[i].action = ActionCreate
 		}
+		change.GivesWorkflow = all.gives && (deeds[i].before == nil || !definition.RunsSame(&current.Definition))
 		changes = append(changes, change)
 	}
 	for i := len(all.inputs); i < len(found); i++ {

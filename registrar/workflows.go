@@ -3,8 +3,12 @@ package registrar
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -15,9 +19,15 @@ const (
 )
 
 // PutWorkflow stores one immutable version of a workflow. The same again is no
-// error; the same version with another DAG is ErrExists.
-func (r *Registrar) PutWorkflow(ctx context.Context, workflowID string, version int32, dag json.RawMessage) (*schedule.WorkflowVersion, error) {
-	w, err := r.workflowVersion(workflowID, version, dag)
+// error; the same version of the same owner with another DAG is ErrExists.
+func (r *Registrar) PutWorkflow(ctx context.Context, in WorkflowInput) (*schedule.WorkflowVersion, error) {
+	switch owner := auth.FromContext(ctx).Owner; {
+	case owner != "" && in.UserID == "":
+		in.UserID = owner
+	case owner != "" && in.UserID != owner:
+		return nil, notOwn(in.UserID)
+	}
+	w, err := r.workflowVersion(in)
 	if err != nil {
 		return nil, err
 	}
@@ -30,23 +40,122 @@ func (r *Registrar) PutWorkflow(ctx context.Context, workflowID string, version 
 	if err := r.copyToMirror(ctx, w); err != nil {
 		return nil, err
 	}
-	// Who sends the same DAG may be told of it, whoever sent it first.
-	return r.all.workflows.GetWorkflow(ctx, workflowID, version)
+	return r.workflows.GetWorkflow(ctx, w.UserID, w.WorkflowID, w.Version)
 }
 
-// GetWorkflow answers one version with its DAG as it was sent.
-func (r *Registrar) GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
-	return r.workflows.GetWorkflow(ctx, workflowID, version)
+// GetWorkflow answers one version with its DAG as it was sent: the one that runs
+// of the owner userID load. Without an owner it is the one stored for all owners,
+// or the only one there is.
+func (r *Registrar) GetWorkflow(ctx context.Context, userID, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
+	use := schedule.WorkflowUse{UserID: userID, WorkflowID: workflowID, Version: version}
+	if !ownOnly(ctx, &use.UserID) {
+		return nil, noWorkflow(use)
+	}
+	from := ""
+	if use.UserID != "" {
+		standings, err := r.shares.WorkflowStandings(ctx, []schedule.WorkflowUse{use})
+		if err != nil {
+			return nil, err
+		}
+		var ok bool
+		if from, ok = use.LoadsFrom(standings[0]); !ok {
+			return nil, noWorkflow(use)
+		}
+	}
+	found, err := r.workflows.GetWorkflow(ctx, from, workflowID, version)
+	if errors.Is(err, schedule.ErrNotFound) {
+		if use.UserID == "" {
+			return r.onlyWorkflow(ctx, use)
+		}
+		err = noWorkflow(use)
+	}
+	return found, err
 }
 
-// ListWorkflows answers the versions of a workflow, newest first, without DAGs.
-func (r *Registrar) ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error) {
-	return r.workflows.ListWorkflows(ctx, workflowID, before, limit)
+// onlyWorkflow is the version of the one owner who has stored it.
+func (r *Registrar) onlyWorkflow(ctx context.Context, use schedule.WorkflowUse) (*schedule.WorkflowVersion, error) {
+	const shown = 10
+	owned, err := r.workflows.ListWorkflows(ctx, schedule.WorkflowFilter{WorkflowID: use.WorkflowID, Version: use.Version, Limit: shown + 1})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(owned) == 0:
+		return nil, noWorkflow(use)
+	case len(owned) == 1:
+		return r.workflows.GetWorkflow(ctx, owned[0].UserID, use.WorkflowID, use.Version)
+	}
+	var owners []string
+	for i := range owned {
+		owners = append(owners, owned[i].UserID)
+	}
+	slices.Sort(owners)
+	names := strings.Join(owners, ", ")
+	if len(owners) > shown {
+		names = strings.Join(owners[:shown], ", ") + " and others"
+	}
+	return nil, &schedule.InvalidError{Violations: []schedule.Violation{{
+		Field:   "user_id",
+		Problem: fmt.Sprintf("is required: several owners have a version %d of workflow %s: %s", use.Version, schedule.Quote(use.WorkflowID), names),
+		Hint:    "name one of them",
+	}}}
 }
 
-func (r *Registrar) workflowVersion(workflowID string, version int32, dag json.RawMessage) (*schedule.WorkflowVersion, error) {
+// noWorkflow has the same words whether there is none or it is somebody else's.
+func noWorkflow(use schedule.WorkflowUse) error {
+	return schedule.Explain(schedule.ErrNotFound, "there is no version %d of workflow %s", use.Version, schedule.Quote(use.WorkflowID))
+}
+
+// ListWorkflows answers versions without DAGs: those that runs of the owner
+// userID load, without an owner everybody's. f says where the page begins.
+func (r *Registrar) ListWorkflows(ctx context.Context, userID string, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error) {
+	if !ownOnly(ctx, &userID) {
+		return nil, nil
+	}
+	if userID == "" {
+		return r.workflows.ListWorkflows(ctx, f)
+	}
+	use := schedule.WorkflowUse{UserID: userID, WorkflowID: f.WorkflowID}
+	standings, err := r.shares.WorkflowStandings(ctx, []schedule.WorkflowUse{use})
+	if err != nil {
+		return nil, err
+	}
+	f.UserIDs = []string{userID}
+	if from, ok := use.LoadsFrom(standings[0]); ok {
+		f.UserIDs = append(f.UserIDs, from)
+	}
+	return r.ownersVersions(ctx, f)
+}
+
+// ownersVersions leaves out what is stored for all owners as a version that the
+// owner has itself, which comes right before it.
+func (r *Registrar) ownersVersions(ctx context.Context, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error) {
+	var out []schedule.WorkflowVersion
+	limit := f.Limit
+	for {
+		page, err := r.workflows.ListWorkflows(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			w := &page[i]
+			if w.Version != f.Before.Version && len(out) < limit {
+				out = append(out, *w)
+			}
+			f.Before.Version, f.Before.UserID = w.Version, w.UserID
+		}
+		if len(page) < f.Limit || len(out) == limit {
+			return out, nil
+		}
+	}
+}
+
+func (r *Registrar) workflowVersion(in WorkflowInput) (*schedule.WorkflowVersion, error) {
+	workflowID, version, dag := in.WorkflowID, in.Version, in.DAG
 	var c schedule.Collect
 	checkID(&c, "workflow_id", workflowID)
+	if in.UserID != "" {
+		checkID(&c, "user_id", in.UserID)
+	}
 	if version < 1 {
 		c.Add("version", version, "is below 1", "workflow versions count from 1")
 	}
@@ -66,7 +175,7 @@ func (r *Registrar) workflowVersion(workflowID string, version int32, dag json.R
 	if err != nil {
 		return nil, schedule.Invalid("dag", "", err.Error(), "")
 	}
-	return &schedule.WorkflowVersion{WorkflowID: workflowID, Version: version, DAG: dag, Hash: hash, CreatedAt: r.now()}, nil
+	return &schedule.WorkflowVersion{WorkflowID: workflowID, UserID: in.UserID, Version: version, DAG: dag, Hash: hash, CreatedAt: r.now()}, nil
 }
 
 // checkIdentity refuses a DAG that names another workflow or version than the
@@ -93,11 +202,10 @@ func checkIdentity(c *schedule.Collect, workflowID string, version int32, dag js
 // no longer names are deleted. A pause survives, and so does its end. A request
 // id makes a repeat harmless even after another deploy.
 func (r *Registrar) DeployWorkflow(ctx context.Context, in DeployInput) ([]UpsertResult, error) {
-	w, err := r.workflowVersion(in.WorkflowID, in.Version, in.DAG)
+	w, err := r.workflowVersion(WorkflowInput{WorkflowID: in.WorkflowID, Version: in.Version, UserID: in.UserID, DAG: in.DAG})
 	if err != nil {
 		return nil, err
 	}
-	w.UserID = in.UserID
 	managedBy := managedByWorkflow + in.WorkflowID
 	ids := make(map[string]bool, len(in.Triggers))
 	for i := range in.Triggers {

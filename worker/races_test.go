@@ -20,6 +20,7 @@ import (
 	"github.com/carillon/carillon/internal/testservices/migrated"
 	"github.com/carillon/carillon/launcher"
 	httpexecutor "github.com/carillon/carillon/launcher/executor/http"
+	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"
@@ -104,7 +105,7 @@ func newTrack(t *testing.T, url string) *track {
 		t.Fatal(err)
 	}
 	r := &track{T: t, store: store, calls: make(map[string][]time.Time)}
-	r.registrar = registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Grants: store, Now: store.Now, Logger: quiet})
+	r.registrar = registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Shares: store, Grants: store, Now: store.Now, Logger: quiet})
 	server := httptest.NewServer(http.HandlerFunc(r.called))
 	t.Cleanup(server.Close)
 	executor, err := httpexecutor.New(httpexecutor.Config{URL: server.URL})
@@ -112,7 +113,7 @@ func newTrack(t *testing.T, url string) *track {
 		t.Fatal(err)
 	}
 	t.Cleanup(executor.Close)
-	launch := launcher.New(launcher.Options{Store: store, Workflows: store, Executor: executor, Now: store.Now, Logger: quiet})
+	launch := launcher.New(launcher.Options{Store: store, Workflows: workflow.NewOwned(workflow.Options{Versions: store, Standings: store}), Executor: executor, Now: store.Now, Logger: quiet})
 	w := worker.New(worker.Options{
 		ID: "track", Plans: store, Fires: store, Launcher: launch, Waker: store, Now: store.Now, Logger: quiet,
 		Electors: []worker.Elector{leader.New(leader.Options{

@@ -16,6 +16,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"
@@ -78,7 +79,7 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 			t.Fatal(err)
 		}
 		r.registrar = registrar.New(registrar.Options{
-			Schedules: r.store, Runs: r.store, Backfills: r.store, Workflows: r.store, Grants: r.store, Now: r.store.Now, Logger: quiet,
+			Schedules: r.store, Runs: r.store, Backfills: r.store, Workflows: r.store, Shares: r.store, Grants: r.store, Now: r.store.Now, Logger: quiet,
 			Config: registrar.Config{CanCancel: true},
 		})
 		r.deploy("w", 1)
@@ -111,7 +112,7 @@ func (r *rig) start() (stop func()) { return r.startOn(r.store) }
 // startOn runs a worker over a store of its own on the rig's file.
 func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	launch := launcher.New(launcher.Options{
-		Store: store, Workflows: store, Executor: r.executor, Now: store.Now, Logger: quiet, Config: r.launcher,
+		Store: store, Workflows: workflow.NewOwned(workflow.Options{Versions: store, Standings: store}), Executor: r.executor, Now: store.Now, Logger: quiet, Config: r.launcher,
 	})
 	over, holder := r.over(store), rand.Text()
 	electors := make([]*leader.Elector, r.shards)
@@ -166,7 +167,7 @@ func (r *rig) until(d time.Duration) { time.Sleep(time.Until(r.at(d))) }
 
 func (r *rig) deploy(workflowID string, version int32) {
 	r.Helper()
-	if _, err := r.registrar.PutWorkflow(r.Context(), workflowID, version, json.RawMessage(`{"steps":[]}`)); err != nil {
+	if _, err := r.registrar.PutWorkflow(r.Context(), registrar.WorkflowInput{WorkflowID: workflowID, Version: version, DAG: json.RawMessage(`{"steps":[]}`)}); err != nil {
 		r.Fatal(err)
 	}
 }

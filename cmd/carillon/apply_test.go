@@ -33,7 +33,7 @@ func newSite(t *testing.T) *site {
 	if _, err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Backfills: store, Workflows: store, Grants: store, Now: store.Now, Logger: quiet})
+	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Backfills: store, Workflows: store, Shares: store, Grants: store, Now: store.Now, Logger: quiet})
 	server := api.NewServer(quiet, nil)
 	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Backfills: r})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")

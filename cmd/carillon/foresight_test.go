@@ -25,7 +25,7 @@ func realServer(t *testing.T) (address string) {
 	t.Helper()
 	quiet, store := slog.New(slog.DiscardHandler), memstore.New(memstore.Options{})
 	reg := registrar.New(registrar.Options{
-		Schedules: store, Runs: store, Workflows: store, Grants: store, Logger: quiet, Simulator: simulation.New(worker.Config{}),
+		Schedules: store, Runs: store, Workflows: store, Shares: store, Grants: store, Logger: quiet, Simulator: simulation.New(worker.Config{}),
 		Config: registrar.Config{CanCancel: true},
 	})
 	server := api.NewServer(quiet, nil)

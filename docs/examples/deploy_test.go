@@ -32,7 +32,7 @@ func connect(t *testing.T) *grpc.ClientConn {
 	if _, err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Backfills: store, Workflows: store, Grants: store, Logger: quiet})
+	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Backfills: store, Workflows: store, Shares: store, Grants: store, Logger: quiet})
 	server := api.NewServer(quiet, nil)
 	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Backfills: r})
 	listener := bufconn.Listen(1 << 20)

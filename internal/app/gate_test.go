@@ -204,6 +204,7 @@ var may = map[string]string{
 	"ScheduleService/BackfillSchedule": "cuo", "ScheduleService/GetBackfill": "cuwov", "ScheduleService/ListBackfills": "cuwov", "ScheduleService/PauseBackfill": "cuo", "ScheduleService/ResumeBackfill": "cuo", "ScheduleService/CancelBackfill": "cuo",
 	"ScheduleService/SimulateSchedules":  "cuwov",
 	"WorkflowService/PutWorkflowVersion": "cuo", "WorkflowService/GetWorkflowVersion": "cuwov", "WorkflowService/ListWorkflowVersions": "cuwov", "WorkflowService/DeployWorkflow": "cuo",
+	"WorkflowService/ShareWorkflow": "co", "WorkflowService/UnshareWorkflow": "co", "WorkflowService/ListWorkflowShares": "cov",
 	"RunService/GetRun": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/ReportRun": "le",
 	"WorkerService/ListWorkers": "ov", "WorkerService/Resign": "o",
 	"RunLauncher/Start": "w", "RunLauncher/StartBatch": "w", "RunLauncher/Cancel": "w",

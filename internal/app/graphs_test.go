@@ -114,6 +114,9 @@ func TestAGraphRunTakesItsWorkflowFromTheBucketThatTheAPIWroteTo(t *testing.T) {
 	if code, text := send(t, a, http.MethodPost, "/v1/grants", grant); code != http.StatusOK {
 		t.Fatalf("grant: %d %s", code, text)
 	}
+	if code, text := send(t, a, http.MethodPost, "/v1/workflows/report:share", `{"user_id":"ada"}`); code != http.StatusOK {
+		t.Fatalf("share: %d %s", code, text)
+	}
 	graph := func(header ...string) (int, string) {
 		return send(t, a, http.MethodPost, "/api/internal/graphs/report/runs", `{"executionGrantId":"g","input":{"n":1}}`,
 			append([]string{"Idempotency-Key", "nightly:2026-03-08T14:00:00Z"}, header...)...)

@@ -32,7 +32,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 		return nil, err
 	}
 	return registrar.New(registrar.Options{
-		Schedules: a.store, Runs: a.store, Backfills: a.store, Workflows: a.store, Mirror: a.mirror(), Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
+		Schedules: a.store, Runs: a.store, Backfills: a.store, Workflows: a.store, Shares: a.store, Mirror: a.mirror(), Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
 		Ended:     a.runMetrics().RunReported,
 		Simulator: simulation.New(a.workerConfig()),
 		Config: registrar.Config{
@@ -98,20 +98,23 @@ func (a *App) findGrant(ctx context.Context, ref schedule.GrantRef) (*schedule.G
 	return grant.Only(found, ref.GrantID, "userId")
 }
 
-// latestVersion is the newest one that was put through the API, or into the
-// bucket.
-func (a *App) latestVersion(ctx context.Context, workflowID string) (int32, error) {
+// latestVersion is the newest one that an owner may run, of those that were put
+// through the API or into the bucket.
+func (a *App) latestVersion(ctx context.Context, userID, workflowID string) (int32, error) {
 	if a.cfg.WorkflowStore == "none" {
 		return 0, schedule.ErrNotFound
 	}
-	var newest int32
+	return workflow.Latest(ctx, userID, workflowID, a.store, a.newestStored)
+}
+
+// newestStored is the newest version that is stored for exactly this owner.
+func (a *App) newestStored(ctx context.Context, userID, workflowID string) (newest int32, err error) {
 	if a.bucket != nil {
-		var err error
-		if newest, err = a.bucket.Latest(ctx, workflowID); err != nil && !errors.Is(err, schedule.ErrNotFound) {
+		if newest, err = a.bucket.Latest(ctx, userID, workflowID); err != nil && !errors.Is(err, schedule.ErrNotFound) {
 			return 0, err
 		}
 	}
-	stored, err := a.store.ListWorkflows(ctx, workflowID, 0, 1)
+	stored, err := a.store.ListWorkflows(ctx, schedule.WorkflowFilter{WorkflowID: workflowID, UserIDs: []string{userID}, Limit: 1})
 	if err == nil && len(stored) > 0 {
 		newest = max(newest, stored[0].Version)
 	}
@@ -159,16 +162,23 @@ func (a *App) graphs() http.Handler {
 // dagCache is how many bytes of DAGs a launcher keeps in memory.
 const dagCache = 64 << 20
 
+// bucketLacks is how long a bucket is not asked again for an owner's version that
+// it did not hold: a question costs a call over the network. Versions that came
+// through the API do not wait for it.
+const bucketLacks = 10 * time.Minute
+
 func (a *App) workflows() launcher.WorkflowStore {
+	o := workflow.Options{Versions: a.store, Standings: a.store, CacheBytes: dagCache}
 	switch a.cfg.WorkflowStore {
 	case "none":
 		return workflow.None{}
 	case "blob":
-		return workflow.NewCached(workflow.Fallback{First: a.bucket, Second: a.store}, dagCache)
+		o.Versions, o.Files, o.LacksFor = workflow.Fallback{First: a.bucket, Second: a.store}, a.bucket, bucketLacks
 	case "dir":
-		return workflow.NewCached(workflow.NewDir(a.cfg.WorkflowDir), dagCache)
+		dir := workflow.NewDir(a.cfg.WorkflowDir)
+		o.Versions, o.Files, o.FilesOnly = dir, dir, true
 	}
-	return workflow.NewCached(a.store, dagCache)
+	return workflow.NewOwned(o)
 }
 
 func (a *App) buildWorker(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
 	"github.com/carillon/carillon/worker"
@@ -22,12 +23,14 @@ type Store interface {
 	leader.LeaseStore
 	leader.Roster
 	launcher.Store
-	launcher.WorkflowStore
+	workflow.Versions
+	workflow.Standings
 	launchqueue.Store
 	registrar.ScheduleStore
 	registrar.RunStore
 	registrar.BackfillStore
 	registrar.WorkflowStore
+	registrar.ShareStore
 	registrar.AuditStore
 	registrar.GrantStore
 	alert.JudgeStore

@@ -27,6 +27,8 @@ var (
 	reports   = Rule{Roles: []Role{Executor, Launcher}, Report: true}
 	operates  = Rule{Roles: []Role{Operator}, Audit: true}
 	inspects  = Rule{Roles: []Role{Operator, Viewer}}
+	shares    = Rule{Roles: []Role{Compiler, Operator}, Audit: true}
+	looks     = Rule{Roles: []Role{Compiler, Operator, Viewer}}
 	reflects  = Rule{Roles: []Role{Operator}}
 	everybody = Rule{Anyone: true}
 )
@@ -60,6 +62,9 @@ var rules = map[string]Rule{
 	"/carillon.v1.WorkflowService/GetWorkflowVersion":   reads,
 	"/carillon.v1.WorkflowService/ListWorkflowVersions": reads,
 	"/carillon.v1.WorkflowService/DeployWorkflow":       changes,
+	"/carillon.v1.WorkflowService/ShareWorkflow":        shares,
+	"/carillon.v1.WorkflowService/UnshareWorkflow":      shares,
+	"/carillon.v1.WorkflowService/ListWorkflowShares":   looks,
 
 	"/carillon.v1.RunService/GetRun":     reads,
 	"/carillon.v1.RunService/ListRuns":   reads,

@@ -37,6 +37,7 @@ type store interface {
 	registrar.ScheduleStore
 	registrar.RunStore
 	registrar.WorkflowStore
+	registrar.ShareStore
 	registrar.GrantStore
 	Takeover(ctx context.Context, req schedule.TakeoverRequest) (schedule.Term, bool, error)
 	Now() time.Time
@@ -93,7 +94,7 @@ func newRig(t *testing.T, s store) *rig {
 	r := &rig{
 		T: t, store: s, url: testservices.Redis(t), executor: launchertest.New(),
 		registrar: registrar.New(registrar.Options{
-			Schedules: s, Runs: s, Workflows: s, Grants: s, Now: s.Now, Logger: quiet, Config: registrar.Config{CanCancel: true},
+			Schedules: s, Runs: s, Workflows: s, Shares: s, Grants: s, Now: s.Now, Logger: quiet, Config: registrar.Config{CanCancel: true},
 		}),
 	}
 	r.redis = r.open()

@@ -55,6 +55,9 @@ type Change struct {
 	// NewRevision also writes Row's definition to schedule_revisions.
 	NewRevision bool
 	ChangedBy   string
+	// GivesWorkflow also gives Row's owner the versions of Row's workflow that are
+	// stored for all owners, unless it has Row's version of its own.
+	GivesWorkflow bool
 	// DropPlannedAfter deletes PLANNED rows of triggers schedule and catchup
 	// with run_at later than this: they were only a plan. Zero deletes none.
 	DropPlannedAfter time.Time

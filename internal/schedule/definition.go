@@ -73,3 +73,8 @@ func (d *Definition) Interval() time.Duration { return millis(d.IntervalMS) }
 func (d *Definition) QualifiedOverlapKey() string { return d.UserID + "/" + d.OverlapKey }
 
 func millis(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// RunsSame reports whether two definitions run the same version of a workflow.
+func (d *Definition) RunsSame(o *Definition) bool {
+	return d.WorkflowID == o.WorkflowID && d.Version == o.Version
+}

@@ -16,12 +16,65 @@ type WorkflowVersion struct {
 	DAG        json.RawMessage // as sent
 	Hash       [32]byte        // sha256 of the canonical form
 	CreatedAt  time.Time
-	UserID     string // the owner that it was stored for; empty: nobody
+	UserID     string // the owner that it is stored for; empty: all owners
 }
 
 // CompareVersions is the order in which stores write versions.
 func CompareVersions(a, b *WorkflowVersion) int {
-	return cmp.Or(cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.Version, b.Version))
+	return cmp.Or(cmp.Compare(a.WorkflowID, b.WorkflowID), cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Version, b.Version))
+}
+
+// WorkflowFilter narrows a list of versions, which is newest version first; of
+// one version, the one stored for all owners comes last.
+type WorkflowFilter struct {
+	WorkflowID string
+	Version    int32    // 0: every version
+	UserIDs    []string // those stored for these owners, "" for all owners; nil: everybody's
+	// Before names the last row of the page before; version 0 begins at the newest.
+	Before struct {
+		Version int32
+		UserID  string
+	}
+	Limit int
+}
+
+// AllOwners is the UserID of a share with every owner. No owner has this id.
+const AllOwners = "*"
+
+// WorkflowShare gives an owner the versions of a workflow that are stored for
+// all owners, present and future: it may run and read them.
+type WorkflowShare struct {
+	WorkflowID string
+	UserID     string // AllOwners: every owner
+	GivenBy    string
+	GivenAt    time.Time
+}
+
+// WorkflowUse names the version that a run of an owner is to execute.
+type WorkflowUse struct {
+	UserID     string // empty: of a run that no owner has
+	WorkflowID string
+	Version    int32
+}
+
+// WorkflowStanding is what is stored of a WorkflowUse.
+type WorkflowStanding struct {
+	Own   bool // the owner has stored this version itself
+	Given bool // the owner was given what is stored of the workflow for all owners
+}
+
+// LoadsFrom is the rule of whose code a run executes: the UserID of the version
+// that it loads. An owner's own version comes first, so that nothing stored
+// later replaces it. A version stored for all owners is for those it was given
+// to. Another owner's version is never loaded: ok is false, as if there were none.
+func (u WorkflowUse) LoadsFrom(s WorkflowStanding) (userID string, ok bool) {
+	switch {
+	case s.Own:
+		return u.UserID, true
+	case s.Given, u.UserID == "":
+		return "", true
+	}
+	return "", false
 }
 
 // CanonicalJSON is the form that hashes are taken over: object members sorted

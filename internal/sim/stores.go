@@ -162,10 +162,21 @@ func (s store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.R
 	return closed, recorded, err
 }
 
-func (s store) LoadDAG(ctx context.Context, workflowID string, version int32) (dag []byte, err error) {
+// LoadDAG goes by the same rule as workflow.Owned, which remembers for a moment
+// and so would make which call comes first a matter of chance.
+func (s store) LoadDAG(ctx context.Context, userID, workflowID string, version int32) (dag []byte, err error) {
 	id := binary.LittleEndian.Uint64(append([]byte(workflowID), 0, 0, 0, 0, 0, 0, 0, 0))
-	err = s.tell(ctx, siteLoad, id<<8|uint64(version), func() (err error) {
-		dag, err = s.ledger.LoadDAG(context.WithoutCancel(ctx), workflowID, version)
+	use := schedule.WorkflowUse{UserID: userID, WorkflowID: workflowID, Version: version}
+	err = s.tell(ctx, siteLoad, id<<8|uint64(version), func() error {
+		standings, err := s.ledger.WorkflowStandings(context.WithoutCancel(ctx), []schedule.WorkflowUse{use})
+		if err != nil {
+			return err
+		}
+		from, ok := use.LoadsFrom(standings[0])
+		if !ok {
+			return schedule.ErrNotFound
+		}
+		dag, err = s.ledger.LoadDAG(context.WithoutCancel(ctx), from, workflowID, version)
 		return err
 	})
 	return dag, err

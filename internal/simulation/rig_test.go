@@ -62,7 +62,7 @@ func newReal(t testing.TB, config worker.Config) *real {
 		t.Fatal(err)
 	}
 	r.registrar = registrar.New(registrar.Options{
-		Schedules: store, Runs: store, Workflows: store, Grants: store, Now: store.Now, Logger: mute, Config: registrar.Config{CanCancel: true},
+		Schedules: store, Runs: store, Workflows: store, Shares: store, Grants: store, Now: store.Now, Logger: mute, Config: registrar.Config{CanCancel: true},
 		Simulator: simulation.New(config),
 	})
 	r.runs = &assumed{real: r, of: make(map[string]registrar.AssumedRun), open: make(map[schedule.Key]context.CancelFunc)}

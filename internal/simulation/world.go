@@ -51,7 +51,7 @@ func (s *Simulator) newWorld(ctx context.Context, scenario registrar.Scenario) (
 	w.ledger = memstore.New(memstore.Options{Watch: memstore.Watch{Run: w.watch}})
 	w.runs = newExecutor(w)
 	w.users = registrar.New(registrar.Options{
-		Schedules: w.ledger, Runs: w.ledger, Workflows: w.ledger, Grants: w.ledger, Now: w.now, Logger: quiet,
+		Schedules: w.ledger, Runs: w.ledger, Workflows: w.ledger, Shares: w.ledger, Grants: w.ledger, Now: w.now, Logger: quiet,
 		Config: registrar.Config{CanCancel: true},
 	})
 	w.launch = launcher.New(launcher.Options{

@@ -97,7 +97,7 @@ func (e *effects) counted() int {
 // noDAG gives none; with a channel it closes that, and does not even say so.
 type noDAG struct{ asked chan struct{} }
 
-func (d noDAG) LoadDAG(ctx context.Context, _ string, _ int32) ([]byte, error) {
+func (d noDAG) LoadDAG(ctx context.Context, _, _ string, _ int32) ([]byte, error) {
 	if d.asked != nil {
 		close(d.asked)
 		<-ctx.Done()
@@ -109,7 +109,7 @@ func (d noDAG) LoadDAG(ctx context.Context, _ string, _ int32) ([]byte, error) {
 func process(t *testing.T, db database, e launcher.Executor, w launcher.WorkflowStore) (base string) {
 	l := launcher.New(launcher.Options{
 		Store: db, Workflows: w, Executor: e, Now: db.Now, Logger: slog.New(slog.DiscardHandler),
-		Latest: func(context.Context, string) (int32, error) { return 1, nil },
+		Latest: func(context.Context, string, string) (int32, error) { return 1, nil },
 		Config: launcher.Config{Feedback: true, CallTimeout: time.Second},
 	})
 	return serve(t, graphapi.Options{Launcher: l, Token: token}).URL

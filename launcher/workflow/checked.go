@@ -29,13 +29,13 @@ func Checked(name string, dag []byte) ([]byte, error) {
 }
 
 // Fallback asks the second store for what the first does not hold.
-type Fallback struct{ First, Second Store }
+type Fallback struct{ First, Second Versions }
 
 // LoadDAG is schedule.ErrNotFound where neither holds it.
-func (f Fallback) LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error) {
-	dag, err := f.First.LoadDAG(ctx, workflowID, version)
+func (f Fallback) LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error) {
+	dag, err := f.First.LoadDAG(ctx, userID, workflowID, version)
 	if errors.Is(err, schedule.ErrNotFound) {
-		return f.Second.LoadDAG(ctx, workflowID, version)
+		return f.Second.LoadDAG(ctx, userID, workflowID, version)
 	}
 	return dag, err
 }

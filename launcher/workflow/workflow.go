@@ -1,6 +1,6 @@
-// Package workflow is where the launcher loads DAGs from besides the database:
-// a folder, or nowhere (a bucket is a package of its own below); and a cache in
-// front of any of them.
+// Package workflow is where the launcher loads DAGs from: the database, a
+// folder, or nowhere (a bucket is a package of its own below); the rule of whose
+// version a run loads (Owned); and a cache.
 package workflow
 
 import (
@@ -17,37 +17,56 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Store gives the DAG JSON of a workflow version, as it was sent;
+// Versions gives the DAG JSON of a workflow version, as it was sent, that is
+// stored for exactly this owner, or with userID "" for all owners;
 // schedule.ErrNotFound when it does not hold it, a *schedule.InvalidError when
-// what it holds is no DAG.
-type Store interface {
-	LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error)
+// what it holds is no DAG. It does not say who may run it: see Owned.
+type Versions interface {
+	LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error)
 }
 
 // None holds nothing: executors get no DAG.
 type None struct{}
 
 // LoadDAG answers nothing, and that is no error.
-func (None) LoadDAG(context.Context, string, int32) ([]byte, error) { return nil, nil }
+func (None) LoadDAG(context.Context, string, string, int32) ([]byte, error) { return nil, nil }
 
-// Dir is a folder with one file for each version: WORKFLOW_ID/VERSION.json.
-// Like any store it must never change a version that it holds.
+// PathOf is the path of a version below a folder or bucket:
+// WORKFLOW_ID/VERSION.json for all owners, and below owners/USER_ID for one. An
+// id that could lead elsewhere is schedule.ErrNotFound.
+func PathOf(userID, workflowID string, version int32) (string, error) {
+	folder, ok := schedule.OwnerPath(userID)
+	if !ok {
+		return "", schedule.Explain(schedule.ErrNotFound, "%s cannot name an owner's folder", schedule.Quote(userID))
+	}
+	if !schedule.ValidID(workflowID) || workflowID == "." || workflowID == ".." || workflowID == schedule.OwnersFolder {
+		return "", schedule.Explain(schedule.ErrNotFound, "%s cannot name a workflow's folder", schedule.Quote(workflowID))
+	}
+	name := workflowID + "/" + strconv.Itoa(int(version)) + ".json"
+	if folder != "" {
+		name = folder + "/" + name
+	}
+	return name, nil
+}
+
+// Dir is a folder with one file for each version; see PathOf. Like any store it
+// must never change a version that it holds.
 type Dir struct{ path string }
 
 // NewDir makes the store of a folder.
 func NewDir(path string) Dir { return Dir{path: path} }
 
 // LoadDAG reads the version's file.
-func (d Dir) LoadDAG(_ context.Context, workflowID string, version int32) ([]byte, error) {
-	if !schedule.ValidID(workflowID) || workflowID == "." || workflowID == ".." {
-		return nil, schedule.Explain(schedule.ErrNotFound, "%s is not a workflow id", schedule.Quote(workflowID))
+func (d Dir) LoadDAG(_ context.Context, userID, workflowID string, version int32) ([]byte, error) {
+	name, err := PathOf(userID, workflowID, version)
+	if err != nil {
+		return nil, err
 	}
 	root, err := os.OpenRoot(d.path) // links must not lead out of it
 	if err != nil {
 		return nil, fmt.Errorf("open workflow folder: %w", err)
 	}
 	defer root.Close()
-	name := workflowID + "/" + strconv.Itoa(int(version)) + ".json"
 	file, err := root.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, schedule.Explain(schedule.ErrNotFound, "there is no %s in the workflow folder", name)
@@ -63,41 +82,57 @@ func (d Dir) LoadDAG(_ context.Context, workflowID string, version int32) ([]byt
 	return Checked(name, dag)
 }
 
+// HoldsDAG reports whether the version's file is there.
+func (d Dir) HoldsDAG(_ context.Context, userID, workflowID string, version int32) (bool, error) {
+	name, err := PathOf(userID, workflowID, version)
+	if err != nil {
+		return false, nil
+	}
+	root, err := os.OpenRoot(d.path)
+	if err != nil {
+		return false, fmt.Errorf("open workflow folder: %w", err)
+	}
+	defer root.Close()
+	_, err = root.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for workflow %s: %w", name, err)
+	}
+	return true, nil
+}
+
 // Cached keeps the versions that were asked for last. Versions never change,
-// so nothing in it grows old; what was not found is not kept, since it may
+// so its entries never go stale; what was not found is not kept, since it may
 // come.
 type Cached struct {
-	store Store
+	store Versions
 	limit int
 
 	mu    sync.Mutex
 	bytes int
 	order *list.List // of *entry, newest first
-	byKey map[entryKey]*list.Element
-}
-
-type entryKey struct {
-	workflowID string
-	version    int32
+	byKey map[schedule.WorkflowUse]*list.Element
 }
 
 type entry struct {
-	key entryKey
+	key schedule.WorkflowUse // UserID is whom the version is stored for, not who runs it
 	dag []byte
 }
 
 // NewCached keeps up to limit bytes of what store gives.
-func NewCached(store Store, limit int) *Cached {
-	return &Cached{store: store, limit: limit, order: list.New(), byKey: make(map[entryKey]*list.Element)}
+func NewCached(store Versions, limit int) *Cached {
+	return &Cached{store: store, limit: limit, order: list.New(), byKey: make(map[schedule.WorkflowUse]*list.Element)}
 }
 
 // LoadDAG answers from memory or loads. Callers must not change the bytes.
-func (c *Cached) LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error) {
-	key := entryKey{workflowID, version}
+func (c *Cached) LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error) {
+	key := schedule.WorkflowUse{UserID: userID, WorkflowID: workflowID, Version: version}
 	if dag, ok := c.get(key); ok {
 		return dag, nil
 	}
-	dag, err := c.store.LoadDAG(ctx, workflowID, version)
+	dag, err := c.store.LoadDAG(ctx, userID, workflowID, version)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +140,7 @@ func (c *Cached) LoadDAG(ctx context.Context, workflowID string, version int32) 
 	return dag, nil
 }
 
-func (c *Cached) get(key entryKey) ([]byte, bool) {
+func (c *Cached) get(key schedule.WorkflowUse) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byKey[key]
@@ -116,7 +151,7 @@ func (c *Cached) get(key entryKey) ([]byte, bool) {
 	return e.Value.(*entry).dag, true
 }
 
-func (c *Cached) put(key entryKey, dag []byte) {
+func (c *Cached) put(key schedule.WorkflowUse, dag []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.byKey[key]; ok {

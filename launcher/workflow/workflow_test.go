@@ -15,6 +15,10 @@ import (
 func TestAFolderGivesTheVersionsThatItHolds(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "report", "3.json"), `{"steps": []}`)
+	write(t, filepath.Join(dir, "owners", "ada", "report", "3.json"), `{"ada": 1}`)
+	write(t, filepath.Join(dir, "owners", "auth0%7Cbob", "report", "3.json"), `{"bob": 1}`)
+	write(t, filepath.Join(dir, "owners", "a%2Fb", "report", "3.json"), `{"slash": 1}`)
+	write(t, filepath.Join(dir, "owners", "3.json"), `{}`)
 	write(t, filepath.Join(dir, "half", "1.json"), `{"steps": [`)
 	write(t, filepath.Join(dir, "list", "1.json"), `[]`)
 	write(t, filepath.Join(dir, "big", "1.json"), strings.Repeat("x", schedule.MaxDAGBytes+1))
@@ -24,6 +28,7 @@ func TestAFolderGivesTheVersionsThatItHolds(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
+		user     string // "": stored for all owners
 		id       string
 		version  int32
 		want     string
@@ -31,6 +36,14 @@ func TestAFolderGivesTheVersionsThatItHolds(t *testing.T) {
 		invalid  bool
 	}{
 		{name: "a version that is there", id: "report", version: 3, want: `{"steps": []}`},
+		{name: "an owner's own", user: "ada", id: "report", version: 3, want: `{"ada": 1}`},
+		{name: "an owner whose id is escaped", user: "auth0|bob", id: "report", version: 3, want: `{"bob": 1}`},
+		{name: "an owner whose id looks like a path", user: "a/b", id: "report", version: 3, want: `{"slash": 1}`},
+		{name: "another owner's own", user: "bob", id: "report", version: 3, notFound: true},
+		{name: "an owner that is the folder above", user: "..", id: "report", version: 3, notFound: true},
+		{name: "an owner that is this folder", user: ".", id: "report", version: 3, notFound: true},
+		{name: "an owner that leads to another's folder", user: "x/../ada", id: "report", version: 3, notFound: true},
+		{name: "a workflow that is the folder of owners", id: "owners", version: 3, notFound: true},
 		{name: "another version", id: "report", version: 4, notFound: true},
 		{name: "another workflow", id: "other", version: 3, notFound: true},
 		{name: "the folder above", id: "..", version: 1, notFound: true},
@@ -41,7 +54,7 @@ func TestAFolderGivesTheVersionsThatItHolds(t *testing.T) {
 		{name: "no object", id: "list", version: 1, invalid: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dag, err := workflow.NewDir(dir).LoadDAG(t.Context(), c.id, c.version)
+			dag, err := workflow.NewDir(dir).LoadDAG(t.Context(), c.user, c.id, c.version)
 			if _, invalid := errors.AsType[*schedule.InvalidError](err); invalid != c.invalid {
 				t.Errorf("err = %v, want it invalid: %v", err, c.invalid)
 			}
@@ -65,7 +78,7 @@ func TestASecondStoreIsAskedForWhatTheFirstDoesNotHold(t *testing.T) {
 		{name: "the first is away, and may hold another", first: answer{"", away}, second: answer{"2", nil}, want: answer{"", away}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dag, err := workflow.Fallback{First: c.first, Second: c.second}.LoadDAG(t.Context(), "w", 1)
+			dag, err := workflow.Fallback{First: c.first, Second: c.second}.LoadDAG(t.Context(), "", "w", 1)
 			if string(dag) != c.want.dag || !errors.Is(err, c.want.err) {
 				t.Errorf("got %q, %v, want %v", dag, err, c.want)
 			}
@@ -79,13 +92,15 @@ type answer struct {
 	err error
 }
 
-func (a answer) LoadDAG(context.Context, string, int32) ([]byte, error) { return []byte(a.dag), a.err }
+func (a answer) LoadDAG(context.Context, string, string, int32) ([]byte, error) {
+	return []byte(a.dag), a.err
+}
 
 func TestACacheAsksOnceAndForgetsTheOldestFirst(t *testing.T) {
 	store := &counting{}
 	cached := workflow.NewCached(store, 25) // two of ten bytes, not three
 	load := func(id string) {
-		if dag, err := cached.LoadDAG(t.Context(), id, 1); err != nil || len(dag) != 10 {
+		if dag, err := cached.LoadDAG(t.Context(), "", id, 1); err != nil || len(dag) != 10 {
 			t.Fatalf("%q, %v", dag, err)
 		}
 	}
@@ -96,7 +111,7 @@ func TestACacheAsksOnceAndForgetsTheOldestFirst(t *testing.T) {
 		t.Errorf("the store was asked for %s; want a, b, c and, forgotten meanwhile, b", got)
 	}
 	for range 2 {
-		if _, err := cached.LoadDAG(t.Context(), "missing", 1); !errors.Is(err, schedule.ErrNotFound) {
+		if _, err := cached.LoadDAG(t.Context(), "", "missing", 1); !errors.Is(err, schedule.ErrNotFound) {
 			t.Error(err)
 		}
 	}
@@ -107,7 +122,7 @@ func TestACacheAsksOnceAndForgetsTheOldestFirst(t *testing.T) {
 
 type counting struct{ asked []string }
 
-func (c *counting) LoadDAG(_ context.Context, id string, _ int32) ([]byte, error) {
+func (c *counting) LoadDAG(_ context.Context, _, id string, _ int32) ([]byte, error) {
 	c.asked = append(c.asked, id)
 	if id == "missing" {
 		return nil, schedule.ErrNotFound

@@ -63,7 +63,9 @@ func applyOf(req *carillonv1.ApplySchedulesRequest, actor string) (registrar.App
 				Field: prefix + "request_id", Problem: "and adopt have no meaning for one workflow of a set", Hint: "say them for the whole call",
 			})
 		}
-		in.Workflows = append(in.Workflows, registrar.WorkflowInput{WorkflowID: w.GetWorkflowId(), Version: w.GetVersion(), DAG: w.GetDag(), Field: prefix})
+		in.Workflows = append(in.Workflows, registrar.WorkflowInput{
+			WorkflowID: w.GetWorkflowId(), Version: w.GetVersion(), UserID: w.GetUserId(), DAG: w.GetDag(), Field: prefix,
+		})
 		for _, u := range upserts {
 			in.Schedules = append(in.Schedules, upsertOf(u, actor))
 		}

@@ -127,6 +127,6 @@ func traceIDOf(r *schedule.Run) string {
 func workflowOf(w *schedule.WorkflowVersion) *carillonv1.WorkflowVersion {
 	return &carillonv1.WorkflowVersion{
 		WorkflowId: w.WorkflowID, Version: w.Version, Dag: w.DAG,
-		Sha256: hex.EncodeToString(w.Hash[:]), CreatedAt: timestamp(w.CreatedAt),
+		Sha256: hex.EncodeToString(w.Hash[:]), CreatedAt: timestamp(w.CreatedAt), UserId: w.UserID,
 	}
 }

@@ -127,7 +127,8 @@ var lists = []struct {
 	{"/v1/schedules/s1/runs", "runs", "idempotency_key", regexp.MustCompile(`^r(0|[1-9][0-9]*)\.[0-9a-f]{64}$`)},
 	{"/v1/schedules/s1/events", "events", "event_id", regexp.MustCompile(`^e[1-9][0-9]*$`)},
 	{"/v1/schedules/s1/revisions", "revisions", "revision", regexp.MustCompile(`^v[1-9][0-9]*$`)},
-	{"/v1/workflows/w/versions", "workflow_versions", "version", regexp.MustCompile(`^w[1-9][0-9]*$`)},
+	{"/v1/workflows/w/versions", "workflow_versions", "version", regexp.MustCompile(`^w[1-9][0-9]*\.([A-Za-z0-9._:-]{1,128})?$`)},
+	{"/v1/workflows/w/shares", "shares", "user_id", regexp.MustCompile(`^h(\*|[A-Za-z0-9._:-]{1,128})$`)},
 }
 
 // FuzzPageToken: a list takes no token but one that it might have given, and
@@ -139,6 +140,7 @@ func FuzzPageToken(f *testing.F) {
 		r.must("POST", "/v1/schedules", upsert("schedule_id", `"s1"`, "priority", fmt.Sprint(i+1)))
 		r.must("POST", "/v1/schedules/s1:trigger", fmt.Sprintf(`{"request_id":"r%d","overlap_policy":"allow"}`, i))
 		r.must("PUT", fmt.Sprintf("/v1/workflows/w/versions/%d", i+1), `{"dag":{}}`)
+		r.must("POST", "/v1/workflows/w:share", fmt.Sprintf(`{"user_id":"o%d"}`, i))
 		r.must("POST", "/v1/grants", fmt.Sprintf(`{"grant_id":"g%d","user_id":"u","billing_account_id":"b","scopes":["graph:execute:w"]}`, i))
 	}
 	whole := make([][]string, len(lists))
@@ -150,7 +152,7 @@ func FuzzPageToken(f *testing.F) {
 			f.Fatalf("%s has %d rows, want 3 or more", l.path, len(whole[i]))
 		}
 	}
-	for _, place := range []string{"s", "g\x00", "g\xff", "s1", "r5.", "r+5." + strings.Repeat("0", 64), "w01", "e9223372036854775808", "v-1", "p1", ""} {
+	for _, place := range []string{"s", "g\x00", "g\xff", "s1", "r5.", "r+5." + strings.Repeat("0", 64), "w01.", "w3", "w3.\xff", "h*", "h", "e9223372036854775808", "v-1", "p1", ""} {
 		f.Add(base64.RawURLEncoding.EncodeToString([]byte(place)))
 	}
 	f.Fuzz(func(t *testing.T, token string) {

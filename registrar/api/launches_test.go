@@ -147,7 +147,7 @@ func TestAForecastRefusesWindowsThatAreNone(t *testing.T) {
 func fleet(b testing.TB, r *rig, n int) {
 	b.Helper()
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"}
-	reg := registrar.New(registrar.Options{Schedules: r.store, Runs: r.store, Workflows: r.store, Grants: r.store, Logger: slog.New(slog.DiscardHandler)})
+	reg := registrar.New(registrar.Options{Schedules: r.store, Runs: r.store, Workflows: r.store, Shares: r.store, Grants: r.store, Logger: slog.New(slog.DiscardHandler)})
 	for at := 0; at < n; at += 5000 {
 		in := registrar.ApplyInput{Set: fmt.Sprint("set-", at)}
 		for i := at; i < min(n, at+5000); i++ {
@@ -190,7 +190,7 @@ func BenchmarkForecastOf10000Schedules(b *testing.B) {
 func BenchmarkPreviews1000(b *testing.B) {
 	r := newRig(b)
 	fleet(b, r, 1000)
-	reg := registrar.New(registrar.Options{Schedules: r.store, Runs: r.store, Workflows: r.store, Grants: r.store, Logger: slog.New(slog.DiscardHandler)})
+	reg := registrar.New(registrar.Options{Schedules: r.store, Runs: r.store, Workflows: r.store, Shares: r.store, Grants: r.store, Logger: slog.New(slog.DiscardHandler)})
 	for b.Loop() {
 		for i := range 1000 {
 			fires, _, err := reg.Preview(b.Context(), registrar.PreviewInput{ScheduleID: fmt.Sprint("schedule-", i), Count: 5})

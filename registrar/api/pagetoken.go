@@ -24,6 +24,7 @@ const (
 	eventsPage    kind = "e"
 	revisionsPage kind = "v"
 	workflowsPage kind = "w"
+	sharesPage    kind = "h"
 	grantsPage    kind = "g"
 	previewPage   kind = "p"
 	auditPage     kind = "a"
@@ -114,6 +115,24 @@ func runAfter(token string) (at time.Time, key schedule.Key, err error) {
 		return at, key, forged(token)
 	}
 	return at, key, nil
+}
+
+// versionPlace is where a workflow version stands in the list.
+func versionPlace(version int32, userID string) string {
+	return workflowsPage.token(strconv.FormatInt(int64(version), 10) + "." + userID)
+}
+
+func versionAfter(token string) (version int32, userID string, err error) {
+	place, err := workflowsPage.key(token)
+	if err != nil || place == "" {
+		return 0, "", err
+	}
+	number, userID, _ := strings.Cut(place, ".")
+	n, err := strconv.ParseInt(number, 10, 32)
+	if err != nil || n < 1 || userID != "" && !schedule.ValidID(userID) || versionPlace(int32(n), userID) != token {
+		return 0, "", forged(token)
+	}
+	return int32(n), userID, nil
 }
 
 // pageSize is how many rows are asked for.

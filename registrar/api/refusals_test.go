@@ -279,7 +279,7 @@ func TestBadInputIsRefusedOnBothAPIsAndWritesNothing(t *testing.T) {
 	if rows, err := r.store.ListSchedules(t.Context(), schedule.ScheduleFilter{Limit: 10}); err != nil || len(rows) != 0 {
 		t.Errorf("%d schedules were written (%v)", len(rows), err)
 	}
-	if rows, err := r.store.ListWorkflows(t.Context(), "w", 0, 10); err != nil || len(rows) != 0 {
+	if rows, err := r.store.ListWorkflows(t.Context(), schedule.WorkflowFilter{WorkflowID: "w", Limit: 10}); err != nil || len(rows) != 0 {
 		t.Errorf("%d workflow versions were written (%v)", len(rows), err)
 	}
 }

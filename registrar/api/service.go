@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/carillon/carillon/internal/explain"
@@ -50,12 +49,18 @@ type ScheduleReader interface {
 
 // Workflows keeps workflow versions.
 type Workflows interface {
-	PutWorkflow(ctx context.Context, workflowID string, version int32, dag json.RawMessage) (*schedule.WorkflowVersion, error)
-	GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error)
-	// ListWorkflows is newest version first; before = 0 begins at the newest.
-	ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error)
+	PutWorkflow(ctx context.Context, in registrar.WorkflowInput) (*schedule.WorkflowVersion, error)
+	// GetWorkflow is the version that runs of the owner userID load; "": see the API.
+	GetWorkflow(ctx context.Context, userID, workflowID string, version int32) (*schedule.WorkflowVersion, error)
+	// ListWorkflows is newest version first: those that runs of the owner userID load,
+	// "" = everybody's.
+	ListWorkflows(ctx context.Context, userID string, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error)
 	// DeployWorkflow has one result for each of in.Triggers, in their order.
 	DeployWorkflow(ctx context.Context, in registrar.DeployInput) ([]registrar.UpsertResult, error)
+	ShareWorkflow(ctx context.Context, in registrar.ShareInput) (schedule.WorkflowShare, error)
+	UnshareWorkflow(ctx context.Context, in registrar.ShareInput) (stillShared bool, err error)
+	// ListShares is ordered by user_id.
+	ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error)
 }
 
 // Grants keeps execution grants.

@@ -2,9 +2,10 @@ package api
 
 import (
 	"context"
-	"math"
 
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar"
 )
 
 type workflowServer struct {
@@ -17,7 +18,9 @@ func (s *workflowServer) PutWorkflowVersion(ctx context.Context, req *carillonv1
 	if _, err := readDAG(req.GetDag()); err != nil {
 		return nil, err
 	}
-	stored, err := s.workflows.PutWorkflow(ctx, req.GetWorkflowId(), req.GetVersion(), req.GetDag())
+	stored, err := s.workflows.PutWorkflow(ctx, registrar.WorkflowInput{
+		WorkflowID: req.GetWorkflowId(), Version: req.GetVersion(), UserID: req.GetUserId(), DAG: req.GetDag(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +30,7 @@ func (s *workflowServer) PutWorkflowVersion(ctx context.Context, req *carillonv1
 }
 
 func (s *workflowServer) GetWorkflowVersion(ctx context.Context, req *carillonv1.GetWorkflowVersionRequest) (*carillonv1.GetWorkflowVersionResponse, error) {
-	found, err := s.workflows.GetWorkflow(ctx, req.GetWorkflowId(), req.GetVersion())
+	found, err := s.workflows.GetWorkflow(ctx, req.GetUserId(), req.GetWorkflowId(), req.GetVersion())
 	if err != nil {
 		return nil, err
 	}
@@ -35,12 +38,13 @@ func (s *workflowServer) GetWorkflowVersion(ctx context.Context, req *carillonv1
 }
 
 func (s *workflowServer) ListWorkflowVersions(ctx context.Context, req *carillonv1.ListWorkflowVersionsRequest) (*carillonv1.ListWorkflowVersionsResponse, error) {
-	before, err := workflowsPage.positive(req.GetPageToken(), math.MaxInt32)
-	if err != nil {
+	size := pageSize(req.GetPageSize())
+	f := schedule.WorkflowFilter{WorkflowID: req.GetWorkflowId(), Limit: size + 1}
+	var err error
+	if f.Before.Version, f.Before.UserID, err = versionAfter(req.GetPageToken()); err != nil {
 		return nil, err
 	}
-	size := pageSize(req.GetPageSize())
-	rows, err := s.workflows.ListWorkflows(ctx, req.GetWorkflowId(), int32(before), size+1)
+	rows, err := s.workflows.ListWorkflows(ctx, req.GetUserId(), f)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +54,8 @@ func (s *workflowServer) ListWorkflowVersions(ctx context.Context, req *carillon
 		resp.WorkflowVersions = append(resp.WorkflowVersions, workflowOf(&shown[i]))
 	}
 	if more {
-		resp.NextPageToken = workflowsPage.number(int64(shown[len(shown)-1].Version))
+		last := &shown[len(shown)-1]
+		resp.NextPageToken = versionPlace(last.Version, last.UserID)
 	}
 	return resp, nil
 }

@@ -61,6 +61,7 @@ GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_
 GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
 GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
 GRANT SELECT ON backfill_runs TO sched_api;
+GRANT SELECT, INSERT, DELETE ON workflow_shares TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON expectations, alert_targets TO sched_api; -- judges what did not happen, and tells of it
 GRANT SELECT, INSERT, UPDATE ON alerts, alert_deliveries TO sched_api;
 
@@ -79,7 +80,7 @@ GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;
 
 -- sched_launcher: remembers keys, reads what to run, and settles what executors
 -- say (their reports, and what comes through a launch queue).
-GRANT SELECT ON schedules, schedule_revisions, schedule_runs, workflow_versions, schedule_events, execution_grants TO sched_launcher;
+GRANT SELECT ON schedules, schedule_revisions, schedule_runs, workflow_versions, workflow_shares, schedule_events, execution_grants TO sched_launcher;
 GRANT UPDATE (last_run_at) ON schedules TO sched_launcher;
 GRANT UPDATE ON schedule_runs TO sched_launcher;
 GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;

@@ -111,6 +111,7 @@ func (t *tx) writeChange(c *schedule.Change) error {
 		if err := t.writeSchedule(c); err != nil {
 			return err
 		}
+		t.giveWorkflow(c)
 	}
 	for _, r := range slices.Clone(t.live) {
 		if r.ScheduleID != c.ScheduleID || r.Status != schedule.StatusPlanned {

@@ -55,7 +55,8 @@ type Store struct {
 	runs       map[schedule.Key]*schedule.Run
 	live       []*schedule.Run // those of runs that have not ended
 	requests   map[schedule.Key]*request
-	workflows  map[workflowID]schedule.WorkflowVersion
+	workflows  map[schedule.WorkflowUse]schedule.WorkflowVersion
+	shares     map[shareID]schedule.WorkflowShare
 	deploys    map[deployID]deploy
 	grants     map[schedule.GrantRef]*schedule.Grant // never changed, only put anew
 	backfills  map[string]*backfill
@@ -79,11 +80,6 @@ type revisionID struct {
 	revision   int64
 }
 
-type workflowID struct {
-	id      string
-	version int32
-}
-
 // request is an execution request and when it was last written.
 type request struct{ schedule.ExecutionRequest }
 
@@ -92,7 +88,8 @@ func New(o Options) *Store {
 	return &Store{
 		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run),
-		requests: make(map[schedule.Key]*request), workflows: make(map[workflowID]schedule.WorkflowVersion),
+		requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
+		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),

@@ -219,6 +219,9 @@ func writeChanges(ctx context.Context, tx pgx.Tx, changes []schedule.Change, kno
 	if err := insertAudit(ctx, tx, auditOf(changes)); err != nil {
 		return err
 	}
+	if err := giveWorkflows(ctx, tx, changes); err != nil {
+		return err
+	}
 	inserted := keysInserted(changes)
 	if len(inserted) == 0 {
 		return nil

@@ -4,7 +4,7 @@
 //
 // Locks are taken in one order everywhere, so that nothing waits in a circle:
 // leaders, what a deploy manages (by name), workflow_versions (by id), schedules
-// (by id), schedule_runs (by key), execution_requests. What
+// (by id), schedule_runs (by key), execution_requests, workflow_shares (by id). What
 // still collides is tried again (transaction.go). The level is READ COMMITTED:
 // whatever is decided on is read by a statement of its own after its locks are
 // held, and every UPDATE of a run names the statuses that it may leave.

@@ -29,7 +29,7 @@ func putWorkflow(ctx context.Context, tx pgx.Tx, w *schedule.WorkflowVersion) er
 		return nil
 	}
 	var hash []byte
-	if err := tx.QueryRow(ctx, sqlWorkflowHash, w.WorkflowID, w.Version).Scan(&hash); err != nil {
+	if err := tx.QueryRow(ctx, sqlWorkflowHash, w.WorkflowID, w.UserID, w.Version).Scan(&hash); err != nil {
 		return fmt.Errorf("read workflow version: %w", err)
 	}
 	if string(hash) != string(w.Hash[:]) {
@@ -39,9 +39,10 @@ func putWorkflow(ctx context.Context, tx pgx.Tx, w *schedule.WorkflowVersion) er
 	return nil
 }
 
-// GetWorkflow is one version with its DAG; schedule.ErrNotFound.
-func (s *Store) GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
-	found, err := s.workflows(ctx, sqlGetWorkflow, workflowID, version)
+// GetWorkflow is one version with its DAG, as stored for exactly this owner, or
+// with userID "" for all owners; schedule.ErrNotFound.
+func (s *Store) GetWorkflow(ctx context.Context, userID, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
+	found, err := s.workflows(ctx, sqlGetWorkflow, workflowID, userID, version)
 	if err != nil {
 		return nil, fmt.Errorf("get workflow: %w", err)
 	}
@@ -52,8 +53,8 @@ func (s *Store) GetWorkflow(ctx context.Context, workflowID string, version int3
 }
 
 // ListWorkflows is newest version first, without the DAGs.
-func (s *Store) ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error) {
-	found, err := s.workflows(ctx, sqlListWorkflows, workflowID, before, limit)
+func (s *Store) ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error) {
+	found, err := s.workflows(ctx, sqlListWorkflows, f.WorkflowID, f.Version, f.UserIDs, f.Before.Version, f.Before.UserID, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list workflows: %w", err)
 	}
@@ -81,10 +82,11 @@ func (s *Store) workflows(ctx context.Context, statement string, args ...any) ([
 	return found, err
 }
 
-// LoadDAG is the DAG as it was sent; schedule.ErrNotFound.
-func (s *Store) LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error) {
+// LoadDAG is the DAG as it was sent, stored for exactly this owner;
+// schedule.ErrNotFound.
+func (s *Store) LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error) {
 	var dag string
-	err := s.pool.QueryRow(ctx, sqlLoadDAG, workflowID, version).Scan(&dag)
+	err := s.pool.QueryRow(ctx, sqlLoadDAG, workflowID, userID, version).Scan(&dag)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, unknownWorkflow(workflowID, version)
 	}

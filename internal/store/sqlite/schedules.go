@@ -179,6 +179,9 @@ func writeChange(ctx context.Context, t tx, c *schedule.Change) error {
 		if err := writeSchedule(ctx, t, c); err != nil {
 			return err
 		}
+		if err := giveWorkflow(ctx, t, c); err != nil {
+			return err
+		}
 	}
 	if !c.DropPlannedAfter.IsZero() {
 		if _, err := t.exec(ctx, sqlDropPlanned, c.ScheduleID, c.DropPlannedAfter.UnixMicro()); err != nil {

@@ -94,7 +94,7 @@ func TestAPanickingDecisionLeavesNothingBehind(t *testing.T) {
 			panic("a bug")
 		})
 	}()
-	if _, err := s.GetWorkflow(t.Context(), "w", 1); !errors.Is(err, schedule.ErrNotFound) {
+	if _, err := s.GetWorkflow(t.Context(), "", "w", 1); !errors.Is(err, schedule.ErrNotFound) {
 		t.Errorf("what the transaction had written is there: %v", err)
 	}
 	create(t, s, everySecond("after", noon))

@@ -27,7 +27,7 @@ func putWorkflow(ctx context.Context, t tx, w *schedule.WorkflowVersion, now tim
 	if n == 1 {
 		return nil
 	}
-	there, err := readWorkflows(ctx, t, sqlGetWorkflow, w.WorkflowID, int64(w.Version))
+	there, err := readWorkflows(ctx, t, sqlGetWorkflow, w.WorkflowID, w.UserID, int64(w.Version))
 	if err != nil {
 		return fmt.Errorf("read workflow %s version %d: %w", w.WorkflowID, w.Version, err)
 	}
@@ -38,9 +38,10 @@ func putWorkflow(ctx context.Context, t tx, w *schedule.WorkflowVersion, now tim
 		w.WorkflowID, w.Version)
 }
 
-// GetWorkflow is a version with its DAG; schedule.ErrNotFound.
-func (s *Store) GetWorkflow(ctx context.Context, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
-	versions, err := readWorkflows(ctx, s.readers, sqlGetWorkflow, workflowID, int64(version))
+// GetWorkflow is a version with its DAG, as stored for exactly this owner, or
+// with userID "" for all owners; schedule.ErrNotFound.
+func (s *Store) GetWorkflow(ctx context.Context, userID, workflowID string, version int32) (*schedule.WorkflowVersion, error) {
+	versions, err := readWorkflows(ctx, s.readers, sqlGetWorkflow, workflowID, userID, int64(version))
 	if err == nil && len(versions) == 0 {
 		err = schedule.ErrNotFound
 	}
@@ -50,20 +51,25 @@ func (s *Store) GetWorkflow(ctx context.Context, workflowID string, version int3
 	return &versions[0], nil
 }
 
-// ListWorkflows is newest version first, without the DAGs; before = 0 begins
-// at the newest.
-func (s *Store) ListWorkflows(ctx context.Context, workflowID string, before int32, limit int) ([]schedule.WorkflowVersion, error) {
-	versions, err := readWorkflows(ctx, s.readers, sqlListWorkflows, workflowID, orLast(int64(before)), limitOf(limit))
+// ListWorkflows is newest version first, without the DAGs.
+func (s *Store) ListWorkflows(ctx context.Context, f schedule.WorkflowFilter) ([]schedule.WorkflowVersion, error) {
+	var owners any // NULL: everybody's
+	if f.UserIDs != nil {
+		owners = list(f.UserIDs)
+	}
+	versions, err := readWorkflows(ctx, s.readers, sqlListWorkflows, f.WorkflowID, int64(f.Version), owners,
+		int64(f.Before.Version), f.Before.UserID, limitOf(f.Limit))
 	if err != nil {
-		return nil, fmt.Errorf("list versions of workflow %s: %w", workflowID, err)
+		return nil, fmt.Errorf("list versions of workflow %s: %w", f.WorkflowID, err)
 	}
 	return versions, nil
 }
 
-// LoadDAG is the DAG JSON as it was sent; schedule.ErrNotFound.
-func (s *Store) LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error) {
+// LoadDAG is the DAG JSON as it was sent, stored for exactly this owner;
+// schedule.ErrNotFound.
+func (s *Store) LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error) {
 	var dag raw
-	err := s.readers.query(ctx, sqlLoadDAG, func(scan scan) error { return scan(&dag) }, workflowID, int64(version))
+	err := s.readers.query(ctx, sqlLoadDAG, func(scan scan) error { return scan(&dag) }, workflowID, userID, int64(version))
 	if err == nil && dag == nil {
 		err = schedule.ErrNotFound
 	}

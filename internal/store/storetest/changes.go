@@ -150,7 +150,7 @@ func changeWithWorkflow(r *rig) {
 		return nil, boom
 	})
 	r.hold(errors.Is(err, boom), "the refusal comes back, got %v", err)
-	_, err = r.GetWorkflow(r.ctx, next.WorkflowID, 2)
+	_, err = r.GetWorkflow(r.ctx, next.UserID, next.WorkflowID, 2)
 	r.hold(errors.Is(err, schedule.ErrNotFound), "no workflow is stored beside a refusal, got %v", err)
 	r.ok(r.tryChange(schedule.ChangeRequest{Workflows: []*schedule.WorkflowVersion{&next}}), "deploy a workflow without schedules")
 	equal(r, "workflow versions", r.getWorkflow(next), next)

@@ -90,7 +90,7 @@ func deployRead(r *rig) {
 	r.ok(err, "read")
 	r.hold(len(in) == 2 && in[0].Schedule == nil && in[1].InFlight == 1, "one input per id, with what is in flight, got %+v", in)
 	equal(r, "schedules", in[1].Schedule.Definition, r.row(s).Definition)
-	_, err = r.GetWorkflow(r.ctx, w.WorkflowID, 1)
+	_, err = r.GetWorkflow(r.ctx, w.UserID, w.WorkflowID, 1)
 	r.hold(errors.Is(err, schedule.ErrNotFound), "no workflow is stored, got %v", err)
 }
 
@@ -106,7 +106,7 @@ func deployWorkflows(r *rig) {
 	fresh, other := r.version("fresh", 1, `{}`), r.version("two", 1, `{"a": 3}`)
 	err := put(&fresh, &other)
 	r.hold(errors.Is(err, schedule.ErrExists), "another DAG under a stored version is refused, got %v", err)
-	_, err = r.GetWorkflow(r.ctx, fresh.WorkflowID, 1)
+	_, err = r.GetWorkflow(r.ctx, fresh.UserID, fresh.WorkflowID, 1)
 	r.hold(errors.Is(err, schedule.ErrNotFound), "and nothing beside it is stored, got %v", err)
 }
 

@@ -167,7 +167,7 @@ func rawJSONSurvives(r *rig) {
 		}
 		w := schedule.WorkflowVersion{WorkflowID: r.id(name), Version: 1, DAG: raw, CreatedAt: r.now}
 		r.ok(r.PutWorkflow(r.ctx, &w), "put workflow")
-		dag, err := r.LoadDAG(r.ctx, w.WorkflowID, 1)
+		dag, err := r.LoadDAG(r.ctx, "", w.WorkflowID, 1)
 		r.ok(err, "load DAG")
 		r.same(name+": DAG", dag, raw)
 	}

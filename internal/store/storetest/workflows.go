@@ -19,6 +19,7 @@ var workflows = []check{
 	{"an unknown version is not found", workflowUnknown},
 	{"versions are listed newest first, in pages, without their DAGs", workflowList},
 	{"of many who put one version at once the first stays", workflowRace},
+	{"owners store different DAGs as the same version, and one for all owners stands beside them", workflowOwners},
 }
 
 func (r *rig) version(name string, version int32, dag string) schedule.WorkflowVersion {
@@ -29,7 +30,7 @@ func (r *rig) version(name string, version int32, dag string) schedule.WorkflowV
 
 func (r *rig) getWorkflow(w schedule.WorkflowVersion) schedule.WorkflowVersion {
 	r.Helper()
-	got, err := r.GetWorkflow(r.ctx, w.WorkflowID, w.Version)
+	got, err := r.GetWorkflow(r.ctx, w.UserID, w.WorkflowID, w.Version)
 	r.ok(err, "get workflow")
 	return *got
 }
@@ -42,7 +43,7 @@ func workflowSurvives(r *rig) {
 	got := r.getWorkflow(w)
 	equal(r, "workflow versions", got, stored(w))
 	r.inUTC("WorkflowVersion", got)
-	dag, err := r.LoadDAG(r.ctx, w.WorkflowID, w.Version)
+	dag, err := r.LoadDAG(r.ctx, w.UserID, w.WorkflowID, w.Version)
 	r.ok(err, "load DAG")
 	r.same("DAG", dag, w.DAG)
 }
@@ -71,9 +72,9 @@ func workflowUnknown(r *rig) {
 	w := r.version("known", 1, `{}`)
 	r.ok(r.PutWorkflow(r.ctx, &w), "put workflow")
 	for name, version := range map[string]int32{"known": 2, "unknown": 1} {
-		_, err := r.GetWorkflow(r.ctx, r.id(name), version)
+		_, err := r.GetWorkflow(r.ctx, w.UserID, r.id(name), version)
 		r.hold(errors.Is(err, schedule.ErrNotFound), "GetWorkflow %s@%d: ErrNotFound, got %v", name, version, err)
-		_, err = r.LoadDAG(r.ctx, r.id(name), version)
+		_, err = r.LoadDAG(r.ctx, w.UserID, r.id(name), version)
 		r.hold(errors.Is(err, schedule.ErrNotFound), "LoadDAG %s@%d: ErrNotFound, got %v", name, version, err)
 	}
 }
@@ -90,7 +91,11 @@ func workflowList(r *rig) {
 		want = append(want, w)
 	}
 	list := func(before int32, limit int) []schedule.WorkflowVersion {
-		got, err := r.ListWorkflows(r.ctx, r.id("listed"), before, limit)
+		f := schedule.WorkflowFilter{WorkflowID: r.id("listed"), Limit: limit}
+		if before > 0 {
+			f.Before.Version, f.Before.UserID = before, r.id("owner")
+		}
+		got, err := r.ListWorkflows(r.ctx, f)
 		r.ok(err, "list workflows")
 		return got
 	}

@@ -91,11 +91,14 @@ func version(t *testing.T, n int32, dag string) *schedule.WorkflowVersion {
 func TestABucketGivesTheVersionsThatItHolds(t *testing.T) {
 	onEach(t, func(t *testing.T, p place) {
 		p.put("langgraph:poet/3.json", ` {"steps": [1e400]} `)
+		p.put("owners/ada/langgraph:poet/3.json", `{"ada": 1}`)
+		p.put("owners/auth0%7Cbob/langgraph:poet/3.json", `{"bob": 1}`)
 		p.put("langgraph:poet/4.json", `{"steps": [`)
 		p.put("langgraph:poet/5.json", `[]`)
 		p.put("langgraph:poet/6.json", `{"pad":"`+strings.Repeat("x", schedule.MaxDAGBytes)+`"}`)
 		for _, tt := range []struct {
 			name    string
+			user    string // "": stored for all owners
 			id      string
 			version int32
 			want    string
@@ -103,6 +106,10 @@ func TestABucketGivesTheVersionsThatItHolds(t *testing.T) {
 			invalid string
 		}{
 			{name: "a version that is there, as it was written", id: "langgraph:poet", version: 3, want: ` {"steps": [1e400]} `},
+			{name: "an owner's own", user: "ada", id: "langgraph:poet", version: 3, want: `{"ada": 1}`},
+			{name: "an owner whose id is escaped", user: "auth0|bob", id: "langgraph:poet", version: 3, want: `{"bob": 1}`},
+			{name: "another owner's own", user: "bob", id: "langgraph:poet", version: 3, missing: true},
+			{name: "an owner that is the folder above", user: "..", id: "langgraph:poet", version: 3, missing: true},
 			{name: "another version", id: "langgraph:poet", version: 30, missing: true},
 			{name: "another workflow", id: "poet", version: 3, missing: true},
 			{name: "a workflow above", id: "..", version: 3, missing: true},
@@ -111,7 +118,7 @@ func TestABucketGivesTheVersionsThatItHolds(t *testing.T) {
 			{name: "too much", id: "langgraph:poet", version: 6, invalid: "1048576"},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
-				dag, err := p.LoadDAG(t.Context(), tt.id, tt.version)
+				dag, err := p.LoadDAG(t.Context(), tt.user, tt.id, tt.version)
 				_, invalid := errors.AsType[*schedule.InvalidError](err)
 				if string(dag) != tt.want || errors.Is(err, schedule.ErrNotFound) != tt.missing || invalid != (tt.invalid != "") {
 					t.Errorf("LoadDAG = %.80q, %v", dag, err)
@@ -138,21 +145,37 @@ func TestAVersionIsWrittenOnce(t *testing.T) {
 		if err := p.CheckDAG(t.Context(), other); !errors.Is(err, schedule.ErrExists) {
 			t.Errorf("a check of another DAG: %v", err)
 		}
-		if dag, err := p.LoadDAG(t.Context(), first.WorkflowID, 3); string(dag) != `{"a":1,"b":2}` {
+		if dag, err := p.LoadDAG(t.Context(), "", first.WorkflowID, 3); string(dag) != `{"a":1,"b":2}` {
 			t.Errorf("it holds %q, %v", dag, err)
+		}
+		// What one owner has written stands in nobody else's way.
+		adas := version(t, 3, `{"a":2}`)
+		adas.UserID = "ada"
+		if err := errors.Join(p.CheckDAG(t.Context(), adas), p.PutDAG(t.Context(), adas)); err != nil {
+			t.Errorf("an owner's own of the same version: %v", err)
+		}
+		for user, want := range map[string]string{"": `{"a":1,"b":2}`, "ada": `{"a":2}`} {
+			if dag, err := p.LoadDAG(t.Context(), user, first.WorkflowID, 3); string(dag) != want {
+				t.Errorf("of owner %q it holds %q, %v", user, dag, err)
+			}
+		}
+		owners := version(t, 3, `{}`)
+		owners.WorkflowID = "owners"
+		if _, invalid := errors.AsType[*schedule.InvalidError](p.CheckDAG(t.Context(), owners)); !invalid {
+			t.Error("a workflow that would lie among the owners' folders is taken")
 		}
 	})
 }
 
 func TestTheNewestVersionIsTheGreatest(t *testing.T) {
 	onEach(t, func(t *testing.T, p place) {
-		if v, err := p.Latest(t.Context(), "w"); !errors.Is(err, schedule.ErrNotFound) {
+		if v, err := p.Latest(t.Context(), "", "w"); !errors.Is(err, schedule.ErrNotFound) {
 			t.Errorf("of nothing: %d, %v", v, err)
 		}
 		for _, key := range []string{"w/9.json", "w/10.json", "w/2.json", "w/99999999999.json", "w/x.json", "w/50.txt", "w2/70.json"} {
 			p.put(key, "{}")
 		}
-		if v, err := p.Latest(t.Context(), "w"); v != 10 || err != nil {
+		if v, err := p.Latest(t.Context(), "", "w"); v != 10 || err != nil {
 			t.Errorf("Latest = %d, %v, want 10", v, err)
 		}
 	})
@@ -168,7 +191,7 @@ func TestAStoreThatIsAwayIsNoMissingWorkflow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, away)
-			if _, err := s.LoadDAG(ctx, "w", 1); err == nil || errors.Is(err, schedule.ErrNotFound) {
+			if _, err := s.LoadDAG(ctx, "", "w", 1); err == nil || errors.Is(err, schedule.ErrNotFound) {
 				t.Errorf("LoadDAG: %v, want an error that leaves it open", err)
 			}
 			if err := s.PutDAG(ctx, version(t, 1, "{}")); err == nil || errors.Is(err, schedule.ErrExists) {

@@ -1,6 +1,7 @@
 // Package bucket keeps workflow versions in an object store, for step 5 of a
 // slot's life: WORKFLOW_STORE=blob. A version is the object
-// {workflow_id}/{version}.json, written once, by the registrar or by whoever
+// {workflow_id}/{version}.json, or owners/{user_id}/{workflow_id}/{version}.json
+// where it is one owner's own, written once, by the registrar or by whoever
 // builds workflows, and never changed.
 package bucket
 
@@ -79,17 +80,13 @@ func Open(ctx context.Context, address string) (*Store, error) {
 // Close frees what Open took.
 func (s *Store) Close() error { return s.bucket.Close() }
 
-func keyOf(workflowID string, version int32) string {
-	return workflowID + "/" + strconv.Itoa(int(version)) + ".json"
-}
-
 // LoadDAG reads a version; schedule.ErrNotFound only where the bucket itself
 // is there: one that is misnamed must not fail every run for good.
-func (s *Store) LoadDAG(ctx context.Context, workflowID string, version int32) ([]byte, error) {
-	if !schedule.ValidID(workflowID) || workflowID == "." || workflowID == ".." {
-		return nil, schedule.Explain(schedule.ErrNotFound, "%s is not a workflow id", schedule.Quote(workflowID))
+func (s *Store) LoadDAG(ctx context.Context, userID, workflowID string, version int32) ([]byte, error) {
+	key, err := workflow.PathOf(userID, workflowID, version)
+	if err != nil {
+		return nil, err
 	}
-	key := keyOf(workflowID, version)
 	r, err := s.bucket.NewReader(ctx, key, nil)
 	if gcerrors.Code(err) == gcerrors.NotFound {
 		return nil, s.missing(ctx, key)
@@ -103,6 +100,25 @@ func (s *Store) LoadDAG(ctx context.Context, workflowID string, version int32) (
 		return nil, fmt.Errorf("read %s from the bucket: %w", key, err)
 	}
 	return workflow.Checked(key, dag)
+}
+
+// HoldsDAG reports whether the object of a version is there.
+func (s *Store) HoldsDAG(ctx context.Context, userID, workflowID string, version int32) (bool, error) {
+	key, err := workflow.PathOf(userID, workflowID, version)
+	if err != nil {
+		return false, nil
+	}
+	there, err := s.bucket.Exists(ctx, key)
+	if err != nil {
+		return false, fmt.Errorf("look for %s in the bucket: %w", key, err)
+	}
+	if !there {
+		err = s.missing(ctx, key)
+	}
+	if errors.Is(err, schedule.ErrNotFound) {
+		err = nil
+	}
+	return there, err
 }
 
 func (s *Store) missing(ctx context.Context, key string) error {
@@ -124,7 +140,11 @@ func (s *Store) CheckDAG(ctx context.Context, w *schedule.WorkflowVersion) error
 
 // stands reports whether this very DAG is there.
 func (s *Store) stands(ctx context.Context, w *schedule.WorkflowVersion) (bool, error) {
-	stored, err := s.LoadDAG(ctx, w.WorkflowID, w.Version)
+	key, err := workflow.PathOf(w.UserID, w.WorkflowID, w.Version)
+	if err != nil {
+		return false, schedule.Invalid("workflow_id", w.WorkflowID, "cannot name a folder of the bucket", "name the workflow otherwise")
+	}
+	stored, err := s.LoadDAG(ctx, w.UserID, w.WorkflowID, w.Version)
 	if errors.Is(err, schedule.ErrNotFound) {
 		return false, nil
 	}
@@ -137,7 +157,7 @@ func (s *Store) stands(ctx context.Context, w *schedule.WorkflowVersion) (bool, 
 	}
 	if err != nil || hash != w.Hash {
 		return false, schedule.Explain(schedule.ErrExists,
-			"the bucket holds another DAG as %s; give the new one a new version", keyOf(w.WorkflowID, w.Version))
+			"the bucket holds another DAG as %s; give the new one a new version", key)
 	}
 	return true, nil
 }
@@ -148,8 +168,11 @@ func (s *Store) PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
 	if there, err := s.stands(ctx, w); there || err != nil {
 		return err
 	}
-	key := keyOf(w.WorkflowID, w.Version)
-	err := s.bucket.WriteAll(ctx, key, w.DAG, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true})
+	key, err := workflow.PathOf(w.UserID, w.WorkflowID, w.Version)
+	if err != nil {
+		return err
+	}
+	err = s.bucket.WriteAll(ctx, key, w.DAG, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true})
 	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
 		_, err = s.stands(ctx, w) // somebody else was faster
 	}
@@ -162,10 +185,15 @@ func (s *Store) PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
 // mostVersions bounds how many versions of a workflow are looked at.
 const mostVersions = 100_000
 
-// Latest is the newest version of a workflow; schedule.ErrNotFound.
-func (s *Store) Latest(ctx context.Context, workflowID string) (newest int32, err error) {
-	prefix := workflowID + "/"
-	objects := s.bucket.List(&blob.ListOptions{Prefix: prefix})
+// Latest is the newest version of a workflow that is stored for exactly this
+// owner; schedule.ErrNotFound.
+func (s *Store) Latest(ctx context.Context, userID, workflowID string) (newest int32, err error) {
+	first, err := workflow.PathOf(userID, workflowID, 1)
+	if err != nil {
+		return 0, err
+	}
+	prefix := strings.TrimSuffix(first, "1.json")
+	objects := s.bucket.List(&blob.ListOptions{Prefix: prefix, Delimiter: "/"})
 	for range mostVersions {
 		object, err := objects.Next(ctx)
 		if errors.Is(err, io.EOF) {

@@ -32,8 +32,10 @@ type WorkflowVersion struct {
 	// Raw JSON, as it was sent; not set in lists.
 	Dag []byte `protobuf:"bytes,3,opt,name=dag,proto3" json:"dag,omitempty"`
 	// Of the DAG with sorted keys and no white space, numbers as written; hex.
-	Sha256        string                 `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Sha256    string                 `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// The owner that it is stored for; empty: all owners.
+	UserId        string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -103,6 +105,13 @@ func (x *WorkflowVersion) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *WorkflowVersion) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
 type PutWorkflowVersionRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
@@ -111,7 +120,10 @@ type PutWorkflowVersionRequest struct {
 	// sent; on REST the JSON itself.
 	Dag []byte `protobuf:"bytes,3,opt,name=dag,proto3" json:"dag,omitempty"`
 	// Taken for uniformity; the call is safe to repeat without it.
-	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The owner to store it for. Unset: the caller itself, or, for a caller that is
+	// no owner, all owners.
+	UserId        string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -174,6 +186,13 @@ func (x *PutWorkflowVersionRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *PutWorkflowVersionRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
 type PutWorkflowVersionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Without the DAG.
@@ -220,9 +239,14 @@ func (x *PutWorkflowVersionResponse) GetWorkflowVersion() *WorkflowVersion {
 }
 
 type GetWorkflowVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	WorkflowId    string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
-	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	Version    int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Answers with the version that runs of this owner load. Unset: the caller's
+	// own; for a caller that is no owner, the version stored for all owners, or the
+	// only one there is. INVALID_ARGUMENT: several owners have one, and user_id must
+	// say which.
+	UserId        string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +293,13 @@ func (x *GetWorkflowVersionRequest) GetVersion() int32 {
 		return x.Version
 	}
 	return 0
+}
+
+func (x *GetWorkflowVersionRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
 }
 
 type GetWorkflowVersionResponse struct {
@@ -321,7 +352,10 @@ type ListWorkflowVersionsRequest struct {
 	// Default 50, at most 200.
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Lists the versions that runs of this owner load. Unset: the caller's own; for
+	// a caller that is no owner, those of every owner and those for all owners.
+	UserId        string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -373,6 +407,13 @@ func (x *ListWorkflowVersionsRequest) GetPageSize() uint32 {
 func (x *ListWorkflowVersionsRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListWorkflowVersionsRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
 	}
 	return ""
 }
@@ -433,7 +474,7 @@ type DeployWorkflowRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	Version    int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// The owner of the schedules.
+	// The owner of the version and of the schedules.
 	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// As in PutWorkflowVersionRequest; at most 200 schedule_based triggers.
 	Dag []byte `protobuf:"bytes,4,opt,name=dag,proto3" json:"dag,omitempty"`
@@ -635,11 +676,429 @@ func (x *DeployedSchedule) GetChanged() bool {
 	return false
 }
 
+// WorkflowShare lets an owner run and read what is stored of a workflow for all
+// owners.
+type WorkflowShare struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	// Empty with all_owners.
+	UserId    string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	AllOwners bool   `protobuf:"varint,3,opt,name=all_owners,json=allOwners,proto3" json:"all_owners,omitempty"`
+	// Who shared it: the caller of ShareWorkflow, or who registered a schedule.
+	GivenBy       string                 `protobuf:"bytes,4,opt,name=given_by,json=givenBy,proto3" json:"given_by,omitempty"`
+	GivenAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=given_at,json=givenAt,proto3" json:"given_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkflowShare) Reset() {
+	*x = WorkflowShare{}
+	mi := &file_carillon_v1_workflow_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkflowShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkflowShare) ProtoMessage() {}
+
+func (x *WorkflowShare) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_workflow_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkflowShare.ProtoReflect.Descriptor instead.
+func (*WorkflowShare) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_workflow_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WorkflowShare) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *WorkflowShare) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *WorkflowShare) GetAllOwners() bool {
+	if x != nil {
+		return x.AllOwners
+	}
+	return false
+}
+
+func (x *WorkflowShare) GetGivenBy() string {
+	if x != nil {
+		return x.GivenBy
+	}
+	return ""
+}
+
+func (x *WorkflowShare) GetGivenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.GivenAt
+	}
+	return nil
+}
+
+type ShareWorkflowRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	// The owner. Either this or all_owners is set.
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Every owner, also those that come later.
+	AllOwners bool `protobuf:"varint,3,opt,name=all_owners,json=allOwners,proto3" json:"all_owners,omitempty"`
+	// Taken for uniformity; the call is safe to repeat without it.
+	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareWorkflowRequest) Reset() {
+	*x = ShareWorkflowRequest{}
+	mi := &file_carillon_v1_workflow_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareWorkflowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareWorkflowRequest) ProtoMessage() {}
+
+func (x *ShareWorkflowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_workflow_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareWorkflowRequest.ProtoReflect.Descriptor instead.
+func (*ShareWorkflowRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_workflow_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ShareWorkflowRequest) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *ShareWorkflowRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ShareWorkflowRequest) GetAllOwners() bool {
+	if x != nil {
+		return x.AllOwners
+	}
+	return false
+}
+
+func (x *ShareWorkflowRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type ShareWorkflowResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it stands; a share that was there before keeps its given_by and given_at.
+	Share         *WorkflowShare `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareWorkflowResponse) Reset() {
+	*x = ShareWorkflowResponse{}
+	mi := &file_carillon_v1_workflow_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareWorkflowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareWorkflowResponse) ProtoMessage() {}
+
+func (x *ShareWorkflowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_workflow_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareWorkflowResponse.ProtoReflect.Descriptor instead.
+func (*ShareWorkflowResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_workflow_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ShareWorkflowResponse) GetShare() *WorkflowShare {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+type UnshareWorkflowRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	// The owner. Either this or all_owners is set.
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Every owner, also those that come later.
+	AllOwners     bool `protobuf:"varint,3,opt,name=all_owners,json=allOwners,proto3" json:"all_owners,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnshareWorkflowRequest) Reset() {
+	*x = UnshareWorkflowRequest{}
+	mi := &file_carillon_v1_workflow_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnshareWorkflowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnshareWorkflowRequest) ProtoMessage() {}
+
+func (x *UnshareWorkflowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_workflow_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnshareWorkflowRequest.ProtoReflect.Descriptor instead.
+func (*UnshareWorkflowRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_workflow_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *UnshareWorkflowRequest) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *UnshareWorkflowRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *UnshareWorkflowRequest) GetAllOwners() bool {
+	if x != nil {
+		return x.AllOwners
+	}
+	return false
+}
+
+type UnshareWorkflowResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The workflow is still shared with all owners, so that the owner may run it
+	// all the same.
+	SharedWithAllOwners bool `protobuf:"varint,1,opt,name=shared_with_all_owners,json=sharedWithAllOwners,proto3" json:"shared_with_all_owners,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *UnshareWorkflowResponse) Reset() {
+	*x = UnshareWorkflowResponse{}
+	mi := &file_carillon_v1_workflow_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnshareWorkflowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnshareWorkflowResponse) ProtoMessage() {}
+
+func (x *UnshareWorkflowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_workflow_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnshareWorkflowResponse.ProtoReflect.Descriptor instead.
+func (*UnshareWorkflowResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_workflow_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *UnshareWorkflowResponse) GetSharedWithAllOwners() bool {
+	if x != nil {
+		return x.SharedWithAllOwners
+	}
+	return false
+}
+
+type ListWorkflowSharesRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
+	// Default 50, at most 200.
+	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWorkflowSharesRequest) Reset() {
+	*x = ListWorkflowSharesRequest{}
+	mi := &file_carillon_v1_workflow_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWorkflowSharesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWorkflowSharesRequest) ProtoMessage() {}
+
+func (x *ListWorkflowSharesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_workflow_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWorkflowSharesRequest.ProtoReflect.Descriptor instead.
+func (*ListWorkflowSharesRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_workflow_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListWorkflowSharesRequest) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *ListWorkflowSharesRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListWorkflowSharesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListWorkflowSharesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shares        []*WorkflowShare       `protobuf:"bytes,1,rep,name=shares,proto3" json:"shares,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWorkflowSharesResponse) Reset() {
+	*x = ListWorkflowSharesResponse{}
+	mi := &file_carillon_v1_workflow_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWorkflowSharesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWorkflowSharesResponse) ProtoMessage() {}
+
+func (x *ListWorkflowSharesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_workflow_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWorkflowSharesResponse.ProtoReflect.Descriptor instead.
+func (*ListWorkflowSharesResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_workflow_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListWorkflowSharesResponse) GetShares() []*WorkflowShare {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+func (x *ListWorkflowSharesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 var File_carillon_v1_workflow_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_workflow_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/workflow.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\x01\n" +
+	"\x1acarillon/v1/workflow.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\x01\n" +
 	"\x0fWorkflowVersion\x12\x1f\n" +
 	"\vworkflow_id\x18\x01 \x01(\tR\n" +
 	"workflowId\x12\x18\n" +
@@ -647,28 +1106,32 @@ const file_carillon_v1_workflow_proto_rawDesc = "" +
 	"\x03dag\x18\x03 \x01(\fR\x03dag\x12\x16\n" +
 	"\x06sha256\x18\x04 \x01(\tR\x06sha256\x129\n" +
 	"\n" +
-	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xf2\x01\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x17\n" +
+	"\auser_id\x18\x06 \x01(\tR\x06userId\"\xaf\x02\n" +
 	"\x19PutWorkflowVersionRequest\x12G\n" +
 	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12%\n" +
 	"\aversion\x18\x02 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12\"\n" +
 	"\x03dag\x18\x03 \x01(\fB\x10\xe2A\x01\x02\xbaH\t\xc8\x01\x01z\x04\x18\x80\x80@R\x03dag\x12A\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"e\n" +
+	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12;\n" +
+	"\auser_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\"e\n" +
 	"\x1aPutWorkflowVersionResponse\x12G\n" +
-	"\x10workflow_version\x18\x01 \x01(\v2\x1c.carillon.v1.WorkflowVersionR\x0fworkflowVersion\"\x8b\x01\n" +
+	"\x10workflow_version\x18\x01 \x01(\v2\x1c.carillon.v1.WorkflowVersionR\x0fworkflowVersion\"\xc8\x01\n" +
 	"\x19GetWorkflowVersionRequest\x12G\n" +
 	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12%\n" +
-	"\aversion\x18\x02 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\"e\n" +
+	"\aversion\x18\x02 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12;\n" +
+	"\auser_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\"e\n" +
 	"\x1aGetWorkflowVersionResponse\x12G\n" +
-	"\x10workflow_version\x18\x01 \x01(\v2\x1c.carillon.v1.WorkflowVersionR\x0fworkflowVersion\"\xb6\x01\n" +
+	"\x10workflow_version\x18\x01 \x01(\v2\x1c.carillon.v1.WorkflowVersionR\x0fworkflowVersion\"\xf3\x01\n" +
 	"\x1bListWorkflowVersionsRequest\x12G\n" +
 	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12%\n" +
 	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"\x91\x01\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x12;\n" +
+	"\auser_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\"\x91\x01\n" +
 	"\x1cListWorkflowVersionsResponse\x12I\n" +
 	"\x11workflow_versions\x18\x01 \x03(\v2\x1c.carillon.v1.WorkflowVersionR\x10workflowVersions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc5\x02\n" +
@@ -688,12 +1151,50 @@ const file_carillon_v1_workflow_proto_rawDesc = "" +
 	"scheduleId\x12:\n" +
 	"\vnext_run_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tnextRunAt\x12\x18\n" +
 	"\acreated\x18\x03 \x01(\bR\acreated\x12\x18\n" +
-	"\achanged\x18\x04 \x01(\bR\achanged2\xfb\x04\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\"\xba\x01\n" +
+	"\rWorkflowShare\x12\x1f\n" +
+	"\vworkflow_id\x18\x01 \x01(\tR\n" +
+	"workflowId\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1d\n" +
+	"\n" +
+	"all_owners\x18\x03 \x01(\bR\tallOwners\x12\x19\n" +
+	"\bgiven_by\x18\x04 \x01(\tR\agivenBy\x125\n" +
+	"\bgiven_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\agivenAt\"\xfe\x01\n" +
+	"\x14ShareWorkflowRequest\x12G\n" +
+	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"workflowId\x12;\n" +
+	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12\x1d\n" +
+	"\n" +
+	"all_owners\x18\x03 \x01(\bR\tallOwners\x12A\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"I\n" +
+	"\x15ShareWorkflowResponse\x120\n" +
+	"\x05share\x18\x01 \x01(\v2\x1a.carillon.v1.WorkflowShareR\x05share\"\xbd\x01\n" +
+	"\x16UnshareWorkflowRequest\x12G\n" +
+	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"workflowId\x12;\n" +
+	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12\x1d\n" +
+	"\n" +
+	"all_owners\x18\x03 \x01(\bR\tallOwners\"N\n" +
+	"\x17UnshareWorkflowResponse\x123\n" +
+	"\x16shared_with_all_owners\x18\x01 \x01(\bR\x13sharedWithAllOwners\"\xb4\x01\n" +
+	"\x19ListWorkflowSharesRequest\x12G\n" +
+	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"workflowId\x12%\n" +
+	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
+	"\x1aListWorkflowSharesResponse\x122\n" +
+	"\x06shares\x18\x01 \x03(\v2\x1a.carillon.v1.WorkflowShareR\x06shares\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xa5\b\n" +
 	"\x0fWorkflowService\x12\xa0\x01\n" +
 	"\x12PutWorkflowVersion\x12&.carillon.v1.PutWorkflowVersionRequest\x1a'.carillon.v1.PutWorkflowVersionResponse\"9\x82\xd3\xe4\x93\x023:\x01*\x1a./v1/workflows/{workflow_id}/versions/{version}\x12\x9d\x01\n" +
 	"\x12GetWorkflowVersion\x12&.carillon.v1.GetWorkflowVersionRequest\x1a'.carillon.v1.GetWorkflowVersionResponse\"6\x82\xd3\xe4\x93\x020\x12./v1/workflows/{workflow_id}/versions/{version}\x12\x99\x01\n" +
 	"\x14ListWorkflowVersions\x12(.carillon.v1.ListWorkflowVersionsRequest\x1a).carillon.v1.ListWorkflowVersionsResponse\",\x82\xd3\xe4\x93\x02&\x12$/v1/workflows/{workflow_id}/versions\x12\x88\x01\n" +
-	"\x0eDeployWorkflow\x12\".carillon.v1.DeployWorkflowRequest\x1a#.carillon.v1.DeployWorkflowResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/workflows/{workflow_id}:deployB\xa8\x01\n" +
+	"\x0eDeployWorkflow\x12\".carillon.v1.DeployWorkflowRequest\x1a#.carillon.v1.DeployWorkflowResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/workflows/{workflow_id}:deploy\x12\x84\x01\n" +
+	"\rShareWorkflow\x12!.carillon.v1.ShareWorkflowRequest\x1a\".carillon.v1.ShareWorkflowResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/workflows/{workflow_id}:share\x12\x8c\x01\n" +
+	"\x0fUnshareWorkflow\x12#.carillon.v1.UnshareWorkflowRequest\x1a$.carillon.v1.UnshareWorkflowResponse\".\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/workflows/{workflow_id}:unshare\x12\x91\x01\n" +
+	"\x12ListWorkflowShares\x12&.carillon.v1.ListWorkflowSharesRequest\x1a'.carillon.v1.ListWorkflowSharesResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/workflows/{workflow_id}/sharesB\xa8\x01\n" +
 	"\x0fcom.carillon.v1B\rWorkflowProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
 
 var (
@@ -708,7 +1209,7 @@ func file_carillon_v1_workflow_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_workflow_proto_rawDescData
 }
 
-var file_carillon_v1_workflow_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_carillon_v1_workflow_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_carillon_v1_workflow_proto_goTypes = []any{
 	(*WorkflowVersion)(nil),              // 0: carillon.v1.WorkflowVersion
 	(*PutWorkflowVersionRequest)(nil),    // 1: carillon.v1.PutWorkflowVersionRequest
@@ -720,28 +1221,44 @@ var file_carillon_v1_workflow_proto_goTypes = []any{
 	(*DeployWorkflowRequest)(nil),        // 7: carillon.v1.DeployWorkflowRequest
 	(*DeployWorkflowResponse)(nil),       // 8: carillon.v1.DeployWorkflowResponse
 	(*DeployedSchedule)(nil),             // 9: carillon.v1.DeployedSchedule
-	(*timestamppb.Timestamp)(nil),        // 10: google.protobuf.Timestamp
+	(*WorkflowShare)(nil),                // 10: carillon.v1.WorkflowShare
+	(*ShareWorkflowRequest)(nil),         // 11: carillon.v1.ShareWorkflowRequest
+	(*ShareWorkflowResponse)(nil),        // 12: carillon.v1.ShareWorkflowResponse
+	(*UnshareWorkflowRequest)(nil),       // 13: carillon.v1.UnshareWorkflowRequest
+	(*UnshareWorkflowResponse)(nil),      // 14: carillon.v1.UnshareWorkflowResponse
+	(*ListWorkflowSharesRequest)(nil),    // 15: carillon.v1.ListWorkflowSharesRequest
+	(*ListWorkflowSharesResponse)(nil),   // 16: carillon.v1.ListWorkflowSharesResponse
+	(*timestamppb.Timestamp)(nil),        // 17: google.protobuf.Timestamp
 }
 var file_carillon_v1_workflow_proto_depIdxs = []int32{
-	10, // 0: carillon.v1.WorkflowVersion.created_at:type_name -> google.protobuf.Timestamp
+	17, // 0: carillon.v1.WorkflowVersion.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: carillon.v1.PutWorkflowVersionResponse.workflow_version:type_name -> carillon.v1.WorkflowVersion
 	0,  // 2: carillon.v1.GetWorkflowVersionResponse.workflow_version:type_name -> carillon.v1.WorkflowVersion
 	0,  // 3: carillon.v1.ListWorkflowVersionsResponse.workflow_versions:type_name -> carillon.v1.WorkflowVersion
 	9,  // 4: carillon.v1.DeployWorkflowResponse.schedules:type_name -> carillon.v1.DeployedSchedule
-	10, // 5: carillon.v1.DeployedSchedule.next_run_at:type_name -> google.protobuf.Timestamp
-	1,  // 6: carillon.v1.WorkflowService.PutWorkflowVersion:input_type -> carillon.v1.PutWorkflowVersionRequest
-	3,  // 7: carillon.v1.WorkflowService.GetWorkflowVersion:input_type -> carillon.v1.GetWorkflowVersionRequest
-	5,  // 8: carillon.v1.WorkflowService.ListWorkflowVersions:input_type -> carillon.v1.ListWorkflowVersionsRequest
-	7,  // 9: carillon.v1.WorkflowService.DeployWorkflow:input_type -> carillon.v1.DeployWorkflowRequest
-	2,  // 10: carillon.v1.WorkflowService.PutWorkflowVersion:output_type -> carillon.v1.PutWorkflowVersionResponse
-	4,  // 11: carillon.v1.WorkflowService.GetWorkflowVersion:output_type -> carillon.v1.GetWorkflowVersionResponse
-	6,  // 12: carillon.v1.WorkflowService.ListWorkflowVersions:output_type -> carillon.v1.ListWorkflowVersionsResponse
-	8,  // 13: carillon.v1.WorkflowService.DeployWorkflow:output_type -> carillon.v1.DeployWorkflowResponse
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	17, // 5: carillon.v1.DeployedSchedule.next_run_at:type_name -> google.protobuf.Timestamp
+	17, // 6: carillon.v1.WorkflowShare.given_at:type_name -> google.protobuf.Timestamp
+	10, // 7: carillon.v1.ShareWorkflowResponse.share:type_name -> carillon.v1.WorkflowShare
+	10, // 8: carillon.v1.ListWorkflowSharesResponse.shares:type_name -> carillon.v1.WorkflowShare
+	1,  // 9: carillon.v1.WorkflowService.PutWorkflowVersion:input_type -> carillon.v1.PutWorkflowVersionRequest
+	3,  // 10: carillon.v1.WorkflowService.GetWorkflowVersion:input_type -> carillon.v1.GetWorkflowVersionRequest
+	5,  // 11: carillon.v1.WorkflowService.ListWorkflowVersions:input_type -> carillon.v1.ListWorkflowVersionsRequest
+	7,  // 12: carillon.v1.WorkflowService.DeployWorkflow:input_type -> carillon.v1.DeployWorkflowRequest
+	11, // 13: carillon.v1.WorkflowService.ShareWorkflow:input_type -> carillon.v1.ShareWorkflowRequest
+	13, // 14: carillon.v1.WorkflowService.UnshareWorkflow:input_type -> carillon.v1.UnshareWorkflowRequest
+	15, // 15: carillon.v1.WorkflowService.ListWorkflowShares:input_type -> carillon.v1.ListWorkflowSharesRequest
+	2,  // 16: carillon.v1.WorkflowService.PutWorkflowVersion:output_type -> carillon.v1.PutWorkflowVersionResponse
+	4,  // 17: carillon.v1.WorkflowService.GetWorkflowVersion:output_type -> carillon.v1.GetWorkflowVersionResponse
+	6,  // 18: carillon.v1.WorkflowService.ListWorkflowVersions:output_type -> carillon.v1.ListWorkflowVersionsResponse
+	8,  // 19: carillon.v1.WorkflowService.DeployWorkflow:output_type -> carillon.v1.DeployWorkflowResponse
+	12, // 20: carillon.v1.WorkflowService.ShareWorkflow:output_type -> carillon.v1.ShareWorkflowResponse
+	14, // 21: carillon.v1.WorkflowService.UnshareWorkflow:output_type -> carillon.v1.UnshareWorkflowResponse
+	16, // 22: carillon.v1.WorkflowService.ListWorkflowShares:output_type -> carillon.v1.ListWorkflowSharesResponse
+	16, // [16:23] is the sub-list for method output_type
+	9,  // [9:16] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_workflow_proto_init() }
@@ -755,7 +1272,7 @@ func file_carillon_v1_workflow_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_workflow_proto_rawDesc), len(file_carillon_v1_workflow_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

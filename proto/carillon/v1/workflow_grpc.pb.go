@@ -23,6 +23,9 @@ const (
 	WorkflowService_GetWorkflowVersion_FullMethodName   = "/carillon.v1.WorkflowService/GetWorkflowVersion"
 	WorkflowService_ListWorkflowVersions_FullMethodName = "/carillon.v1.WorkflowService/ListWorkflowVersions"
 	WorkflowService_DeployWorkflow_FullMethodName       = "/carillon.v1.WorkflowService/DeployWorkflow"
+	WorkflowService_ShareWorkflow_FullMethodName        = "/carillon.v1.WorkflowService/ShareWorkflow"
+	WorkflowService_UnshareWorkflow_FullMethodName      = "/carillon.v1.WorkflowService/UnshareWorkflow"
+	WorkflowService_ListWorkflowShares_FullMethodName   = "/carillon.v1.WorkflowService/ListWorkflowShares"
 )
 
 // WorkflowServiceClient is the client API for WorkflowService service.
@@ -33,19 +36,27 @@ const (
 // DAG is opaque but for its members workflow_id and version, which must agree
 // with the call where they are there, and triggers (see DeployWorkflow).
 //
+// A version belongs to one owner, or is stored for all owners. A run loads the
+// version of its schedule's owner; where that owner has none, the one stored for
+// all owners, if the workflow was shared with the owner (ShareWorkflow). Another
+// owner's version is never loaded and never shown: two owners may store different
+// DAGs as the same version of the same workflow_id. Callers of role user store,
+// read and deploy for themselves. For other callers user_id says for whom.
+//
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field, and nothing is written; NOT_FOUND for a version that does not
-// exist; UNAVAILABLE while the store is out of reach, after which the same
+// exist, or that the caller may not see; UNAVAILABLE while the store is out of reach, after which the same
 // request may be sent again.
 type WorkflowServiceClient interface {
 	// PutWorkflowVersion stores a version. A version never changes: sending the
 	// same DAG again, in whatever layout, writes nothing. ALREADY_EXISTS: the
-	// version holds another DAG.
+	// version of this owner holds another DAG.
 	PutWorkflowVersion(ctx context.Context, in *PutWorkflowVersionRequest, opts ...grpc.CallOption) (*PutWorkflowVersionResponse, error)
 	GetWorkflowVersion(ctx context.Context, in *GetWorkflowVersionRequest, opts ...grpc.CallOption) (*GetWorkflowVersionResponse, error)
-	// ListWorkflowVersions is newest version first, without the DAGs.
+	// ListWorkflowVersions is newest version first, without the DAGs. For an owner
+	// it lists the versions that the owner's runs load.
 	ListWorkflowVersions(ctx context.Context, in *ListWorkflowVersionsRequest, opts ...grpc.CallOption) (*ListWorkflowVersionsResponse, error)
-	// DeployWorkflow stores a version and makes each trigger of its DAG with
+	// DeployWorkflow stores a version for the owner user_id and makes each trigger of its DAG with
 	// "type": "schedule_based" into a schedule, all or nothing. Such a trigger
 	// carries the fields of UpsertScheduleRequest; schedule_id is
 	// "{workflow_id}.{name}", or the trigger's index where it has no name, and
@@ -54,11 +65,24 @@ type WorkflowServiceClient interface {
 	// names are deleted. paused is how a schedule begins; what an operator has
 	// decided since stays. Triggers of other types are left alone. Violations
 	// name the field as "dag.triggers[0].cron_expr". Deploys of one workflow come
-	// one after the other, each whole. ALREADY_EXISTS: the version holds another
-	// DAG, or a schedule belongs to another owner, or request_id was used for
+	// one after the other, each whole. ALREADY_EXISTS: the owner's version holds
+	// another DAG, or a schedule belongs to another owner, or request_id was used for
 	// another deploy. FAILED_PRECONDITION: a schedule is managed by a file set or
 	// another deployment, and adopt is not set.
 	DeployWorkflow(ctx context.Context, in *DeployWorkflowRequest, opts ...grpc.CallOption) (*DeployWorkflowResponse, error)
+	// ShareWorkflow lets an owner run and read the versions of a workflow that are
+	// stored for all owners, present and future. The same share again writes
+	// nothing. A caller that is no owner also shares by registering: an upsert,
+	// apply or deploy that creates a schedule, or changes which version it runs,
+	// shares the workflow with the schedule's owner, unless that owner has stored
+	// this version itself.
+	ShareWorkflow(ctx context.Context, in *ShareWorkflowRequest, opts ...grpc.CallOption) (*ShareWorkflowResponse, error)
+	// UnshareWorkflow takes one share back: runs that are sent more than a second
+	// after the answer fail with workflow_not_found. Schedules stay as they are.
+	// NOT_FOUND: there is no such share.
+	UnshareWorkflow(ctx context.Context, in *UnshareWorkflowRequest, opts ...grpc.CallOption) (*UnshareWorkflowResponse, error)
+	// ListWorkflowShares is ordered by user_id; a share with all owners comes first.
+	ListWorkflowShares(ctx context.Context, in *ListWorkflowSharesRequest, opts ...grpc.CallOption) (*ListWorkflowSharesResponse, error)
 }
 
 type workflowServiceClient struct {
@@ -109,6 +133,36 @@ func (c *workflowServiceClient) DeployWorkflow(ctx context.Context, in *DeployWo
 	return out, nil
 }
 
+func (c *workflowServiceClient) ShareWorkflow(ctx context.Context, in *ShareWorkflowRequest, opts ...grpc.CallOption) (*ShareWorkflowResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShareWorkflowResponse)
+	err := c.cc.Invoke(ctx, WorkflowService_ShareWorkflow_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workflowServiceClient) UnshareWorkflow(ctx context.Context, in *UnshareWorkflowRequest, opts ...grpc.CallOption) (*UnshareWorkflowResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnshareWorkflowResponse)
+	err := c.cc.Invoke(ctx, WorkflowService_UnshareWorkflow_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workflowServiceClient) ListWorkflowShares(ctx context.Context, in *ListWorkflowSharesRequest, opts ...grpc.CallOption) (*ListWorkflowSharesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListWorkflowSharesResponse)
+	err := c.cc.Invoke(ctx, WorkflowService_ListWorkflowShares_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WorkflowServiceServer is the server API for WorkflowService service.
 // All implementations must embed UnimplementedWorkflowServiceServer
 // for forward compatibility.
@@ -117,19 +171,27 @@ func (c *workflowServiceClient) DeployWorkflow(ctx context.Context, in *DeployWo
 // DAG is opaque but for its members workflow_id and version, which must agree
 // with the call where they are there, and triggers (see DeployWorkflow).
 //
+// A version belongs to one owner, or is stored for all owners. A run loads the
+// version of its schedule's owner; where that owner has none, the one stored for
+// all owners, if the workflow was shared with the owner (ShareWorkflow). Another
+// owner's version is never loaded and never shown: two owners may store different
+// DAGs as the same version of the same workflow_id. Callers of role user store,
+// read and deploy for themselves. For other callers user_id says for whom.
+//
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field, and nothing is written; NOT_FOUND for a version that does not
-// exist; UNAVAILABLE while the store is out of reach, after which the same
+// exist, or that the caller may not see; UNAVAILABLE while the store is out of reach, after which the same
 // request may be sent again.
 type WorkflowServiceServer interface {
 	// PutWorkflowVersion stores a version. A version never changes: sending the
 	// same DAG again, in whatever layout, writes nothing. ALREADY_EXISTS: the
-	// version holds another DAG.
+	// version of this owner holds another DAG.
 	PutWorkflowVersion(context.Context, *PutWorkflowVersionRequest) (*PutWorkflowVersionResponse, error)
 	GetWorkflowVersion(context.Context, *GetWorkflowVersionRequest) (*GetWorkflowVersionResponse, error)
-	// ListWorkflowVersions is newest version first, without the DAGs.
+	// ListWorkflowVersions is newest version first, without the DAGs. For an owner
+	// it lists the versions that the owner's runs load.
 	ListWorkflowVersions(context.Context, *ListWorkflowVersionsRequest) (*ListWorkflowVersionsResponse, error)
-	// DeployWorkflow stores a version and makes each trigger of its DAG with
+	// DeployWorkflow stores a version for the owner user_id and makes each trigger of its DAG with
 	// "type": "schedule_based" into a schedule, all or nothing. Such a trigger
 	// carries the fields of UpsertScheduleRequest; schedule_id is
 	// "{workflow_id}.{name}", or the trigger's index where it has no name, and
@@ -138,11 +200,24 @@ type WorkflowServiceServer interface {
 	// names are deleted. paused is how a schedule begins; what an operator has
 	// decided since stays. Triggers of other types are left alone. Violations
 	// name the field as "dag.triggers[0].cron_expr". Deploys of one workflow come
-	// one after the other, each whole. ALREADY_EXISTS: the version holds another
-	// DAG, or a schedule belongs to another owner, or request_id was used for
+	// one after the other, each whole. ALREADY_EXISTS: the owner's version holds
+	// another DAG, or a schedule belongs to another owner, or request_id was used for
 	// another deploy. FAILED_PRECONDITION: a schedule is managed by a file set or
 	// another deployment, and adopt is not set.
 	DeployWorkflow(context.Context, *DeployWorkflowRequest) (*DeployWorkflowResponse, error)
+	// ShareWorkflow lets an owner run and read the versions of a workflow that are
+	// stored for all owners, present and future. The same share again writes
+	// nothing. A caller that is no owner also shares by registering: an upsert,
+	// apply or deploy that creates a schedule, or changes which version it runs,
+	// shares the workflow with the schedule's owner, unless that owner has stored
+	// this version itself.
+	ShareWorkflow(context.Context, *ShareWorkflowRequest) (*ShareWorkflowResponse, error)
+	// UnshareWorkflow takes one share back: runs that are sent more than a second
+	// after the answer fail with workflow_not_found. Schedules stay as they are.
+	// NOT_FOUND: there is no such share.
+	UnshareWorkflow(context.Context, *UnshareWorkflowRequest) (*UnshareWorkflowResponse, error)
+	// ListWorkflowShares is ordered by user_id; a share with all owners comes first.
+	ListWorkflowShares(context.Context, *ListWorkflowSharesRequest) (*ListWorkflowSharesResponse, error)
 	mustEmbedUnimplementedWorkflowServiceServer()
 }
 
@@ -164,6 +239,15 @@ func (UnimplementedWorkflowServiceServer) ListWorkflowVersions(context.Context, 
 }
 func (UnimplementedWorkflowServiceServer) DeployWorkflow(context.Context, *DeployWorkflowRequest) (*DeployWorkflowResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeployWorkflow not implemented")
+}
+func (UnimplementedWorkflowServiceServer) ShareWorkflow(context.Context, *ShareWorkflowRequest) (*ShareWorkflowResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShareWorkflow not implemented")
+}
+func (UnimplementedWorkflowServiceServer) UnshareWorkflow(context.Context, *UnshareWorkflowRequest) (*UnshareWorkflowResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UnshareWorkflow not implemented")
+}
+func (UnimplementedWorkflowServiceServer) ListWorkflowShares(context.Context, *ListWorkflowSharesRequest) (*ListWorkflowSharesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListWorkflowShares not implemented")
 }
 func (UnimplementedWorkflowServiceServer) mustEmbedUnimplementedWorkflowServiceServer() {}
 func (UnimplementedWorkflowServiceServer) testEmbeddedByValue()                         {}
@@ -258,6 +342,60 @@ func _WorkflowService_DeployWorkflow_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkflowService_ShareWorkflow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShareWorkflowRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkflowServiceServer).ShareWorkflow(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkflowService_ShareWorkflow_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkflowServiceServer).ShareWorkflow(ctx, req.(*ShareWorkflowRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _WorkflowService_UnshareWorkflow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnshareWorkflowRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkflowServiceServer).UnshareWorkflow(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkflowService_UnshareWorkflow_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkflowServiceServer).UnshareWorkflow(ctx, req.(*UnshareWorkflowRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _WorkflowService_ListWorkflowShares_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListWorkflowSharesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkflowServiceServer).ListWorkflowShares(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkflowService_ListWorkflowShares_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkflowServiceServer).ListWorkflowShares(ctx, req.(*ListWorkflowSharesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // WorkflowService_ServiceDesc is the grpc.ServiceDesc for WorkflowService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -280,6 +418,18 @@ var WorkflowService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeployWorkflow",
 			Handler:    _WorkflowService_DeployWorkflow_Handler,
+		},
+		{
+			MethodName: "ShareWorkflow",
+			Handler:    _WorkflowService_ShareWorkflow_Handler,
+		},
+		{
+			MethodName: "UnshareWorkflow",
+			Handler:    _WorkflowService_UnshareWorkflow_Handler,
+		},
+		{
+			MethodName: "ListWorkflowShares",
+			Handler:    _WorkflowService_ListWorkflowShares_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
