@@ -24,7 +24,8 @@ func newAuditListCommand(o *client) *cobra.Command {
 		Use:   "list",
 		Short: "Calls that changed something or were refused, newest first",
 		Long: "Lists the calls that changed something, one line for each schedule that they changed, and those that were\n" +
-			"refused to callers who are known to the server. It is for operators.",
+			"refused to callers who are known to the server. Equal refusals of one minute share a line; COUNT says how\n" +
+			"many they were. It is for operators.",
 		Example: "  carillon audit list --target nightly\n  carillon audit list --subject ada --method PauseSchedule --limit 10",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -39,10 +40,10 @@ func newAuditListCommand(o *client) *cobra.Command {
 			return o.show(&carillonv1.ListAuditResponse{Entries: found, NextPageToken: next}, func(p *page) {
 				rows := make([][]string, len(found))
 				for i, e := range found {
-					rows[i] = p.wider([]string{p.when(e.GetTime()), e.GetSubject(), e.GetVia(), e.GetMethod(), e.GetTarget(), revisions(e), e.GetCode(), e.GetRequestId()},
+					rows[i] = p.wider([]string{p.when(e.GetTime()), e.GetSubject(), e.GetVia(), e.GetMethod(), targets(e), revisions(e), e.GetCode(), fmt.Sprint(max(e.GetCount(), 1)), e.GetRequestId()},
 						e.GetUserId())
 				}
-				p.list(p.wider([]string{"time", "subject", "via", "call", "target", "revision", "code", "request"}, "owner"), rows, next)
+				p.list(p.wider([]string{"time", "subject", "via", "call", "target", "revision", "code", "count", "request"}, "owner"), rows, next)
 			})
 		}),
 	}
@@ -54,6 +55,14 @@ func newAuditListCommand(o *client) *cobra.Command {
 	f.Func("until", "before: a `TIME` (RFC 3339), or a duration back", o.fromNow(&req.To, -1))
 	limitFlag(cmd, &limit)
 	return cmd
+}
+
+// targets is what the calls of a line were about.
+func targets(e *carillonv1.AuditEntry) string {
+	if e.GetOtherTargets() {
+		return e.GetTarget() + " and others"
+	}
+	return e.GetTarget()
 }
 
 // revisions is what a call made of a schedule: 3 → 4.

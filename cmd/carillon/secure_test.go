@@ -140,7 +140,7 @@ func TestTheAuditTrailIsListedNewestFirst(t *testing.T) {
 	f := newFake(t)
 	f.always("ListAudit", &carillonv1.ListAuditResponse{Entries: []*carillonv1.AuditEntry{
 		{Time: at("2026-03-08T11:00:00Z"), Subject: "ada", Via: "jwt", Method: "UpsertSchedule", Target: "nightly", UserId: "ada", Code: "OK", RevisionBefore: 3, RevisionAfter: 4},
-		{Time: at("2026-03-08T10:00:00Z"), Subject: "bob", Via: "token", Method: "PauseSchedule", Target: "nightly", Code: "NotFound", RequestId: "r-1"},
+		{Time: at("2026-03-08T10:00:00Z"), Subject: "bob", Via: "token", Method: "PauseSchedule", Target: "nightly", Code: "NotFound", RequestId: "r-1", Count: 12, OtherTargets: true},
 		{Time: at("2026-03-08T09:00:00Z"), Via: "open", Method: "TriggerSchedule", Target: "nightly", UserId: "ada", Code: "OK", RevisionBefore: 3, RevisionAfter: 3},
 	}})
 	got := f.run(t, "audit", "list", "--target", "nightly", "--since", "1d")

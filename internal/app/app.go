@@ -82,7 +82,8 @@ type App struct {
 	httpLis  net.Listener
 	grpcLis  net.Listener
 	steps    chan clockStep
-	watch    *alert.Watch  // nil without the registrar role
+	watch    *alert.Watch // nil without the registrar role
+	auditor  *registrarapi.Auditor
 	ending   chan struct{} // closed when the servers are to end
 	told     atomic.Int64  // when the process was told to end, Unix nanoseconds; 0 = it was not
 	skew     atomic.Int64  // this machine's clock − the database's, in nanoseconds, as last measured
@@ -223,8 +224,10 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if a.tls != nil {
 		options = append(options, grpc.Creds(gate.Transport(a.tls)))
 	}
+	a.auditor = registrarapi.NewAuditor(a.store, a.store.Now, a.log)
 	a.grpc = registrarapi.NewServer(a.log, []registrarapi.Interceptors{
-		registrarapi.Audit(a.store, a.store.Now, a.log),
+		a.auditor.Interceptors(),
+		a.callerLimits(),
 		{Early: a.gate.Early, Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: a.observe, Strangers: a.callLimits()},
 		a.ownerLimits(),
 		a.commandLimits(),
@@ -288,6 +291,7 @@ func (a *App) Run(ctx context.Context) error {
 	servers.Go(func() error { a.watchClock(serveCtx); return nil })
 	servers.Go(func() error { a.followClock(serveCtx); return nil })
 	servers.Go(func() error { return a.watchExpectations(serveCtx) })
+	servers.Go(func() error { a.auditor.Run(serveCtx); return nil })
 	if a.executor != nil && a.executor.serve != nil {
 		servers.Go(func() error { return a.executor.serve(serveCtx) })
 	}
@@ -314,6 +318,7 @@ func (a *App) Run(ctx context.Context) error {
 	if serveErr := servers.Wait(); serveErr != nil && !errors.Is(serveErr, context.Canceled) {
 		err = errors.Join(err, serveErr)
 	}
+	a.auditor.Flush(context.WithoutCancel(ctx))
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}

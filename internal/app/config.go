@@ -106,6 +106,10 @@ type Config struct {
 	OwnerWritesPerS   int `koanf:"owner_writes_per_s" default:"20" min:"0" max:"1000000" help:"calls a second that change something, for each owner and process; twice that at once; 0: any number"`
 	OwnerReadsPerS    int `koanf:"owner_reads_per_s" default:"100" min:"0" max:"1000000" help:"calls a second that read, likewise; 0: any number"`
 
+	CallerRefusalsPerS int `koanf:"caller_refusals_per_s" default:"50" min:"1" max:"1000000" help:"calls a second that are refused to one known caller, of those that change something or that its roles do not admit; twice that at once; with none left such calls are not looked at"`
+	RunReportsPerS     int `koanf:"run_reports_per_s" default:"10" min:"0" max:"1000000" help:"reports a second of one run, for each process; twice that at once; 0: any number"`
+	ReportLateMS       int `koanf:"report_late_ms" default:"86400000" min:"60000" max:"2592000000" help:"how long after its run's end a report token is accepted"`
+
 	LogLevel  string `koanf:"log_level" default:"info" oneof:"debug info warn error" help:"least level that is logged"`
 	LogFormat string `koanf:"log_format" default:"json" oneof:"json text" help:"how logs are written, to stderr"`
 }

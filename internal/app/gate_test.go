@@ -43,6 +43,8 @@ type guarded struct {
 	t      *testing.T
 	conn   *grpc.ClientConn
 	tokens map[string]string // by who: a role's name, and bob, another user
+	cfg    app.Config
+	stop   func() // ends the process cleanly; a test's end does so too
 
 	mu  sync.Mutex
 	log bytes.Buffer
@@ -87,13 +89,14 @@ func newGuarded(t *testing.T, settings map[string]any) *guarded {
 	if g.App, err = app.New(t.Context(), cfg, app.Options{Logger: app.NewLogger(g, cfg), Migrate: true, Reflection: true}); err != nil {
 		t.Fatal(err)
 	}
+	g.cfg = cfg
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
 	if g.conn, err = grpc.NewClient(g.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	g.stop = sync.OnceFunc(func() {
 		_ = g.conn.Close()
 		end()
 		if err := <-ended; err != nil {
@@ -103,6 +106,7 @@ func newGuarded(t *testing.T, settings map[string]any) *guarded {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(g.stop)
 	return g
 }
 

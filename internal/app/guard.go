@@ -83,6 +83,12 @@ func (a *App) ownerLimits() registrarapi.Interceptors {
 	return registrarapi.Interceptors{Unary: unary, Stream: stream}
 }
 
+// callerLimits stand before the gate and behind what identifies the caller: a
+// call that the gate would refuse counts too.
+func (a *App) callerLimits() registrarapi.Interceptors {
+	return registrarapi.Interceptors{Unary: ratelimit.Refusals(a.cfg.CallerRefusalsPerS, time.Now, registrarapi.CodeOf, a.registry)}
+}
+
 func newHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,

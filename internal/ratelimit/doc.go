@@ -7,9 +7,12 @@
 // previewed fires, a set of a thousand schedules) counts as several. Streams
 // are bounded in number instead.
 //
-// Only callers that act for one owner (auth.Identity.Owner) are held to it.
+// Only callers that act for one owner (auth.Identity.Owner) are held to these.
 // Services that act for all, such as a workflow compiler or an operator, are
 // trusted, and where authentication is off there are no owners to keep apart.
 // The allowances are this process' own: n registrars behind a balancer give n
 // times as much.
+//
+// Two limits are apart from owners: Refusals, of calls that are refused to any
+// known caller, and Reports, of the reports of each run.
 package ratelimit

@@ -17,6 +17,11 @@ type AuditEntry struct {
 	Code           string // OK, or the code of the refusal
 	RevisionBefore int64  // of a schedule; 0 = there was none
 	RevisionAfter  int64
+	// Count is how many calls the row stands for: equal refusals of one minute
+	// share a row. 0 is written as 1.
+	Count int64
+	// OtherTargets says that some of these calls named another target.
+	OtherTargets bool
 }
 
 // AuditFilter narrows the audit trail, newest first. Zero fields do not filter.

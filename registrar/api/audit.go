@@ -24,28 +24,33 @@ type AuditTrail interface {
 	ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedule.AuditEntry, error)
 }
 
-// Audit writes the calls that change something to the trail. What a change
-// wrote there itself, in its own transaction, is not written twice; what was
-// refused, and what has no such transaction, is written once the call has
-// ended: best effort, and the log tells what could not be kept.
+// Auditor writes the calls that change something to the trail. A change that has
+// written its row in its own transaction is not written twice. Refused calls, and
+// calls without such a transaction, are written after they have ended. Equal
+// refusals share a row a minute, see refusalFold.
 //
-// Calls of nobody, and calls that do not make sense, leave no row: whoever is
-// not known here must not be able to fill a table.
-func Audit(trail AuditTrail, now func() time.Time, log *slog.Logger) Interceptors {
-	a := auditor{trail: trail, now: now, log: log.With("component", "audit")}
-	return Interceptors{Unary: a.unary}
+// Unknown callers and invalid requests leave no row: a stranger must not be able
+// to fill a table.
+type Auditor struct {
+	trail   AuditTrail
+	now     func() time.Time
+	log     *slog.Logger
+	refused refusalFold
 }
 
-type auditor struct {
-	trail AuditTrail
-	now   func() time.Time
-	log   *slog.Logger
+// NewAuditor makes an Auditor. Run must run while calls are served, and Flush
+// come after the last of them.
+func NewAuditor(trail AuditTrail, now func() time.Time, log *slog.Logger) *Auditor {
+	return &Auditor{trail: trail, now: now, log: log.With("component", "audit"), refused: newRefusalFold()}
 }
 
-// auditTimeout bounds the writing of one row after its call.
+// Interceptors are what writes the trail; they stand outside of the gate.
+func (a *Auditor) Interceptors() Interceptors { return Interceptors{Unary: a.unary} }
+
+// auditTimeout bounds one write.
 const auditTimeout = 2 * time.Second
 
-func (a auditor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (a *Auditor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	rule, known := auth.RuleOf(info.FullMethod)
 	if !known || !rule.Audit {
 		return next(ctx, req)
@@ -56,7 +61,7 @@ func (a auditor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		call.RequestID, call.Target = said(m.ProtoReflect(), "request_id"), targetOf(m.ProtoReflect())
 	}
 	resp, err := next(ctx, req)
-	code := statusOf(err).Code()
+	code := CodeOf(err)
 	if call.Recorded || !worthKeeping(code) || dryRun(req) {
 		return resp, err
 	}
@@ -64,12 +69,24 @@ func (a auditor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		Time: a.now(), Subject: call.Identity.Subject, Via: call.Identity.Via, Method: call.Name(), Target: call.Target,
 		RequestID: call.RequestID, Code: code.String(),
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
-	defer cancel()
-	if lost := a.trail.AppendAudit(ctx, []schedule.AuditEntry{e}); lost != nil {
-		a.log.ErrorContext(ctx, "audit row not kept", "method", e.Method, "target", e.Target, "subject", e.Subject, "code", e.Code, "err", lost)
+	if code == codes.OK {
+		if lost := a.append(ctx, e); lost != nil {
+			a.lost(ctx, &e, lost)
+		}
+	} else if a.refused.begins(&e) {
+		a.write(ctx, e)
 	}
 	return resp, err
+}
+
+func (a *Auditor) append(ctx context.Context, entries ...schedule.AuditEntry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
+	defer cancel()
+	return a.trail.AppendAudit(ctx, entries)
+}
+
+func (a *Auditor) lost(ctx context.Context, e *schedule.AuditEntry, why error) {
+	a.log.ErrorContext(ctx, "audit row not kept", "method", e.Method, "target", e.Target, "subject", e.Subject, "code", e.Code, "count", max(e.Count, 1), "err", why)
 }
 
 // worthKeeping leaves out callers that are nobody, requests that mean nothing,
@@ -129,6 +146,7 @@ func (s *auditServer) ListAudit(ctx context.Context, req *carillonv1.ListAuditRe
 		resp.Entries = append(resp.Entries, &carillonv1.AuditEntry{
 			Time: timestamp(e.Time), Subject: e.Subject, Via: e.Via, Method: e.Method, Target: e.Target, UserId: e.UserID, RequestId: e.RequestID,
 			Code: e.Code, RevisionBefore: count32(e.RevisionBefore), RevisionAfter: count32(e.RevisionAfter),
+			Count: count32(e.Count), OtherTargets: e.OtherTargets,
 		})
 	}
 	if more {

@@ -83,6 +83,14 @@ func statusOf(err error) *status.Status {
 	return status.New(codes.Internal, "internal error; the log of the server has the cause")
 }
 
+// CodeOf is the code that a client sees of an error; OK for nil.
+func CodeOf(err error) codes.Code {
+	if err == nil {
+		return codes.OK
+	}
+	return statusOf(err).Code()
+}
+
 // storeAway reports whether a store could not be reached, however its driver
 // says so: a broken connection, or a SQLSTATE of the classes 08 (connection),
 // 53 (resources) and 57 (shut down, not up yet, timed out), and 25006 (it takes

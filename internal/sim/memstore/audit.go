@@ -25,7 +25,7 @@ func (t *tx) audit(e *schedule.AuditEntry, now time.Time) {
 	}
 	row := *e
 	t.lastAudit++
-	row.ID, row.Time = t.lastAudit, either(e.Time, now)
+	row.ID, row.Time, row.Count = t.lastAudit, either(e.Time, now), max(e.Count, 1)
 	t.trail = append(t.trail, row)
 	t.undo = append(t.undo, func() { t.trail = t.trail[:len(t.trail)-1] })
 }

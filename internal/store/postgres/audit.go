@@ -36,6 +36,8 @@ func insertAudit(ctx context.Context, tx pgx.Tx, entries []schedule.AuditEntry) 
 		column(entries, func(e *entry) string { return e.Code }),
 		column(entries, func(e *entry) int64 { return e.RevisionBefore }),
 		column(entries, func(e *entry) int64 { return e.RevisionAfter }),
+		column(entries, func(e *entry) int64 { return max(e.Count, 1) }),
+		column(entries, func(e *entry) bool { return e.OtherTargets }),
 	)
 	if err != nil {
 		return fmt.Errorf("insert audit rows: %w", err)
@@ -60,7 +62,7 @@ func (s *Store) ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedu
 		at    pgtype.Timestamptz
 		found []schedule.AuditEntry
 	)
-	targets := []any{&e.ID, &at, &e.Subject, &e.Via, &e.Method, &e.Target, &e.UserID, &e.RequestID, &e.Code, &e.RevisionBefore, &e.RevisionAfter}
+	targets := []any{&e.ID, &at, &e.Subject, &e.Via, &e.Method, &e.Target, &e.UserID, &e.RequestID, &e.Code, &e.RevisionBefore, &e.RevisionAfter, &e.Count, &e.OtherTargets}
 	err := each(ctx, s.pool, targets, func() error {
 		e.Time = at.Time.UTC()
 		found = append(found, e)

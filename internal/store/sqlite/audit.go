@@ -32,7 +32,7 @@ func (t tx) insertAudit(ctx context.Context, e *schedule.AuditEntry, now time.Ti
 		return nil
 	}
 	_, err := t.exec(ctx, sqlInsertAudit, either(e.Time, now).UnixMicro(), e.Subject, e.Via, e.Method, e.Target, e.UserID, e.RequestID,
-		e.Code, e.RevisionBefore, e.RevisionAfter)
+		e.Code, e.RevisionBefore, e.RevisionAfter, max(e.Count, 1), e.OtherTargets)
 	if err != nil {
 		return fmt.Errorf("insert audit row: %w", err)
 	}
@@ -48,18 +48,19 @@ func (s *Store) ListAudit(ctx context.Context, f schedule.AuditFilter) ([]schedu
 	q.add(!f.From.IsZero(), sqlAuditFrom, f.From.UnixMicro())
 	q.add(!f.To.IsZero(), sqlAuditTo, f.To.UnixMicro())
 	var (
-		id, before, after                              number
+		id, before, after, count, others               number
 		at                                             instant
 		subject, via, method, target, user, request, c text
 		found                                          []schedule.AuditEntry
 	)
 	err := s.readers.query(ctx, sqlListAudit+q.where.String()+sqlAuditOrder, func(scan scan) error {
-		if err := scan(&id, &at, &subject, &via, &method, &target, &user, &request, &c, &before, &after); err != nil {
+		if err := scan(&id, &at, &subject, &via, &method, &target, &user, &request, &c, &before, &after, &count, &others); err != nil {
 			return err
 		}
 		found = append(found, schedule.AuditEntry{
 			ID: int64(id), Time: at.Time, Subject: string(subject), Via: string(via), Method: string(method), Target: string(target),
 			UserID: string(user), RequestID: string(request), Code: string(c), RevisionBefore: int64(before), RevisionAfter: int64(after),
+			Count: int64(count), OtherTargets: others != 0,
 		})
 		return nil
 	}, append(q.args, limitOf(f.Limit))...)

@@ -3,9 +3,9 @@ package sqlite
 // The audit trail.
 
 const (
-	sqlInsertAudit = `INSERT INTO audit_log (time, subject, via, method, target, user_id, request_id, code, revision_before, revision_after)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlListAudit = `SELECT audit_id, time, subject, via, method, target, user_id, request_id, code, revision_before, revision_after
+	sqlInsertAudit = `INSERT INTO audit_log (time, subject, via, method, target, user_id, request_id, code, revision_before, revision_after, count, other_targets)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlListAudit = `SELECT audit_id, time, subject, via, method, target, user_id, request_id, code, revision_before, revision_after, count, other_targets
  FROM audit_log WHERE audit_id < ?`
 	sqlAuditSubject = ` AND subject = ?`
 	sqlAuditTarget  = ` AND target = ?`

@@ -17,7 +17,7 @@ var audits = []check{
 func (r *rig) entry(name string, at time.Time) schedule.AuditEntry {
 	return schedule.AuditEntry{
 		Time: at, Subject: r.id("subject-" + name), Via: "jwt", Method: "PauseSchedule", Target: r.id("target-" + name), UserID: r.id("owner"),
-		RequestID: "r-1", Code: "OK", RevisionBefore: 3, RevisionAfter: 1 << 40,
+		RequestID: "r-1", Code: "OK", RevisionBefore: 3, RevisionAfter: 1 << 40, Count: 1 << 41, OtherTargets: true,
 	}
 }
 

@@ -46,8 +46,14 @@ type AuditEntry struct {
 	// no schedule.
 	RevisionBefore uint32 `protobuf:"varint,9,opt,name=revision_before,json=revisionBefore,proto3" json:"revision_before,omitempty"`
 	RevisionAfter  uint32 `protobuf:"varint,10,opt,name=revision_after,json=revisionAfter,proto3" json:"revision_after,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How many calls the row stands for: 1, or the equal refusals of at most one
+	// minute. `time` is that of the last of them, `target` and `request_id` are
+	// those of the first.
+	Count uint32 `protobuf:"varint,11,opt,name=count,proto3" json:"count,omitempty"`
+	// Some of the calls named another target.
+	OtherTargets  bool `protobuf:"varint,12,opt,name=other_targets,json=otherTargets,proto3" json:"other_targets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuditEntry) Reset() {
@@ -148,6 +154,20 @@ func (x *AuditEntry) GetRevisionAfter() uint32 {
 		return x.RevisionAfter
 	}
 	return 0
+}
+
+func (x *AuditEntry) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetOtherTargets() bool {
+	if x != nil {
+		return x.OtherTargets
+	}
+	return false
 }
 
 type ListAuditRequest struct {
@@ -303,7 +323,7 @@ var File_carillon_v1_audit_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/audit.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x02\n" +
+	"\x17carillon/v1/audit.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\x02\n" +
 	"\n" +
 	"AuditEntry\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
@@ -317,7 +337,9 @@ const file_carillon_v1_audit_proto_rawDesc = "" +
 	"\x04code\x18\b \x01(\tR\x04code\x12'\n" +
 	"\x0frevision_before\x18\t \x01(\rR\x0erevisionBefore\x12%\n" +
 	"\x0erevision_after\x18\n" +
-	" \x01(\rR\rrevisionAfter\"\xc9\x02\n" +
+	" \x01(\rR\rrevisionAfter\x12\x14\n" +
+	"\x05count\x18\v \x01(\rR\x05count\x12#\n" +
+	"\rother_targets\x18\f \x01(\bR\fotherTargets\"\xc9\x02\n" +
 	"\x10ListAuditRequest\x12\"\n" +
 	"\asubject\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\asubject\x12 \n" +
 	"\x06target\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06target\x12\x1f\n" +

@@ -27,8 +27,9 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // AuditService shows who changed what: every call that changed something, and
-// every such call that was refused to a caller who is known here. Calls that
-// only read, and what executors and workers do for runs, are not in it.
+// every such call that was refused to a caller who is known here. Equal refusals
+// (subject, via, method and code) share one row a minute, with their count. Calls
+// that only read, and what executors and workers do for runs, are not in it.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field; UNAVAILABLE while the store is out of reach, after which the
@@ -61,8 +62,9 @@ func (c *auditServiceClient) ListAudit(ctx context.Context, in *ListAuditRequest
 // for forward compatibility.
 //
 // AuditService shows who changed what: every call that changed something, and
-// every such call that was refused to a caller who is known here. Calls that
-// only read, and what executors and workers do for runs, are not in it.
+// every such call that was refused to a caller who is known here. Equal refusals
+// (subject, via, method and code) share one row a minute, with their count. Calls
+// that only read, and what executors and workers do for runs, are not in it.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field; UNAVAILABLE while the store is out of reach, after which the

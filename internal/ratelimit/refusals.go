@@ -1,0 +1,110 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Refusals bounds how often a known caller is refused, whether or not it acts
+// for one owner: each refusal costs a transaction and may write an audit row. It
+// holds the calls that the audit trail keeps, and those that the caller's roles
+// do not admit. All others pass: a caller that is refused elsewhere must still
+// be able to launch, to report and to read.
+//
+// It comes after what identifies the caller and before what admits the call.
+// codeOf is what the caller will see of an error.
+func Refusals(perS int, now func() time.Time, codeOf func(error) codes.Code, reg prometheus.Registerer) grpc.UnaryServerInterceptor {
+	limited := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_refused_calls_limited_total", Help: "Calls that were not looked at because their caller had been refused too often.",
+	})
+	reg.MustRegister(limited)
+	l := New(Limits{WritesPerS: perS}, now)
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		who := callerOf(ctx)
+		if who == "" || !held(ctx, info.FullMethod) {
+			return next(ctx, req)
+		}
+		if wait := l.wait(who); wait > 0 {
+			limited.Inc()
+			return nil, comeAgain(wait, "too many calls of this caller were refused: at most %d a second, and %d at once", perS, burst*perS)
+		}
+		resp, err := next(ctx, req)
+		if refusal(codeOf(err)) {
+			l.Take(who, Write, 1)
+		}
+		return resp, err
+	}
+}
+
+// callerOf is whom refusals count against; empty: nobody who is known here.
+func callerOf(ctx context.Context) string {
+	call := auth.CallFrom(ctx)
+	if call == nil || call.Identity.Subject == "" {
+		return ""
+	}
+	return call.Identity.Via + " " + call.Identity.Subject
+}
+
+func held(ctx context.Context, method string) bool {
+	rule, _ := auth.RuleOf(method)
+	if rule.Audit {
+		return true
+	}
+	_, admitted := rule.Admit(auth.CallFrom(ctx).Identity)
+	return !admitted && !rule.Anyone
+}
+
+// refusal reports whether the answer is about what the caller may do, or about
+// what is there: not about the request's form, which costs nothing to refuse, nor
+// about this server.
+func refusal(code codes.Code) bool {
+	return slices.Contains([]codes.Code{
+		codes.PermissionDenied, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted,
+	}, code)
+}
+
+// wait is how long a caller has nothing left; 0: it has.
+func (l *Limiter) wait(who string) time.Duration {
+	if l.limits.WritesPerS <= 0 {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	missing := 1 - l.account(who).left[Write].TokensAt(l.now())
+	return max(0, time.Duration(missing*float64(time.Second))/time.Duration(l.limits.WritesPerS))
+}
+
+// Reports limits the reports of each run; the error is the answer.
+func Reports(perS int, now func() time.Time) func(schedule.Key) error {
+	l := New(Limits{WritesPerS: perS}, now)
+	return func(run schedule.Key) error {
+		wait := l.Take(string(run[:]), Write, 1)
+		if wait == 0 {
+			return nil
+		}
+		return comeAgain(wait, "too many reports of this run: at most %d a second, and %d at once", perS, burst*perS)
+	}
+}
+
+// comeAgain says when to call again, in the message for people and as RetryInfo
+// for programs; REST has it as Retry-After.
+func comeAgain(wait time.Duration, format string, args ...any) error {
+	st := status.New(codes.ResourceExhausted, fmt.Sprintf(format, args...)+"; try again in "+wait.Round(time.Millisecond).String())
+	with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	if err != nil {
+		return st.Err()
+	}
+	return with.Err()
+}
