@@ -131,6 +131,7 @@ type ReportInput struct {
 	ErrorCode    string
 	ErrorMessage string
 	Token        string // as sent; empty: none
+	byToken      bool   // Token was shown, and is the run's
 }
 
 // CancelInput asks for the end of a run.

@@ -29,6 +29,9 @@ type Config struct {
 	Retention time.Duration
 	// ReportSecret signs report tokens; nil accepts reports without looking.
 	ReportSecret []byte
+	// ReportLate is how long after its run's end a report token is accepted; 0:
+	// as long as the run is kept.
+	ReportLate time.Duration
 }
 
 // Options are a Registrar's parts.
@@ -44,6 +47,10 @@ type Options struct {
 	Simulator Simulator        // nil: Simulate is refused
 	Now       func() time.Time // default time.Now
 	Logger    *slog.Logger     // default slog.Default
+	// LimitReports refuses a report of a run that is reported too often; its error
+	// is the answer. It is asked once the token is known to be good, so that only
+	// who may report a run uses up what it has. nil: reports are not limited.
+	LimitReports func(schedule.Key) error
 	// Ended hears of each run that a report, or a cancel, brought to its end here.
 	// Optional.
 	Ended  func(status schedule.Status, reason schedule.Reason)
@@ -68,6 +75,7 @@ type Registrar struct {
 	now        func() time.Time
 	log        *slog.Logger
 	ended      func(status schedule.Status, reason schedule.Reason)
+	limit      func(schedule.Key) error
 	cfg        Config
 }
 
@@ -82,6 +90,9 @@ func New(o Options) *Registrar {
 	if o.Ended == nil {
 		o.Ended = func(schedule.Status, schedule.Reason) {}
 	}
+	if o.LimitReports == nil {
+		o.LimitReports = func(schedule.Key) error { return nil }
+	}
 	if o.Config.DefaultOverlap == "" {
 		o.Config.DefaultOverlap = schedule.OverlapSkip
 	}
@@ -95,7 +106,7 @@ func New(o Options) *Registrar {
 	r := &Registrar{
 		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
-		log: o.Logger.With("component", "registrar"), ended: o.Ended, cfg: o.Config,
+		log: o.Logger.With("component", "registrar"), ended: o.Ended, limit: o.LimitReports, cfg: o.Config,
 	}
 	r.simulator, r.simulating = o.Simulator, make(chan struct{}, simulateAtOnce)
 	r.all.schedules = schedules

@@ -12,14 +12,25 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Report moves a run forward. Repeated, late and out-of-order reports are
-// safe: one that moves nothing answers the run as it stands and leaves an
-// event. Another run_id than the recorded one is ErrRunIDMismatch.
+// Report moves a run forward. Repeated, late and out-of-order reports are safe:
+// one that moves nothing answers the run as it is. The first one of each status
+// that says something else than the run leaves an event. Another run_id than the
+// recorded one is ErrRunIDMismatch.
 func (r *Registrar) Report(ctx context.Context, in ReportInput) (schedule.Run, bool, error) {
 	if err := r.checkReport(ctx, &in); err != nil {
 		return schedule.Run{}, false, err
 	}
+	if err := r.limit(in.Key); err != nil {
+		return schedule.Run{}, false, err
+	}
+	return r.report(ctx, in)
+}
+
+func (r *Registrar) report(ctx context.Context, in ReportInput) (schedule.Run, bool, error) {
 	run, moved, err := r.runs.ChangeRun(ctx, in.Key, schedule.Key{}, func(found schedule.RunInput) (schedule.RunChange, error) {
+		if err := r.checkLate(&found.Run, &in); err != nil {
+			return schedule.RunChange{}, err
+		}
 		return report(found, in, r.now())
 	})
 	if err != nil {
@@ -39,7 +50,10 @@ func (r *Registrar) Report(ctx context.Context, in ReportInput) (schedule.Run, b
 // ReportOutcome is Report for executors inside this process.
 func (r *Registrar) ReportOutcome(ctx context.Context, key schedule.Key, status schedule.Status, runID, errorCode, errorMessage string) error {
 	in := ReportInput{Key: key, Status: status, RunID: runID, ErrorCode: errorCode, ErrorMessage: errorMessage}
-	_, _, err := r.Report(ctx, in)
+	if err := r.checkReport(ctx, &in); err != nil {
+		return err
+	}
+	_, _, err := r.report(ctx, in)
 	return err
 }
 
@@ -52,6 +66,7 @@ func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
 	if must && !looks || looks && !schedule.CheckReportToken(r.cfg.ReportSecret, in.Key, in.Token) {
 		return schedule.Explain(schedule.ErrUnauthenticated, "the report token is not this run's; show the one that came with the run, as Authorization: Bearer … or X-Carillon-Report-Token")
 	}
+	in.byToken = looks
 	var c schedule.Collect
 	checkWord(&c, "status", in.Status, []schedule.Status{schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed})
 	if len(in.RunID) > schedule.MaxIDLength {
@@ -69,8 +84,8 @@ func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
 
 // report is the pure part. Outcomes:
 //
-//   - the run has ended, or was never launched, or stands further on already:
-//     nothing moves, an event says so;
+//   - the run has ended, or was never launched: nothing moves, and the first
+//     report of its status leaves an event, unless it repeats how the run ended;
 //   - another run_id is recorded: refused;
 //   - STARTED: forward, or a heartbeat, and the timeout counts from now;
 //   - SUCCESS, FAILED: the end; a run that was to be replaced ends
@@ -82,7 +97,10 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 			"run_id %s was reported, %s is recorded", schedule.Quote(in.RunID), schedule.Quote(run.RunID))
 	}
 	if !run.Status.InFlight() {
-		return schedule.RunChange{Now: now, Events: []schedule.Event{ignored(run, in, now)}}, nil
+		if repeats(run, in) {
+			return schedule.RunChange{Now: now}, nil
+		}
+		return schedule.RunChange{Now: now, LateReport: in.Status, Events: []schedule.Event{ignored(run, in, now)}}, nil
 	}
 	settle := &schedule.Settlement{Key: run.Key, To: in.Status, RunID: in.RunID}
 	if run.LaunchedAt.IsZero() {
@@ -121,6 +139,29 @@ func runTimeout(d *schedule.Definition) time.Duration {
 		return schedule.DefaultRunTimeout
 	}
 	return d.RunTimeout()
+}
+
+// checkLate refuses a token some time after the end of its run. Whoever got hold
+// of it later can then do nothing with it, not even keep the row locked.
+func (r *Registrar) checkLate(run *schedule.Run, in *ReportInput) error {
+	late := r.cfg.ReportLate
+	if !in.byToken || late == 0 || run.CompletedAt.IsZero() || r.now().Sub(run.CompletedAt) <= late {
+		return nil
+	}
+	return schedule.Explain(schedule.ErrUnauthenticated,
+		"the report token has expired: the run ended at %s, and its token is accepted for %s after that", run.CompletedAt.Format(time.RFC3339), late)
+}
+
+// repeats reports whether a report says again how the run ended.
+func repeats(run *schedule.Run, in ReportInput) bool {
+	switch run.Status {
+	case schedule.StatusSuccess:
+		return in.Status == schedule.StatusSuccess
+	case schedule.StatusFailed:
+		reported := run.Reason == schedule.ReasonWorkflowFailed || run.Reason == schedule.ReasonLost
+		return in.Status == schedule.StatusFailed && reported && in.ErrorCode == run.ErrorCode
+	}
+	return false
 }
 
 func ignored(run *schedule.Run, in ReportInput, now time.Time) schedule.Event {

@@ -55,7 +55,7 @@ func TestWhatAReportMakesOfARun(t *testing.T) {
 		{"it succeeds before its launch was answered", launching, succeeded, none, succeeded, ""},
 		{"it fails", started, failed, none, failed, schedule.ReasonWorkflowFailed},
 		{"it was never launched", schedule.StatusPlanned, succeeded, none, "", ""},
-		{"it has succeeded already", succeeded, succeeded, none, "", ""},
+		{"it has succeeded already and now fails", succeeded, failed, none, "", ""},
 		{"it has succeeded and now starts", succeeded, started, none, "", ""},
 		{"it has timed out and now succeeds", failed, succeeded, none, "", ""},
 		{"it was skipped", schedule.StatusSkipped, started, none, "", ""},
@@ -75,7 +75,7 @@ func TestWhatAReportMakesOfARun(t *testing.T) {
 			}
 			change := r.page.runChange
 			if tc.to == "" {
-				if change.Settle != nil || len(change.Events) != 1 || change.Events[0].Kind != schedule.EventReportIgnored {
+				if change.Settle != nil || change.LateReport != tc.says || len(change.Events) != 1 || change.Events[0].Kind != schedule.EventReportIgnored {
 					r.Errorf("it was settled to %+v with events %+v; want only an event", change.Settle, change.Events)
 				}
 				return

@@ -42,10 +42,12 @@ func TestReportsAreSafeLateRepeatedAndOutOfOrder(t *testing.T) {
 		r.report(run.Key, schedule.StatusSuccess) // skips STARTED
 		r.is(r.run(run.Key), schedule.StatusSuccess, schedule.ReasonNone)
 		for i, late := range []schedule.Status{schedule.StatusSuccess, schedule.StatusStarted, schedule.StatusFailed} {
-			r.report(run.Key, late)
-			r.is(r.run(run.Key), schedule.StatusSuccess, schedule.ReasonNone)
-			if n := len(r.events("s", schedule.EventReportIgnored)); n != i+1 {
-				r.Errorf("%d events of ignored reports, want %d", n, i+1)
+			for range 3 {
+				r.report(run.Key, late)
+				r.is(r.run(run.Key), schedule.StatusSuccess, schedule.ReasonNone)
+			}
+			if n := len(r.events("s", schedule.EventReportIgnored)); n != i { // the first says what is known
+				r.Errorf("%d events of ignored reports, want %d", n, i)
 			}
 		}
 		err := r.registrar.ReportOutcome(r.Context(), run.Key, schedule.StatusSuccess, "another", "", "")

@@ -14,6 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/launchqueue"
+	"github.com/carillon/carillon/internal/ratelimit"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/simulation"
 	"github.com/carillon/carillon/launcher"
@@ -33,8 +34,9 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 	}
 	return registrar.New(registrar.Options{
 		Schedules: a.store, Runs: a.store, Backfills: a.store, Workflows: a.store, Shares: a.store, Mirror: a.mirror(), Grants: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
-		Ended:     a.runMetrics().RunReported,
-		Simulator: simulation.New(a.workerConfig()),
+		Ended:        a.runMetrics().RunReported,
+		Simulator:    simulation.New(a.workerConfig()),
+		LimitReports: ratelimit.Reports(a.cfg.RunReportsPerS, time.Now),
 		Config: registrar.Config{
 			DefaultOverlap:    schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
 			DefaultCatchup:    schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),
@@ -43,6 +45,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 			OwnerMaxSchedules: a.cfg.OwnerMaxSchedules,
 			CanCancel:         a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
 			ReportSecret:      secret,
+			ReportLate:        ms(a.cfg.ReportLateMS),
 			RequireGrant:      a.cfg.RequireGrant,
 			CreditDownOpen:    a.cfg.CreditGateDown == "open",
 			Retention:         a.cfg.retention(),

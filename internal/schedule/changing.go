@@ -83,14 +83,24 @@ type RunChange struct {
 	AskCancel Reason
 	Insert    *Run // a new attempt; an existing key is left as it is
 	Events    []Event
-	Audit     *AuditEntry // written in the same transaction; nil: none
-	Now       time.Time
+	// LateReport is the status that a report which moved nothing has brought. Of
+	// each status a run notes one: of the next ones nothing is written, no Events
+	// either. Empty: there is none.
+	LateReport Status
+	Audit      *AuditEntry // written in the same transaction; nil: none
+	Now        time.Time
 }
 
 // GivesWork reports whether a worker may have something to do once the change is
 // written: more than a sign of life.
 func (c *RunChange) GivesWork() bool {
 	return c.Insert != nil || c.AskCancel != "" || c.Settle != nil && c.Settle.To.Terminal()
+}
+
+// LateReportBit is the bit of a status in schedule_runs.late_reports; 0 for what
+// is not reported.
+func LateReportBit(reported Status) int {
+	return map[Status]int{StatusStarted: 1, StatusSuccess: 2, StatusFailed: 4}[reported]
 }
 
 // RunInput is one run as a change finds it, its row locked.

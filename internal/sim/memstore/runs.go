@@ -67,9 +67,25 @@ func (t *tx) writeRunChange(run *schedule.Run, c *schedule.RunChange) (after sch
 		moved = t.insert(*c.Insert, c.Now) || moved
 		stands = t.runs[c.Insert.Key]
 	}
-	t.note(run.ScheduleID, c.Events, c.Now)
+	if t.noteLateReport(run.Key, c.LateReport) {
+		t.note(run.ScheduleID, c.Events, c.Now)
+	}
 	t.audit(c.Audit, c.Now)
 	return *stands, moved
+}
+
+// noteLateReport reports whether this is the first late report of its status for
+// the run; empty is none, which is always the first.
+func (t *tx) noteLateReport(key schedule.Key, reported schedule.Status) (first bool) {
+	bit, before := schedule.LateReportBit(reported), t.lateReports[key]
+	if bit != 0 && before&bit != 0 {
+		return false
+	}
+	if bit != 0 {
+		t.lateReports[key] = before | bit
+		t.undo = append(t.undo, func() { t.lateReports[key] = before })
+	}
+	return true
 }
 
 // askCancel asks for the cancel of a run that has not ended, unless that was

@@ -73,6 +73,8 @@ type Store struct {
 	shards     int             // recorded; 0 = none is
 	buckets    map[string]int  // of overlap keys, once worked out
 	closed     bool
+
+	lateReports map[schedule.Key]int // LateReportBit of those that have their event
 }
 
 type revisionID struct {
@@ -88,7 +90,8 @@ func New(o Options) *Store {
 	return &Store{
 		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run),
-		requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
+		lateReports: make(map[schedule.Key]int),
+		requests:    make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
 		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),

@@ -130,13 +130,16 @@ func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
 
 // remove deletes a row of the ledger.
 func (t *tx) remove(r *schedule.Run) {
+	late := t.lateReports[r.Key]
 	delete(t.runs, r.Key)
+	delete(t.lateReports, r.Key)
 	living := !r.Status.Terminal()
 	if living {
 		t.bury(r)
 	}
 	t.undo = append(t.undo, func() {
 		t.runs[r.Key] = r
+		t.lateReports[r.Key] = late
 		if living {
 			t.live = append(t.live, r)
 		}

@@ -111,8 +111,14 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, key schedule.Key, change *sc
 		}
 		moved = moved || n > 0
 	}
-	if err := insertEvents(ctx, tx, change.Events); err != nil {
+	first, err := noteLateReport(ctx, tx, key, change.LateReport)
+	if err != nil {
 		return false, err
+	}
+	if first {
+		if err := insertEvents(ctx, tx, change.Events); err != nil {
+			return false, err
+		}
 	}
 	if change.Audit != nil {
 		if err := insertAudit(ctx, tx, []schedule.AuditEntry{*change.Audit}); err != nil {
@@ -127,6 +133,19 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, key schedule.Key, change *sc
 		concerned = append(concerned, change.Insert.Key)
 	}
 	return true, wakeListeners(ctx, tx, concerned...)
+}
+
+// noteLateReport reports whether this is the first late report of its status for
+// the run; empty is none, which is always the first.
+func noteLateReport(ctx context.Context, tx pgx.Tx, key schedule.Key, reported schedule.Status) (first bool, err error) {
+	if reported == "" {
+		return true, nil
+	}
+	n, err := affect(ctx, tx, sqlNoteLateReport, key[:], schedule.LateReportBit(reported))
+	if err != nil {
+		return false, fmt.Errorf("note late report: %w", err)
+	}
+	return n == 1, nil
 }
 
 // GetRun is one run; schedule.ErrNotFound.

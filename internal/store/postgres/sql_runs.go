@@ -101,6 +101,12 @@ FROM schedule_runs r` + joinRevision + `
 WHERE r.idempotency_key = $1
 FOR UPDATE OF r`
 
+// sqlNoteLateReport leaves updated_at: the run has not changed for those who watch.
+const sqlNoteLateReport = `
+UPDATE schedule_runs SET late_reports = COALESCE(late_reports, 0) | $2::integer
+WHERE idempotency_key = $1 AND COALESCE(late_reports, 0) & $2::integer = 0
+	AND status IN ('PLANNED','SUCCESS','FAILED','SKIPPED','CANCELLED')`
+
 const sqlAskCancel = `
 UPDATE schedule_runs SET cancel_requested_at = $2, cancel_reason = $3, updated_at = $2
 WHERE idempotency_key = $1 AND cancel_requested_at IS NULL

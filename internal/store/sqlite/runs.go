@@ -105,8 +105,14 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 		moved = moved || n == 1
 		key = c.Insert.Key
 	}
-	if err := t.insertEvents(ctx, run.ScheduleID, c.Events, c.Now); err != nil {
+	first, err := noteLateReport(ctx, t, run.Key, c.LateReport)
+	if err != nil {
 		return after, false, err
+	}
+	if first {
+		if err := t.insertEvents(ctx, run.ScheduleID, c.Events, c.Now); err != nil {
+			return after, false, err
+		}
 	}
 	if err := t.insertAudit(ctx, c.Audit, c.Now); err != nil {
 		return after, false, err
@@ -116,6 +122,19 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 		return after, false, err
 	}
 	return *stands, moved, nil
+}
+
+// noteLateReport reports whether this is the first late report of its status for
+// the run; empty is none, which is always the first.
+func noteLateReport(ctx context.Context, t tx, key schedule.Key, reported schedule.Status) (first bool, err error) {
+	if reported == "" {
+		return true, nil
+	}
+	n, err := t.exec(ctx, sqlNoteLateReport, schedule.LateReportBit(reported), keyArg(key))
+	if err != nil {
+		return false, fmt.Errorf("note late report: %w", err)
+	}
+	return n == 1, nil
 }
 
 // GetRun is one row of the ledger; schedule.ErrNotFound.

@@ -6,6 +6,10 @@ const (
 	sqlAskCancel = `UPDATE schedule_runs SET cancel_requested_at = ?1, cancel_reason = ?2, updated_at = ?1
  WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND (status = 'PLANNED' OR ` + inFlight + `)`
 
+	// updated_at stays: the run has not changed for those who watch.
+	sqlNoteLateReport = `UPDATE schedule_runs SET late_reports = COALESCE(late_reports, 0) | ?1
+ WHERE idempotency_key = ?2 AND COALESCE(late_reports, 0) & ?1 = 0 AND NOT ` + inFlight
+
 	// ListRuns puts its filters and an order behind one of these, each with the
 	// index that has its rows in that order. IS keeps the revision outside of it.
 	sqlListRuns         = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_run_at` + ofRevision + ` WHERE 1`

@@ -14,6 +14,7 @@ var runChanges = []check{
 	{"a change sees the run under the key that it asks for", runSeesExisting},
 	{"a report moves a run, and skips states where it must", runReports},
 	{"a report that comes late or twice moves nothing, but its event is kept", runLateReport},
+	{"of each status a late report leaves one event, and moves nothing", runLateReportOnce},
 	{"a heartbeat moves the timeout", runHeartbeat},
 	{"an error of decide writes nothing and comes back as it is", runError},
 	{"a change that says nothing moves nothing", runNothing},
@@ -144,6 +145,34 @@ func runLateReport(r *rig) {
 		equal(r, "runs", r.ledger(run.Key), run)
 		r.hold(len(r.eventsOf(s)) == i+1, "the event is kept")
 	}
+}
+
+func runLateReportOnce(r *rig) {
+	s := r.create("late-once")
+	run := r.bring(r.due(s, 3), schedule.StatusSuccess)
+	other := r.bring(r.due(s, 4), schedule.StatusSuccess)
+	late := func(of schedule.Run, status schedule.Status) {
+		r.now = r.at(time.Second)
+		got, moved := r.changeRun(of.Key, func(schedule.RunInput) schedule.RunChange {
+			return schedule.RunChange{
+				LateReport: status,
+				Events:     []schedule.Event{{ScheduleID: s.ScheduleID, Time: r.now, Kind: schedule.EventReportIgnored, Note: string(status)}},
+			}
+		})
+		r.hold(!moved, "a late report of %s moves nothing", status)
+		equal(r, "answers", got, of)
+		equal(r, "runs, updated_at included", r.ledger(of.Key), of)
+	}
+	for range 3 {
+		late(run, schedule.StatusStarted)
+		late(run, schedule.StatusFailed)
+	}
+	r.hold(len(r.eventsOf(s)) == 2, "one event of each status, got %d", len(r.eventsOf(s)))
+	late(other, schedule.StatusFailed)
+	r.hold(len(r.eventsOf(s)) == 3, "another run has an event of its own, got %d", len(r.eventsOf(s)))
+	late(run, schedule.StatusSuccess)
+	late(run, schedule.StatusSuccess)
+	r.hold(len(r.eventsOf(s)) == 4, "each status of the run has had its event, got %d", len(r.eventsOf(s)))
 }
 
 func runHeartbeat(r *rig) {

@@ -46,9 +46,12 @@ type RunServiceClient interface {
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// ReportRun is how an executor says what became of a run. STARTED repeated is
 	// a heartbeat. Repeated, late and out-of-order reports are safe: one that
-	// moves nothing answers with the run as it stands. FAILED_PRECONDITION:
-	// another run_id is recorded. The token that came with the run is sent as
-	// "Authorization: Bearer …".
+	// moves nothing answers with the run as it is; the first of each status that
+	// contradicts the run leaves an event. FAILED_PRECONDITION: another run_id is
+	// recorded. RESOURCE_EXHAUSTED: the run is reported too often (10 reports a
+	// second by default); RetryInfo says when to try again. The token that came
+	// with the run is sent as "Authorization: Bearer …". It expires some time after
+	// the run's end (a day by default): UNAUTHENTICATED.
 	ReportRun(ctx context.Context, in *ReportRunRequest, opts ...grpc.CallOption) (*ReportRunResponse, error)
 	// CancelRun ends a run: at once while nothing was sent, else when the
 	// executor confirms it or CANCEL_WAIT_MS is over. Safe to repeat.
@@ -185,9 +188,12 @@ type RunServiceServer interface {
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// ReportRun is how an executor says what became of a run. STARTED repeated is
 	// a heartbeat. Repeated, late and out-of-order reports are safe: one that
-	// moves nothing answers with the run as it stands. FAILED_PRECONDITION:
-	// another run_id is recorded. The token that came with the run is sent as
-	// "Authorization: Bearer …".
+	// moves nothing answers with the run as it is; the first of each status that
+	// contradicts the run leaves an event. FAILED_PRECONDITION: another run_id is
+	// recorded. RESOURCE_EXHAUSTED: the run is reported too often (10 reports a
+	// second by default); RetryInfo says when to try again. The token that came
+	// with the run is sent as "Authorization: Bearer …". It expires some time after
+	// the run's end (a day by default): UNAUTHENTICATED.
 	ReportRun(context.Context, *ReportRunRequest) (*ReportRunResponse, error)
 	// CancelRun ends a run: at once while nothing was sent, else when the
 	// executor confirms it or CANCEL_WAIT_MS is over. Safe to repeat.
