@@ -128,7 +128,7 @@ func (r *Registrar) applied(in ApplyInput) (*upserts, error) {
 	}
 	all := &upserts{
 		inputs: in.Schedules, fields: in.Fields, managed: schedule.Managed{By: managedBy},
-		prune: in.Prune, adopt: in.Adopt, requestID: in.RequestID, actor: in.Actor,
+		prune: in.Prune, adopt: in.Adopt, requestID: in.RequestID, actor: in.Actor, dryRun: in.DryRun,
 	}
 	if err := c.Err(); err != nil {
 		return nil, err

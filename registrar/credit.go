@@ -12,25 +12,28 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// CreditGate asks whoever keeps the accounts. It looks at the moment of the
-// upsert only; what runs cost is for the executor to check when they run.
+// CreditGate asks the service that keeps the accounts. It looks only when a
+// schedule or a grant is created; what runs cost is for the executor to check.
 type CreditGate interface {
 	// Ask is an error where there is no answer; it takes two seconds at most.
 	Ask(ctx context.Context, q CreditQuestion) (CreditAnswer, error)
 }
 
-// CreditQuestion is whether an account can pay for a model.
+// CreditQuestion asks whether an account can pay for a model, or with Grant
+// whether a user may create a grant on the account.
 type CreditQuestion struct {
 	BillingAccountID string // of the grant; empty: the schedule has none
 	UserID           string
 	WorkflowID       string
-	Model            string // input.model
+	Model            string // input.model; empty with Grant
+	Grant            bool
 }
 
 // CreditAnswer is the answer.
 type CreditAnswer struct {
-	Payable bool // or free
-	Message string
+	Payable  bool // or free
+	MayGrant bool // of a question with Grant
+	Message  string
 }
 
 // The bounds of one deploy's questions: so many at once, so long for all, and
@@ -131,11 +134,15 @@ func (r *Registrar) ask(ctx context.Context, q CreditQuestion) (CreditAnswer, er
 	switch {
 	case err == nil:
 		return a, nil
-	case r.cfg.CreditDownOpen && ctx.Err() == nil:
+	case r.cfg.CreditDownOpen && !q.Grant && ctx.Err() == nil: // nobody checks later whose account it is
 		r.log.WarnContext(ctx, "credit gate down, let through", "billing_account_id", q.BillingAccountID, "workflow_id", q.WorkflowID, "err", err)
 		return CreditAnswer{Payable: true}, nil
 	}
 	r.log.WarnContext(ctx, "credit gate down, refused", "billing_account_id", q.BillingAccountID, "workflow_id", q.WorkflowID, "err", err)
+	if q.Grant {
+		return CreditAnswer{}, schedule.Explain(schedule.ErrUnavailable,
+			"the billing service cannot be asked whether user_id %s may use billing_account_id %s; try again", schedule.Quote(q.UserID), schedule.Quote(q.BillingAccountID))
+	}
 	return CreditAnswer{}, schedule.Explain(schedule.ErrUnavailable,
 		"the billing service cannot be asked whether %s can pay for model %s; try again", payer(q), schedule.Quote(q.Model))
 }

@@ -4,11 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/sim/memstore"
 	"github.com/carillon/carillon/registrar"
 )
 
@@ -18,6 +23,7 @@ type bank struct {
 	mu      sync.Mutex
 	asked   []registrar.CreditQuestion
 	refuses string // a model
+	vouches string // for this user
 	down    error
 }
 
@@ -25,7 +31,7 @@ func (b *bank) Ask(_ context.Context, q registrar.CreditQuestion) (registrar.Cre
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked = append(b.asked, q)
-	return registrar.CreditAnswer{Payable: q.Model != b.refuses, Message: "top up first"}, b.down
+	return registrar.CreditAnswer{Payable: q.Model != b.refuses, MayGrant: q.Grant && q.UserID == b.vouches, Message: "top up first"}, b.down
 }
 
 func withModel(model string) func(*registrar.UpsertInput) {
@@ -220,5 +226,76 @@ func TestWhatIsRefusedAnywayAsksNobody(t *testing.T) {
 		if _, err := r.Upsert(t.Context(), in); !want(err) || len(b.asked) != 0 {
 			t.Errorf("upsert of %s: it was asked %v and answered %v", name, b.asked, err)
 		}
+	}
+}
+
+// asAda is a call of the owner ada, who has the workflow w.
+func asAda(t *testing.T, l ledger, b *bank) (*registrar.Registrar, context.Context) {
+	t.Helper()
+	ctx := auth.NewContext(t.Context(), auth.Identity{Subject: "ada", Owner: "ada", Roles: []auth.Role{auth.User}})
+	o := registrar.Options{Schedules: l, Runs: l, Workflows: l, Shares: l, Grants: l, Credit: b, Now: func() time.Time { return noon }, Logger: quiet}
+	o.Config.CreditDownOpen = true
+	r := registrar.New(o)
+	if _, err := r.PutWorkflow(ctx, registrar.WorkflowInput{WorkflowID: "w", Version: 1, DAG: json.RawMessage(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	return r, ctx
+}
+
+func TestTheGateIsAskedWhetherAUserMayUseAnAccount(t *testing.T) {
+	vouched := registrar.CreditQuestion{BillingAccountID: "other", UserID: "ada", WorkflowID: "w", Grant: true}
+	for _, tc := range []struct {
+		name    string
+		vouches string
+		down    error
+		account string
+		scope   string
+		want    error
+		asks    []registrar.CreditQuestion
+	}{
+		{name: "her own account is not asked about", account: "ada", scope: "w"},
+		{name: "the gate vouches for her", vouches: "ada", account: "other", scope: "w", asks: []registrar.CreditQuestion{vouched}},
+		{name: "the gate vouches for somebody else", vouches: "bob", account: "other", scope: "w", want: schedule.ErrForbidden, asks: []registrar.CreditQuestion{vouched}},
+		{name: "the gate is down, and CREDIT_GATE_DOWN is open", down: errors.New("down"), account: "other", scope: "w", want: schedule.ErrUnavailable, asks: []registrar.CreditQuestion{vouched}},
+		{name: "a workflow that is not hers is refused without asking", vouches: "ada", account: "other", scope: "theirs", want: schedule.ErrForbidden},
+	} {
+		for _, along := range []bool{false, true} {
+			t.Run(fmt.Sprint(tc.name, " along=", along), func(t *testing.T) {
+				b := &bank{vouches: tc.vouches, down: tc.down}
+				r, ctx := asAda(t, memstore.New(memstore.Options{}), b)
+				in := registrar.GrantInput{BillingAccountID: tc.account, Scopes: []string{"graph:execute:" + tc.scope}, RequestID: "r"}
+				create := func() error {
+					if !along {
+						_, err := r.CreateGrant(ctx, in)
+						return err
+					}
+					in.RequestID = ""
+					_, err := r.Upsert(ctx, registrar.UpsertInput{Grant: &in, Definition: schedule.Definition{ScheduleID: "s", WorkflowID: tc.scope, Version: 1, CronExpr: "@daily"}})
+					return err
+				}
+				if err := create(); !errors.Is(err, tc.want) || !slices.Equal(b.asked, tc.asks) {
+					t.Fatalf("%v after the questions %+v; want %v after %+v", err, b.asked, tc.want, tc.asks)
+				}
+				if tc.want != nil {
+					return
+				}
+				b.vouches, b.asked = "", nil
+				if err := create(); err != nil || len(b.asked) > 0 {
+					t.Errorf("the same again: %v after the questions %+v, want nothing asked", err, b.asked)
+				}
+			})
+		}
+	}
+}
+
+func TestADryRunDoesNotAskWhoseAnAccountIs(t *testing.T) {
+	b := &bank{down: errors.New("down")}
+	r, ctx := asAda(t, memstore.New(memstore.Options{}), b)
+	_, err := r.ApplySchedules(ctx, registrar.ApplyInput{Set: "x", DryRun: true, Fields: []string{"schedules[0]."}, Schedules: []registrar.UpsertInput{{
+		Grant:      &registrar.GrantInput{BillingAccountID: "other", Scopes: []string{"graph:execute:w"}},
+		Definition: schedule.Definition{ScheduleID: "s", WorkflowID: "w", Version: 1, CronExpr: "@daily"},
+	}}})
+	if err != nil || len(b.asked) > 0 {
+		t.Errorf("%v after the questions %+v", err, b.asked)
 	}
 }

@@ -49,6 +49,9 @@ func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.G
 		return nil, schedule.Invalid("expires_at", g.ExpiresAt.Format(time.RFC3339), "is not in the future",
 			"it is "+g.CreatedAt.Format(time.RFC3339)+" now")
 	}
+	if err := r.giver(ctx).check(ctx, g, ""); err != nil {
+		return nil, err
+	}
 	if err := r.grants.CreateGrant(ctx, g); err != nil {
 		return nil, err
 	}
@@ -124,23 +127,6 @@ func (r *Registrar) newGrant(c *schedule.Collect, prefix string, in GrantInput) 
 func deriveGrantID(userID string, of ...string) string {
 	sum := sha256.Sum256([]byte("grant\n" + userID + "\n" + strings.Join(of, "\n")))
 	return "g-" + hex.EncodeToString(sum[:12])
-}
-
-// mayBring is the rule of CreateGrant for grants that come along with their
-// schedules: an operator changes schedules and gives no consent. (Who is a user
-// too creates them by that call, which it makes as that user.)
-func (all *upserts) mayBring(caller auth.Identity) error {
-	if !caller.Has(auth.Operator) || caller.Has(auth.Compiler) {
-		return nil
-	}
-	for i := range all.inputs {
-		if all.inputs[i].Grant != nil {
-			return schedule.Explain(schedule.ErrForbidden,
-				"schedule %s brings a grant along, which its user gives, or a compiler on its behalf; leave it out, and name one that exists as execution_grant_id",
-				schedule.Quote(all.inputs[i].Definition.ScheduleID))
-		}
-	}
-	return nil
 }
 
 // nameGrant lets the i-th definition name the grant that its input brings along,

@@ -83,7 +83,7 @@ func drawMove(t *rapid.T) move {
 
 // play makes the call and returns all of its answer as text.
 func (s *shared) play(m move) string {
-	ctx := auth.NewContext(context.Background(), auth.Identity{Subject: m.owner, Owner: m.owner, Roles: []auth.Role{auth.User}, Via: auth.ViaJWT})
+	ctx := auth.NewContext(context.Background(), auth.Identity{Subject: m.owner, Owner: m.owner, Accounts: []string{"acme"}, Roles: []auth.Role{auth.User}, Via: auth.ViaJWT})
 	answer, err := s.make(ctx, m)
 	if err != nil {
 		return "error: " + err.Error()
@@ -184,21 +184,22 @@ func (s *shared) makeMore(ctx context.Context, m move, definition schedule.Defin
 	panic(m.call)
 }
 
-// makeWithGrant is about grants: their names are shared out as those of
-// schedules are.
+var grantIDs = map[string]string{"ada2": "g2", "bob2": "g2", "bob1": "g1"}
+
+// makeWithGrant is about grants. Both owners use the same ids.
 func (s *shared) makeWithGrant(ctx context.Context, m move, definition schedule.Definition) (any, error) {
-	in := registrar.GrantInput{GrantID: "g-" + definition.ScheduleID, UserID: m.userID, BillingAccountID: "acme", Scopes: []string{"graph:execute:" + m.workflow}, Actor: m.owner}
+	in := registrar.GrantInput{GrantID: grantIDs[m.target], UserID: m.userID, BillingAccountID: "acme", Scopes: []string{"graph:execute:" + m.workflow}, Actor: m.owner}
 	switch m.call {
 	case "grant":
 		return s.CreateGrant(ctx, in)
 	case "see grant":
-		return s.GetGrant(ctx, schedule.GrantRef{GrantID: "g-" + m.target})
+		return s.GetGrant(ctx, schedule.GrantRef{GrantID: grantIDs[m.target]})
 	case "grants":
 		return s.ListGrants(ctx, schedule.GrantFilter{UserID: m.userID, Limit: 50})
 	case "revoke":
-		return s.RevokeGrant(ctx, registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: "g-" + m.target}, Actor: m.owner})
+		return s.RevokeGrant(ctx, registrar.RevokeInput{Grant: schedule.GrantRef{GrantID: grantIDs[m.target]}, Actor: m.owner})
 	case "granted":
-		definition.ExecutionGrantID = "g-" + m.target
+		definition.ExecutionGrantID = grantIDs[m.target]
 		return s.Upsert(ctx, registrar.UpsertInput{Definition: definition, Actor: m.owner})
 	}
 	in.GrantID, in.UserID = "", ""

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -37,6 +36,7 @@ type upserts struct {
 	requestID string           // with managed; empty: a repeat is not recognised
 	actor     string
 	gives     bool // the caller is no owner: who gets a schedule gets its workflow
+	dryRun    bool
 
 	definitions  []schedule.Definition
 	grants       []schedule.Grant // that inputs bring along
@@ -103,7 +103,7 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 
 // prepare resolves the definitions and lists what is wrong with any of them.
 func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
-	if err := errors.Join(all.own(ctx), all.mayBring(auth.FromContext(ctx))); err != nil {
+	if err := all.own(ctx); err != nil {
 		return err
 	}
 	const enough = 100
@@ -127,7 +127,7 @@ func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
 	if len(found.Violations) > 0 {
 		return &found
 	}
-	return nil
+	return r.mayGive(ctx, all)
 }
 
 // prefixed names the fields of the i-th input as its caller knows them.

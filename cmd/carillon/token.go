@@ -20,9 +20,9 @@ func newTokenCommand(c *cli) *cobra.Command {
 
 func newTokenNewCommand(c *cli) *cobra.Command {
 	var (
-		subject, owner string
-		roles          []string
-		expires        time.Duration
+		entry   tokenfile.Entry
+		roles   []string
+		expires time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "new",
@@ -31,37 +31,37 @@ func newTokenNewCommand(c *cli) *cobra.Command {
 			"the token's hash only; the token itself is kept nowhere. A running server takes a changed file within a second.",
 		Example: "  carillon token new --subject ci --role compiler\n" +
 			"  carillon token new --subject ada --role user --expires 2160h\n" +
-			"  carillon token new --subject ada-notebook --role user --owner ada",
+			"  carillon token new --subject ada-notebook --role user --owner ada --account acme",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := make([]auth.Role, len(roles))
+			entry.Roles = make([]auth.Role, len(roles))
 			for i, role := range roles {
-				if all[i] = auth.Role(role); !slices.Contains(auth.Roles, all[i]) {
+				if entry.Roles[i] = auth.Role(role); !slices.Contains(auth.Roles, entry.Roles[i]) {
 					return usage(cmd, "--role %q is not one of %s", role, strings.Join(roleNames(), ", "))
 				}
 			}
-			if len(all) == 0 {
+			if len(roles) == 0 {
 				return usage(cmd, "--role is missing; give at least one of %s", strings.Join(roleNames(), ", "))
 			}
 			if expires < 0 {
 				return usage(cmd, "--expires %s is in the past", expires)
 			}
-			var until time.Time
 			if expires > 0 {
-				until = c.now().Add(expires).Truncate(time.Second)
+				entry.ExpiresAt = c.now().Add(expires).Truncate(time.Second)
 			}
-			token, entry, err := tokenfile.New(subject, owner, all, until)
+			token, made, err := tokenfile.New(entry)
 			if err != nil {
 				return usage(cmd, "--%w", err)
 			}
-			_, err = fmt.Fprintf(c.out, "token, shown this once:\n  %s\n\nin AUTH_TOKENS_FILE:\ntokens:\n%s\n", token, entry.Line())
+			_, err = fmt.Fprintf(c.out, "token, shown this once:\n  %s\n\nin AUTH_TOKENS_FILE:\ntokens:\n%s\n", token, made.Line())
 			return err
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&subject, "subject", "", "`NAME` that logs, events and the audit trail show")
+	f.StringVar(&entry.Subject, "subject", "", "`NAME` that logs, events and the audit trail show")
 	f.StringSliceVar(&roles, "role", nil, "`ROLE` of the caller, once or more often: "+strings.Join(roleNames(), ", "))
-	f.StringVar(&owner, "owner", "", "role user: `USER_ID` that it acts as (default the subject)")
+	f.StringVar(&entry.Owner, "owner", "", "role user: `USER_ID` that it acts as (default the subject)")
+	f.StringSliceVar(&entry.Accounts, "account", nil, "role user: billing account `ID` that it may create grants on, besides its own user_id; may be repeated")
 	f.DurationVar(&expires, "expires", 0, "`DURATION` after which it is no longer good (default: never)")
 	words(cmd, "role", auth.Roles)
 	return cmd

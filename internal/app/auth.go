@@ -38,7 +38,7 @@ func (c *Config) tlsOn() bool { return c.TLSCertFile != "" }
 func (c *Config) signedConfig() signed.Config {
 	s := signed.Config{
 		JWKSURL: c.AuthJWKSURL, KeysFile: c.AuthJWTKeysFile, Issuer: c.AuthJWTIssuer, Audience: c.AuthJWTAudience,
-		RolesClaim: c.AuthRolesClaim, OwnerClaim: c.AuthOwnerClaim, MaxLifetime: ms(c.AuthJWTMaxLifetimeMS),
+		RolesClaim: c.AuthRolesClaim, OwnerClaim: c.AuthOwnerClaim, AccountsClaim: c.AuthAccountsClaim, MaxLifetime: ms(c.AuthJWTMaxLifetimeMS),
 	}
 	for alg := range strings.SplitSeq(c.AuthJWTAlgorithms, ",") {
 		if alg = strings.TrimSpace(alg); alg != "" {

@@ -71,6 +71,7 @@ type Config struct {
 	AuthJWTAlgorithms    string `koanf:"auth_jwt_algorithms" default:"EdDSA,ES256,RS256" help:"how tokens may be signed; HS256 alone or not at all"`
 	AuthJWTMaxLifetimeMS int    `koanf:"auth_jwt_max_lifetime_ms" default:"3600000" min:"60000" max:"86400000" help:"tokens that are good for longer are refused"`
 	AuthRolesClaim       string `koanf:"auth_roles_claim" default:"roles" help:"where a signed token has its roles; dots lead into objects"`
+	AuthAccountsClaim    string `koanf:"auth_accounts_claim" default:"billing_accounts" help:"where a signed token of the role user lists the billing accounts that it may create grants on"`
 	AuthOwnerClaim       string `koanf:"auth_owner_claim" default:"sub" help:"where a signed token of the role user has its user_id"`
 	AuthTokensFile       string `koanf:"auth_tokens_file" help:"YAML file with the hashes of static tokens; see carillon token new"`
 	AuthMTLSRoles        string `koanf:"auth_mtls_roles" help:"roles by the URI of client certificates: spiffe://example.org/worker=worker,spiffe://example.org/ci=compiler+viewer"`

@@ -20,7 +20,7 @@ import (
 
 // A watch has no end of its own: it must not outlive what let it in.
 func TestAWatchEndsWithTheTokenThatOpenedIt(t *testing.T) {
-	token, entry, err := tokenfile.New("ada", "", []auth.Role{auth.User}, time.Now().Add(2*time.Second))
+	token, entry, err := tokenfile.New(tokenfile.Entry{Subject: "ada", Roles: []auth.Role{auth.User}, ExpiresAt: time.Now().Add(2 * time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,11 @@ func newGuarded(t *testing.T, settings map[string]any) *guarded {
 func (g *guarded) writeTokens(path string) string {
 	lines := []string{"tokens:"}
 	add := func(who, owner string, role auth.Role) {
-		token, entry, err := tokenfile.New("subject-"+who, owner, []auth.Role{role}, time.Time{})
+		made := tokenfile.Entry{Subject: "subject-" + who, Owner: owner, Roles: []auth.Role{role}}
+		if who == "user" {
+			made.Accounts = []string{"acme"}
+		}
+		token, entry, err := tokenfile.New(made)
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -215,7 +219,7 @@ var may = map[string]string{
 	"AuditService/ListAudit":  "o",
 	"AlertService/ListAlerts": "cuwov", "AlertService/GetAlert": "cuwov", "AlertService/AcknowledgeAlert": "cuo",
 	"AlertService/ListAlertDeliveries": "ov", "AlertService/RedeliverAlert": "o", "AlertService/TestAlerts": "o",
-	"GrantService/CreateGrant": "cu", "GrantService/GetGrant": "cuov", "GrantService/ListGrants": "cuov", "GrantService/RevokeGrant": "uo",
+	"GrantService/CreateGrant": "cuo", "GrantService/GetGrant": "cuov", "GrantService/ListGrants": "cuov", "GrantService/RevokeGrant": "uo",
 }
 
 // eachCall visits every call that the product serves.

@@ -37,9 +37,12 @@ const (
 type Identity struct {
 	Subject string // the name that logs, events and the audit trail show
 	Roles   []Role
-	Owner   string    // the user_id that it acts as; empty: every owner's
-	Via     string    // how it showed who it is
-	Expires time.Time // when what it showed is good no longer; zero: that has no end
+	Owner   string // the user_id that it acts as; empty: every owner's
+	// Accounts are the billing accounts that its credential lists. An owner may
+	// create grants on them.
+	Accounts []string
+	Via      string    // how it showed who it is
+	Expires  time.Time // when what it showed is good no longer; zero: that has no end
 }
 
 // Has reports whether the identity plays a role.

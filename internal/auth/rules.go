@@ -21,7 +21,7 @@ var (
 	changes   = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true}
 	reads     = Rule{Roles: []Role{Compiler, User, Worker, Operator, Viewer}}
 	consents  = Rule{Roles: []Role{Compiler, User, Operator, Viewer}}
-	gives     = Rule{Roles: []Role{Compiler, User}, Audit: true} // consent is an owner's, or asked for by what acts for it
+	gives     = Rule{Roles: []Role{Compiler, User, Operator}, Audit: true} // on what: grant.MayGive
 	revokes   = Rule{Roles: []Role{User, Operator}, Audit: true}
 	launches  = Rule{Roles: []Role{Worker}}
 	reports   = Rule{Roles: []Role{Executor, Launcher}, Report: true}
@@ -114,7 +114,7 @@ func RuleOf(method string) (rule Rule, ok bool) {
 // that let it, and with its owner only where no other of its roles lets it. So
 // a user who is also a viewer sees everything and changes only its own.
 func (r Rule) Admit(id Identity) (admitted Identity, ok bool) {
-	admitted = Identity{Subject: id.Subject, Via: id.Via, Owner: id.Owner, Expires: id.Expires}
+	admitted = Identity{Subject: id.Subject, Via: id.Via, Owner: id.Owner, Accounts: id.Accounts, Expires: id.Expires}
 	for _, role := range id.Roles {
 		if !slices.Contains(r.Roles, role) {
 			continue

@@ -44,7 +44,7 @@ func newKeyRing(t *testing.T) *keyRing {
 	for _, role := range []auth.Role{auth.Compiler, auth.Worker} {
 		uri, _ := url.Parse("spiffe://example.org/" + string(role))
 		k.certificate(string(role), &x509.Certificate{URIs: []*url.URL{uri}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-		token, entry, err := tokenfile.New(string(role), "", []auth.Role{role}, time.Time{})
+		token, entry, err := tokenfile.New(tokenfile.Entry{Subject: string(role), Roles: []auth.Role{role}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,18 +61,20 @@ type question struct {
 	UserID           string `json:"user_id"`
 	WorkflowID       string `json:"workflow_id"`
 	Model            string `json:"model"`
+	Grant            bool   `json:"grant,omitempty"`
 }
 
 type answer struct {
-	Payable *bool  `json:"payable"`
-	Free    bool   `json:"free"`
-	Message string `json:"message"`
+	Payable  *bool  `json:"payable"`
+	MayGrant bool   `json:"may_grant"`
+	Free     bool   `json:"free"`
+	Message  string `json:"message"`
 }
 
 // Ask asks one question. An error says that there is no answer: the service
 // cannot be reached in time, or does not speak the contract.
 func (g *Gate) Ask(ctx context.Context, q registrar.CreditQuestion) (registrar.CreditAnswer, error) {
-	body, err := json.Marshal(question{q.BillingAccountID, q.UserID, q.WorkflowID, q.Model})
+	body, err := json.Marshal(question{q.BillingAccountID, q.UserID, q.WorkflowID, q.Model, q.Grant})
 	if err != nil {
 		return registrar.CreditAnswer{}, fmt.Errorf("write question: %w", err)
 	}
@@ -99,14 +101,19 @@ func (g *Gate) Ask(ctx context.Context, q registrar.CreditQuestion) (registrar.C
 	case len(text) > maxAnswer:
 		return registrar.CreditAnswer{}, fmt.Errorf("answered more than %d bytes", maxAnswer)
 	}
-	return read(text)
+	return read(text, q.Grant)
 }
 
-// read takes an answer that says whether: one without payable is none.
-func read(text []byte) (registrar.CreditAnswer, error) {
+// read refuses an answer that does not say whether. To a question with grant
+// only may_grant says yes: a service that does not know the question, and
+// answers that the account can pay, does not vouch for the user.
+func read(text []byte, grant bool) (registrar.CreditAnswer, error) {
 	var a answer
 	if err := json.Unmarshal(text, &a); err != nil {
 		return registrar.CreditAnswer{}, fmt.Errorf("answered no JSON of the contract: %w", err)
+	}
+	if grant {
+		return registrar.CreditAnswer{MayGrant: a.MayGrant, Message: legible(a.Message)}, nil
 	}
 	if a.Payable == nil && !a.Free {
 		return registrar.CreditAnswer{}, errors.New("answered neither payable nor free")

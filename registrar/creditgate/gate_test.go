@@ -143,3 +143,30 @@ func TestOnlyAWebAddressIsAGate(t *testing.T) {
 		}
 	}
 }
+
+func TestAQuestionOfAGrantIsAnsweredByMayGrantOnly(t *testing.T) {
+	for _, tc := range []struct {
+		name, answer string
+		vouches      bool
+		broken       bool
+	}{
+		{name: "yes", answer: `{"may_grant":true}`, vouches: true},
+		{name: "no", answer: `{"may_grant":false,"payable":true,"message":"not a member"}`},
+		{name: "a service that does not know the question", answer: `{"payable":true,"free":true}`},
+		{name: "nothing of the contract", answer: `{"may_grant":"yes"}`, broken: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := gateOf(t, func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if want := `{"billing_account_id":"acme","user_id":"u","workflow_id":"w","model":"","grant":true}`; err != nil || string(body) != want {
+					t.Errorf("the body is %s, want %s (%v)", body, want, err)
+				}
+				_, _ = io.WriteString(w, tc.answer)
+			})
+			a, err := g.Ask(t.Context(), registrar.CreditQuestion{BillingAccountID: "acme", UserID: "u", WorkflowID: "w", Grant: true})
+			if a.MayGrant != tc.vouches || (err != nil) != tc.broken {
+				t.Errorf("got %+v, %v", a, err)
+			}
+		})
+	}
+}

@@ -34,14 +34,15 @@ const (
 
 // Config is what an operator says of the issuer.
 type Config struct {
-	JWKSURL     string // one of the two
-	KeysFile    string // a JWKS, or public keys in PEM
-	Issuer      string
-	Audience    string
-	Algorithms  []string
-	RolesClaim  string        // default roles
-	OwnerClaim  string        // default sub
-	MaxLifetime time.Duration // default an hour
+	JWKSURL       string // one of the two
+	KeysFile      string // a JWKS, or public keys in PEM
+	Issuer        string
+	Audience      string
+	Algorithms    []string
+	RolesClaim    string        // default roles
+	OwnerClaim    string        // default sub
+	AccountsClaim string        // default billing_accounts
+	MaxLifetime   time.Duration // default an hour
 
 	Now    func() time.Time // default time.Now
 	Logger *slog.Logger     // default slog.Default
@@ -108,6 +109,9 @@ func (c *Config) defaults() {
 	}
 	if c.OwnerClaim == "" {
 		c.OwnerClaim = "sub"
+	}
+	if c.AccountsClaim == "" {
+		c.AccountsClaim = "billing_accounts"
 	}
 	if c.MaxLifetime == 0 {
 		c.MaxLifetime = time.Hour

@@ -63,6 +63,7 @@ func (v *Verifier) Identify(ctx context.Context, token string) (auth.Identity, e
 		if !schedule.ValidID(id.Owner) {
 			return auth.Identity{}, ErrInvalid
 		}
+		id.Accounts = slices.DeleteFunc(wordsOf(claims, v.cfg.AccountsClaim), func(word string) bool { return !schedule.ValidID(word) })
 	}
 	return id, nil
 }
@@ -139,9 +140,21 @@ func (v *Verifier) timely(claims jwt.MapClaims) bool {
 	return at["exp"].Sub(v.cfg.Now()) <= v.cfg.MaxLifetime+Leeway
 }
 
-// rolesOf are the roles that the claim names; words of other systems in it say
-// nothing here. The claim is looked for by its whole name, then along its dots.
+// rolesOf are the roles that the claim names; other words in it are ignored.
 func rolesOf(claims jwt.MapClaims, name string) []auth.Role {
+	words := wordsOf(claims, name)
+	var roles []auth.Role
+	for _, role := range auth.Roles {
+		if slices.Contains(words, string(role)) {
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}
+
+// wordsOf are the words of a claim: a list, or a text with spaces between them.
+// The claim is looked up by its whole name, then along its dots.
+func wordsOf(claims jwt.MapClaims, name string) (words []string) {
 	value, ok := claims[name]
 	if !ok {
 		value = map[string]any(claims)
@@ -150,7 +163,6 @@ func rolesOf(claims jwt.MapClaims, name string) []auth.Role {
 			value = members[step]
 		}
 	}
-	var words []string
 	switch v := value.(type) {
 	case string:
 		words = strings.Fields(v)
@@ -160,11 +172,5 @@ func rolesOf(claims jwt.MapClaims, name string) []auth.Role {
 			words = append(words, word)
 		}
 	}
-	var roles []auth.Role
-	for _, role := range auth.Roles {
-		if slices.Contains(words, string(role)) {
-			roles = append(roles, role)
-		}
-	}
-	return roles
+	return words
 }

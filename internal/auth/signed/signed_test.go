@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,34 @@ func open(t *testing.T, c signed.Config) *signed.Verifier {
 		t.Fatal(err)
 	}
 	return v
+}
+
+func TestAUsersTokenListsItsAccounts(t *testing.T) {
+	ed := newEd25519("ed")
+	nested := config(writeJWKS(t, ed))
+	nested.AccountsClaim = "billing.accounts"
+	for _, c := range []struct {
+		name  string
+		c     signed.Config
+		claim string
+		value any
+		want  []string
+	}{
+		{"a list", config(writeJWKS(t, ed)), "billing_accounts", []string{"acme", "b"}, []string{"acme", "b"}},
+		{"a text", config(writeJWKS(t, ed)), "billing_accounts", "acme b", []string{"acme", "b"}},
+		{"a claim that the setting names", nested, "billing", map[string]any{"accounts": []string{"acme"}}, []string{"acme"}},
+		{"what is no id is left out", config(writeJWKS(t, ed)), "billing_accounts", []any{"a b", 7, "", "*", "acme"}, []string{"acme"}},
+		{"none", config(writeJWKS(t, ed)), "other", "acme", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := claims()
+			all[c.claim] = c.value
+			got, err := open(t, c.c).Identify(t.Context(), ed.Token(ed.Header(), all))
+			if err != nil || !slices.Equal(got.Accounts, c.want) {
+				t.Errorf("accounts are %q, %v; want %q", got.Accounts, err, c.want)
+			}
+		})
+	}
 }
 
 func TestATokenOfTheIssuerIsTaken(t *testing.T) {

@@ -39,7 +39,8 @@ const (
 type Entry struct {
 	Subject   string      `yaml:"subject"`
 	Roles     []auth.Role `yaml:"roles"`
-	Owner     string      `yaml:"owner,omitempty"` // role user: the user_id that it acts as; default the subject
+	Owner     string      `yaml:"owner,omitempty"`    // role user: the user_id that it acts as; default the subject
+	Accounts  []string    `yaml:"accounts,omitempty"` // role user: billing accounts that it may create grants on
 	SHA256    string      `yaml:"sha256"`
 	ExpiresAt time.Time   `yaml:"expires_at,omitempty"`
 }
@@ -47,11 +48,12 @@ type Entry struct {
 // ErrUnknown is what every token gets that is not good.
 var ErrUnknown = errors.New("the token is not known or has expired")
 
-// New makes a token and the entry that knows it. The token is nowhere else.
-func New(subject, owner string, roles []auth.Role, expiresAt time.Time) (token string, entry Entry, err error) {
+// New makes a token and sets the hash of the entry that knows it. The token is
+// stored nowhere.
+func New(entry Entry) (token string, made Entry, err error) {
 	token = Prefix + rand.Text() + rand.Text() // 260 bits: a hash without salt is enough
 	sum := sha256.Sum256([]byte(token))
-	entry = Entry{Subject: subject, Roles: roles, Owner: owner, SHA256: hex.EncodeToString(sum[:]), ExpiresAt: expiresAt}
+	entry.SHA256 = hex.EncodeToString(sum[:])
 	_, err = entry.known()
 	return token, entry, err
 }
@@ -63,11 +65,23 @@ func (e *Entry) Line() string {
 	if e.Owner != "" {
 		fmt.Fprintf(&b, ", owner: %q", e.Owner)
 	}
+	if len(e.Accounts) > 0 {
+		fmt.Fprintf(&b, ", accounts: [%s]", quoted(e.Accounts))
+	}
 	fmt.Fprintf(&b, ", sha256: %s", e.SHA256)
 	if !e.ExpiresAt.IsZero() {
 		fmt.Fprintf(&b, ", expires_at: %s", e.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	return b.String() + "}"
+}
+
+// quoted are words of a YAML list: an id such as 12:30 is not text without quotes.
+func quoted(words []string) string {
+	out := make([]string, len(words))
+	for i, word := range words {
+		out[i] = fmt.Sprintf("%q", word)
+	}
+	return strings.Join(out, ", ")
 }
 
 func joined(roles []auth.Role) string {
@@ -109,6 +123,15 @@ func (e *Entry) known() (known, error) {
 	} else if e.Owner != "" {
 		return k, fmt.Errorf("owner: %s has no meaning without the role user", schedule.Quote(e.Owner))
 	}
+	if len(e.Accounts) > 0 && !slices.Contains(e.Roles, auth.User) {
+		return k, fmt.Errorf("accounts: %s has no meaning without the role user", quoted(e.Accounts))
+	}
+	for _, account := range e.Accounts {
+		if !schedule.ValidID(account) {
+			return k, fmt.Errorf("accounts: %s is not a billing account; use 1 to 128 of A–Z a–z 0–9 . _ : -", schedule.Quote(account))
+		}
+	}
+	k.identity.Accounts = e.Accounts
 	sum, err := hex.DecodeString(e.SHA256)
 	if err != nil || len(sum) != len(k.hash) {
 		return k, fmt.Errorf("sha256: %s of %s is not 64 hex digits; `carillon token new` writes the line", schedule.Quote(e.SHA256), e.Subject)

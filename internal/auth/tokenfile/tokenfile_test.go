@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func write(t *testing.T, path string, lines ...string) {
 
 func made(t *testing.T, subject, owner string, expires time.Time, roles ...auth.Role) (token, line string) {
 	t.Helper()
-	token, entry, err := tokenfile.New(subject, owner, roles, expires)
+	token, entry, err := tokenfile.New(tokenfile.Entry{Subject: subject, Owner: owner, Roles: roles, ExpiresAt: expires})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +76,22 @@ func TestATokenIsKnownByItsHashOnly(t *testing.T) {
 				t.Errorf("via %q", got.Via)
 			}
 		})
+	}
+}
+
+func TestATokenListsTheAccountsOfItsUser(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	token, entry, err := tokenfile.New(tokenfile.Entry{Subject: "ada", Roles: []auth.Role{auth.User}, Accounts: []string{"acme", "12:30"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, entry.Line())
+	file, err := tokenfile.Open(path, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := file.Identify(token); err != nil || !slices.Equal(got.Accounts, []string{"acme", "12:30"}) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -126,6 +143,8 @@ func TestABadLineSaysWhichAndWhat(t *testing.T) {
 		{"no subject", `  - {roles: [user], sha256: ` + hash + `}`, "subject"},
 		{"an owner that can own nothing", `  - {subject: "a@b", roles: [user], sha256: ` + hash + `}`, "is not a user_id"},
 		{"an owner without the role", `  - {subject: a, owner: b, roles: [viewer], sha256: ` + hash + `}`, "has no meaning"},
+		{"accounts without the role", `  - {subject: a, accounts: [acme], roles: [viewer], sha256: ` + hash + `}`, "accounts: \"acme\" has no meaning"},
+		{"an account that is none", `  - {subject: a, accounts: ["a b"], roles: [user], sha256: ` + hash + `}`, "is not a billing account"},
 		{"an unknown member", `  - {subject: a, roles: [user], token: x, sha256: ` + hash + `}`, "token"},
 		{"the same twice", `  - {subject: a, roles: [user], sha256: ` + hash + "}\n" + `  - {subject: b, roles: [user], sha256: ` + hash + `}`, "there twice"},
 	} {
