@@ -153,7 +153,7 @@ func (g *guarded) callLines() (lines, calls int) {
 }
 
 func TestStrangersHaveOneLineASecondAndEachCallIsCounted(t *testing.T) {
-	g := newGuarded(t, map[string]any{"log_level": "info"})
+	g := newGuarded(t, nil) // at level debug, where the gate logs its reasons
 	hex := strings.Repeat("a", 64)
 	began := time.Now()
 	const rounds = 100
@@ -189,6 +189,10 @@ func TestStrangersHaveOneLineASecondAndEachCallIsCounted(t *testing.T) {
 	lines, _ := g.callLines()
 	if most := int(time.Since(began).Seconds()) + 2; lines > most {
 		t.Errorf("%d lines of strangers in %s", lines, time.Since(began))
+	}
+	reasons := strings.Count(g.logged(), "caller not identified")
+	if most := 2 * (int(time.Since(began).Seconds()) + 2); reasons == 0 || reasons > most {
+		t.Errorf("%d reasons of the gate in %s, want at most %d", reasons, time.Since(began), most)
 	}
 	if n := strings.Count(g.logged(), `"subject":"subject-viewer"`); n != rounds {
 		t.Errorf("%d lines of a known caller, want %d", n, rounds)
@@ -288,5 +292,22 @@ func TestABrowserReachesNoCallOfTheGRPCPort(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestACallWithoutAHostIsLoggedWithItsPeer(t *testing.T) {
+	g := newGuarded(t, nil)
+	conn, err := net.Dial("tcp", g.HTTPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(soon))
+	_, _ = fmt.Fprintf(conn, "GET /v1/schedules HTTP/1.1\r\nHost:\r\nX-Forwarded-For: 192.0.2.9\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", g.tokens["viewer"])
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+		t.Fatalf("%s %v", answer, err)
+	}
+	if !strings.Contains(g.logged(), `"door":"rest","peer":"127.0.0.1","via":"token","subject":"subject-viewer"`) {
+		t.Errorf("the log has no such line:\n%s", g.logged())
 	}
 }

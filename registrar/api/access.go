@@ -103,12 +103,13 @@ func stranger(id auth.Identity, code codes.Code) bool {
 	return false
 }
 
-// whence is the listener that a call came to, and from where. The gateway adds
-// the address of its client behind what that said of others before it.
+// whence returns the listener that a call came to, and the caller's address. The
+// gateway appends the address of its client to what that sent itself. It does so
+// for every call; x-forwarded-host is missing where Host is empty.
 func whence(ctx context.Context) (door, from string) {
 	if md, ok := metadata.FromIncomingContext(ctx); ok {
-		if host := md.Get("x-forwarded-host"); len(host) > 0 && insideProcess(ctx) {
-			return "rest", lastOf(md.Get("x-forwarded-for"))
+		if forwarded := md.Get("x-forwarded-for"); len(forwarded) > 0 && insideProcess(ctx) {
+			return "rest", lastOf(forwarded)
 		}
 	}
 	if p, ok := peer.FromContext(ctx); ok {

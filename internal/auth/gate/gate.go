@@ -78,7 +78,7 @@ func (g *Gate) Identify(ctx context.Context, c Credentials) (auth.Identity, erro
 	}
 	id, err := g.identify(ctx, c)
 	if err != nil {
-		g.log.DebugContext(ctx, "caller not identified", "reason", err.Error())
+		g.log.DebugContext(ctx, "caller not identified", "err", err) // the log limits lines with err
 		return auth.Identity{}, ErrUnauthenticated
 	}
 	return id, nil
