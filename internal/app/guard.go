@@ -127,6 +127,7 @@ func guard(next http.Handler, cfg *Config, refused func(*http.Request, auth.Iden
 			refused(r, auth.Identity{}, codes.InvalidArgument)
 			refuseHTTP(answer, http.StatusMisdirectedRequest, codes.InvalidArgument, known.refusal(r))
 		}
+		answer.leaveBody()                                         // of a handler that wrote nothing
 		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // of what is buffered still
 	})
 }
@@ -173,30 +174,39 @@ type timedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	body    *timedBody // nil: the request has none
+	left    bool       // the answer does not wait for the body
 }
 
-// WriteHeader sends errors and redirects at once if no handler wanted the body.
-// By default net/http reads up to 256 KiB of an unread body before it answers, so
-// a client that announces a body and does not send it would hold the connection
-// for readBodyTimeout.
+// leaveBody is called with every answer. If no handler wanted the body, the answer
+// does not wait for it. By default net/http reads up to 256 KiB of an unread body
+// before it answers, so a client that announces a body and does not send it would
+// hold the connection for readBodyTimeout.
 //
 // The connection stays open for lingerTimeout: a client that is still sending
 // would otherwise be reset before it reads the answer.
-func (w *timedWriter) WriteHeader(code int) {
-	if code >= http.StatusMultipleChoices && w.body != nil && !w.body.begun.Load() {
-		w.Header().Set("Connection", "close")
-		_ = w.control.SetReadDeadline(time.Now().Add(lingerTimeout))
+func (w *timedWriter) leaveBody() {
+	if w.body == nil || w.left || w.body.begun.Load() {
+		return
 	}
+	w.left = true
+	w.Header().Set("Connection", "close")
+	_ = w.control.SetReadDeadline(time.Now().Add(lingerTimeout))
+}
+
+func (w *timedWriter) WriteHeader(code int) {
+	w.leaveBody()
 	w.ResponseWriter.WriteHeader(code)
 }
 
 func (w *timedWriter) Write(p []byte) (int, error) {
+	w.leaveBody()
 	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return w.ResponseWriter.Write(p)
 }
 
-// Flush is for those who look for an http.Flusher.
+// Flush is for handlers that look for an http.Flusher.
 func (w *timedWriter) Flush() {
+	w.leaveBody()
 	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_ = w.control.Flush()
 }

@@ -35,7 +35,10 @@ func answerToAnnounced(t *testing.T, addr, path, length string, headers ...strin
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(soon))
-	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\n%s%s\r\n\r\n{", path, addr, strings.Join(append(headers, ""), "\r\n"), length); err != nil {
+	if !strings.Contains(path, " ") {
+		path = "POST " + path
+	}
+	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\n%s%s\r\n\r\n{", path, addr, strings.Join(append(headers, ""), "\r\n"), length); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -50,7 +53,7 @@ func answerToAnnounced(t *testing.T, addr, path, length string, headers ...strin
 	return resp.StatusCode, err == nil
 }
 
-func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
+func TestAnAnswerDoesNotWaitForABodyThatNobodyReads(t *testing.T) {
 	g := newGuarded(t, map[string]any{"internal_api_token": "of-graphs-and-jobs"})
 	const short, long, chunked = "Content-Length: 1000", "Content-Length: 1000000", "Transfer-Encoding: chunked"
 	for _, c := range []struct {
@@ -66,7 +69,13 @@ func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 		{"the graph run API", "/api/internal/graphs/w/runs", short, nil, 401},
 		{"a page of the console", "/ui/schedules", short, nil, 401},
 		{"live updates, which are not POSTed", "/ui/live", short, nil, 405},
+		{"health, which is not POSTed", "/healthz", short, nil, 401},
+		{"signing out, which reads no body", "/ui/signout", short, nil, 303},
 		{"a page of another site", "/v1/schedules", short, []string{"Sec-Fetch-Site: cross-site"}, 403},
+		{"GET of health", "GET /readyz", short, nil, 200},
+		{"GET of health, chunked", "GET /healthz", chunked, nil, 200},
+		{"GET of a page that streams into its buffer", "GET /ui/signin", short, nil, 200},
+		{"GET of live updates", "GET /ui/live", short, nil, 401},
 		{"a foreign host on loopback", "http://evil.example/v1/schedules", short, nil, 421},
 	} {
 		t.Run(c.name, func(t *testing.T) {
