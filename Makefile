@@ -155,8 +155,16 @@ lint: ## Run golangci-lint (the first time builds it: two minutes)
 	$(GOLANGCI) run $(PKG)
 	$(if $(ALL),@for m in $(MODULES); do (cd $$m && go tool -modfile=$(CURDIR)/internal/tools/lint/go.mod golangci-lint run ./...) || exit 1; done)
 
+.PHONY: modcheck
+modcheck: ## Fail when a go.mod is not tidy or a download was changed (all modules)
+	@sh internal/tools/modcheck.sh $(MODULES) -- $(TOOL_MODULES)
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities (needs vuln.go.dev, or a copy: GOVULNDB=file:///FOLDER; docs/hardening.md)
+	@sh internal/tools/vuln/check.sh $(MODULES)
+
 .PHONY: check
-check: fmt-check generate-check vet lint bench-check browser test ## Everything CI checks
+check: fmt-check modcheck generate-check vet lint bench-check browser test ## Everything CI checks
 
 .PHONY: clean
 clean: ## Remove what the targets above made

@@ -20,16 +20,18 @@ const module = "github.com/carillon/carillon"
 
 // goPackage is what `go list -json` says of a package.
 type goPackage struct {
-	ImportPath string
-	Dir        string
-	GoFiles    []string
-	Imports    []string
-	Deps       []string
+	ImportPath   string
+	Dir          string
+	GoFiles      []string
+	Imports      []string // of GoFiles
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
 }
 
 func packages(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,GoFiles,Imports,Deps", "./...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports,Deps", "./...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -147,6 +149,12 @@ var importers = map[string]struct {
 	"github.com/jackc/pgx/v5":      {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/testservices", "internal/chaos/rig"}, "one store speaks Postgres, the leader lock has its own connection, and the chaos rig looks at it from outside"},
 	"github.com/redis/go-redis/v9": {[]string{"internal/launchqueue", "internal/app", "worker/leader/redislock", "internal/testservices"}, "the launch queue, and the leader lock"},
 	"modernc.org/sqlite":           {[]string{"internal/store/sqlite", "internal/chaos/rig"}, "one store speaks SQLite, and the chaos rig looks at it from outside"},
+	"github.com/golang-jwt/jwt":    {[]string{"internal/auth/signed"}, "one package checks signed tokens"},
+	"github.com/MicahParks/jwkset": {[]string{"internal/auth/signed"}, "one package reads their keys"},
+	"github.com/pressly/goose":     {[]string{"schema"}, "one package changes the schema"},
+	"buf.build/go/protovalidate":   {[]string{"registrar/api"}, "requests are validated where they come in"},
+	"golang.org/x/time":            {[]string{"internal/ratelimit", "internal/auth/signed"}, "one package limits callers; the other limits fetches of keys"},
+	"github.com/spf13/cobra":       {[]string{"cmd/carillon", "internal/chaos/rig"}, "the command line alone"},
 	"gocloud.dev":                  {[]string{"launcher/workflow/bucket"}, "one package speaks to object stores"},
 	"go.opentelemetry.io":          {[]string{"internal/tracing"}, "one package knows how a run is followed; the others have no span but its"},
 }
