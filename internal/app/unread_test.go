@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -94,7 +93,7 @@ func TestWhoIsNotKnownIsRefusedBeforeTheMessageIsRead(t *testing.T) {
 			if c.want == "" {
 				within = strangersWait
 			}
-			if got := announced(t, g.GRPCAddr(), c.path, schedule.MaxApplyBytes-1, within, headers...); got != c.want {
+			if got := announced(t, g.GRPCAddr(), c.path, 1000, within, headers...); got != c.want {
 				t.Errorf("grpc-status %q, want %q", got, c.want)
 			}
 		})
@@ -121,7 +120,7 @@ func TestStrangersHoldUpNobodyWhoIsKnown(t *testing.T) {
 	const strangers = 150
 	for range strangers {
 		go func() {
-			ended <- announced(t, g.GRPCAddr(), "/grpc.health.v1.Health/Check", schedule.MaxApplyBytes-1, 20*time.Second)
+			ended <- announced(t, g.GRPCAddr(), "/grpc.health.v1.Health/Check", 1000, 20*time.Second)
 		}()
 	}
 	for range 5 {

@@ -77,7 +77,7 @@ func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOpt
 			stream = append(stream, i.Stream)
 		}
 	}
-	outer := []grpc.StreamServerInterceptor{calls.stream, answerErrors(log), recoverPanics(log)}
+	outer := []grpc.StreamServerInterceptor{calls.stream, answerErrors(log), recoverPanics(log), boundMessages}
 	return &Server{
 		Server: grpc.NewServer(append([]grpc.ServerOption{
 			grpc.MaxRecvMsgSize(schedule.MaxApplyBytes),

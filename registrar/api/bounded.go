@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	protocodec "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// Size limits of the calls that a caller without credentials may make.
+const (
+	maxHealthBytes = 1 << 10
+	maxReportBytes = 64<<10 + 1<<10 // an error message, and 1 KiB for the other fields
+)
+
+// ownSize holds the calls with a limit of their own. gRPC has one limit for all
+// calls of a server, which here is schedule.MaxApplyBytes.
+var ownSize = map[string]int{
+	"/grpc.health.v1.Health/Check":                 maxHealthBytes,
+	"/grpc.health.v1.Health/List":                  maxHealthBytes,
+	"/grpc.health.v1.Health/Watch":                 maxHealthBytes,
+	carillonv1.RunService_ReportRun_FullMethodName: maxReportBytes,
+}
+
+// frames is what this package uses of the transport's stream of a call. The
+// library checks a message's size against one limit per server, so the calls in
+// ownSize read the length prefix themselves. The type is internal to grpc-go;
+// TestEveryAnonymousCallHasASizeOfItsOwn fails if an upgrade renames a method.
+type frames interface {
+	RecvCompress() string
+	ReadMessageHeader(header []byte) error
+	Read(n int) (mem.BufferSlice, error)
+}
+
+// boundMessages refuses compressed requests, and messages larger than their
+// call's own limit. It runs before credentials are checked and before any byte
+// of a message is read: a gzip message of 8 kB can unpack to the largest message
+// that the server takes. Another package in the process registers gzip for its
+// own client, so the library would unpack it.
+func boundMessages(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	wire, ok := grpc.ServerTransportStreamFromContext(ss.Context()).(frames)
+	if !ok {
+		return status.Error(codes.Internal, "this transport does not show the size of messages")
+	}
+	if name := wire.RecvCompress(); name != "" && name != encoding.Identity {
+		return status.Errorf(codes.Unimplemented, "grpc-encoding %.40q: compressed requests are not accepted; send them with grpc-encoding identity", name)
+	}
+	if limit, found := ownSize[call.FullMethod]; found {
+		ss = &bounded{ServerStream: ss, wire: wire, limit: limit}
+	}
+	return next(srv, ss)
+}
+
+// bounded reads the one request message of a call under the call's own limit.
+type bounded struct {
+	grpc.ServerStream
+	wire  frames
+	limit int
+}
+
+func (b *bounded) RecvMsg(m any) error {
+	length, err := b.header()
+	switch {
+	case errors.Is(err, io.EOF):
+		return status.Error(codes.InvalidArgument, "the call has no request message")
+	case err != nil:
+		return b.broken(err)
+	}
+	body, err := b.wire.Read(length)
+	if err != nil {
+		return b.broken(err)
+	}
+	defer body.Free()
+	if err := encoding.GetCodecV2(protocodec.Name).Unmarshal(body, m); err != nil {
+		return status.Error(codes.InvalidArgument, "the request message is not valid protobuf")
+	}
+	switch _, err := b.header(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return b.broken(err)
+	}
+	return status.Error(codes.InvalidArgument, "the call has more than one request message")
+}
+
+// header reads a message's prefix: one byte that marks compression, and the
+// length in four bytes. It refuses before the message itself is read.
+func (b *bounded) header() (length int, err error) {
+	var prefix [5]byte
+	if err := b.wire.ReadMessageHeader(prefix[:]); err != nil {
+		return 0, err
+	}
+	if prefix[0] != 0 {
+		return 0, status.Error(codes.InvalidArgument, "the message is marked as compressed and the call names no grpc-encoding")
+	}
+	n := uint32(prefix[1])<<24 | uint32(prefix[2])<<16 | uint32(prefix[3])<<8 | uint32(prefix[4])
+	if uint64(n) > uint64(b.limit) {
+		return 0, status.Errorf(codes.ResourceExhausted, "the request has %d bytes, more than %d", n, b.limit)
+	}
+	return int(n), nil
+}
+
+// broken makes a status of what the transport says.
+func (b *bounded) broken(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	if cause := b.Context().Err(); cause != nil {
+		return status.FromContextError(cause).Err()
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return status.Error(codes.InvalidArgument, "the request message ends before its announced length")
+	}
+	return status.FromContextError(context.Canceled).Err()
+}
