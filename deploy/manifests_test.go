@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -152,6 +153,10 @@ func podEnvironments(t *testing.T) map[string]environment {
 				maps.Copy(e.env, shared["Secret"+from.SecretRef.Name])
 			}
 			for _, v := range c.Env {
+				if v.Value != "" {
+					e.env[v.Name] = v.Value
+					continue
+				}
 				value, ok := shared["Secret"+v.ValueFrom.SecretKeyRef.Name][v.ValueFrom.SecretKeyRef.Key]
 				if !ok {
 					t.Errorf("%s %s: no secret has %s", o.Kind, o.Metadata.Name, v.ValueFrom.SecretKeyRef.Key)
@@ -167,7 +172,7 @@ func podEnvironments(t *testing.T) map[string]environment {
 // TestEverySettingInTheManifestsIsOne starts no process, but has each process'
 // settings read as it would read them.
 func TestEverySettingInTheManifestsIsOne(t *testing.T) {
-	known := map[string]bool{"PATH": true} // of the image
+	known := map[string]bool{"PATH": true, "GOMEMLIMIT": true} // of the image, and of Go
 	secret := make(map[string]bool)
 	for _, s := range app.Settings() {
 		known[s.Name], secret[s.Name] = true, s.Secret
@@ -230,6 +235,43 @@ func loadWith(t *testing.T, args []string) (app.Config, error) {
 		t.Fatal(err)
 	}
 	return app.Load(fs, overrides)
+}
+
+// A GOMEMLIMIT that is close to the container's limit, or above it, lets the
+// kernel end the process before the garbage collector works harder.
+func TestTheGoMemoryLimitFitsTheContainer(t *testing.T) {
+	limits := make(map[string]string) // by where GOMEMLIMIT is set
+	for _, o := range objects(t) {
+		for _, c := range o.containers() {
+			if c.Name == "carillon" {
+				limits["kubernetes "+o.Metadata.Name] = c.Resources.Limits["memory"]
+			}
+		}
+	}
+	var file struct {
+		Services map[string]struct {
+			Image, Command any
+			MemLimit       string `yaml:"mem_limit"`
+		}
+	}
+	readYAML(t, "compose/compose.yaml", &file)
+	for _, name := range []string{"registrar", "worker-1", "worker-2", "launcher"} {
+		limits["compose "+name] = file.Services[name].MemLimit
+	}
+	all := environments(t)
+	if len(limits) != 7 {
+		t.Fatalf("limits of %v", limits)
+	}
+	for where, container := range limits {
+		whole, err := strconv.Atoi(strings.TrimRight(container, "Mim"))
+		ours, err2 := strconv.Atoi(strings.TrimSuffix(all[where].env["GOMEMLIMIT"], "MiB"))
+		if err := errors.Join(err, err2); err != nil {
+			t.Errorf("%s: %v", where, err)
+		}
+		if ours > whole*9/10 || ours < whole*8/10 {
+			t.Errorf("%s: GOMEMLIMIT is %d MiB, and the container's limit %d", where, ours, whole)
+		}
+	}
 }
 
 // object is what the manifests use of Kubernetes' types; a member that is not
@@ -326,8 +368,8 @@ type container struct {
 		SecretRef    struct{ Name string } `yaml:"secretRef"`
 	} `yaml:"envFrom"`
 	Env []struct {
-		Name      string
-		ValueFrom struct {
+		Name, Value string
+		ValueFrom   struct {
 			SecretKeyRef key `yaml:"secretKeyRef"`
 		} `yaml:"valueFrom"`
 	}

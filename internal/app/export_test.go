@@ -18,3 +18,8 @@ var (
 func Guard(next http.Handler, cfg Config) http.Handler {
 	return guard(next, &cfg, func(*http.Request, auth.Identity, codes.Code) {})
 }
+
+// CgroupMemoryLimit reads a memory limit below other folders than the kernel's.
+func CgroupMemoryLimit(self, root string) (int64, bool) {
+	return cgroupFiles{self: self, root: root}.memoryLimit()
+}
