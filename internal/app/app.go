@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/carillon/carillon/internal/auth/gate"
+	"github.com/carillon/carillon/internal/connlimit"
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/tracing"
 	"github.com/carillon/carillon/launcher"
@@ -196,6 +197,7 @@ func (a *App) listen() (err error) {
 	if a.grpcLis, err = net.Listen("tcp", a.cfg.GRPCAddr); err != nil {
 		return fmt.Errorf("GRPC_ADDR: %w; is another carillon running?", err)
 	}
+	a.limitConnections()
 	return nil
 }
 
@@ -221,9 +223,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if a.tracer != nil {
 		options = append(options, grpc.StatsHandler(a.tracer.Calls()))
 	}
-	if a.tls != nil {
-		options = append(options, grpc.Creds(gate.Transport(a.tls)))
-	}
+	options = append(options, grpc.Creds(connlimit.Credentials(a.transport())))
 	a.auditor = registrarapi.NewAuditor(a.store, a.store.Now, a.log)
 	a.grpc = registrarapi.NewServer(a.log, []registrarapi.Interceptors{
 		a.auditor.Interceptors(),

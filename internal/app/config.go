@@ -111,6 +111,9 @@ type Config struct {
 	RunReportsPerS     int `koanf:"run_reports_per_s" default:"10" min:"0" max:"1000000" help:"reports a second of one run, for each process; twice that at once; 0: any number"`
 	ReportLateMS       int `koanf:"report_late_ms" default:"86400000" min:"60000" max:"2592000000" help:"how long after its run's end a report token is accepted"`
 
+	MaxConnections        int `koanf:"max_connections" default:"2000" min:"10" max:"1000000" help:"connections open at once on HTTP_ADDR, and as many on GRPC_ADDR; at the limit the one that is idle longest without credentials is closed"`
+	MaxConnectionsPerPeer int `koanf:"max_connections_per_peer" default:"500" min:"10" max:"1000000" help:"of them, those of one IPv4 address or IPv6 /64 network; a proxy is one peer"`
+
 	LogLevel  string `koanf:"log_level" default:"info" oneof:"debug info warn error" help:"least level that is logged"`
 	LogFormat string `koanf:"log_format" default:"json" oneof:"json text" help:"how logs are written, to stderr"`
 }

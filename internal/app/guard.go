@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/connlimit"
 	"github.com/carillon/carillon/internal/ratelimit"
 	launcherapi "github.com/carillon/carillon/launcher/api"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -38,6 +39,13 @@ const (
 	pingLeast         = 5 * time.Second  // clients may ask so often whether we still live; ours do every 30 s
 	pingAfter         = time.Minute      // and so we ask a client that says nothing,
 	pingTimeout       = 20 * time.Second // which is given up when it does not answer
+	grpcWriteTimeout  = 20 * time.Second // of one write, to a client that does not read
+
+	// A stream's window is what the transport keeps of a call that nobody reads
+	// yet, such as a stranger's. It grows by the size of a message that is read.
+	// By default it grows to 16 MiB with the bandwidth of the connection.
+	streamWindow     = 64 << 10
+	connectionWindow = 1 << 20
 )
 
 // grpcLimits bound what one client can take. The largest message is part of
@@ -48,6 +56,8 @@ func grpcLimits(maxLaunches int) []grpc.ServerOption {
 		grpc.ConnectionTimeout(connectionTimeout),
 		grpc.MaxConcurrentStreams(uint32(openOnOne(maxLaunches))),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingLeast, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 	}
@@ -92,6 +102,7 @@ func (a *App) callerLimits() registrarapi.Interceptors {
 func newHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ConnContext: connlimit.NewContext,
 	}
 }
 

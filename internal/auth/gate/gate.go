@@ -23,6 +23,7 @@ import (
 	"github.com/carillon/carillon/internal/auth/cert"
 	"github.com/carillon/carillon/internal/auth/signed"
 	"github.com/carillon/carillon/internal/auth/tokenfile"
+	"github.com/carillon/carillon/internal/connlimit"
 )
 
 // Options are the ways in. Without any of them, and without Off, nobody gets
@@ -42,9 +43,9 @@ type Options struct {
 
 // Gate identifies and admits.
 type Gate struct {
-	o       Options
-	log     *slog.Logger
-	reading chan struct{} // holds a word for each message of a stranger that is being read
+	o         Options
+	log       *slog.Logger
+	strangers strangerPools
 }
 
 // New makes a gate.
@@ -58,7 +59,7 @@ func New(o Options) *Gate {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Gate{o: o, log: o.Logger.With("component", "gate"), reading: make(chan struct{}, strangersRead)}
+	return &Gate{o: o, log: o.Logger.With("component", "gate"), strangers: newStrangerPools()}
 }
 
 // Credentials are what a caller shows.
@@ -74,12 +75,16 @@ var ErrUnauthenticated = errors.New("not authenticated: show a valid token (Auth
 // is one: a bad one is not made good by a certificate.
 func (g *Gate) Identify(ctx context.Context, c Credentials) (auth.Identity, error) {
 	if g.o.Off {
+		connlimit.FromContext(ctx).Identify()
 		return auth.Identity{Via: auth.ViaOpen}, nil
 	}
 	id, err := g.identify(ctx, c)
 	if err != nil {
 		g.log.DebugContext(ctx, "caller not identified", "err", err) // the log limits lines with err
 		return auth.Identity{}, ErrUnauthenticated
+	}
+	if id.Via != auth.ViaReport { // anything of its form passes here
+		connlimit.FromContext(ctx).Identify()
 	}
 	return id, nil
 }
@@ -138,12 +143,12 @@ func (g *Gate) admit(method string, id auth.Identity, shown error) (auth.Identit
 		return auth.Identity{}, ErrUnauthenticated
 	case id.Via == viaProcess:
 		return id, nil
-	case !known:
-		return auth.Identity{}, refusal{codes.Unimplemented, "there is no such call"}
 	case id.Via == auth.ViaReport && rule.Report:
 		return id, nil
-	case id.Via == auth.ViaReport:
+	case id.Via == auth.ViaReport: // before the name is looked at: anybody can make up such a token
 		return auth.Identity{}, ErrUnauthenticated
+	case !known:
+		return auth.Identity{}, refusal{codes.Unimplemented, "there is no such call"}
 	}
 	admitted, ok := rule.Admit(id)
 	if !ok {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/connlimit"
 )
 
 // Unary admits a call or refuses it. It stands inside the access log, so that
@@ -23,7 +24,11 @@ func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, n
 	if err != nil {
 		return nil, err
 	}
-	return next(ctx, req)
+	resp, err := next(ctx, req)
+	if err == nil && auth.FromContext(ctx).Via == auth.ViaReport { // only now is it known that the token is a run's own
+		connlimit.FromContext(ctx).Identify()
+	}
+	return resp, err
 }
 
 // Stream is Unary for streams.
@@ -32,13 +37,21 @@ func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo
 	if err != nil {
 		return err
 	}
+	shown, _ := ctx.Value(metKey{}).(met)
+	if rule, _ := auth.RuleOf(call.FullMethod); rule.Anyone {
+		leave, err := g.watch(ctx, shown)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	known := auth.CallFrom(ctx).Identity
 	if !known.Expires.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, known.Expires, errExpired)
 		defer cancel()
 	}
-	err = next(srv, g.stranger(entered{ss, ctx}, known, nil))
+	err = next(srv, g.stranger(entered{ss, ctx}, call.FullMethod, shown))
 	if errors.Is(context.Cause(ctx), errExpired) {
 		return status.Error(codes.Unauthenticated, errExpired.Error())
 	}
@@ -68,10 +81,10 @@ func (g *Gate) Early(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo,
 		return status.Error(codes.Unauthenticated, ErrUnauthenticated.Error())
 	}
 	ctx = context.WithValue(ctx, metKey{}, met{id, shown})
-	return next(srv, g.stranger(entered{ss, ctx}, id, shown))
+	return next(srv, g.stranger(entered{ss, ctx}, call.FullMethod, met{id, shown}))
 }
 
-// met is who Early has identified.
+// met is who shows which credentials, as Early or enter found.
 type met struct {
 	id    auth.Identity
 	shown error
@@ -83,6 +96,7 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 	known, ok := ctx.Value(metKey{}).(met)
 	if !ok {
 		known.id, known.shown = g.caller(ctx)
+		ctx = context.WithValue(ctx, metKey{}, known)
 	}
 	ctx, call := auth.WithCall(ctx, method)
 	call.Identity = known.id // as it is, also where it is refused
