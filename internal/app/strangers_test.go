@@ -102,23 +102,23 @@ func (c *frameClient) answers(n int) map[uint32]string {
 
 func TestStrangersKeepFewHealthWatchesOpen(t *testing.T) {
 	const watches, ofOnePeer = 300, 16
-	auth := newGuarded(t, nil)
 	for _, c := range []struct {
-		name   string
-		server *guarded
-		shown  string
-		want   int // watches that stay open
+		name     string
+		settings map[string]any
+		who      string
+		want     int // watches that stay open
 	}{
-		{"nobody", auth, "", ofOnePeer},
-		{"a wrong token", auth, "carillon_none", ofOnePeer},
-		{"nobody where authentication is off", newGuarded(t, map[string]any{"auth_tokens_file": "", "auth": "off"}), "", ofOnePeer},
-		{"a worker", auth, auth.tokens["worker"], watches},
+		{"nobody", nil, "", ofOnePeer},
+		{"a wrong token", nil, "carillon_none", ofOnePeer},
+		{"nobody where authentication is off", map[string]any{"auth_tokens_file": "", "auth": "off"}, "", ofOnePeer},
+		{"a worker", nil, "worker", watches},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client := newFrameClient(t, c.server.GRPCAddr())
+			g := newGuarded(t, c.settings)
+			client := newFrameClient(t, g.GRPCAddr())
 			var headers []string
-			if c.shown != "" {
-				headers = []string{"authorization", "Bearer " + c.shown}
+			if c.who != "" {
+				headers = []string{"authorization", "Bearer " + g.shown(c.who)}
 			}
 			for range watches {
 				if err := errors.Join(client.call(healthWatch, headers...), client.empty()); err != nil {

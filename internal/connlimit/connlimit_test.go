@@ -44,22 +44,6 @@ func dial(t *testing.T, l fakes, peer string) net.Conn {
 	return client
 }
 
-func TestPeersAreAddressesAndNetworks(t *testing.T) {
-	for _, c := range []struct{ name, address, want string }{
-		{"IPv4", "192.0.2.1:1234", "192.0.2.1"},
-		{"IPv4 inside IPv6", "[::ffff:192.0.2.1]:1234", "192.0.2.1"},
-		{"IPv6, one network", "[2001:db8:1:2:3:4:5:6]:1", "2001:db8:1:2::/64"},
-		{"IPv6 with a zone", "[fe80::1%eth0]:1", "fe80::/64"},
-		{"no address", "pipe", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := connlimit.PeerOfText(c.address); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
 func TestTheIdlestAnonymousConnectionMakesRoom(t *testing.T) {
 	for _, c := range []struct {
 		name       string

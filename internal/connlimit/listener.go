@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/carillon/carillon/internal/trouble"
 )
 
 // Limits of one listener.
@@ -94,7 +96,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) admit(raw net.Conn) (c, closed *Conn, reason Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := PeerOf(raw.RemoteAddr())
+	key := trouble.PeerOf(raw.RemoteAddr().String())
 	p := l.peers[key]
 	if p == nil {
 		l.forget()

@@ -45,7 +45,7 @@ func NewPerPeer(log *slog.Logger, message string) *PerPeer {
 // port. The /64 network of an IPv6 address is one peer, because one host
 // commonly has all of it.
 func (p *PerPeer) Admit(addr string) (leftOut int, ok bool) {
-	key := peerOf(addr)
+	key := PeerOf(addr)
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,10 @@ func (p *PerPeer) Peers() int {
 	return len(p.peers)
 }
 
-func peerOf(addr string) string {
+// PeerOf is the key of one peer's limits, for an address with or without a port:
+// an IPv4 address, or the first 64 bits of an IPv6 address, which is what one
+// customer of a network commonly has. What is no address shares one key.
+func PeerOf(addr string) string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil {
 		at, err := netip.ParseAddrPort(addr)

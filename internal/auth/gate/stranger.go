@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/auth"
-	"github.com/carillon/carillon/internal/connlimit"
+	"github.com/carillon/carillon/internal/trouble"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -76,7 +76,7 @@ func (g *Gate) watch(ctx context.Context, m met) (leave func(), err error) {
 
 func peerOf(ctx context.Context) string {
 	if p, ok := peer.FromContext(ctx); ok {
-		return connlimit.PeerOf(p.Addr)
+		return trouble.PeerOf(p.Addr.String())
 	}
 	return ""
 }
