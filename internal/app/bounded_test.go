@@ -69,11 +69,6 @@ func TestTheLargestAllowedMessagesAreRead(t *testing.T) {
 	}
 }
 
-// as is a context that shows the token of who.
-func (g *guarded) as(who string) context.Context {
-	return metadata.AppendToOutgoingContext(g.t.Context(), "authorization", "Bearer "+g.shown(who))
-}
-
 // An 8 kB message can unpack to the largest message that the server takes.
 func TestCompressedRequestsAreRefusedUnread(t *testing.T) {
 	g := newGuarded(t, nil)
