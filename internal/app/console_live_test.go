@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// openLive opens live updates as who and returns how they are answered.
-func (g *guarded) openLive(who string) *http.Response {
+// openLive opens live updates as who. They end with the test or by leave.
+func (g *guarded) openLive(who string) (code int, leave func()) {
 	g.t.Helper()
 	req, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, "http://"+g.HTTPAddr()+"/ui/live", nil)
 	if err != nil {
@@ -17,8 +17,9 @@ func (g *guarded) openLive(who string) *http.Response {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	leave = func() { _ = resp.Body.Close() }
+	g.t.Cleanup(leave)
+	return resp.StatusCode, leave
 }
 
 func TestLiveUpdatesAreRefusedWithAStatus(t *testing.T) {
@@ -32,8 +33,8 @@ func TestLiveUpdatesAreRefusedWithAStatus(t *testing.T) {
 			{"a role that may not watch", "launcher", http.StatusForbidden},
 			{"a viewer", "viewer", http.StatusOK},
 		} {
-			if got := g.openLive(c.who); got.StatusCode != c.want {
-				t.Errorf("%s: %d %s, want %d", c.name, got.StatusCode, got.Header.Get("Content-Type"), c.want)
+			if code, _ := g.openLive(c.who); code != c.want {
+				t.Errorf("%s: %d, want %d", c.name, code, c.want)
 			}
 		}
 	})
@@ -42,28 +43,30 @@ func TestLiveUpdatesAreRefusedWithAStatus(t *testing.T) {
 func TestOneCallerDoesNotTakeTheLiveUpdatesOfAll(t *testing.T) {
 	g := newGuarded(t, nil)
 	const most = 32
-	var open []*http.Response
+	leave := func() {}
 	for i := range most {
-		resp := g.openLive("viewer")
-		if resp.StatusCode != http.StatusOK {
-			t.Fatalf("page %d: %d", i, resp.StatusCode)
+		var code int
+		if code, leave = g.openLive("viewer"); code != http.StatusOK {
+			t.Fatalf("page %d: %d", i, code)
 		}
-		open = append(open, resp)
 	}
-	if got := g.openLive("viewer"); got.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("one more of the same caller: %d", got.StatusCode)
+	if code, _ := g.openLive("viewer"); code != http.StatusServiceUnavailable {
+		t.Errorf("one more of the same caller: %d", code)
 	}
-	if got := g.openLive("operator"); got.StatusCode != http.StatusOK {
-		t.Errorf("another caller: %d", got.StatusCode)
+	if code, _ := g.openLive("operator"); code != http.StatusOK {
+		t.Errorf("another caller: %d", code)
 	}
 	for range 20 {
-		if got := g.openLive("user"); got.StatusCode != http.StatusOK {
-			t.Fatalf("an owner: %d", got.StatusCode)
+		if code, _ := g.openLive("user"); code != http.StatusOK {
+			t.Fatalf("an owner: %d", code)
 		}
 	}
-	if got := g.openLive("user"); got.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("more than an owner may watch: %d", got.StatusCode)
+	if code, _ := g.openLive("user"); code != http.StatusTooManyRequests {
+		t.Errorf("more than an owner may watch: %d", code)
 	}
-	_ = open[0].Body.Close()
-	eventually(t, "a page that was closed makes room", func() bool { return g.openLive("viewer").StatusCode == http.StatusOK })
+	leave()
+	eventually(t, "a page that was closed makes room", func() bool {
+		code, _ := g.openLive("viewer")
+		return code == http.StatusOK
+	})
 }

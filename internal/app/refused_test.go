@@ -102,6 +102,30 @@ func TestAClientThatSendsItsWholeBodyReadsTheRefusal(t *testing.T) {
 	}
 }
 
+// openCall starts HTTP/2 on a connection and sends the header of one request. The
+// fields are names, each followed by its value.
+func openCall(t *testing.T, conn net.Conn, fields ...string) *http2.Framer {
+	t.Helper()
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for i := 0; i < len(fields); i += 2 {
+		_ = encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // into memory
+	}
+	framer := http2.NewFramer(conn, conn)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	_, err := io.WriteString(conn, http2.ClientPreface)
+	if err == nil {
+		err = framer.WriteSettings()
+	}
+	if err == nil {
+		err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return framer
+}
+
 func TestA401OverHTTP2DoesNotWaitForTheBody(t *testing.T) {
 	p := newPKI(t)
 	g := newGuarded(t, p.settings(nil))
@@ -113,18 +137,7 @@ func TestA401OverHTTP2DoesNotWaitForTheBody(t *testing.T) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(soon))
-	var block bytes.Buffer
-	encoder := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", "/v1/schedules"}, {":authority", g.HTTPAddr()}, {"content-length", "1000"}} {
-		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // into memory
-	}
-	framer := http2.NewFramer(conn, conn)
-	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	_, _ = io.WriteString(conn, http2.ClientPreface)
-	_ = framer.WriteSettings()
-	if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil {
-		t.Fatal(err)
-	}
+	framer := openCall(t, conn, ":method", "POST", ":scheme", "https", ":path", "/v1/schedules", ":authority", g.HTTPAddr(), "content-length", "1000")
 	answered := ""
 	for {
 		frame, err := framer.ReadFrame()

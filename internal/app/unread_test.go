@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -32,25 +30,8 @@ func announced(t *testing.T, addr, path string, size uint32, within time.Duratio
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(within))
-	var block bytes.Buffer
-	encoder := hpack.NewEncoder(&block)
-	fields := append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", addr, "content-type", "application/grpc", "te", "trailers"}, headers...)
-	for i := 0; i < len(fields); i += 2 {
-		_ = encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // into memory
-	}
-	framer := http2.NewFramer(conn, conn)
-	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	_, err = conn.Write([]byte(http2.ClientPreface))
-	if err == nil {
-		err = framer.WriteSettings()
-	}
-	if err == nil {
-		err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
-	}
-	if err == nil {
-		err = framer.WriteData(1, false, append(binary.BigEndian.AppendUint32([]byte{0}, size), "begun"...))
-	}
-	if err != nil {
+	framer := openCall(t, conn, append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", addr, "content-type", "application/grpc", "te", "trailers"}, headers...)...)
+	if err := framer.WriteData(1, false, append(binary.BigEndian.AppendUint32([]byte{0}, size), "begun"...)); err != nil {
 		t.Fatal(err)
 	}
 	for {
