@@ -123,6 +123,6 @@ func (c *Config) defaults() {
 		c.Logger = slog.Default()
 	}
 	if c.Client == nil {
-		c.Client = &http.Client{Transport: bounded{http.DefaultTransport}, Timeout: fetchTimeout, CheckRedirect: noRedirect}
+		c.Client = &http.Client{Timeout: fetchTimeout, CheckRedirect: noRedirect}
 	}
 }

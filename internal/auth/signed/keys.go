@@ -3,24 +3,16 @@ package signed
 import (
 	"bytes"
 	"context"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"slices"
 	"time"
-
-	"github.com/MicahParks/jwkset"
-	"golang.org/x/time/rate"
 
 	"github.com/carillon/carillon/internal/auth/reload"
 )
@@ -54,7 +46,7 @@ type keys interface {
 
 func openKeys(ctx context.Context, c *Config) (keys, error) {
 	if c.KeysFile == "" {
-		return fetchKeys(ctx, c)
+		return fetchKeys(ctx, c), nil
 	}
 	file, err := reload.Open(c.Logger, c.Now, func() ([]key, error) { return readKeys(c.KeysFile, c.Algorithms) }, c.KeysFile)
 	if err != nil {
@@ -80,78 +72,6 @@ func (f fileKeys) only(context.Context) (key, bool) {
 		return key{}, false
 	}
 	return all[0], true
-}
-
-// fetchedKeys come from the issuer's JWKS address.
-type fetchedKeys struct {
-	storage    jwkset.Storage
-	algorithms []string
-}
-
-func fetchKeys(ctx context.Context, c *Config) (keys, error) {
-	issuer, err := jwkset.NewStorageFromHTTP(c.JWKSURL, jwkset.HTTPClientStorageOptions{
-		Client: c.Client, Ctx: ctx, HTTPTimeout: fetchTimeout, RefreshInterval: fetchEvery,
-		NoErrorReturnFirstHTTPReq: true, // an issuer that is down must not stop the start
-		RefreshErrorHandler: func(ctx context.Context, err error) {
-			c.Logger.ErrorContext(ctx, "keys of AUTH_JWKS_URL not fetched, the last ones stay in force", "url", c.JWKSURL, "err", err)
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("AUTH_JWKS_URL: %w", err)
-	}
-	storage, err := jwkset.NewHTTPClient(jwkset.HTTPClientOptions{
-		HTTPURLs:          map[string]jwkset.Storage{c.JWKSURL: issuer},
-		RefreshUnknownKID: rate.NewLimiter(rate.Every(fetchUnknown), 1), RateLimitWaitMax: fetchTimeout,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("AUTH_JWKS_URL: %w", err)
-	}
-	return fetchedKeys{storage, c.Algorithms}, nil
-}
-
-func (f fetchedKeys) named(ctx context.Context, kid string) (key, bool) {
-	jwk, err := f.storage.KeyRead(ctx, kid)
-	if err != nil {
-		return key{}, false
-	}
-	k, err := usable(&jwk, f.algorithms)
-	return k, err == nil
-}
-
-func (f fetchedKeys) only(ctx context.Context) (key, bool) {
-	all, err := f.storage.KeyReadAll(ctx)
-	if err != nil {
-		return key{}, false
-	}
-	var found []key
-	for i := range all { // an issuer's set may hold keys for other uses beside it
-		if k, err := usable(&all[i], f.algorithms); err == nil {
-			found = append(found, k)
-		}
-	}
-	if len(found) != 1 {
-		return key{}, false
-	}
-	return found[0], true
-}
-
-// bounded never reads more of an answer than a key set can have.
-type bounded struct{ http.RoundTripper }
-
-func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := b.RoundTripper.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(resp.Body, maxKeySet), resp.Body}
-	return resp, nil
-}
-
-func noRedirect(*http.Request, []*http.Request) error {
-	return errors.New("the address of keys redirects; give the one that it leads to")
 }
 
 // readKeys reads a JWKS or PEM file. What cannot be used stops the start: in a
@@ -183,29 +103,6 @@ func readKeys(path string, algorithms []string) ([]key, error) {
 	return all, nil
 }
 
-func readJWKS(text []byte, algorithms []string) ([]key, error) {
-	var set jwkset.JWKSMarshal
-	if err := json.Unmarshal(text, &set); err != nil {
-		return nil, fmt.Errorf("is neither a JWKS nor PEM: %w", err)
-	}
-	var all []key
-	for i, one := range set.Keys {
-		if one.D != "" {
-			return nil, fmt.Errorf("keys[%d] is a private key; only the issuer should have it", i)
-		}
-		jwk, err := jwkset.NewJWKFromMarshal(one, jwkset.JWKMarshalOptions{Private: true}, jwkset.JWKValidateOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("keys[%d]: %w", i, err)
-		}
-		k, err := usable(&jwk, algorithms)
-		if err != nil {
-			return nil, fmt.Errorf("keys[%d]: %w", i, err)
-		}
-		all = append(all, k)
-	}
-	return all, nil
-}
-
 // readPEM takes public keys. A block may name its kid in a header of its own
 // ("kid: NAME"); without one it is for tokens that name none.
 func readPEM(text []byte, algorithms []string) ([]key, error) {
@@ -228,19 +125,6 @@ func readPEM(text []byte, algorithms []string) ([]key, error) {
 		}
 		all = append(all, k)
 	}
-}
-
-// usable is a JWK as a key of one of the algorithms.
-func usable(jwk *jwkset.JWK, algorithms []string) (key, error) {
-	m := jwk.Marshal()
-	k := key{kid: m.KID, alg: m.ALG.String(), public: jwk.Key()}
-	if private, ok := k.public.(interface{ Public() crypto.PublicKey }); ok {
-		k.public = private.Public()
-	}
-	if m.USE != "" && m.USE != jwkset.UseSig {
-		return k, fmt.Errorf("is for use %q, not for signatures", m.USE)
-	}
-	return k, k.check(algorithms)
 }
 
 // check refuses keys that are too weak, or that none of the algorithms takes.
