@@ -179,17 +179,6 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	return a, nil
 }
 
-func (a *App) checkSchema(ctx context.Context, migrate bool) error {
-	if !migrate {
-		return a.store.CheckSchema(ctx)
-	}
-	applied, err := a.store.Migrate(ctx)
-	if err == nil && applied > 0 {
-		a.log.Info("schema migrated", "migrations", applied)
-	}
-	return err
-}
-
 func (a *App) listen() (err error) {
 	if a.httpLis, err = net.Listen("tcp", a.cfg.HTTPAddr); err != nil {
 		return fmt.Errorf("HTTP_ADDR: %w; is another carillon running?", err)

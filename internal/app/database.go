@@ -124,3 +124,15 @@ func Migrate(ctx context.Context, cfg Config, log *slog.Logger) (applied int, er
 	}()
 	return store.Migrate(ctx)
 }
+
+// checkSchema refuses a schema of another version, or migrates it.
+func (a *App) checkSchema(ctx context.Context, migrate bool) error {
+	if !migrate {
+		return a.store.CheckSchema(ctx)
+	}
+	applied, err := a.store.Migrate(ctx)
+	if err == nil && applied > 0 {
+		a.log.Info("schema migrated", "migrations", applied)
+	}
+	return err
+}
