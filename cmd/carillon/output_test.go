@@ -52,7 +52,15 @@ func showing(t *testing.T) *fake {
 	listed := proto.CloneOf(stored)
 	listed.Dag = nil
 	f.always("PutWorkflowVersion", &carillonv1.PutWorkflowVersionResponse{WorkflowVersion: listed})
-	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: []*carillonv1.WorkflowVersion{listed}})
+	own := proto.CloneOf(listed)
+	own.UserId = "ada"
+	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: []*carillonv1.WorkflowVersion{own, listed}})
+	f.always("ShareWorkflow", &carillonv1.ShareWorkflowResponse{Share: &carillonv1.WorkflowShare{WorkflowId: "report", UserId: "ada"}})
+	f.always("UnshareWorkflow", &carillonv1.UnshareWorkflowResponse{SharedWithAllOwners: true})
+	f.always("ListWorkflowShares", &carillonv1.ListWorkflowSharesResponse{Shares: []*carillonv1.WorkflowShare{
+		{WorkflowId: "report", AllOwners: true, GivenBy: "carillon migrate", GivenAt: at("2026-03-01T09:00:00Z")},
+		{WorkflowId: "report", UserId: "ada", GivenBy: "ci", GivenAt: at("2026-03-01T09:00:00Z")},
+	}})
 	led := []*carillonv1.Leadership{
 		{Shard: 0, WorkerId: "wa", Epoch: 17, ExpiresAt: at("2026-03-08T12:00:08Z"), LockHeld: true},
 		{Shard: 1, WorkerId: "wb", Epoch: 12, ExpiresAt: at("2026-03-08T12:00:09Z"), AskedToResign: true},
@@ -87,6 +95,9 @@ func TestWhatPeopleSee(t *testing.T) {
 		{"workflow", "put", "report", "3", "-f", dag},
 		{"workflow", "get", "report", "3"},
 		{"workflow", "list", "report"},
+		{"workflow", "share", "report", "--user", "ada"},
+		{"workflow", "unshare", "report", "--user", "ada"},
+		{"workflow", "shares", "report"},
 		{"run", "list"},
 		{"run", "get", keyA},
 		{"run", "watch"},

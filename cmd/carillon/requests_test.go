@@ -33,6 +33,9 @@ func answering(t *testing.T) *fake {
 	f.always("GetWorkflowVersion", &carillonv1.GetWorkflowVersionResponse{WorkflowVersion: &carillonv1.WorkflowVersion{Dag: []byte("{}")}})
 	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: []*carillonv1.WorkflowVersion{{WorkflowId: "report", Version: 3}}})
 	f.always("DeployWorkflow", &carillonv1.DeployWorkflowResponse{})
+	f.always("ShareWorkflow", &carillonv1.ShareWorkflowResponse{Share: &carillonv1.WorkflowShare{}})
+	f.always("UnshareWorkflow", &carillonv1.UnshareWorkflowResponse{})
+	f.always("ListWorkflowShares", &carillonv1.ListWorkflowSharesResponse{})
 	f.always("CreateGrant", &carillonv1.CreateGrantResponse{Grant: adasGrant()})
 	f.always("GetGrant", &carillonv1.GetGrantResponse{Grant: adasGrant()})
 	f.always("ListGrants", &carillonv1.ListGrantsResponse{Grants: []*carillonv1.Grant{adasGrant()}})
@@ -148,6 +151,41 @@ func TestFlagsBecomeRequests(t *testing.T) {
 			name: "get without a version lists them",
 			args: []string{"workflow", "get", "report"},
 			want: &carillonv1.ListWorkflowVersionsRequest{WorkflowId: "report", PageSize: 50},
+		},
+		{
+			name: "put for one owner",
+			args: []string{"workflow", "put", "report", "3", "-f", dag, "--user", "ada"},
+			want: &carillonv1.PutWorkflowVersionRequest{WorkflowId: "report", Version: 3, UserId: "ada", Dag: []byte(`{"workflow_id":"report","version":3,"triggers":[]}`)},
+		},
+		{
+			name: "get what an owner's runs load",
+			args: []string{"workflow", "get", "report", "3", "--user", "ada"},
+			want: &carillonv1.GetWorkflowVersionRequest{WorkflowId: "report", Version: 3, UserId: "ada"},
+		},
+		{
+			name: "list what an owner's runs load",
+			args: []string{"workflow", "list", "report", "--user", "ada"},
+			want: &carillonv1.ListWorkflowVersionsRequest{WorkflowId: "report", UserId: "ada", PageSize: 50},
+		},
+		{
+			name: "share with one owner",
+			args: []string{"workflow", "share", "report", "--user", "ada"},
+			want: &carillonv1.ShareWorkflowRequest{WorkflowId: "report", UserId: "ada"},
+		},
+		{
+			name: "share with all owners",
+			args: []string{"workflow", "share", "report", "--all-owners"},
+			want: &carillonv1.ShareWorkflowRequest{WorkflowId: "report", AllOwners: true},
+		},
+		{
+			name: "unshare",
+			args: []string{"workflow", "unshare", "report", "--user", "ada"},
+			want: &carillonv1.UnshareWorkflowRequest{WorkflowId: "report", UserId: "ada"},
+		},
+		{
+			name: "shares",
+			args: []string{"workflow", "shares", "report"},
+			want: &carillonv1.ListWorkflowSharesRequest{WorkflowId: "report", PageSize: 50},
 		},
 		{
 			name: "deploy reads workflow and version from the DAG",

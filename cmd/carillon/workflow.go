@@ -17,7 +17,9 @@ func newWorkflowCommand(c *cli) *cobra.Command {
 	o := newClient(c)
 	o.flags(cmd)
 	cmd.AddCommand(newWorkflowPutCommand(o), o.completes(o.watched(newWorkflowGetCommand(o)), workflowIDs),
-		o.completes(o.watched(newWorkflowListCommand(o)), workflowIDs), newWorkflowDeployCommand(o))
+		o.completes(o.watched(newWorkflowListCommand(o)), workflowIDs), newWorkflowDeployCommand(o),
+		o.completes(newWorkflowShareCommand(o), workflowIDs), o.completes(newWorkflowUnshareCommand(o), workflowIDs),
+		o.completes(o.watched(newWorkflowSharesCommand(o)), workflowIDs))
 	return o.completesFlags(cmd)
 }
 
@@ -35,11 +37,13 @@ func workflowVersion(argument string) (int32, error) {
 }
 
 func newWorkflowPutCommand(o *client) *cobra.Command {
-	var file string
+	var file, user string
 	cmd := &cobra.Command{
-		Use:     "put WORKFLOW VERSION -f FILE",
-		Short:   "Store the DAG of a workflow version; a version never changes",
-		Example: "  carillon workflow put report 3 -f report.json",
+		Use:   "put WORKFLOW VERSION -f FILE",
+		Short: "Store the DAG of a workflow version; a version never changes",
+		Long: "Without --user, a user's token stores the version for that user. Any other caller stores it for all owners,\n" +
+			"of whom only those may run it that the workflow was shared with: see `carillon workflow share`.",
+		Example: "  carillon workflow put report 3 -f report.json\n  carillon workflow put report 3 -f report.json --user ada",
 		Args:    exactly("WORKFLOW", "VERSION"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
@@ -57,18 +61,31 @@ func newWorkflowPutCommand(o *client) *cobra.Command {
 				return err
 			}
 			resp, err := call(ctx, l, workflows(l).PutWorkflowVersion,
-				&carillonv1.PutWorkflowVersionRequest{WorkflowId: args[0], Version: version, Dag: dag})
+				&carillonv1.PutWorkflowVersionRequest{WorkflowId: args[0], Version: version, UserId: user, Dag: dag})
 			if err != nil {
 				return err
 			}
 			return o.show(resp, func(p *page) {
 				w := resp.GetWorkflowVersion()
-				p.line("%s version %d is stored (sha256 %s)", w.GetWorkflowId(), w.GetVersion(), short(w.GetSha256()))
+				p.line("%s version %d is stored for %s (sha256 %s)", w.GetWorkflowId(), w.GetVersion(), ownerName(w.GetUserId()), short(w.GetSha256()))
 			})
 		}),
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "`FILE` with the DAG as JSON; - is standard input")
+	cmd.Flags().StringVar(&user, "user", "", "`ID` of the owner to store it for (default: see above)")
 	return cmd
+}
+
+// ownerName is whom a version is stored for, or shared with.
+func ownerName(userID string) string {
+	if userID == "" {
+		return "all owners"
+	}
+	return userID
+}
+
+func asUserFlag(cmd *cobra.Command, user *string) {
+	cmd.Flags().StringVar(user, "user", "", "only what runs of the owner with this `ID` load")
 }
 
 // checkVersion makes a mistyped VERSION a usage error.
@@ -84,6 +101,7 @@ func checkVersion(cmd *cobra.Command, args []string) error {
 
 func newWorkflowGetCommand(o *client) *cobra.Command {
 	var dagOnly bool
+	var user string
 	cmd := &cobra.Command{
 		Use:     "get WORKFLOW [VERSION]",
 		Short:   "A workflow version with its DAG; without VERSION, which versions there are",
@@ -92,14 +110,14 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 		PreRunE: checkVersion,
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			if len(args) == 1 {
-				return o.versions(ctx, l, args[0], defaultLimit)
+				return o.versions(ctx, l, args[0], user, defaultLimit)
 			}
 			version, err := workflowVersion(args[1])
 			if err != nil {
 				return err
 			}
 			resp, err := call(ctx, l, workflows(l).GetWorkflowVersion,
-				&carillonv1.GetWorkflowVersionRequest{WorkflowId: args[0], Version: version})
+				&carillonv1.GetWorkflowVersionRequest{WorkflowId: args[0], Version: version, UserId: user})
 			if err != nil {
 				return err
 			}
@@ -112,6 +130,7 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 				p.fields(
 					[2]string{"workflow", w.GetWorkflowId()},
 					[2]string{"version", fmt.Sprint(w.GetVersion())},
+					[2]string{"owner", ownerName(w.GetUserId())},
 					[2]string{"stored", p.when(w.GetCreatedAt())},
 					[2]string{"sha256", w.GetSha256()},
 				)
@@ -120,28 +139,31 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&dagOnly, "dag", false, "only the DAG, byte for byte as it was stored")
+	asUserFlag(cmd, &user)
 	return cmd
 }
 
 func newWorkflowListCommand(o *client) *cobra.Command {
 	limit := defaultLimit
+	var user string
 	cmd := &cobra.Command{
 		Use:     "list WORKFLOW",
 		Short:   "The versions of a workflow, newest first",
 		Example: "  carillon workflow list report",
 		Args:    exactly("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			return o.versions(ctx, l, args[0], limit)
+			return o.versions(ctx, l, args[0], user, limit)
 		}),
 	}
 	limitFlag(cmd, &limit)
+	asUserFlag(cmd, &user)
 	return cmd
 }
 
-func (c *client) versions(ctx context.Context, l *link, workflow string, limit int) error {
+func (c *client) versions(ctx context.Context, l *link, workflow, user string, limit int) error {
 	found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowVersion, string, error) {
 		resp, err := call(ctx, l, workflows(l).ListWorkflowVersions,
-			&carillonv1.ListWorkflowVersionsRequest{WorkflowId: workflow, PageSize: size, PageToken: token})
+			&carillonv1.ListWorkflowVersionsRequest{WorkflowId: workflow, UserId: user, PageSize: size, PageToken: token})
 		return resp.GetWorkflowVersions(), resp.GetNextPageToken(), err
 	})
 	if err != nil {
@@ -153,8 +175,8 @@ func (c *client) versions(ctx context.Context, l *link, workflow string, limit i
 	return c.show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *page) {
 		rows := make([][]string, len(found))
 		for i, w := range found {
-			rows[i] = []string{w.GetWorkflowId(), fmt.Sprint(w.GetVersion()), p.when(w.GetCreatedAt()), p.key(w.GetSha256())}
+			rows[i] = []string{w.GetWorkflowId(), fmt.Sprint(w.GetVersion()), ownerName(w.GetUserId()), p.when(w.GetCreatedAt()), p.key(w.GetSha256())}
 		}
-		p.list([]string{"workflow", "version", "stored", "sha256"}, rows, next)
+		p.list([]string{"workflow", "version", "owner", "stored", "sha256"}, rows, next)
 	})
 }

@@ -61,7 +61,7 @@ func Deploy(ctx context.Context, conn grpc.ClientConnInterface, userID string) (
 	}
 	client := carillonv1.NewWorkflowServiceClient(conn)
 	for _, w := range workflows {
-		newer, err := hasNewer(ctx, client, w)
+		newer, err := hasNewer(ctx, client, userID, w)
 		if err != nil {
 			return schedules, fmt.Errorf("look for %s: %w", w.WorkflowID, err)
 		}
@@ -84,8 +84,8 @@ func Deploy(ctx context.Context, conn grpc.ClientConnInterface, userID string) (
 
 // hasNewer: deploying the example's version over it would take the schedules
 // back.
-func hasNewer(ctx context.Context, client carillonv1.WorkflowServiceClient, w Workflow) (bool, error) {
-	list, err := client.ListWorkflowVersions(ctx, &carillonv1.ListWorkflowVersionsRequest{WorkflowId: w.WorkflowID}, grpc.WaitForReady(true))
+func hasNewer(ctx context.Context, client carillonv1.WorkflowServiceClient, userID string, w Workflow) (bool, error) {
+	list, err := client.ListWorkflowVersions(ctx, &carillonv1.ListWorkflowVersionsRequest{WorkflowId: w.WorkflowID, UserId: userID}, grpc.WaitForReady(true))
 	if status.Code(err) == codes.NotFound {
 		return false, nil
 	}

@@ -110,7 +110,9 @@ func (s *stand) play(t *testing.T, w examples.Workflow, input string) report {
 	}
 }
 
-func (s *stand) work(workflowID string) string { return filepath.Join(s.dir, "work", workflowID) }
+func (s *stand) work(workflowID string) string {
+	return filepath.Join(s.dir, "work", "owners", "dev", workflowID)
+}
 
 func example(t *testing.T, workflowID string) examples.Workflow {
 	t.Helper()

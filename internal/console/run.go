@@ -47,13 +47,13 @@ func (c *Console) showRun(v *visit) (page, error) {
 	view := runView{Run: row, Zone: v.zone.String(), Steps: stepsOf(row), Request: rand.Text()}
 	view.Bar, view.Span = barOf(row, v.now)
 	dag, err := c.workflows.GetWorkflowVersion(v.Context(), &carillonv1.GetWorkflowVersionRequest{
-		WorkflowId: row.GetWorkflowId(), Version: row.GetVersion(),
+		WorkflowId: row.GetWorkflowId(), Version: row.GetVersion(), UserId: row.GetUserId(),
 	})
 	switch {
 	case err == nil:
 		view.DAG, view.DAGText = dag.GetWorkflowVersion(), indented(dag.GetWorkflowVersion().GetDag())
 	case status.Code(err) == codes.NotFound:
-		view.DAGNote = "This version is not in the workflow store of this server (it may be kept elsewhere, or the executor needs none)."
+		view.DAGNote = "The database holds no such version that the run's owner may run. It may be kept in a folder or a bucket, or the executor needs none."
 	default:
 		view.DAGNote = status.Convert(err).Message()
 	}

@@ -24,7 +24,7 @@ var reasons = map[schedule.Reason]string{
 	schedule.ReasonGrantDenied:       "The grant that it names does not cover the workflow, or there is none.",
 	schedule.ReasonLaunchRefused:     "The executor refused it for good.",
 	schedule.ReasonLaunchUnavailable: "No request could be delivered to the executor in time.",
-	schedule.ReasonWorkflowNotFound:  "The workflow store does not hold this version.",
+	schedule.ReasonWorkflowNotFound:  "The workflow store holds no such version that the owner may run.",
 	schedule.ReasonWorkflowFailed:    "The executor reported that the workflow failed.",
 	schedule.ReasonTimeout:           "There was no sign of life within the run timeout.",
 	schedule.ReasonLost:              "Whether the executor took it never became known.",

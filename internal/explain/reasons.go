@@ -55,7 +55,7 @@ func (t *text) ended() {
 var endings = map[schedule.Reason]string{
 	schedule.ReasonLaunchRefused:     "The executor refused it",
 	schedule.ReasonLaunchUnavailable: "No request could be delivered to the executor in time",
-	schedule.ReasonWorkflowNotFound:  "The workflow store does not hold this version of the workflow",
+	schedule.ReasonWorkflowNotFound:  "The workflow store holds no such version of the workflow that the owner may run",
 	schedule.ReasonWorkflowFailed:    "The executor reported a failure",
 	schedule.ReasonTimeout:           "There was no sign of life within the run timeout",
 	schedule.ReasonLost:              "Whether the executor ever got it did not become known",

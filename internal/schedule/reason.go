@@ -19,7 +19,7 @@ const (
 	ReasonGrantDenied       Reason = "grant_denied"       // SKIPPED
 	ReasonLaunchRefused     Reason = "launch_refused"     // FAILED: the executor definitely refused it
 	ReasonLaunchUnavailable Reason = "launch_unavailable" // FAILED: no request could be delivered in time
-	ReasonWorkflowNotFound  Reason = "workflow_not_found" // FAILED: the workflow store does not hold this version
+	ReasonWorkflowNotFound  Reason = "workflow_not_found" // FAILED: no such version is stored that the owner may run
 	ReasonWorkflowFailed    Reason = "workflow_failed"    // FAILED: the executor reported a failure
 	ReasonTimeout           Reason = "timeout"            // FAILED: no sign of life within the run timeout
 	ReasonLost              Reason = "lost"               // FAILED: the outcome of the launch never became known

@@ -75,20 +75,21 @@ func (s *Owned) LoadDAG(ctx context.Context, userID, workflowID string, version 
 		return dag, nil
 	}
 	asked := time.Now()
-	if !s.given.has(use, asked) {
-		standing, err := s.standing(ctx, use, asked)
-		if err != nil {
-			return nil, err
-		}
-		from, ok := use.LoadsFrom(standing)
-		if !ok {
-			return nil, schedule.Explain(schedule.ErrNotFound, "there is no version %d of workflow %s", version, schedule.Quote(workflowID))
-		}
-		if from == userID {
-			return s.dags.LoadDAG(ctx, userID, workflowID, version)
-		}
+	if s.given.has(use, asked) {
+		return s.dags.LoadDAG(ctx, "", workflowID, version)
 	}
-	dag, err := s.dags.LoadDAG(ctx, "", workflowID, version)
+	standing, err := s.standing(ctx, use, asked)
+	if err != nil {
+		return nil, err
+	}
+	from, ok := use.LoadsFrom(standing)
+	if !ok {
+		return nil, schedule.Explain(schedule.ErrNotFound, "there is no version %d of workflow %s", version, schedule.Quote(workflowID))
+	}
+	dag, err := s.dags.LoadDAG(ctx, from, workflowID, version)
+	if from == userID {
+		return dag, err
+	}
 	if err == nil { // else an own version may come any moment, and must be found
 		s.given.put(use, asked)
 	}

@@ -45,7 +45,7 @@ func TestAKillLosesNoKeyAndRunsNoneTwice(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pid := strings.TrimSpace(awaitFile(t, filepath.Join(dir, "work", "w", "pid")))
+	pid := strings.TrimSpace(awaitFile(t, filepath.Join(dir, "work", "owners", "u", "w", "pid")))
 	_ = cmd.Process.Kill() // SIGKILL: nothing is tidied up
 	_ = cmd.Wait()
 	awaitGone(t, pid)

@@ -26,17 +26,15 @@ type scene struct {
 	key     schedule.Key
 	dag     *DAG
 	runDir  string // runs/<2 hex>/<key>
-	workDir string // work/<workflow_id>
+	workDir string // see folders.workOf
 	base    []string
 }
 
 // execute runs the DAG. Its folder and marker are there.
 func (e *Executor) execute(ctx context.Context, r *activeRun) *Result {
 	began := e.cfg.Now().UTC()
-	s := scene{
-		call: r.call, key: r.key, dag: r.dag,
-		runDir: e.files.run(r.key), workDir: filepath.Join(e.files.work, r.call.WorkflowID),
-	}
+	s := scene{call: r.call, key: r.key, dag: r.dag, runDir: e.files.run(r.key)}
+	s.workDir, _ = e.files.workOf(r.call.UserID, r.call.WorkflowID) // it was safe when it was accepted
 	var result *Result
 	if err := s.prepare(e.files.work, e.account); err != nil {
 		result = e.ended(r.key, r.call, schedule.StatusFailed, "not_begun", err.Error())

@@ -199,8 +199,9 @@ func (e *Executor) accept(r *activeRun, call launcher.Call) {
 			err = &launcher.Refusal{Code: string(schedule.CodeDAGInvalid), Message: executor.Text(err.Error(), executor.MaxMessage)}
 		}
 	}
-	if err == nil && !workFolderName(call.WorkflowID) {
-		err = &launcher.Refusal{Code: string(schedule.CodeWorkflowIDUnsafe), Message: "workflow_id " + schedule.Quote(call.WorkflowID) + " cannot name a folder; name the workflow otherwise"}
+	if _, ok := e.files.workOf(call.UserID, call.WorkflowID); err == nil && !ok {
+		err = &launcher.Refusal{Code: string(schedule.CodeWorkflowIDUnsafe), Message: "workflow_id " + schedule.Quote(call.WorkflowID) +
+			" of owner " + schedule.Quote(call.UserID) + " cannot name a folder; name the workflow otherwise"}
 	}
 	if err == nil {
 		r.call = e.acceptedOf(call)
@@ -347,8 +348,4 @@ func (e *Executor) ended(key schedule.Key, call accepted, status schedule.Status
 		RunID: runID(key), WorkflowID: call.WorkflowID, Version: call.Version, Status: status,
 		ErrorCode: code, ErrorMessage: executor.Text(message, executor.MaxMessage), CompletedAt: e.cfg.Now().UTC(),
 	}
-}
-
-func workFolderName(workflowID string) bool {
-	return schedule.ValidID(workflowID) && workflowID != "." && workflowID != ".."
 }

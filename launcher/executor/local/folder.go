@@ -64,6 +64,18 @@ func (f folders) run(key schedule.Key) string {
 	return filepath.Join(f.runs, name[:2], name)
 }
 
+// workOf is the folder that the runs of one owner's workflow share:
+// work/owners/<user_id>/<workflow_id>, so that two owners who use the same
+// workflow_id, or the same workflow, never see each other's files. Of runs that no
+// owner has it is work/<workflow_id>. ok is false where the ids cannot name one.
+func (f folders) workOf(userID, workflowID string) (path string, ok bool) {
+	owner, ok := schedule.OwnerPath(userID)
+	if !ok || !schedule.ValidID(workflowID) || workflowID == "." || workflowID == ".." || workflowID == schedule.OwnersFolder {
+		return "", false
+	}
+	return filepath.Join(f.work, filepath.FromSlash(owner), workflowID), true
+}
+
 func (f folders) openDir() string { return filepath.Join(f.runs, "open") }
 
 func (f folders) open(key schedule.Key) string {

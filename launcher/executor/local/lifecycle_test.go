@@ -106,15 +106,41 @@ func TestAKeyIsRunOnce(t *testing.T) {
 	}
 }
 
+func TestOwnersOfOneWorkflowDoNotSeeEachOthersFiles(t *testing.T) {
+	s := stage(t, local.Config{})
+	script := shell(`test ! -e mine; echo "$CARILLON_USER_ID" > mine; test "$(ls "$CARILLON_WORK_DIR")" = mine`)
+	for n, user := range []string{"ada", "bob", "auth0|carl", ""} {
+		call := callOf(n, script)
+		call.UserID = user
+		if r := s.play(t, call); r.status != schedule.StatusSuccess {
+			t.Errorf("the run of owner %q: %+v, want SUCCESS", user, r)
+		}
+	}
+	for folder, want := range map[string]string{"owners/ada/w": "ada\n", "owners/bob/w": "bob\n", "owners/auth0%7Ccarl/w": "auth0|carl\n", "w": "\n"} {
+		if got := read(t, filepath.Join(s.dir, "work", folder, "mine")); got != want {
+			t.Errorf("%s holds %q, want %q", folder, got, want)
+		}
+	}
+}
+
 func TestWhatCannotRunIsRefusedForGood(t *testing.T) {
 	s := stage(t, local.Config{})
-	climbing := callOf(1, shell("true"))
-	climbing.WorkflowID = ".."
-	for want, call := range map[string]launcher.Call{"dag_invalid": callOf(0, `{"steps":[]}`), "workflow_id_unsafe": climbing} {
+	climbing, among, above := callOf(1, shell("true")), callOf(3, shell("true")), callOf(4, shell("true"))
+	climbing.WorkflowID, among.WorkflowID, above.UserID = "..", "owners", ".."
+	for _, c := range []struct {
+		name, want string
+		call       launcher.Call
+	}{
+		{"no steps", "dag_invalid", callOf(0, `{"steps":[]}`)},
+		{"a workflow that is the folder above", "workflow_id_unsafe", climbing},
+		{"a workflow that is the folder of owners", "workflow_id_unsafe", among},
+		{"an owner that is the folder above", "workflow_id_unsafe", above},
+	} {
+		call := c.call
 		_, err := s.Run(t.Context(), call)
 		var refusal *launcher.Refusal
-		if !errors.As(err, &refusal) || refusal.Code != want {
-			t.Errorf("Run() = %v, want a refusal %s", err, want)
+		if !errors.As(err, &refusal) || refusal.Code != c.want {
+			t.Errorf("%s: Run() = %v, want a refusal %s", c.name, err, c.want)
 		}
 		if _, err := s.GetByKey(t.Context(), call.Key); !errors.Is(err, schedule.ErrNotFound) {
 			t.Errorf("GetByKey() = %v, want ErrNotFound", err)

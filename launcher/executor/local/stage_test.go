@@ -205,7 +205,9 @@ func (s *show) runDir(key schedule.Key) string {
 	return filepath.Join(s.dir, "runs", key.String()[:2], key.String())
 }
 
-func (s *show) work(name string) string { return filepath.Join(s.dir, "work", "w", name) }
+func (s *show) work(name string) string {
+	return filepath.Join(s.dir, "work", "owners", "u", "w", name)
+}
 
 func (s *show) result(t testing.TB, key schedule.Key) local.Result {
 	t.Helper()

@@ -147,7 +147,7 @@ func TestWhatAStepSees(t *testing.T) {
 		"\nCARILLON_INPUT=" + string(call.Input) + "\n", "\nCARILLON_RUN_AT=2026-03-08T12:00:00Z\n", "\nCARILLON_SCHEDULE_ID=s\n",
 		"\nCARILLON_WORKFLOW_ID=w\n", "\nCARILLON_VERSION=2\n", "\nCARILLON_KEY=" + call.Key.String() + "\n", "\nCARILLON_ATTEMPT=1\n",
 		"\nCARILLON_TRIGGER=schedule\n", "\nCARILLON_STEP=only\n", "\nCARILLON_URL=http://127.0.0.1:8080\n",
-		"\nCARILLON_WORK_DIR=" + filepath.Join(s.dir, "work", "w") + "\n", "\n" + filepath.Join(s.dir, "work", "w") + "\n" + string(call.Input),
+		"\nCARILLON_WORK_DIR=" + filepath.Join(s.dir, "work", "owners", "u", "w") + "\n", "\n" + filepath.Join(s.dir, "work", "owners", "u", "w") + "\n" + string(call.Input),
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("not in the log: %q", want)
