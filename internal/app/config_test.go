@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -176,5 +178,60 @@ func TestAFileSaysSettingsAsYAMLDoes(t *testing.T) {
 	}
 	if _, err := load(t, "--config", filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "read settings from ") {
 		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func TestDataDirIsClosedToOtherUsersOrRefused(t *testing.T) {
+	for _, c := range []struct {
+		name, holds, says string
+	}{
+		{"an empty one", "", ""},
+		{"one of an earlier start", "carillon.db", ""},
+		{"one with other things", "photos", "DATA_DIR: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if c.holds != "" {
+				if err := os.WriteFile(filepath.Join(dir, c.holds), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "config.yaml"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := load(t, "--data-dir", dir, "--http-addr", "127.0.0.1:0", "--grpc-addr", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := app.New(t.Context(), cfg, app.Options{Migrate: true, Logger: slog.New(slog.DiscardHandler)})
+			if err == nil {
+				defer a.Close()
+			}
+			if c.says != "" {
+				if err == nil || !strings.Contains(err.Error(), c.says+dir+" is open to other users (mode 0755)") {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+				if err != nil {
+					return err
+				}
+				info, err := entry.Info()
+				if err == nil && info.Mode().Perm()&0o077 != 0 {
+					t.Errorf("%s has mode %v", path, info.Mode())
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -37,6 +37,11 @@ func OpenStore(ctx context.Context, cfg Config, log *slog.Logger, o OpenOptions)
 		return nil, schedule.Explain(fs.ErrNotExist, "there is no database file %s: set DATABASE_URL, "+
 			"or create this file with `DATABASE_URL=sqlite:%s carillon migrate`", absolute(path), path)
 	}
+	if cfg.DatabaseURL == "" {
+		if err := cfg.useDataDir(); err != nil {
+			return nil, err
+		}
+	}
 	s, err := sqlite.Open(ctx, "sqlite:"+path, sqlite.Options{Logger: log, HoldBack: ms(cfg.LookaheadMS), OnClockStep: o.ClockStepped})
 	if err != nil {
 		return nil, err

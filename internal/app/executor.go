@@ -50,6 +50,9 @@ func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log
 	if err != nil {
 		return nil, fmt.Errorf("ALLOW_EGRESS: %w", err)
 	}
+	if err := cfg.useDataDir(); err != nil {
+		return nil, err
+	}
 	if err := local.Shield(); err != nil {
 		return nil, fmt.Errorf("start the local executor: %w", err)
 	}

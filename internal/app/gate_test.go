@@ -74,7 +74,7 @@ func newGuarded(t *testing.T, settings map[string]any) *guarded {
 	t.Cleanup(executor.Close)
 	dir := t.TempDir()
 	all := map[string]any{
-		"http_addr": "127.0.0.1:0", "grpc_addr": "127.0.0.1:0", "data_dir": dir, "workflow_store": "none", "executor_url": executor.URL,
+		"http_addr": "127.0.0.1:0", "grpc_addr": "127.0.0.1:0", "data_dir": filepath.Join(dir, "data"), "workflow_store": "none", "executor_url": executor.URL,
 		"auth_tokens_file": g.writeTokens(filepath.Join(dir, "tokens.yaml")), "report_secret": reportSecret, "log_level": "debug",
 	}
 	for name, value := range settings {

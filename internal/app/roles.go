@@ -14,6 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/launchqueue"
+	"github.com/carillon/carillon/internal/private"
 	"github.com/carillon/carillon/internal/ratelimit"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/simulation"
@@ -281,7 +282,13 @@ func reportSecret(cfg Config) ([]byte, error) {
 	if cfg.ReportSecret != "" {
 		return []byte(cfg.ReportSecret.Reveal()), nil
 	}
+	if err := cfg.useDataDir(); err != nil {
+		return nil, err
+	}
 	path := filepath.Join(cfg.DataDir, "report.secret")
+	if err := private.File(path); err != nil {
+		return nil, fmt.Errorf("close report secret to others: %w", err)
+	}
 	secret, err := os.ReadFile(path)
 	if err == nil && len(secret) > 0 {
 		if len(secret) < leastToken {
@@ -291,9 +298,6 @@ func reportSecret(cfg Config) ([]byte, error) {
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read report secret: %w", err)
-	}
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("make DATA_DIR: %w", err)
 	}
 	secret = []byte(rand.Text())
 	if err := os.WriteFile(path, secret, 0o600); err != nil {

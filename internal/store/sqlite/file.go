@@ -8,12 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/carillon/carillon/internal/private"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
 // prepareFile reads the DSN and makes folder and file where they are missing,
-// for the owner's eyes only: SQLite gives its -wal and -shm files the mode of
-// the main file.
+// readable by their owner alone. SQLite gives its -wal and -shm files the mode
+// of the main file; files that are open to other users are closed.
 func prepareFile(dsn string) (path string, err error) {
 	name, err := parseDSN(dsn)
 	if err != nil {
@@ -32,6 +33,11 @@ func prepareFile(dsn string) (path string, err error) {
 	case err == nil && stat.IsDir():
 		return "", schedule.Invalid("database_url", dsn, "names a folder", "name a file in it, as in sqlite:"+filepath.Join(name, "carillon.db"))
 	case err == nil:
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			if err := private.File(path + suffix); err != nil {
+				return "", fmt.Errorf("close the database to other users: %w", err)
+			}
+		}
 		return path, nil
 	case !errors.Is(err, os.ErrNotExist):
 		return "", fmt.Errorf("look at %s: %w", path, err)

@@ -111,3 +111,32 @@ func TestMigrateIsDoneOnceAndChecked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestFilesThatOthersCouldReadAreClosed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	first, err := sqlite.Open(t.Context(), "sqlite:"+path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	names := []string{path, path + "-wal", path + "-shm"} // all three are there while it is open
+	for _, name := range names {
+		if err := os.Chmod(name, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second, err := sqlite.Open(t.Context(), "sqlite:"+path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	for _, name := range names {
+		if stat, err := os.Stat(name); err != nil || stat.Mode() != 0o600 {
+			t.Errorf("%s: %v, %v; want mode 0600", name, stat.Mode(), err)
+		}
+	}
+}

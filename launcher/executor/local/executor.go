@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/private"
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -117,6 +118,11 @@ func New(cfg Config) (*Executor, error) {
 	files := folders{runs: filepath.Join(dir, "runs"), work: filepath.Join(dir, "work")}
 	for _, d := range []string{files.openDir(), files.work} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("local executor: %w", err)
+		}
+	}
+	for _, d := range []string{files.runs, files.openDir(), files.work} {
+		if err := private.File(d); err != nil {
 			return nil, fmt.Errorf("local executor: %w", err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -62,6 +63,8 @@ func Open(ctx context.Context, address string) (*Store, error) {
 		for name, value := range map[string]string{
 			"metadata":   "skip", // one file for each version, and none beside it
 			"no_tmp_dir": "true", // what is renamed into place must lie on the same disk
+			// DAGs may hold what is not for every user of the machine.
+			"dir_file_mode": "0700",
 		} {
 			if !q.Has(name) {
 				q.Set(name, value)
@@ -172,7 +175,7 @@ func (s *Store) PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
 	if err != nil {
 		return err
 	}
-	err = s.bucket.WriteAll(ctx, key, w.DAG, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true})
+	err = s.bucket.WriteAll(ctx, key, w.DAG, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true, BeforeWrite: closeToOthers})
 	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
 		_, err = s.stands(ctx, w) // somebody else was faster
 	}
@@ -180,6 +183,16 @@ func (s *Store) PutDAG(ctx context.Context, w *schedule.WorkflowVersion) error {
 		return fmt.Errorf("write %s to the bucket: %w", key, err)
 	}
 	return nil
+}
+
+// closeToOthers makes an object of file:// readable by its owner alone, before
+// anything is written; other stores have no files.
+func closeToOthers(as func(any) bool) error {
+	var file *os.File
+	if !as(&file) {
+		return nil
+	}
+	return file.Chmod(0o600)
 }
 
 // mostVersions bounds how many versions of a workflow are looked at.
