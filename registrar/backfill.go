@@ -26,6 +26,10 @@ func (r *Registrar) Backfill(ctx context.Context, in BackfillInput) (BackfillRes
 	if err := r.checkBackfill(&in); err != nil {
 		return BackfillResult{}, err
 	}
+	var err error
+	if in.ScheduleID, err = r.ScheduleID(ctx, in.ScheduleID); err != nil {
+		return BackfillResult{}, err
+	}
 	id := schedule.BackfillID(in.ScheduleID, in.RequestID)
 	if !in.DryRun {
 		if known, err := r.askedBackfill(ctx, id, in.RequestID, hash); known != nil || err != nil {

@@ -45,7 +45,8 @@ func (r *Registrar) GetBackfill(ctx context.Context, backfillID string) (*schedu
 
 // ListBackfills is newest first.
 func (r *Registrar) ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error) {
-	if err := r.named(ctx, f.ScheduleID); err != nil {
+	var err error
+	if f.ScheduleID, err = r.named(ctx, f.ScheduleID); err != nil {
 		return nil, err
 	}
 	return r.backfills.ListBackfills(ctx, f)

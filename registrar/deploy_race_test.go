@@ -2,7 +2,6 @@ package registrar_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -180,8 +179,13 @@ func TestAnOwnersApplyTouchesOnlyItsOwn(t *testing.T) {
 			s.Errorf("%q is left, want what is bob's", got)
 		}
 		for _, dry := range []bool{true, false} {
-			if _, err := apply("ada", registrar.ApplyInput{DryRun: dry, Adopt: true}, "b1"); !errors.Is(err, schedule.ErrExists) {
-				s.Errorf("dry run %v: bob's id is answered with %v", dry, err)
+			if got := must(apply("ada", registrar.ApplyInput{DryRun: dry, Adopt: true}, "b1")); !slices.Equal(got, []string{"create ada:b1 r1"}) {
+				s.Errorf("dry run %v: an id that bob has comes to %v", dry, got)
+			}
+		}
+		for _, dry := range []bool{true, false} {
+			if got := must(apply("ada", registrar.ApplyInput{DryRun: dry}, "b1")); !slices.Equal(got, []string{"unchanged ada:b1 r1"}) {
+				s.Errorf("dry run %v: the same again comes to %v", dry, got)
 			}
 		}
 	})

@@ -59,7 +59,7 @@ func (r *Registrar) ExplainLast(ctx context.Context, scheduleID string) (explain
 }
 
 func (r *Registrar) explainNewestRun(ctx context.Context, scheduleID string) (explain.Answer, error) {
-	runs, err := r.runs.ListRuns(ctx, schedule.RunFilter{ScheduleID: scheduleID, Limit: 1})
+	runs, err := r.ListRuns(ctx, schedule.RunFilter{ScheduleID: scheduleID, Limit: 1})
 	if err == nil && len(runs) == 0 {
 		err = schedule.Explain(schedule.ErrPrecondition, "schedule %s has had no slot yet, and no run; give a time ahead", schedule.Quote(scheduleID))
 	}

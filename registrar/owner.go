@@ -11,17 +11,43 @@ import (
 // An owner sees and changes its own rows only: somebody else's do not exist
 // for it. The registrar reads and changes through the stores below, which see
 // to that in one place, by the identity of the call. Only what creates
-// schedules must know of everybody's, since their ids are shared: a name that
-// is taken is ErrExists, whoever has it.
+// schedules knows of everybody's, since their ids are shared: see names.go.
 
 // ownSchedules is a store of which a caller with an owner sees that owner's
 // schedules.
 type ownSchedules struct{ ScheduleStore }
 
 func (s ownSchedules) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
-	found, err := s.ScheduleStore.GetSchedule(ctx, scheduleID)
-	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(found.UserID) {
+	owner := auth.FromContext(ctx).Owner
+	found, err := s.get(ctx, scheduleID)
+	switch {
+	case err != nil:
+		return nil, err
+	case found != nil && (owner == "" || found.UserID == owner && found.Alive()):
+		return found, nil
+	case owner == "":
+		return nil, notFound(scheduleID)
+	}
+	var long *schedule.Schedule
+	if id := longName(owner, scheduleID); schedule.ValidID(id) {
+		if long, err = s.get(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	switch ownName(owner, scheduleID, found, long) {
+	case "":
 		return nil, notFound(scheduleID) // in the same words
+	case scheduleID:
+		return found, nil
+	}
+	return long, nil
+}
+
+// get is nil where there is no such row.
+func (s ownSchedules) get(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+	found, err := s.ScheduleStore.GetSchedule(ctx, scheduleID)
+	if errors.Is(err, schedule.ErrNotFound) {
+		return nil, nil
 	}
 	return found, err
 }
@@ -46,34 +72,53 @@ func ownOnly(ctx context.Context, userID *string) bool {
 }
 
 func (s ownSchedules) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
-	if err := s.owned(ctx, scheduleID); err != nil {
+	scheduleID, err := s.owned(ctx, scheduleID)
+	if err != nil {
 		return nil, err
 	}
 	return s.ScheduleStore.ListEvents(ctx, scheduleID, beforeID, limit)
 }
 
 func (s ownSchedules) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
-	if err := s.owned(ctx, scheduleID); err != nil {
+	scheduleID, err := s.owned(ctx, scheduleID)
+	if err != nil {
 		return nil, err
 	}
 	return s.ScheduleStore.ListRevisions(ctx, scheduleID, before, limit)
 }
 
 func (s ownSchedules) ReadSlot(ctx context.Context, q schedule.SlotQuery) (schedule.SlotFacts, error) {
-	if err := s.owned(ctx, q.ScheduleID); err != nil {
+	var err error
+	if q.ScheduleID, err = s.owned(ctx, q.ScheduleID); err != nil {
 		return schedule.SlotFacts{}, err
 	}
 	return s.ScheduleStore.ReadSlot(ctx, q)
 }
 
-// owned refuses what is not known to be the caller's: a row that cannot be read
-// is nobody's.
-func (s ownSchedules) owned(ctx context.Context, scheduleID string) error {
+// owned is the stored id of a schedule that is known to be the caller's: a row
+// that cannot be read is nobody's.
+func (s ownSchedules) owned(ctx context.Context, scheduleID string) (string, error) {
 	if auth.FromContext(ctx).Owner == "" {
-		return nil
+		return scheduleID, nil
 	}
-	_, err := s.GetSchedule(ctx, scheduleID)
-	return err
+	found, err := s.GetSchedule(ctx, scheduleID)
+	if err != nil {
+		return "", err
+	}
+	return found.ScheduleID, nil
+}
+
+// stored is a change request with the stored ids of what the caller means.
+func (s ownSchedules) stored(ctx context.Context, req schedule.ChangeRequest) (schedule.ChangeRequest, error) {
+	ids := make([]string, len(req.ScheduleIDs))
+	for i, id := range req.ScheduleIDs {
+		var err error
+		if ids[i], err = s.storedID(ctx, id); err != nil {
+			return req, err
+		}
+	}
+	req.ScheduleIDs = ids
+	return req, nil
 }
 
 func (s ownSchedules) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
@@ -81,12 +126,20 @@ func (s ownSchedules) ChangeSchedules(ctx context.Context, req schedule.ChangeRe
 	if id.Owner == "" {
 		return s.ScheduleStore.ChangeSchedules(ctx, req, decide)
 	}
+	req, err := s.stored(ctx, req)
+	if err != nil {
+		return err
+	}
 	return s.ScheduleStore.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
 		return decide(ownInputs(id, found))
 	})
 }
 
 func (s ownSchedules) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
+	req, err := s.stored(ctx, req)
+	if err != nil {
+		return nil, err
+	}
 	found, err := s.ScheduleStore.ReadSchedules(ctx, req)
 	return ownInputs(auth.FromContext(ctx), found), err
 }

@@ -121,6 +121,12 @@ func (r *Registrar) previewed(ctx context.Context, in PreviewInput, now time.Tim
 	unsaved.Definition.WorkflowID = orDefault(unsaved.Definition.WorkflowID, "preview")
 	unsaved.Definition.UserID = orDefault(unsaved.Definition.UserID, "preview")
 	unsaved.Definition.Version = max(unsaved.Definition.Version, 1)
+	// Its jitter is drawn from the id under which it would be stored.
+	names, _, err := r.newNames(ctx, []string{unsaved.Definition.ScheduleID})
+	if err != nil {
+		return nil, err
+	}
+	unsaved.Definition.ScheduleID = names[0]
 	d := r.resolve(unsaved)
 	if err := r.validate(&d); err != nil {
 		return nil, err
@@ -173,18 +179,23 @@ func (r *Registrar) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run
 // ListRuns answers runs, newest run_at first.
 func (r *Registrar) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	f.Now = r.now()
-	if err := r.named(ctx, f.ScheduleID); err != nil {
+	var err error
+	if f.ScheduleID, err = r.named(ctx, f.ScheduleID); err != nil {
 		return nil, err
 	}
 	return r.runs.ListRuns(ctx, f)
 }
 
-// named refuses the schedule of a filter that never was: that is a mistake, not
-// an empty list. One that was deleted still has its past.
-func (r *Registrar) named(ctx context.Context, scheduleID string) error {
+// named is the stored id of the schedule that a filter names. It refuses one that
+// never existed: that is a mistake, not an empty list. One that was deleted still
+// has its past.
+func (r *Registrar) named(ctx context.Context, scheduleID string) (string, error) {
 	if scheduleID == "" {
-		return nil
+		return "", nil
 	}
-	_, err := r.schedules.GetSchedule(ctx, scheduleID)
-	return err
+	found, err := r.schedules.GetSchedule(ctx, scheduleID)
+	if err != nil {
+		return "", err
+	}
+	return found.ScheduleID, nil
 }

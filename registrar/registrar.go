@@ -59,7 +59,7 @@ type Options struct {
 
 // Registrar registers, changes, answers and takes reports.
 type Registrar struct {
-	schedules ScheduleStore // as the caller may see them, see owner.go
+	schedules ownSchedules // as the caller may see them, see owner.go
 	runs      RunStore
 	backfills BackfillStore
 	workflows WorkflowStore

@@ -23,6 +23,7 @@ import (
 type store interface {
 	registrar.ScheduleStore
 	registrar.RunStore
+	registrar.BackfillStore
 	registrar.WorkflowStore
 	registrar.ShareStore
 	workflow.Versions
@@ -83,7 +84,7 @@ func onStores(t *testing.T, test func(*stage)) {
 			st := open(t, kind)
 			s := &stage{T: t, store: st, now: noon}
 			s.Registrar = registrar.New(registrar.Options{
-				Schedules: st, Runs: st, Workflows: st, Shares: st, Now: func() time.Time { return s.now }, Logger: quiet,
+				Schedules: st, Runs: st, Backfills: st, Workflows: st, Shares: st, Now: func() time.Time { return s.now }, Logger: quiet,
 			})
 			s.must(s.lead())
 			test(s)

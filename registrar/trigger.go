@@ -19,12 +19,16 @@ func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run,
 	if err := r.checkTrigger(&in); err != nil {
 		return schedule.Run{}, err
 	}
+	var err error
+	if in.ScheduleID, err = r.ScheduleID(ctx, in.ScheduleID); err != nil {
+		return schedule.Run{}, err
+	}
 	key := schedule.ManualKey(in.ScheduleID, in.RequestID)
 	if run, err := r.askedBefore(ctx, key, in); run != nil || err != nil {
 		return value(run, schedule.Run{}), err
 	}
 	req := schedule.ChangeRequest{ScheduleIDs: []string{in.ScheduleID}, CountInFlight: true}
-	err := r.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+	err = r.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
 		s := found[0].Schedule
 		if s == nil || !s.Alive() {
 			return nil, notFound(in.ScheduleID)

@@ -38,6 +38,7 @@ type upserts struct {
 	gives     bool // the caller is no owner: who gets a schedule gets its workflow
 	dryRun    bool
 
+	names        []string // ids under which the inputs are stored, see names.go
 	definitions  []schedule.Definition
 	grants       []schedule.Grant // that inputs bring along
 	requireGrant bool
@@ -62,6 +63,15 @@ func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
 	if err := r.prepare(ctx, all); err != nil {
 		return done{}, err
 	}
+	for tries := 1; ; tries++ {
+		out, err := r.upsertPrepared(ctx, all)
+		if !errors.Is(err, schedule.ErrExists) || tries == nameTries || !r.renamed(ctx, all) {
+			return out, err
+		}
+	}
+}
+
+func (r *Registrar) upsertPrepared(ctx context.Context, all *upserts) (done, error) {
 	req, err := all.request(r.now())
 	if err != nil {
 		return done{}, err
@@ -108,9 +118,12 @@ func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
 	}
 	const enough = 100
 	all.definitions, all.grants, all.requireGrant = make([]schedule.Definition, len(all.inputs)), nil, r.cfg.RequireGrant
+	if err := r.nameAll(ctx, all); err != nil {
+		return err
+	}
 	var found schedule.InvalidError
 	for i, in := range all.inputs {
-		in.Definition.ScheduleID = orDefault(in.Definition.ScheduleID, deriveID(in.Definition.UserID, in.RequestID))
+		in.Definition.ScheduleID = all.names[i]
 		all.definitions[i] = r.resolve(in)
 		ungranted := r.nameGrant(all, i)
 		var invalid *schedule.InvalidError
@@ -128,6 +141,18 @@ func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
 		return &found
 	}
 	return r.mayGive(ctx, all)
+}
+
+// nameAll finds the ids under which the schedules are stored.
+func (r *Registrar) nameAll(ctx context.Context, all *upserts) error {
+	asked := make([]string, len(all.inputs))
+	for i := range all.inputs {
+		d := &all.inputs[i].Definition
+		asked[i] = orDefault(d.ScheduleID, deriveID(d.UserID, all.inputs[i].RequestID))
+	}
+	names, at, err := r.newNames(ctx, asked)
+	all.names = names
+	return all.prefixed(at, err)
 }
 
 // prefixed names the fields of the i-th input as its caller knows them.

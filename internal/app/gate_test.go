@@ -451,8 +451,11 @@ func TestAnOwnerSeesAndChangesItsOwnOnly(t *testing.T) {
 	if code, answer := g.send("bob", "PUT", "/v1/schedules/bobs", `{"workflow_id":"w","version":1,"user_id":"ada"}`); code != http.StatusBadRequest || !strings.Contains(answer, "user_id") {
 		t.Errorf("a schedule for another: %d %s", code, answer)
 	}
-	if code, answer := g.send("bob", "PUT", "/v1/schedules/adas", `{"workflow_id":"w","version":1}`); code != http.StatusConflict {
-		t.Errorf("another's name: %d %s", code, answer)
+	if code, answer := g.send("bob", "PUT", "/v1/schedules/adas", `{"workflow_id":"w","version":1}`); code != http.StatusOK || !strings.Contains(answer, `"bob:adas"`) {
+		t.Errorf("an id that another owner has: %d %s", code, answer)
+	}
+	if code, answer := g.send("compiler", "PUT", "/v1/schedules/adas", `{"workflow_id":"w","version":1,"user_id":"bob"}`); code != http.StatusConflict {
+		t.Errorf("a compiler asks for an id that another owner has: %d %s", code, answer)
 	}
 	must(g.send("compiler", "PUT", "/v1/schedules/adas", `{"workflow_id":"w","version":2,"user_id":"ada"}`))
 	g.reports(triggered.Run.Key)
@@ -531,7 +534,8 @@ func (g *guarded) audited() {
 	has("subject-user token TriggerSchedule adas ada 1-1 OK")
 	has("subject-compiler token UpsertSchedule adas ada 1-2 OK")
 	has("subject-bob token PauseSchedule adas  0-0 NotFound")
-	has("subject-bob token UpsertSchedule adas  0-0 AlreadyExists")
+	has("subject-bob token UpsertSchedule bob:adas bob 0-1 OK")
+	has("subject-compiler token UpsertSchedule adas  0-0 AlreadyExists")
 	if strings.Contains(answer, tokenfile.Prefix) || strings.Contains(answer, "ReportRun") {
 		g.t.Errorf("the trail holds a token, or what is none of its business: %s", answer)
 	}

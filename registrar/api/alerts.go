@@ -23,8 +23,9 @@ type Alerts interface {
 
 type alertServer struct {
 	carillonv1.UnimplementedAlertServiceServer
-	alerts Alerts
-	actor  func(context.Context) string
+	alerts    Alerts
+	schedules ScheduleReader
+	actor     func(context.Context) string
 }
 
 func (s *alertServer) ListAlerts(ctx context.Context, req *carillonv1.ListAlertsRequest) (*carillonv1.ListAlertsResponse, error) {
@@ -33,8 +34,12 @@ func (s *alertServer) ListAlerts(ctx context.Context, req *carillonv1.ListAlerts
 		return nil, err
 	}
 	size := pageSize(req.GetPageSize())
+	scheduleID, err := s.schedules.ScheduleID(ctx, req.GetScheduleId())
+	if err != nil {
+		return nil, err
+	}
 	f := schedule.AlertFilter{
-		UserID: req.GetUserId(), ScheduleID: req.GetScheduleId(), Kind: schedule.ExpectationKind(req.GetKind()),
+		UserID: req.GetUserId(), ScheduleID: scheduleID, Kind: schedule.ExpectationKind(req.GetKind()),
 		AfterOpened: after, AfterID: afterID, Limit: size + 1,
 	}
 	if req.State != nil {

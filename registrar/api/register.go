@@ -53,7 +53,7 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	if s.Alerts == nil {
 		carillonv1.RegisterAlertServiceServer(server, carillonv1.UnimplementedAlertServiceServer{})
 	} else {
-		carillonv1.RegisterAlertServiceServer(server, &alertServer{alerts: s.Alerts, actor: s.Actor})
+		carillonv1.RegisterAlertServiceServer(server, &alertServer{alerts: s.Alerts, schedules: s.Reader, actor: s.Actor})
 	}
 	if s.Workers == nil {
 		carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})

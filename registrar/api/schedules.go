@@ -40,7 +40,7 @@ func (s *scheduleServer) GetSchedule(ctx context.Context, req *carillonv1.GetSch
 	}
 	resp := &carillonv1.GetScheduleResponse{Schedule: scheduleOf(found.View), Preview: firesOf(found.Preview)}
 	if s.alerts != nil && resp.GetSchedule().GetExpect() != nil {
-		states, err := s.alerts.Expectations(ctx, req.GetScheduleId())
+		states, err := s.alerts.Expectations(ctx, found.Schedule.ScheduleID)
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,8 @@ type ScheduleWriter interface {
 type ScheduleReader interface {
 	// Get adds the next n fires.
 	Get(ctx context.Context, scheduleID string, n int) (registrar.GetResult, error)
+	// ScheduleID is the stored id of the schedule that the caller means by id.
+	ScheduleID(ctx context.Context, id string) (string, error)
 	// List is ordered by schedule_id; the registrar sets f.Now.
 	List(ctx context.Context, f schedule.ScheduleFilter) ([]registrar.View, error)
 	// Preview returns where the next page begins; zero = there is none.

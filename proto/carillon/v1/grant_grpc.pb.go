@@ -43,8 +43,10 @@ const (
 type GrantServiceClient interface {
 	// CreateGrant stores a grant. It never changes afterwards, but for its
 	// revocation: the same request again answers with the grant as it stands.
-	// ALREADY_EXISTS: the grant_id is taken by other terms; or (422 on REST) the
-	// request_id was used before for other terms.
+	// ALREADY_EXISTS: the owner uses the grant_id for other terms; or (422 on REST)
+	// the request_id was used before for other terms. PERMISSION_DENIED: the caller
+	// is an owner, and the grant is not on its own workflows or not on an account of
+	// its own; the message names each field and what to do.
 	CreateGrant(ctx context.Context, in *CreateGrantRequest, opts ...grpc.CallOption) (*CreateGrantResponse, error)
 	GetGrant(ctx context.Context, in *GetGrantRequest, opts ...grpc.CallOption) (*GetGrantResponse, error)
 	// ListGrants is ordered by grant_id, then user_id.
@@ -121,8 +123,10 @@ func (c *grantServiceClient) RevokeGrant(ctx context.Context, in *RevokeGrantReq
 type GrantServiceServer interface {
 	// CreateGrant stores a grant. It never changes afterwards, but for its
 	// revocation: the same request again answers with the grant as it stands.
-	// ALREADY_EXISTS: the grant_id is taken by other terms; or (422 on REST) the
-	// request_id was used before for other terms.
+	// ALREADY_EXISTS: the owner uses the grant_id for other terms; or (422 on REST)
+	// the request_id was used before for other terms. PERMISSION_DENIED: the caller
+	// is an owner, and the grant is not on its own workflows or not on an account of
+	// its own; the message names each field and what to do.
 	CreateGrant(context.Context, *CreateGrantRequest) (*CreateGrantResponse, error)
 	GetGrant(context.Context, *GetGrantRequest) (*GetGrantResponse, error)
 	// ListGrants is ordered by grant_id, then user_id.

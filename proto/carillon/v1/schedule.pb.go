@@ -457,7 +457,9 @@ func (x *Fire) GetNote() string {
 type UpsertScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Default: derived from user_id and request_id, so that the same request
-	// gives the same schedule.
+	// gives the same schedule. For a caller who is an owner, an id that another
+	// owner has, and one with a colon that does not begin with the caller's user_id
+	// and a colon, are stored as "user_id:schedule_id".
 	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	WorkflowId string `protobuf:"bytes,2,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	// A version that is not stored yet is allowed; until it is, runs fail with

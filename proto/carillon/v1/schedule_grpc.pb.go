@@ -57,7 +57,10 @@ type ScheduleServiceClient interface {
 	// that is not set takes its default, except `paused`, which stays as it is.
 	// Sending an identical definition again writes nothing. A change makes a new
 	// revision, never fires anything by itself and never plans a slot before now.
-	// ALREADY_EXISTS: the id belongs to another owner.
+	// A caller who is an owner gets a schedule_id with its user_id and a colon in
+	// front where it cannot have the one that it asks for; the answer has the stored
+	// id, and the short one goes on naming the same schedule for that caller, in
+	// every call. ALREADY_EXISTS: the stored id belongs to another owner.
 	UpsertSchedule(ctx context.Context, in *UpsertScheduleRequest, opts ...grpc.CallOption) (*UpsertScheduleResponse, error)
 	// GetSchedule is a schedule with its next five fires.
 	GetSchedule(ctx context.Context, in *GetScheduleRequest, opts ...grpc.CallOption) (*GetScheduleResponse, error)
@@ -375,7 +378,10 @@ type ScheduleServiceServer interface {
 	// that is not set takes its default, except `paused`, which stays as it is.
 	// Sending an identical definition again writes nothing. A change makes a new
 	// revision, never fires anything by itself and never plans a slot before now.
-	// ALREADY_EXISTS: the id belongs to another owner.
+	// A caller who is an owner gets a schedule_id with its user_id and a colon in
+	// front where it cannot have the one that it asks for; the answer has the stored
+	// id, and the short one goes on naming the same schedule for that caller, in
+	// every call. ALREADY_EXISTS: the stored id belongs to another owner.
 	UpsertSchedule(context.Context, *UpsertScheduleRequest) (*UpsertScheduleResponse, error)
 	// GetSchedule is a schedule with its next five fires.
 	GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error)
