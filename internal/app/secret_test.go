@@ -42,7 +42,7 @@ func TestEverySecretSettingHasTheTypeThatIsNotShown(t *testing.T) {
 	secretName := regexp.MustCompile(`(^|_)(token|secret|password|dsn)s?$|^(database|redis)_url$`)
 	fields := reflect.VisibleFields(reflect.TypeFor[app.Config]())
 	for _, f := range fields {
-		key := f.Tag.Get("koanf")
+		key := f.Tag.Get("name")
 		marked, typed := f.Tag.Get("secret") == "true", f.Type == reflect.TypeFor[app.Secret]()
 		if marked != typed {
 			t.Errorf("%s: marked as a secret is %v, and of type Secret is %v", key, marked, typed)

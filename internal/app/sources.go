@@ -121,7 +121,7 @@ func (c *Config) fill(found values) error {
 	var problems []error
 	v := reflect.ValueOf(c).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
-		key := f.Tag.Get("koanf")
+		key := f.Tag.Get("name")
 		text := strings.TrimSpace(found[key])
 		field := v.FieldByIndex(f.Index)
 		switch f.Type.Kind() {

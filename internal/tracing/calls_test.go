@@ -60,8 +60,8 @@ func TestACallOfAServerIsASpanBelowItsCallers(t *testing.T) {
 			}
 			got := attribute.NewSet(s.Attributes()...)
 			for name, want := range map[attribute.Key]string{"rpc.system.name": "grpc", "rpc.method": c.want, "rpc.response.status_code": c.code, "server.address": "127.0.0.1", "server.port": "9090"} {
-				if value, _ := got.Value(name); value.Emit() != want {
-					t.Errorf("%s is %q, want %q", name, value.Emit(), want)
+				if value, _ := got.Value(name); value.String() != want {
+					t.Errorf("%s is %q, want %q", name, value.String(), want)
 				}
 			}
 		})
