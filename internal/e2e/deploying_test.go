@@ -104,7 +104,7 @@ func secured(t *testing.T) *guide {
 	if err := os.WriteFile(path, []byte(tokens), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.env = append(p.env, "AUTH_TOKENS_FILE="+path)
+	p.env = append(p.env, "AUTH_TOKENS_FILE="+path, "LOCAL_EXECUTOR_ROLES=compiler")
 	p.startReady()
 	g := newGuide(t, p)
 	g.exports = []string{"export CARILLON_URL=http://" + p.httpAddr + " CARILLON_TOKEN=" + token + ` PATH="$PWD/bin:$PATH"`}
