@@ -240,7 +240,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if a.loopback, a.conn, err = registrarapi.Loopback(); err != nil {
 		return fmt.Errorf("open loopback: %w", err)
 	}
-	gateway, err := registrarapi.NewGateway(ctx, gate.Forward(a.conn), registrarapi.GatewayOptions{Launcher: a.launch != nil})
+	gateway, err := registrarapi.NewGateway(ctx, a.gate.Forward(a.conn), registrarapi.GatewayOptions{Launcher: a.launch != nil})
 	if err != nil {
 		return fmt.Errorf("build REST gateway: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/carillon/carillon/internal/auth/gate"
 	"github.com/carillon/carillon/internal/console"
 )
 
@@ -15,7 +14,7 @@ func (a *App) addConsole(mux *http.ServeMux) {
 		return
 	}
 	pages := console.New(console.Options{
-		Conn: gate.Forward(a.conn), Door: a.gate, Now: a.store.Now, Logger: a.log,
+		Conn: a.gate.Forward(a.conn), Door: a.gate, Now: a.store.Now, Logger: a.log,
 		Secure: strings.HasPrefix(a.cfg.PublicURL, "https://"),
 	})
 	mux.Handle("/{$}", pages)

@@ -15,6 +15,10 @@ type Call struct {
 	// Audited says that the call belongs into the audit trail, and Recorded that
 	// what it changed stands there already, written with the change itself.
 	Audited, Recorded bool
+	// Revoked is closed when the caller of a stream in both directions is accepted
+	// no longer. The stream's context ends seconds later: until then what is open
+	// can be answered. nil: there is no such warning.
+	Revoked <-chan struct{}
 }
 
 // Name is the method without its service, such as PauseSchedule.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/auth/gate"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -43,7 +44,8 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	}
 	defer closed()
 	v := c.newVisit(r, id)
-	ctx, cancel := context.WithCancel(v.asking(r.Context()))
+	// The watch ends when the visitor would no longer be let in.
+	ctx, cancel := context.WithCancel(gate.WithCredentials(v.asking(r.Context()), shownIn(r)))
 	defer cancel()
 	watch, err := c.runs.WatchRuns(ctx, &carillonv1.WatchRunsRequest{ScheduleId: v.param("schedule")})
 	if err == nil {

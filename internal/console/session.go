@@ -24,15 +24,20 @@ const maxToken = 3800
 // identify is who asks for a page: by Authorization, which a proxy may add, by
 // the session's cookie, or by the client's certificate.
 func (c *Console) identify(r *http.Request) (auth.Identity, error) {
-	shown := gate.Credentials{Authorization: r.Header.Values("Authorization"), TLS: r.TLS}
-	if cookie, err := r.Cookie(sessionCookie); err == nil && len(shown.Authorization) == 0 {
-		shown.Authorization = []string{"Bearer " + cookie.Value}
-	}
-	id, err := c.o.Door.Identify(r.Context(), shown)
+	id, err := c.o.Door.Identify(r.Context(), shownIn(r))
 	if err == nil && id.Via == auth.ViaReport { // good for a report and nothing else
 		return auth.Identity{}, gate.ErrUnauthenticated
 	}
 	return id, err
+}
+
+// shownIn is what the visitor shows.
+func shownIn(r *http.Request) gate.Credentials {
+	shown := gate.Credentials{Authorization: r.Header.Values("Authorization"), TLS: r.TLS}
+	if cookie, err := r.Cookie(sessionCookie); err == nil && len(shown.Authorization) == 0 {
+		shown.Authorization = []string{"Bearer " + cookie.Value}
+	}
+	return shown
 }
 
 // admit lets somebody in, or asks who it is.

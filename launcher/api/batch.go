@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/batch"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -86,12 +87,12 @@ func (b *stream) receive(ctx context.Context) <-chan received {
 }
 
 // serve ends when the client has closed its side, or is gone, or when what
-// opened the stream has expired. Ahead of that, and of the end of the process,
-// the client is asked to close.
+// opened the stream has expired or is accepted no longer. Ahead of these, and of
+// the end of the process, the client is asked to close.
 func (b *stream) serve(ctx context.Context, messages <-chan received) error {
 	expiring, stop := expiring(ctx)
 	defer stop()
-	ending := b.o.Ending
+	ending, revoked := b.o.Ending, revokedOf(ctx)
 	for {
 		select {
 		case m := <-messages:
@@ -110,10 +111,21 @@ func (b *stream) serve(ctx context.Context, messages <-chan received) error {
 		case <-expiring:
 			expiring = nil
 			b.close(ctx)
+		case <-revoked:
+			revoked = nil
+			b.close(ctx)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// revokedOf warns that the worker is accepted no longer; nil: nothing does.
+func revokedOf(ctx context.Context) <-chan struct{} {
+	if call := auth.CallFrom(ctx); call != nil {
+		return call.Revoked
+	}
+	return nil
 }
 
 // expiring sends a word when a stream with a deadline is to be closed: so long

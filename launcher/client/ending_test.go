@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher/api"
 )
@@ -19,6 +20,7 @@ import (
 // by a token that expires then.
 type streams struct {
 	expires time.Duration // of the first; 0: none does
+	revoked chan struct{} // of the first; nil: none is
 
 	mu    sync.Mutex
 	begun int
@@ -33,6 +35,11 @@ func (s *streams) intercept(srv any, ss grpc.ServerStream, _ *grpc.StreamServerI
 	if first && s.expires > 0 {
 		ctx, cancel := context.WithTimeout(ss.Context(), s.expires)
 		defer cancel()
+		ss = bounded{ss, ctx}
+	}
+	if first && s.revoked != nil {
+		ctx, call := auth.WithCall(ss.Context(), "")
+		call.Revoked = s.revoked
 		ss = bounded{ss, ctx}
 	}
 	err := next(srv, ss)
@@ -111,6 +118,31 @@ func TestAStreamIsFollowedByAnotherBeforeItExpires(t *testing.T) {
 	c := connect(t, addr)
 	done := starting(t.Context(), c, request(0))
 	within(t, g.began, "the start")
+	for began := time.Now(); counted.count() == 1; {
+		if _, err := c.Start(t.Context(), request(1)); err != nil {
+			t.Fatalf("a start meanwhile: %v", err)
+		}
+		if time.Since(began) > patience {
+			t.Fatal("no other stream is opened")
+		}
+	}
+	close(g.gate)
+	if err := within(t, done, "what was open on the first"); err != nil {
+		t.Errorf("what was open on the first stream: %v", err)
+	}
+	if err := within(t, counted.ended, "the first stream"); err != nil {
+		t.Errorf("the first stream ended with %v", err)
+	}
+}
+
+func TestAStreamIsFollowedByAnotherWhenItsWorkerIsRevoked(t *testing.T) {
+	g := newGated(request(1).Key)
+	counted := &streams{revoked: make(chan struct{}), ended: make(chan error, 100)}
+	addr, _ := serveOn(t, g, api.Options{}, grpc.StreamInterceptor(counted.intercept))
+	c := connect(t, addr)
+	done := starting(t.Context(), c, request(0))
+	within(t, g.began, "the start")
+	close(counted.revoked)
 	for began := time.Now(); counted.count() == 1; {
 		if _, err := c.Start(t.Context(), request(1)); err != nil {
 			t.Fatalf("a start meanwhile: %v", err)

@@ -15,6 +15,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -46,6 +48,8 @@ type Gate struct {
 	o         Options
 	log       *slog.Logger
 	strangers strangerPools
+	shown     sync.Map // Credentials of HTTP callers whose streams are open, by lent
+	lent      atomic.Uint64
 }
 
 // New makes a gate.

@@ -51,16 +51,26 @@ func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo
 		ctx, cancel = context.WithDeadlineCause(ctx, known.Expires, errExpired)
 		defer cancel()
 	}
+	ctx, end := g.guardStream(ctx, call, known)
+	defer end()
 	err = next(srv, g.stranger(entered{ss, ctx}, call.FullMethod, shown))
-	if errors.Is(context.Cause(ctx), errExpired) {
-		return status.Error(codes.Unauthenticated, errExpired.Error())
+	if over := overBy(ctx); over != nil {
+		return over
 	}
 	return err
 }
 
 // errExpired ends streams, which may be open for longer than what let them in
 // is good.
-var errExpired = errors.New("what opened this stream has expired; show another")
+var errExpired = status.Error(codes.Unauthenticated, "what opened this stream has expired; show another")
+
+// overBy is the answer of a stream that the gate has ended; nil if it has not.
+func overBy(ctx context.Context) error {
+	if _, ended := status.FromError(context.Cause(ctx)); ended {
+		return context.Cause(ctx)
+	}
+	return nil
+}
 
 type entered struct {
 	grpc.ServerStream
@@ -68,6 +78,25 @@ type entered struct {
 }
 
 func (e entered) Context() context.Context { return e.ctx }
+
+// SendMsg sends nothing more once the gate has ended the stream, however much
+// the handler has at hand.
+func (e entered) SendMsg(m any) error {
+	if over := overBy(e.ctx); over != nil {
+		return over
+	}
+	return e.ServerStream.SendMsg(m)
+}
+
+// RecvMsg hands nothing to the handler that came after the gate has ended the
+// stream: reading does not end with the context.
+func (e entered) RecvMsg(m any) error {
+	err := e.ServerStream.RecvMsg(m)
+	if over := overBy(e.ctx); over != nil {
+		return over
+	}
+	return err
+}
 
 // Early stands before the message of a unary call is read, and lets in who is
 // known here. What its caller may do is judged once it is read, by Unary: a
@@ -149,18 +178,19 @@ func Loopback(addr net.Addr) bool { return addr != nil && addr.Network() == "buf
 
 // Forward passes the identity in a call's context on with it, over the
 // loopback connection. What has none is nobody there.
-func Forward(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-	return carrying{conn, auth.FromContext}
+func (g *Gate) Forward(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+	return carrying{conn, auth.FromContext, g.lend}
 }
 
 // InProcess makes every call one of this process itself, which may everything.
 func InProcess(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-	return carrying{conn, func(context.Context) auth.Identity { return auth.Identity{Via: viaProcess} }}
+	return carrying{conn, func(context.Context) auth.Identity { return auth.Identity{Via: viaProcess} }, func(context.Context) string { return "" }}
 }
 
 type carrying struct {
 	grpc.ClientConnInterface
 	caller func(context.Context) auth.Identity
+	lend   func(context.Context) string // where a stream finds what its caller has shown
 }
 
 // mark replaces whatever the context carried: only this process says who calls.
@@ -168,6 +198,7 @@ func (c carrying) mark(ctx context.Context) context.Context {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	md = md.Copy()
 	md.Delete(callerKey)
+	md.Delete(shownKey)
 	if id := c.caller(ctx); id.Via != "" {
 		if said, err := json.Marshal(id); err == nil {
 			md.Set(callerKey, string(said))
@@ -181,5 +212,9 @@ func (c carrying) Invoke(ctx context.Context, method string, req, resp any, opts
 }
 
 func (c carrying) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return c.ClientConnInterface.NewStream(c.mark(ctx), desc, method, opts...)
+	marked := c.mark(ctx)
+	if at := c.lend(ctx); at != "" {
+		marked = metadata.AppendToOutgoingContext(marked, shownKey, at)
+	}
+	return c.ClientConnInterface.NewStream(marked, desc, method, opts...)
 }

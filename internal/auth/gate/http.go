@@ -25,7 +25,8 @@ func (g *Gate) Door(next http.Handler) http.Handler {
 			g.refuse(w, r, id, http.StatusUnauthorized, codes.Unauthenticated, err.Error())
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), id)))
+		ctx := WithCredentials(auth.NewContext(r.Context(), id), credentialsOf(r))
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -59,7 +60,11 @@ func (g *Gate) Only(next http.Handler, token string, roles ...auth.Role) http.Ha
 
 // IdentifyHTTP is who makes an HTTP request.
 func (g *Gate) IdentifyHTTP(r *http.Request) (auth.Identity, error) {
-	return g.Identify(r.Context(), Credentials{Authorization: r.Header.Values("Authorization"), TLS: r.TLS})
+	return g.Identify(r.Context(), credentialsOf(r))
+}
+
+func credentialsOf(r *http.Request) Credentials {
+	return Credentials{Authorization: r.Header.Values("Authorization"), TLS: r.TLS}
 }
 
 // showsToken compares hashes: the time of it tells nothing, not even a length.
