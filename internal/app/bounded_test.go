@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,13 @@ func TestTheLargestAllowedMessagesAreRead(t *testing.T) {
 	report := &carillonv1.ReportRunRequest{IdempotencyKey: strings.Repeat("0", 64), Status: "FAILED", ErrorMessage: strings.Repeat("x", 64<<10)}
 	if _, err := carillonv1.NewRunServiceClient(g.conn).ReportRun(g.as("launcher"), report); status.Code(err) != codes.NotFound {
 		t.Errorf("a report with a message of 64 KiB: %v", err)
+	}
+	// Over REST too, where the token is checked against the key in the path.
+	for size, want := range map[int]int{64 << 10: http.StatusUnauthorized, 65 << 10: http.StatusBadRequest} {
+		body := `{"status":"FAILED","error_message":"` + strings.Repeat("x", size) + `"}`
+		if code, answer := g.send(strings.Repeat("a", 64), http.MethodPost, "/v1/runs/"+strings.Repeat("0", 64)+":report", body); code != want {
+			t.Errorf("a report over REST with a message of %d bytes: %d %s", size, code, answer)
+		}
 	}
 }
 

@@ -67,6 +67,8 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 			limit = maxDAGBody
 		case r.URL.Path == "/v1/schedules:apply":
 			limit = schedule.MaxApplyBytes
+		case strings.HasSuffix(r.URL.Path, ":report"): // read before the run's token is checked
+			limit = maxReportBytes
 		}
 		sent := &sent{ReadCloser: http.MaxBytesReader(w, r.Body, limit), method: r.Method, query: r.URL.Query()}
 		r = r.WithContext(context.WithValue(r.Context(), sentKey{}, sent))
