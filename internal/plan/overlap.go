@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -27,110 +28,150 @@ func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
 		return arm(early)
 	}
 	g.Due = due
-	j := overlapJudge{busy: len(g.InFlight) > 0, inFlight: g.InFlight, verdicts: make(map[schedule.Key]schedule.Verdict)}
+	j := overlapJudge{busy: len(g.InFlight) > 0, inFlight: g.InFlight}
 	newest := newestReplacing(g.Waiting, g.Due)
-	j.waiting = j.coalesce(g.Waiting, newest)
-	due = j.coalesce(g.Due, newest)
+	j.waits(g.Waiting, newest)
+	claimable := j.coalesce(g.Due, len(g.Waiting), newest)
 	// A replacing row goes first: whatever else this pass might claim would only
 	// be cancelled by it again.
-	if i := slices.IndexFunc(due, replaces); i >= 0 {
-		j.replace(&due[i])
-		due = slices.Delete(due, i, i+1)
+	if i := slices.IndexFunc(claimable, overlapRow.replaces); i >= 0 {
+		j.replace(claimable[i])
+		claimable = slices.Delete(claimable, i, i+1)
 	} else {
 		j.releaseWaiting()
 	}
-	for i := range due {
-		j.judge(&due[i])
+	for _, r := range claimable {
+		j.judge(r)
 	}
-	return j.inOrder(g)
+	return j.inOrder()
 }
 
 // splitEarly parts what is due at g.Now from what is only close, the earliest
 // first.
-func splitEarly(g schedule.OverlapGroup) (due, early []schedule.Run) {
-	for _, r := range g.Due {
-		if g.Now.IsZero() || !r.FireAt.After(g.Now) {
-			due = append(due, r)
-		} else {
+func splitEarly(g schedule.OverlapGroup) (due []schedule.Run, early []*schedule.Run) {
+	for i := range g.Due {
+		if r := &g.Due[i]; !g.Now.IsZero() && r.FireAt.After(g.Now) {
 			early = append(early, r)
 		}
 	}
-	slices.SortStableFunc(early, func(a, b schedule.Run) int { return a.FireAt.Compare(b.FireAt) })
+	switch len(early) {
+	case 0:
+		return g.Due, nil
+	case len(g.Due):
+	default:
+		due = slices.DeleteFunc(slices.Clone(g.Due), func(r schedule.Run) bool { return r.FireAt.After(g.Now) })
+	}
+	slices.SortStableFunc(early, func(a, b *schedule.Run) int { return a.FireAt.Compare(b.FireAt) })
 	return due, early
 }
 
 // arm claims the first of the rows that are close. One that fires at the same
 // instant and replaces it would still change that verdict.
-func arm(early []schedule.Run) []schedule.Verdict {
+func arm(early []*schedule.Run) []schedule.Verdict {
 	if len(early) == 0 {
 		return nil
 	}
 	first := early[0]
-	rival := func(r schedule.Run) bool { return r.FireAt.Equal(first.FireAt) && replaces(r) }
+	rival := func(r *schedule.Run) bool { return r.FireAt.Equal(first.FireAt) && replaces(r) }
 	if slices.ContainsFunc(early[1:], rival) {
 		return nil
 	}
 	return []schedule.Verdict{{Key: first.Key, Action: schedule.VerdictClaim}}
 }
 
+// overlapRow is a row of a group and its place there: those that wait come
+// first, then those that are due. It points to the row: a run is half a
+// kilobyte, and a thousand may wait.
+type overlapRow struct {
+	*schedule.Run
+	at int
+}
+
 type overlapJudge struct {
 	busy     bool
 	inFlight []schedule.Run
-	waiting  []schedule.Run
-	verdicts map[schedule.Key]schedule.Verdict
+	first    overlapRow // whose turn it is of those that wait
+	waiting  int        // how many wait
+	verdicts []placedVerdict
 	cancels  []schedule.Verdict
 }
 
-func (j *overlapJudge) set(key schedule.Key, action schedule.VerdictAction, reason schedule.Reason) {
-	j.verdicts[key] = schedule.Verdict{Key: key, Action: action, Reason: reason}
+type placedVerdict struct {
+	schedule.Verdict
+	at int
 }
 
-func (j *overlapJudge) claim(r *schedule.Run) {
-	j.set(r.Key, schedule.VerdictClaim, schedule.ReasonNone)
+func (j *overlapJudge) set(r overlapRow, action schedule.VerdictAction, reason schedule.Reason) {
+	j.verdicts = append(j.verdicts, placedVerdict{schedule.Verdict{Key: r.Key, Action: action, Reason: reason}, r.at})
+}
+
+func (j *overlapJudge) claim(r overlapRow) {
+	j.set(r, schedule.VerdictClaim, schedule.ReasonNone)
 	j.busy = true
 }
 
 // releaseWaiting claims the row whose turn has come once nothing is in flight.
 func (j *overlapJudge) releaseWaiting() {
-	if j.busy || len(j.waiting) == 0 {
+	if j.busy || j.waiting == 0 {
 		return
 	}
-	turn := max(0, slices.IndexFunc(j.waiting, replaces))
-	j.claim(&j.waiting[turn])
-	j.waiting = slices.Delete(j.waiting, turn, turn+1)
+	j.claim(j.first)
+	j.waiting--
 }
 
-func replaces(r schedule.Run) bool { return r.OverlapPolicy == schedule.OverlapReplace }
+// waits takes note of the rows that wait. A replacing one has its turn first.
+func (j *overlapJudge) waits(rows []schedule.Run, newest schedule.Key) {
+	if j.waiting = len(rows); j.waiting == 0 {
+		return
+	}
+	j.first = overlapRow{&rows[0], 0}
+	if newest == (schedule.Key{}) {
+		return // no row replaces: nothing else is to be looked at
+	}
+	kept := j.coalesce(rows, 0, newest)
+	if j.waiting = len(kept); j.waiting > 0 {
+		j.first = kept[max(0, slices.IndexFunc(kept, overlapRow.replaces))]
+	}
+}
+
+func replaces(r *schedule.Run) bool { return r.OverlapPolicy == schedule.OverlapReplace }
+
+func (r overlapRow) replaces() bool { return replaces(r.Run) }
 
 // newestReplacing is the replacing row of the newest slot; zero = none. Rows
 // come in the order of their claims, in which a slot that is caught up stands
 // behind a newer one, so only run_at can tell.
 func newestReplacing(waiting, due []schedule.Run) schedule.Key {
-	var newest schedule.Run
+	var newest *schedule.Run
 	for _, rows := range [][]schedule.Run{waiting, due} {
 		for i := range rows {
-			if replaces(rows[i]) && !rows[i].RunAt.Before(newest.RunAt) {
-				newest = rows[i]
+			if r := &rows[i]; replaces(r) && (newest == nil || !r.RunAt.Before(newest.RunAt)) {
+				newest = r
 			}
 		}
+	}
+	if newest == nil {
+		return schedule.Key{}
 	}
 	return newest.Key
 }
 
-// coalesce skips every replacing row but the newest, and returns the rest.
-func (j *overlapJudge) coalesce(rows []schedule.Run, newest schedule.Key) []schedule.Run {
-	kept := make([]schedule.Run, 0, len(rows))
+// coalesce skips every replacing row but the newest, and returns the rest. The
+// first row has the place first.
+func (j *overlapJudge) coalesce(rows []schedule.Run, first int, newest schedule.Key) []overlapRow {
+	kept := make([]overlapRow, 0, len(rows))
 	for i := range rows {
-		if replaces(rows[i]) && rows[i].Key != newest {
-			j.set(rows[i].Key, schedule.VerdictSkip, schedule.ReasonCoalesced)
+		r := overlapRow{&rows[i], first + i}
+		if r.replaces() && r.Key != newest {
+			j.set(r, schedule.VerdictSkip, schedule.ReasonCoalesced)
 			continue
 		}
-		kept = append(kept, rows[i])
+		kept = append(kept, r)
 	}
 	return kept
 }
 
-func (j *overlapJudge) judge(r *schedule.Run) {
+func (j *overlapJudge) judge(r overlapRow) {
 	switch r.OverlapPolicy {
 	case schedule.OverlapAllow:
 		j.claim(r)
@@ -138,26 +179,26 @@ func (j *overlapJudge) judge(r *schedule.Run) {
 		j.queue(r)
 	default: // skip; replace went first
 		if j.busy {
-			j.set(r.Key, schedule.VerdictSkip, schedule.ReasonOverlap)
+			j.set(r, schedule.VerdictSkip, schedule.ReasonOverlap)
 			return
 		}
 		j.claim(r)
 	}
 }
 
-func (j *overlapJudge) queue(r *schedule.Run) {
+func (j *overlapJudge) queue(r overlapRow) {
 	switch {
-	case !j.busy && len(j.waiting) == 0:
+	case !j.busy && j.waiting == 0:
 		j.claim(r)
-	case len(j.waiting) >= int(r.MaxQueued):
-		j.set(r.Key, schedule.VerdictSkip, schedule.ReasonQueueFull)
+	case j.waiting >= int(r.MaxQueued):
+		j.set(r, schedule.VerdictSkip, schedule.ReasonQueueFull)
 	default:
 		j.wait(r)
 	}
 }
 
 // replace asks for the end of everything in flight, and waits for it.
-func (j *overlapJudge) replace(r *schedule.Run) {
+func (j *overlapJudge) replace(r overlapRow) {
 	if !j.busy {
 		j.claim(r)
 		return
@@ -172,20 +213,17 @@ func (j *overlapJudge) replace(r *schedule.Run) {
 	j.wait(r)
 }
 
-func (j *overlapJudge) wait(r *schedule.Run) {
-	j.set(r.Key, schedule.VerdictWait, schedule.ReasonNone)
-	j.waiting = append(j.waiting, *r)
+func (j *overlapJudge) wait(r overlapRow) {
+	j.set(r, schedule.VerdictWait, schedule.ReasonNone)
+	j.waiting++
 }
 
 // inOrder lists the verdicts as the rows came: waiting, due, then cancels.
-func (j *overlapJudge) inOrder(g schedule.OverlapGroup) []schedule.Verdict {
+func (j *overlapJudge) inOrder() []schedule.Verdict {
+	slices.SortFunc(j.verdicts, func(a, b placedVerdict) int { return cmp.Compare(a.at, b.at) })
 	out := make([]schedule.Verdict, 0, len(j.verdicts)+len(j.cancels))
-	for _, rows := range [][]schedule.Run{g.Waiting, g.Due} {
-		for i := range rows {
-			if v, ok := j.verdicts[rows[i].Key]; ok {
-				out = append(out, v)
-			}
-		}
+	for _, v := range j.verdicts {
+		out = append(out, v.Verdict)
 	}
 	return append(out, j.cancels...)
 }

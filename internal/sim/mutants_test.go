@@ -101,6 +101,8 @@ var mutants = []struct {
 	}, {
 		"internal/sim/memstore/claim.go", "r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))", "!r.Status.Terminal() && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))",
 	}, {
+		"internal/sim/memstore/claim.go", "for _, r := range c.live.due(c.req.Now.Add(c.req.Ahead)) {", "for r := range c.live.all() {",
+	}, {
 		"internal/sim/memstore/claim.go", "if r.Status != schedule.StatusPlanned {\n\t\treturn false // ended in this transaction", "if r.Status.Terminal() {\n\t\treturn false // ended in this transaction",
 	}}},
 	{"rows are pruned as soon as they have ended", []edit{{

@@ -298,8 +298,9 @@ func (t *tx) feedCandidates(req schedule.FeedRequest) (candidates []schedule.Bac
 // busy reports whether anything of an overlap key is in flight, waits or falls
 // due by then.
 func (t *tx) busy(overlapKey string, then time.Time) bool {
-	return slices.ContainsFunc(t.live, func(r *schedule.Run) bool {
-		return r.OverlapKey == overlapKey && (r.Status.InFlight() || !r.WaitingSince.IsZero() || r.Exclusive && !r.FireAt.After(then))
+	k := t.live.of(overlapKey)
+	return len(k.inFlight.rows)+len(k.waiting.rows) > 0 || slices.ContainsFunc(t.live.due(then), func(r *schedule.Run) bool {
+		return r.OverlapKey == overlapKey && r.Exclusive
 	})
 }
 

@@ -34,7 +34,7 @@ type claiming struct {
 }
 
 func (c *claiming) claim(judge func(schedule.OverlapGroup) []schedule.Verdict) error {
-	for _, r := range c.among(func(r *schedule.Run) bool { return isLate(r, c.late) }) {
+	for _, r := range c.due(func(r *schedule.Run) bool { return isLate(r, c.late) }) {
 		c.standing(r)
 	}
 	turns := c.turns()
@@ -53,10 +53,11 @@ func (c *claiming) claim(judge func(schedule.OverlapGroup) []schedule.Verdict) e
 	return nil
 }
 
-// among are the living rows of the shard for which so holds.
-func (c *claiming) among(so func(*schedule.Run) bool) []*schedule.Run {
+// due are the PLANNED rows of the shard that fire within Ahead, do not wait, and
+// for which so holds.
+func (c *claiming) due(so func(*schedule.Run) bool) []*schedule.Run {
 	var out []*schedule.Run
-	for _, r := range c.live {
+	for _, r := range c.live.due(c.req.Now.Add(c.req.Ahead)) {
 		if so(r) && c.inShard(c.req.Term, r.OverlapKey) {
 			out = append(out, r)
 		}
@@ -72,20 +73,13 @@ func (c *claiming) claimable(r *schedule.Run) bool {
 // blockedAhead is of rows that could only be armed: another exclusive run of their
 // overlap key is in flight.
 func (c *claiming) blockedAhead(r *schedule.Run) bool {
-	return r.Exclusive && r.FireAt.After(c.req.Now) && slices.ContainsFunc(c.live, func(o *schedule.Run) bool {
-		return o.OverlapKey == r.OverlapKey && o.Exclusive && o.Status != schedule.StatusPlanned
-	})
+	return r.Exclusive && r.FireAt.After(c.req.Now) && c.live.of(r.OverlapKey).exclusive > 0
 }
 
 // inFlight counts the runs of an overlap key that are LAUNCHING, ENQUEUED or
 // STARTED.
 func (s *Store) inFlight(overlapKey string) (n int) {
-	for _, r := range s.live {
-		if r.OverlapKey == overlapKey && r.Status != schedule.StatusPlanned {
-			n++
-		}
-	}
-	return n
+	return len(s.live.of(overlapKey).inFlight.rows)
 }
 
 // inOrder is the order of claims.
@@ -115,34 +109,56 @@ func (c *claiming) groups(turns []*schedule.Run) []*schedule.OverlapGroup {
 		}
 	}
 	if c.out.More { // the limit may end the launches, not what the judge sees
-		due = c.among(func(r *schedule.Run) bool { return c.claimable(r) && r.Exclusive && of[r.OverlapKey] != nil })
+		due = c.due(func(r *schedule.Run) bool { return c.claimable(r) && r.Exclusive && of[r.OverlapKey] != nil })
 		due = slices.DeleteFunc(due, func(r *schedule.Run) bool { return !c.standing(r) })
 	}
 	slices.SortFunc(due, c.inOrder)
 	for _, r := range due {
-		of[r.OverlapKey].Due = append(of[r.OverlapKey].Due, *r)
+		g := of[r.OverlapKey]
+		if len(groups) == 1 {
+			g.Due = slices.Grow(g.Due, len(due))
+		}
+		g.Due = append(g.Due, *r)
 	}
 	if len(groups) > 0 {
-		c.addCompany(of)
+		c.addRelated(groups)
 	}
 	return groups
 }
 
-// addCompany adds what waits and what is in flight.
-func (c *claiming) addCompany(of map[string]*schedule.OverlapGroup) {
-	company := c.among(func(r *schedule.Run) bool {
-		return of[r.OverlapKey] != nil && (r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero())
-	})
-	slices.SortFunc(company, schedule.ByFireAt)
-	for _, r := range company {
-		g := of[r.OverlapKey]
-		switch {
-		case r.Status != schedule.StatusPlanned:
+// addRelated adds what waits and what is in flight.
+func (c *claiming) addRelated(groups []*schedule.OverlapGroup) {
+	for _, g := range groups {
+		k := c.live.of(g.OverlapKey)
+		for _, r := range k.inFlight.rows {
 			g.InFlight = append(g.InFlight, *r)
-		case c.standing(r):
-			g.Waiting = append(g.Waiting, *r)
+		}
+		if g.Waiting = k.queue[:len(k.queue):len(k.queue)]; !c.allStand(g.Waiting) {
+			g.Waiting = nil
+			for _, r := range slices.Clone(k.waiting.rows) {
+				if c.standing(r) {
+					g.Waiting = append(g.Waiting, *r)
+				}
+			}
 		}
 	}
+}
+
+// allStand reports whether standing holds for every row of a queue. Nothing but
+// the schedule, its revision and the trigger decides on rows that are due, so
+// that a run of equal ones is looked up once.
+func (c *claiming) allStand(queue []schedule.Run) bool {
+	var last *schedule.Run
+	for i := range queue {
+		r := &queue[i]
+		if last != nil && r.ScheduleID == last.ScheduleID && r.Revision == last.Revision && r.Trigger == last.Trigger && !r.FireAt.After(c.req.Now) {
+			continue
+		}
+		if last = r; c.verdict(r).To != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // standing ends a row whose schedule was deleted or paused, once it is due, and
@@ -153,23 +169,31 @@ func (c *claiming) standing(r *schedule.Run) bool {
 	if r.Status != schedule.StatusPlanned {
 		return false // ended in this transaction
 	}
+	end := c.verdict(r)
+	if end.To == "" {
+		return true
+	}
+	if !r.FireAt.After(c.req.Now) { // else not final
+		c.end(r, end)
+	}
+	return false
+}
+
+// verdict is how a row that does not stand ends; To is empty for one that does.
+func (c *claiming) verdict(r *schedule.Run) (end schedule.Settlement) {
 	s := c.schedules[r.ScheduleID]
-	end := schedule.Settlement{Key: r.Key}
+	end.Key = r.Key
 	switch {
 	case s == nil || !s.Alive():
 		end.To, end.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
 	case s.Pause.Active(c.req.Now) && r.Trigger.FromSpec():
 		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonPaused
 	default:
-		if end.Reason, end.ErrorMessage = c.denied(r); end.Reason == schedule.ReasonNone {
-			return true
+		if end.Reason, end.ErrorMessage = c.denied(r); end.Reason != schedule.ReasonNone {
+			end.To = schedule.StatusSkipped
 		}
-		end.To = schedule.StatusSkipped
 	}
-	if !r.FireAt.After(c.req.Now) { // else not final
-		c.end(r, end)
-	}
-	return false
+	return end
 }
 
 // end ends a PLANNED row.
@@ -215,9 +239,7 @@ func (c *claiming) launch() {
 }
 
 func (c *claiming) exclusiveInFlight(overlapKey string) bool {
-	return slices.ContainsFunc(c.live, func(r *schedule.Run) bool {
-		return r.OverlapKey == overlapKey && r.Exclusive && r.Status != schedule.StatusPlanned
-	})
+	return c.live.of(overlapKey).exclusive > 0
 }
 
 func (c *claiming) launchOne(r *schedule.Run, v *schedule.Revision) {
@@ -234,10 +256,9 @@ func (c *claiming) launchOne(r *schedule.Run, v *schedule.Revision) {
 // stamp marks what was seen in time and left behind: it can no longer be
 // missed. updated_at stays: nothing that anybody watches has changed.
 func (c *claiming) stamp() {
-	left := c.among(func(r *schedule.Run) bool {
-		return r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now) && r.JudgedAt.IsZero() && !isLate(r, c.late)
+	left := c.due(func(r *schedule.Run) bool {
+		return !r.FireAt.After(c.req.Now) && r.JudgedAt.IsZero() && !isLate(r, c.late)
 	})
-	slices.SortFunc(left, schedule.ByFireAt)
 	for _, r := range left[:min(len(left), 5000)] {
 		c.change(r, func(r *schedule.Run) { r.JudgedAt = c.req.Now })
 	}

@@ -2,8 +2,6 @@ package memstore
 
 import (
 	"time"
-
-	"github.com/carillon/carillon/internal/schedule"
 )
 
 // NextTick is the earliest instant at which a tick may find something to do: a
@@ -23,20 +21,24 @@ func (s *Store) NextTick(grace, retryFor, cancelWait time.Duration) (next time.T
 			sooner(row.PlanAt)
 		}
 	}
-	for _, r := range s.live {
-		switch {
-		case r.Status == schedule.StatusPlanned && r.Missable():
+	for _, r := range s.live.planned.rows {
+		if r.Missable() {
 			sooner(r.FireAt.Add(grace))
-		case r.Status != schedule.StatusPlanned:
-			sooner(r.TimeoutAt)
-			if !r.CancelRequestedAt.IsZero() {
-				sooner(r.CancelRequestedAt.Add(cancelWait))
-			}
-			if r.Status == schedule.StatusLaunching {
-				sooner(r.ClaimedUntil)
-				sooner(r.ClaimedAt.Add(retryFor))
-			}
+			break // the others fire later
 		}
+	}
+	for _, r := range s.live.started.rows {
+		if sooner(r.TimeoutAt); !r.TimeoutAt.IsZero() {
+			break // the others time out later
+		}
+	}
+	for _, r := range s.live.launching.rows {
+		sooner(r.TimeoutAt)
+		sooner(r.ClaimedUntil)
+		sooner(r.ClaimedAt.Add(retryFor))
+	}
+	for _, r := range s.live.cancelling.rows {
+		sooner(r.CancelRequestedAt.Add(cancelWait))
 	}
 	return next
 }

@@ -43,7 +43,7 @@ func (s *Store) Plan(ctx context.Context, req schedule.PlanRequest, decide func(
 func (t *tx) candidates(req schedule.PlanRequest) []schedule.PlanCandidate {
 	cut := at(req.Now).Add(-req.Grace)
 	late := make(map[string][]schedule.Run)
-	for _, r := range t.live {
+	for _, r := range t.live.due(cut) {
 		if isLate(r, cut) { // perhaps of another bucket than its schedule, from before an edit
 			late[r.ScheduleID] = append(late[r.ScheduleID], *r)
 		}

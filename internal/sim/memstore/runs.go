@@ -164,9 +164,10 @@ func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
 func (s *Store) NextFireAt(ctx context.Context, term schedule.Term, now time.Time) (next time.Time, err error) {
 	err = s.read(ctx, func() error {
 		now = at(now)
-		for _, r := range s.live {
-			if r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && r.FireAt.After(now) && (next.IsZero() || r.FireAt.Before(next)) && s.inShard(term, r.OverlapKey) {
+		for _, r := range s.live.ahead(now) {
+			if s.inShard(term, r.OverlapKey) {
 				next = r.FireAt
+				break
 			}
 		}
 		return nil
@@ -177,8 +178,8 @@ func (s *Store) NextFireAt(ctx context.Context, term schedule.Term, now time.Tim
 // CancelsDue are runs in flight whose cancel was asked for, oldest first.
 func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (runs []schedule.Run, err error) {
 	err = s.read(ctx, func() error {
-		for _, r := range s.live {
-			if r.Status != schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() && s.inShard(term, r.OverlapKey) {
+		for _, r := range s.live.cancelling.rows {
+			if s.inShard(term, r.OverlapKey) {
 				runs = append(runs, *r)
 			}
 		}
@@ -193,7 +194,7 @@ func (s *Store) CancelsDue(ctx context.Context, term schedule.Term, limit int) (
 // Gauges counts what is in flight, what waits, and what is due but unclaimed.
 func (s *Store) Gauges(ctx context.Context, term schedule.Term, now time.Time) (g schedule.Gauges, err error) {
 	err = s.read(ctx, func() error {
-		for _, r := range s.live {
+		for r := range s.live.all() {
 			switch {
 			case !s.inShard(term, r.OverlapKey):
 			case r.Status != schedule.StatusPlanned:

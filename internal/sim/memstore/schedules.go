@@ -113,7 +113,7 @@ func (t *tx) writeChange(c *schedule.Change) error {
 		}
 		t.giveWorkflow(c)
 	}
-	for _, r := range slices.Clone(t.live) {
+	for _, r := range slices.Collect(t.live.all()) {
 		if r.ScheduleID != c.ScheduleID || r.Status != schedule.StatusPlanned {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -17,9 +18,9 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 	err := s.fenced(ctx, req.Term, func(t *tx) error {
 		now := at(req.Now)
 		var runs []*schedule.Run
-		for _, r := range t.live {
+		for _, r := range t.live.launching.rows {
 			asked := !r.CancelRequestedAt.IsZero() && !t.answered(r.Key)
-			if r.Status == schedule.StatusLaunching && !asked && (r.Epoch != req.Term.Epoch || !r.ClaimedUntil.After(now)) && t.inShard(req.Term, r.OverlapKey) {
+			if !asked && (r.Epoch != req.Term.Epoch || !r.ClaimedUntil.After(now)) && t.inShard(req.Term, r.OverlapKey) {
 				runs = append(runs, r)
 			}
 		}
@@ -177,8 +178,8 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 		now := at(req.Now)
 		for _, b := range t.bounds(req, now) {
 			var runs []*schedule.Run
-			for _, r := range t.live {
-				if r.Status != schedule.StatusPlanned && t.inShard(req.Term, r.OverlapKey) && b.past(r) {
+			for r := range b.among {
+				if t.inShard(req.Term, r.OverlapKey) && b.past(r) {
 					runs = append(runs, r)
 				}
 			}
@@ -210,6 +211,7 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 
 // bound is one that a run in flight may be past, and what it then ends as.
 type bound struct {
+	among iter.Seq[*schedule.Run] // of the rows in flight
 	past  func(*schedule.Run) bool
 	since func(*schedule.Run) time.Time // who goes first
 	end   func(*schedule.Run) (schedule.Status, schedule.Reason)
@@ -219,6 +221,7 @@ func (t *tx) bounds(req schedule.SweepRequest, now time.Time) []bound {
 	timedOut := func(r *schedule.Run) bool { return !r.TimeoutAt.IsZero() && !r.TimeoutAt.After(now) }
 	return []bound{
 		{
+			among: eachOf(&t.live.cancelling),
 			past: func(r *schedule.Run) bool {
 				awaited := r.Status == schedule.StatusLaunching && !timedOut(r) && t.answered(r.Key)
 				return !r.CancelRequestedAt.IsZero() && !r.CancelRequestedAt.After(now.Add(-req.CancelWait)) && !awaited
@@ -229,6 +232,7 @@ func (t *tx) bounds(req schedule.SweepRequest, now time.Time) []bound {
 			},
 		},
 		{
+			among: eachOf(&t.live.launching),
 			past: func(r *schedule.Run) bool {
 				q := t.requests[r.Key]
 				return r.Status == schedule.StatusLaunching && !r.ClaimedAt.After(now.Add(-req.RetryFor)) && (q == nil || !q.Sent && !q.Done)
@@ -239,6 +243,7 @@ func (t *tx) bounds(req schedule.SweepRequest, now time.Time) []bound {
 			},
 		},
 		{
+			among: t.live.timingOut(now),
 			past:  timedOut,
 			since: func(r *schedule.Run) time.Time { return r.TimeoutAt },
 			end: func(r *schedule.Run) (schedule.Status, schedule.Reason) {

@@ -88,10 +88,8 @@ func (s *Store) Lag(ctx context.Context, now time.Time) (l schedule.Lag, err err
 		return oldest
 	}
 	err = s.read(ctx, func() error {
-		for _, r := range s.live {
-			if r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(now) {
-				l.Due, l.OldestDue = l.Due+1, older(r.FireAt, l.OldestDue)
-			}
+		if due := s.live.due(now); len(due) > 0 {
+			l.Due, l.OldestDue = len(due), due[0].FireAt
 		}
 		for _, row := range s.schedules {
 			if !row.PlanAt.IsZero() && !row.PlanAt.After(now) {

@@ -53,7 +53,7 @@ type Store struct {
 	unreadable map[string]error
 	revisions  map[revisionID]*schedule.Revision
 	runs       map[schedule.Key]*schedule.Run
-	live       []*schedule.Run // those of runs that have not ended
+	live       living // those of runs that have not ended
 	requests   map[schedule.Key]*request
 	workflows  map[schedule.WorkflowUse]schedule.WorkflowVersion
 	shares     map[shareID]schedule.WorkflowShare
@@ -89,7 +89,7 @@ type request struct{ schedule.ExecutionRequest }
 func New(o Options) *Store {
 	return &Store{
 		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
-		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run),
+		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run), live: newLiving(),
 		lateReports: make(map[schedule.Key]int),
 		requests:    make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
 		shares:  make(map[shareID]schedule.WorkflowShare),

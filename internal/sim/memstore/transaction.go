@@ -74,31 +74,17 @@ func (s *Store) fenced(ctx context.Context, term schedule.Term, do func(*tx) err
 // change writes one row of the ledger.
 func (t *tx) change(r *schedule.Run, edit func(*schedule.Run)) {
 	before := *r
+	t.live.remove(r)
 	edit(r)
+	t.live.add(r)
 	t.undo = append(t.undo, func() {
-		if r.Status.Terminal() {
-			t.live = append(t.live, r)
-		}
+		t.live.remove(r)
 		*r = before
+		t.live.add(r)
 	})
-	if r.Status.Terminal() {
-		t.bury(r)
-	}
 	if t.opts.Watch.Run != nil {
 		after := *r
 		t.told = append(t.told, func() { t.opts.Watch.Run(t.term, &before, &after) })
-	}
-}
-
-// bury takes a row that has ended, or is gone, off the living.
-func (s *Store) bury(r *schedule.Run) {
-	for i := range s.live {
-		if s.live[i] == r {
-			last := len(s.live) - 1
-			s.live[i], s.live[last] = s.live[last], nil
-			s.live = s.live[:last]
-			return
-		}
 	}
 }
 
@@ -119,8 +105,8 @@ func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
 		row.UserID, row.WorkflowID, row.Version = v.Definition.UserID, v.Definition.WorkflowID, v.Definition.Version
 	}
 	t.runs[r.Key] = row
-	t.live = append(t.live, row)
-	t.undo = append(t.undo, func() { delete(t.runs, r.Key); t.bury(row) })
+	t.live.add(row)
+	t.undo = append(t.undo, func() { delete(t.runs, r.Key); t.live.remove(row) })
 	if t.opts.Watch.Run != nil {
 		after := *row
 		t.told = append(t.told, func() { t.opts.Watch.Run(t.term, nil, &after) })
@@ -133,16 +119,11 @@ func (t *tx) remove(r *schedule.Run) {
 	late := t.lateReports[r.Key]
 	delete(t.runs, r.Key)
 	delete(t.lateReports, r.Key)
-	living := !r.Status.Terminal()
-	if living {
-		t.bury(r)
-	}
+	t.live.remove(r)
 	t.undo = append(t.undo, func() {
 		t.runs[r.Key] = r
 		t.lateReports[r.Key] = late
-		if living {
-			t.live = append(t.live, r)
-		}
+		t.live.add(r)
 	})
 	if t.opts.Watch.Run != nil {
 		t.told = append(t.told, func() { t.opts.Watch.Run(t.term, r, nil) })

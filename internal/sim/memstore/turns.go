@@ -10,18 +10,10 @@ import (
 // turns are the first Limit rows in the order of claims, as far as their owners
 // have room: what is due, and what waits longest for an overlap key that is free.
 func (c *claiming) turns() []*schedule.Run {
-	turns := c.among(func(r *schedule.Run) bool { return c.claimable(r) && !c.blockedAhead(r) })
-	heads := make(map[string]*schedule.Run)
-	for _, r := range c.live {
-		if r.Status == schedule.StatusPlanned && !r.WaitingSince.IsZero() {
-			if h := heads[r.OverlapKey]; h == nil || schedule.ByFireAt(r, h) < 0 {
-				heads[r.OverlapKey] = r
-			}
-		}
-	}
-	for key, r := range heads {
-		if c.inShard(c.req.Term, key) && c.inFlight(key) == 0 {
-			turns = append(turns, r)
+	turns := c.due(func(r *schedule.Run) bool { return c.claimable(r) && !c.blockedAhead(r) })
+	for key, k := range c.live.keys {
+		if len(k.waiting.rows) > 0 && len(k.inFlight.rows) == 0 && c.inShard(c.req.Term, key) {
+			turns = append(turns, k.waiting.rows[0])
 		}
 	}
 	slices.SortFunc(turns, c.inOrder)

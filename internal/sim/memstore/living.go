@@ -1,0 +1,202 @@
+package memstore
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// living indexes the rows that have not ended by what the passes look for. A
+// pass then costs what it finds, not what waits or runs: a simulation makes some
+// passes for each slot. A row must be taken out before it is edited and put back
+// after it.
+type living struct {
+	planned    ordered // PLANNED and not waiting, by fire_at
+	waiting    ordered // PLANNED and waiting, by fire_at
+	launching  ordered // LAUNCHING, by timeout_at
+	started    ordered // ENQUEUED and STARTED, by timeout_at
+	cancelling ordered // of launching and started: a cancel was requested
+	keys       map[string]*keyRows
+}
+
+// keyRows are the living rows of one overlap key that overlap is judged on.
+type keyRows struct {
+	waiting   ordered // by fire_at
+	queue     []schedule.Run
+	inFlight  ordered // by fire_at
+	exclusive int     // of inFlight
+}
+
+func newLiving() living {
+	byFireAt := func() ordered { return ordered{less: schedule.ByFireAt} }
+	byTimeout := func() ordered { return ordered{less: byTimeoutAt} }
+	return living{
+		planned: byFireAt(), waiting: byFireAt(), launching: byTimeout(), started: byTimeout(), cancelling: byTimeout(),
+		keys: make(map[string]*keyRows),
+	}
+}
+
+func byTimeoutAt(a, b *schedule.Run) int {
+	return cmp.Or(a.TimeoutAt.Compare(b.TimeoutAt), slices.Compare(a.Key[:], b.Key[:]))
+}
+
+func (l *living) add(r *schedule.Run) {
+	if r.Status.Terminal() {
+		return
+	}
+	l.list(r).add(r)
+	if r.Status != schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() {
+		l.cancelling.add(r)
+	}
+	if r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() {
+		return
+	}
+	k := l.keys[r.OverlapKey]
+	if k == nil {
+		k = &keyRows{waiting: ordered{less: schedule.ByFireAt}, inFlight: ordered{less: schedule.ByFireAt}}
+		l.keys[r.OverlapKey] = k
+	}
+	k.add(r)
+}
+
+func (l *living) remove(r *schedule.Run) {
+	if r.Status.Terminal() {
+		return
+	}
+	l.list(r).remove(r)
+	if r.Status != schedule.StatusPlanned && !r.CancelRequestedAt.IsZero() {
+		l.cancelling.remove(r)
+	}
+	if k := l.keys[r.OverlapKey]; k != nil && (r.Status != schedule.StatusPlanned || !r.WaitingSince.IsZero()) {
+		if k.remove(r); len(k.waiting.rows)+len(k.inFlight.rows) == 0 {
+			delete(l.keys, r.OverlapKey)
+		}
+	}
+}
+
+// list is the one of the first four lists that a row is in.
+func (l *living) list(r *schedule.Run) *ordered {
+	switch {
+	case r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero():
+		return &l.planned
+	case r.Status == schedule.StatusPlanned:
+		return &l.waiting
+	case r.Status == schedule.StatusLaunching:
+		return &l.launching
+	}
+	return &l.started
+}
+
+// all are the living rows.
+func (l *living) all() iter.Seq[*schedule.Run] {
+	return eachOf(&l.planned, &l.waiting, &l.launching, &l.started)
+}
+
+// timingOut are the rows in flight that may have timed out by now.
+func (l *living) timingOut(now time.Time) iter.Seq[*schedule.Run] {
+	return func(yield func(*schedule.Run) bool) {
+		for _, list := range []*ordered{&l.launching, &l.started} {
+			for _, r := range list.rows {
+				if r.TimeoutAt.After(now) {
+					break // the others time out later
+				}
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func eachOf(lists ...*ordered) iter.Seq[*schedule.Run] {
+	return func(yield func(*schedule.Run) bool) {
+		for _, list := range lists {
+			for _, r := range list.rows {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// due are the rows that do not wait and fire at then or before.
+func (l *living) due(then time.Time) []*schedule.Run {
+	n, _ := slices.BinarySearchFunc(l.planned.rows, then, func(r *schedule.Run, then time.Time) int {
+		if r.FireAt.After(then) {
+			return 1
+		}
+		return -1
+	})
+	return l.planned.rows[:n]
+}
+
+// ahead are the rows that do not wait and fire later than then.
+func (l *living) ahead(then time.Time) []*schedule.Run { return l.planned.rows[len(l.due(then)):] }
+
+// of are the rows of an overlap key; never nil.
+func (l *living) of(overlapKey string) *keyRows {
+	if k := l.keys[overlapKey]; k != nil {
+		return k
+	}
+	return &keyRows{}
+}
+
+func (k *keyRows) add(r *schedule.Run) {
+	if r.Status == schedule.StatusPlanned {
+		k.queue = slices.Insert(k.queue, k.waiting.add(r), *r)
+		return
+	}
+	k.inFlight.add(r)
+	if r.Exclusive {
+		k.exclusive++
+	}
+}
+
+func (k *keyRows) remove(r *schedule.Run) {
+	if r.Status == schedule.StatusPlanned {
+		if at := k.waiting.remove(r); at == 0 {
+			k.queue = k.queue[1:] // the usual one; the others stay where they are
+		} else {
+			k.queue = slices.Delete(k.queue, at, at+1)
+		}
+		return
+	}
+	k.inFlight.remove(r)
+	if r.Exclusive {
+		k.exclusive--
+	}
+}
+
+// ordered is a list of rows in an order that no two rows share.
+type ordered struct {
+	rows []*schedule.Run
+	less func(a, b *schedule.Run) int
+}
+
+func (o *ordered) add(r *schedule.Run) (at int) {
+	if n := len(o.rows); n == 0 || o.less(o.rows[n-1], r) < 0 {
+		o.rows = append(o.rows, r)
+		return n
+	}
+	at, _ = slices.BinarySearchFunc(o.rows, r, o.less)
+	o.rows = slices.Insert(o.rows, at, r)
+	return at
+}
+
+func (o *ordered) remove(r *schedule.Run) (at int) {
+	at, there := slices.BinarySearchFunc(o.rows, r, o.less)
+	if !there {
+		panic("memstore: row " + r.Key.String() + " is not where its index says")
+	}
+	if at == 0 {
+		o.rows[0] = nil
+		o.rows = o.rows[1:]
+	} else {
+		o.rows = slices.Delete(o.rows, at, at+1)
+	}
+	return at
+}
