@@ -198,7 +198,7 @@ func (r *Registrar) dryRun(ctx context.Context, all *upserts, out ApplyResult) (
 		return out, err
 	}
 	out.report(deeds, now)
-	out.Forecast, err = forecast(ctx, deeds, out.Changes, now)
+	out.Forecast, err = r.forecast(ctx, deeds, out.Changes, now)
 	return out, err
 }
 

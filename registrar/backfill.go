@@ -12,10 +12,14 @@ import (
 
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/work"
 )
 
 // standingsAt is how many slots' standings are read at once.
 const standingsAt = 5000
+
+// standingSteps is what it spends to read one of them.
+const standingSteps = 8 * work.PerMicrosecond
 
 // Backfill asks for a range of past slots to be run, also of a paused or
 // exhausted schedule. The slots are counted here; the leader puts them down, bit
@@ -224,6 +228,8 @@ func (r *Registrar) countBackfill(ctx context.Context, in *BackfillInput, s *sch
 		return out, schedule.Invalid("to", in.To.Format(time.RFC3339),
 			fmt.Sprintf("makes a range of %d slots, more than %d", out.Slots, schedule.MaxBackfillSlots), "ask for it in parts")
 	}
+	budget, done := r.budget("backfill")
+	defer done()
 	slots := make([]time.Time, 0, min(out.Slots, standingsAt))
 	look := func() error {
 		standings, err := r.backfills.Standings(ctx, s.ScheduleID, slots)
@@ -240,6 +246,9 @@ func (r *Registrar) countBackfill(ctx context.Context, in *BackfillInput, s *sch
 		return err
 	}
 	for at, ok := tt.From(in.From); ok && at.Before(in.To); at, ok = tt.Next(at) {
+		if err := budget.Spend(ctx, standingSteps); err != nil {
+			return out, err // of the context: MaxBackfillSlots costs less than a call may
+		}
 		if slots = append(slots, at); len(slots) == standingsAt {
 			if err := look(); err != nil {
 				return out, err

@@ -2,21 +2,24 @@ package registrar
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
+	"github.com/carillon/carillon/internal/work"
 )
 
-// How far a dry run looks, and what it may cost. A slot is up to a microsecond.
+// How far a dry run looks, and how much it counts of what it may spend.
 const (
 	forecastSpan    = 30 * 24 * time.Hour
-	comparedOfOne   = 50_000    // slots of one schedule's two timetables
-	comparedOfAll   = 1_000_000 // of all of them
-	launchesCounted = 1_000_000 // before and after together
-	firesShown      = 10        // of one schedule, added and removed each
+	comparedOfOne   = 50_000  // slots of one schedule's two timetables
+	comparedOfAll   = 250_000 // of all of them
+	launchesCounted = 500_000 // before and after together
+	firesShown      = 10      // of one schedule, added and removed each
 	firesShownOfAll = 20_000
+	deedSteps       = 5 * work.PerMicrosecond // to read the two rules of one schedule
 )
 
 // FireChange is which fire times a change takes away and which it brings.
@@ -34,19 +37,22 @@ type Forecast struct {
 
 // forecast looks ahead for a dry run: it fills in Fires of the changes, and
 // counts launches by the minute.
-func forecast(ctx context.Context, deeds []deed, changes []ScheduleChange, now time.Time) (*Forecast, error) {
+func (r *Registrar) forecast(ctx context.Context, deeds []deed, changes []ScheduleChange, now time.Time) (*Forecast, error) {
+	budget, done := r.budget("dry_run")
+	defer done()
+	meter := budget.Meter(ctx)
 	byID := make(map[string]*ScheduleChange, len(changes))
 	for i := range changes {
 		byID[changes[i].ScheduleID] = &changes[i]
 	}
-	f := forecaster{now: now, until: now.Add(forecastSpan), steps: comparedOfAll, shown: firesShownOfAll}
+	f := forecaster{meter: meter, now: now, until: now.Add(forecastSpan), steps: comparedOfAll, shown: firesShownOfAll}
 	for i := range deeds {
 		d := &deeds[i]
 		if d.action == "" {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		if !meter(deedSteps) {
+			break
 		}
 		before, after := d.timetables()
 		f.load(&f.before, before, d.before)
@@ -57,9 +63,12 @@ func forecast(ctx context.Context, deeds []deed, changes []ScheduleChange, now t
 		}
 	}
 	all := append(append([]plan.Load(nil), f.before...), f.after...)
-	out := &Forecast{From: now, Until: plan.Horizon(all, now, f.until, launchesCounted)}
-	out.Before, out.After = plan.Busiest(f.before, now, out.Until), plan.Busiest(f.after, now, out.Until)
-	return out, ctx.Err()
+	out := &Forecast{From: now, Until: plan.Horizon(all, now, f.until, launchesCounted, meter)}
+	out.Before, out.After = plan.Busiest(f.before, now, out.Until, meter), plan.Busiest(f.after, now, out.Until, meter)
+	if errors.Is(budget.Err(), work.ErrSpent) {
+		return nil, schedule.Invalid("schedules", len(deeds), spentProblem, "make more than one set of them, or apply without dry_run")
+	}
+	return out, budget.Err()
 }
 
 // after is the schedule as it will be; nil: there is none.
@@ -101,6 +110,7 @@ func (d *deed) timetables() (before, after *plan.Timetable) {
 }
 
 type forecaster struct {
+	meter         plan.Meter
 	now, until    time.Time
 	steps, shown  int // what is left to spend
 	before, after []plan.Load
@@ -123,7 +133,7 @@ func (f *forecaster) compare(d *deed, before, after *plan.Timetable) FireChange 
 	}
 	diff := plan.Compare(before, after, plan.Comparison{
 		Now: f.now, After: from(s, f.now), Until: f.until,
-		Limit: min(comparedOfOne, f.steps), Shown: min(firesShown, f.shown),
+		Limit: min(comparedOfOne, f.steps), Shown: min(firesShown, f.shown), Meter: f.meter,
 	})
 	f.steps -= min(diff.Steps, f.steps)
 	f.shown -= min(len(diff.FirstAdded)+len(diff.FirstRemoved), f.shown)

@@ -3,25 +3,29 @@ package registrar
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/work"
 )
 
-// What a forecast may cost. A launch is some fifty nanoseconds, one with jitter
-// four times that.
+// What a forecast may cost. Half of what is left once the schedules are read is
+// for their launches; the rest is for naming the peaks and flattening them.
 const (
 	launchesSpan    = 24 * time.Hour
 	maxLaunchesSpan = 7 * 24 * time.Hour
-	launchesBudget  = 16_000_000 // launches; one with jitter counts jitterCost
-	jitterCost      = 4
-	flattenBudget   = 200_000 // launches of the schedules that a change is sought for
-	launchesPage    = 1000    // schedules read at once
-	maxForecast     = 100_000 // schedules
-	peakApart       = 5       // minutes
+	flattenBudget   = 200_000                  // launches of the schedules that a change is sought for
+	flattenSteps    = 50                       // for each of them
+	launchesPage    = 1000                     // schedules read at once
+	maxForecast     = 20_000                   // schedules
+	memberSteps     = 12 * work.PerMicrosecond // to read one
+	peakSteps       = 2 * work.PerMicrosecond  // to look for one at a peak
+	peakApart       = 5                        // minutes
 )
 
 // LaunchesInput asks for a forecast of the schedules of Filter.
@@ -34,7 +38,7 @@ type LaunchesInput struct {
 
 // LaunchesForecast is what schedules will launch, minute by minute.
 type LaunchesForecast struct {
-	From, Until                   time.Time // Until may be nearer than was asked for: see launchesBudget
+	From, Until                   time.Time // Until may be nearer than was asked for: where all launches until then are too much work
 	Minutes                       *plan.Minutes
 	Launches                      int
 	Peaks                         []LaunchesPeak
@@ -69,24 +73,29 @@ func (r *Registrar) ForecastLaunches(ctx context.Context, in LaunchesInput) (*La
 	if err := checkSpan(out.From, out.Until); err != nil {
 		return nil, err
 	}
-	members, err := r.members(ctx, in.Filter, now, out)
+	budget, done := r.budget("forecast")
+	defer done()
+	meter := budget.Meter(ctx)
+	members, err := r.members(ctx, in.Filter, now, out, meter)
 	if err != nil {
 		return nil, err
 	}
-	out.Until = plan.Affordable(members, out.From, out.Until, launchesBudget, jitterCost)
+	out.Until = plan.Affordable(members, out.From, out.Until, budget.Left()/2, meter)
 	out.Minutes = plan.NewMinutes(out.From, out.Until)
+	out.Minutes.Meter = meter
 	for i := range members {
-		if i%64 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
 		out.Launches += out.Minutes.Add(members[i].Load, out.From, out.Until, 1)
 	}
-	herd := out.name(members, in)
-	if err := ctx.Err(); err != nil || len(herd) == 0 {
-		return out, err
+	herd := out.name(members, in, meter)
+	if budget.Err() == nil && len(herd) > 0 {
+		most := min(flattenBudget, budget.Left()/flattenSteps)
+		out.Flattenings = plan.Flatten(out.Minutes, affordable(herd, out.From, out.Until, most), out.From, out.Until)
 	}
-	out.Flattenings = plan.Flatten(out.Minutes, affordable(herd, out.From, out.Until), out.From, out.Until)
-	return out, ctx.Err()
+	if errors.Is(budget.Err(), work.ErrSpent) {
+		return nil, schedule.Invalid("peaks", in.Peaks, spentProblem+" with "+strconv.Itoa(len(members))+" schedules",
+			"ask for fewer peaks, or for the schedules of one owner, workflow, managed_by or label")
+	}
+	return out, budget.Err()
 }
 
 func checkSpan(from, until time.Time) error {
@@ -101,7 +110,7 @@ func checkSpan(from, until time.Time) error {
 
 // members reads the schedules that launch, page by page, and keeps of each what
 // a forecast needs.
-func (r *Registrar) members(ctx context.Context, f schedule.ScheduleFilter, now time.Time, out *LaunchesForecast) (members []plan.Member, err error) {
+func (r *Registrar) members(ctx context.Context, f schedule.ScheduleFilter, now time.Time, out *LaunchesForecast, meter plan.Meter) (members []plan.Member, err error) {
 	f.Now, f.Limit = now, launchesPage
 	for {
 		rows, err := r.schedules.ListSchedules(ctx, f)
@@ -112,6 +121,7 @@ func (r *Registrar) members(ctx context.Context, f schedule.ScheduleFilter, now 
 			if m, ok := memberOf(rows[i], now, out); ok {
 				members = append(members, m)
 			}
+			meter(memberSteps)
 		}
 		if len(rows) < f.Limit {
 			return members, nil
@@ -142,11 +152,14 @@ func memberOf(s schedule.Schedule, now time.Time, out *LaunchesForecast) (m plan
 }
 
 // name names the peaks, and returns whoever launches at one of them.
-func (f *LaunchesForecast) name(members []plan.Member, in LaunchesInput) (herd []plan.Member) {
+func (f *LaunchesForecast) name(members []plan.Member, in LaunchesInput, meter plan.Meter) (herd []plan.Member) {
 	atPeak := make([]bool, len(members))
 	for _, minute := range f.Minutes.Peaks(in.Peaks, peakApart) {
 		p := LaunchesPeak{Minute: f.Minutes.At(minute)}
 		for i := range members {
+			if !meter(peakSteps) {
+				return nil
+			}
 			n := 0
 			for range members[i].Load.Launches(later(p.Minute, f.From), earlier(p.Minute.Add(time.Minute), f.Until)) {
 				n++
@@ -172,7 +185,7 @@ func (f *LaunchesForecast) name(members []plan.Member, in LaunchesInput) (herd [
 
 // affordable are those of a herd that launch least often, for they make its
 // peaks, as far as the budget goes.
-func affordable(herd []plan.Member, from, until time.Time) []plan.Member {
+func affordable(herd []plan.Member, from, until time.Time, budget int) []plan.Member {
 	type counted struct {
 		plan.Member
 		n int
@@ -184,7 +197,6 @@ func affordable(herd []plan.Member, from, until time.Time) []plan.Member {
 	}
 	slices.SortStableFunc(all, func(a, b counted) int { return cmp.Compare(a.n, b.n) })
 	herd = herd[:0]
-	budget := flattenBudget
 	for _, m := range all {
 		if budget -= m.n; budget < 0 {
 			break

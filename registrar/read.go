@@ -9,6 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/work"
 )
 
 // Get answers a living schedule with its next n fire times.
@@ -18,7 +19,7 @@ func (r *Registrar) Get(ctx context.Context, scheduleID string, n int) (GetResul
 		return GetResult{}, err
 	}
 	now := r.now()
-	fires, err := fires(s, from(s, now), time.Time{}, n)
+	fires, err := r.fires(ctx, s, from(s, now), time.Time{}, n)
 	if err != nil {
 		return GetResult{}, err
 	}
@@ -103,7 +104,7 @@ func (r *Registrar) Preview(ctx context.Context, in PreviewInput) (page []Fire, 
 	if err != nil {
 		return nil, next, err
 	}
-	page, err = fires(s, after, until, in.Count)
+	page, err = r.fires(ctx, s, after, until, in.Count)
 	if err == nil && len(page) == in.Count {
 		next = page[len(page)-1].RunAt.Add(time.Second)
 	}
@@ -140,7 +141,14 @@ func (r *Registrar) previewed(ctx context.Context, in PreviewInput, now time.Tim
 	return s, nil
 }
 
-func fires(s *schedule.Schedule, after, until time.Time, n int) ([]Fire, error) {
+// What a preview spends for each fire, and how many of them between two looks at
+// the context.
+const (
+	fireSteps   = 20 * work.PerMicrosecond
+	firesAtOnce = 100
+)
+
+func (r *Registrar) fires(ctx context.Context, s *schedule.Schedule, after, until time.Time, n int) ([]Fire, error) {
 	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
 	if err != nil {
 		return nil, schedule.Invalid("cron_expr", s.CronExpr, "cannot be read: "+err.Error(), "")
@@ -153,10 +161,23 @@ func fires(s *schedule.Schedule, after, until time.Time, n int) ([]Fire, error) 
 	if err != nil {
 		return nil, schedule.Invalid("cron_expr", s.CronExpr, "cannot be read: "+err.Error(), "")
 	}
-	out := firesIn(tt.Preview(after, until, n), loc)
-	for i := range out {
-		out[i].Note = clock.Note(after, out[i].RunAt)
-		after = out[i].RunAt
+	budget, done := r.budget("preview")
+	defer done()
+	var out []Fire
+	for len(out) < n {
+		asked := min(n-len(out), firesAtOnce)
+		some := firesIn(tt.Preview(after, until, asked), loc)
+		for i := range some {
+			some[i].Note = clock.Note(after, some[i].RunAt)
+			after = some[i].RunAt
+		}
+		out = append(out, some...)
+		if err := budget.Spend(ctx, len(some)*fireSteps); err != nil {
+			return nil, err // of the context: MaxPreview costs less than a call may
+		}
+		if len(some) < asked {
+			break
+		}
 	}
 	return out, nil
 }

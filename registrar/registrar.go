@@ -53,7 +53,10 @@ type Options struct {
 	LimitReports func(schedule.Key) error
 	// Ended hears of each run that a report, or a cancel, brought to its end here.
 	// Optional.
-	Ended  func(status schedule.Status, reason schedule.Reason)
+	Ended func(status schedule.Status, reason schedule.Reason)
+	// Worked hears how many steps of package work each call that looks ahead has
+	// spent. Optional.
+	Worked func(call string, steps int)
 	Config Config
 }
 
@@ -67,16 +70,16 @@ type Registrar struct {
 	all       struct { // everybody's, for what creates
 		schedules ScheduleStore
 	}
-	grants     GrantStore
-	credit     CreditGate
-	mirror     WorkflowMirror
-	simulator  Simulator
-	simulating chan struct{} // holds one for each simulation under way
-	now        func() time.Time
-	log        *slog.Logger
-	ended      func(status schedule.Status, reason schedule.Reason)
-	limit      func(schedule.Key) error
-	cfg        Config
+	grants    GrantStore
+	credit    CreditGate
+	mirror    WorkflowMirror
+	simulator Simulator
+	now       func() time.Time
+	log       *slog.Logger
+	ended     func(status schedule.Status, reason schedule.Reason)
+	worked    func(call string, steps int)
+	limit     func(schedule.Key) error
+	cfg       Config
 }
 
 // New makes a Registrar of its parts.
@@ -93,6 +96,9 @@ func New(o Options) *Registrar {
 	if o.LimitReports == nil {
 		o.LimitReports = func(schedule.Key) error { return nil }
 	}
+	if o.Worked == nil {
+		o.Worked = func(string, int) {}
+	}
 	if o.Config.DefaultOverlap == "" {
 		o.Config.DefaultOverlap = schedule.OverlapSkip
 	}
@@ -106,9 +112,9 @@ func New(o Options) *Registrar {
 	r := &Registrar{
 		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
-		log: o.Logger.With("component", "registrar"), ended: o.Ended, limit: o.LimitReports, cfg: o.Config,
+		log: o.Logger.With("component", "registrar"), ended: o.Ended, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
-	r.simulator, r.simulating = o.Simulator, make(chan struct{}, simulateAtOnce)
+	r.simulator = o.Simulator
 	r.all.schedules = schedules
 	return r
 }

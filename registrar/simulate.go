@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/work"
 )
 
 // What one simulation may cost.
@@ -17,12 +18,11 @@ const (
 	MaxSimulatedSlots     = 10_000
 	MaxSimulatedWindow    = 366 * 24 * time.Hour
 	DefaultAssumedRun     = time.Second
-	simulateAtOnce        = 2 // in one process
 )
 
 // Simulator plays a scenario on a virtual clock; *simulation.Simulator is one.
 type Simulator interface {
-	Simulate(ctx context.Context, s Scenario) ([]SimulatedSlot, error)
+	Simulate(ctx context.Context, s Scenario, budget *work.Budget) ([]SimulatedSlot, error)
 }
 
 // Scenario is what is played: schedules that stood idle until From, and what
@@ -101,13 +101,12 @@ func (r *Registrar) Simulate(ctx context.Context, in SimulateInput) (*Simulation
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case r.simulating <- struct{}{}:
-		defer func() { <-r.simulating }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	budget, done := r.budget("simulate")
+	defer done()
+	slots, err := r.simulator.Simulate(ctx, *s, budget)
+	if errors.Is(err, work.ErrSpent) {
+		return nil, schedule.Invalid("until", in.Until.Format(time.RFC3339), spentProblem, "simulate a shorter window, fewer schedules, or a lower max_queued")
 	}
-	slots, err := r.simulator.Simulate(ctx, *s)
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,12 @@ type Launches struct {
 // Horizon is the latest instant not after until up to which the loads have at
 // most limit launches between them: until itself, or from and a part of the
 // span, halved as often as it takes, but a minute at least.
-func Horizon(loads []Load, from, until time.Time, limit int) time.Time {
+func Horizon(loads []Load, from, until time.Time, limit int, meter Meter) time.Time {
 	return halved(from, until, limit, func(until time.Time, spend func(int) bool) {
 		for _, l := range loads {
+			if !meter.spend(countSteps) {
+				return
+			}
 			if n, _ := l.Timetable.Count(latest(from, l.After), until); !spend(n) {
 				return
 			}
@@ -22,16 +25,16 @@ func Horizon(loads []Load, from, until time.Time, limit int) time.Time {
 	})
 }
 
-// Affordable is Horizon where a launch with jitter costs more than one.
-func Affordable(members []Member, from, until time.Time, limit, jittered int) time.Time {
+// Affordable is Horizon for a limit in steps, of which a launch with jitter takes
+// more.
+func Affordable(members []Member, from, until time.Time, limit int, meter Meter) time.Time {
 	return halved(from, until, limit, func(until time.Time, spend func(int) bool) {
 		for i := range members {
-			t := members[i].Load.Timetable
-			n, _ := t.Count(from, until)
-			if t.jitter > 0 {
-				n *= jittered
+			if !meter.spend(countSteps) {
+				return
 			}
-			if !spend(n) {
+			n, _ := members[i].Load.Timetable.Count(from, until)
+			if !spend(n * members[i].Load.steps()) {
 				return
 			}
 		}
@@ -50,9 +53,10 @@ func halved(from, until time.Time, limit int, cost func(until time.Time, spend f
 
 // Busiest counts, minute by minute, what the loads launch later than from and
 // not later than until, by fire_at. Its work is the number of launches.
-func Busiest(loads []Load, from, until time.Time) Launches {
+func Busiest(loads []Load, from, until time.Time, meter Meter) Launches {
 	from, until = from.Add(1), until.Add(1)
 	minutes := NewMinutes(from, until)
+	minutes.Meter = meter
 	var out Launches
 	for _, l := range loads {
 		out.Total += minutes.Add(l, from, until, 1)

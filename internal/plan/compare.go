@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/work"
 )
 
 // SameTimes reports whether two definitions of one schedule have the same slots,
@@ -20,6 +21,7 @@ func SameTimes(a, b *schedule.Definition) bool {
 type Comparison struct {
 	Now, After, Until time.Time
 	Limit, Shown      int
+	Meter             Meter
 }
 
 // Difference is which fires a change takes away and which it brings. A slot
@@ -31,12 +33,18 @@ type Difference struct {
 	Steps                    int       // what it cost
 }
 
+// What a comparison spends, in steps of package work.
+const (
+	comparedSteps = 15                      // a slot of two timetables
+	shownSteps    = 2 * work.PerMicrosecond // a fire that is listed
+)
+
 // Compare holds two timetables of one schedule against each other; nil has no
 // slots. What was launched before Now, because its jitter goes that way, is
 // neither taken away nor brought again: its key is there.
 func Compare(before, after *Timetable, c Comparison) Difference {
 	d := Difference{Until: c.Until}
-	if !c.After.Before(c.Until) {
+	if !c.After.Before(c.Until) || !c.Meter.spend(2*beginSteps+2*c.Shown*shownSteps) {
 		return d
 	}
 	switch {
@@ -76,7 +84,7 @@ func (d *Difference) walk(before, after *Timetable, c Comparison) {
 		if hasOld && (!hasNew || old.Before(next)) {
 			at = old
 		}
-		if d.Steps++; d.Steps > c.Limit {
+		if d.Steps++; d.Steps > c.Limit || d.Steps%launchesAtOnce == 0 && !c.Meter.spend(launchesAtOnce*comparedSteps) {
 			d.Until = at.Add(-time.Second)
 			return
 		}

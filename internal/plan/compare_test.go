@@ -119,26 +119,26 @@ func TestBusiestCountsByTheMinuteOfTheLaunch(t *testing.T) {
 		{name: "one that fires each second", loads: []plan.Load{load("* * * * * *", from)}, want: plan.Launches{Total: 86_400, Peak: 60, PeakAt: from.Add(30 * time.Second)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := plan.Busiest(tt.loads, from, from.Add(24*time.Hour)); got != tt.want {
+			if got := plan.Busiest(tt.loads, from, from.Add(24*time.Hour), nil); got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})
 	}
 	t.Run("jitter spreads what would meet", func(t *testing.T) {
-		got := plan.Busiest([]plan.Load{load("0 * * * *", from, jittered(1_800_000))}, from, from.Add(24*time.Hour))
+		got := plan.Busiest([]plan.Load{load("0 * * * *", from, jittered(1_800_000))}, from, from.Add(24*time.Hour), nil)
 		if got.Total < 23 || got.Total > 25 {
 			t.Errorf("%+v", got)
 		}
 	})
 	t.Run("the horizon comes nearer where there is too much", func(t *testing.T) {
 		loads := []plan.Load{load("* * * * * *", from), load("* * * * * *", from)}
-		if got := plan.Horizon(loads, from, from.Add(24*time.Hour), 50_000); !got.Equal(from.Add(6 * time.Hour)) {
+		if got := plan.Horizon(loads, from, from.Add(24*time.Hour), 50_000, nil); !got.Equal(from.Add(6 * time.Hour)) {
 			t.Errorf("until %s", got)
 		}
-		if got := plan.Horizon(loads, from, from.Add(24*time.Hour), 1_000_000); !got.Equal(from.Add(24 * time.Hour)) {
+		if got := plan.Horizon(loads, from, from.Add(24*time.Hour), 1_000_000, nil); !got.Equal(from.Add(24 * time.Hour)) {
 			t.Errorf("until %s", got)
 		}
-		if got := plan.Horizon(loads, from, from.Add(24*time.Hour), 1); got.Sub(from) > time.Minute {
+		if got := plan.Horizon(loads, from, from.Add(24*time.Hour), 1, nil); got.Sub(from) > time.Minute {
 			t.Errorf("until %s", got)
 		}
 	})

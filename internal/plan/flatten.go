@@ -48,6 +48,9 @@ const (
 	savedOneIn = 10
 )
 
+// guessSteps is what it spends to try a launch at every minute of its hour.
+const guessSteps = 4
+
 // Flatten looks for the jitter and for the minutes by which the busiest minute
 // becomes least busy. counts is what all schedules launch in [from, until), members
 // those that may be changed; its work is some ten times what they launch. Only
@@ -71,7 +74,9 @@ func Flatten(counts *Minutes, members []Member, from, until time.Time) []Flatten
 	return found
 }
 
-func (m *Minutes) clone() *Minutes { return &Minutes{From: m.From, Count: slices.Clone(m.Count)} }
+func (m *Minutes) clone() *Minutes {
+	return &Minutes{From: m.From, Count: slices.Clone(m.Count), Meter: m.Meter}
+}
 
 // jitters are those that are tried.
 var jitters = []time.Duration{
@@ -97,6 +102,9 @@ func (h *herd) withJitter(jitter time.Duration) Flattening {
 	out := Flattening{Jitter: jitter}
 	counts := h.others.clone()
 	for _, m := range h.members {
+		if !counts.Meter.spend(0) {
+			break
+		}
 		load := m.Load
 		if load.Timetable.jitter < jitter {
 			moved := *load.Timetable
@@ -180,6 +188,9 @@ func (m *Minutes) of(l Load, from, until time.Time) (at []int) {
 // settle moves launches from where they are counted to the best minute, unless
 // they are among no more than enough, and says by how many minutes.
 func (g *guess) settle(at []int, minute, enough int) (by int) {
+	if !g.Meter.spend(beginSteps + len(at)*guessSteps) {
+		return 0
+	}
 	if n, _ := g.beside(at, 0); n <= enough { // they are counted themselves
 		return 0
 	}

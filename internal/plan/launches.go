@@ -5,7 +5,22 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/work"
 )
+
+// What looking ahead spends, in steps of package work.
+const (
+	countSteps     = 3 * work.PerMicrosecond / 2 // to count the slots of a range
+	beginSteps     = 3 * work.PerMicrosecond / 2 // to find the first launch of a range
+	launchSteps    = 1
+	jitteredSteps  = 4 // a launch whose jitter is drawn
+	launchesAtOnce = 1024
+)
+
+// Meter counts steps, and says whether the work may go on. nil: it may.
+type Meter func(steps int) bool
+
+func (m Meter) spend(steps int) bool { return m == nil || m(steps) }
 
 // Load is a timetable that launches, from After on.
 type Load struct {
@@ -84,6 +99,7 @@ func (w *walk) fires() time.Time {
 type Minutes struct {
 	From  time.Time
 	Count []int
+	Meter Meter // of what is added; where it ends the work, the counts mean nothing
 }
 
 // NewMinutes are the minutes that [from, until) touches, with nothing in them.
@@ -100,11 +116,26 @@ func (m *Minutes) index(at time.Time) int { return int(at.Sub(m.From) / time.Min
 // Add counts what a load launches in [from, until), which lies inside, n for
 // each, and returns how many launches that were.
 func (m *Minutes) Add(l Load, from, until time.Time, n int) (launches int) {
+	if !m.Meter.spend(beginSteps) {
+		return 0
+	}
+	each := l.steps()
 	for at := range l.Launches(from, until) {
 		m.Count[m.index(at)] += n
-		launches++
+		if launches++; launches%launchesAtOnce == 0 && !m.Meter.spend(launchesAtOnce*each) {
+			return launches
+		}
 	}
+	m.Meter.spend(launches % launchesAtOnce * each)
 	return launches
+}
+
+// steps is what one launch of the load spends.
+func (l Load) steps() int {
+	if l.Timetable.jitter > 0 {
+		return jitteredSteps
+	}
+	return launchSteps
 }
 
 // Busiest is the first of the minutes with the most launches; n = 0: there are

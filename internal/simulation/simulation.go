@@ -1,9 +1,11 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
+	"github.com/carillon/carillon/internal/work"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
@@ -26,21 +28,22 @@ func New(config worker.Config) *Simulator {
 }
 
 // Simulate plays a scenario to its end and says what became of every slot, by
-// run_at, then schedule. It ends early with ctx.
-func (s *Simulator) Simulate(ctx context.Context, scenario registrar.Scenario) ([]registrar.SimulatedSlot, error) {
+// run_at, then schedule. It ends early with ctx, and with work.ErrSpent.
+func (s *Simulator) Simulate(ctx context.Context, scenario registrar.Scenario, budget *work.Budget) ([]registrar.SimulatedSlot, error) {
 	// Whoever asks is nobody inside: the schedules there are everybody's.
 	inside, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	w, err := s.newWorld(inside, scenario)
+	w, err := s.newWorld(inside, scenario, budget.Meter(ctx))
 	if err == nil {
 		err = w.play()
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	var slots []registrar.SimulatedSlot
+	if err == nil {
+		slots, err = w.slots()
 	}
-	if err != nil {
-		return nil, err
+	if ended := cmp.Or(budget.Err(), ctx.Err()); ended != nil {
+		return nil, ended
 	}
-	return w.slots()
+	return slots, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/simulation"
+	"github.com/carillon/carillon/internal/work"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
 )
@@ -33,7 +34,7 @@ func TestASimulationEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, err := simulation.New(worker.Config{}).Simulate(ctx, registrar.Scenario{
 		From: midnight, Until: midnight.Add(24 * time.Hour), Schedules: []registrar.ScenarioSchedule{everyMinute("s", schedule.OverlapSkip, time.Second)},
-	})
+	}, work.New(work.PerCall))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that the context was cancelled", err)
 	}
@@ -46,7 +47,7 @@ func TestSlotsOfALongRunAndAnOutage(t *testing.T) {
 	slots, err := simulation.New(worker.Config{}).Simulate(t.Context(), registrar.Scenario{
 		From: midnight, Until: midnight.Add(30 * time.Minute), Schedules: []registrar.ScenarioSchedule{everyMinute("s", schedule.OverlapSkip, 80*time.Second)},
 		Outages: []registrar.Span{{From: midnight.Add(10*time.Minute + 30*time.Second), Until: midnight.Add(20*time.Minute + 30*time.Second)}},
-	})
+	}, work.New(work.PerCall))
 	if err != nil || len(slots) != 30 {
 		t.Fatalf("%d slots, %v, want 30", len(slots), err)
 	}
@@ -99,7 +100,7 @@ func BenchmarkSimulate10000Slots(b *testing.B) {
 	}
 	s := simulation.New(worker.Config{})
 	for b.Loop() {
-		slots, err := s.Simulate(b.Context(), in)
+		slots, err := s.Simulate(b.Context(), in, work.New(work.PerCall))
 		if err != nil || len(slots) != registrar.MaxSimulatedSlots {
 			b.Fatal(len(slots), err)
 		}

@@ -43,6 +43,9 @@ func (w *world) slotsOf(s *registrar.ScenarioSchedule) ([]registrar.SimulatedSlo
 	events = slices.DeleteFunc(events, func(e schedule.Event) bool { return e.Reason == "" || e.From.IsZero() || e.Count == 0 })
 	var out []registrar.SimulatedSlot
 	for at, ok := tt.From(w.From); ok && at.Before(w.Until); at, ok = tt.Next(at) {
+		if !w.spend(slotSteps + (len(events)+len(s.Pauses))*scanSteps) {
+			return nil, nil
+		}
 		slot := tt.Slot(at)
 		told := registrar.SimulatedSlot{ScheduleID: row.ScheduleID, RunAt: at, FireAt: slot.FireAt, Status: schedule.StatusPlanned, Trigger: schedule.TriggerSchedule}
 		if run, there := runs[slot.Key]; there {

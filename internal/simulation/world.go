@@ -21,15 +21,17 @@ import (
 type world struct {
 	*Simulator
 	registrar.Scenario
-	ctx     context.Context // of the whole
-	clock   atomic.Int64
-	ledger  *memstore.Store
-	users   *registrar.Registrar
-	launch  *launcher.Launcher
-	runs    *executor
-	pauses  []pause // to come
-	outages []registrar.Span
-	waited  map[schedule.Key]time.Time
+	ctx      context.Context      // of the whole
+	spend    func(steps int) bool // false: the work is to end
+	clock    atomic.Int64
+	ledger   *memstore.Store
+	users    *registrar.Registrar
+	launch   *launcher.Launcher
+	runs     *executor
+	pauses   []pause // to come
+	outages  []registrar.Span
+	waited   map[schedule.Key]time.Time
+	inserted int // rows of the ledger
 
 	steps    *worker.Steps // nil: no worker is alive
 	config   worker.Config
@@ -45,8 +47,8 @@ type pause struct {
 	registrar.Span
 }
 
-func (s *Simulator) newWorld(ctx context.Context, scenario registrar.Scenario) (*world, error) {
-	w := &world{Simulator: s, Scenario: scenario, ctx: ctx, outages: slices.Clone(scenario.Outages), waited: make(map[schedule.Key]time.Time)}
+func (s *Simulator) newWorld(ctx context.Context, scenario registrar.Scenario, spend func(steps int) bool) (*world, error) {
+	w := &world{Simulator: s, Scenario: scenario, ctx: ctx, spend: spend, outages: slices.Clone(scenario.Outages), waited: make(map[schedule.Key]time.Time)}
 	w.set(w.From)
 	w.ledger = memstore.New(memstore.Options{Watch: memstore.Watch{Run: w.watch}})
 	w.runs = newExecutor(w)
@@ -95,9 +97,13 @@ func (w *world) put(s *schedule.Schedule) error {
 }
 
 // watch sees every write of a run.
-func (w *world) watch(_ *schedule.Term, _, after *schedule.Run) {
+func (w *world) watch(_ *schedule.Term, before, after *schedule.Run) {
 	if after == nil {
 		return
+	}
+	if before == nil {
+		w.inserted++
+		w.spend(rowSteps)
 	}
 	w.ended = w.ended || after.Status.Terminal()
 	if !after.WaitingSince.IsZero() {
@@ -121,7 +127,7 @@ func (w *world) start() error {
 		return cmp.Or(err, fmt.Errorf("lead: %w", schedule.ErrFenced))
 	}
 	w.steps = worker.NewSteps(w.ctx, worker.Options{
-		ID: term.Holder, Plans: w.ledger, Fires: w.ledger, Launcher: w.launch, Now: w.now, Logger: quiet, Metrics: w.worker, Config: w.Simulator.config,
+		ID: term.Holder, Plans: counted{w.ledger, w}, Fires: counted{w.ledger, w}, Launcher: w.launch, Now: w.now, Logger: quiet, Metrics: w.worker, Config: w.Simulator.config,
 	}, term)
 	w.config = w.steps.Config()
 	w.tick()
@@ -151,7 +157,7 @@ type turn struct {
 
 // play lets everything have its turn until the window is over.
 func (w *world) play() error {
-	for w.ctx.Err() == nil {
+	for w.spend(turnSteps) {
 		next := w.next()
 		if next.do == nil || !next.at.Before(w.Until) {
 			w.set(w.Until)
@@ -168,7 +174,7 @@ func (w *world) play() error {
 		}
 		w.ended = false
 	}
-	return w.ctx.Err()
+	return nil
 }
 
 // next is whose turn it is: at one instant, in this order.
