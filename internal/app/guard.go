@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -85,12 +86,28 @@ const ownerStreams = 20
 // have open. Each watch is a query every 250 ms.
 const callerWatches = 100
 
+// The calls that look ahead (simulate, forecast, dry runs) share half of the
+// processors, so that launches always have the other half.
+const (
+	expensiveWaiting  = 100
+	expensivePerOwner = 8
+	expensivePatience = 10 * time.Second
+)
+
+func expensiveLimits() ratelimit.PlaceLimits {
+	return ratelimit.PlaceLimits{
+		Running: max(1, runtime.GOMAXPROCS(0)/2), Waiting: expensiveWaiting, PerOwner: expensivePerOwner, Patience: expensivePatience,
+	}
+}
+
 // ownerLimits come after the gate, which says who calls.
 func (a *App) ownerLimits() registrarapi.Interceptors {
 	unary, stream := ratelimit.New(ratelimit.Limits{
 		ReadsPerS: a.cfg.OwnerReadsPerS, WritesPerS: a.cfg.OwnerWritesPerS, Streams: ownerStreams, Watches: callerWatches,
 	}, time.Now).Interceptors(a.registry)
-	return registrarapi.Interceptors{Unary: unary, Stream: stream}
+	return registrarapi.Interceptors{
+		Unary: unary, Stream: stream, Costly: ratelimit.NewPlaces(expensiveLimits()).Interceptor(a.registry),
+	}
 }
 
 // callerLimits stand before the gate and behind what identifies the caller: a

@@ -38,6 +38,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 		Ended:        a.runMetrics().RunReported,
 		Simulator:    simulation.New(a.workerConfig()),
 		LimitReports: ratelimit.Reports(a.cfg.RunReportsPerS, time.Now),
+		Worked:       newWorkMetrics(a.registry),
 		Config: registrar.Config{
 			DefaultOverlap:    schedule.OverlapPolicy(a.cfg.DefaultOverlapPolicy),
 			DefaultCatchup:    schedule.CatchupPolicy(a.cfg.DefaultCatchupPolicy),

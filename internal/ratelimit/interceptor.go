@@ -100,6 +100,7 @@ func cost(req any) int {
 	if r, ok := req.(interface{ GetPageSize() uint32 }); ok {
 		n += int(r.GetPageSize() / rowsPerCall)
 	}
+	n += max(1, Expensive(req)) - 1
 	return n
 }
 

@@ -42,6 +42,9 @@ type Interceptors struct {
 	Stream grpc.StreamServerInterceptor
 	// Observe hears of every call that has ended.
 	Observe func(method string, code codes.Code, took time.Duration)
+	// Costly runs before the rules of a unary request are computed, which is work,
+	// too.
+	Costly grpc.UnaryServerInterceptor
 	// Strangers limits the log lines of callers that are not authenticated. nil
 	// where authentication is off: then every call has a line.
 	Strangers *trouble.PerPeer
@@ -59,7 +62,7 @@ func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOpt
 	calls := access{log: log}
 	validateUnary, validateStream := validateRequests()
 	var early, stream []grpc.StreamServerInterceptor
-	var unary []grpc.UnaryServerInterceptor
+	var unary, costly []grpc.UnaryServerInterceptor
 	for _, i := range inner {
 		if i.Observe != nil {
 			calls.observe = i.Observe
@@ -76,6 +79,9 @@ func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOpt
 		if i.Stream != nil {
 			stream = append(stream, i.Stream)
 		}
+		if i.Costly != nil {
+			costly = append(costly, i.Costly)
+		}
 	}
 	outer := []grpc.StreamServerInterceptor{calls.stream, answerErrors(log), recoverPanics(log), boundMessages}
 	return &Server{
@@ -85,7 +91,7 @@ func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOpt
 			grpc.UnknownServiceHandler(noSuchCall),
 		}, options...)...),
 		outside: append(outer, early...),
-		inside:  append(unary, holdToSize, fillOwner, validateUnary),
+		inside:  append(append(append(unary, holdToSize, fillOwner), costly...), validateUnary),
 	}
 }
 

@@ -1,0 +1,102 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"github.com/carillon/carillon/internal/auth"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// How many ordinary calls an expensive one counts as. Dry runs and backfills use
+// the smaller allowance, that of writes.
+const (
+	lookAheadCalls = 20
+	dryRunCalls    = 8
+	backfillCalls  = 3
+)
+
+// largePreview is the page of a preview beyond which it needs a place.
+const largePreview = 1000
+
+// Expensive is how many calls a request counts as that may cost up to a second
+// of processor time (package work), and so needs a place. 0: it costs little.
+func Expensive(req any) (calls int) {
+	switch r := req.(type) {
+	case *carillonv1.SimulateSchedulesRequest, *carillonv1.ForecastLaunchesRequest:
+		return lookAheadCalls
+	case *carillonv1.BackfillScheduleRequest:
+		return backfillCalls
+	case *carillonv1.ApplySchedulesRequest:
+		if r.GetDryRun() {
+			return dryRunCalls
+		}
+	case *carillonv1.PreviewScheduleRequest:
+		if r.GetPageSize() > largePreview {
+			return 1 // its page counts by itself
+		}
+	}
+	return 0
+}
+
+// Interceptor lets expensive calls in when they have a place.
+func (p *Places) Interceptor(reg prometheus.Registerer) grpc.UnaryServerInterceptor {
+	refused := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_expensive_calls_refused_total", Help: "Calls that look ahead and were refused because too many were open.",
+	})
+	open := prometheus.NewDesc("carillon_expensive_calls", "Calls that look ahead (simulate, forecast, dry runs), by what they do.", []string{"state"}, nil)
+	reg.MustRegister(refused, collector{open, p})
+	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if Expensive(req) == 0 {
+			return next(ctx, req)
+		}
+		release, err := p.Take(ctx, placeOf(ctx))
+		if errors.Is(err, ErrNoPlace) {
+			refused.Inc()
+			return nil, p.full()
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return next(ctx, req)
+	}
+}
+
+// placeOf is whose place a call takes: its owner's, else its subject's. Where
+// authentication is off all callers share one.
+func placeOf(ctx context.Context) string {
+	id := auth.FromContext(ctx)
+	if id.Owner != "" {
+		return "owner " + id.Owner
+	}
+	return "subject " + cmp.Or(id.Subject, id.Via)
+}
+
+// full refuses a call that found no place.
+func (p *Places) full() error {
+	return comeAgain(time.Second,
+		"too many simulations, forecasts, backfills, dry runs and large previews are open: each caller may have one at work and %d waiting, none longer than %s; make them one after the other",
+		p.limits.PerOwner, p.limits.Patience)
+}
+
+// collector shows how many expensive calls are open.
+type collector struct {
+	desc   *prometheus.Desc
+	places *Places
+}
+
+// Describe and Collect are prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect counts.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	running, waiting := c.places.Open()
+	ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(running), "running")
+	ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(waiting), "waiting")
+}
