@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
 	"github.com/carillon/carillon/internal/bench/record"
 	"github.com/carillon/carillon/internal/bench/report"
+	"github.com/carillon/carillon/internal/bench/site"
 )
 
 // eachRun calls run for every n, round and system: the systems take turns, so
@@ -62,6 +64,11 @@ func attempt(ctx context.Context, o options, name string, run int, work record.W
 	if err := s.Warm(ctx, o.warm); err != nil {
 		return line, err
 	}
+	if c, ok := s.(*site.Site); ok && o.beside > 0 {
+		if err := c.RegisterAhead(ctx); err != nil {
+			return line, err
+		}
+	}
 	ahead := o.before + time.Duration(loads(name, work))*time.Duration(stretch)*time.Second/time.Duration(s.LoadRate())
 	if work.Rounds > 1 {
 		work.Tail = int(s.Tail() / time.Second)
@@ -77,11 +84,13 @@ func attempt(ctx context.Context, o options, name string, run int, work record.W
 		return line, fmt.Errorf("loading took %s and left %s before the first instant: %w", loaded, left, errLate)
 	}
 	m := &meter{s: s, work: work, o: o, label: fmt.Sprintf("%s-%s-%d-%d", o.workload, name, work.N, run)}
-	if err := m.run(ctx); err != nil {
+	besides := make(map[string]float64)
+	if err := o.besides(ctx, s, besides, m.run); err != nil {
 		return line, err
 	}
 	line = m.line()
 	line.Figures["load_s"] = loaded.Seconds()
+	maps.Copy(line.Figures, besides)
 	return line, o.accept(line)
 }
 

@@ -63,6 +63,7 @@ func TestSmoke(t *testing.T) {
 			args: []string{"growth", "-n", "2000", "-herd", "5", "-ledger", "2000", "-expired", "1000"},
 		},
 		{name: "a stream beside sleepers", args: []string{"growth", "-n", "1100", "-herd", "5", "-seconds", "2"}},
+		{name: "neighbours that look ahead", args: []string{"neighbours", "-n", "2", "-seconds", "2", "-open", "4", "-systems", "carillon,carillon-sqlite"}},
 		{name: "shards and several processes", args: []string{"shards", "-n", "5", "-shapes", "2/2/2"}},
 		{name: "a launch queue between two workers and two launchers", args: []string{"herd", "-n", "5", "-queue", "-shards", "2", "-workers", "2", "-launchers", "2"}},
 	} {

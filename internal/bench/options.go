@@ -24,12 +24,13 @@ type workload struct {
 }
 
 var workloads = map[string]workload{
-	"herd":      {run: herd, n: "1000,10000", patience: 2 * time.Minute},
-	"sustained": {run: sustained, n: "2000", seconds: 20, patience: 30 * time.Second},
-	"idle":      {run: idle, n: "1000,1000000", seconds: 60},
-	"register":  {run: register, n: "5000"},
-	"growth":    {run: growth, n: "1000,10000,100000,1000000", seconds: 1, patience: time.Minute},
-	"shards":    {run: shards, n: "10000", patience: time.Minute},
+	"herd":       {run: herd, n: "1000,10000", patience: 2 * time.Minute},
+	"sustained":  {run: sustained, n: "2000", seconds: 20, patience: 30 * time.Second},
+	"idle":       {run: idle, n: "1000,1000000", seconds: 60},
+	"register":   {run: register, n: "5000"},
+	"neighbours": {run: neighbours, n: "10", seconds: 30, patience: 30 * time.Second},
+	"growth":     {run: growth, n: "1000,10000,100000,1000000", seconds: 1, patience: time.Minute},
+	"shards":     {run: shards, n: "10000", patience: time.Minute},
 }
 
 // options of one workload's command.
@@ -61,6 +62,8 @@ type options struct {
 	serverURL, redisURL string
 
 	spec, overlap      string
+	open, beside       int  // expensive calls that neighbours keeps open; in this run
+	together           bool // all roles in one process, on Postgres too
 	workers, launchers int
 	shards, owners     int
 }
@@ -69,7 +72,7 @@ type options struct {
 func (o options) site() site.Options {
 	return site.Options{
 		ServerURL: o.serverURL, RedisURL: o.redis(), Workers: o.workers, Launchers: o.launchers, Shards: o.shards,
-		Spec: o.spec, Overlap: o.overlap, Owners: o.owners, Watch: o.statements,
+		Spec: o.spec, Overlap: o.overlap, Owners: o.owners, Watch: o.statements, Together: o.together,
 	}
 }
 
@@ -141,8 +144,9 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.IntVar(&o.workers, "workers", 1, "worker processes of Carillon")
 	f.IntVar(&o.launchers, "launchers", 1, "launcher processes of Carillon")
 	f.IntVar(&o.shards, "shards", 1, "SHARDS of Carillon")
+	f.IntVar(&o.open, "open", 30, "neighbours: how many expensive calls one caller keeps open")
 	f.StringVar(&o.spec, "spec", "cron", "what a herd's schedules are: cron (daily at the instant) or once (once_at)")
-	f.IntVar(&o.seconds, "seconds", max(d.seconds, 1), "sustained, idle: how long; growth: how many instants, a second apart")
+	f.IntVar(&o.seconds, "seconds", max(d.seconds, 1), "sustained, idle, neighbours: how long; growth: how many instants, a second apart")
 	f.BoolVar(&o.search, "search", false, "sustained: from -n search the highest rate that holds")
 	f.Float64Var(&o.factor, "factor", 1.25, "sustained: how near the rate that held and the one that failed must be")
 	f.IntVar(&o.most, "most", 1_000_000, "sustained: where the search ends")

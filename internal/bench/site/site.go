@@ -24,6 +24,7 @@ type Options struct {
 	Spec      string // "cron": daily at the instant; "once": once_at
 	Overlap   string // overlap_policy
 	Owners    int    // the schedules belong to so many users, in turn
+	Together  bool   // all roles in one process, on Postgres too
 }
 
 func (o Options) withDefaults() Options {
@@ -75,12 +76,19 @@ func New(ctx context.Context, name string, o Options) (s *Site, err error) {
 			return s, err
 		}
 	}
+	if o.Together {
+		return s, s.startAll(ctx)
+	}
 	return s, s.startApart()
 }
 
-// startAll is everything in one process, on SQLite.
+// startAll starts everything in one process.
 func (s *Site) startAll(context.Context) error {
-	all, where, err := s.start("all", map[string]string{"ROLES": "registrar,worker,launcher", "DATABASE_URL": ""})
+	settings := map[string]string{"ROLES": "registrar,worker,launcher"}
+	if s.db == nil {
+		settings["DATABASE_URL"] = "" // SQLite, whatever the environment says
+	}
+	all, where, err := s.start("all", settings)
 	if err != nil {
 		return err
 	}
