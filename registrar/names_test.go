@@ -3,8 +3,10 @@ package registrar_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,6 +157,36 @@ func TestAShortIDIsGoodInEveryCall(t *testing.T) {
 		}
 		if runs, err := s.ListRuns(ada, schedule.RunFilter{ScheduleID: "n", Limit: 10}); err != nil || len(runs) != 0 {
 			s.Errorf("it has the runs %v, %v", runs, err)
+		}
+	})
+}
+
+func TestOwnersWhoTakeAnIDAtOnceEachGetOne(t *testing.T) {
+	onStores(t, func(s *stage) {
+		const owners = 8
+		ids := make([]string, owners)
+		errs := make([]error, owners)
+		var all sync.WaitGroup
+		for i := range owners {
+			all.Go(func() {
+				done, err := s.Upsert(asOwner(t, fmt.Sprint("o", i)), everyDay("n"))
+				if errs[i] = err; err == nil {
+					ids[i] = done.Schedule.ScheduleID
+				}
+			})
+		}
+		all.Wait()
+		short := 0
+		for i, id := range ids {
+			s.must(errs[i])
+			if id == "n" {
+				short++
+			} else if want := fmt.Sprintf("o%d:n", i); id != want {
+				s.Errorf("the schedule of owner %d is stored as %s, want n or %s", i, id, want)
+			}
+		}
+		if short != 1 {
+			s.Errorf("%d owners got the short id, want one: %v", short, ids)
 		}
 	})
 }
