@@ -3,6 +3,7 @@ package registrar
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/grant"
@@ -15,19 +16,38 @@ type giver struct {
 	*Registrar
 	owner    string
 	accounts []string
-	owns     map[string]bool // by workflow_id; false: it was looked up
-	dryRun   bool            // a dry run does not ask the credit gate
+	owns     map[string]bool // by workflow_id
+	asked    credit          // of the gate
+	dryRun   bool            // a dry run does not ask the gate
 }
 
 func (r *Registrar) giver(ctx context.Context) *giver {
 	id := auth.FromContext(ctx)
-	return &giver{Registrar: r, owner: id.Owner, accounts: id.Accounts, owns: make(map[string]bool)}
+	return &giver{Registrar: r, owner: id.Owner, accounts: id.Accounts, owns: make(map[string]bool), asked: credit{answers: make(map[CreditQuestion]CreditAnswer)}}
 }
 
 // check refuses a grant that the caller may not create. One that exists with the
 // same terms passes: nothing is given again.
+//
+// Its cost is bounded: the first refused grant ends the call, so the workflows
+// that are looked up are the caller's own and those of one grant.
 func (by *giver) check(ctx context.Context, g *schedule.Grant, prefix string) error {
 	if by.owner == "" {
+		return nil
+	}
+	for _, id := range grant.Named(g.Scopes) {
+		if _, known := by.owns[id]; known {
+			continue
+		}
+		owns, err := by.shares.OwnsWorkflow(ctx, by.owner, id)
+		if err != nil {
+			return err
+		}
+		by.owns[id] = owns
+	}
+	known := grant.Giver{Owner: by.owner, Accounts: by.accounts, Owns: by.owns}
+	refused := grant.MayGive(&known, g, prefix)
+	if refused == nil {
 		return nil
 	}
 	there, err := by.grants.GetGrant(ctx, g.Ref())
@@ -37,23 +57,14 @@ func (by *giver) check(ctx context.Context, g *schedule.Grant, prefix string) er
 	if err != nil && !errors.Is(err, schedule.ErrNotFound) {
 		return err
 	}
-	for _, id := range grant.Named(g.Scopes) {
-		if _, known := by.owns[id]; known {
-			continue
-		}
-		if by.owns[id], err = by.shares.OwnsWorkflow(ctx, by.owner, id); err != nil {
-			return err
-		}
+	// The gate is asked only where its answer decides.
+	if known.Vouched = true; grant.MayGive(&known, g, prefix) != nil {
+		return refused
 	}
-	known := grant.Giver{Owner: by.owner, Accounts: by.accounts, Owns: by.owns, Vouched: true}
-	// What is refused whatever the gate says is refused without asking it.
-	if err := grant.MayGive(&known, g, prefix); err != nil || known.HasAccount(g.BillingAccountID) {
+	if yes, err := by.vouched(ctx, g); yes || err != nil {
 		return err
 	}
-	if known.Vouched, err = by.vouched(ctx, g); err != nil {
-		return err
-	}
-	return grant.MayGive(&known, g, prefix)
+	return refused
 }
 
 // vouched asks the credit gate whether the owner of a grant may use its account,
@@ -62,19 +73,19 @@ func (by *giver) vouched(ctx context.Context, g *schedule.Grant) (bool, error) {
 	if by.credit == nil || by.dryRun {
 		return by.credit != nil, nil
 	}
-	c := &credit{answers: make(map[CreditQuestion]CreditAnswer), open: make(map[CreditQuestion]bool)}
+	by.asked.open = make(map[CreditQuestion]bool)
+	var questions []CreditQuestion
 	for _, id := range grant.Named(g.Scopes) {
-		c.open[CreditQuestion{BillingAccountID: g.BillingAccountID, UserID: g.UserID, WorkflowID: id, Grant: true}] = true
-	}
-	if err := by.askOpen(ctx, c); err != nil {
-		return false, err
-	}
-	for _, a := range c.answers {
-		if !a.MayGrant {
-			return false, nil
+		q := CreditQuestion{BillingAccountID: g.BillingAccountID, UserID: g.UserID, WorkflowID: id, Grant: true}
+		questions = append(questions, q)
+		if _, known := by.asked.answers[q]; !known {
+			by.asked.open[q] = true
 		}
 	}
-	return true, nil
+	if err := by.askOpen(ctx, &by.asked); err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(questions, func(q CreditQuestion) bool { return !by.asked.answers[q].MayGrant }), nil
 }
 
 // mayGive checks the grants that come along with schedules.
