@@ -10,8 +10,8 @@ PKG ?= ./...
 ALL = $(filter ./...,$(PKG))
 ALSO = $(if $(ALL),$(foreach m,$(TEST_MODULES),-also $(m)))
 TOOLS := .build/tools
-# Go modules beside the product's, whose code is checked like its own; each go.mod
-# says why it is apart. Only the tests of TEST_MODULES count in make test.
+# Other Go modules; their code is checked like the product's. Each go.mod says why
+# it is separate. Only the tests of TEST_MODULES count in make test.
 TEST_MODULES := internal/tests
 MODULES := $(TEST_MODULES) internal/bench internal/console/browser
 # The modules of tools hold no code.

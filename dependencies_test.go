@@ -15,8 +15,8 @@ const (
 	// maxLibraries is how many modules the product may require directly. Each is
 	// code that somebody else can change, and that has to be kept up to date.
 	maxLibraries = 25
-	// maxTestLibraries is how many more may serve tests that lie beside the code
-	// they test. Other test libraries belong in internal/tests.
+	// maxTestLibraries is how many more may serve tests that are next to the
+	// code they test. Other test libraries belong in internal/tests.
 	maxTestLibraries = 3
 )
 
