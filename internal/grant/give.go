@@ -8,6 +8,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
+// maxProblems bounds how many refused fields an error names.
+const maxProblems = 5
+
 // Giver is the caller who creates a grant, and what is known of it.
 type Giver struct {
 	Owner    string          // user_id of a caller of role user; empty: an operator, a compiler, or authentication is off
@@ -32,7 +35,7 @@ func Named(scopes []string) (workflowIDs []string) {
 }
 
 // MayGive is nil if the caller may create the grant, else schedule.ErrForbidden
-// with each refused field behind prefix, and what to do.
+// with the first refused fields, each behind prefix, and what to do.
 //
 //   - A caller without an owner grants anything on behalf of any owner.
 //   - An owner grants for itself only, only workflows of its own that the scopes
@@ -64,6 +67,9 @@ func MayGive(by *Giver, g *schedule.Grant, prefix string) error {
 	}
 	if len(problems) == 0 {
 		return nil
+	}
+	if more := len(problems) - maxProblems; more > 0 { // a gRPC status travels in a header
+		problems = append(problems[:maxProblems], fmt.Sprintf("and %d more", more))
 	}
 	return schedule.Explain(schedule.ErrForbidden, "%s", strings.Join(problems, "; "))
 }

@@ -2,12 +2,24 @@ package grant_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/schedule"
 )
+
+func TestARefusalOfManyScopesIsShort(t *testing.T) {
+	g := &schedule.Grant{UserID: "ada", BillingAccountID: "ada"}
+	for i := range grant.MaxScopes {
+		g.Scopes = append(g.Scopes, fmt.Sprintf("graph:execute:%s%d", strings.Repeat("x", 100), i))
+	}
+	err := grant.MayGive(&grant.Giver{Owner: "ada"}, g, "")
+	if err == nil || len(err.Error()) > 2000 || !strings.HasSuffix(err.Error(), "and 59 more") {
+		t.Errorf("got %v", err)
+	}
+}
 
 func TestWhoMayGiveAGrant(t *testing.T) {
 	user := grant.Giver{Owner: "ada", Accounts: []string{"acme"}, Owns: map[string]bool{"mine": true, "lg:poet": true, "theirs": false}}
