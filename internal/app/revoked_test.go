@@ -67,7 +67,7 @@ func (g *guarded) watchHTTP(name, path, want string, headers ...string) *opened 
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := http.DefaultClient.Do(req) //nolint:bodyclose // the goroutine below closes it
 	if err != nil || resp.StatusCode != http.StatusOK {
 		g.t.Fatal(name, resp, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher/api"
+	"github.com/carillon/carillon/launcher/client"
 )
 
 // streams counts those of a server and keeps how they ended; each is bounded as
@@ -111,14 +112,11 @@ func serveOn(t *testing.T, l api.Launcher, o api.Options, options ...grpc.Server
 	return addr, server
 }
 
-func TestAStreamIsFollowedByAnotherBeforeItExpires(t *testing.T) {
-	g := newGated(request(1).Key)
-	counted := &streams{expires: 3 * time.Second, ended: make(chan error, 100)}
-	addr, _ := serveOn(t, g, api.Options{}, grpc.StreamInterceptor(counted.intercept))
-	c := connect(t, addr)
-	done := starting(t.Context(), c, request(0))
-	within(t, g.began, "the start")
-	for began := time.Now(); counted.count() == 1; {
+// followed checks that another stream follows the first, whose open start is
+// answered.
+func (s *streams) followed(t *testing.T, c *client.Client, g *gated, done <-chan error) {
+	t.Helper()
+	for began := time.Now(); s.count() == 1; {
 		if _, err := c.Start(t.Context(), request(1)); err != nil {
 			t.Fatalf("a start meanwhile: %v", err)
 		}
@@ -130,9 +128,19 @@ func TestAStreamIsFollowedByAnotherBeforeItExpires(t *testing.T) {
 	if err := within(t, done, "what was open on the first"); err != nil {
 		t.Errorf("what was open on the first stream: %v", err)
 	}
-	if err := within(t, counted.ended, "the first stream"); err != nil {
+	if err := within(t, s.ended, "the first stream"); err != nil {
 		t.Errorf("the first stream ended with %v", err)
 	}
+}
+
+func TestAStreamIsFollowedByAnotherBeforeItExpires(t *testing.T) {
+	g := newGated(request(1).Key)
+	counted := &streams{expires: 3 * time.Second, ended: make(chan error, 100)}
+	addr, _ := serveOn(t, g, api.Options{}, grpc.StreamInterceptor(counted.intercept))
+	c := connect(t, addr)
+	done := starting(t.Context(), c, request(0))
+	within(t, g.began, "the start")
+	counted.followed(t, c, g, done)
 }
 
 func TestAStreamIsFollowedByAnotherWhenItsWorkerIsRevoked(t *testing.T) {
@@ -143,21 +151,7 @@ func TestAStreamIsFollowedByAnotherWhenItsWorkerIsRevoked(t *testing.T) {
 	done := starting(t.Context(), c, request(0))
 	within(t, g.began, "the start")
 	close(counted.revoked)
-	for began := time.Now(); counted.count() == 1; {
-		if _, err := c.Start(t.Context(), request(1)); err != nil {
-			t.Fatalf("a start meanwhile: %v", err)
-		}
-		if time.Since(began) > patience {
-			t.Fatal("no other stream is opened")
-		}
-	}
-	close(g.gate)
-	if err := within(t, done, "what was open on the first"); err != nil {
-		t.Errorf("what was open on the first stream: %v", err)
-	}
-	if err := within(t, counted.ended, "the first stream"); err != nil {
-		t.Errorf("the first stream ended with %v", err)
-	}
+	counted.followed(t, c, g, done)
 }
 
 // A client that does not close a stream when it is told to is not waited for.
