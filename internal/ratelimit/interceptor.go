@@ -2,16 +2,13 @@ package ratelimit
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/carillon/carillon/internal/auth"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -104,14 +101,7 @@ func cost(req any) int {
 	return n
 }
 
-// tooMany says when to come again, in the message for people and as RetryInfo
-// for programs; REST has it as Retry-After.
+// tooMany is the answer to an owner that calls too often.
 func tooMany(kind Kind, perS int, wait time.Duration) error {
-	st := status.New(codes.ResourceExhausted, fmt.Sprintf(
-		"too many calls that %s: this owner may make %d a second, and %d at once; come again in %s", kind, perS, burst*perS, wait.Round(time.Millisecond)))
-	with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
-	if err != nil {
-		return st.Err()
-	}
-	return with.Err()
+	return comeAgain(wait, "too many calls that %s: this owner may make %d a second, and %d at once", kind, perS, burst*perS)
 }

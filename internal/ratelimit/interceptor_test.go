@@ -114,7 +114,7 @@ func TestAnOwnerThatFloodsIsToldWhenToComeAgain(t *testing.T) {
 				t.Errorf("%s: Retry-After %q", c.name, retryAfter)
 			}
 		}
-		if passed < 2 || !strings.Contains(refused, "a second, and 2 at once; come again in") {
+		if passed < 2 || !strings.Contains(refused, "a second, and 2 at once; try again in") {
 			t.Errorf("%s: %d of 20 passed, the last refusal is %s", c.name, passed, refused)
 		}
 	}
