@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -51,24 +50,8 @@ func serveForecasts(t *testing.T) (f *forecaster, base string, conn *grpc.Client
 	places := ratelimit.NewPlaces(ratelimit.PlaceLimits{Running: 1, Waiting: 10, PerOwner: 1, Patience: time.Hour})
 	server := api.NewServer(slog.New(slog.DiscardHandler), []api.Interceptors{{Unary: asNamed, Costly: places.Interceptor(prometheus.NewRegistry())}})
 	carillonv1.RegisterScheduleServiceServer(server, f)
-	lis, conn, err := api.Loopback()
-	if err != nil {
-		t.Fatal(err)
-	}
-	gateway, err := api.NewGateway(context.Background(), conn, api.GatewayOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(gateway)
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(lis) })
-	t.Cleanup(func() {
-		web.Close()
-		_ = conn.Close()
-		server.Stop()
-		serving.Wait()
-	})
-	return f, web.URL, conn
+	base, conn = listen(t, server)
+	return f, base, conn
 }
 
 func TestAnOwnersForecastsWaitForEachOtherAndNotForThoseOfOthers(t *testing.T) {

@@ -61,6 +61,12 @@ func serve(t *testing.T, id *auth.Identity, limits ratelimit.Limits, reg prometh
 	server := api.NewServer(slog.New(slog.DiscardHandler), []api.Interceptors{as(id), {Unary: unary, Stream: stream}})
 	carillonv1.RegisterScheduleServiceServer(server, carillonv1.UnimplementedScheduleServiceServer{})
 	carillonv1.RegisterRunServiceServer(server, watcher{})
+	return listen(t, server)
+}
+
+// listen serves both protocols until the test ends.
+func listen(t *testing.T, server *api.Server) (base string, conn *grpc.ClientConn) {
+	t.Helper()
 	lis, conn, err := api.Loopback()
 	if err != nil {
 		t.Fatal(err)
