@@ -37,8 +37,8 @@ type Config struct {
 	DatabaseWaitMS int `name:"database_wait_ms" default:"60000" min:"0" max:"3600000" help:"how long serve and migrate wait at their start for a Postgres that cannot be reached"`
 
 	WorkflowStore   string `name:"workflow_store" default:"db" oneof:"db dir blob none" help:"where the launcher loads DAGs from; none sends none; the same in registrar and launcher"`
-	WorkflowDir     string `name:"workflow_dir" default:"./workflows" help:"WORKFLOW_STORE=dir: WORKFLOW_DIR/WORKFLOW_ID/VERSION.json"`
-	WorkflowBlobURL string `name:"workflow_blob_url" help:"WORKFLOW_STORE=blob: s3://BUCKET?region=…, with prefix=FOLDER/, endpoint=https://HOST and use_path_style=true as needed, or file:///FOLDER; holds WORKFLOW_ID/VERSION.json"`
+	WorkflowDir     string `name:"workflow_dir" default:"./workflows" help:"WORKFLOW_STORE=dir: WORKFLOW_DIR/WORKFLOW_ID/VERSION.json for all owners, WORKFLOW_DIR/owners/USER_ID/WORKFLOW_ID/VERSION.json for one"`
+	WorkflowBlobURL string `name:"workflow_blob_url" help:"WORKFLOW_STORE=blob: s3://BUCKET?region=…, with prefix=FOLDER/, endpoint=https://HOST and use_path_style=true as needed, or file:///FOLDER; holds WORKFLOW_ID/VERSION.json for all owners and owners/USER_ID/WORKFLOW_ID/VERSION.json for one"`
 
 	Roles        string `name:"roles" default:"registrar,worker,launcher" help:"what this process does"`
 	LauncherAddr string `name:"launcher_addr" help:"host:port of the launcher's gRPC, for a worker without that role"`

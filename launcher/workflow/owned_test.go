@@ -216,7 +216,7 @@ func TestWhatIsFoundOutOfAShareHoldsForAQuarterOfASecond(t *testing.T) {
 // asked counts what a burst costs the database.
 type asked struct {
 	database
-	standings, loads atomic.Int64
+	standings atomic.Int64
 }
 
 func (a *asked) WorkflowStandings(ctx context.Context, uses []schedule.WorkflowUse) ([]schedule.WorkflowStanding, error) {

@@ -70,6 +70,9 @@ func (a *Auditor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo
 		RequestID: call.RequestID, Code: code.String(),
 	}
 	if code == codes.OK {
+		if m, ok := req.(proto.Message); ok {
+			e.UserID = ownerOf(m.ProtoReflect())
+		}
 		if lost := a.append(ctx, e); lost != nil {
 			a.lost(ctx, &e, lost)
 		}
@@ -110,6 +113,15 @@ func targetOf(m protoreflect.Message) string {
 		}
 	}
 	return ""
+}
+
+// ownerOf is the owner that a request names: whom a version is stored for, or a
+// workflow shared with.
+func ownerOf(m protoreflect.Message) string {
+	if said(m, "all_owners") == "true" {
+		return schedule.AllOwners
+	}
+	return said(m, "user_id")
 }
 
 // said is a field of the request as text, cut to what an id may have.
