@@ -17,10 +17,14 @@ func TestTheMemoryLimitOfAControlGroupIsFound(t *testing.T) {
 		want  int64             // 0: no limit
 	}{
 		{name: "version 2, a container whose group is the root", self: "0::/\n", files: map[string]string{"memory.max": "536870912\n"}, want: 512 << 20},
-		{name: "version 2, a systemd unit", self: "0::/system.slice/carillon.service\n",
-			files: map[string]string{"system.slice/carillon.service/memory.max": "1073741824\n", "system.slice/memory.max": "max\n"}, want: 1 << 30},
-		{name: "version 2, a slice above the unit is smaller", self: "0::/system.slice/carillon.service\n",
-			files: map[string]string{"system.slice/carillon.service/memory.max": "max\n", "system.slice/memory.max": "268435456\n"}, want: 256 << 20},
+		{
+			name: "version 2, a systemd unit", self: "0::/system.slice/carillon.service\n",
+			files: map[string]string{"system.slice/carillon.service/memory.max": "1073741824\n", "system.slice/memory.max": "max\n"}, want: 1 << 30,
+		},
+		{
+			name: "version 2, a slice above the unit is smaller", self: "0::/system.slice/carillon.service\n",
+			files: map[string]string{"system.slice/carillon.service/memory.max": "max\n", "system.slice/memory.max": "268435456\n"}, want: 256 << 20,
+		},
 		{name: "version 2, the host's path inside a container", self: "0::/kubepods.slice/pod1/abc\n", files: map[string]string{"memory.max": "536870912\n"}, want: 512 << 20},
 		{name: "version 2, no limit", self: "0::/a\n", files: map[string]string{"a/memory.max": "max\n", "memory.max": "max\n"}},
 		{name: "version 1", self: "5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n", files: map[string]string{"memory/docker/x/memory.limit_in_bytes": "536870912\n", "memory/memory.limit_in_bytes": unlimitedV1}, want: 512 << 20},
