@@ -78,7 +78,7 @@ func (s *Owned) LoadDAG(ctx context.Context, userID, workflowID string, version 
 	if s.given.has(use, asked) {
 		return s.dags.LoadDAG(ctx, "", workflowID, version)
 	}
-	standing, err := s.standing(ctx, use, asked)
+	standing, lacking, err := s.standing(ctx, use, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -92,28 +92,29 @@ func (s *Owned) LoadDAG(ctx context.Context, userID, workflowID string, version 
 	}
 	if err == nil { // else an own version may come any moment, and must be found
 		s.given.put(use, asked)
+		if lacking {
+			s.lacking.put(use, asked)
+		}
 	}
 	return dag, err
 }
 
-// standing puts together what the database and the files say.
-func (s *Owned) standing(ctx context.Context, use schedule.WorkflowUse, now time.Time) (schedule.WorkflowStanding, error) {
+// standing puts together what the database and the files say. lacking: the files
+// were asked, and hold no version of the owner's own.
+func (s *Owned) standing(ctx context.Context, use schedule.WorkflowUse, now time.Time) (standing schedule.WorkflowStanding, lacking bool, err error) {
 	if use.UserID == "" {
-		return schedule.WorkflowStanding{}, nil
+		return standing, false, nil
 	}
-	standing, err := s.standings.DoUntil(ctx, use)
+	standing, err = s.standings.DoUntil(ctx, use)
 	if err != nil {
-		return standing, err
+		return standing, false, err
 	}
 	standing.Own = standing.Own && !s.o.FilesOnly
 	if standing.Own || s.o.Files == nil || s.lacking.has(use, now) {
-		return standing, nil
+		return standing, false, nil
 	}
 	standing.Own, err = s.o.Files.HoldsDAG(ctx, use.UserID, use.WorkflowID, use.Version)
-	if err == nil && !standing.Own {
-		s.lacking.put(use, now)
-	}
-	return standing, err
+	return standing, err == nil && !standing.Own, err
 }
 
 // memory holds what was found out of uses, for a short time.

@@ -172,6 +172,10 @@ func TestARunLoadsItsOwnersCodeWhereverItIsStored(t *testing.T) {
 						}
 					}
 				}
+				p.put("ada", "none", `{"by":"ada"}`)
+				if dag, err := p.LoadDAG(t.Context(), "ada", "none", 1); string(dag) != `{"by":"ada"}` {
+					t.Errorf("what was not found and is stored now: %q, %v", dag, err)
+				}
 			})
 		}
 	}
