@@ -40,7 +40,7 @@ func newDevCommand() *cobra.Command {
 				return err
 			}
 			log := app.NewLogger(cmd.ErrOrStderr(), cfg)
-			a, err := app.New(cmd.Context(), cfg, app.Options{Logger: log, Dev: true, Migrate: true, Reflection: true})
+			a, err := app.New(cmd.Context(), cfg, app.Options{Logger: log, Dev: true, Migrate: true, Reflection: true, Version: release()})
 			if err != nil {
 				return err
 			}

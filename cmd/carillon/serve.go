@@ -23,7 +23,7 @@ func newServeCommand() *cobra.Command {
 				return err
 			}
 			log := app.NewLogger(cmd.ErrOrStderr(), cfg)
-			a, err := app.New(cmd.Context(), cfg, app.Options{Logger: log, Migrate: migrate, Reflection: reflection})
+			a, err := app.New(cmd.Context(), cfg, app.Options{Logger: log, Migrate: migrate, Reflection: reflection, Version: release()})
 			if err != nil {
 				return err
 			}

@@ -51,6 +51,8 @@ type Options struct {
 	// Executor is called instead of the one that the configuration names: the
 	// benchmarks measure by one that answers at once. nil: the configured one.
 	Executor launcher.Executor
+	// Version is the release of this binary, shown by carillon_build_info.
+	Version string
 }
 
 // App is one process with its roles.
@@ -89,36 +91,12 @@ type App struct {
 	told     atomic.Int64  // when the process was told to end, Unix nanoseconds; 0 = it was not
 	skew     atomic.Int64  // this machine's clock − the database's, in nanoseconds, as last measured
 
+	database *databaseWatch
+
 	strangers strangerLogs
 }
 
 type closer interface{ Close() error }
-
-// drainMargin is how much longer than a call of the executor open requests may
-// take at the end.
-const drainMargin = 2 * time.Second
-
-// leastDrain is what open requests have when the worker took all of the bound.
-const leastDrain = 500 * time.Millisecond
-
-// bound is how long the end of the process may take: as long as one call of
-// the executor, which a worker here or elsewhere may wait for.
-func (a *App) bound() time.Duration { return ms(a.cfg.ExecutorTimeoutMS) + drainMargin }
-
-// drain is how long open requests may take once the worker has ended: what is
-// left of the bound, and a moment at least.
-func (a *App) drain() time.Duration {
-	since := time.Since(time.Unix(0, a.told.Load()))
-	return max(leastDrain, a.bound()-since)
-}
-
-// mayServe says that a process which was told to end wants no new requests.
-func (a *App) mayServe(context.Context) error {
-	if a.told.Load() != 0 {
-		return errors.New("it is ending")
-	}
-	return nil
-}
 
 // New builds a process: the database is open and its schema checked, the
 // listeners are bound, nothing runs yet. Close frees it all.
@@ -136,12 +114,15 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 		return nil, err
 	}
 	a.observe, a.strangers = newCallMetrics(a.registry), newStrangerLogs(o.Logger)
+	showBuild(a.registry, o.Version)
+	a.database = newDatabaseWatch(a.registry)
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.store, err = OpenStore(ctx, cfg, o.Logger, OpenOptions{
 		Create: o.Dev || o.Migrate && cfg.NamesSQLiteFile(), Wait: ms(cfg.DatabaseWaitMS), ClockStepped: a.clockStepped,
 	}); err != nil {
 		return nil, err
 	}
+	a.database.ping = a.store.Ping
 	a.log.Info("database opened", "database", cfg.DatabaseName())
 	if err := a.checkSchema(ctx, o.Migrate); err != nil {
 		return nil, err
@@ -277,6 +258,7 @@ func (a *App) Run(ctx context.Context) error {
 	servers.Go(func() error { return a.serveHTTP(serveCtx) })
 	servers.Go(func() error { return a.serveGRPC(serveCtx) })
 	servers.Go(func() error { a.strangers.run(serveCtx); return nil })
+	servers.Go(func() error { a.database.run(serveCtx); return nil })
 	servers.Go(func() error { a.watchClock(serveCtx); return nil })
 	servers.Go(func() error { a.followClock(serveCtx); return nil })
 	servers.Go(func() error { return a.watchExpectations(serveCtx) })

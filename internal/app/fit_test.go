@@ -31,7 +31,7 @@ func begin(t *testing.T, settings map[string]any) *app.App {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := app.New(t.Context(), cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Migrate: true})
+	a, err := app.New(t.Context(), cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Migrate: true, Version: "v1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}
