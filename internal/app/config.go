@@ -112,7 +112,7 @@ type Config struct {
 	ReportLateMS       int `name:"report_late_ms" default:"86400000" min:"60000" max:"2592000000" help:"how long after its run's end a report token is accepted"`
 
 	MaxConnections        int `name:"max_connections" default:"2000" min:"10" max:"1000000" help:"connections open at once on HTTP_ADDR, and as many on GRPC_ADDR; at the limit the one that is idle longest without credentials is closed"`
-	MaxConnectionsPerPeer int `name:"max_connections_per_peer" default:"500" min:"10" max:"1000000" help:"of them, those of one IPv4 address or IPv6 /64 network; a proxy is one peer"`
+	MaxConnectionsPerPeer int `name:"max_connections_per_peer" default:"500" min:"10" max:"1000000" help:"of them, those without credentials of one IPv4 address or IPv6 /64 network; a proxy is one peer"`
 
 	LogLevel  string `name:"log_level" default:"info" oneof:"debug info warn error" help:"least level that is logged"`
 	LogFormat string `name:"log_format" default:"json" oneof:"json text" help:"how logs are written, to stderr"`

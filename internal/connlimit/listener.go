@@ -14,7 +14,7 @@ import (
 // Limits of one listener.
 type Limits struct {
 	Total   int // connections open at once
-	PerPeer int // of them, of one peer
+	PerPeer int // of them, anonymous ones of one peer
 	// WriteTimeout closes a connection when one write takes longer; 0: no bound.
 	// It stands in for TCP_USER_TIMEOUT, which grpc-go sets on TCP connections
 	// only, not on wrapped ones.
@@ -40,8 +40,7 @@ type Reason string
 
 // The reasons.
 const (
-	TooMany       Reason = "too_many"        // in all
-	TooManyOfPeer Reason = "too_many_of_one" // of one peer
+	TooMany       Reason = "too_many"        // in all, and none is anonymous
 	MadeRoom      Reason = "made_room"       // it was idle and anonymous, and another one came
 	TooManyResets Reason = "too_many_resets"
 )
@@ -104,10 +103,8 @@ func (l *Listener) admit(raw net.Conn) (c, closed *Conn, reason Reason) {
 		l.peers[key] = p
 	}
 	switch {
-	case len(p.open) >= l.limits.PerPeer:
-		if closed = idlest(p.open); closed == nil {
-			return nil, nil, TooManyOfPeer
-		}
+	case len(p.open) >= l.limits.PerPeer && anonymous(p.open) >= l.limits.PerPeer:
+		closed = idlest(p.open)
 	case len(l.open) >= l.limits.Total:
 		if closed = idlest(l.open); closed == nil {
 			return nil, nil, TooMany
@@ -120,6 +117,16 @@ func (l *Listener) admit(raw net.Conn) (c, closed *Conn, reason Reason) {
 	c.touch()
 	l.open[c], p.open[c] = struct{}{}, struct{}{}
 	return c, closed, ""
+}
+
+// anonymous counts the connections that nobody has authenticated on.
+func anonymous(open map[*Conn]struct{}) (n int) {
+	for c := range open {
+		if !c.identified.Load() {
+			n++
+		}
+	}
+	return n
 }
 
 // idlest is the anonymous connection that has been idle longest, or nil.
