@@ -40,8 +40,8 @@ type Reason string
 
 // The reasons.
 const (
-	TooMany       Reason = "too_many"        // in all, and none is anonymous
-	MadeRoom      Reason = "made_room"       // it was idle and anonymous, and another one came
+	TooMany       Reason = "too_many"  // in all, and none is anonymous
+	MadeRoom      Reason = "made_room" // it was idle and anonymous, and another one came
 	TooManyResets Reason = "too_many_resets"
 )
 
