@@ -124,6 +124,9 @@ func (r *Registrar) applied(in ApplyInput) (*upserts, error) {
 		if in.Schedules[i].RequestID != "" {
 			c.Add(in.Fields[i]+"request_id", in.Schedules[i].RequestID, "has no meaning in a set", "leave it out")
 		}
+		if in.Schedules[i].Adopt {
+			c.Add(in.Fields[i]+"adopt", true, "is not allowed for one schedule of a set", "set adopt for the whole call")
+		}
 		d.ManagedBy = managedBy
 	}
 	all := &upserts{

@@ -118,7 +118,7 @@ func TestApplyRefusesWhatSomebodyElseManages(t *testing.T) {
 				if refused := errors.Is(err, schedule.ErrPrecondition); refused != tt.refused || err != nil != tt.refused {
 					t.Fatalf("dry run %v: %v", dry, err)
 				}
-				if tt.refused && !strings.Contains(err.Error(), "s ("+tt.by+")") {
+				if tt.refused && !strings.Contains(err.Error(), "s (managed by "+tt.by+")") {
 					t.Errorf("%v does not say whose it is", err)
 				}
 			}

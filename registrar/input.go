@@ -19,7 +19,11 @@ type UpsertInput struct {
 	Paused          *bool // nil keeps what an operator decided
 	// Grant, if set, is created with the schedule or not at all, and is the one
 	// that it names. Its owner is the schedule's.
-	Grant     *GrantInput
+	Grant *GrantInput
+	// Adopt takes over a schedule that has another manager. omitempty: the hash
+	// of a deploy covers this struct, and must not change for deploys of an
+	// earlier version.
+	Adopt     bool `json:",omitempty"`
 	RequestID string
 	Actor     string
 }
@@ -30,6 +34,8 @@ type UpsertResult struct {
 	NextRunAt time.Time // next slot after now; zero when paused or exhausted
 	Created   bool
 	Changed   bool // a new revision was made
+	// Warnings are for the caller of a single upsert that succeeded.
+	Warnings []string
 }
 
 // View is a schedule as it is shown, with what follows from it at this moment.

@@ -13,14 +13,16 @@ import (
 
 // Upsert registers a schedule or replaces its whole definition. Sending the
 // same again writes nothing; a change makes a new revision, fires nothing by
-// itself and plans no slot before now. A pause is kept unless the call says
-// otherwise. The owner of an existing schedule cannot be changed.
+// itself and plans no slot before now. A pause and the manager are kept unless
+// the call says otherwise. The owner of an existing schedule cannot be changed.
 func (r *Registrar) Upsert(ctx context.Context, in UpsertInput) (UpsertResult, error) {
 	done, err := r.upsertAll(ctx, &upserts{inputs: []UpsertInput{in}})
 	if err != nil {
 		return UpsertResult{}, err
 	}
-	return done.deeds[0].result, nil
+	result := done.deeds[0].result
+	result.Warnings = managerWarnings(done.deeds[0].before, result.Schedule)
+	return result, nil
 }
 
 func (r *Registrar) logUpserts(ctx context.Context, deeds []deed) {

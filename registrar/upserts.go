@@ -1,12 +1,12 @@
 package registrar
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
@@ -268,6 +268,9 @@ func (all *upserts) definition(i int, current *schedule.Schedule) schedule.Defin
 	if all.managed.By != "" && current != nil && schedule.SameJSON(d.Input, current.Input) {
 		d.Input = current.Input
 	}
+	if all.managed.By == "" && !all.inputs[i].Adopt && ownedBy(current, &d) {
+		d.ManagedBy = cmp.Or(d.ManagedBy, current.ManagedBy)
+	}
 	return d
 }
 
@@ -279,33 +282,6 @@ func (all *upserts) input(i int, current *schedule.Schedule) UpsertInput {
 		in.Paused = nil
 	}
 	return in
-}
-
-// refuseTaken keeps a deploy from taking what another one manages: the two
-// would undo each other's work for ever. What nobody manages it may take.
-func (all *upserts) refuseTaken(found []schedule.ChangeInput) error {
-	if all.managed.By == "" || all.adopt {
-		return nil
-	}
-	const shown = 10
-	var taken []string
-	for i := range all.inputs {
-		s := found[i].Schedule
-		if s == nil || !s.Alive() || s.ManagedBy == "" || s.ManagedBy == all.managed.By || s.UserID != all.definitions[i].UserID {
-			continue
-		}
-		taken = append(taken, fmt.Sprintf("%s (%s)", s.ScheduleID, s.ManagedBy))
-	}
-	if len(taken) == 0 {
-		return nil
-	}
-	more := ""
-	if len(taken) > shown {
-		more = fmt.Sprintf(" and %d more", len(taken)-shown)
-		taken = taken[:shown]
-	}
-	return schedule.Explain(schedule.ErrPrecondition, "managed by somebody else than %s: %s%s; take them out, or take them over with adopt",
-		all.managed.By, strings.Join(taken, ", "), more)
 }
 
 // standing answers a repeat with what there is, and writes nothing.

@@ -161,10 +161,26 @@ func TestApplyTakesWorkflowsWithTheirTriggers(t *testing.T) {
 	s.says(exitFailed, apply, "version 1 of workflow report is stored with another DAG")
 
 	s.write("report.json", strings.Replace(dag, `"version": 1`, `"version": 2`, 1))
-	s.says(exitFailed, []string{"workflow", "deploy", "-f", "DIR/report.json", "--user", "ada"}, "managed by somebody else than workflow:report: report.nightly (set:all)")
+	s.says(exitFailed, []string{"workflow", "deploy", "-f", "DIR/report.json", "--user", "ada"}, "workflow:report cannot take over report.nightly (managed by set:all); leave it out, or set adopt (--adopt) to take over")
 	s.says(exitDone, []string{"workflow", "deploy", "-f", "DIR/report.json", "--user", "ada", "--adopt"}, "report.nightly")
-	s.says(exitFailed, apply, "managed by somebody else than set:all: report.nightly (workflow:report); take them out, or take them over with adopt")
+	s.says(exitFailed, apply, "set:all cannot take over report.nightly (managed by workflow:report); leave it out, or set adopt (--adopt) to take over")
 	s.says(exitDone, append(apply, "--adopt"), "taken over from workflow:report")
+}
+
+func TestUpsertByHandOfAScheduleOfASet(t *testing.T) {
+	s := newSite(t)
+	s.write("billing.yaml", twoSchedules)
+	s.says(exitDone, []string{"apply", "-f", "DIR", "--set", "prod", "--user", "ada"}, "+ invoices: create")
+	upsert := []string{"schedule", "upsert", "--id", "invoices", "--workflow", "invoice", "--user", "ada", "--cron", "@daily"}
+	got := s.run(append(upsert, "--version", "4")...)
+	if want := "warning: schedule invoices is managed by set:prod; the next apply of that set overwrites this change\n"; got.code != exitDone || got.errs != want {
+		t.Errorf("exit %d, stderr %q, want %q", got.code, got.errs, want)
+	}
+	s.says(exitDone, []string{"schedule", "list", "--managed-by", "set:prod"}, "invoices")
+	other := append(upsert, "--version", "5", "--managed-by", "set:test")
+	s.says(exitFailed, other, "set:test cannot take over invoices (managed by set:prod); leave managed_by out to keep the manager, or set adopt (--adopt) to take over")
+	s.says(exitDone, append(other, "--adopt"))
+	s.says(exitDone, []string{"schedule", "list", "--managed-by", "set:test"}, "invoices")
 }
 
 func TestWhatIsWrongIsNamedByItsPlaceInTheFiles(t *testing.T) {

@@ -75,7 +75,7 @@ func TestFlagsBecomeRequests(t *testing.T) {
 				"--start-at", "2026-04-01T00:00:00+02:00", "--end-at", "2026-05-01T00:00:00Z", "--jitter", "1500ms", "--dst", "literal",
 				"--overlap", "queue", "--overlap-key", "k", "--max-queued", "7", "--catchup", "spread", "--catchup-window", "2d",
 				"--run-timeout", "2h", "--priority", "-5", "--input", "@" + input, "--label", "a=1", "--label", "b=x=y", "--paused",
-				"--grant", "g", "--managed-by", "m", "--request-id", "r",
+				"--grant", "g", "--managed-by", "m", "--adopt", "--request-id", "r",
 			},
 			want: &carillonv1.UpsertScheduleRequest{
 				ScheduleId: "a", WorkflowId: "w", Version: 1, UserId: "u", IntervalMs: pointer[uint32](90_000), Timezone: pointer("Asia/Tokyo"),
@@ -84,7 +84,7 @@ func TestFlagsBecomeRequests(t *testing.T) {
 				CatchupPolicy: pointer("spread"), CatchupWindowMs: pointer[uint32](172_800_000),
 				RunTimeoutMs: pointer[uint32](7_200_000), Priority: pointer[int32](-5), Input: []byte("{\"z\":1, \"a\":[2]}"),
 				Labels: map[string]string{"a": "1", "b": "x=y"}, Paused: pointer(true),
-				ExecutionGrantId: "g", ManagedBy: "m", RequestId: "r",
+				ExecutionGrantId: "g", ManagedBy: "m", Adopt: true, RequestId: "r",
 			},
 		},
 		{

@@ -21,8 +21,8 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upsert",
 		Short: "Create a schedule, or replace its whole definition",
-		Long: "Creates a schedule or replaces its whole definition: what is not said takes its default,\n" +
-			"except that a paused schedule stays paused. The same definition again changes nothing.\n" +
+		Long: "Creates a schedule or replaces its whole definition. Unset fields take their defaults, except that a paused\n" +
+			"schedule stays paused and a managed schedule keeps its manager. The same definition again changes nothing.\n" +
 			"With -f the definition is JSON or YAML with the API's field names; flags then replace single fields.",
 		Example: "  carillon schedule upsert --id nightly --workflow report --version 1 --user ada --cron '30 2 * * *' --tz Europe/Berlin\n" +
 			"  carillon schedule upsert --id poll --workflow fetch --version 2 --user ada --every 30s --jitter 5s --input @input.json\n" +
@@ -46,6 +46,11 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 			resp, err := call(ctx, l, schedules(l).UpsertSchedule, req)
 			if err != nil {
 				return err
+			}
+			for _, warning := range resp.GetWarnings() {
+				if _, err := fmt.Fprintln(o.errs, "warning:", warning); err != nil {
+					return err
+				}
 			}
 			return o.show(resp, func(p *page) {
 				next := "no next run (paused, exhausted or by hand)"
@@ -83,7 +88,8 @@ func whatFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.StringVar(&req.UserId, "user", "", "`ID` of the owner")
 	f.Func("label", "`NAME=VALUE`; may be repeated", label(&req.Labels))
 	f.StringVar(&req.ExecutionGrantId, "grant", "", "`ID` of the execution grant")
-	f.StringVar(&req.ManagedBy, "managed-by", "", "`NAME` of what owns the schedule")
+	f.StringVar(&req.ManagedBy, "managed-by", "", "`NAME` of what manages the schedule (default: as it is)")
+	f.BoolVar(&req.Adopt, "adopt", false, "take over a schedule that has another manager; without --managed-by it has none afterwards")
 	f.BoolFunc("paused", "pause it, or with --paused=false resume it (default: as it is)", boolean(&req.Paused))
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe where --id is not given")
 }

@@ -26,6 +26,7 @@ func upsertOf(req *carillonv1.UpsertScheduleRequest, actor string) registrar.Ups
 		JitterMS: req.JitterMs, MaxQueued: req.MaxQueued, CatchupWindowMS: req.CatchupWindowMs,
 		RunTimeoutMS: req.RunTimeoutMs, Priority: req.Priority,
 		Paused: req.Paused, RequestID: req.GetRequestId(), Actor: actor, Grant: newGrantOf(req.GetGrant()),
+		Adopt: req.GetAdopt(),
 	}
 }
 

@@ -160,6 +160,9 @@ func (t trigger) fill(c *schedule.Collect, req *carillonv1.UpsertScheduleRequest
 	set("workflow_id", &req.WorkflowId, t.req.GetWorkflowId())
 	set("user_id", &req.UserId, t.req.GetUserId())
 	set("managed_by", &req.ManagedBy, t.managedBy)
+	if req.GetAdopt() {
+		c.Add(t.prefix+"adopt", true, "is not allowed for one trigger", "set adopt for the whole call")
+	}
 	if req.Version != 0 && req.Version != t.req.GetVersion() {
 		c.Add(t.prefix+"version", req.Version, fmt.Sprintf("contradicts the deployment of version %d", t.req.GetVersion()), "leave it out")
 	}

@@ -30,7 +30,9 @@ func (s *scheduleServer) UpsertSchedule(ctx context.Context, req *carillonv1.Ups
 	if err != nil {
 		return nil, err
 	}
-	return &carillonv1.UpsertScheduleResponse{ScheduleId: done.Schedule.ScheduleID, NextRunAt: timestamp(done.NextRunAt)}, nil
+	return &carillonv1.UpsertScheduleResponse{
+		ScheduleId: done.Schedule.ScheduleID, NextRunAt: timestamp(done.NextRunAt), Warnings: done.Warnings,
+	}, nil
 }
 
 func (s *scheduleServer) GetSchedule(ctx context.Context, req *carillonv1.GetScheduleRequest) (*carillonv1.GetScheduleResponse, error) {

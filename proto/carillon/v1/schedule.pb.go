@@ -513,7 +513,8 @@ type UpsertScheduleRequest struct {
 	// At most 64, for lists and filters; names are ids, values hold up to 128
 	// bytes.
 	Labels map[string]string `protobuf:"bytes,22,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What owns the schedule, e.g. "workflow:nightly" for a deployment.
+	// What owns the schedule, e.g. "workflow:nightly" for a deployment. Not set:
+	// an existing schedule keeps its manager. Another manager needs adopt.
 	ManagedBy string `protobuf:"bytes,23,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
 	// Not set: an existing schedule stays paused or not, a new one is not.
 	Paused *bool `protobuf:"varint,24,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
@@ -524,7 +525,11 @@ type UpsertScheduleRequest struct {
 	// unless it was revoked or has expired.
 	Grant *NewGrant `protobuf:"bytes,26,opt,name=grant,proto3" json:"grant,omitempty"`
 	// What to alert about when it does not happen.
-	Expect        *Expectation `protobuf:"bytes,27,opt,name=expect,proto3" json:"expect,omitempty"`
+	Expect *Expectation `protobuf:"bytes,27,opt,name=expect,proto3" json:"expect,omitempty"`
+	// Take over a schedule that has another manager: managed_by becomes what the
+	// request names, or nothing. Not allowed in a set or in a trigger, where
+	// adopt belongs to the whole call.
+	Adopt         bool `protobuf:"varint,28,opt,name=adopt,proto3" json:"adopt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -748,11 +753,21 @@ func (x *UpsertScheduleRequest) GetExpect() *Expectation {
 	return nil
 }
 
+func (x *UpsertScheduleRequest) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
+}
+
 type UpsertScheduleResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// The next slot after now; null when paused or exhausted.
-	NextRunAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_run_at,json=nextRunAt,proto3" json:"next_run_at,omitempty"`
+	NextRunAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_run_at,json=nextRunAt,proto3" json:"next_run_at,omitempty"`
+	// What the caller should know although the call succeeded, e.g. that the next
+	// apply of the set that manages the schedule overwrites the change.
+	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -797,6 +812,13 @@ func (x *UpsertScheduleResponse) GetScheduleId() string {
 func (x *UpsertScheduleResponse) GetNextRunAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.NextRunAt
+	}
+	return nil
+}
+
+func (x *UpsertScheduleResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -3114,7 +3136,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\x87\x0f\n" +
+	"\x05_note\"\x9d\x0f\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -3157,7 +3179,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12+\n" +
 	"\x05grant\x18\x1a \x01(\v2\x15.carillon.v1.NewGrantR\x05grant\x120\n" +
-	"\x06expect\x18\x1b \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x1a9\n" +
+	"\x06expect\x18\x1b \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x12\x14\n" +
+	"\x05adopt\x18\x1c \x01(\bR\x05adopt\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -3175,11 +3198,12 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x12_catchup_window_msB\x11\n" +
 	"\x0f_run_timeout_msB\v\n" +
 	"\t_priorityB\t\n" +
-	"\a_paused\"u\n" +
+	"\a_paused\"\x91\x01\n" +
 	"\x16UpsertScheduleResponse\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12:\n" +
-	"\vnext_run_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tnextRunAt\"]\n" +
+	"\vnext_run_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tnextRunAt\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"]\n" +
 	"\x12GetScheduleRequest\x12G\n" +
 	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\"u\n" +

@@ -60,7 +60,10 @@ type ScheduleServiceClient interface {
 	// A caller who is an owner gets a schedule_id with its user_id and a colon in
 	// front where it cannot have the one that it asks for; the answer has the stored
 	// id, and the short one goes on naming the same schedule for that caller, in
-	// every call. ALREADY_EXISTS: the stored id belongs to another owner.
+	// every call. managed_by stays as it is too, unless it is set: a change of a
+	// managed schedule succeeds with a warning. ALREADY_EXISTS: the stored id
+	// belongs to another owner. FAILED_PRECONDITION: managed_by names another
+	// manager than the schedule has, and adopt is not set.
 	UpsertSchedule(ctx context.Context, in *UpsertScheduleRequest, opts ...grpc.CallOption) (*UpsertScheduleResponse, error)
 	// GetSchedule is a schedule with its next five fires.
 	GetSchedule(ctx context.Context, in *GetScheduleRequest, opts ...grpc.CallOption) (*GetScheduleResponse, error)
@@ -381,7 +384,10 @@ type ScheduleServiceServer interface {
 	// A caller who is an owner gets a schedule_id with its user_id and a colon in
 	// front where it cannot have the one that it asks for; the answer has the stored
 	// id, and the short one goes on naming the same schedule for that caller, in
-	// every call. ALREADY_EXISTS: the stored id belongs to another owner.
+	// every call. managed_by stays as it is too, unless it is set: a change of a
+	// managed schedule succeeds with a warning. ALREADY_EXISTS: the stored id
+	// belongs to another owner. FAILED_PRECONDITION: managed_by names another
+	// manager than the schedule has, and adopt is not set.
 	UpsertSchedule(context.Context, *UpsertScheduleRequest) (*UpsertScheduleResponse, error)
 	// GetSchedule is a schedule with its next five fires.
 	GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error)
