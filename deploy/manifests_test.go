@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
@@ -39,9 +40,8 @@ func environments(t *testing.T) map[string]environment {
 		maps.Copy(e.env, missing(image, e.env))
 		all["compose "+name] = e
 	}
-	for _, unit := range []string{"carillon.service", "carillon-migrate.service"} {
-		all["systemd "+unit] = unitEnvironment(t, unit)
-	}
+	all["systemd carillon.service"] = unitEnvironment(t, "carillon.service", "tokens.conf")
+	all["systemd carillon-migrate.service"] = unitEnvironment(t, "carillon-migrate.service")
 	for name, e := range podEnvironments(t) {
 		maps.Copy(e.env, missing(image, e.env))
 		all["kubernetes "+name] = e
@@ -107,12 +107,17 @@ func composed(t *testing.T) map[string]environment {
 // ownSecret is what an operator puts in the place of a secret.
 const ownSecret = "8d1f0c6b2e9a47538d1c0e6b2f9a4735"
 
-// unitEnvironment is that of a unit, its credentials in a folder of the test's.
-func unitEnvironment(t *testing.T, unit string) environment {
+// unitEnvironment is the environment of a unit and its drop-ins, with its
+// credentials in a temporary folder.
+func unitEnvironment(t *testing.T, parts ...string) environment {
 	t.Helper()
 	credentials := t.TempDir()
 	e := environment{env: make(map[string]string)}
-	for _, line := range lines(t, filepath.Join("systemd", unit)) {
+	var text []string
+	for _, part := range parts {
+		text = append(text, lines(t, filepath.Join("systemd", part))...)
+	}
+	for _, line := range text {
 		key, value, _ := strings.Cut(line, "=")
 		switch key {
 		case "ExecStart":
@@ -235,6 +240,29 @@ func loadWith(t *testing.T, args []string) (app.Config, error) {
 		t.Fatal(err)
 	}
 	return app.Load(fs, overrides)
+}
+
+// assertGrace checks the time that a process has to end. It waits for one call of
+// the executor and 2 s for what follows.
+func assertGrace(t *testing.T, where, grace string) {
+	t.Helper()
+	got, err := time.ParseDuration(grace)
+	if err != nil {
+		t.Fatalf("%s: %v", where, err)
+	}
+	e, ok := environments(t)[where]
+	if !ok {
+		t.Fatalf("there is no process %s", where)
+	}
+	call := 10 * time.Second // the default of EXECUTOR_TIMEOUT_MS
+	if set := e.env["EXECUTOR_TIMEOUT_MS"]; set != "" {
+		if call, err = time.ParseDuration(set + "ms"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if drain := call + 2*time.Second; got <= drain {
+		t.Errorf("%s has %s to end, and its open calls may take %s", where, got, drain)
+	}
 }
 
 // A GOMEMLIMIT that is close to the container's limit, or above it, lets the

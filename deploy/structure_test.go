@@ -1,7 +1,9 @@
 package deploy_test
 
 import (
+	"errors"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -191,15 +193,26 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 	if err != nil {
 		t.Skip("SKIPPED: no systemd here")
 	}
+	folder := t.TempDir()
+	for _, file := range []string{"carillon.service", "carillon-migrate.service", "tokens.conf"} {
+		to := filepath.Join(folder, file)
+		if file == "tokens.conf" {
+			to = filepath.Join(folder, "carillon.service.d", file)
+		}
+		text := strings.Join(lines(t, filepath.Join("systemd", file)), "\n")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, unit := range []string{"carillon.service", "carillon-migrate.service"} {
-		// The binary is not installed here: that is all that may be amiss.
-		out, _ := exec.CommandContext(t.Context(), program, "verify", filepath.Join("systemd", unit)).CombinedOutput()
+		// The only complaint may be that the binary is not installed here.
+		out, _ := exec.CommandContext(t.Context(), program, "verify", filepath.Join(folder, unit)).CombinedOutput()
 		for line := range strings.Lines(string(out)) {
 			if strings.Contains(line, "carillon") && !strings.Contains(line, "/usr/local/bin/carillon is not executable") {
 				t.Errorf("systemd-analyze verify: %s", line)
 			}
 		}
-		out, err := exec.CommandContext(t.Context(), program, "security", "--offline=true", "--threshold=20", filepath.Join("systemd", unit)).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), program, "security", "--offline=true", "--threshold=20", filepath.Join(folder, unit)).CombinedOutput()
 		if err != nil && !strings.Contains(string(out), "unrecognized option") {
 			t.Errorf("systemd-analyze security: %v\n%s", err, out)
 		}
