@@ -141,34 +141,32 @@ func unitEnvironment(t *testing.T, parts ...string) environment {
 	return e
 }
 
+// podEnvironments are the containers of the Deployments. A secret file that a pod
+// mounts is read from the folder that kustomize makes the Secret of.
 func podEnvironments(t *testing.T) map[string]environment {
 	t.Helper()
-	shared := make(map[string]map[string]string) // of ConfigMap and Secret
-	for _, o := range objects(t) {
-		if o.Kind == "ConfigMap" || o.Kind == "Secret" {
-			shared[o.Kind+o.Metadata.Name] = o.values()
-		}
-	}
+	k := kustomization(t)
 	out := make(map[string]environment)
-	for _, o := range objects(t) {
-		for _, c := range o.containers() {
+	for _, o := range byKind(t, "Deployment") {
+		for _, c := range slices.Concat(o.Spec.Template.Spec.InitContainers, o.containers()) {
 			e := environment{args: c.Args, env: make(map[string]string)}
 			for _, from := range c.EnvFrom {
-				maps.Copy(e.env, shared["ConfigMap"+from.ConfigMapRef.Name])
-				maps.Copy(e.env, shared["Secret"+from.SecretRef.Name])
+				maps.Copy(e.env, k.settings(t, from.ConfigMapRef.Name))
 			}
 			for _, v := range c.Env {
-				if v.Value != "" {
-					e.env[v.Name] = v.Value
+				e.env[v.Name] = v.Value
+			}
+			for name, path := range e.env {
+				if !strings.HasSuffix(name, "_FILE") {
 					continue
 				}
-				value, ok := shared["Secret"+v.ValueFrom.SecretKeyRef.Name][v.ValueFrom.SecretKeyRef.Key]
-				if !ok {
-					t.Errorf("%s %s: no secret has %s", o.Kind, o.Metadata.Name, v.ValueFrom.SecretKeyRef.Key)
+				source := k.mounted(t, o.Spec.Template.Spec, c, path)
+				if e.env[name] = source; name != "AUTH_TOKENS_FILE" && source != "" {
+					delete(e.env, name)
+					e.env[strings.TrimSuffix(name, "_FILE")] = strings.Join(lines(t, source), "")
 				}
-				e.env[v.Name] = value
 			}
-			out[o.Metadata.Name] = e
+			out[c.Name] = e
 		}
 	}
 	return out
@@ -184,7 +182,7 @@ func TestEverySettingInTheManifestsIsOne(t *testing.T) {
 		known[s.Name+"_FILE"] = s.Secret
 	}
 	all := environments(t)
-	if len(all) < 11 {
+	if len(all) < 9 {
 		t.Fatalf("only %d processes found: %v", len(all), slices.Sorted(maps.Keys(all)))
 	}
 	for where, e := range all {
@@ -218,11 +216,9 @@ func TestEverySettingInTheManifestsIsOne(t *testing.T) {
 			}
 		})
 	}
-	for _, o := range objects(t) {
-		for name := range o.values() {
-			if o.Kind == "ConfigMap" && secret[name] {
-				t.Errorf("%s stands in ConfigMap %s, and is a secret", name, o.Metadata.Name)
-			}
+	for name := range kustomization(t).settings(t, "carillon") {
+		if secret[name] {
+			t.Errorf("%s is a secret, and stands in a ConfigMap", name)
 		}
 	}
 }
@@ -269,12 +265,8 @@ func assertGrace(t *testing.T, where, grace string) {
 // kernel end the process before the garbage collector works harder.
 func TestTheGoMemoryLimitFitsTheContainer(t *testing.T) {
 	limits := make(map[string]string) // by where GOMEMLIMIT is set
-	for _, o := range objects(t) {
-		for _, c := range o.containers() {
-			if c.Name == "carillon" {
-				limits["kubernetes "+o.Metadata.Name] = c.Resources.Limits["memory"]
-			}
-		}
+	for _, o := range byKind(t, "Deployment") {
+		limits["kubernetes carillon"] = o.containers()[0].Resources.Limits["memory"]
 	}
 	var file struct {
 		Services map[string]struct {
@@ -287,7 +279,7 @@ func TestTheGoMemoryLimitFitsTheContainer(t *testing.T) {
 		limits["compose "+name] = file.Services[name].MemLimit
 	}
 	all := environments(t)
-	if len(limits) != 7 {
+	if len(limits) != 5 {
 		t.Fatalf("limits of %v", limits)
 	}
 	for where, container := range limits {
@@ -305,18 +297,14 @@ func TestTheGoMemoryLimitFitsTheContainer(t *testing.T) {
 // object is what the manifests use of Kubernetes' types; a member that is not
 // here is taken for a mistake.
 type object struct {
-	APIVersion string            `yaml:"apiVersion"`
-	Kind       string            `yaml:"kind"`
-	Metadata   metadata          `yaml:"metadata"`
-	Data       map[string]string `yaml:"data"`
-	StringData map[string]string `yaml:"stringData"`
+	APIVersion string   `yaml:"apiVersion"`
+	Kind       string   `yaml:"kind"`
+	Metadata   metadata `yaml:"metadata"`
 	Spec       struct {
-		Replicas                int
-		TTLSecondsAfterFinished int `yaml:"ttlSecondsAfterFinished"`
-		BackoffLimit            int `yaml:"backoffLimit"`
-		Selector                yaml.Node
-		Strategy                yaml.Node
-		Template                struct {
+		Replicas int
+		Selector yaml.Node
+		Strategy yaml.Node
+		Template struct {
 			Metadata metadata
 			Spec     pod
 		}
@@ -331,9 +319,21 @@ type object struct {
 			Relabelings          yaml.Node
 		} `yaml:"podMetricsEndpoints"`
 	} `yaml:"spec"`
-	Namespace string
-	Resources []string
-	Images    yaml.Node
+
+	// Of a Kustomization. Options that turn the hash off are not here.
+	Namespace          string
+	Resources          []string
+	Components         []string
+	Configurations     []string
+	ConfigMapGenerator []generator `yaml:"configMapGenerator"`
+	SecretGenerator    []generator `yaml:"secretGenerator"`
+	Images             yaml.Node
+	NameReference      yaml.Node `yaml:"nameReference"`
+}
+
+type generator struct {
+	Name        string
+	Envs, Files []string
 }
 
 type metadata struct {
@@ -355,9 +355,8 @@ type port struct {
 }
 
 type pod struct {
-	RestartPolicy                string `yaml:"restartPolicy"`
-	TerminationGracePeriod       int    `yaml:"terminationGracePeriodSeconds"`
-	AutomountServiceAccountToken *bool  `yaml:"automountServiceAccountToken"`
+	TerminationGracePeriod       int   `yaml:"terminationGracePeriodSeconds"`
+	AutomountServiceAccountToken *bool `yaml:"automountServiceAccountToken"`
 	SecurityContext              struct {
 		RunAsNonRoot   bool                  `yaml:"runAsNonRoot"`
 		RunAsUser      int                   `yaml:"runAsUser"`
@@ -371,12 +370,14 @@ type pod struct {
 		WhenUnsatisfiable string `yaml:"whenUnsatisfiable"`
 		LabelSelector     labels `yaml:"labelSelector"`
 	} `yaml:"topologySpreadConstraints"`
-	Containers []container
-	Volumes    []struct {
+	InitContainers []container `yaml:"initContainers"`
+	Containers     []container
+	Volumes        []struct {
 		Name     string
 		EmptyDir yaml.Node `yaml:"emptyDir"`
 		Secret   struct {
-			SecretName string `yaml:"secretName"`
+			SecretName  string `yaml:"secretName"`
+			DefaultMode int    `yaml:"defaultMode"`
 		} `yaml:"secret"`
 	}
 }
@@ -393,15 +394,10 @@ type container struct {
 	Args        []string
 	EnvFrom     []struct {
 		ConfigMapRef struct{ Name string } `yaml:"configMapRef"`
-		SecretRef    struct{ Name string } `yaml:"secretRef"`
-	} `yaml:"envFrom"`
-	Env []struct {
-		Name, Value string
-		ValueFrom   struct {
-			SecretKeyRef key `yaml:"secretKeyRef"`
-		} `yaml:"valueFrom"`
-	}
+	} `yaml:"envFrom"` // no secretRef and no valueFrom: secrets are files
+	Env             []struct{ Name, Value string }
 	Ports           []port
+	StartupProbe    probe `yaml:"startupProbe"`
 	LivenessProbe   probe `yaml:"livenessProbe"`
 	ReadinessProbe  probe `yaml:"readinessProbe"`
 	SecurityContext struct {
@@ -417,14 +413,7 @@ type container struct {
 	} `yaml:"volumeMounts"`
 }
 
-func (o *object) values() map[string]string {
-	if o.Kind == "Secret" {
-		return o.StringData
-	}
-	return o.Data
-}
-
-func (o *object) containers() []container { return o.Spec.Template.Spec.Containers }
+func (o object) containers() []container { return o.Spec.Template.Spec.Containers }
 
 func objects(t *testing.T) []object {
 	t.Helper()
@@ -432,7 +421,7 @@ func objects(t *testing.T) []object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more, err := filepath.Glob("kubernetes/*/*.yaml")
+	more, err := filepath.Glob("kubernetes/monitoring/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
