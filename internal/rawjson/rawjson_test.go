@@ -27,20 +27,20 @@ func TestMarshalKeepsTheConvention(t *testing.T) {
 		{
 			name: "a raw member is the JSON itself, white space and order kept",
 			in:   &carillonv1.WorkflowVersion{WorkflowId: "w", Version: 2, Dag: []byte("{ \"z\": 1,\n\"a\":9007199254740993 }")},
-			want: `{"workflow_id":"w","version":2,"dag":{ "z": 1,` + "\n" + `"a":9007199254740993 },"sha256":"","created_at":null}`,
+			want: `{"workflow_id":"w","version":2,"dag":{ "z": 1,` + "\n" + `"a":9007199254740993 },"sha256":"","created_at":null,"user_id":""}`,
 		},
 		{
 			name: "an empty raw member is null",
 			in:   &carillonv1.WorkflowVersion{},
-			want: `{"workflow_id":"","version":0,"dag":null,"sha256":"","created_at":null}`,
+			want: `{"workflow_id":"","version":0,"dag":null,"sha256":"","created_at":null,"user_id":""}`,
 		},
 		{
 			name: "raw members inside messages inside lists",
 			in: &carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: []*carillonv1.WorkflowVersion{
 				{Dag: []byte(`[1 ,2]`)}, {Dag: []byte(`"x"`)},
 			}},
-			want: `{"workflow_versions":[{"workflow_id":"","version":0,"dag":[1 ,2],"sha256":"","created_at":null},` +
-				`{"workflow_id":"","version":0,"dag":"x","sha256":"","created_at":null}],"next_page_token":""}`,
+			want: `{"workflow_versions":[{"workflow_id":"","version":0,"dag":[1 ,2],"sha256":"","created_at":null,"user_id":""},` +
+				`{"workflow_id":"","version":0,"dag":"x","sha256":"","created_at":null,"user_id":""}],"next_page_token":""}`,
 		},
 		{
 			name: "a message without raw members, times to the second",
