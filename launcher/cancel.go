@@ -33,6 +33,8 @@ func (l *Launcher) Cancel(ctx context.Context, req schedule.CancelRequest) (conf
 	switch err := l.executor.Cancel(ctx, req); {
 	case err == nil:
 		return true, nil
+	case errors.Is(err, ErrCancelAccepted):
+		return false, nil
 	case errors.Is(err, schedule.ErrNotFound):
 		return recorded.Done, nil
 	default:

@@ -41,6 +41,7 @@ func TestCancelOfAKeyThatWasSent(t *testing.T) {
 	}{
 		{"accepted, and the executor confirms", accept, nil, true, nil},
 		{"accepted, and the executor no longer knows it", accept, schedule.ErrNotFound, true, nil},
+		{"accepted, and the executor ends it later", accept, launcher.ErrCancelAccepted, false, nil},
 		{"accepted, and the executor cannot cancel", accept, launcher.ErrUnsupported, false, launcher.ErrUnsupported},
 		{"accepted, and the executor does not answer", accept, errDown, false, errDown},
 		{"unknown, and the executor confirms", lost, nil, true, nil},

@@ -21,6 +21,7 @@ type Executor interface {
 	// the outcome is unknown.
 	Run(ctx context.Context, call Call) (schedule.Outcome, error)
 	// Cancel asks for the end of a run. nil: confirmed, it does not run any more;
+	// ErrCancelAccepted: it ends later, and a report follows;
 	// schedule.ErrNotFound: the executor does not know the key or run;
 	// ErrUnsupported: it cannot cancel; anything else: unknown.
 	Cancel(ctx context.Context, ref schedule.CancelRequest) error
@@ -57,6 +58,9 @@ func (r *Refusal) Error() string { return fmt.Sprintf("refused: %s: %s", r.Code,
 // ErrNotSent says that no request was ever written to a connection, so the
 // executor cannot have seen the key in this attempt.
 var ErrNotSent = errors.New("not sent")
+
+// ErrCancelAccepted says that an executor ends the run later.
+var ErrCancelAccepted = errors.New("cancel accepted; the run ends later")
 
 // ErrUnsupported says that an executor has no such call.
 var ErrUnsupported = schedule.ErrUnsupported

@@ -19,6 +19,8 @@ type Config struct {
 	// CanCancel says that the executor takes cancels; without it overlap_policy
 	// replace is refused at upsert.
 	CanCancel bool
+	// CancelWait is how long the worker waits for the executor to confirm a cancel.
+	CancelWait time.Duration
 	// RequireGrant refuses schedules without an execution grant.
 	RequireGrant bool
 	// CreditDownOpen lets schedules through that the credit gate gives no answer

@@ -43,7 +43,7 @@ func answering(t *testing.T) *fake {
 	f.always("GetRun", &carillonv1.GetRunResponse{Run: run})
 	f.always("ListRuns", &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{run}})
 	f.always("ReportRun", &carillonv1.ReportRunResponse{Run: run})
-	f.always("CancelRun", &carillonv1.CancelRunResponse{Run: run})
+	f.always("CancelRun", &carillonv1.CancelRunResponse{Run: run, Effect: "What happens next."})
 	f.always("RetryRun", &carillonv1.RetryRunResponse{Run: run})
 	f.always("ListWorkers", &carillonv1.ListWorkersResponse{})
 	f.always("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{Shard: 3, WorkerId: "wa", Epoch: 17}})

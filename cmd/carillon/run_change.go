@@ -13,7 +13,7 @@ func newRunCancelCommand(o *client) *cobra.Command {
 	req := &carillonv1.CancelRunRequest{}
 	cmd := &cobra.Command{
 		Use:     "cancel KEY",
-		Short:   "End a run: at once before it is sent, else when the executor confirms",
+		Short:   "Cancel a run: at once before it is sent, else when the executor confirms",
 		Example: "  carillon run cancel 5f0c5a3d9b1e --note 'wrong input'",
 		Args:    exactly("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
@@ -26,11 +26,10 @@ func newRunCancelCommand(o *client) *cobra.Command {
 			}
 			return o.show(resp, func(p *page) {
 				r := resp.GetRun()
-				if r.GetCompletedAt() == nil && r.GetCancelRequestedAt() != nil {
-					p.line("run %s is %s; the executor is asked to end it", short(r.GetIdempotencyKey()), outcome(r))
-					return
-				}
 				p.line("run %s is %s", short(r.GetIdempotencyKey()), outcome(r))
+				if resp.GetEffect() != "" { // empty from a server of an earlier version
+					p.line("%s", resp.GetEffect())
+				}
 			})
 		}),
 	}

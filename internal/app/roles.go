@@ -46,6 +46,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 			RunTimeoutMS:      uint32(a.cfg.RunTimeoutMS),
 			OwnerMaxSchedules: a.cfg.OwnerMaxSchedules,
 			CanCancel:         a.cfg.Executor != "http" || a.cfg.ExecutorCancelURL != "",
+			CancelWait:        ms(a.cfg.CancelWaitMS),
 			ReportSecret:      secret,
 			ReportLate:        ms(a.cfg.ReportLateMS),
 			RequireGrant:      a.cfg.RequireGrant,

@@ -231,9 +231,9 @@ func (c *Console) cancel(v *visit) (toast, error) {
 		return toast{}, err
 	}
 	if resp.GetRun().GetStatus() == "CANCELLED" {
-		return toast{Title: "Cancelled", Lines: []string{"Nothing of this run is sent any more."}}, nil
+		return toast{Title: "Cancelled", Lines: []string{resp.GetEffect()}}, nil
 	}
-	return toast{Title: "Cancel is asked for", Lines: []string{"The run ends when its executor confirms it, or when the wait for that is over."}}, nil
+	return toast{Title: "Cancel requested", Lines: []string{resp.GetEffect()}}, nil
 }
 
 func (c *Console) retry(v *visit) (toast, error) {

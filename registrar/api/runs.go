@@ -136,7 +136,7 @@ func (s *runServer) CancelRun(ctx context.Context, req *carillonv1.CancelRunRequ
 	if err != nil {
 		return nil, err
 	}
-	return &carillonv1.CancelRunResponse{Run: runOf(&run)}, nil
+	return &carillonv1.CancelRunResponse{Run: runOf(&run), Effect: s.runs.CancelEffect(&run)}, nil
 }
 
 func (s *runServer) RetryRun(ctx context.Context, req *carillonv1.RetryRunRequest) (*carillonv1.RetryRunResponse, error) {

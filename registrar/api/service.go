@@ -81,6 +81,7 @@ type Runs interface {
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
 	Report(ctx context.Context, in registrar.ReportInput) (run schedule.Run, moved bool, err error)
 	CancelRun(ctx context.Context, in registrar.CancelInput) (schedule.Run, error)
+	CancelEffect(run *schedule.Run) string
 	RetryRun(ctx context.Context, in registrar.RetryInput) (schedule.Run, error)
 }
 

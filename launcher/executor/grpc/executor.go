@@ -97,14 +97,18 @@ func runError(err error, sent bool) error {
 
 // Cancel asks for the end of a run; see launcher.Executor.
 func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
-	sent, err := e.call(ctx, executor.TraceParent(ref.Key), time.Time{}, func(ctx context.Context) error {
-		_, err := e.rpc.Cancel(ctx, &carillonv1.ExecutorCancelRequest{
+	var resp *carillonv1.ExecutorCancelResponse
+	sent, err := e.call(ctx, executor.TraceParent(ref.Key), time.Time{}, func(ctx context.Context) (err error) {
+		resp, err = e.rpc.Cancel(ctx, &carillonv1.ExecutorCancelRequest{
 			IdempotencyKey: ref.Key.String(), WorkflowId: ref.WorkflowID, RunId: ref.RunID, Reason: string(ref.Reason),
 		})
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("cancel: %w", askError(err, sent))
+	}
+	if resp.GetAccepted() {
+		return fmt.Errorf("cancel: %w", launcher.ErrCancelAccepted)
 	}
 	return nil
 }

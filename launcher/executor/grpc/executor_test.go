@@ -42,6 +42,7 @@ type service struct {
 	carillonv1.UnimplementedExecutorServer
 	run    func(context.Context, *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error)
 	cancel func(*carillonv1.ExecutorCancelRequest) error
+	later  bool // cancels are accepted
 	byKey  func(*carillonv1.ExecutorGetByKeyRequest) (*carillonv1.ExecutorGetByKeyResponse, error)
 }
 
@@ -50,7 +51,7 @@ func (s *service) Run(ctx context.Context, req *carillonv1.ExecutorRunRequest) (
 }
 
 func (s *service) Cancel(_ context.Context, req *carillonv1.ExecutorCancelRequest) (*carillonv1.ExecutorCancelResponse, error) {
-	return &carillonv1.ExecutorCancelResponse{}, s.cancel(req)
+	return &carillonv1.ExecutorCancelResponse{Accepted: s.later}, s.cancel(req)
 }
 
 func (s *service) GetByKey(_ context.Context, req *carillonv1.ExecutorGetByKeyRequest) (*carillonv1.ExecutorGetByKeyResponse, error) {
@@ -246,6 +247,13 @@ func TestCancelAndGetByKeyNameTheRun(t *testing.T) {
 	o, err := e.GetByKey(t.Context(), key)
 	if err != nil || o.Status != schedule.StatusSuccess || o.RunID != "r" {
 		t.Errorf("GetByKey() = %+v, %v, want SUCCESS", o, err)
+	}
+}
+
+func TestACancelThatIsAcceptedConfirmsNothing(t *testing.T) {
+	e := serve(t, &service{cancel: func(*carillonv1.ExecutorCancelRequest) error { return nil }, later: true}, grpcexecutor.Config{})
+	if err := e.Cancel(t.Context(), schedule.CancelRequest{Key: exampleCall().Key}); !errors.Is(err, launcher.ErrCancelAccepted) {
+		t.Errorf("Cancel() = %v, want ErrCancelAccepted", err)
 	}
 }
 

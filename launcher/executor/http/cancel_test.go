@@ -19,7 +19,7 @@ func TestCancelUnderstandsAnswers(t *testing.T) {
 		wantText string
 	}{
 		{name: "200 confirms", status: 200},
-		{name: "202 confirms", status: 202},
+		{name: "202 ends later and confirms nothing", status: 202, want: launcher.ErrCancelAccepted},
 		{name: "204 confirms", status: 204},
 		{name: "404 does not know it", status: 404, want: schedule.ErrNotFound},
 		{name: "410 does not know it any more", status: 410, want: schedule.ErrNotFound},

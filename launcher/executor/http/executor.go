@@ -128,6 +128,8 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 		return fmt.Errorf("cancel: %w", err)
 	}
 	switch {
+	case answer.status == http.StatusAccepted:
+		return fmt.Errorf("cancel: %w", launcher.ErrCancelAccepted)
 	case answer.status >= 200 && answer.status < 300:
 		return nil
 	case answer.status == http.StatusNotFound, answer.status == http.StatusGone:

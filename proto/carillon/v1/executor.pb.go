@@ -336,7 +336,9 @@ func (x *ExecutorCancelRequest) GetReason() string {
 }
 
 type ExecutorCancelResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run ends later, and a terminal report follows.
+	Accepted      bool `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -369,6 +371,13 @@ func (x *ExecutorCancelResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ExecutorCancelResponse.ProtoReflect.Descriptor instead.
 func (*ExecutorCancelResponse) Descriptor() ([]byte, []int) {
 	return file_carillon_v1_executor_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ExecutorCancelResponse) GetAccepted() bool {
+	if x != nil {
+		return x.Accepted
+	}
+	return false
 }
 
 type ExecutorGetByKeyRequest struct {
@@ -529,8 +538,9 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\vworkflow_id\x18\x02 \x01(\tR\n" +
 	"workflowId\x12\x15\n" +
 	"\x06run_id\x18\x03 \x01(\tR\x05runId\x125\n" +
-	"\x06reason\x18\x04 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\tcancelledR\breplacedR\x06reason\"\x18\n" +
-	"\x16ExecutorCancelResponse\"`\n" +
+	"\x06reason\x18\x04 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\tcancelledR\breplacedR\x06reason\"4\n" +
+	"\x16ExecutorCancelResponse\x12\x1a\n" +
+	"\baccepted\x18\x01 \x01(\bR\baccepted\"`\n" +
 	"\x17ExecutorGetByKeyRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\"\xcd\x01\n" +
 	"\x18ExecutorGetByKeyResponse\x12\x15\n" +

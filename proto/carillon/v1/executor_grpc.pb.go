@@ -38,8 +38,10 @@ type ExecutorClient interface {
 	// other code, and no answer, is an unknown outcome: the same request is sent
 	// again.
 	Run(ctx context.Context, in *ExecutorRunRequest, opts ...grpc.CallOption) (*ExecutorRunResponse, error)
-	// Cancel ends a run. OK: it does not run any more, or never did. NOT_FOUND:
-	// neither key nor run_id is known.
+	// Cancel ends a run. OK: see accepted; without it the run does not run any
+	// more, or never did. NOT_FOUND: neither key nor run_id is known. The same
+	// request is sent again every 5 s until it is confirmed, a terminal report
+	// comes or CANCEL_WAIT_MS is over.
 	Cancel(ctx context.Context, in *ExecutorCancelRequest, opts ...grpc.CallOption) (*ExecutorCancelResponse, error)
 	// GetByKey says what became of a key; it is asked after an unknown outcome.
 	// NOT_FOUND: no Run with this key has arrived.
@@ -98,8 +100,10 @@ type ExecutorServer interface {
 	// other code, and no answer, is an unknown outcome: the same request is sent
 	// again.
 	Run(context.Context, *ExecutorRunRequest) (*ExecutorRunResponse, error)
-	// Cancel ends a run. OK: it does not run any more, or never did. NOT_FOUND:
-	// neither key nor run_id is known.
+	// Cancel ends a run. OK: see accepted; without it the run does not run any
+	// more, or never did. NOT_FOUND: neither key nor run_id is known. The same
+	// request is sent again every 5 s until it is confirmed, a terminal report
+	// comes or CANCEL_WAIT_MS is over.
 	Cancel(context.Context, *ExecutorCancelRequest) (*ExecutorCancelResponse, error)
 	// GetByKey says what became of a key; it is asked after an unknown outcome.
 	// NOT_FOUND: no Run with this key has arrived.

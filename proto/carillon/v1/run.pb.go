@@ -778,8 +778,11 @@ func (x *CancelRunRequest) GetRequestId() string {
 }
 
 type CancelRunResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// What happens next, in a sentence for people: whether the executor is asked,
+	// and when the run becomes CANCELLED.
+	Effect        string `protobuf:"bytes,2,opt,name=effect,proto3" json:"effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -819,6 +822,13 @@ func (x *CancelRunResponse) GetRun() *Run {
 		return x.Run
 	}
 	return nil
+}
+
+func (x *CancelRunResponse) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
 }
 
 type RetryRunRequest struct {
@@ -1320,9 +1330,10 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12A\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"7\n" +
+	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"O\n" +
 	"\x11CancelRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xfe\x01\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x16\n" +
+	"\x06effect\x18\x02 \x01(\tR\x06effect\"\xfe\x01\n" +
 	"\x0fRetryRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12A\n" +
 	"\n" +

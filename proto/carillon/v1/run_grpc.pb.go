@@ -54,7 +54,9 @@ type RunServiceClient interface {
 	// the run's end (a day by default): UNAUTHENTICATED.
 	ReportRun(ctx context.Context, in *ReportRunRequest, opts ...grpc.CallOption) (*ReportRunResponse, error)
 	// CancelRun ends a run: at once while nothing was sent, else when the
-	// executor confirms it or CANCEL_WAIT_MS is over. Safe to repeat.
+	// executor confirms it or CANCEL_WAIT_MS is over. Without
+	// EXECUTOR_CANCEL_URL an HTTP executor is not asked: the run goes on there,
+	// and becomes CANCELLED here after CANCEL_WAIT_MS. Safe to repeat.
 	// FAILED_PRECONDITION: the run has ended otherwise.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
 	// RetryRun makes a new attempt of a run that has ended, with a key of its
@@ -196,7 +198,9 @@ type RunServiceServer interface {
 	// the run's end (a day by default): UNAUTHENTICATED.
 	ReportRun(context.Context, *ReportRunRequest) (*ReportRunResponse, error)
 	// CancelRun ends a run: at once while nothing was sent, else when the
-	// executor confirms it or CANCEL_WAIT_MS is over. Safe to repeat.
+	// executor confirms it or CANCEL_WAIT_MS is over. Without
+	// EXECUTOR_CANCEL_URL an HTTP executor is not asked: the run goes on there,
+	// and becomes CANCELLED here after CANCEL_WAIT_MS. Safe to repeat.
 	// FAILED_PRECONDITION: the run has ended otherwise.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
 	// RetryRun makes a new attempt of a run that has ended, with a key of its

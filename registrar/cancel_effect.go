@@ -1,0 +1,21 @@
+package registrar
+
+import (
+	"fmt"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// CancelEffect says what happens next to a run that CancelRun returned.
+func (r *Registrar) CancelEffect(run *schedule.Run) string {
+	switch {
+	case run.Status == schedule.StatusCancelled && run.Deliveries == 0:
+		return "The run is cancelled. It was never sent to the executor."
+	case run.Status == schedule.StatusCancelled:
+		return "The run is cancelled."
+	case r.cfg.CanCancel:
+		return fmt.Sprintf("The executor is asked to end the run. The run becomes CANCELLED when the executor confirms, or after %s without a confirmation.", r.cfg.CancelWait)
+	}
+	return fmt.Sprintf("The executor cannot be asked: EXECUTOR_CANCEL_URL is not set. If the run was sent, it goes on at the executor, "+
+		"and becomes CANCELLED here after %s unless its end is reported first.", r.cfg.CancelWait)
+}
