@@ -115,7 +115,9 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 	}
 	a.observe, a.strangers = newCallMetrics(a.registry), newStrangerLogs(o.Logger)
 	showBuild(a.registry, o.Version)
-	a.database = newDatabaseWatch(a.registry)
+	a.database = newDatabaseWatch(a.registry, o.Logger, cfg.DatabaseName())
+	o.Logger = slog.New(folding{o.Logger.Handler(), a.database})
+	a.log = o.Logger
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.store, err = OpenStore(ctx, cfg, o.Logger, OpenOptions{
 		Create: o.Dev || o.Migrate && cfg.NamesSQLiteFile(), Wait: ms(cfg.DatabaseWaitMS), ClockStepped: a.clockStepped,

@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -19,6 +18,12 @@ import (
 // begin runs a process until the test ends.
 func begin(t *testing.T, settings map[string]any) *app.App {
 	t.Helper()
+	return beginLogging(t, settings, io.Discard)
+}
+
+// beginLogging is begin with a log.
+func beginLogging(t *testing.T, settings map[string]any, log io.Writer) *app.App {
+	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	app.Flags(fs, nil)
 	all := map[string]any{
@@ -31,7 +36,7 @@ func begin(t *testing.T, settings map[string]any) *app.App {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := app.New(t.Context(), cfg, app.Options{Logger: slog.New(slog.DiscardHandler), Migrate: true, Version: "v1.2.3"})
+	a, err := app.New(t.Context(), cfg, app.Options{Logger: app.NewLogger(log, cfg), Migrate: true, Version: "v1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}

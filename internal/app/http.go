@@ -96,7 +96,11 @@ func (s *readiness) is(failed, reasons []string) {
 		return
 	}
 	s.known, s.failed = true, failed
-	if len(failed) > 0 {
+	switch {
+	case slices.Contains(failed, "database"): // databaseWatch logs the outage
+		s.log.Debug("not ready", "reasons", reasons)
+		return
+	case len(failed) > 0:
 		s.log.Warn("not ready", "reasons", reasons)
 		return
 	}

@@ -17,7 +17,7 @@ func TestEachChangeOfReadinessIsLoggedOnceWithItsReasons(t *testing.T) {
 	h := ready([]check{
 		{name: "process", run: func(context.Context) error { return nil }},
 		{name: "database", run: func(context.Context) error { return problem }},
-	}, slog.New(slog.NewTextHandler(&out, nil)), func(*http.Request) bool { return true })
+	}, slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})), func(*http.Request) bool { return true })
 	probe := func(ctx context.Context, times, want int) {
 		t.Helper()
 		for range times {

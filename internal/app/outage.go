@@ -2,32 +2,77 @@ package app
 
 import (
 	"context"
-	"runtime"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillon/carillon/internal/store/postgres"
+	"github.com/carillon/carillon/internal/store/sqlite"
 )
 
-// databaseEvery is the time between two checks of the database.
-const databaseEvery = time.Second
+const (
+	// databaseEvery is the time between two checks of the database.
+	databaseEvery = time.Second
+	// stragglers is how long after an outage lines about it still arrive: calls
+	// that began during the outage run into their timeouts.
+	stragglers = 5 * time.Second
+	// maxHeld bounds the memory of lines that wait for a check. Further ones are
+	// written at once.
+	maxHeld = 1000
+)
 
-// databaseWatch decides whether the database is up, with the check of /readyz.
+// databaseWatch decides whether the database is away, with the check of /readyz.
+// It logs one line when an outage begins and one when it ends. Lines of components
+// about the database wait for the next check: they are written if the database is
+// up, and go to debug if it is away.
 type databaseWatch struct {
-	ping func(ctx context.Context) error
-	up   prometheus.Gauge
+	ping    func(ctx context.Context) error
+	log     *slog.Logger
+	name    string
+	up      prometheus.Gauge
+	suspect chan struct{} // asks for a check now
+
+	mu      sync.Mutex
+	running bool
+	away    bool
+	since   time.Time // start of the present outage
+	back    time.Time // end of the last one
+	held    []heldLine
 }
 
-func newDatabaseWatch(registry prometheus.Registerer) *databaseWatch {
-	w := &databaseWatch{up: promauto.With(registry).NewGauge(prometheus.GaugeOpts{
-		Name: "carillon_database_up", Help: "1 while the database answers and takes writes, checked every second.",
-	})}
+// heldLine is a line that waits for a check, with the handler that writes it.
+type heldLine struct {
+	next slog.Handler
+	line slog.Record
+}
+
+func newDatabaseWatch(registry prometheus.Registerer, log *slog.Logger, name string) *databaseWatch {
+	w := &databaseWatch{
+		log: log.With("component", "database"), name: name, suspect: make(chan struct{}, 1),
+		up: promauto.With(registry).NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_database_up", Help: "1 while the database answers and takes writes, checked every second.",
+		}),
+	}
 	w.up.Set(1) // a process starts only with a database that answers
 	return w
 }
 
-// run checks the database every second until ctx ends.
+// run checks the database every second, and whenever a component suspects it,
+// until ctx ends.
 func (w *databaseWatch) run(ctx context.Context) {
+	w.mu.Lock()
+	w.running = true
+	w.mu.Unlock()
+	defer w.stop(ctx)
 	ticker := time.NewTicker(databaseEvery)
 	defer ticker.Stop()
 	for {
@@ -36,31 +81,160 @@ func (w *databaseWatch) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-w.suspect:
 		}
 	}
 }
 
+// stop writes the lines that still wait, and lets further ones pass.
+func (w *databaseWatch) stop(ctx context.Context) {
+	w.mu.Lock()
+	w.running = false
+	lines := w.held
+	w.held = nil
+	w.mu.Unlock()
+	release(ctx, lines)
+}
+
 func (w *databaseWatch) check(ctx context.Context) {
-	pinging, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	err := w.ping(pinging)
+	w.mu.Lock()
+	asked := len(w.held) // a line that arrives during the ping may be newer than its answer
+	w.mu.Unlock()
+	began := time.Now()
+	err := w.pingOnce(ctx)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		err = w.pingOnce(ctx) // a single broken connection is not an outage
+	}
 	switch {
 	case ctx.Err() != nil: // the process ends; the ping proves nothing
 	case err != nil:
-		w.up.Set(0)
+		w.isAway(ctx, began, err)
 	default:
-		w.up.Set(1)
+		w.isUp(ctx, asked)
 	}
 }
 
-// showBuild registers carillon_build_info, which tells releases apart during a
-// rolling upgrade.
-func showBuild(registry prometheus.Registerer, version string) {
-	if version == "" {
-		version = "(unknown)"
+func (w *databaseWatch) pingOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return w.ping(ctx)
+}
+
+func (w *databaseWatch) isAway(ctx context.Context, began time.Time, err error) {
+	w.mu.Lock()
+	lines, first := w.held, !w.away
+	w.held = nil
+	if first {
+		w.away, w.since = true, began
+		if len(lines) > 0 && lines[0].line.Time.Before(began) {
+			w.since = lines[0].line.Time
+		}
 	}
-	promauto.With(registry).NewGauge(prometheus.GaugeOpts{
-		Name: "carillon_build_info", Help: "Always 1; the labels are the release and the version of Go that built it.",
-		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
-	}).Set(1)
+	w.mu.Unlock()
+	w.up.Set(0)
+	if first {
+		w.log.ErrorContext(ctx, "database unavailable", "database", w.name, "err", err)
+	}
+	for i := range lines {
+		lines[i].line.Level = slog.LevelDebug
+	}
+	release(ctx, lines)
+}
+
+func (w *databaseWatch) isUp(ctx context.Context, asked int) {
+	w.mu.Lock()
+	was, since := w.away, w.since
+	lines := slices.Clone(w.held[:asked])
+	w.held = slices.Delete(w.held, 0, asked)
+	if was {
+		w.away, w.back = false, time.Now()
+	}
+	w.mu.Unlock()
+	w.up.Set(1)
+	if was {
+		w.log.InfoContext(ctx, "database available again", "database", w.name, "away_for", time.Since(since).Round(time.Millisecond))
+	}
+	release(ctx, lines)
+}
+
+// admit decides about a line of a component: it is written, at its level or at
+// debug, or it waits for a check (false).
+func (w *databaseWatch) admit(next slog.Handler, line *slog.Record) (write bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.away || line.Time.Sub(w.back) < stragglers:
+		line.Level = slog.LevelDebug
+		return true
+	case !w.running || len(w.held) >= maxHeld:
+		return true
+	}
+	w.held = append(w.held, heldLine{next, *line})
+	select {
+	case w.suspect <- struct{}{}:
+	default: // a check is asked for already
+	}
+	return false
+}
+
+func release(ctx context.Context, lines []heldLine) {
+	for _, l := range lines {
+		if l.next.Enabled(ctx, l.line.Level) {
+			_ = l.next.Handle(ctx, l.line) // the log cannot be written; nobody to tell
+		}
+	}
+}
+
+// folding hands warnings and errors about the database to the watch. All other
+// lines pass.
+type folding struct {
+	slog.Handler
+	watch *databaseWatch
+}
+
+func (h folding) Handle(ctx context.Context, line slog.Record) error {
+	if line.Level >= slog.LevelWarn && fromDatabase(errorOf(&line)) {
+		line = line.Clone()
+		if !h.watch.admit(h.Handler, &line) || !h.Enabled(ctx, line.Level) {
+			return nil
+		}
+	}
+	return h.Handler.Handle(ctx, line)
+}
+
+func (h folding) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return folding{h.Handler.WithAttrs(attrs), h.watch}
+}
+
+func (h folding) WithGroup(name string) slog.Handler {
+	return folding{h.Handler.WithGroup(name), h.watch}
+}
+
+// errorOf is the error that a line tells of; nil: none.
+func errorOf(line *slog.Record) (err error) {
+	line.Attrs(func(a slog.Attr) bool {
+		if a.Key == "err" {
+			err, _ = a.Value.Any().(error)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// fromDatabase reports whether err comes from the database. A timeout and a
+// broken connection count, except of a call over HTTP or gRPC: pgx returns some
+// of them bare.
+func fromDatabase(err error) bool {
+	if err == nil {
+		return false
+	}
+	var http *url.Error
+	if _, isStatus := status.FromError(err); isStatus || errors.As(err, &http) {
+		return false
+	}
+	var broken *net.OpError
+	if errors.As(err, &broken) && broken.Op != "dial" { // pgx wraps what it dials
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) || postgres.FromDriver(err) || sqlite.FromDriver(err)
 }

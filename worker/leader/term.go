@@ -55,7 +55,7 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 	// also while what runs beside the term takes its time to end: open calls still
 	// settle under it.
 	t.trustEnds = time.AfterFunc(time.Until(since.Add(t.trust())), func() {
-		t.lose(errors.New("no renewal in time"))
+		t.lose(fmt.Errorf("no renewal in time: %w", context.DeadlineExceeded))
 	})
 	defer t.trustEnds.Stop()
 

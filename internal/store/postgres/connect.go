@@ -31,6 +31,14 @@ func Unreachable(err error) bool {
 	return true
 }
 
+// FromDriver reports whether err comes from Postgres or a connection to it. A
+// plain context error does not say where it comes from.
+func FromDriver(err error) bool {
+	var connect *pgconn.ConnectError
+	var driver interface{ SafeToRetry() bool } // pgconn's errors of a connection
+	return stateOf(err) != "" || errors.As(err, &connect) || errors.As(err, &driver) || errors.Is(err, pgconn.ErrConnClosed)
+}
+
 // Address is the server and the database that a DSN names, without user and
 // password, as in "db:5432/carillon".
 func Address(dsn string) string {

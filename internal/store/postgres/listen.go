@@ -88,7 +88,7 @@ func waitFor(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) 
 		return heard, nil
 	}
 	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("wait for notification: %w", err)
+		return nil, fmt.Errorf("wait for notification: %w: %w", pgconn.ErrConnClosed, err) // err may be a bare EOF
 	}
 	asking, cancelAsking := context.WithTimeout(ctx, connectTimeout)
 	defer cancelAsking()

@@ -246,6 +246,12 @@ func isBusy(err error) bool {
 	return hasCode(err, sqlitelib.SQLITE_BUSY) || hasCode(err, sqlitelib.SQLITE_LOCKED)
 }
 
+// FromDriver reports whether err comes from SQLite.
+func FromDriver(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e)
+}
+
 func hasCode(err error, code int) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && e.Code()&0xff == code

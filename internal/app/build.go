@@ -1,0 +1,20 @@
+package app
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// showBuild registers carillon_build_info, which tells releases apart during a
+// rolling upgrade.
+func showBuild(registry prometheus.Registerer, version string) {
+	if version == "" {
+		version = "(unknown)"
+	}
+	promauto.With(registry).NewGauge(prometheus.GaugeOpts{
+		Name: "carillon_build_info", Help: "Always 1; the labels are the release and the version of Go that built it.",
+		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
+	}).Set(1)
+}
