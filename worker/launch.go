@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/trouble"
 )
 
 // launchAll hands claimed runs to the launcher, each in a goroutine that holds
@@ -84,8 +85,8 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) {
 		return // a report was faster, or it is to be sent again
 	}
 	t.Metrics.ended(s.To, s.Reason, s.LaunchedAt.IsZero())
-	t.log.Info("run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
-		"status", string(s.To), "reason", string(s.Reason), "run_id", s.RunID)
+	t.log.Log(t.calls, trouble.RunLevel(s.To), "run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
+		"status", string(s.To), "reason", string(s.Reason), "error_code", s.ErrorCode, "run_id", s.RunID)
 }
 
 // settleAll writes a batch of settlements in one fenced transaction. Once the

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/trouble"
 )
 
 // storeTimeout bounds one call of the store.
@@ -53,7 +54,7 @@ func (c *Consumer) cancel(ctx context.Context, m redis.XMessage) (done bool) {
 	case err != nil:
 		c.log.Warn("cancel not delivered", "schedule_id", req.ScheduleID, "key", req.Key.String(), "err", err)
 	case confirmed:
-		c.settle(ctx, req.ScheduleID, schedule.Settlement{
+		c.settle(ctx, req.ScheduleID, time.Time{}, schedule.Settlement{
 			Key: req.Key, To: schedule.StatusCancelled, Reason: req.Reason, CompletedAt: c.now(),
 		})
 	}
@@ -87,7 +88,7 @@ func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, r
 		run = row
 	}
 	l := &schedule.Launch{Run: *run, Definition: &schedule.Definition{RunTimeoutMS: uint32(req.RunTimeout.Milliseconds())}}
-	c.settle(ctx, req.ScheduleID, schedule.SettlementOf(l, reply, run.CancelReason, c.now()))
+	c.settle(ctx, req.ScheduleID, req.ScheduledFor, schedule.SettlementOf(l, reply, run.CancelReason, c.now()))
 }
 
 // unknown leaves a run LAUNCHING: the leader sends the same key again after a
@@ -96,7 +97,7 @@ func (c *Consumer) unknown(ctx context.Context, req schedule.StartRequest, cause
 	s := c.unanswered.Settlement(req.Key, cause, c.now())
 	c.log.Warn("launch outcome unknown", "schedule_id", req.ScheduleID, "run_at", req.ScheduledFor, "key", req.Key.String(),
 		"again_at", s.ClaimedUntil, "err", cause)
-	c.settle(ctx, req.ScheduleID, s)
+	c.settle(ctx, req.ScheduleID, req.ScheduledFor, s)
 }
 
 func (c *Consumer) row(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
@@ -105,8 +106,9 @@ func (c *Consumer) row(ctx context.Context, key schedule.Key) (*schedule.Run, er
 	return c.Store.GetRun(ctx, key)
 }
 
-// settle writes one settlement, together with those of other entries.
-func (c *Consumer) settle(ctx context.Context, scheduleID string, s schedule.Settlement) {
+// settle writes one settlement, together with those of other entries. A cancel
+// does not say the run_at of its run: zero.
+func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Time, s schedule.Settlement) {
 	moved, err := c.settles.Do(ctx, s)
 	if err != nil {
 		c.notSettled(scheduleID, s.Key, s.To, err)
@@ -118,8 +120,11 @@ func (c *Consumer) settle(ctx context.Context, scheduleID string, s schedule.Set
 	if c.Observer != nil {
 		c.Observer.RunEnded(s.To, s.Reason, s.LaunchedAt.IsZero())
 	}
-	c.log.Info("run settled", "schedule_id", scheduleID, "key", s.Key.String(),
-		"status", string(s.To), "reason", string(s.Reason), "run_id", s.RunID)
+	fields := []any{"schedule_id", scheduleID, "key", s.Key.String(), "status", string(s.To), "reason", string(s.Reason), "error_code", s.ErrorCode, "run_id", s.RunID}
+	if !runAt.IsZero() {
+		fields = append(fields, "run_at", runAt)
+	}
+	c.log.Log(ctx, trouble.RunLevel(s.To), "run settled", fields...)
 }
 
 // notSettled says that an answer was not written. It stands in the launcher's
