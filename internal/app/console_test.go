@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -85,9 +86,18 @@ func (g *guarded) register(id, body string) (key string) {
 
 // onBothStores runs a test on SQLite and on Postgres.
 func onBothStores(t *testing.T, test func(t *testing.T, g *guarded)) {
-	t.Run("SQLite", func(t *testing.T) { test(t, newGuarded(t, nil)) })
+	onBothStoresWith(t, nil, test)
+}
+
+func onBothStoresWith(t *testing.T, settings map[string]any, test func(t *testing.T, g *guarded)) {
+	t.Run("SQLite", func(t *testing.T) { test(t, newGuarded(t, settings)) })
 	t.Run("Postgres", func(t *testing.T) {
-		test(t, newGuarded(t, map[string]any{"database_url": migrated.Postgres(t)}))
+		all := maps.Clone(settings)
+		if all == nil {
+			all = make(map[string]any)
+		}
+		all["database_url"] = migrated.Postgres(t)
+		test(t, newGuarded(t, all))
 	})
 }
 
