@@ -47,18 +47,7 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, warning := range resp.GetWarnings() {
-				if _, err := fmt.Fprintln(o.errs, "warning:", warning); err != nil {
-					return err
-				}
-			}
-			return o.show(resp, func(p *page) {
-				next := "no next run (paused, exhausted or by hand)"
-				if resp.GetNextRunAt() != nil {
-					next = "next run " + p.when(resp.GetNextRunAt())
-				}
-				p.line("%s: %s", resp.GetScheduleId(), next)
-			})
+			return o.showUpserted(resp)
 		}),
 	}
 	f := cmd.Flags()
@@ -79,6 +68,21 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 	words(cmd, "overlap", schedule.OverlapPolicies)
 	words(cmd, "catchup", schedule.CatchupPolicies)
 	return cmd
+}
+
+func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse) error {
+	for _, warning := range resp.GetWarnings() {
+		if _, err := fmt.Fprintln(c.errs, "warning:", warning); err != nil {
+			return err
+		}
+	}
+	return c.show(resp, func(p *page) {
+		next := "no next run (paused, exhausted or by hand)"
+		if resp.GetNextRunAt() != nil {
+			next = "next run " + p.when(resp.GetNextRunAt())
+		}
+		p.line("%s: %s", resp.GetScheduleId(), next)
+	})
 }
 
 func whatFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
