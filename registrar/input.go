@@ -34,8 +34,8 @@ type UpsertResult struct {
 	NextRunAt time.Time // next slot after now; zero when paused or exhausted
 	Created   bool
 	Changed   bool // a new revision was made
-	// Warnings are for the caller of a single upsert that succeeded.
-	Warnings []string
+	// Warning is for the caller of a single upsert that succeeded; mostly empty.
+	Warning string
 }
 
 // View is a schedule as it is shown, with what follows from it at this moment.

@@ -44,11 +44,11 @@ func ownedBy(s *schedule.Schedule, d *schedule.Definition) bool {
 	return s != nil && s.Alive() && s.UserID == d.UserID
 }
 
-// managerWarnings says when the manager of a schedule will overwrite what an
+// managerWarning says when the manager of a schedule will overwrite what an
 // upsert by hand changed. A pause is not overwritten: deploys leave it alone.
-func managerWarnings(before, after *schedule.Schedule) []string {
+func managerWarning(before, after *schedule.Schedule) string {
 	if before == nil || after.ManagedBy == "" || after.ManagedBy != before.ManagedBy || before.Equal(&after.Definition) {
-		return nil
+		return ""
 	}
 	overwrites := "its next deploy may overwrite this change"
 	switch {
@@ -57,5 +57,5 @@ func managerWarnings(before, after *schedule.Schedule) []string {
 	case strings.HasPrefix(after.ManagedBy, managedByWorkflow):
 		overwrites = "the next deploy of that workflow overwrites this change"
 	}
-	return []string{fmt.Sprintf("schedule %s is managed by %s; %s", after.ScheduleID, after.ManagedBy, overwrites)}
+	return fmt.Sprintf("schedule %s is managed by %s; %s", after.ScheduleID, after.ManagedBy, overwrites)
 }

@@ -53,7 +53,7 @@ func TestUpsertOfAManagedSchedule(t *testing.T) {
 			if tt.refused == "" && err != nil || tt.refused != "" && (!errors.Is(err, schedule.ErrPrecondition) || !strings.Contains(err.Error(), tt.refused)) {
 				t.Errorf("answered %v, want %q", err, tt.refused)
 			}
-			if got := strings.Join(result.Warnings, "\n"); got != tt.warning {
+			if got := result.Warning; got != tt.warning {
 				t.Errorf("warns %q, want %q", got, tt.warning)
 			}
 			if got := r.stand(); got.ManagedBy != tt.want || tt.refused != "" && got.Revision != 1 {
@@ -69,8 +69,8 @@ func TestUpsertOfADeletedScheduleHasNoManager(t *testing.T) {
 	if err := r.Delete(r.Context(), "s", "me"); err != nil {
 		t.Fatal(err)
 	}
-	if result := r.upsert(hourly()); r.stand().ManagedBy != "" || result.Warnings != nil {
-		t.Errorf("a new schedule under an old id: managed_by %q, warnings %q", r.stand().ManagedBy, result.Warnings)
+	if result := r.upsert(hourly()); r.stand().ManagedBy != "" || result.Warning != "" {
+		t.Errorf("a new schedule under an old id: managed_by %q, warning %q", r.stand().ManagedBy, result.Warning)
 	}
 }
 

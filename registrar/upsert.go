@@ -21,7 +21,7 @@ func (r *Registrar) Upsert(ctx context.Context, in UpsertInput) (UpsertResult, e
 		return UpsertResult{}, err
 	}
 	result := done.deeds[0].result
-	result.Warnings = managerWarnings(done.deeds[0].before, result.Schedule)
+	result.Warning = managerWarning(done.deeds[0].before, result.Schedule)
 	return result, nil
 }
 

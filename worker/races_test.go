@@ -96,7 +96,7 @@ type raced struct {
 
 func newTrack(t *testing.T, url string) *track {
 	t.Helper()
-	store, err := app.OpenStore(t.Context(), app.Config{DatabaseURL: app.Secret(url)}, quiet, app.OpenOptions{})
+	store, err := app.OpenStore(t.Context(), app.Config{DatabaseURL: app.Secret(url)}, quiet, app.OpenOptions{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}

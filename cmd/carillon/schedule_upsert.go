@@ -71,8 +71,8 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 }
 
 func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse) error {
-	for _, warning := range resp.GetWarnings() {
-		if _, err := fmt.Fprintln(c.errs, "warning:", warning); err != nil {
+	if resp.GetWarning() != "" {
+		if _, err := fmt.Fprintln(c.errs, "warning:", resp.GetWarning()); err != nil {
 			return err
 		}
 	}

@@ -229,7 +229,7 @@ func TestIdleConnectionsOfStrangersMakeRoom(t *testing.T) {
 		listener, addr string
 		want           int // connections of strangers that stay
 	}{
-		{"gRPC, where a worker is connected", g.GRPCAddr(), limit - 1},
+		{"gRPC, where a worker is connected", g.GRPCAddr(), limit},
 		{"HTTP", g.HTTPAddr(), limit},
 	} {
 		t.Run(c.listener, func(t *testing.T) {

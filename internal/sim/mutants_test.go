@@ -38,7 +38,7 @@ var mutants = []struct {
 	{"a renewal that fails is ignored", []edit{{
 		"worker/leader/term.go", "t.lose(err)\n\t\t\treturn", "continue",
 	}, {
-		"worker/leader/term.go", `t.lose(errors.New("no renewal in time"))`, ``,
+		"worker/leader/term.go", `t.lose(fmt.Errorf("no renewal in time: %w", context.DeadlineExceeded))`, ``,
 	}}},
 	{"trust counts from a renewal's answer, not from its start", []edit{{
 		"worker/leader/term.go", `since = began`, `_, since = began, time.Now()`,

@@ -30,9 +30,11 @@ func (s *scheduleServer) UpsertSchedule(ctx context.Context, req *carillonv1.Ups
 	if err != nil {
 		return nil, err
 	}
-	return &carillonv1.UpsertScheduleResponse{
-		ScheduleId: done.Schedule.ScheduleID, NextRunAt: timestamp(done.NextRunAt), Warnings: done.Warnings,
-	}, nil
+	resp := &carillonv1.UpsertScheduleResponse{ScheduleId: done.Schedule.ScheduleID, NextRunAt: timestamp(done.NextRunAt)}
+	if done.Warning != "" {
+		resp.Warning = &done.Warning
+	}
+	return resp, nil
 }
 
 func (s *scheduleServer) GetSchedule(ctx context.Context, req *carillonv1.GetScheduleRequest) (*carillonv1.GetScheduleResponse, error) {

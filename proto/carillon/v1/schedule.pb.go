@@ -766,8 +766,9 @@ type UpsertScheduleResponse struct {
 	// The next slot after now; null when paused or exhausted.
 	NextRunAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_run_at,json=nextRunAt,proto3" json:"next_run_at,omitempty"`
 	// What the caller should know although the call succeeded, e.g. that the next
-	// apply of the set that manages the schedule overwrites the change.
-	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// apply of the set that manages the schedule overwrites the change. Absent
+	// where there is nothing to say.
+	Warning       *string `protobuf:"bytes,3,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -816,11 +817,11 @@ func (x *UpsertScheduleResponse) GetNextRunAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *UpsertScheduleResponse) GetWarnings() []string {
-	if x != nil {
-		return x.Warnings
+func (x *UpsertScheduleResponse) GetWarning() string {
+	if x != nil && x.Warning != nil {
+		return *x.Warning
 	}
-	return nil
+	return ""
 }
 
 type GetScheduleRequest struct {
@@ -3198,12 +3199,14 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x12_catchup_window_msB\x11\n" +
 	"\x0f_run_timeout_msB\v\n" +
 	"\t_priorityB\t\n" +
-	"\a_paused\"\x91\x01\n" +
+	"\a_paused\"\xa0\x01\n" +
 	"\x16UpsertScheduleResponse\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12:\n" +
-	"\vnext_run_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tnextRunAt\x12\x1a\n" +
-	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"]\n" +
+	"\vnext_run_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tnextRunAt\x12\x1d\n" +
+	"\awarning\x18\x03 \x01(\tH\x00R\awarning\x88\x01\x01B\n" +
+	"\n" +
+	"\b_warning\"]\n" +
 	"\x12GetScheduleRequest\x12G\n" +
 	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\"u\n" +
@@ -3658,6 +3661,7 @@ func file_carillon_v1_schedule_proto_init() {
 	file_carillon_v1_workflow_proto_init()
 	file_carillon_v1_schedule_proto_msgTypes[1].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[2].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[3].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[6].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[12].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[16].OneofWrappers = []any{}
