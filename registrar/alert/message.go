@@ -13,6 +13,12 @@ import (
 	"github.com/carillon/carillon/internal/wording"
 )
 
+// Bounds of MessageData.OutputTail.
+const (
+	MaxTailLines = 20
+	MaxTailBytes = 2 << 10
+)
+
 // Message is the body of what receivers get; docs/alerts.md.
 type Message struct {
 	Type      expect.NoticeType `json:"type"`
@@ -37,6 +43,10 @@ type MessageData struct {
 	OpenedAt   time.Time                `json:"opened_at,omitzero"`
 	ClosedAt   time.Time                `json:"closed_at,omitzero"`
 	Resolution schedule.Resolution      `json:"resolution,omitempty"`
+	// OutputTail holds the last lines that the failed run wrote: at most
+	// MaxTailLines lines and MaxTailBytes bytes, secrets masked, no control
+	// characters but line breaks and tabs. Empty: no output is kept.
+	OutputTail string `json:"output_tail,omitempty"`
 	URL        string                   `json:"url,omitempty"`     // of the alert's page in the console
 	APIURL     string                   `json:"api_url,omitempty"` // of the alert in the API
 }
