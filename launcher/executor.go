@@ -28,7 +28,7 @@ type Executor interface {
 	// GetByKey asks what became of a key: an outcome as from Run (a finished
 	// run's SUCCESS or FAILED, ENQUEUED while it runs), schedule.ErrNotFound when
 	// the executor never saw it, ErrUnsupported when it cannot say.
-	GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error)
+	GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.Outcome, error)
 }
 
 // Call is one run as an executor receives it.

@@ -185,14 +185,14 @@ func (e *executor) Cancel(_ context.Context, ref schedule.CancelRequest) error {
 	return e.cancel(ref)
 }
 
-func (e *executor) GetByKey(_ context.Context, key schedule.Key) (schedule.Outcome, error) {
+func (e *executor) GetByKey(_ context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
 	e.mu.Lock()
 	e.asks++
 	e.mu.Unlock()
 	if e.ask == nil {
 		return schedule.Outcome{}, launcher.ErrUnsupported
 	}
-	return e.ask(key)
+	return e.ask(ref.Key)
 }
 
 func (e *executor) runs() []called {

@@ -216,7 +216,9 @@ func (s *start) ask(ctx context.Context, b begun) (reply schedule.StartReply, ov
 func (s *start) getByKey(ctx context.Context) (schedule.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer cancel()
-	return s.executor.GetByKey(ctx, s.req.Key)
+	return s.executor.GetByKey(ctx, schedule.RunRef{
+		Key: s.req.Key, ScheduleID: s.req.ScheduleID, ScheduledFor: s.req.ScheduledFor,
+	})
 }
 
 // withheld answers for a key that may not be sent. If it was sent before, only

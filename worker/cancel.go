@@ -112,7 +112,7 @@ func (t *term) sendCancels(ctx context.Context) {
 
 func (t *term) sendCancel(run *schedule.Run) {
 	confirmed, err := t.Launcher.Cancel(t.calls, schedule.CancelRequest{
-		Key: run.Key, ScheduleID: run.ScheduleID, WorkflowID: run.WorkflowID, RunID: run.RunID, Reason: run.CancelReason,
+		Key: run.Key, ScheduleID: run.ScheduleID, ScheduledFor: run.RunAt, WorkflowID: run.WorkflowID, RunID: run.RunID, Reason: run.CancelReason,
 	})
 	if errors.Is(err, schedule.ErrUnsupported) {
 		if t.cancels.cannot(run.Key) {

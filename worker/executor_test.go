@@ -96,14 +96,14 @@ func (e *executor) Cancel(_ context.Context, ref schedule.CancelRequest) error {
 	return cancel(ref)
 }
 
-func (e *executor) GetByKey(_ context.Context, key schedule.Key) (schedule.Outcome, error) {
+func (e *executor) GetByKey(_ context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
 	e.mu.Lock()
 	ask := e.ask
 	e.mu.Unlock()
 	if ask == nil {
 		return schedule.Outcome{}, launcher.ErrUnsupported
 	}
-	return ask(key)
+	return ask(ref.Key)
 }
 
 // calls are those of one schedule.

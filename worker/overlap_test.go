@@ -135,6 +135,21 @@ func TestReplaceCancelsTheRunInFlight(t *testing.T) {
 				return errCut
 			}
 		}, 6 * time.Second, 1500 * time.Millisecond, 1550 * time.Millisecond, false},
+		{"the executor accepts the cancel and reports the end later", func(r *rig) func(schedule.CancelRequest) error {
+			return func(ref schedule.CancelRequest) error {
+				if ref.ScheduleID != "s" || !ref.ScheduledFor.Equal(r.at(2*time.Second)) {
+					r.Errorf("asked to cancel %s of %s, want the slot that is replaced", ref.ScheduleID, ref.ScheduledFor)
+				}
+				r.executor.reports.Go(func() {
+					time.Sleep(1200 * time.Millisecond)
+					_ = r.registrar.ReportOutcome(r.Context(), ref.Key, schedule.StatusFailed, "", "stopped", "asked to stop")
+				})
+				return launcher.ErrCancelAccepted
+			}
+		}, 6 * time.Second, 1200 * time.Millisecond, 1250 * time.Millisecond, false},
+		{"the executor accepts the cancel and never reports", func(*rig) func(schedule.CancelRequest) error {
+			return func(schedule.CancelRequest) error { return launcher.ErrCancelAccepted }
+		}, 8 * time.Second, 2 * time.Second, 3100 * time.Millisecond, true},
 		{"nobody says anything until CANCEL_WAIT is over", func(*rig) func(schedule.CancelRequest) error {
 			return func(schedule.CancelRequest) error { return errCut }
 		}, 8 * time.Second, 2 * time.Second, 3100 * time.Millisecond, true},

@@ -51,7 +51,7 @@ type Config struct {
 	Executor           string `name:"executor" default:"http" oneof:"http grpc local" help:"what runs workflows"`
 	ExecutorURL        string `name:"executor_url" help:"http: URL with {workflow_id} and {version}; grpc: host:port"`
 	ExecutorToken      Secret `name:"executor_token" secret:"true" help:"bearer token for the executor"`
-	ExecutorCancelURL  string `name:"executor_cancel_url" help:"http: DELETE URL with {idempotency_key} and {run_id}; without it runs cannot be cancelled and overlap_policy replace is refused; the same in registrar and launcher"`
+	ExecutorCancelURL  string `name:"executor_cancel_url" help:"http: DELETE URL with {idempotency_key}, {run_id}, {schedule_id} or {scheduled_for}; without it a cancelled run is not stopped at the executor and overlap_policy replace is refused; the same in registrar and launcher"`
 	ExecutorDialect    string `name:"executor_dialect" default:"carillon" oneof:"carillon graph" help:"http: whose contract the executor speaks"`
 	ExecutorFeedback   string `name:"executor_feedback" default:"reports" oneof:"reports none" help:"none: accepted is SUCCESS"`
 	ExecutorTimeoutMS  int    `name:"executor_timeout_ms" default:"10000" min:"100" max:"60000" help:"of one call of the executor"`

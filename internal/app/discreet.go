@@ -31,8 +31,8 @@ func (d discreet) Cancel(ctx context.Context, ref schedule.CancelRequest) error 
 	return d.secrets.clean(d.Executor.Cancel(ctx, ref))
 }
 
-func (d discreet) GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error) {
-	outcome, err := d.Executor.GetByKey(ctx, key)
+func (d discreet) GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
+	outcome, err := d.Executor.GetByKey(ctx, ref)
 	return d.secrets.outcome(outcome), d.secrets.clean(err)
 }
 

@@ -49,9 +49,17 @@ type StartReply struct {
 
 // CancelRequest asks the launcher to cancel a run in flight.
 type CancelRequest struct {
-	Key        Key
-	ScheduleID string
-	WorkflowID string
-	RunID      string // may be empty while the outcome is unknown
-	Reason     Reason // cancelled or replaced
+	Key          Key
+	ScheduleID   string
+	ScheduledFor time.Time // run_at; zero if a caller of the launcher does not know it
+	WorkflowID   string
+	RunID        string // may be empty while the outcome is unknown
+	Reason       Reason // cancelled or replaced
+}
+
+// RunRef names a run to an executor that is asked about it.
+type RunRef struct {
+	Key          Key
+	ScheduleID   string
+	ScheduledFor time.Time // run_at
 }

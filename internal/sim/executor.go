@@ -208,13 +208,13 @@ func (e executorClient) Cancel(ctx context.Context, ref schedule.CancelRequest) 
 }
 
 // GetByKey says what became of a key, if the executor can.
-func (e executorClient) GetByKey(ctx context.Context, key schedule.Key) (outcome schedule.Outcome, err error) {
+func (e executorClient) GetByKey(ctx context.Context, ref schedule.RunRef) (outcome schedule.Outcome, err error) {
 	if !e.profile.executorAnswers {
 		return outcome, launcher.ErrUnsupported
 	}
-	err = e.caller.call(ctx, siteAsk, idOf(key), nil, func() error {
+	err = e.caller.call(ctx, siteAsk, idOf(ref.Key), nil, func() error {
 		e.executor.mu.Lock()
-		wk := e.executor.works[key]
+		wk := e.executor.works[ref.Key]
 		e.executor.mu.Unlock()
 		switch {
 		case wk == nil:

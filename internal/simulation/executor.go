@@ -85,7 +85,7 @@ func (e *executor) Cancel(_ context.Context, ref schedule.CancelRequest) error {
 }
 
 // GetByKey knows nothing: no call is ever left without an answer.
-func (e *executor) GetByKey(context.Context, schedule.Key) (schedule.Outcome, error) {
+func (e *executor) GetByKey(context.Context, schedule.RunRef) (schedule.Outcome, error) {
 	return schedule.Outcome{}, schedule.ErrNotFound
 }
 

@@ -236,7 +236,7 @@ func (a *assumed) Cancel(_ context.Context, ref schedule.CancelRequest) error {
 	return nil
 }
 
-func (a *assumed) GetByKey(context.Context, schedule.Key) (schedule.Outcome, error) {
+func (a *assumed) GetByKey(context.Context, schedule.RunRef) (schedule.Outcome, error) {
 	return schedule.Outcome{}, schedule.ErrNotFound
 }
 

@@ -84,7 +84,7 @@ func (e *effects) Cancel(context.Context, schedule.CancelRequest) error {
 	return launcher.ErrUnsupported
 }
 
-func (e *effects) GetByKey(context.Context, schedule.Key) (schedule.Outcome, error) {
+func (e *effects) GetByKey(context.Context, schedule.RunRef) (schedule.Outcome, error) {
 	return schedule.Outcome{}, launcher.ErrUnsupported
 }
 

@@ -186,13 +186,13 @@ func (e *Executor) Cancel(_ context.Context, ref schedule.CancelRequest) error {
 }
 
 // GetByKey answers what became of a key.
-func (e *Executor) GetByKey(_ context.Context, key schedule.Key) (schedule.Outcome, error) {
+func (e *Executor) GetByKey(_ context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.noGetByKey {
 		return schedule.Outcome{}, launcher.ErrUnsupported
 	}
-	outcome, known := e.outcomes[key]
+	outcome, known := e.outcomes[ref.Key]
 	if !known {
 		return schedule.Outcome{}, schedule.ErrNotFound
 	}

@@ -94,7 +94,7 @@ func TestCancelAndGetByKey(t *testing.T) {
 	if err := e.Cancel(t.Context(), schedule.CancelRequest{Key: key}); !errors.Is(err, schedule.ErrNotFound) {
 		t.Errorf("Cancel of an unknown key: %v", err)
 	}
-	if _, err := e.GetByKey(t.Context(), key); !errors.Is(err, schedule.ErrNotFound) {
+	if _, err := e.GetByKey(t.Context(), schedule.RunRef{Key: key}); !errors.Is(err, schedule.ErrNotFound) {
 		t.Errorf("GetByKey of an unknown key: %v", err)
 	}
 	e.Behave(launchertest.Behavior{AcceptOnly: true})
@@ -103,7 +103,7 @@ func TestCancelAndGetByKey(t *testing.T) {
 	if err := e.Cancel(t.Context(), schedule.CancelRequest{Key: key}); err != nil {
 		t.Errorf("Cancel: %v", err)
 	}
-	if o, err := e.GetByKey(t.Context(), key); err != nil || o.Status != schedule.StatusFailed || o.ErrorCode != "cancelled" {
+	if o, err := e.GetByKey(t.Context(), schedule.RunRef{Key: key}); err != nil || o.Status != schedule.StatusFailed || o.ErrorCode != "cancelled" {
 		t.Errorf("GetByKey after Cancel = %+v, %v", o, err)
 	}
 	e.End(callOf(2).Key, schedule.Outcome{Status: schedule.StatusSuccess})
@@ -112,7 +112,7 @@ func TestCancelAndGetByKey(t *testing.T) {
 	}
 	e.WithoutCancel()
 	e.WithoutGetByKey()
-	_, err := e.GetByKey(t.Context(), key)
+	_, err := e.GetByKey(t.Context(), schedule.RunRef{Key: key})
 	for _, err := range []error{err, e.Cancel(t.Context(), schedule.CancelRequest{Key: key})} {
 		if !errors.Is(err, launcher.ErrUnsupported) {
 			t.Errorf("error: %v, want ErrUnsupported", err)

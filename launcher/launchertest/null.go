@@ -23,7 +23,7 @@ func (n *Null) Run(context.Context, launcher.Call) (schedule.Outcome, error) {
 func (n *Null) Cancel(context.Context, schedule.CancelRequest) error { return schedule.ErrNotFound }
 
 // GetByKey remembers nothing.
-func (n *Null) GetByKey(context.Context, schedule.Key) (schedule.Outcome, error) {
+func (n *Null) GetByKey(context.Context, schedule.RunRef) (schedule.Outcome, error) {
 	return schedule.Outcome{}, launcher.ErrUnsupported
 }
 

@@ -60,9 +60,13 @@ func StartRequest(msg *carillonv1.RunLauncherStartRequest) (schedule.StartReques
 // Cancel is a CancelRequest as a message.
 func Cancel(req schedule.CancelRequest) *carillonv1.RunLauncherCancelRequest {
 	reason := string(req.Reason)
-	return &carillonv1.RunLauncherCancelRequest{
+	msg := &carillonv1.RunLauncherCancelRequest{
 		IdempotencyKey: req.Key.String(), ScheduleId: req.ScheduleID, WorkflowId: req.WorkflowID, RunId: req.RunID, Reason: &reason,
 	}
+	if !req.ScheduledFor.IsZero() {
+		msg.ScheduledFor = timestamppb.New(req.ScheduledFor)
+	}
+	return msg
 }
 
 // CancelRequest reads what Cancel has written, or a caller of one's own.
@@ -75,7 +79,11 @@ func CancelRequest(msg *carillonv1.RunLauncherCancelRequest) (schedule.CancelReq
 	if reason == "" {
 		reason = schedule.ReasonCancelled
 	}
-	return schedule.CancelRequest{
+	req := schedule.CancelRequest{
 		Key: key, ScheduleID: msg.GetScheduleId(), WorkflowID: msg.GetWorkflowId(), RunID: msg.GetRunId(), Reason: reason,
-	}, nil
+	}
+	if msg.ScheduledFor != nil {
+		req.ScheduledFor = msg.GetScheduledFor().AsTime()
+	}
+	return req, nil
 }

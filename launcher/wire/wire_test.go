@@ -56,7 +56,8 @@ func TestAStartComesOutAsItWentIn(t *testing.T) {
 func TestACancelComesOutAsItWentIn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := schedule.CancelRequest{
-			Key: drawKey(t), ScheduleID: "s", WorkflowID: "w", RunID: rapid.SampledFrom([]string{"", "r1"}).Draw(t, "run"),
+			Key: drawKey(t), ScheduleID: "s", ScheduledFor: rapid.SampledFrom([]time.Time{{}, time.Date(2026, 3, 8, 14, 0, 0, 0, time.UTC)}).Draw(t, "scheduled_for"),
+			WorkflowID: "w", RunID: rapid.SampledFrom([]string{"", "r1"}).Draw(t, "run"),
 			Reason: rapid.SampledFrom([]schedule.Reason{schedule.ReasonCancelled, schedule.ReasonReplaced}).Draw(t, "reason"),
 		}
 		if got, err := wire.CancelRequest(wire.Cancel(want)); err != nil || got != want {

@@ -102,6 +102,6 @@ func (*nullExecutor) Cancel(context.Context, schedule.CancelRequest) error {
 }
 
 // GetByKey knows no key.
-func (*nullExecutor) GetByKey(context.Context, schedule.Key) (schedule.Outcome, error) {
+func (*nullExecutor) GetByKey(context.Context, schedule.RunRef) (schedule.Outcome, error) {
 	return schedule.Outcome{}, launcher.ErrUnsupported
 }

@@ -101,6 +101,7 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 	sent, err := e.call(ctx, executor.TraceParent(ref.Key), time.Time{}, func(ctx context.Context) (err error) {
 		resp, err = e.rpc.Cancel(ctx, &carillonv1.ExecutorCancelRequest{
 			IdempotencyKey: ref.Key.String(), WorkflowId: ref.WorkflowID, RunId: ref.RunID, Reason: string(ref.Reason),
+			ScheduleId: ref.ScheduleID, ScheduledFor: timestamp(ref.ScheduledFor),
 		})
 		return err
 	})
@@ -114,16 +115,26 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 }
 
 // GetByKey asks what became of a key; see launcher.Executor.
-func (e *Executor) GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error) {
+func (e *Executor) GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
 	var resp *carillonv1.ExecutorGetByKeyResponse
-	sent, err := e.call(ctx, executor.TraceParent(key), time.Time{}, func(ctx context.Context) (err error) {
-		resp, err = e.rpc.GetByKey(ctx, &carillonv1.ExecutorGetByKeyRequest{IdempotencyKey: key.String()})
+	sent, err := e.call(ctx, executor.TraceParent(ref.Key), time.Time{}, func(ctx context.Context) (err error) {
+		resp, err = e.rpc.GetByKey(ctx, &carillonv1.ExecutorGetByKeyRequest{
+			IdempotencyKey: ref.Key.String(), ScheduleId: ref.ScheduleID, ScheduledFor: timestamp(ref.ScheduledFor),
+		})
 		return err
 	})
 	if err != nil {
 		return schedule.Outcome{}, fmt.Errorf("ask by key: %w", askError(err, sent))
 	}
-	return outcome(key, resp)
+	return outcome(ref.Key, resp)
+}
+
+// timestamp is nil for the zero time.
+func timestamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
 }
 
 // askError sorts what Cancel and GetByKey may answer.

@@ -213,7 +213,7 @@ func TestEveryCodeHasAMeaning(t *testing.T) {
 			case !errors.As(runErr, &refusal) || *refusal != launcher.Refusal{Code: want.refusal, Message: "why"}:
 				t.Errorf("Run() = %v, want a refusal %s", runErr, want.refusal)
 			}
-			_, askErr := e.GetByKey(t.Context(), exampleCall().Key)
+			_, askErr := e.GetByKey(t.Context(), schedule.RunRef{Key: exampleCall().Key})
 			for call, err := range map[string]error{"GetByKey": askErr, "Cancel": e.Cancel(t.Context(), schedule.CancelRequest{})} {
 				if want.ask == nil {
 					wantUnknown(t, err, "why")
@@ -225,26 +225,30 @@ func TestEveryCodeHasAMeaning(t *testing.T) {
 	}
 }
 
-func TestCancelAndGetByKeyNameTheRun(t *testing.T) {
-	key := exampleCall().Key
+func TestCancelAndGetByKeyNameTheRunAndItsSlot(t *testing.T) {
+	key, noon := exampleCall().Key, time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
 	var cancelled *carillonv1.ExecutorCancelRequest
 	e := serve(t, &service{
 		cancel: func(req *carillonv1.ExecutorCancelRequest) error { cancelled = req; return nil },
 		byKey: func(req *carillonv1.ExecutorGetByKeyRequest) (*carillonv1.ExecutorGetByKeyResponse, error) {
-			if req.GetIdempotencyKey() != key.String() {
-				return nil, fmt.Errorf("asked for %s", req.GetIdempotencyKey())
+			want := &carillonv1.ExecutorGetByKeyRequest{IdempotencyKey: key.String(), ScheduleId: "s", ScheduledFor: timestamppb.New(noon)}
+			if diff := cmp.Diff(want, req, protocmp.Transform()); diff != "" {
+				return nil, fmt.Errorf("asked (-want +got):\n%s", diff)
 			}
 			return &carillonv1.ExecutorGetByKeyResponse{RunId: "r", Status: "SUCCESS"}, nil
 		},
 	}, grpcexecutor.Config{})
-	if err := e.Cancel(t.Context(), schedule.CancelRequest{Key: key, WorkflowID: "w", RunID: "r", Reason: schedule.ReasonReplaced}); err != nil {
+	ref := schedule.CancelRequest{Key: key, ScheduleID: "s", ScheduledFor: noon, WorkflowID: "w", RunID: "r", Reason: schedule.ReasonReplaced}
+	if err := e.Cancel(t.Context(), ref); err != nil {
 		t.Errorf("Cancel() = %v", err)
 	}
-	want := &carillonv1.ExecutorCancelRequest{IdempotencyKey: key.String(), WorkflowId: "w", RunId: "r", Reason: "replaced"}
+	want := &carillonv1.ExecutorCancelRequest{
+		IdempotencyKey: key.String(), WorkflowId: "w", RunId: "r", Reason: "replaced", ScheduleId: "s", ScheduledFor: timestamppb.New(noon),
+	}
 	if diff := cmp.Diff(want, cancelled, protocmp.Transform()); diff != "" {
 		t.Errorf("cancel (-want +got):\n%s", diff)
 	}
-	o, err := e.GetByKey(t.Context(), key)
+	o, err := e.GetByKey(t.Context(), schedule.RunRef{Key: key, ScheduleID: "s", ScheduledFor: noon})
 	if err != nil || o.Status != schedule.StatusSuccess || o.RunID != "r" {
 		t.Errorf("GetByKey() = %+v, %v, want SUCCESS", o, err)
 	}
@@ -283,7 +287,7 @@ func TestNotSentIsSaidOnlyWhenNothingCanHaveLeft(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := newExecutor(t, grpcexecutor.Config{Target: tt.addr.String(), Timeout: 200 * time.Millisecond})
 			_, runErr := e.Run(tt.ctx, exampleCall())
-			_, askErr := e.GetByKey(tt.ctx, exampleCall().Key)
+			_, askErr := e.GetByKey(tt.ctx, schedule.RunRef{Key: exampleCall().Key})
 			for call, err := range map[string]error{"Run": runErr, "GetByKey": askErr, "Cancel": e.Cancel(tt.ctx, schedule.CancelRequest{})} {
 				if !errors.Is(err, launcher.ErrNotSent) {
 					t.Errorf("%s: %v, want ErrNotSent", call, err)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
@@ -57,8 +58,42 @@ func TestCancelWithoutAnAddressIsNotSupported(t *testing.T) {
 	if err := e.Cancel(t.Context(), schedule.CancelRequest{RunID: "r"}); !errors.Is(err, launcher.ErrUnsupported) || e.CanCancel() {
 		t.Errorf("Cancel() = %v, CanCancel() = %v, want ErrUnsupported", err, e.CanCancel())
 	}
-	if _, err := e.GetByKey(t.Context(), schedule.Key{}); !errors.Is(err, launcher.ErrUnsupported) {
+	if _, err := e.GetByKey(t.Context(), schedule.RunRef{}); !errors.Is(err, launcher.ErrUnsupported) {
 		t.Errorf("GetByKey() = %v, want ErrUnsupported", err)
+	}
+}
+
+func TestCancelNamesTheRunAndItsSlot(t *testing.T) {
+	key := schedule.SlotKey("s", runAt)
+	at := runAt.UTC().Format(time.RFC3339)
+	for _, tt := range []struct {
+		name, template string
+		ref            schedule.CancelRequest
+		want           string // empty: not sent
+	}{
+		{"all placeholders", "/{schedule_id}/{scheduled_for}/{idempotency_key}?run={run_id}",
+			schedule.CancelRequest{Key: key, ScheduleID: "team:s", ScheduledFor: runAt, RunID: "r"},
+			"/team:s/" + at + "/" + key.String() + "?run=r team:s " + at},
+		{"the slot as headers alone", "/runs/{idempotency_key}",
+			schedule.CancelRequest{Key: key, ScheduleID: "s", ScheduledFor: runAt}, "/runs/" + key.String() + " s " + at},
+		{"a worker of an earlier version does not send the slot", "/runs/{idempotency_key}",
+			schedule.CancelRequest{Key: key, ScheduleID: "s"}, "/runs/" + key.String() + " s "},
+		{"a URL that needs a slot that is not known", "/runs/{idempotency_key}?at={scheduled_for}", schedule.CancelRequest{Key: key, ScheduleID: "s"}, ""},
+		{"a schedule that would climb in the path", "/{schedule_id}/{idempotency_key}", schedule.CancelRequest{Key: key, ScheduleID: ".."}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := ""
+			e := serve(t, httpexecutor.Config{CancelURL: tt.template}, func(_ http.ResponseWriter, r *http.Request) {
+				got = r.URL.String() + " " + r.Header.Get("X-Carillon-Schedule-Id") + " " + r.Header.Get("X-Carillon-Scheduled-For")
+			})
+			err := e.Cancel(t.Context(), tt.ref)
+			if got != tt.want {
+				t.Errorf("request:\n%s\nwant\n%s", got, tt.want)
+			}
+			if errors.Is(err, launcher.ErrNotSent) != (tt.want == "") {
+				t.Errorf("Cancel() = %v", err)
+			}
+		})
 	}
 }
 

@@ -21,7 +21,7 @@ const DefaultTimeout = 10 * time.Second
 // useful.
 type Config struct {
 	URL       string        // EXECUTOR_URL, a template with {workflow_id} and {version}
-	CancelURL string        // EXECUTOR_CANCEL_URL, a template with {idempotency_key} and {run_id}; empty: cannot cancel
+	CancelURL string        // EXECUTOR_CANCEL_URL, a template with {idempotency_key}, {run_id}, {schedule_id}, {scheduled_for}; empty: cannot cancel
 	Token     string        // EXECUTOR_TOKEN, sent as a bearer token; empty: none
 	Dialect   string        // EXECUTOR_DIALECT; empty: carillon
 	Timeout   time.Duration // of one call; 0: DefaultTimeout
@@ -33,7 +33,7 @@ func (c Config) Validate() error {
 	var bad schedule.Collect
 	checkTemplate(&bad, "EXECUTOR_URL", c.URL, []string{workflowID, version})
 	if c.CancelURL != "" {
-		checkTemplate(&bad, "EXECUTOR_CANCEL_URL", c.CancelURL, []string{idempotencyKey, runID})
+		checkTemplate(&bad, "EXECUTOR_CANCEL_URL", c.CancelURL, []string{idempotencyKey, runID, scheduleID, scheduledFor})
 		if !strings.Contains(c.CancelURL, idempotencyKey) && !strings.Contains(c.CancelURL, runID) {
 			bad.Add("EXECUTOR_CANCEL_URL", c.CancelURL, "does not name a run", "put "+idempotencyKey+" or "+runID+" into it")
 		}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -112,18 +111,11 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 	if !e.CanCancel() {
 		return fmt.Errorf("cancel: %w: EXECUTOR_CANCEL_URL is not set", launcher.ErrUnsupported)
 	}
-	if ref.RunID == "" && strings.Contains(e.cfg.CancelURL, runID) {
-		// An address without its run would name another resource, and a 404
-		// from there would confirm what nobody has checked.
-		return fmt.Errorf("cancel: %w: EXECUTOR_CANCEL_URL needs the run_id, which is not known yet", launcher.ErrNotSent)
+	req, err := e.cfg.cancelRequest(ref)
+	if err != nil {
+		return fmt.Errorf("cancel: %w: %w", launcher.ErrNotSent, err)
 	}
-	if climbs(e.cfg.CancelURL, runID, ref.RunID) {
-		return fmt.Errorf("cancel: %w: run_id %q cannot stand in the path of EXECUTOR_CANCEL_URL", launcher.ErrNotSent, ref.RunID)
-	}
-	answer, err := e.send(ctx, http.MethodDelete, ref.Key, time.Time{}, request{
-		url:    expand(e.cfg.CancelURL, map[string]string{idempotencyKey: ref.Key.String(), runID: ref.RunID}),
-		header: map[string]string{"Idempotency-Key": ref.Key.String()},
-	})
+	answer, err := e.send(ctx, http.MethodDelete, ref.Key, time.Time{}, req)
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
@@ -140,7 +132,7 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 
 // GetByKey is not part of the HTTP contract: the same key is sent again
 // instead.
-func (e *Executor) GetByKey(context.Context, schedule.Key) (schedule.Outcome, error) {
+func (e *Executor) GetByKey(context.Context, schedule.RunRef) (schedule.Outcome, error) {
 	return schedule.Outcome{}, fmt.Errorf("ask by key: %w", launcher.ErrUnsupported)
 }
 

@@ -57,6 +57,38 @@ func (c Config) carillonRequest(call launcher.Call) (request, error) {
 	}, nil
 }
 
+// The headers of a cancel.
+const (
+	headerScheduleID   = "X-Carillon-Schedule-Id"
+	headerScheduledFor = "X-Carillon-Scheduled-For"
+)
+
+// cancelRequest is the DELETE that ends a run. A URL without one of its values
+// would name another resource, and a 404 from there would confirm a cancel that
+// nobody has checked: such a request is an error.
+func (c Config) cancelRequest(ref schedule.CancelRequest) (request, error) {
+	r := request{header: map[string]string{"Idempotency-Key": ref.Key.String()}}
+	values := map[string]string{idempotencyKey: ref.Key.String(), runID: ref.RunID, scheduleID: ref.ScheduleID, scheduledFor: ""}
+	if !ref.ScheduledFor.IsZero() {
+		values[scheduledFor] = ref.ScheduledFor.UTC().Format(time.RFC3339Nano)
+	}
+	for placeholder, value := range values {
+		switch {
+		case value == "" && strings.Contains(c.CancelURL, placeholder):
+			return r, fmt.Errorf("EXECUTOR_CANCEL_URL needs %s, which is not known yet", strings.Trim(placeholder, "{}"))
+		case climbs(c.CancelURL, placeholder, value):
+			return r, fmt.Errorf("%s %q cannot stand in the path of EXECUTOR_CANCEL_URL", strings.Trim(placeholder, "{}"), value)
+		}
+	}
+	for header, placeholder := range map[string]string{headerScheduleID: scheduleID, headerScheduledFor: scheduledFor} {
+		if values[placeholder] != "" {
+			r.header[header] = values[placeholder]
+		}
+	}
+	r.url = expand(c.CancelURL, values)
+	return r, nil
+}
+
 // graphBody is what the internal graph run API takes.
 type graphBody struct {
 	ExecutionGrantID string          `json:"executionGrantId"`

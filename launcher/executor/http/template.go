@@ -11,6 +11,8 @@ const (
 	version        = "{version}"
 	idempotencyKey = "{idempotency_key}"
 	runID          = "{run_id}"
+	scheduleID     = "{schedule_id}"
+	scheduledFor   = "{scheduled_for}"
 )
 
 // expand replaces placeholders: escaped as one path segment before the first

@@ -57,7 +57,7 @@ func TestAKillLosesNoKeyAndRunsNoneTwice(t *testing.T) {
 	if err != nil || o.Status != schedule.StatusFailed || o.Reason != schedule.ReasonLost || o.ErrorCode != "lost" {
 		t.Errorf("Run of the key that was begun = %+v, %v, want FAILED lost", o, err)
 	}
-	if o, err := s.GetByKey(t.Context(), waiting.Key); err != nil || o.Status != schedule.StatusEnqueued {
+	if o, err := s.GetByKey(t.Context(), schedule.RunRef{Key: waiting.Key}); err != nil || o.Status != schedule.StatusEnqueued {
 		t.Errorf("GetByKey of the key that waits = %+v, %v, want ENQUEUED", o, err)
 	}
 	s.serve(t)

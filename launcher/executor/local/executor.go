@@ -278,8 +278,8 @@ func (e *Executor) forget(r *activeRun) {
 }
 
 // GetByKey reads what became of a key.
-func (e *Executor) GetByKey(ctx context.Context, key schedule.Key) (schedule.Outcome, error) {
-	r, first, err := e.enter(key)
+func (e *Executor) GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
+	r, first, err := e.enter(ref.Key)
 	if err != nil {
 		return schedule.Outcome{}, err
 	}

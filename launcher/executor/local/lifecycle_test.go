@@ -85,7 +85,7 @@ func TestAKeyIsRunOnce(t *testing.T) {
 			if o, err := s.Run(t.Context(), call); err != nil || !o.OK() || o.RunID == "" {
 				t.Errorf("Run() = %+v, %v", o, err)
 			}
-			if o, err := s.GetByKey(t.Context(), call.Key); err != nil || !o.OK() {
+			if o, err := s.GetByKey(t.Context(), schedule.RunRef{Key: call.Key}); err != nil || !o.OK() {
 				t.Errorf("GetByKey() = %+v, %v", o, err)
 			}
 		})
@@ -95,7 +95,7 @@ func TestAKeyIsRunOnce(t *testing.T) {
 	want := schedule.Outcome{Status: schedule.StatusSuccess, RunID: call.Key.String()[:16], TraceID: call.Key.String()[:32]}
 	for name, ask := range map[string]func() (schedule.Outcome, error){
 		"Run":      func() (schedule.Outcome, error) { return s.Run(t.Context(), call) },
-		"GetByKey": func() (schedule.Outcome, error) { return s.GetByKey(t.Context(), call.Key) },
+		"GetByKey": func() (schedule.Outcome, error) { return s.GetByKey(t.Context(), schedule.RunRef{Key: call.Key}) },
 	} {
 		if o, err := ask(); err != nil || o != want {
 			t.Errorf("%s after the end = %+v, %v, want %+v", name, o, err, want)
@@ -142,7 +142,7 @@ func TestWhatCannotRunIsRefusedForGood(t *testing.T) {
 		if !errors.As(err, &refusal) || refusal.Code != c.want {
 			t.Errorf("%s: Run() = %v, want a refusal %s", c.name, err, c.want)
 		}
-		if _, err := s.GetByKey(t.Context(), call.Key); !errors.Is(err, schedule.ErrNotFound) {
+		if _, err := s.GetByKey(t.Context(), schedule.RunRef{Key: call.Key}); !errors.Is(err, schedule.ErrNotFound) {
 			t.Errorf("GetByKey() = %v, want ErrNotFound", err)
 		}
 	}
@@ -190,7 +190,7 @@ func TestCancelEndsAllOfARun(t *testing.T) {
 				t.Fatalf("Cancel() = %v", err)
 			}
 			awaitGone(t, pid)
-			o, err := s.GetByKey(t.Context(), call.Key)
+			o, err := s.GetByKey(t.Context(), schedule.RunRef{Key: call.Key})
 			if err != nil || o.Status != schedule.StatusFailed || o.ErrorCode != "cancelled" {
 				t.Errorf("GetByKey() = %+v, %v, want FAILED cancelled", o, err)
 			}
@@ -313,7 +313,7 @@ func TestAReportThatNobodyWantsIsNotRepeated(t *testing.T) {
 func awaitResult(t *testing.T, s *show, key schedule.Key) {
 	t.Helper()
 	s.await(t, "result", func() bool {
-		o, err := s.GetByKey(t.Context(), key)
+		o, err := s.GetByKey(t.Context(), schedule.RunRef{Key: key})
 		return err == nil && o.Status.Terminal()
 	})
 }

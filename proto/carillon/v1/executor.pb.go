@@ -271,8 +271,12 @@ type ExecutorCancelRequest struct {
 	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	WorkflowId     string                 `protobuf:"bytes,2,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	// Empty where the answer to Run never came.
-	RunId         string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	RunId      string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Reason     string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	ScheduleId string `protobuf:"bytes,5,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// The nominal instant, run_at. Unset if the caller of the launcher did not
+	// give it.
+	ScheduledFor  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +339,20 @@ func (x *ExecutorCancelRequest) GetReason() string {
 	return ""
 }
 
+func (x *ExecutorCancelRequest) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *ExecutorCancelRequest) GetScheduledFor() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScheduledFor
+	}
+	return nil
+}
+
 type ExecutorCancelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run ends later, and a terminal report follows.
@@ -383,8 +401,12 @@ func (x *ExecutorCancelResponse) GetAccepted() bool {
 type ExecutorGetByKeyRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Empty for a graph run, which has no schedule.
+	ScheduleId string `protobuf:"bytes,2,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// The nominal instant, run_at.
+	ScheduledFor  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecutorGetByKeyRequest) Reset() {
@@ -422,6 +444,20 @@ func (x *ExecutorGetByKeyRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *ExecutorGetByKeyRequest) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *ExecutorGetByKeyRequest) GetScheduledFor() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScheduledFor
+	}
+	return nil
 }
 
 type ExecutorGetByKeyResponse struct {
@@ -532,17 +568,23 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\n" +
 	"error_code\x18\x03 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
-	"\btrace_id\x18\x05 \x01(\tR\atraceId\"\xcd\x01\n" +
+	"\btrace_id\x18\x05 \x01(\tR\atraceId\"\xaf\x02\n" +
 	"\x15ExecutorCancelRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vworkflow_id\x18\x02 \x01(\tR\n" +
 	"workflowId\x12\x15\n" +
 	"\x06run_id\x18\x03 \x01(\tR\x05runId\x125\n" +
-	"\x06reason\x18\x04 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\tcancelledR\breplacedR\x06reason\"4\n" +
+	"\x06reason\x18\x04 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\tcancelledR\breplacedR\x06reason\x12\x1f\n" +
+	"\vschedule_id\x18\x05 \x01(\tR\n" +
+	"scheduleId\x12?\n" +
+	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\"4\n" +
 	"\x16ExecutorCancelResponse\x12\x1a\n" +
-	"\baccepted\x18\x01 \x01(\bR\baccepted\"`\n" +
+	"\baccepted\x18\x01 \x01(\bR\baccepted\"\xc2\x01\n" +
 	"\x17ExecutorGetByKeyRequest\x12E\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\"\xcd\x01\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
+	"\vschedule_id\x18\x02 \x01(\tR\n" +
+	"scheduleId\x12?\n" +
+	"\rscheduled_for\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\"\xcd\x01\n" +
 	"\x18ExecutorGetByKeyResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12;\n" +
 	"\x06status\x18\x02 \x01(\tB#\xbaH \xd8\x01\x01r\x1bR\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06status\x12\x1d\n" +
@@ -580,17 +622,19 @@ var file_carillon_v1_executor_proto_goTypes = []any{
 }
 var file_carillon_v1_executor_proto_depIdxs = []int32{
 	6, // 0: carillon.v1.ExecutorRunRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	0, // 1: carillon.v1.Executor.Run:input_type -> carillon.v1.ExecutorRunRequest
-	2, // 2: carillon.v1.Executor.Cancel:input_type -> carillon.v1.ExecutorCancelRequest
-	4, // 3: carillon.v1.Executor.GetByKey:input_type -> carillon.v1.ExecutorGetByKeyRequest
-	1, // 4: carillon.v1.Executor.Run:output_type -> carillon.v1.ExecutorRunResponse
-	3, // 5: carillon.v1.Executor.Cancel:output_type -> carillon.v1.ExecutorCancelResponse
-	5, // 6: carillon.v1.Executor.GetByKey:output_type -> carillon.v1.ExecutorGetByKeyResponse
-	4, // [4:7] is the sub-list for method output_type
-	1, // [1:4] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	6, // 1: carillon.v1.ExecutorCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	6, // 2: carillon.v1.ExecutorGetByKeyRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	0, // 3: carillon.v1.Executor.Run:input_type -> carillon.v1.ExecutorRunRequest
+	2, // 4: carillon.v1.Executor.Cancel:input_type -> carillon.v1.ExecutorCancelRequest
+	4, // 5: carillon.v1.Executor.GetByKey:input_type -> carillon.v1.ExecutorGetByKeyRequest
+	1, // 6: carillon.v1.Executor.Run:output_type -> carillon.v1.ExecutorRunResponse
+	3, // 7: carillon.v1.Executor.Cancel:output_type -> carillon.v1.ExecutorCancelResponse
+	5, // 8: carillon.v1.Executor.GetByKey:output_type -> carillon.v1.ExecutorGetByKeyResponse
+	6, // [6:9] is the sub-list for method output_type
+	3, // [3:6] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_executor_proto_init() }

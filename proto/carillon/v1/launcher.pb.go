@@ -496,7 +496,9 @@ type RunLauncherCancelRequest struct {
 	// The executor's id, where it is known.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// What the run will end with. Default cancelled.
-	Reason        *string `protobuf:"bytes,5,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Reason *string `protobuf:"bytes,5,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// The nominal instant, run_at. Default: not known; the executor is not told.
+	ScheduledFor  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,6 +566,13 @@ func (x *RunLauncherCancelRequest) GetReason() string {
 		return *x.Reason
 	}
 	return ""
+}
+
+func (x *RunLauncherCancelRequest) GetScheduledFor() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScheduledFor
+	}
+	return nil
 }
 
 type RunLauncherCancelResponse struct {
@@ -675,7 +684,7 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12?\n" +
 	"\aoutcome\x18\x03 \x01(\v2%.carillon.v1.RunLauncherStartResponseR\aoutcome\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\rR\x04code\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xd0\x02\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\x91\x03\n" +
 	"\x18RunLauncherCancelRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -683,7 +692,8 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12\x1f\n" +
 	"\x06run_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05runId\x127\n" +
-	"\x06reason\x18\x05 \x01(\tB\x1a\xbaH\x17r\x15R\tcancelledR\breplacedH\x00R\x06reason\x88\x01\x01B\t\n" +
+	"\x06reason\x18\x05 \x01(\tB\x1a\xbaH\x17r\x15R\tcancelledR\breplacedH\x00R\x06reason\x88\x01\x01\x12?\n" +
+	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledForB\t\n" +
 	"\a_reason\"W\n" +
 	"\x19RunLauncherCancelResponse\x12\x1c\n" +
 	"\tconfirmed\x18\x01 \x01(\bR\tconfirmed\x12\x1c\n" +
@@ -726,17 +736,18 @@ var file_carillon_v1_launcher_proto_depIdxs = []int32{
 	0,  // 4: carillon.v1.RunLauncherStartBatchRequest.starts:type_name -> carillon.v1.RunLauncherStartRequest
 	4,  // 5: carillon.v1.RunLauncherStartBatchResponse.answers:type_name -> carillon.v1.RunLauncherStartBatchAnswer
 	1,  // 6: carillon.v1.RunLauncherStartBatchAnswer.outcome:type_name -> carillon.v1.RunLauncherStartResponse
-	0,  // 7: carillon.v1.RunLauncher.Start:input_type -> carillon.v1.RunLauncherStartRequest
-	2,  // 8: carillon.v1.RunLauncher.StartBatch:input_type -> carillon.v1.RunLauncherStartBatchRequest
-	5,  // 9: carillon.v1.RunLauncher.Cancel:input_type -> carillon.v1.RunLauncherCancelRequest
-	1,  // 10: carillon.v1.RunLauncher.Start:output_type -> carillon.v1.RunLauncherStartResponse
-	3,  // 11: carillon.v1.RunLauncher.StartBatch:output_type -> carillon.v1.RunLauncherStartBatchResponse
-	6,  // 12: carillon.v1.RunLauncher.Cancel:output_type -> carillon.v1.RunLauncherCancelResponse
-	10, // [10:13] is the sub-list for method output_type
-	7,  // [7:10] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	7,  // 7: carillon.v1.RunLauncherCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	0,  // 8: carillon.v1.RunLauncher.Start:input_type -> carillon.v1.RunLauncherStartRequest
+	2,  // 9: carillon.v1.RunLauncher.StartBatch:input_type -> carillon.v1.RunLauncherStartBatchRequest
+	5,  // 10: carillon.v1.RunLauncher.Cancel:input_type -> carillon.v1.RunLauncherCancelRequest
+	1,  // 11: carillon.v1.RunLauncher.Start:output_type -> carillon.v1.RunLauncherStartResponse
+	3,  // 12: carillon.v1.RunLauncher.StartBatch:output_type -> carillon.v1.RunLauncherStartBatchResponse
+	6,  // 13: carillon.v1.RunLauncher.Cancel:output_type -> carillon.v1.RunLauncherCancelResponse
+	11, // [11:14] is the sub-list for method output_type
+	8,  // [8:11] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_launcher_proto_init() }
