@@ -11,7 +11,7 @@ import (
 )
 
 func newAlertCommand(c *cli) *cobra.Command {
-	cmd := newGroup("alert", "See what did not happen though a schedule promised it, and what was sent about it")
+	cmd := newGroup("alert", "Alerts about missed expectations, and the notifications sent about them")
 	cmd.Aliases = []string{"alerts"}
 	o := newClient(c)
 	o.flags(cmd)
@@ -77,7 +77,7 @@ func alertState(p *page, a *carillonv1.Alert) string {
 	case a.GetClosedAt() != nil:
 		return a.GetResolution() + " " + p.when(a.GetClosedAt())
 	case a.GetAckedAt() != nil:
-		return "open, seen to by " + a.GetAckedBy()
+		return "open, acknowledged by " + a.GetAckedBy()
 	}
 	return "open"
 }
@@ -102,7 +102,7 @@ func newAlertAckCommand(o *client) *cobra.Command {
 	req := &carillonv1.AcknowledgeAlertRequest{}
 	cmd := &cobra.Command{
 		Use:     "ack ID",
-		Short:   "Say that you see to an alert: it is not told again until it has recovered",
+		Short:   "Acknowledge an alert: no reminders are sent until it recovers",
 		Example: "  carillon alert ack al-0123456789abcdef01234567 --note 'the warehouse is down, back at noon'",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -114,7 +114,7 @@ func newAlertAckCommand(o *client) *cobra.Command {
 			return o.show(resp, func(p *page) { p.alert(resp.GetAlert()) })
 		}),
 	}
-	cmd.Flags().StringVar(&req.Note, "note", "", "what is being done, for whoever looks at it next")
+	cmd.Flags().StringVar(&req.Note, "note", "", "what is being done, for the next reader")
 	return cmd
 }
 
@@ -123,7 +123,7 @@ func newAlertDeliveriesCommand(o *client) *cobra.Command {
 	filter := &carillonv1.ListAlertDeliveriesRequest{}
 	cmd := &cobra.Command{
 		Use:     "deliveries",
-		Short:   "Messages about alerts, newest first: what was sent where, and what was given up",
+		Short:   "Notifications about alerts, newest first: target, state and attempts",
 		Example: "  carillon alert deliveries --state DEAD\n  carillon alert deliveries --schedule nightly",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -151,7 +151,7 @@ func newAlertTestCommand(o *client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "test",
 		Short:   "Send a signed test message to every target of ALERT_WEBHOOK_URL",
-		Long:    "Puts a message of the type alert.test into the outbox for every target; alert deliveries shows what became of it.",
+		Long:    "Queues a message of the type alert.test for every target. See `carillon alert deliveries` for the result.",
 		Example: "  carillon alert test",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -172,7 +172,7 @@ func (p *page) alert(a *carillonv1.Alert) {
 		[2]string{"workflow", a.GetWorkflowId()},
 		[2]string{"owner", a.GetUserId()},
 		[2]string{"promise", promise(a)},
-		[2]string{"late in a row", fmt.Sprint(a.GetLate())},
+		[2]string{"consecutive misses", fmt.Sprint(a.GetLate())},
 		[2]string{"since", p.when(a.GetFirstSlot())},
 		[2]string{"last slot", p.when(a.GetLastSlot())},
 		[2]string{"deadline", p.when(a.GetDeadline())},
@@ -180,7 +180,7 @@ func (p *page) alert(a *carillonv1.Alert) {
 		[2]string{"opened", p.when(a.GetOpenedAt())},
 		[2]string{"closed", p.when(a.GetClosedAt())},
 		[2]string{"resolution", a.GetResolution()},
-		[2]string{"seen to", p.when(a.GetAckedAt())},
+		[2]string{"acknowledged", p.when(a.GetAckedAt())},
 		[2]string{"by", a.GetAckedBy()},
 		[2]string{"note", a.GetAckNote()},
 	)
@@ -217,7 +217,7 @@ func (p *page) expectations(states []*carillonv1.ExpectationState) {
 	for i, e := range states {
 		late := ""
 		if e.GetLate() > 0 {
-			late = fmt.Sprintf("%d in a row, since %s", e.GetLate(), p.when(e.GetLateSince()))
+			late = fmt.Sprintf("%d consecutive, since %s", e.GetLate(), p.when(e.GetLateSince()))
 		}
 		rows[i] = []string{e.GetKind(), e.GetStatus(), late, p.when(e.GetMetAt()), e.GetAlertId(), p.when(e.GetJudgedAt())}
 	}

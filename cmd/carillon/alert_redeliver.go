@@ -17,10 +17,10 @@ func newAlertRedeliverCommand(o *client) *cobra.Command {
 	filter := &carillonv1.ListAlertDeliveriesRequest{}
 	cmd := &cobra.Command{
 		Use:   "redeliver [DELIVERY]...",
-		Short: "Send messages again, also those that were given up",
-		Long: "Sends messages again under their own webhook-id, with another 24 hours of retries, also to a target that\n" +
-			"said it was gone; an answer of 2xx opens such a target again. One that waits for its next attempt is sent\n" +
-			"now; one that is under way stays as it is. With --dead: all that were given up.",
+		Short: "Send notifications again, including failed ones",
+		Long: "Sends notifications again with the same webhook-id and another 24 hours of retries, also to a target that\n" +
+			"answered 410 (gone); a 2xx answer reopens that target. A notification that waits for a retry is sent now;\n" +
+			"one that is being sent is not affected. --dead sends all failed notifications again.",
 		Example: "  carillon alert redeliver msg_0123456789abcdef0123456789ab\n  carillon alert redeliver --dead",
 		RunE: o.ask(func(ctx context.Context, l *link, ids []string) error {
 			if dead {
@@ -44,17 +44,17 @@ func newAlertRedeliverCommand(o *client) *cobra.Command {
 	cmd.Args = func(_ *cobra.Command, ids []string) error {
 		switch {
 		case dead && len(ids) > 0:
-			return fmt.Errorf("%q is one argument too many: --dead names them all", ids[0])
+			return fmt.Errorf("unexpected argument %q: --dead sends all failed notifications", ids[0])
 		case !dead && len(ids) == 0:
-			return errors.New("DELIVERY is missing; --dead sends all that were given up")
+			return errors.New("DELIVERY is required; --dead sends all failed notifications")
 		case !dead && filter.AlertId+filter.ScheduleId != "":
-			return errors.New("--alert and --schedule go with --dead")
+			return errors.New("--alert and --schedule need --dead")
 		}
 		return nil
 	}
-	cmd.Flags().BoolVar(&dead, "dead", false, "all messages that were given up")
-	cmd.Flags().StringVar(&filter.AlertId, "alert", "", "of them only those about this alert `ID`")
-	cmd.Flags().StringVar(&filter.ScheduleId, "schedule", "", "of them only those about alerts of this schedule `ID`")
+	cmd.Flags().BoolVar(&dead, "dead", false, "all failed notifications")
+	cmd.Flags().StringVar(&filter.AlertId, "alert", "", "only those about this alert `ID`")
+	cmd.Flags().StringVar(&filter.ScheduleId, "schedule", "", "only those about alerts of this schedule `ID`")
 	return cmd
 }
 

@@ -139,15 +139,15 @@ func TestAlertCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 		says string
 	}{
 		{"a promise that is no duration", []string{"schedule", "upsert", "--expect-start", "soon"}, exitUsage, `"soon" for "--expect-start" flag: write a duration such as 500ms`},
-		{"a promise below zero", []string{"schedule", "upsert", "--expect-finish", "-3s"}, exitUsage, `"-3s" for "--expect-finish" flag: write whole milliseconds from 0`},
-		{"a promise beyond 32 bits", []string{"schedule", "upsert", "--expect-success", "50d"}, exitUsage, `"50d" for "--expect-success" flag: write whole milliseconds from 0 to 1193h2m47.295s`},
+		{"a promise below zero", []string{"schedule", "upsert", "--expect-finish", "-3s"}, exitUsage, `"-3s" for "--expect-finish" flag: write a whole number of milliseconds from 0`},
+		{"a promise beyond 32 bits", []string{"schedule", "upsert", "--expect-success", "50d"}, exitUsage, `"50d" for "--expect-success" flag: write a whole number of milliseconds from 0 to 1193h2m47.295s`},
 		{"a part of a millisecond", []string{"schedule", "upsert", "--remind-every", "1.5ms"}, exitUsage, `"1.5ms" for "--remind-every" flag`},
 		{"so many that are no number", []string{"schedule", "upsert", "--alert-after", "-1"}, exitUsage, `"-1" for "--alert-after" flag: write a whole number from 0 up`},
-		{"an alert without a name", []string{"alert", "get"}, exitUsage, "ID is missing"},
-		{"an acknowledgement of two", []string{"alert", "ack", "al-1", "al-2"}, exitUsage, `"al-2" is one argument too many`},
-		{"nothing to send again", []string{"alert", "redeliver"}, exitUsage, "DELIVERY is missing; --dead sends all that were given up"},
-		{"all, and one", []string{"alert", "redeliver", "--dead", "msg_1"}, exitUsage, `"msg_1" is one argument too many: --dead names them all`},
-		{"one, of an alert", []string{"alert", "redeliver", "msg_1", "--alert", "al-1"}, exitUsage, "--alert and --schedule go with --dead"},
+		{"an alert without a name", []string{"alert", "get"}, exitUsage, "ID is required"},
+		{"an acknowledgement of two", []string{"alert", "ack", "al-1", "al-2"}, exitUsage, `unexpected argument "al-2"`},
+		{"nothing to send again", []string{"alert", "redeliver"}, exitUsage, "DELIVERY is required; --dead sends all failed notifications"},
+		{"all, and one", []string{"alert", "redeliver", "--dead", "msg_1"}, exitUsage, `unexpected argument "msg_1": --dead sends all failed notifications`},
+		{"one, of an alert", []string{"alert", "redeliver", "msg_1", "--alert", "al-1"}, exitUsage, "--alert and --schedule need --dead"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := alarmed(t)

@@ -50,7 +50,7 @@ func (l *link) explain(ctx context.Context, err error) error {
 	case st.Code() == codes.Unavailable && strings.Contains(st.Message(), "server preface"):
 		return said("%s closes the connection; does it speak TLS? Then give --tls or --cacert", l.dialed.address)
 	case waited:
-		return said("no answer from %s within %s; what was asked for may still happen; allow more with --timeout", l.dialed.address, l.timeout)
+		return said("no answer from %s within %s; the call may still take effect; --timeout allows more time", l.dialed.address, l.timeout)
 	case st.Code() == codes.Unimplemented:
 		return said("the server at %s does not know this call; is it older than this carillon (%s)?", l.dialed.address, release())
 	case st.Code() == codes.InvalidArgument:

@@ -31,8 +31,8 @@ func newApplied(c *cli, cmd *cobra.Command) *applied {
 	a.patient(cmd)
 	f := cmd.Flags()
 	f.StringArrayVarP(&a.files, "file", "f", nil, "`FILE` as YAML or JSON, or a folder of them; may be repeated; - is standard input")
-	f.StringVar(&a.set, "set", a.set, "`NAME` of the set that the files are the whole of")
-	f.StringVar(&a.user, "user", "", "`ID` of the owner of schedules that name none, and of those of workflows")
+	f.StringVar(&a.set, "set", a.set, "`NAME` of the set that the files define")
+	f.StringVar(&a.user, "user", "", "`ID` of the owner of schedules without user_id, and of workflows' schedules")
 	a.completesFlags(cmd)
 	return a
 }
@@ -47,15 +47,15 @@ func newApplyCommand(c *cli) *cobra.Command {
 	req := &carillonv1.ApplySchedulesRequest{}
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|DIR... [--set NAME]",
-		Short: "Make the schedules of a set what the files say, all or nothing",
-		Long: "Reads schedules and workflows (DAGs with their triggers) from YAML and JSON files, and makes the schedules\n" +
-			"of the set what they say, in one transaction: new ones are created, others changed, and with --prune those\n" +
-			"that the files no longer hold deleted. What is as it should be is not touched, and a pause stays a pause.\n\n" +
-			"Of a folder, every *.yaml, *.yml and *.json in it and below; hidden files and symbolic links are passed over.\n" +
-			"A document with schedule_id is a schedule, with the fields of `schedule upsert -f`; one with triggers is a\n" +
+		Short: "Create, change and delete schedules to match files, all or nothing",
+		Long: "Reads schedules and workflows (DAGs with triggers) from YAML and JSON files and brings the schedules of the\n" +
+			"set in line with them, in one transaction: it creates new schedules, changes others, and with --prune deletes\n" +
+			"those that are no longer in the files. Unchanged schedules are not touched, and paused schedules stay paused.\n\n" +
+			"In a folder, every *.yaml, *.yml and *.json is read, also in subfolders, except hidden files and symbolic links.\n" +
+			"A document with schedule_id is a schedule, with the fields of `schedule upsert -f`; a document with triggers is a\n" +
 			"workflow; a list holds several. Schedules that another set or a deployment manages are refused without --adopt.\n\n" +
-			"--dry-run shows what would change, which fires would go and come, and what the busiest minute would launch;\n" +
-			"it exits with 3 if there is anything.",
+			"--dry-run shows what would change, which runs would be removed and added, and the load of the busiest minute.\n" +
+			"It exits with 3 if anything would change.",
 		Example: "  carillon apply -f schedules/ --set billing --user ada --dry-run --prune\n" +
 			"  carillon apply -f schedules/ --set billing --user ada --prune --request-id ci-4711\n" +
 			"  carillon apply -f nightly.yaml",
@@ -63,17 +63,17 @@ func newApplyCommand(c *cli) *cobra.Command {
 	}
 	a := newApplied(c, cmd)
 	f := cmd.Flags()
-	f.BoolVar(&req.DryRun, "dry-run", false, "change nothing, and show what would; exits with 3 if anything would")
-	f.BoolVar(&req.Prune, "prune", false, "delete the schedules of the set that the files no longer hold; needs --set")
-	f.BoolVar(&req.AllowEmpty, "allow-empty", false, "let --prune delete the whole set where the files hold nothing")
+	f.BoolVar(&req.DryRun, "dry-run", false, "change nothing, show what would change; exit with 3 if anything would")
+	f.BoolVar(&req.Prune, "prune", false, "delete the schedules of the set that are not in the files; needs --set")
+	f.BoolVar(&req.AllowEmpty, "allow-empty", false, "let --prune delete the whole set if the files are empty")
 	f.BoolVar(&req.Adopt, "adopt", false, "take over schedules that another set or a deployment manages")
-	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat harmless even after another apply")
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe even after another apply")
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if a.files = append(a.files, args...); len(a.files) == 0 {
-			return usage(cmd, "there is nothing to apply: give -f FILE or -f DIR")
+			return usage(cmd, "-f is required: a file or folder to apply")
 		}
 		if req.Prune && !cmd.Flags().Changed("set") {
-			return usage(cmd, "--prune deletes what the files do not hold: name the --set that they are the whole of")
+			return usage(cmd, "--prune needs --set: it deletes the schedules of the set that are not in the files")
 		}
 		return nil
 	}
@@ -111,11 +111,11 @@ func (a *applied) apply(ctx context.Context, l *link, req *carillonv1.ApplySched
 		return nil, err
 	}
 	if len(s.schedules)+len(s.workflows) == 0 && !req.GetAllowEmpty() {
-		return nil, fmt.Errorf("the files hold no schedule and no workflow")
+		return nil, fmt.Errorf("the files contain no schedule and no workflow")
 	}
 	req.Set = a.set
 	if size := proto.Size(req); size > schedule.MaxApplyBytes {
-		return nil, fmt.Errorf("the set has %d bytes, more than the %d that one apply may have: make more than one set of it", size, schedule.MaxApplyBytes)
+		return nil, fmt.Errorf("the set has %d bytes, more than %d for one apply: split it into several sets", size, schedule.MaxApplyBytes)
 	}
 	l.work.say("%s set %s: %d schedules, %d workflows", doing(req.GetDryRun()), a.set, len(s.schedules), len(s.workflows))
 	resp, err := call(ctx, l, schedules(l).ApplySchedules, req)
@@ -132,16 +132,16 @@ func doing(dry bool) string {
 func newDriftCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drift -f FILE|DIR... [--set NAME]",
-		Short: "What differs from the files: changed by hand, missing, or left over",
-		Long: "Compares the schedules of a set with the files that it was applied from, and changes nothing. Exits with 3 if\n" +
-			"they differ. Pauses are the operators' and no difference.",
+		Short: "Show how schedules differ from the files: changed by hand, missing, or left over",
+		Long: "Compares the schedules of a set with the files that it was applied from. Changes nothing. Exits with 3 if\n" +
+			"they differ. A pause does not count as a difference.",
 		Example: "  carillon drift -f schedules/ --set billing --user ada",
 		Args:    cobra.ArbitraryArgs,
 	}
 	a := newApplied(c, cmd)
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if a.files = append(a.files, args...); len(a.files) == 0 {
-			return usage(cmd, "what is to be compared? give -f FILE or -f DIR")
+			return usage(cmd, "-f is required: a file or folder to compare with")
 		}
 		return nil
 	}

@@ -196,7 +196,7 @@ func (s *fileSet) addSchedule(o origin, text []byte) {
 	}
 	if req.UserId == "" {
 		if req.UserId = s.user; s.user == "" {
-			s.problems.Note(o.place("user_id"), "is missing", "write it, or give --user for all that name none")
+			s.problems.Note(o.place("user_id"), "is required", "add it, or give --user for all schedules without it")
 		}
 	}
 	s.schedules = append(s.schedules, o)
@@ -216,7 +216,7 @@ func (s *fileSet) addWorkflow(o origin, dag []byte) {
 		s.problems.Note(o.place(""), "is a workflow that does not name its workflow_id and version", "")
 		return
 	case s.user == "":
-		s.problems.Note(o.place(""), "is a workflow, whose schedules need an owner", "give --user")
+		s.problems.Note(o.place(""), "is a workflow: its schedules need an owner", "give --user")
 		return
 	}
 	s.workflows = append(s.workflows, o)

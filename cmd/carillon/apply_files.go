@@ -33,13 +33,13 @@ func (c *cli) setFiles(names []string) ([]string, error) {
 			return nil, err
 		}
 		if len(inside) == 0 {
-			return nil, fmt.Errorf("there is no *.yaml, *.yml or *.json in the folder %s", name)
+			return nil, fmt.Errorf("no *.yaml, *.yml or *.json in the folder %s", name)
 		}
 		for _, file := range inside {
 			add(file)
 		}
 		if len(out) > maxFiles {
-			return nil, fmt.Errorf("more than %d files below %s: make more than one set of them", maxFiles, name)
+			return nil, fmt.Errorf("more than %d files in %s: split them into several sets", maxFiles, name)
 		}
 	}
 	return out, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -20,7 +21,7 @@ func (p *page) applied(resp *carillonv1.ApplySchedulesResponse, set string, dry 
 		}
 	}
 	if left := resp.GetLeft(); len(left) > 0 {
-		p.line("? not in the files, left as they are without --prune: %s", someOf(left))
+		p.line("? not in the files; --prune deletes them: %s", someOf(left))
 	}
 	p.sum(resp, set, dry)
 	p.forecast(resp)
@@ -29,7 +30,7 @@ func (p *page) applied(resp *carillonv1.ApplySchedulesResponse, set string, dry 
 // drift says the same from the other side: the files are what should be.
 func (p *page) drift(resp *carillonv1.ApplySchedulesResponse, set string) {
 	if !resp.GetChanged() {
-		p.line("set %s is what the files say: %d schedules", set, len(resp.GetChanges()))
+		p.line("set %s: no differences (%s)", set, countOf(len(resp.GetChanges()), "schedule"))
 		return
 	}
 	words := map[string]string{"create": "missing", "change": "differs (server -> files)", "delete": "not in the files"}
@@ -75,19 +76,28 @@ func orAbsent(text string) string {
 	return text
 }
 
-// moved writes which fires go and come.
+// moved writes which future runs a change removes and adds.
 func (p *page) moved(f *carillonv1.FireChange) {
 	if f == nil {
 		return
 	}
-	until := stamp(f.GetCountedUntil().AsTime())
+	horizon := p.horizon(f.GetCountedUntil().AsTime())
 	if f.GetAdded() == 0 && f.GetRemoved() == 0 {
-		p.line("    no fire goes or comes until %s", until)
+		p.line("    next %s: no runs removed or added", horizon)
 		return
 	}
-	p.line("    fires until %s: %d go, %d come", until, f.GetRemoved(), f.GetAdded())
+	p.line("    next %s: %d runs removed, %d added", horizon, f.GetRemoved(), f.GetAdded())
 	p.some("-", f.GetFirstRemoved(), f.GetRemoved())
 	p.some("+", f.GetFirstAdded(), f.GetAdded())
+}
+
+// horizon is the time from now until an instant: "30 days", or "5h" below two days.
+func (p *page) horizon(until time.Time) string {
+	left := until.Sub(p.now)
+	if left < 2*day {
+		return distance(left)
+	}
+	return countOf(int(left.Round(day)/day), "day")
 }
 
 func (p *page) some(mark string, fires []*carillonv1.Fire, all uint32) {
@@ -107,10 +117,10 @@ func (p *page) sum(resp *carillonv1.ApplySchedulesResponse, set string, dry bool
 	}
 	switch {
 	case resp.GetDoneBefore():
-		p.line("set %s: this request was applied before; nothing was written", set)
+		p.line("set %s: this request was applied before; nothing changed", set)
 		return
 	case !resp.GetChanged():
-		p.line("set %s: nothing changes, %d schedules are as the files say", set, count["unchanged"])
+		p.line("set %s: no changes (%s)", set, countOf(count["unchanged"], "schedule"))
 		return
 	}
 	format := "set %s: %d created, %d changed, %d deleted, %d unchanged"

@@ -108,15 +108,15 @@ func TestApplyMakesTheServerWhatTheFilesSay(t *testing.T) {
 	apply := []string{"apply", "-f", "DIR", "--set", "billing", "--user", "ada", "--prune"}
 	dry := append(append([]string(nil), apply...), "--dry-run")
 
-	s.says(exitDiffers, dry, "+ invoices: create", "+ dunning: create", "30 come", "2 to create, 0 to change, 0 to delete, 0 unchanged", "launches until ", "none before")
+	s.says(exitDiffers, dry, "+ invoices: create", "+ dunning: create", "0 runs removed, 30 added", "2 to create, 0 to change, 0 to delete, 0 unchanged", "launches until ", "none before")
 	s.says(exitNotFound, []string{"schedule", "get", "invoices"})
 	s.says(exitDone, apply, "+ invoices: create, next run", "set billing: 2 created")
-	s.says(exitDone, apply, "nothing changes, 2 schedules are as the files say")
-	s.says(exitDone, dry, "nothing changes")
-	s.says(exitDone, []string{"drift", "-f", "DIR", "--set", "billing", "--user", "ada"}, "set billing is what the files say: 2 schedules")
+	s.says(exitDone, apply, "no changes (2 schedules)")
+	s.says(exitDone, dry, "no changes")
+	s.says(exitDone, []string{"drift", "-f", "DIR", "--set", "billing", "--user", "ada"}, "set billing: no differences (2 schedules)")
 
 	s.write("billing.yaml", strings.Replace(strings.ReplaceAll(twoSchedules, "30 2 * * *", "30 3 * * *"), "dunning", "reminders", 1))
-	s.says(exitDiffers, dry, "~ invoices: change", "cron_expr: 30 2 * * * -> 30 3 * * *", "30 go, 30 come", "… and 20 more",
+	s.says(exitDiffers, dry, "~ invoices: change", "cron_expr: 30 2 * * * -> 30 3 * * *", "30 runs removed, 30 added", "… and 20 more",
 		"- dunning: delete", "+ reminders: create", "1 to create, 1 to change, 1 to delete, 0 unchanged")
 	s.says(exitDiffers, []string{"drift", "-f", "DIR", "--set", "billing", "--user", "ada"},
 		"~ invoices: differs (server -> files)", "- dunning: not in the files", "+ reminders: missing")
@@ -130,9 +130,9 @@ func TestApplyWithoutPruneLeavesWhatTheFilesDoNotHold(t *testing.T) {
 	s.write("billing.yaml", twoSchedules)
 	s.says(exitDone, []string{"apply", "-f", "DIR", "--user", "ada"}, "set default: 2 created")
 	s.write("billing.yaml", strings.Split(twoSchedules, "---")[0])
-	s.says(exitDone, []string{"apply", "-f", "DIR", "--user", "ada"}, "? not in the files, left as they are without --prune: dunning")
+	s.says(exitDone, []string{"apply", "-f", "DIR", "--user", "ada"}, "? not in the files; --prune deletes them: dunning")
 	s.says(exitDone, []string{"schedule", "get", "dunning"})
-	s.says(exitUsage, []string{"apply", "-f", "DIR", "--user", "ada", "--prune"}, "name the --set")
+	s.says(exitUsage, []string{"apply", "-f", "DIR", "--user", "ada", "--prune"}, "--prune needs --set")
 }
 
 func TestAnOperatorsPauseSurvivesApply(t *testing.T) {
@@ -141,7 +141,7 @@ func TestAnOperatorsPauseSurvivesApply(t *testing.T) {
 	apply := []string{"apply", "-f", "DIR", "--set", "billing", "--user", "ada"}
 	s.says(exitDone, apply)
 	s.says(exitDone, []string{"schedule", "pause", "dunning", "--note", "court says so"})
-	s.says(exitDone, apply, "nothing changes")
+	s.says(exitDone, apply, "no changes")
 	s.write("billing.yaml", strings.Replace(twoSchedules, "version: 1", "version: 2\npaused: false", 1))
 	s.says(exitDone, apply, "~ dunning: change, paused", "version: 1 -> 2")
 	s.says(exitDone, []string{"schedule", "get", "dunning"}, "court says so")
@@ -154,7 +154,7 @@ func TestApplyTakesWorkflowsWithTheirTriggers(t *testing.T) {
 	s.write("deep/folder/more.yml", strings.Split(twoSchedules, "---")[0])
 	apply := []string{"apply", "-f", "DIR", "--set", "all", "--user", "ada"}
 	s.says(exitDone, apply, "+ report.nightly: create", "+ workflow report version 1", "+ invoices: create")
-	s.says(exitDone, apply, "nothing changes, 2 schedules")
+	s.says(exitDone, apply, "no changes (2 schedules)")
 	s.says(exitDone, []string{"workflow", "get", "report", "1", "--dag"}, dag)
 
 	s.write("report.json", strings.Replace(dag, "nightly", "daily", 1))
@@ -219,8 +219,8 @@ func TestWhatIsWrongIsNamedByItsPlaceInTheFiles(t *testing.T) {
 			name: "an owner of its own that is somebody else's", files: map[string]string{"a.yaml": "schedule_id: theirs\nworkflow_id: w\nversion: 1\n"},
 			want: []string{`schedule_id "theirs" belongs to another owner`},
 		},
-		{name: "a folder without any", files: map[string]string{".hidden.yaml": twoSchedules, "notes.txt": "x"}, want: []string{"there is no *.yaml, *.yml or *.json in the folder DIR"}},
-		{name: "files without any", files: map[string]string{"a.yaml": "# later\n---\n"}, want: []string{"the files hold no schedule and no workflow"}},
+		{name: "a folder without any", files: map[string]string{".hidden.yaml": twoSchedules, "notes.txt": "x"}, want: []string{"no *.yaml, *.yml or *.json in the folder DIR"}},
+		{name: "files without any", files: map[string]string{"a.yaml": "# later\n---\n"}, want: []string{"the files contain no schedule and no workflow"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t)
@@ -235,7 +235,7 @@ func TestWhatIsWrongIsNamedByItsPlaceInTheFiles(t *testing.T) {
 	t.Run("an owner that nobody names", func(t *testing.T) {
 		s := newSite(t)
 		s.write("a.yaml", twoSchedules)
-		s.says(exitFailed, []string{"apply", "-f", "DIR"}, "DIR/a.yaml:2 (document 1): user_id: is missing; write it, or give --user")
+		s.says(exitFailed, []string{"apply", "-f", "DIR"}, "DIR/a.yaml:2 (document 1): user_id: is required; add it, or give --user")
 	})
 }
 
@@ -265,6 +265,6 @@ func TestAnApplyWithARequestIDIsDoneOnce(t *testing.T) {
 	s.says(exitDone, []string{"apply", "-f", "DIR", "--set", "billing", "--user", "ada", "--request-id", "ci-2"}, "1 changed")
 	s.says(exitFailed, first, `request_id "ci-1" was used before for another deploy`)
 	s.write("a.yaml", twoSchedules)
-	s.says(exitDone, first, "this request was applied before; nothing was written")
+	s.says(exitDone, first, "this request was applied before; nothing changed")
 	s.says(exitDone, []string{"schedule", "get", "invoices"}, "invoice version 4")
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func newAuditCommand(c *cli) *cobra.Command {
-	cmd := newGroup("audit", "See who changed what")
+	cmd := newGroup("audit", "Show who changed what")
 	o := newClient(c)
 	o.flags(cmd)
 	cmd.AddCommand(o.watched(newAuditListCommand(o)))
@@ -22,10 +22,9 @@ func newAuditListCommand(o *client) *cobra.Command {
 	req := &carillonv1.ListAuditRequest{}
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "Calls that changed something or were refused, newest first",
-		Long: "Lists the calls that changed something, one line for each schedule that they changed, and those that were\n" +
-			"refused to callers who are known to the server. Equal refusals of one minute share a line; COUNT says how\n" +
-			"many they were. It is for operators.",
+		Short: "List changing and refused calls, newest first",
+		Long: "Lists calls that changed something, one line per changed schedule, and refused calls of known callers.\n" +
+			"Equal refusals within one minute share a line; COUNT is their number. For operators.",
 		Example: "  carillon audit list --target nightly\n  carillon audit list --subject ada --method PauseSchedule --limit 10",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -51,8 +50,8 @@ func newAuditListCommand(o *client) *cobra.Command {
 	f.StringVar(&req.Subject, "subject", "", "only calls of this `NAME`")
 	f.StringVar(&req.Target, "target", "", "only calls about this `ID`")
 	f.StringVar(&req.Method, "method", "", "only this `CALL`, such as PauseSchedule")
-	f.Func("since", "not before: a `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&req.From, -1))
-	f.Func("until", "before: a `TIME` (RFC 3339), or a duration back", o.fromNow(&req.To, -1))
+	f.Func("since", "from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&req.From, -1))
+	f.Func("until", "before this `TIME` (RFC 3339), or a duration back", o.fromNow(&req.To, -1))
 	limitFlag(cmd, &limit)
 	return cmd
 }

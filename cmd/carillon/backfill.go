@@ -26,9 +26,9 @@ func newBackfillAskCommand(o *client) *cobra.Command {
 		Use:     "backfill SCHEDULE",
 		Aliases: []string{"backfills"},
 		Short:   "Run a range of past slots, or run them again",
-		Long: "Asks for the slots of a schedule from --from until before --to to be run: those that were missed, those that\n" +
-			"failed, too, or all. The server puts them down bit by bit, behind everything that is on time, whether this\n" +
-			"command waits or not. A paused schedule is backfilled as well. --dry-run says how many slots it would be.",
+		Long: "Runs the slots of a schedule in a range of time, from --from until --to (exclusive): the missed slots, also the\n" +
+			"failed ones, or all. The server works through them in the background at low priority, whether this command\n" +
+			"waits or not. A paused schedule can be backfilled too. --dry-run shows how many slots would run.",
 		Example: "  carillon backfill nightly --from 7d --dry-run\n" +
 			"  carillon backfill nightly --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z --reprocess failed --wait\n" +
 			"  carillon backfill hourly --from 30d --reprocess all --overlap allow --concurrency 4 --rate 30 --note 'new model'",
@@ -50,17 +50,17 @@ func newBackfillAskCommand(o *client) *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.Func("from", "first instant of the range: a `TIME` (RFC 3339), or a duration such as 7d ago", o.fromNow(&req.From, -1))
-	f.Func("to", "the range ends before this `TIME`, or so long ago (default: now)", o.fromNow(&req.To, -1))
+	f.Func("from", "start of the range: a `TIME` (RFC 3339), or a duration ago such as 7d", o.fromNow(&req.From, -1))
+	f.Func("to", "end of the range (exclusive): a `TIME` (RFC 3339), or a duration ago (default: now)", o.fromNow(&req.To, -1))
 	f.Func("reprocess", "`WHICH` slots: missed, failed (and missed) or all (default: missed)", optional(&req.Reprocess))
 	f.Func("order", "`ORDER`: oldest_first or newest_first (default: oldest_first)", optional(&req.Order))
-	f.Func("concurrency", "`N` of its runs at once at most (default: 1; more needs --overlap allow)", number32(&req.Concurrency))
-	f.Uint32Var(&req.RatePerMinute, "rate", 0, "starts per minute at most, 0 for as many as come to their end")
+	f.Func("concurrency", "at most `N` runs at once (default: 1; more needs --overlap allow)", number32(&req.Concurrency))
+	f.Uint32Var(&req.RatePerMinute, "rate", 0, "starts per minute at most; 0 = as runs end")
 	f.Func("overlap", "`POLICY` of its runs: allow, skip or queue (default: the schedule's)", optional(&req.OverlapPolicy))
-	f.StringVar(&req.Note, "note", "", "why, for whoever looks at it next")
+	f.StringVar(&req.Note, "note", "", "why, for the next reader")
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same backfill")
-	f.BoolVar(&req.DryRun, "dry-run", false, "start nothing, and say what would be; exits with 3 if there is anything to run")
-	f.BoolVar(&wait, "wait", false, "show the progress until it has ended; fails unless every run was a SUCCESS")
+	f.BoolVar(&req.DryRun, "dry-run", false, "start nothing, show what would run; exit with 3 if anything would")
+	f.BoolVar(&wait, "wait", false, "show progress until it ends; fail unless every run succeeds")
 	words(cmd, "reprocess", schedule.Reprocesses)
 	words(cmd, "order", schedule.BackfillOrders)
 	words(cmd, "overlap", []string{"allow", "skip", "queue"})
@@ -93,7 +93,7 @@ func newBackfillListCommand(o *client) *cobra.Command {
 						p.when(b.GetEndedAt()), b.GetNote(), b.GetStateNote())
 				}
 				p.list(p.wider([]string{"backfill", "schedule", "from", "to", "reprocess", "state", "progress"},
-					"order", "pace", "owner", "by", "asked for", "done by about", "ended", "note", "state note"), rows, next)
+					"order", "pace", "owner", "by", "requested", "estimated end", "ended", "note", "state note"), rows, next)
 			})
 		}),
 	}
@@ -110,7 +110,7 @@ func newBackfillGetCommand(o *client) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use:     "get ID",
-		Short:   "Show a backfill and how far it is",
+		Short:   "Show a backfill and its progress",
 		Example: "  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1\n  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1 --wait",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -124,7 +124,7 @@ func newBackfillGetCommand(o *client) *cobra.Command {
 			return o.show(resp, func(p *page) { p.backfill(resp.GetBackfill()) })
 		}),
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "show the progress until it has ended; fails unless every run was a SUCCESS")
+	cmd.Flags().BoolVar(&wait, "wait", false, "show progress until it ends; fail unless every run succeeds")
 	return cmd
 }
 
@@ -132,8 +132,8 @@ func newBackfillPauseCommand(o *client) *cobra.Command {
 	req := &carillonv1.PauseBackfillRequest{}
 	cmd := &cobra.Command{
 		Use:     "pause ID",
-		Short:   "Stop a backfill where it is, until it is resumed",
-		Long:    "Slots that are not sent yet are taken back until the backfill is resumed; runs in flight go on.",
+		Short:   "Pause a backfill until it is resumed",
+		Long:    "Slots that are not sent yet wait until the backfill is resumed. Runs in flight continue.",
 		Example: "  carillon backfill pause 5f0c2b7d9a3e41c8b6d2f7a1 --note 'the warehouse is slow'",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -142,10 +142,10 @@ func newBackfillPauseCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s is paused; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.show(resp, func(p *page) { p.line("%s paused; %s", args[0], progressOf(resp.GetBackfill())) })
 		}),
 	}
-	cmd.Flags().StringVar(&req.Note, "note", "", "why, for whoever looks at it next")
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the next reader")
 	return cmd
 }
 
@@ -153,7 +153,7 @@ func newBackfillResumeCommand(o *client) *cobra.Command {
 	req := &carillonv1.ResumeBackfillRequest{}
 	cmd := &cobra.Command{
 		Use:     "resume ID",
-		Short:   "Go on with a paused backfill",
+		Short:   "Resume a paused backfill",
 		Example: "  carillon backfill resume 5f0c2b7d9a3e41c8b6d2f7a1",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -162,10 +162,10 @@ func newBackfillResumeCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s goes on; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.show(resp, func(p *page) { p.line("%s resumed; %s", args[0], progressOf(resp.GetBackfill())) })
 		}),
 	}
-	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the log of events")
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
 	return cmd
 }
 
@@ -173,7 +173,7 @@ func newBackfillCancelCommand(o *client) *cobra.Command {
 	req := &carillonv1.CancelBackfillRequest{}
 	cmd := &cobra.Command{
 		Use:     "cancel ID",
-		Short:   "End a backfill; its runs in flight go on, or are cancelled too",
+		Short:   "Cancel a backfill; its runs in flight continue, or are cancelled with --runs",
 		Example: "  carillon backfill cancel 5f0c2b7d9a3e41c8b6d2f7a1 --runs --note 'wrong version'",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -182,12 +182,12 @@ func newBackfillCancelCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s is cancelled; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.show(resp, func(p *page) { p.line("%s cancelled; %s", args[0], progressOf(resp.GetBackfill())) })
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&req.Note, "note", "", "why, for whoever looks at it next")
-	f.BoolVar(&req.CancelRuns, "runs", false, "ask for the cancel of its runs in flight, too")
+	f.StringVar(&req.Note, "note", "", "why, for the next reader")
+	f.BoolVar(&req.CancelRuns, "runs", false, "also cancel its runs in flight")
 	return cmd
 }
 
@@ -196,25 +196,22 @@ func (p *page) askedBackfill(resp *carillonv1.BackfillScheduleResponse, schedule
 	b := resp.GetBackfill()
 	if b == nil {
 		if resp.GetCount() == 0 {
-			p.line("none of %s of %s would be run", slotsOf(resp.GetSlots()), scheduleID)
+			p.line("no slot of %[2]s would run (%[1]s in the range)", slotsOf(resp.GetSlots()), scheduleID)
 			return
 		}
-		p.line("%d of %s of %s would be run, from %s to %s", resp.GetCount(), slotsOf(resp.GetSlots()), scheduleID, p.when(resp.GetFirst()), p.when(resp.GetLast()))
+		p.line("%d of %s of %s would run, from %s to %s", resp.GetCount(), slotsOf(resp.GetSlots()), scheduleID, p.when(resp.GetFirst()), p.when(resp.GetLast()))
 		return
 	}
 	if resp.GetSlots() == 0 { // asked for before
-		p.line("backfill %s, asked for %s, is %s: %s", b.GetBackfillId(), p.when(b.GetCreatedAt()), b.GetState(), progressOf(b))
+		p.line("backfill %s, requested %s, is %s: %s", b.GetBackfillId(), p.when(b.GetCreatedAt()), b.GetState(), progressOf(b))
 		return
 	}
 	p.line("backfill %s is %s: %d of %s of %s to run", b.GetBackfillId(), b.GetState(), b.GetProgress().GetToRun(), slotsOf(b.GetProgress().GetTotal()), scheduleID)
-	p.line("see it with: carillon backfill get %s --wait", b.GetBackfillId())
+	p.line("to follow it: carillon backfill get %s --wait", b.GetBackfillId())
 }
 
 func slotsOf(n int32) string {
-	if n == 1 {
-		return "1 slot"
-	}
-	return fmt.Sprintf("%d slots", n)
+	return countOf(int(n), "slot")
 }
 
 // progressOf is where a backfill stands, in a few words.
@@ -229,7 +226,7 @@ func progressOf(b *carillonv1.Backfill) string {
 		{g.GetFailed(), "failed"},
 		{g.GetSkipped(), "skipped"},
 		{g.GetCancelled(), "cancelled"},
-		{g.GetPassedOver(), "passed over"},
+		{g.GetPassedOver(), "not selected"},
 		{g.GetNotRun(), "not run"},
 	} {
 		if part.n > 0 {
@@ -260,7 +257,7 @@ func (p *page) backfill(b *carillonv1.Backfill) {
 		[2]string{"backfill", b.GetBackfillId()},
 		[2]string{"schedule", fmt.Sprintf("%s, revision %d", b.GetScheduleId(), b.GetRevision())},
 		[2]string{"from", p.when(b.GetFrom())},
-		[2]string{"until before", p.when(b.GetTo())},
+		[2]string{"until (exclusive)", p.when(b.GetTo())},
 		[2]string{"reprocess", b.GetReprocess() + ", " + b.GetOrder()},
 		[2]string{"pace", pace(b)},
 		[2]string{"note", b.GetNote()},
@@ -271,8 +268,8 @@ func (p *page) backfill(b *carillonv1.Backfill) {
 		[2]string{"progress", progressOf(b)},
 		[2]string{"succeeded", fmt.Sprint(g.GetSucceeded())},
 		[2]string{"remaining", fmt.Sprint(g.GetRemaining())},
-		[2]string{"done by about", p.when(g.GetEta())},
-		[2]string{"asked for", p.when(b.GetCreatedAt())},
+		[2]string{"estimated end", p.when(g.GetEta())},
+		[2]string{"requested", p.when(b.GetCreatedAt())},
 		[2]string{"by", b.GetCreatedBy()},
 		[2]string{"ended", p.when(b.GetEndedAt())},
 	)

@@ -24,7 +24,7 @@ const (
 func (c *client) followed(ctx context.Context, l *link, b *carillonv1.Backfill) error {
 	b, err := c.follow(ctx, l, b)
 	if ctx.Err() != nil {
-		return fmt.Errorf("backfill %s goes on; end it with: carillon backfill cancel %s", b.GetBackfillId(), b.GetBackfillId())
+		return fmt.Errorf("backfill %s is still running; cancel it with: carillon backfill cancel %s", b.GetBackfillId(), b.GetBackfillId())
 	}
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (c *client) followed(ctx context.Context, l *link, b *carillonv1.Backfill) 
 	case b.GetState() != string(schedule.BackfillFinished):
 		return fmt.Errorf("backfill %s is %s", b.GetBackfillId(), b.GetState())
 	case g.GetSucceeded() < g.GetStarted():
-		return fmt.Errorf("of %d runs %d ended otherwise than in SUCCESS", g.GetStarted(), g.GetStarted()-g.GetSucceeded())
+		return fmt.Errorf("%[2]d of %[1]d runs did not succeed", g.GetStarted(), g.GetStarted()-g.GetSucceeded())
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (p *progress) text() string {
 	done, total := int(doneOf(g)), int(g.GetTotal())
 	text := fmt.Sprintf("%s %s %d %%  %s", legible(p.now.GetScheduleId()), bar(done, total, 38), done*100/max(total, 1), progressOf(p.now))
 	if g.GetEta() != nil {
-		text += fmt.Sprintf(", about %s to go", max(0, time.Until(g.GetEta().AsTime())).Round(time.Second))
+		text += fmt.Sprintf(", about %s left", max(0, time.Until(g.GetEta().AsTime())).Round(time.Second))
 	}
 	return text
 }

@@ -21,7 +21,7 @@ func TestProgressSaysOnlyWhatThereIs(t *testing.T) {
 		{
 			name: "a bit of everything",
 			g:    &carillonv1.BackfillProgress{Total: 20, Succeeded: 4, Failed: 3, Skipped: 2, Cancelled: 1, PassedOver: 5, InFlight: 1},
-			want: "15 of 20 done, 1 in flight, 3 failed, 2 skipped, 1 cancelled, 5 passed over",
+			want: "15 of 20 done, 1 in flight, 3 failed, 2 skipped, 1 cancelled, 5 not selected",
 		},
 		{name: "a cancelled one", g: &carillonv1.BackfillProgress{Total: 7, Succeeded: 2, NotRun: 5}, want: "2 of 7 done, 5 not run"},
 	} {

@@ -39,12 +39,12 @@ func (c *client) flags(cmd *cobra.Command) {
 func (c *client) serverFlags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&c.server, "server", "", "`HOST:PORT` of the server's gRPC (CARILLON_SERVER; default "+defaultServer+")")
-	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "`DURATION` that one call may take")
+	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "timeout `DURATION` of one call")
 	c.secure.flags(cmd)
 }
 
 func (c *client) outputFlag(cmd *cobra.Command) {
-	cmd.PersistentFlags().VarP(&c.output, "output", "o", "table for people, wide with more columns; json or yaml for programs")
+	cmd.PersistentFlags().VarP(&c.output, "output", "o", "table, wide (more columns), json or yaml")
 	words(cmd, "output", outputs)
 }
 

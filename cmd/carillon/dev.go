@@ -26,9 +26,9 @@ func newDevCommand() *cobra.Command {
 	var withExamples bool
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Everything in one process: SQLite inside, all roles, workflows run on this machine",
+		Short: "Run everything in one process: SQLite, all roles, workflows run on this machine",
 		Long: "Starts all roles with SQLite in DATA_DIR and the local executor, and deploys the example workflows.\n" +
-			"REST and gRPC are open on loopback. End it with Ctrl-C; what it kept is in DATA_DIR (./.carillon).",
+			"REST and gRPC listen on loopback without authentication. Ctrl-C stops it. Data is in DATA_DIR (./.carillon).",
 		Example: "  carillon dev\n  carillon run list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,7 +46,7 @@ func newDevCommand() *cobra.Command {
 			}
 			if withExamples && cfg.RequireGrant && !cmd.Flags().Changed("examples") {
 				withExamples = false
-				log.Warn("the examples are not deployed: they name no execution grant, and REQUIRE_GRANT is set")
+				log.Warn("the examples are not deployed: REQUIRE_GRANT is set, and they have no execution grant")
 			}
 			g, ctx := errgroup.WithContext(cmd.Context())
 			g.Go(func() error { return a.Run(ctx) })
@@ -79,7 +79,7 @@ Carillon is up.
   metrics  http://%[1]s/metrics
   gRPC     %[2]s
 
-%[3]d example schedules are deployed; in a minute they will have run. In another terminal:
+%[3]d example schedules are deployed and run within a minute. In another terminal:
   %[4]s schedule list
   %[4]s run list
   %[4]s run watch

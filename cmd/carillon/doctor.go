@@ -21,10 +21,10 @@ func newDoctorCommand(c *cli) *cobra.Command {
 	var dev bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Is everything well? Database, schema, clock, leader, lag, launcher, settings",
-		Long: "Looks at all that `carillon serve` with the same settings needs, and says of each thing how it stands and,\n" +
-			"where it is not well, what to do. It changes nothing. Exit code 1 where something is broken (fail); what\n" +
-			"somebody should look at (warn) is no failure.",
+		Short: "Check the installation: database, schema, clock, leader, lag, launcher, settings",
+		Long: "Checks everything that `carillon serve` needs with the same settings, and prints for each check the result and,\n" +
+			"if there is a problem, what to do. It changes nothing. The exit code is 1 if a check fails (fail); a warning\n" +
+			"(warn) is not a failure.",
 		Example: "  DATABASE_URL=postgres://… carillon doctor\n  carillon doctor --dev -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +44,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 		},
 	}
 	app.Flags(cmd.Flags(), nil)
-	cmd.Flags().BoolVar(&dev, "dev", false, "with the settings of `carillon dev`")
+	cmd.Flags().BoolVar(&dev, "dev", false, "use the settings of `carillon dev`")
 	o.outputFlag(cmd)
 	return o.watched(cmd)
 }

@@ -46,7 +46,7 @@ func usage(cmd *cobra.Command, format string, args ...any) error {
 // said reports whether an error only says by the exit code what was shown.
 func said(err error) bool { return errors.Is(err, errDiffers) || errors.Is(err, errUnwell) }
 
-// report writes what went wrong, for people, and returns the exit code.
+// report writes error message, for people, and returns the exit code.
 func (c *cli) report(err error) int {
 	if err == nil || said(err) {
 		return exitCode(err)
@@ -83,7 +83,7 @@ func explained(err error) string {
 	if errors.As(err, &invalid) && len(invalid.Violations) > 0 {
 		before := strings.TrimSuffix(err.Error(), invalid.Error()) // what wrapped it, if anything
 		var out strings.Builder
-		out.WriteString(legible(before) + "these fields are refused:")
+		out.WriteString(legible(before) + "invalid request:")
 		for _, v := range invalid.Violations {
 			out.WriteString("\n  " + legible(v.String()))
 		}

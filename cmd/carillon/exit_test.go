@@ -23,32 +23,32 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 		args []string
 		want string
 	}{
-		{name: "an unknown command", args: []string{"schedul"}, want: "carillon: there is no command \"schedul\"; did you mean schedule?\nsee: carillon --help\n"},
-		{name: "an unknown command below another", args: []string{"run", "lost"}, want: "carillon: there is no command \"lost\"; did you mean list?\nsee: carillon run --help\n"},
+		{name: "an unknown command", args: []string{"schedul"}, want: "carillon: unknown command \"schedul\"; did you mean schedule?\nsee: carillon --help\n"},
+		{name: "an unknown command below another", args: []string{"run", "lost"}, want: "carillon: unknown command \"lost\"; did you mean list?\nsee: carillon run --help\n"},
 		{name: "an unknown flag", args: []string{"run", "list", "--colour"}, want: "carillon: unknown flag: --colour\nsee: carillon run list --help\n"},
-		{name: "a time back with a dash", args: []string{"explain", "nightly", "-2h"}, want: "a time back is written without a dash, such as 2h\nsee: carillon explain --help\n"},
-		{name: "a missing argument", args: []string{"schedule", "get"}, want: "carillon: ID is missing\nsee: carillon schedule get --help\n"},
-		{name: "the second argument missing", args: []string{"run", "report", keyA}, want: "carillon: STATUS is missing\nsee: carillon run report --help\n"},
-		{name: "an argument too many", args: []string{"schedule", "get", "a", "b"}, want: "carillon: \"b\" is one argument too many\nsee: carillon schedule get --help\n"},
+		{name: "a time back with a dash", args: []string{"explain", "nightly", "-2h"}, want: "write a time in the past without a dash, such as 2h\nsee: carillon explain --help\n"},
+		{name: "a missing argument", args: []string{"schedule", "get"}, want: "carillon: ID is required\nsee: carillon schedule get --help\n"},
+		{name: "the second argument missing", args: []string{"run", "report", keyA}, want: "carillon: STATUS is required\nsee: carillon run report --help\n"},
+		{name: "an argument too many", args: []string{"schedule", "get", "a", "b"}, want: "carillon: unexpected argument \"b\"\nsee: carillon schedule get --help\n"},
 		{name: "an argument where none is taken", args: []string{"version", "x"}, want: "carillon: unknown command \"x\" for \"carillon version\"\nsee: carillon version --help\n"},
 		{name: "an unknown output", args: []string{"run", "list", "-o", "xml"}, want: "write table, wide, json or yaml"},
 		{name: "a duration that is none", args: []string{"schedule", "upsert", "--every", "often"}, want: "write a duration such as 500ms, 30s, 2h or 7d"},
-		{name: "a negative duration", args: []string{"schedule", "upsert", "--jitter", "-1s"}, want: "write whole milliseconds from 0 to 1193h2m47.295s"},
-		{name: "less than a millisecond", args: []string{"schedule", "upsert", "--jitter", "10us"}, want: "write whole milliseconds"},
+		{name: "a negative duration", args: []string{"schedule", "upsert", "--jitter", "-1s"}, want: "write a whole number of milliseconds from 0 to 1193h2m47.295s"},
+		{name: "less than a millisecond", args: []string{"schedule", "upsert", "--jitter", "10us"}, want: "write a whole number of milliseconds"},
 		{name: "a time without an offset", args: []string{"schedule", "upsert", "--at", "2026-03-08T14:00:00"}, want: "write RFC 3339 with an offset"},
 		{name: "a pause until nothing", args: []string{"schedule", "pause", "x", "--until", "later"}, want: "write a time such as 2026-03-08T14:00:00Z, or a duration such as 2h or 7d"},
 		{name: "a label without a value", args: []string{"schedule", "upsert", "--label", "a"}, want: "write NAME=VALUE"},
 		{name: "a negative limit", args: []string{"run", "list", "--limit", "-1"}, want: "--limit -1 is negative"},
 		{name: "a version that is none", args: []string{"workflow", "get", "w", "v3"}, want: "the version \"v3\" is not a whole number from 1 up"},
-		{name: "put without a DAG", args: []string{"workflow", "put", "w", "3"}, want: "the DAG is missing"},
-		{name: "deploy without a file", args: []string{"workflow", "deploy", "--user", "ada"}, want: "there is nothing to deploy"},
-		{name: "deploy without an owner", args: []string{"workflow", "deploy", "-f", "x.json"}, want: "--user is missing"},
-		{name: "preview of nothing", args: []string{"preview"}, want: "what is to be previewed?"},
+		{name: "put without a DAG", args: []string{"workflow", "put", "w", "3"}, want: "-f FILE is required"},
+		{name: "deploy without a file", args: []string{"workflow", "deploy", "--user", "ada"}, want: "-f is required"},
+		{name: "deploy without an owner", args: []string{"workflow", "deploy", "-f", "x.json"}, want: "--user is required"},
+		{name: "preview of nothing", args: []string{"preview"}, want: "give one of --cron, --every, --at, --schedule and --batch"},
 		{name: "preview of two rules", args: []string{"preview", "--cron", "@daily", "--every", "1h"}, want: "give only one of"},
 		{name: "preview of none at all", args: []string{"preview", "--cron", "@daily", "-n", "0"}, want: "--count 0 is not within 1 to 10000"},
-		{name: "a flag that a batch does not look at", args: []string{"preview", "--batch", "--tz", "UTC"}, want: "--tz does nothing beside --batch"},
-		{name: "a flag that a saved schedule does not look at", args: []string{"preview", "--schedule", "a", "--dst", "literal"}, want: "--dst does nothing beside --schedule"},
-		{name: "watch as YAML", args: []string{"run", "watch", "-o", "yaml"}, want: "a stream has no YAML form"},
+		{name: "a flag that a batch does not look at", args: []string{"preview", "--batch", "--tz", "UTC"}, want: "--tz has no effect with --batch"},
+		{name: "a flag that a saved schedule does not look at", args: []string{"preview", "--schedule", "a", "--dst", "literal"}, want: "--dst has no effect with --schedule"},
+		{name: "watch as YAML", args: []string{"run", "watch", "-o", "yaml"}, want: "-o yaml is not supported"},
 		{name: "a server without a port", args: []string{"run", "list", "--server", "localhost"}, want: "the server \"localhost\" is not HOST:PORT"},
 		{name: "a server as a URL", args: []string{"run", "list", "--server", "http://127.0.0.1:9090"}, want: "is not HOST:PORT"},
 		{name: "no time at all for a call", args: []string{"run", "list", "--timeout", "0s"}, want: "--timeout 0s is not positive"},
@@ -79,7 +79,7 @@ func TestRefusalsAreSaidInTheServersWordsAlone(t *testing.T) {
 		want   string
 	}{
 		{name: "not found", answer: status.Error(codes.NotFound, `not found: there is no schedule "x"`), code: exitNotFound, want: "carillon: not found: there is no schedule \"x\"\n"},
-		{name: "refused fields, each on its line", answer: detailed, code: exitFailed, want: "carillon: these fields are refused:\n  cron_expr: \"61 * * * *\" is out of range\n  version: is required\n"},
+		{name: "refused fields, each on its line", answer: detailed, code: exitFailed, want: "carillon: invalid request:\n  cron_expr: \"61 * * * *\" is out of range\n  version: is required\n"},
 		{name: "refused without fields", answer: status.Error(codes.InvalidArgument, "not so"), code: exitFailed, want: "carillon: not so\n"},
 		{name: "not possible now", answer: status.Error(codes.FailedPrecondition, "a run is in flight"), code: exitFailed, want: "carillon: a run is in flight\n"},
 		{name: "the store is away, not the server", answer: status.Error(codes.Unavailable, "unavailable: the store"), code: exitFailed, want: "carillon: unavailable: the store\n"},
@@ -141,7 +141,7 @@ func TestServerThatDoesNotAnswerInTime(t *testing.T) {
 	}
 	got := f.run(t, "schedule", "list", "--timeout", (50 * time.Millisecond).String())
 	close(release)
-	if want := "carillon: no answer from " + f.address + " within 50ms; what was asked for may still happen; allow more with --timeout\n"; got.code != exitFailed || got.errs != want {
+	if want := "carillon: no answer from " + f.address + " within 50ms; the call may still take effect; --timeout allows more time\n"; got.code != exitFailed || got.errs != want {
 		t.Errorf("exit %d\n%s", got.code, got.errs)
 	}
 }
@@ -150,11 +150,11 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s")
 	for _, tt := range []struct{ name, text, want string }{
-		{name: "an unknown field", text: `{"scheduleId": "x"}`, want: "s: these fields are refused:\n  scheduleId: is not a field of UpsertScheduleRequest; write schedule_id\n"},
+		{name: "an unknown field", text: `{"scheduleId": "x"}`, want: "s: invalid request:\n  scheduleId: is not a field of UpsertScheduleRequest; write schedule_id\n"},
 		{name: "an unknown field in YAML", text: "when: now", want: "  when: is not a field of UpsertScheduleRequest\n"},
-		{name: "two documents", text: "a: 1\n---\nb: 2", want: "there is more than one document"},
+		{name: "two documents", text: "a: 1\n---\nb: 2", want: "the file has more than one document"},
 		{name: "nothing", text: "", want: "the file is empty"},
-		{name: "merge keys", text: "a: &a {x: 1}\nb: {<<: *a}", want: "line 2: a name must be plain text; merge keys are not understood"},
+		{name: "merge keys", text: "a: &a {x: 1}\nb: {<<: *a}", want: "line 2: a name must be plain text; merge keys are not supported"},
 		{name: "a number that JSON does not have", text: "priority: .inf", want: "line 1: .inf is not a number that JSON knows"},
 		{name: "aliases of aliases", text: bomb(), want: "more than 100 levels or 2097152 bytes"},
 	} {
@@ -188,7 +188,7 @@ func TestWorkflowWithoutAVersionIsNotFound(t *testing.T) {
 	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{})
 	for _, command := range []string{"get", "list"} {
 		got := f.run(t, "workflow", command, "nope")
-		if want := "carillon: there is no version of a workflow \"nope\"\n"; got.code != exitNotFound || got.errs != want {
+		if want := "carillon: workflow \"nope\" has no versions\n"; got.code != exitNotFound || got.errs != want {
 			t.Errorf("%s: exit %d: %s", command, got.code, got.errs)
 		}
 	}

@@ -14,10 +14,10 @@ func newExplainCommand(c *cli) *cobra.Command {
 	o := newClient(c)
 	cmd := &cobra.Command{
 		Use:   "explain SCHEDULE [TIME]",
-		Short: "Why did it run, or not? Any instant of a schedule, past or future",
-		Long: "Says whether the schedule had a slot at one instant, by which rule, and what became of it or will.\n\n" +
+		Short: "Explain why a schedule ran or did not run at a time, past or future",
+		Long: "Shows whether the schedule has a slot at that time, by which rule, and what happened or will happen.\n\n" +
 			"TIME is one of:\n" +
-			"  last                    the newest slot that is due, whatever became of it (default)\n" +
+			"  last                    the newest slot that is due, whatever its outcome (default)\n" +
 			"  next                    the next slot\n" +
 			"  now\n" +
 			"  2026-03-08T07:30:00Z    RFC 3339, with an offset\n" +

@@ -82,7 +82,7 @@ func TestExplainShowsTheAnswer(t *testing.T) {
 	f.answers["GetSchedule"] = func(proto.Message) (proto.Message, error) {
 		return &carillonv1.GetScheduleResponse{Schedule: nightly()}, nil
 	}
-	if got := f.run(t, "explain", "nightly", "next"); got.code != exitFailed || !strings.Contains(got.errs, "has no slot ahead") {
+	if got := f.run(t, "explain", "nightly", "next"); got.code != exitFailed || !strings.Contains(got.errs, "has no next slot") {
 		t.Errorf("exit %d: %s", got.code, got.errs)
 	}
 }

@@ -50,7 +50,7 @@ func (c *client) instant(ctx context.Context, l *link, scheduleID, argument stri
 		return at, err
 	}
 	if len(found.GetPreview()) == 0 {
-		return at, fmt.Errorf("schedule %s has no slot ahead", quoted(scheduleID))
+		return at, fmt.Errorf("schedule %s has no next slot", quoted(scheduleID))
 	}
 	return found.GetPreview()[0].GetRunAt().AsTime(), nil
 }

@@ -21,9 +21,9 @@ func newExportCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [--set NAME] [-o DIR]",
 		Short: "Write schedules as the files that apply reads",
-		Long: "Writes each schedule as a YAML document: to standard output, or with -o each to a file of its own in a folder\n" +
-			"that is new or empty. What a set holds, exported and applied to the same set, changes nothing. Every policy is\n" +
-			"written out, so that the defaults of another server do not matter. Pauses, history and DAGs are not written.",
+		Long: "Writes each schedule as a YAML document to standard output, or with -o to one file per schedule in a folder\n" +
+			"that is new or empty. Applying an exported set to the same set changes nothing. Every policy is written out,\n" +
+			"so that it does not depend on the defaults of another server. Pauses, history and DAGs are not exported.",
 		Example: "  carillon export --set billing -o schedules/\n  carillon export --user ada > ada.yaml\n  carillon export --label team=billing",
 		Args:    cobra.NoArgs,
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -42,7 +42,7 @@ func newExportCommand(c *cli) *cobra.Command {
 				return err
 			}
 			if len(found) == 0 && folder == "" {
-				_, err = fmt.Fprintln(o.errs, "nothing written: no schedule is of what was asked for")
+				_, err = fmt.Fprintln(o.errs, "nothing written: no schedule matches the filters")
 				return err
 			}
 			if folder == "" {
@@ -53,8 +53,8 @@ func newExportCommand(c *cli) *cobra.Command {
 	}
 	o.serverFlags(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&folder, "out", "o", "", "`DIR` for a file of each; it must be new or empty")
-	f.StringVar(&set, "set", "", "only what this set holds")
+	f.StringVarP(&folder, "out", "o", "", "`DIR` for one file per schedule; it must be new or empty")
+	f.StringVar(&set, "set", "", "only schedules of this set")
 	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
 	f.StringVar(&filter.WorkflowId, "workflow", "", "only of this workflow `ID`")
 	f.StringVar(&filter.Label, "label", "", "only with this label: `NAME=VALUE`, or NAME for any value")

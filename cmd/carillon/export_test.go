@@ -120,10 +120,10 @@ func TestWhatIsExportedAndAppliedChangesNothing(t *testing.T) {
 			want string
 		}{
 			{[]string{"apply", "-f", file, "--set", set}, fmt.Sprintf("%d created", len(all))},
-			{[]string{"apply", "-f", file, "--set", set, "--prune", "--dry-run"}, "nothing changes"},
+			{[]string{"apply", "-f", file, "--set", set, "--prune", "--dry-run"}, "no changes"},
 			{[]string{"export", "--set", set, "-o", out}, fmt.Sprintf("%d schedules written", len(all))},
-			{[]string{"apply", "-f", out, "--set", set, "--prune", "--dry-run"}, "nothing changes"},
-			{[]string{"drift", "-f", out, "--set", set}, "is what the files say"},
+			{[]string{"apply", "-f", out, "--set", set, "--prune", "--dry-run"}, "no changes"},
+			{[]string{"drift", "-f", out, "--set", set}, "no differences"},
 		} {
 			if got := s.run(step.args...); got.code != exitDone || !strings.Contains(got.out, step.want) {
 				t.Fatalf("%v: exit %d\n%s%s\nof %s", step.args, got.code, got.out, got.errs, all)
@@ -138,7 +138,7 @@ func TestExportWritesOneStreamOrAFolderThatIsNew(t *testing.T) {
 	s.write("a.yaml", twoSchedules)
 	s.says(exitDone, []string{"apply", "-f", "DIR/a.yaml", "--set", "billing", "--user", "ada"})
 	golden(t, "export", s.says(exitDone, []string{"export", "--set", "billing"}))
-	s.says(exitDone, []string{"export", "--user", "nobody"}, "no schedule is of what was asked for")
+	s.says(exitDone, []string{"export", "--user", "nobody"}, "no schedule matches the filters")
 	s.says(exitDone, []string{"export", "--set", "billing", "-o", "DIR/out"}, "2 schedules written to DIR/out")
 	s.says(exitFailed, []string{"export", "--set", "billing", "-o", "DIR/out"}, "the folder DIR/out is not empty")
 }

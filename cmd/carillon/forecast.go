@@ -16,10 +16,10 @@ func newForecastCommand(c *cli) *cobra.Command {
 	req := &carillonv1.ForecastLaunchesRequest{}
 	cmd := &cobra.Command{
 		Use:   "forecast",
-		Short: "How many runs will be launched when, and what would flatten the peaks",
-		Long: "Counts what all schedules, or those of an owner, workflow or label, will launch over the next 24 hours, minute\n" +
-			"by minute, names the busiest minutes with the schedules that make them, and says by which jitter, or by which\n" +
-			"other minutes of the hour, the busiest minute would be less busy, and what it would come to. -o json has\n" +
+		Short: "Forecast how many runs start when, and how to flatten the peaks",
+		Long: "Counts the runs that all schedules, or those of an owner, workflow or label, launch in the next 24 hours, minute\n" +
+			"by minute. Shows the busiest minutes with their schedules, and which jitter or which other minute of the hour\n" +
+			"would reduce the peak, and to how many launches. -o json has\n" +
 			"every minute.",
 		Example: "  carillon forecast\n  carillon forecast --label team=billing --until 48h --peaks 10\n  carillon forecast --user ada -o json",
 		Args:    exactly(),
@@ -36,12 +36,12 @@ func newForecastCommand(c *cli) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&req.UserId, "user", "", "only schedules of this owner `ID`")
 	f.StringVar(&req.WorkflowId, "workflow", "", "only of this workflow `ID`")
-	f.StringVar(&req.ManagedBy, "managed-by", "", "only what this `NAME` owns")
+	f.StringVar(&req.ManagedBy, "managed-by", "", "only schedules managed by this `NAME`")
 	f.StringVar(&req.Label, "label", "", "only with this label: `NAME=VALUE`, or NAME for any value")
-	f.Func("from", "beginning of the window: a `TIME` (RFC 3339), or a duration from now (default: now)", o.fromNow(&req.From, 1))
-	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its beginning; at most 7d)", o.fromNow(&req.Until, 1))
-	f.Func("peaks", "`NUMBER` of minutes that are named (default 5, at most 50)", number32(&req.Peaks))
-	f.Func("contributors", "`NUMBER` of schedules that are named for each (default 5, at most 50)", number32(&req.Contributors))
+	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: now)", o.fromNow(&req.From, 1))
+	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its start; at most 7d)", o.fromNow(&req.Until, 1))
+	f.Func("peaks", "`NUMBER` of minutes to show (default 5, at most 50)", number32(&req.Peaks))
+	f.Func("contributors", "`NUMBER` of schedules to show for each (default 5, at most 50)", number32(&req.Contributors))
 	return o.completesFlags(cmd)
 }
 
@@ -64,7 +64,7 @@ func (p *page) launches(f *carillonv1.ForecastLaunchesResponse) {
 				peak.GetMinute().AsTime().Format(minuteFormat), fmt.Sprint(peak.GetLaunches()), fmt.Sprint(peak.GetSchedules()), contributors(peak),
 			}
 		}
-		p.table([]string{"peak", "launches", "schedules", "most of them by"}, rows)
+		p.table([]string{"peak", "launches", "schedules", "top schedules"}, rows)
 	}
 	if len(f.GetFlattenings()) > 0 {
 		p.line("")
@@ -82,7 +82,7 @@ func idle(f *carillonv1.ForecastLaunchesResponse) string {
 		fmt.Fprintf(&out, "; %d paused", n)
 	}
 	if n := f.GetUnreadable(); n > 0 {
-		fmt.Fprintf(&out, "; %d that cannot be read", n)
+		fmt.Fprintf(&out, "; %d unreadable", n)
 	}
 	return out.String()
 }
@@ -115,7 +115,7 @@ func (p *page) stretches(f *carillonv1.ForecastLaunchesResponse) {
 		bar := strings.Repeat("█", int((uint64(s.sum)*width+uint64(tallest)-1)/uint64(tallest)))
 		rows[i] = []string{s.begins.Format(minuteFormat), fmt.Sprint(s.sum), fmt.Sprint(s.most), bar}
 	}
-	p.table([]string{"from", "launches", "most in a minute", ""}, rows)
+	p.table([]string{"from", "launches", "max per minute", ""}, rows)
 }
 
 func contributors(peak *carillonv1.ForecastPeak) string {

@@ -10,7 +10,7 @@ import (
 )
 
 func newGrantCommand(c *cli) *cobra.Command {
-	cmd := newGroup("grant", "Create, look at and revoke execution grants: permissions to run, on an account")
+	cmd := newGroup("grant", "Create, show and revoke execution grants: permissions to run on a billing account")
 	cmd.Aliases = []string{"grants"}
 	o := newClient(c)
 	o.flags(cmd)
@@ -25,8 +25,8 @@ func newGrantCreateCommand(o *client) *cobra.Command {
 	req := &carillonv1.CreateGrantRequest{}
 	cmd := &cobra.Command{
 		Use:   "create",
-		Short: "Permit an owner's schedules to run workflows at the cost of an account",
-		Long: "A grant never changes afterwards, but for its revocation. --scope says what may run:\n" +
+		Short: "Permit an owner's schedules to run workflows on a billing account",
+		Long: "A grant never changes; it can only be revoked. --scope says what may run:\n" +
 			"graph:execute:WORKFLOW_ID, graph:execute:PREFIX:* for ids that begin with PREFIX and a colon, or\n" +
 			"graph:execute:* for everything, which needs --allow-all-workflows.",
 		Example: "  carillon grant create --id ada-reports --user ada --account acme --scope 'graph:execute:report'\n" +
@@ -42,12 +42,12 @@ func newGrantCreateCommand(o *client) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.GrantId, "id", "", "`ID` of the grant (default: a new one)")
-	f.StringVar(&req.UserId, "user", "", "`ID` of the owner, whose schedules may name it")
+	f.StringVar(&req.UserId, "user", "", "`ID` of the owner; its schedules may name the grant")
 	f.StringVar(&req.BillingAccountId, "account", "", "`ID` of the billing account that pays")
-	f.StringArrayVar(&req.Scopes, "scope", nil, "`SCOPE` that it permits; may be repeated")
+	f.StringArrayVar(&req.Scopes, "scope", nil, "`SCOPE` to permit; may be repeated")
 	f.BoolVar(&req.AllowAllWorkflows, "allow-all-workflows", false, "consent to the scope graph:execute:*")
 	f.Func("expires", "end of the grant: a `TIME` (RFC 3339), or a duration such as 90d (default: none)", o.fromNow(&req.ExpiresAt, 1))
-	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe where --id is not given")
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe without --id")
 	return cmd
 }
 
@@ -72,7 +72,7 @@ func newGrantGetCommand(o *client) *cobra.Command {
 }
 
 func grantOwnerFlag(cmd *cobra.Command, userID *string) {
-	cmd.Flags().StringVar(userID, "user", "", "`ID` of the owner, needed where several owners have a grant of this id")
+	cmd.Flags().StringVar(userID, "user", "", "`ID` of the owner, if several owners have a grant with this id")
 }
 
 func newGrantListCommand(o *client) *cobra.Command {
@@ -118,9 +118,9 @@ func newGrantRevokeCommand(o *client) *cobra.Command {
 	req := &carillonv1.RevokeGrantRequest{}
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
-		Short: "End a grant for ever",
-		Long: "Within a second of the answer nothing is sent on the grant any more. Schedules that name it live on:\n" +
-			"their runs are SKIPPED (grant_revoked) until they name another. Runs in flight go on; see run cancel.",
+		Short: "Revoke a grant permanently",
+		Long: "Within a second nothing more is launched on the grant. Schedules that name it stay:\n" +
+			"their runs are SKIPPED (grant_revoked) until they name another. Runs in flight continue; see run cancel.",
 		Example: "  carillon grant revoke ada-reports --note 'ada has left'",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -129,11 +129,11 @@ func newGrantRevokeCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s is revoked since %s", args[0], p.when(resp.GetGrant().GetRevokedAt())) })
+			return o.show(resp, func(p *page) { p.line("%s revoked %s", args[0], p.when(resp.GetGrant().GetRevokedAt())) })
 		}),
 	}
 	grantOwnerFlag(cmd, &req.UserId)
-	cmd.Flags().StringVar(&req.Note, "note", "", "why, for whoever looks at it next")
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the next reader")
 	return cmd
 }
 

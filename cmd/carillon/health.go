@@ -24,8 +24,8 @@ func newHealthCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask the process on this machine whether it is ready",
-		Long: "Asks /readyz of the process at HTTP_ADDR, as it is set for serve in the same environment, and exits 0 where it\n" +
-			"is ready and 1 where not: for the health checks of containers, whose image holds nothing else that could ask.",
+		Long: "Calls /readyz of the process at HTTP_ADDR (as set for `carillon serve` in the same environment). Exits with 0 if it\n" +
+			"is ready, else 1. Meant for container health checks.",
 		Example: "  carillon health\n  carillon health --live --http-addr 127.0.0.1:8080",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,8 +38,8 @@ func newHealthCommand(c *cli) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&addr, "http-addr", cmp.Or(c.env("HTTP_ADDR"), "127.0.0.1:8080"), "`HOST:PORT` that the process listens on (HTTP_ADDR)")
-	f.BoolVar(&live, "live", false, "ask /healthz: whether it lives, ready or not")
-	f.BoolVar(&withTLS, "tls", c.env("TLS_CERT_FILE") != "", "the process speaks TLS (default where TLS_CERT_FILE is set)")
+	f.BoolVar(&live, "live", false, "call /healthz: whether it is alive, ready or not")
+	f.BoolVar(&withTLS, "tls", c.env("TLS_CERT_FILE") != "", "the process uses TLS (default if TLS_CERT_FILE is set)")
 	return cmd
 }
 
@@ -77,7 +77,7 @@ func (c *cli) askHealth(ctx context.Context, url string) error {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // nothing secret is sent
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
-		return fmt.Errorf("not reached: %w", err)
+		return fmt.Errorf("cannot connect: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))

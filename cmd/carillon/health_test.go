@@ -30,7 +30,7 @@ func TestHealthSaysWhatTheProcessSays(t *testing.T) {
 		{name: "it lives, behind an address without host", args: []string{"--live", "--http-addr", ":" + port}, says: `"ok"`},
 		{name: "it is not ready", env: map[string]string{"HTTP_ADDR": "127.0.0.1:" + port}, code: 1, says: `"database":"failed"`},
 		{name: "it lives, behind TLS", env: map[string]string{"HTTP_ADDR": strings.TrimPrefix(secure.URL, "https://"), "TLS_CERT_FILE": "tls.crt"}, args: []string{"--live"}, says: `"ok"`},
-		{name: "nobody is there", env: map[string]string{"HTTP_ADDR": "127.0.0.1:1"}, code: 1, says: "not reached"},
+		{name: "nobody is there", env: map[string]string{"HTTP_ADDR": "127.0.0.1:1"}, code: 1, says: "cannot connect"},
 		{name: "the address is none", env: map[string]string{"HTTP_ADDR": "here"}, code: 2, says: `"here" is not host:port`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

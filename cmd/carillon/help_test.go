@@ -89,7 +89,7 @@ func TestHelpGroupsTheCommands(t *testing.T) {
 	if got.code != exitDone {
 		t.Fatalf("exit %d: %s", got.code, got.errs)
 	}
-	for _, title := range []string{"Run it:\n", "Ask it:\n", "Operate:\n"} {
+	for _, title := range []string{"Server:\n", "Client:\n", "Operate:\n"} {
 		if !strings.Contains(got.out, title) {
 			t.Errorf("no group %q in\n%s", title, got.out)
 		}

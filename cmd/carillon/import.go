@@ -17,7 +17,7 @@ import (
 )
 
 func newImportCommand(c *cli) *cobra.Command {
-	cmd := newGroup("import", "Take over what another scheduler does")
+	cmd := newGroup("import", "Import from another scheduler")
 	cmd.AddCommand(newImportCrontabCommand(c))
 	return cmd
 }
@@ -38,13 +38,13 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 	i := &imported{client: newClient(c), set: "crontab", naming: crontab.Naming{Version: 1, Overlap: string(schedule.OverlapAllow)}}
 	cmd := &cobra.Command{
 		Use:   "crontab FILE",
-		Short: "Make workflows and schedules of a crontab, or print them as YAML",
-		Long: "Reads a crontab (- is standard input) and makes of each line a workflow of one command with one schedule, as a\n" +
+		Short: "Import a crontab as workflows and schedules, or print them as YAML",
+		Long: "Reads a crontab (- is standard input) and turns each line into a workflow with one command and one schedule, as a\n" +
 			"set, in one transaction; --print writes them as YAML for `carillon apply` instead. The commands run where the\n" +
 			"executor runs (EXECUTOR=local), in the home of its user, under the file's own SHELL and settings.\n\n" +
-			"CRON_TZ is the zone of the lines below it; before it --tz counts. % ends a command and begins its standard\n" +
-			"input. What cannot be carried over (@reboot, mail, users) is named line by line on standard error; where a\n" +
-			"command is among it, nothing is applied without --partial. A second import changes what differs; a changed\n" +
+			"CRON_TZ sets the zone of the lines below it; --tz that of the lines above. % ends a command and begins its standard\n" +
+			"input. What cannot be imported (@reboot, mail, users) is listed line by line on standard error. If that includes\n" +
+			"a command, nothing is applied without --partial. A second import changes what differs; a changed\n" +
 			"command needs another --version.",
 		Example: "  carillon import crontab my.crontab --user ada --tz Europe/Berlin --print\n" +
 			"  carillon import crontab /etc/crontab --user ops --tz Europe/Berlin --dry-run",
@@ -68,11 +68,11 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 			}
 			switch {
 			case len(workflows) == 0:
-				return errors.New("there is no command in it that could be taken over")
+				return errors.New("no command in the file can be imported")
 			case i.print:
 				return i.yaml(args[0], workflows)
 			case found.Lost() && !i.partial:
-				return errors.New("nothing was applied: commands would be left behind, see above; --partial applies the others")
+				return errors.New("nothing was applied: some commands cannot be imported, see above; --partial applies the others")
 			}
 			return i.ask(func(ctx context.Context, l *link, _ []string) error { return i.apply(ctx, l, args[0], workflows) })(cmd, args)
 		},
@@ -81,15 +81,15 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 	i.patient(cmd)
 	f := cmd.Flags()
 	f.StringVar(&i.user, "user", "", "`ID` of the owner of the schedules")
-	f.StringVar(&i.set, "set", i.set, "`NAME` of the set that they become")
+	f.StringVar(&i.set, "set", i.set, "`NAME` of their set")
 	f.StringVar(&i.read.Timezone, "tz", "UTC", "IANA `ZONE` that the machine's cron runs in, for lines before any CRON_TZ")
-	f.BoolVar(&i.read.System, "system", false, "a system crontab: each line names a user (default: of /etc/crontab and what is in /etc/cron.d)")
+	f.BoolVar(&i.read.System, "system", false, "a system crontab: each line names a user (default for /etc/crontab and /etc/cron.d)")
 	f.StringVar(&i.naming.Prefix, "prefix", "", "`TEXT` before the names of the workflows")
 	f.Int32Var(&i.naming.Version, "version", i.naming.Version, "`NUMBER` of the workflows' version")
-	f.StringVar(&i.naming.Overlap, "overlap", i.naming.Overlap, "`POLICY` while a command still runs; cron's is allow")
-	f.BoolVar(&i.print, "print", false, "print YAML for carillon apply, and apply nothing")
-	f.BoolVar(&i.partial, "partial", false, "apply the others where commands cannot be carried over")
-	f.BoolVar(&i.dryRun, "dry-run", false, "change nothing, and show what would; exits with 3 if anything would")
+	f.StringVar(&i.naming.Overlap, "overlap", i.naming.Overlap, "`POLICY` while the previous run is in flight; cron's is allow")
+	f.BoolVar(&i.print, "print", false, "print YAML for carillon apply instead of applying it")
+	f.BoolVar(&i.partial, "partial", false, "apply the rest if some commands cannot be imported")
+	f.BoolVar(&i.dryRun, "dry-run", false, "change nothing, show what would change; exit with 3 if anything would")
 	words(cmd, "tz", cronexpr.Zones())
 	words(cmd, "overlap", schedule.OverlapPolicies)
 	return i.completesFlags(cmd)
@@ -103,7 +103,7 @@ func systemCrontab(name string) bool {
 
 func (i *imported) check(cmd *cobra.Command, _ []string) error {
 	if i.user == "" && !i.print {
-		return usage(cmd, "whose are the schedules? give --user")
+		return usage(cmd, "--user is required: the owner of the schedules")
 	}
 	if _, err := cronexpr.LoadLocation(i.read.Timezone); err != nil {
 		return usage(cmd, "--tz: %w", err)

@@ -13,8 +13,8 @@ import (
 func newManCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
-		Short:   "Write a man page for each command into a folder",
-		Long:    "Writes a man page (section 1) for each command into a folder, and makes the folder if there is none.",
+		Short:   "Write a man page for each command",
+		Long:    "Writes a man page (section 1) for each command into a folder, and creates the folder if needed.",
 		Example: "  carillon man /usr/local/share/man/man1",
 		Args:    exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -14,9 +14,9 @@ func newMigrateCommand(c *cli) *cobra.Command {
 	var roles bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the database to this binary's schema",
+		Short: "Migrate the database to this binary's schema",
 		Long: "Applies the migrations that the database does not have yet. --print-roles prints SQL instead: one Postgres role for\n" +
-			"each part of Carillon, with the least that it needs. Run it after every migrate.",
+			"each role of Carillon, with least privileges. Run that SQL after every migrate.",
 		Example: "  DATABASE_URL=postgres://… carillon migrate\n  carillon migrate --print-roles",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -29,7 +29,7 @@ func newMigrateCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m := c.meter("bringing the schema up to date")
+			m := c.meter("migrating the schema")
 			defer m.end()
 			applied, err := app.Migrate(cmd.Context(), cfg, app.NewLogger(m.before(cmd.ErrOrStderr()), cfg))
 			m.end()
@@ -41,7 +41,7 @@ func newMigrateCommand(c *cli) *cobra.Command {
 		},
 	}
 	app.Flags(cmd.Flags(), nil)
-	cmd.Flags().BoolVar(&roles, "print-roles", false, "print the SQL of the Postgres roles, and do nothing")
+	cmd.Flags().BoolVar(&roles, "print-roles", false, "only print the SQL of the Postgres roles")
 	return cmd
 }
 

@@ -50,7 +50,7 @@ func TestWatchDrawsAnewOnATerminalAndAppendsInAPipe(t *testing.T) {
 		times    int
 	}{
 		{"a pipe gets one answer after the other", false, []string{"schedule", "list", "--watch"}, "# 2026-03-08T12:00:00Z\nSCHEDULE", 3},
-		{"a terminal is drawn anew", true, []string{"schedule", "list", "--watch=5s"}, "\x1b[H2026-03-08T12:00:00Z, every 5s, Ctrl-C ends", 3},
+		{"a terminal is drawn anew", true, []string{"schedule", "list", "--watch=5s"}, "\x1b[H2026-03-08T12:00:00Z, every 5s, Ctrl-C to stop", 3},
 		{"a terminal is cleared once", true, []string{"run", "get", keyA, "--watch"}, "\x1b[2J", 1},
 		{"JSON documents follow each other", false, []string{"schedule", "get", "nightly", "--watch=1m", "-o", "json"}, "\"schedule_id\": \"nightly\"", 3},
 		{"YAML documents are parted", false, []string{"grant", "list", "--watch", "-o", "yaml"}, "---\n", 3},
@@ -102,7 +102,7 @@ func TestWideTablesHaveMoreColumns(t *testing.T) {
 		{[]string{"schedule", "list", "--limit", "3"}, "MANAGED BY"},
 		{[]string{"run", "list"}, keyB},
 		{[]string{"schedule", "revisions", "nightly"}, "RUN TIMEOUT"},
-		{[]string{"worker", "list"}, "UNFIT"},
+		{[]string{"worker", "list"}, "UNHEALTHY"},
 		{[]string{"grant", "list"}, "REVOKE NOTE"},
 		{[]string{"schedule", "events", "nightly"}, "COUNT"},
 		{[]string{"workflow", "list", "report"}, strings.Repeat("ab", 32)},

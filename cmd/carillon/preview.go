@@ -34,9 +34,9 @@ func newPreviewCommand(c *cli) *cobra.Command {
 	v := &previewed{client: newClient(c), count: defaultFires}
 	cmd := &cobra.Command{
 		Use:   "preview",
-		Short: "When would it run? Fire times of a rule, or of a saved schedule",
-		Long: "Lists the next fire times of a rule, with what daylight saving does to them. It needs no server, except\n" +
-			"for --schedule, which asks for a saved schedule.\n\n" +
+		Short: "Show the next run times of a rule or a saved schedule",
+		Long: "Lists the next run times of a rule, with notes on daylight saving time. It needs no server, except\n" +
+			"with --schedule, which previews a saved schedule.\n\n" +
 			"With --batch it reads JSON Lines from standard input,\n" +
 			`  {"expr": "30 2 * * *", "tz": "America/New_York", "after": "2024-03-09T12:00:00Z", "count": 2}` + "\n" +
 			"and answers each with one line, in their order: {\"times\": [\"2024-03-10T07:00:00Z\", …]} or {\"error\": \"…\"}.\n" +
@@ -61,18 +61,18 @@ func newPreviewCommand(c *cli) *cobra.Command {
 	v.flags(cmd)
 	f, req := cmd.Flags(), &v.request
 	f.StringVar(&v.schedule, "schedule", "", "a saved schedule's `ID`")
-	f.BoolVar(&v.batch, "batch", false, "answer JSON Lines from standard input")
+	f.BoolVar(&v.batch, "batch", false, "read JSON Lines from standard input")
 	f.IntVarP(&v.count, "count", "n", v.count, fmt.Sprintf("`NUMBER` of runs, at most %d", mostFires))
 	f.Func("cron", "cron `EXPR`: 5 fields, 6 with leading seconds, or a macro", optional(&req.CronExpr))
-	f.Func("every", "`DURATION` between runs, counted from --start-at, else from now", millis(&req.IntervalMs))
+	f.Func("every", "`DURATION` between runs, counted from --start-at or from now", millis(&req.IntervalMs))
 	f.Func("at", "`TIME` (RFC 3339) of a single run", instant(&req.OnceAt))
 	f.Func("tz", "IANA time `ZONE` (default UTC)", optional(&req.Timezone))
 	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", optional(&req.Dst))
-	f.Func("jitter", "`DURATION` by which runs are moved; exact with the --id of the schedule", millis(&req.JitterMs))
-	f.StringVar(&req.ScheduleId, "id", "", "`ID` that the jitter is drawn from")
+	f.Func("jitter", "`DURATION` of random shift, either way; exact with the --id of the schedule", millis(&req.JitterMs))
+	f.StringVar(&req.ScheduleId, "id", "", "`ID` of the schedule, which determines the jitter")
 	f.Func("start-at", "no run before this `TIME`", instant(&req.StartAt))
 	f.Func("end-at", "no run after this `TIME`", instant(&req.EndAt))
-	f.Func("from", "beginning of the window: a `TIME` (RFC 3339), or a duration from now (default: after now)", v.fromNow(&req.From, 1))
+	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: after now)", v.fromNow(&req.From, 1))
 	f.Func("to", "end of the window: before this `TIME`, or a duration from now", v.fromNow(&req.To, 1))
 	words(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
 	words(cmd, "tz", cronexpr.Zones())
@@ -89,7 +89,7 @@ func (v *previewed) check(cmd *cobra.Command, _ []string) error {
 	}
 	switch {
 	case rules == 0:
-		return usage(cmd, "what is to be previewed? give --cron, --every, --at, --schedule or --batch")
+		return usage(cmd, "give one of --cron, --every, --at, --schedule and --batch")
 	case rules > 1:
 		return usage(cmd, "give only one of --cron, --every, --at, --schedule and --batch")
 	case v.count < 1 || v.count > mostFires:

@@ -107,7 +107,7 @@ func (b *batch) line(line []byte) error {
 		return err
 	}
 	if q.Expr == nil {
-		return errors.New("expr is missing")
+		return errors.New("expr is required")
 	}
 	timeline, err := b.timeline(&q)
 	if err != nil {
@@ -200,7 +200,7 @@ func decodeQuestion(line []byte, q *question) error {
 		return errors.New("the line is not a JSON object")
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("the line has more behind its JSON object")
+		return errors.New("the line has text after its JSON object")
 	}
 	return nil
 }

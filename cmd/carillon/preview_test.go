@@ -146,7 +146,7 @@ func TestPreviewRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{name: "every field at once", args: []string{"--cron", "61 * * * *", "--tz", "Mars/Base", "--dst", "maybe"}, want: "these fields are refused:\n  dst: \"maybe\" is not a policy; write vixie or literal\n  cron_expr: cron minute \"61\""},
+		{name: "every field at once", args: []string{"--cron", "61 * * * *", "--tz", "Mars/Base", "--dst", "maybe"}, want: "invalid request:\n  dst: \"maybe\" is not a policy; write vixie or literal\n  cron_expr: cron minute \"61\""},
 		{name: "what never fires", args: []string{"--cron", "0 0 31 2 *"}, want: "cron_expr: " + cronexpr.ErrNeverFires.Error()},
 		{name: "an empty expression", args: []string{"--cron", ""}, want: "cron_expr: "},
 		{name: "half a second", args: []string{"--every", "500ms"}, want: "interval_ms: 500 is not a multiple of 1000"},
@@ -174,7 +174,7 @@ func TestPreviewRefuses(t *testing.T) {
 	})
 	t.Run("a window without a run is no error", func(t *testing.T) {
 		got := execute(t, surroundings{}, "preview", "--cron", "@daily", "--to", "2026-03-08T13:00:00Z")
-		if got.code != exitDone || got.out != "no run ahead\n" {
+		if got.code != exitDone || got.out != "no next run\n" {
 			t.Errorf("exit %d: %s%s", got.code, got.out, got.errs)
 		}
 	})

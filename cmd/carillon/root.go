@@ -16,8 +16,8 @@ const (
 )
 
 func newRootCommand(c *cli) *cobra.Command {
-	root := newGroup("carillon", "Carillon rings workflows on time")
-	root.Long = "Carillon rings workflows on time: a durable cron scheduler that starts each run once in effect\n" +
+	root := newGroup("carillon", "Carillon starts workflows on time")
+	root.Long = "Carillon starts workflows on time: a durable cron scheduler that starts each run once in effect\n" +
 		"and can always say why a run did or did not happen.\n\n" +
 		"Exit codes: 0 done, 1 failed, 2 not a valid command line, 3 a dry run would change something,\n" +
 		"4 not found."
@@ -29,8 +29,8 @@ func newRootCommand(c *cli) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%w", undashed(err)) })
 	root.AddGroup(
-		&cobra.Group{ID: groupRun, Title: "Run it:"},
-		&cobra.Group{ID: groupAsk, Title: "Ask it:"},
+		&cobra.Group{ID: groupRun, Title: "Server:"},
+		&cobra.Group{ID: groupAsk, Title: "Client:"},
 		&cobra.Group{ID: groupOperate, Title: "Operate:"},
 	)
 	root.SetHelpCommandGroupID(groupAsk)
@@ -56,7 +56,7 @@ func undashed(err error) error {
 	if !found || len(flag) < 3 || flag[1] < '0' || flag[1] > '9' {
 		return err
 	}
-	return fmt.Errorf("%w; a time back is written without a dash, such as 2h", err)
+	return fmt.Errorf("%w; write a time in the past without a dash, such as 2h", err)
 }
 
 // newGroup is a command that only holds others. Cobra would answer a mistyped
@@ -70,9 +70,9 @@ func newGroup(use, short string) *cobra.Command {
 				return cmd.Help()
 			}
 			if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-				return usage(cmd, "there is no command %q; did you mean %s?", args[0], strings.Join(similar, " or "))
+				return usage(cmd, "unknown command %q; did you mean %s?", args[0], strings.Join(similar, " or "))
 			}
-			return usage(cmd, "there is no command %q", args[0])
+			return usage(cmd, "unknown command %q", args[0])
 		},
 		SuggestionsMinimumDistance: 2,
 	}
@@ -99,10 +99,10 @@ func refuseArguments(cmd *cobra.Command) {
 func arguments(required []string, optional int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(required) {
-			return fmt.Errorf("%s is missing", required[len(args)])
+			return fmt.Errorf("%s is required", required[len(args)])
 		}
 		if most := len(required) + optional; len(args) > most {
-			return fmt.Errorf("%q is one argument too many", args[most])
+			return fmt.Errorf("unexpected argument %q", args[most])
 		}
 		return nil
 	}
@@ -131,7 +131,7 @@ func onlyFlags(cmd *cobra.Command, allowed ...string) error {
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if idle == nil && !slices.Contains(allowed, f.Name) {
-			idle = usage(cmd, "--%s does nothing beside --%s", f.Name, allowed[len(allowed)-1])
+			idle = usage(cmd, "--%s has no effect with --%s", f.Name, allowed[len(allowed)-1])
 		}
 	})
 	return idle

@@ -10,10 +10,10 @@ import (
 )
 
 func newRunCommand(c *cli) *cobra.Command {
-	cmd := newGroup("run", "Look at runs, follow them, report, cancel and retry them")
+	cmd := newGroup("run", "Show, follow, report, cancel and retry runs")
 	cmd.Aliases = []string{"runs"}
-	cmd.Long = "Runs are named by their idempotency key; its first digits are enough where they name one run\n" +
-		"among the newest (8 digits or more)."
+	cmd.Long = "A run is named by its idempotency key. The first digits (8 or more) are enough if they match only one run\n" +
+		"among the newest."
 	o := newClient(c)
 	o.flags(cmd)
 	list, watch, export := o.watched(newRunListCommand(o)), newRunWatchCommand(o), newRunExportCommand(o)
@@ -42,7 +42,7 @@ func outcome(r *carillonv1.Run) string {
 func newRunGetCommand(o *client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get KEY",
-		Short:   "A run: what it is, what became of it and why",
+		Short:   "Show a run, its outcome and the reason",
 		Example: "  carillon run get 5f0c5a3d9b1e",
 		Args:    exactly("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -92,9 +92,9 @@ func (p *page) run(r *carillonv1.Run) {
 		[2]string{"waiting since", p.when(r.GetWaitingSince())},
 		[2]string{"claimed", p.when(r.GetClaimedAt())},
 		[2]string{"launched", p.when(r.GetLaunchedAt())},
-		[2]string{"deliveries", deliveries},
+		[2]string{"launch attempts", deliveries},
 		[2]string{"started", p.when(r.GetStartedAt())},
-		[2]string{"cancel asked", p.when(r.GetCancelRequestedAt())},
+		[2]string{"cancel requested", p.when(r.GetCancelRequestedAt())},
 		[2]string{"completed", p.when(r.GetCompletedAt())},
 		[2]string{"times out", p.when(timeout)},
 		[2]string{"run id", r.GetRunId()},

@@ -13,7 +13,7 @@ func newRunCancelCommand(o *client) *cobra.Command {
 	req := &carillonv1.CancelRunRequest{}
 	cmd := &cobra.Command{
 		Use:     "cancel KEY",
-		Short:   "Cancel a run: at once before it is sent, else when the executor confirms",
+		Short:   "Cancel a run: immediately before it is sent, else when the executor confirms",
 		Example: "  carillon run cancel 5f0c5a3d9b1e --note 'wrong input'",
 		Args:    exactly("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
@@ -33,7 +33,7 @@ func newRunCancelCommand(o *client) *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the log of events")
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
 	return cmd
 }
 
@@ -42,7 +42,7 @@ func newRunRetryCommand(o *client) *cobra.Command {
 	req := &carillonv1.RetryRunRequest{}
 	cmd := &cobra.Command{
 		Use:     "retry KEY",
-		Short:   "Make a new attempt of a run that has ended",
+		Short:   "Retry a run that has ended",
 		Example: "  carillon run retry 5f0c5a3d9b1e --wait",
 		Args:    exactly("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
@@ -58,7 +58,7 @@ func newRunRetryCommand(o *client) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", optional(&req.OverlapPolicy))
-	f.StringVar(&req.RequestId, "request-id", "", "`ID` of the attempt to ask for: the same one gives the same run")
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
 	f.BoolVar(&wait, "wait", false, "wait until the new attempt has ended")
 	words(cmd, "overlap", schedule.OverlapPolicies)
 	return cmd

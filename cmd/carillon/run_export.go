@@ -17,16 +17,16 @@ func newRunExportCommand(o *client) *cobra.Command {
 	filter := &carillonv1.ExportRunsRequest{}
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write the ledger as JSON Lines, oldest run first",
-		Long: "Writes the ledger as JSON Lines to the standard output: one run a line, oldest run_at first, until there are\n" +
-			"no more. One that broke off says with which --after it goes on.",
+		Short: "Write runs as JSON Lines, oldest first",
+		Long: "Writes runs as JSON Lines to standard output: one run per line, oldest run_at first. An export that breaks off\n" +
+			"prints the --after to continue with.",
 		Example: "  carillon run export --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z\n" +
 			"  carillon run export --status FAILED,SKIPPED --since 30d\n" +
 			"  carillon run export --after 5f0c5a3d9b1e6a6f0d0c4b5e7a8f9b2c1d3e4f5a6b7c8d9e0f1a2b3c4d5e6f70",
 		Args: cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.output == outputYAML {
-				return usage(cmd, "a stream has no YAML form; it is always JSON Lines")
+				return usage(cmd, "-o yaml is not supported: the export is JSON Lines")
 			}
 			return nil
 		},
@@ -37,9 +37,9 @@ func newRunExportCommand(o *client) *cobra.Command {
 	}
 	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
 	f := cmd.Flags()
-	f.Func("since", "run at not before: a `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
-	f.Func("until", "run at before: a `TIME` (RFC 3339), or a duration back (default now)", o.fromNow(&filter.To, -1))
-	f.StringVar(&filter.After, "after", "", "only what comes after the run with this whole `KEY`")
+	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
+	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back (default now)", o.fromNow(&filter.To, -1))
+	f.StringVar(&filter.After, "after", "", "continue after the run with this full `KEY`")
 	return cmd
 }
 
@@ -83,7 +83,7 @@ func (c *client) export(ctx context.Context, l *link, filter *carillonv1.ExportR
 		return nil
 	}
 	if err = l.explain(ctx, err); last != filter.GetAfter() {
-		err = fmt.Errorf("%w; what was written is whole: go on with --after %s", err, last)
+		err = fmt.Errorf("%w; every written line is complete; continue with --after %s", err, last)
 	}
 	return err
 }

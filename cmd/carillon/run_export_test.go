@@ -33,7 +33,7 @@ func TestAnExportThatBreaksOffSaysHowItGoesOn(t *testing.T) {
 		runs []*carillonv1.ExportRunsResponse
 		want string
 	}{
-		{name: "after the last run that came", runs: []*carillonv1.ExportRunsResponse{{Run: failedRun()}, {Run: &carillonv1.Run{IdempotencyKey: keyB}}}, want: "go on with --after " + keyB},
+		{name: "after the last run that came", runs: []*carillonv1.ExportRunsResponse{{Run: failedRun()}, {Run: &carillonv1.Run{IdempotencyKey: keyB}}}, want: "continue with --after " + keyB},
 		{name: "as it was, when none has", want: "going down"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ func (f runFilter) flags(cmd *cobra.Command) {
 	flags.StringVar(f.scheduleID, "schedule", "", "only of this schedule `ID`")
 	flags.StringVar(f.workflowID, "workflow", "", "only of this workflow `ID`")
 	flags.StringVar(f.userID, "user", "", "only of this owner `ID`")
-	flags.StringSliceVar(f.status, "status", nil, "only with one of these `STATUSES`, with commas between")
+	flags.StringSliceVar(f.status, "status", nil, "only with one of these `STATUSES`, separated by commas")
 	flags.Func("reason", "only with this `REASON`", optional(f.reason))
 	flags.Func("trigger", "only with this `TRIGGER`", optional(f.trigger))
 	words(cmd, "status", schedule.Statuses)

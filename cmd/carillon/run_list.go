@@ -16,7 +16,7 @@ func newRunListCommand(o *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Runs, newest first",
-		Long:  "Runs, newest first. Runs that are only planned and lie ahead come with --status PLANNED alone.",
+		Long:  "Runs, newest first. Planned future runs are listed only with --status PLANNED.",
 		Example: "  carillon run list --schedule nightly --since 7d\n" +
 			"  carillon run list --status SKIPPED --reason grant_expired --last 20\n" +
 			"  carillon run list --status FAILED,SKIPPED --since 2026-03-08T00:00:00Z -o json",
@@ -39,17 +39,17 @@ func newRunListCommand(o *client) *cobra.Command {
 					}, p.when(r.GetFireAt()), p.when(r.GetLaunchedAt()), p.when(r.GetCompletedAt()), r.GetUserId(), r.GetOverlapPolicy(),
 						fmt.Sprint(r.GetAttempt()), fmt.Sprint(r.GetDeliveries()), fmt.Sprint(r.GetEpoch()), r.GetRunId(), r.GetErrorCode(), r.GetErrorMessage())
 				}
-				p.list(p.wider([]string{"run at", "schedule", "workflow", "status", "trigger", "late", "lasted", "key"},
-					"fires at", "launched", "completed", "owner", "overlap", "attempt", "deliveries", "epoch", "run id", "error", "message"), rows, next)
+				p.list(p.wider([]string{"run at", "schedule", "workflow", "status", "trigger", "delay", "duration", "key"},
+					"fires at", "launched", "completed", "owner", "overlap", "attempt", "launch attempts", "epoch", "run id", "error", "message"), rows, next)
 			})
 		}),
 	}
 	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
 	f := cmd.Flags()
-	f.Func("since", "run at not before: a `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
-	f.Func("until", "run at before: a `TIME` (RFC 3339), or a duration back", o.fromNow(&filter.To, -1))
+	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
+	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back", o.fromNow(&filter.To, -1))
 	limitFlag(cmd, &limit)
-	f.IntVar(&limit, "last", limit, "the same as --limit: the newest `NUMBER`")
+	f.IntVar(&limit, "last", limit, "same as --limit: the newest `NUMBER`")
 	return cmd
 }
 

@@ -15,9 +15,9 @@ func newRunReportCommand(o *client) *cobra.Command {
 	req := &carillonv1.ReportRunRequest{}
 	cmd := &cobra.Command{
 		Use:   "report KEY STATUS",
-		Short: "Say what became of a run, as an executor does: STARTED, SUCCESS or FAILED",
-		Long: "Says what became of a run, as an executor does: STARTED (again and again as a sign of life), SUCCESS or\n" +
-			"FAILED. A report that comes twice or too late changes nothing and is no error.",
+		Short: "Report the state of a run, as an executor does: STARTED, SUCCESS or FAILED",
+		Long: "Reports the state of a run, as an executor does: STARTED (repeat it as a heartbeat), SUCCESS or\n" +
+			"FAILED. A duplicate or late report changes nothing and is not an error.",
 		Example: "  carillon run report 5f0c5a3d9b1e SUCCESS --run-id r-17\n" +
 			"  carillon run report 5f0c5a3d9b1e FAILED --error-code EXIT_3 --error-message 'disk full'",
 		Args: exactly("KEY", "STATUS"),
@@ -39,7 +39,7 @@ func newRunReportCommand(o *client) *cobra.Command {
 			return o.show(resp, func(p *page) {
 				verb := "is now"
 				if !resp.GetMoved() {
-					verb = "was not changed by this report and is"
+					verb = "was not changed by this report; it is"
 				}
 				p.line("run %s %s %s", short(resp.GetRun().GetIdempotencyKey()), verb, outcome(resp.GetRun()))
 			})
@@ -47,8 +47,8 @@ func newRunReportCommand(o *client) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.RunId, "run-id", "", "the executor's own `ID` of the run")
-	f.StringVar(&req.ErrorCode, "error-code", "", "what went wrong, for programs")
-	f.StringVar(&req.ErrorMessage, "error-message", "", "what went wrong, for people")
+	f.StringVar(&req.ErrorCode, "error-code", "", "error code, for programs")
+	f.StringVar(&req.ErrorMessage, "error-message", "", "error message, for people")
 	f.StringVar(&token, "token", "", "report `TOKEN` that came with the run (CARILLON_REPORT_TOKEN)")
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) == 1 {

@@ -159,7 +159,7 @@ func TestDeploy(t *testing.T) {
 	}
 	t.Run("a folder without a workflow", func(t *testing.T) {
 		empty := t.TempDir()
-		if got := deploying(t).run(t, "workflow", "deploy", "--user", "ada", "-f", empty); got.code != exitFailed || !strings.Contains(got.errs, "there is no *.json in the folder") {
+		if got := deploying(t).run(t, "workflow", "deploy", "--user", "ada", "-f", empty); got.code != exitFailed || !strings.Contains(got.errs, "no *.json in the folder") {
 			t.Errorf("exit %d: %s", got.code, got.errs)
 		}
 	})

@@ -63,7 +63,7 @@ func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, er
 // goesOn ends a wait that the user ended.
 func goesOn(r *carillonv1.Run) error {
 	key := short(r.GetIdempotencyKey())
-	return fmt.Errorf("run %s goes on; see it with: carillon run get %s", key, key)
+	return fmt.Errorf("run %s is still in progress; see it with: carillon run get %s", key, key)
 }
 
 // away reports whether the server did not answer at all.

@@ -11,7 +11,7 @@ import (
 )
 
 func newScheduleCommand(c *cli) *cobra.Command {
-	cmd := newGroup("schedule", "Register, look at, pause, trigger and remove schedules")
+	cmd := newGroup("schedule", "Create, show, pause, trigger and delete schedules")
 	cmd.Aliases = []string{"schedules"}
 	o := newClient(c)
 	o.flags(cmd)
@@ -114,7 +114,7 @@ func (p *page) standing(s *carillonv1.Schedule) {
 		backlog = stamp(s.GetBacklogFrom().AsTime()) + " until " + stamp(s.GetBacklogUntil().AsTime())
 	}
 	if s.GetPlanFailures() > 0 {
-		failures = fmt.Sprintf("%d in a row; the events say why", s.GetPlanFailures())
+		failures = fmt.Sprintf("%d consecutive; see the events for the reason", s.GetPlanFailures())
 	}
 	p.fields(
 		[2]string{"state", state(s)},

@@ -11,7 +11,7 @@ import (
 func newScheduleDeleteCommand(o *client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "delete ID",
-		Short:   "End a schedule; its planned runs are cancelled, runs in flight go on",
+		Short:   "Delete a schedule; its planned runs are cancelled, runs in flight continue",
 		Example: "  carillon schedule delete nightly",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -19,7 +19,7 @@ func newScheduleDeleteCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s is deleted", args[0]) })
+			return o.show(resp, func(p *page) { p.line("%s deleted", args[0]) })
 		}),
 	}
 }

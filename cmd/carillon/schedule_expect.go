@@ -17,11 +17,11 @@ func expectFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 		}
 		return req.Expect
 	}
-	f.Func("expect-start", "alert when a slot has not started this `DURATION` behind its run_at", func(s string) error { return millis(&e().StartWithinMs)(s) })
-	f.Func("expect-finish", "alert when a slot has not succeeded this `DURATION` behind its run_at", func(s string) error { return millis(&e().FinishWithinMs)(s) })
-	f.Func("expect-success", "alert when no run has succeeded for this `DURATION`", func(s string) error { return millis(&e().SuccessEveryMs)(s) })
-	f.Func("alert-after", "`NUMBER` of times in a row before an alert (default 1)", func(s string) error { return number32(&e().AlertAfter)(s) })
-	f.Func("remind-every", "tell an open alert again every `DURATION` (default: once)", func(s string) error { return millis(&e().RemindEveryMs)(s) })
+	f.Func("expect-start", "alert if a run has not started this `DURATION` after its run_at", func(s string) error { return millis(&e().StartWithinMs)(s) })
+	f.Func("expect-finish", "alert if a run has not succeeded this `DURATION` after its run_at", func(s string) error { return millis(&e().FinishWithinMs)(s) })
+	f.Func("expect-success", "alert if no run has succeeded for this `DURATION`", func(s string) error { return millis(&e().SuccessEveryMs)(s) })
+	f.Func("alert-after", "`NUMBER` of consecutive misses before an alert (default 1)", func(s string) error { return number32(&e().AlertAfter)(s) })
+	f.Func("remind-every", "remind of an open alert every `DURATION` (default: never)", func(s string) error { return millis(&e().RemindEveryMs)(s) })
 }
 
 // expectDocument is what of it is set, by the API's names.
@@ -53,7 +53,7 @@ func expectText(e *carillonv1.Expectation) string {
 	add("finish within", e.FinishWithinMs)
 	add("success every", e.SuccessEveryMs)
 	if e.GetAlertAfter() > 1 {
-		parts = append(parts, fmt.Sprintf("alert after %d in a row", e.GetAlertAfter()))
+		parts = append(parts, fmt.Sprintf("alert after %d consecutive misses", e.GetAlertAfter()))
 	}
 	add("remind every", e.RemindEveryMs)
 	return strings.Join(parts, ", ")

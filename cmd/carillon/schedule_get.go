@@ -11,7 +11,7 @@ import (
 func newScheduleGetCommand(o *client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get ID",
-		Short:   "A schedule: its definition, where it stands, its next five runs",
+		Short:   "Show a schedule: its definition, state and next five runs",
 		Example: "  carillon schedule get nightly\n  carillon schedule get nightly -o json",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -34,7 +34,7 @@ func newScheduleGetCommand(o *client) *cobra.Command {
 // fires writes previewed slots; the columns that say nothing are left out.
 func (p *page) fires(fires []*carillonv1.Fire) {
 	if len(fires) == 0 {
-		p.line("no run ahead")
+		p.line("no next run")
 		return
 	}
 	var jittered, noted bool

@@ -13,7 +13,7 @@ func newScheduleEventsCommand(o *client) *cobra.Command {
 	limit := defaultLimit
 	cmd := &cobra.Command{
 		Use:     "events ID",
-		Short:   "What happened to a schedule, newest first",
+		Short:   "Show the events of a schedule, newest first",
 		Example: "  carillon schedule events nightly --limit 10",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -58,7 +58,7 @@ func newScheduleRevisionsCommand(o *client) *cobra.Command {
 	limit := defaultLimit
 	cmd := &cobra.Command{
 		Use:     "revisions ID",
-		Short:   "How a schedule was defined over time, newest first",
+		Short:   "Show the past definitions of a schedule, newest first",
 		Example: "  carillon schedule revisions nightly -o json",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {

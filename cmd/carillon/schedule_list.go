@@ -16,7 +16,7 @@ func newScheduleListCommand(o *client) *cobra.Command {
 	filter := &carillonv1.ListSchedulesRequest{}
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "Schedules, in the order of their ids",
+		Short:   "List schedules, ordered by id",
 		Example: "  carillon schedule list --workflow report --state active\n  carillon schedule list --label team=billing --limit 0 -o json",
 		Args:    cobra.NoArgs,
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -45,7 +45,7 @@ func newScheduleListCommand(o *client) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&filter.WorkflowId, "workflow", "", "only of this workflow `ID`")
 	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
-	f.StringVar(&filter.ManagedBy, "managed-by", "", "only what this `NAME` owns")
+	f.StringVar(&filter.ManagedBy, "managed-by", "", "only schedules managed by this `NAME`")
 	f.StringVar(&filter.Label, "label", "", "only with this label: `NAME=VALUE`, or NAME for any value")
 	f.Func("state", "only in this `STATE`: active, paused or exhausted", optional(&filter.State))
 	limitFlag(cmd, &limit)

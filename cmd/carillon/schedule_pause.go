@@ -12,9 +12,9 @@ func newSchedulePauseCommand(o *client) *cobra.Command {
 	req := &carillonv1.PauseScheduleRequest{}
 	cmd := &cobra.Command{
 		Use:   "pause ID",
-		Short: "Stop a schedule's own runs, until it is resumed or until a time",
-		Long: "Within a second of the answer nothing of the schedule's own is sent any more. Runs by hand, retries and\n" +
-			"runs in flight go on. Runs that fall into the pause are not made up for.",
+		Short: "Pause a schedule until it is resumed, or until a time",
+		Long: "Within a second no more scheduled runs are launched. Manual runs, retries and runs in\n" +
+			"flight continue. Runs that fall into the pause are not caught up.",
 		Example: "  carillon schedule pause nightly --note 'warehouse is moving' --until 2h",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -28,12 +28,12 @@ func newSchedulePauseCommand(o *client) *cobra.Command {
 				if resp.GetSchedule().GetPausedUntil() != nil {
 					until = " until " + p.when(resp.GetSchedule().GetPausedUntil())
 				}
-				p.line("%s is paused%s", args[0], until)
+				p.line("%s paused%s", args[0], until)
 			})
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&req.Note, "note", "", "why, for whoever looks at it next")
+	f.StringVar(&req.Note, "note", "", "why, for the next reader")
 	f.Func("until", "end of the pause: a `TIME` (RFC 3339), or a duration such as 2h", o.fromNow(&req.Until, 1))
 	return cmd
 }
@@ -42,7 +42,7 @@ func newScheduleResumeCommand(o *client) *cobra.Command {
 	req := &carillonv1.ResumeScheduleRequest{}
 	cmd := &cobra.Command{
 		Use:     "resume ID",
-		Short:   "Go on with a paused schedule, from now",
+		Short:   "Resume a paused schedule from now on",
 		Example: "  carillon schedule resume nightly",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -52,14 +52,14 @@ func newScheduleResumeCommand(o *client) *cobra.Command {
 				return err
 			}
 			return o.show(resp, func(p *page) {
-				next := "it has no run ahead"
+				next := "no next run"
 				if resp.GetSchedule().GetNextRunAt() != nil {
 					next = "next run " + p.when(resp.GetSchedule().GetNextRunAt())
 				}
-				p.line("%s goes on; %s", args[0], next)
+				p.line("%s resumed; %s", args[0], next)
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the log of events")
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
 	return cmd
 }

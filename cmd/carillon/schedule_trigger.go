@@ -16,8 +16,8 @@ func newScheduleTriggerCommand(o *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trigger ID",
 		Short: "Run a schedule once, now, paused or not",
-		Long: "Runs the schedule once, now, paused or not. With --wait it ends when the run has ended,\n" +
-			"and fails unless that was a SUCCESS.",
+		Long: "Runs the schedule once, now, paused or not. With --wait the command returns when the run ends,\n" +
+			"and fails unless the run succeeds.",
 		Example: "  carillon schedule trigger nightly --wait\n  carillon schedule trigger nightly --input '{\"day\": \"2026-03-08\"}' --request-id rerun-17",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -37,9 +37,9 @@ func newScheduleTriggerCommand(o *client) *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&input, "input", "", "`JSON` in place of the schedule's own input, or @FILE")
+	f.StringVar(&input, "input", "", "`JSON` instead of the schedule's own input, or @FILE")
 	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", optional(&req.OverlapPolicy))
-	f.StringVar(&req.RequestId, "request-id", "", "`ID` of the run to ask for: the same one gives the same run")
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
 	f.BoolVar(&wait, "wait", false, "wait until the run has ended")
 	words(cmd, "overlap", schedule.OverlapPolicies)
 	return cmd

@@ -77,7 +77,7 @@ func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse) error {
 		}
 	}
 	return c.show(resp, func(p *page) {
-		next := "no next run (paused, exhausted or by hand)"
+		next := "no next run (paused, exhausted or started by hand)"
 		if resp.GetNextRunAt() != nil {
 			next = "next run " + p.when(resp.GetNextRunAt())
 		}
@@ -86,36 +86,36 @@ func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse) error {
 }
 
 func whatFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
-	f.StringVar(&req.ScheduleId, "id", "", "`ID` of the schedule (default: made from --user and --request-id)")
-	f.StringVar(&req.WorkflowId, "workflow", "", "`ID` of the workflow that it starts")
+	f.StringVar(&req.ScheduleId, "id", "", "`ID` of the schedule (default: derived from --user and --request-id)")
+	f.StringVar(&req.WorkflowId, "workflow", "", "`ID` of the workflow to start")
 	f.Int32Var(&req.Version, "version", 0, "`NUMBER` of the workflow's version")
 	f.StringVar(&req.UserId, "user", "", "`ID` of the owner")
 	f.Func("label", "`NAME=VALUE`; may be repeated", label(&req.Labels))
 	f.StringVar(&req.ExecutionGrantId, "grant", "", "`ID` of the execution grant")
-	f.StringVar(&req.ManagedBy, "managed-by", "", "`NAME` of what manages the schedule (default: as it is)")
-	f.BoolVar(&req.Adopt, "adopt", false, "take over a schedule that has another manager; without --managed-by it has none afterwards")
-	f.BoolFunc("paused", "pause it, or with --paused=false resume it (default: as it is)", boolean(&req.Paused))
-	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe where --id is not given")
+	f.StringVar(&req.ManagedBy, "managed-by", "", "`NAME` of the tool that manages the schedule (default: unchanged)")
+	f.BoolVar(&req.Adopt, "adopt", false, "take over a schedule that has another manager; without --managed-by it ends up unmanaged")
+	f.BoolFunc("paused", "pause it, or resume it with --paused=false (default: unchanged)", boolean(&req.Paused))
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe without --id")
 }
 
 func whenFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("cron", "cron `EXPR`: 5 fields, 6 with leading seconds, or a macro", optional(&req.CronExpr))
 	f.Func("every", "`DURATION` between runs, in real time", millis(&req.IntervalMs))
 	f.Func("at", "`TIME` (RFC 3339) of a single run", instant(&req.OnceAt))
-	f.Func("tz", "IANA time `ZONE` that --cron is read in (default UTC)", optional(&req.Timezone))
+	f.Func("tz", "IANA time `ZONE` of --cron (default UTC)", optional(&req.Timezone))
 	f.Func("start-at", "no run before this `TIME`", instant(&req.StartAt))
 	f.Func("end-at", "no run after this `TIME`", instant(&req.EndAt))
-	f.Func("jitter", "move each run by up to this `DURATION` either way", millis(&req.JitterMs))
+	f.Func("jitter", "shift each run by up to this `DURATION` either way", millis(&req.JitterMs))
 	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", optional(&req.Dst))
 }
 
 func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip (default), queue or replace", optional(&req.OverlapPolicy))
-	f.Func("overlap-key", "`KEY` that schedules share to count as one for --overlap (default: the id)", optional(&req.OverlapKey))
-	f.Func("max-queued", "`NUMBER` of runs that may wait under queue", number32(&req.MaxQueued))
+	f.Func("overlap-key", "`KEY` of schedules that count as one for --overlap (default: the id)", optional(&req.OverlapKey))
+	f.Func("max-queued", "`NUMBER` of runs that may wait with --overlap queue", number32(&req.MaxQueued))
 	f.Func("catchup", "`POLICY` for missed runs: none (default), fire_immediately, spread or latest", optional(&req.CatchupPolicy))
-	f.Func("catchup-window", "`DURATION` back to which missed runs are caught up", millis(&req.CatchupWindowMs))
-	f.Func("run-timeout", "`DURATION` that a run may show no sign of life", millis(&req.RunTimeoutMs))
+	f.Func("catchup-window", "how far back missed runs are caught up: a `DURATION`", millis(&req.CatchupWindowMs))
+	f.Func("run-timeout", "`DURATION` after which a run without a report fails", millis(&req.RunTimeoutMs))
 	f.Func("priority", "`NUMBER`; higher goes first among due runs", signed32(&req.Priority))
 }
 

@@ -37,11 +37,11 @@ const (
 
 func (s *secure) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
-	f.BoolVar(&s.tls, "tls", false, "the server speaks TLS ("+envTLS+"; implied by the three below)")
-	f.StringVar(&s.caFile, "cacert", "", "`FILE` with the authority of the server's certificate ("+envCA+"; default the machine's)")
-	f.StringVar(&s.certFile, "cert", "", "`FILE` with the client certificate to show ("+envCert+")")
-	f.StringVar(&s.keyFile, "key", "", "`FILE` with its key ("+envKey+")")
-	f.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token to show ("+envTokenFile+", or the token itself in "+envToken+")")
+	f.BoolVar(&s.tls, "tls", false, "use TLS ("+envTLS+"; implied by the next three)")
+	f.StringVar(&s.caFile, "cacert", "", "`FILE` with the CA of the server's certificate ("+envCA+"; default: system CAs)")
+	f.StringVar(&s.certFile, "cert", "", "`FILE` with the client certificate ("+envCert+")")
+	f.StringVar(&s.keyFile, "key", "", "`FILE` with the client key ("+envKey+")")
+	f.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token ("+envTokenFile+", or the token itself in "+envToken+")")
 }
 
 // resolved is with what the environment says where flags say nothing.
@@ -71,7 +71,7 @@ func (c *client) dialing(cmd *cobra.Command, address string) ([]grpc.DialOption,
 		return dialing, nil
 	}
 	if !s.tls && !onLoopback(address) {
-		return nil, usage(cmd, "a token would travel in the clear to %s; give --tls or --cacert", address)
+		return nil, usage(cmd, "refusing to send a token without TLS to %s; give --tls or --cacert", address)
 	}
 	return append(dialing, grpc.WithPerRPCCredentials(gate.Bearer(read))), nil
 }

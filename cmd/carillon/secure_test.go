@@ -60,7 +60,7 @@ func TestATokenIsShownAndNeverInTheClearBeyondLoopback(t *testing.T) {
 		})
 	}
 	got := execute(t, surroundings{env: map[string]string{"CARILLON_TOKEN": "secret-token"}}, "schedule", "list", "--server", "carillon.example:9090")
-	if got.code != exitUsage || !strings.Contains(got.errs, "in the clear to carillon.example:9090") || strings.Contains(got.errs, "secret-token") {
+	if got.code != exitUsage || !strings.Contains(got.errs, "without TLS to carillon.example:9090") || strings.Contains(got.errs, "secret-token") {
 		t.Errorf("beyond loopback: exit %d: %s", got.code, got.errs)
 	}
 	got = f.run(t, "schedule", "list", "--token-file", filepath.Join(t.TempDir(), "none"))
@@ -127,7 +127,7 @@ func TestTokenNewPrintsTheTokenOnceAndTheLineThatKnowsIt(t *testing.T) {
 		t.Errorf("got\n%s\nwant the line\n%s", got.out, want)
 	}
 	for want, args := range map[string][]string{
-		"--subject": {"--role", "user"}, "--role is missing": {"--subject", "ada"}, `--role "root" is not one of`: {"--subject", "ada", "--role", "root"},
+		"--subject": {"--role", "user"}, "--role is required": {"--subject", "ada"}, `--role "root" is not one of`: {"--subject", "ada", "--role", "root"},
 		"is not a user_id": {"--subject", "ada@example.org", "--role", "user"}, "has no meaning": {"--subject", "ci", "--role", "compiler", "--owner", "ada"},
 	} {
 		if got := execute(t, surroundings{}, append([]string{"token", "new"}, args...)...); got.code != exitUsage || !strings.Contains(got.errs, want) {

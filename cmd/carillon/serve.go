@@ -11,7 +11,7 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Short:   "Run the roles of this process: registrar, worker, launcher",
-		Long:    "Runs until it is told to end. Settings come from flags, the environment (TICK_MS for --tick-ms), a YAML file (--config) and defaults, in this order.",
+		Long:    "Runs until it is stopped. Settings come from flags, the environment (TICK_MS for --tick-ms), a YAML file (--config) and defaults, in this order.",
 		Example: "  DATABASE_URL=postgres://… carillon serve --executor http --executor-url http://127.0.0.1:7000/run/{workflow_id}",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,7 +32,7 @@ func newServeCommand() *cobra.Command {
 		},
 	}
 	app.Flags(cmd.Flags(), nil)
-	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the database to this binary's schema first")
-	cmd.Flags().BoolVar(&reflection, "reflection", false, "offer gRPC reflection")
+	cmd.Flags().BoolVar(&migrate, "migrate", false, "migrate the database to this binary's schema first")
+	cmd.Flags().BoolVar(&reflection, "reflection", false, "enable gRPC reflection")
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func newShardsCommand(c *cli) *cobra.Command {
-	cmd := newGroup("shards", "The number of shards that the workers share, in the database")
+	cmd := newGroup("shards", "The number of shards, as stored in the database")
 	cmd.AddCommand(newShardsGetCommand(newClient(c)), newShardsSetCommand())
 	return cmd
 }
@@ -20,7 +20,7 @@ func newShardsCommand(c *cli) *cobra.Command {
 func newShardsGetCommand(o *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get",
-		Short:   "The number of shards that is recorded",
+		Short:   "Show the stored number of shards",
 		Example: "  DATABASE_URL=postgres://… carillon shards get",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,7 +34,7 @@ func newShardsGetCommand(o *client) *cobra.Command {
 				}
 				p := o.page()
 				if n == 0 {
-					p.line("none is recorded yet: the first worker records its SHARDS")
+					p.line("SHARDS is not set yet: the first worker sets it")
 				} else {
 					p.line("%d", n)
 				}
@@ -50,10 +50,10 @@ func newShardsGetCommand(o *client) *cobra.Command {
 func newShardsSetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set N",
-		Short: "Record another number of shards; every worker must be restarted with it",
-		Long: "Records the number of shards and ends every term at once. From then on nothing is planned or fired until\n" +
-			"workers run with SHARDS=N: those that were started with another number refuse to lead. Restart them all\n" +
-			"right after it. What falls due meanwhile fires then, late by that much, and no slot is lost or doubled.",
+		Short: "Store another number of shards; every worker must be restarted with it",
+		Long: "Stores the number of shards and ends every leadership term immediately. Nothing is planned or launched until\n" +
+			"workers run with SHARDS=N: workers with another number refuse to lead. Restart all of them right after this\n" +
+			"command. Runs that fall due in between start late; none is lost or doubled.",
 		Example: "  DATABASE_URL=postgres://… carillon shards set 4",
 		Args:    exactly("N"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
@@ -73,14 +73,14 @@ func newShardsSetCommand() *cobra.Command {
 					return err
 				}
 				if before == n {
-					_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d is recorded already; nothing was changed\n", n)
+					_, err := fmt.Fprintf(cmd.OutOrStdout(), "SHARDS is already %d; nothing changed\n", n)
 					return err
 				}
 				if err := s.SetShards(ctx, n, s.Now()); err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d is recorded now, instead of %s. Every term has ended.\n"+
-					"Restart every worker with SHARDS=%d now: until then nothing fires.\n", n, orNone(before), n)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "SHARDS is now %d (was %s). Every leadership term has ended.\n"+
+					"Restart every worker with SHARDS=%d now: nothing runs until then.\n", n, orNone(before), n)
 				return err
 			})
 		},

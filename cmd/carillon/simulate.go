@@ -33,11 +33,11 @@ func newSimulateCommand(c *cli) *cobra.Command {
 	v := &simulated{client: newClient(c), shown: defaultLimit}
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "What would become of every slot, with assumed run times, outages and pauses",
-		Long: "Plays schedules on a virtual clock, over any window, by the planner and the worker that fire schedules, and\n" +
-			"says what would become of every slot: fired when and how late, skipped and why, queued, missed, caught up,\n" +
-			"replaced. Saved schedules are named with --schedule, several if they share an overlap key; --cron, --every\n" +
-			"and --at make one that is not saved; the policies given replace those of the saved ones. --file takes a whole\n" +
+		Short: "Simulate every slot with assumed run durations, outages and pauses",
+		Long: "Simulates schedules on a virtual clock with the real planner and worker, over any window, and shows the outcome\n" +
+			"of every slot: launched when and how late, skipped and why, queued, missed, caught up,\n" +
+			"replaced. --schedule names saved schedules, several if they share an overlap key; --cron, --every\n" +
+			"and --at define one that is not saved; policy flags replace the saved policies. --file takes a whole\n" +
 			"request as REST does, for run times and pauses of each schedule. Nothing is written.",
 		Example: "  carillon simulate --every 1m --duration 90s --overlap queue --from 2027-03-01T00:00:00Z --until 2027-03-01T01:00:00Z\n" +
 			"  carillon simulate --schedule nightly --schedule hourly --from 7d --until 14d --outage 2027-03-01T01:00:00Z/2h --catchup latest\n" +
@@ -55,14 +55,14 @@ func newSimulateCommand(c *cli) *cobra.Command {
 	v.ruleFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&v.file, "file", "f", "", "a whole request, as JSON: a `FILE`, or - for standard input")
-	f.Func("from", "beginning of the window: a `TIME` (RFC 3339), or a duration from now (default: now)", v.fromNow(&v.request.From, 1))
-	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its beginning)", v.fromNow(&v.request.Until, 1))
-	f.Func("outage", "when no worker is alive: `TIME/DURATION` or TIME/TIME; may be given again", spans(&v.request.Outages))
-	f.Func("pause", "when the schedules are paused: `TIME/DURATION` or TIME/TIME; may be given again", spans(&v.rule.Pauses))
-	f.Func("duration", "how long each run takes, a `DURATION` (default 1s); with --p95, what half of them stay below", millis(&v.run.DurationMs))
-	f.Func("p95", "what 95 % of the runs stay below, a `DURATION`", millis(&v.p95))
-	f.Func("failures", "how many of a hundred runs fail: a `NUMBER`", number32(&v.fails))
-	f.Func("seed", "`NUMBER` that run times and failures are drawn from", number32(&v.seed))
+	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: now)", v.fromNow(&v.request.From, 1))
+	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its start)", v.fromNow(&v.request.Until, 1))
+	f.Func("outage", "when no worker runs: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.request.Outages))
+	f.Func("pause", "when the schedules are paused: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.rule.Pauses))
+	f.Func("duration", "`DURATION` of each run (default 1s); with --p95, the median", millis(&v.run.DurationMs))
+	f.Func("p95", "95th percentile `DURATION` of the runs", millis(&v.p95))
+	f.Func("failures", "failure rate in percent: a `NUMBER`", number32(&v.fails))
+	f.Func("seed", "random seed `NUMBER` for durations and failures", number32(&v.seed))
 	f.IntVar(&v.shown, "limit", v.shown, "show at most this `NUMBER` of slots in the table; 0 = all")
 	return v.completesFlags(cmd)
 }
@@ -70,19 +70,19 @@ func newSimulateCommand(c *cli) *cobra.Command {
 // ruleFlags are those of a schedule.
 func (v *simulated) ruleFlags(cmd *cobra.Command) {
 	f, rule := cmd.Flags(), &v.rule
-	f.StringArrayVar(&v.saved, "schedule", nil, "a saved schedule's `ID`; may be given again")
-	f.Func("cron", "cron `EXPR` of a schedule that is not saved", optional(&rule.CronExpr))
-	f.Func("every", "`DURATION` between slots of one that is not saved", millis(&rule.IntervalMs))
-	f.Func("at", "`TIME` (RFC 3339) of the single slot of one that is not saved", instant(&rule.OnceAt))
+	f.StringArrayVar(&v.saved, "schedule", nil, "`ID` of a saved schedule; may be repeated")
+	f.Func("cron", "cron `EXPR` of an unsaved schedule", optional(&rule.CronExpr))
+	f.Func("every", "`DURATION` between slots of an unsaved schedule", millis(&rule.IntervalMs))
+	f.Func("at", "`TIME` (RFC 3339) of the only slot of an unsaved schedule", instant(&rule.OnceAt))
 	f.Func("tz", "IANA time `ZONE` (default UTC)", optional(&rule.Timezone))
 	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", optional(&rule.Dst))
-	f.Func("jitter", "`DURATION` by which slots are moved", millis(&rule.JitterMs))
+	f.Func("jitter", "`DURATION` of random shift, either way", millis(&rule.JitterMs))
 	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip, queue or replace", optional(&rule.OverlapPolicy))
-	f.Func("overlap-key", "`KEY`: schedules with the same one count as one", optional(&rule.OverlapKey))
+	f.Func("overlap-key", "`KEY`: schedules with the same key count as one", optional(&rule.OverlapKey))
 	f.Func("max-queued", "`NUMBER` of slots that may wait", number32(&rule.MaxQueued))
 	f.Func("catchup", "`POLICY` for missed slots: none, fire_immediately, spread or latest", optional(&rule.CatchupPolicy))
-	f.Func("catchup-window", "`DURATION`: nothing older is caught up", millis(&rule.CatchupWindowMs))
-	f.Func("run-timeout", "`DURATION` after which a run without a sign of life has failed", millis(&rule.RunTimeoutMs))
+	f.Func("catchup-window", "`DURATION`: older slots are not caught up", millis(&rule.CatchupWindowMs))
+	f.Func("run-timeout", "`DURATION` after which a run without a report fails", millis(&rule.RunTimeoutMs))
 	words(cmd, "overlap", schedule.OverlapPolicies)
 	words(cmd, "catchup", schedule.CatchupPolicies)
 	words(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
@@ -94,9 +94,9 @@ func (v *simulated) gather(cmd *cobra.Command) error {
 	ruled := v.rule.CronExpr != nil || v.rule.IntervalMs != nil || v.rule.OnceAt != nil
 	switch {
 	case !ruled && len(v.saved) == 0:
-		return usage(cmd, "what is to be simulated? give --schedule, or a rule with --cron, --every or --at, or a whole request with --file")
+		return usage(cmd, "give one of --schedule, --cron, --every, --at and --file")
 	case ruled && len(v.saved) > 1:
-		return usage(cmd, "a rule takes one --schedule at most, the id that its jitter is drawn from; write several with --file")
+		return usage(cmd, "--cron, --every and --at allow one --schedule, which determines the jitter; use --file for several")
 	case v.shown < 0:
 		return usage(cmd, "--limit %d is negative; 0 = all", v.shown)
 	}

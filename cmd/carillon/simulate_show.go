@@ -23,7 +23,7 @@ func (p *page) simulation(resp *carillonv1.SimulateSchedulesResponse, limit int)
 				milliseconds(s.GetLatenessMs()), milliseconds(s.GetQueuedMs()), stampOf(s.GetCompletedAt().AsTime(), s.GetCompletedAt() != nil && s.GetLaunchedAt() != nil), caughtUp(s),
 			}, stamp(s.GetRunAt().AsTime()), stamp(s.GetFireAt().AsTime()))
 		}
-		p.table(p.wider([]string{"slot", "schedule", "status", "launched", "late by", "queued for", "ended", ""}, "run at", "fires at"), rows)
+		p.table(p.wider([]string{"slot", "schedule", "status", "launched", "delay", "queued for", "ended", ""}, "run at", "fires at"), rows)
 		if more := len(resp.GetSlots()) - len(slots); more > 0 {
 			p.line("… and %d more; --limit 0 shows all", more)
 		}

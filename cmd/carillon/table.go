@@ -186,7 +186,7 @@ func distance(d time.Duration) string {
 			return words
 		}
 	}
-	return "for ever"
+	return "never"
 }
 
 // when is an instant with its distance from now; empty without one.
@@ -225,6 +225,14 @@ func pairs(labels map[string]string) string {
 	}
 	slices.Sort(out)
 	return strings.Join(out, " ")
+}
+
+// countOf is "1 schedule", "2 schedules".
+func countOf(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // brief is a measured duration, rounded to what matters.

@@ -13,7 +13,7 @@ import (
 )
 
 func newTokenCommand(c *cli) *cobra.Command {
-	cmd := newGroup("token", "Make static tokens for AUTH_TOKENS_FILE")
+	cmd := newGroup("token", "Create static tokens for AUTH_TOKENS_FILE")
 	cmd.AddCommand(newTokenNewCommand(c))
 	return cmd
 }
@@ -26,9 +26,9 @@ func newTokenNewCommand(c *cli) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "new",
-		Short: "Make a token, and the line of AUTH_TOKENS_FILE that knows it",
-		Long: "Makes a token and prints it once, with the line that goes below \"tokens:\" in AUTH_TOKENS_FILE. The line holds\n" +
-			"the token's hash only; the token itself is kept nowhere. A running server takes a changed file within a second.",
+		Short: "Create a token and its line for AUTH_TOKENS_FILE",
+		Long: "Creates a token and prints it once, with the line to add below \"tokens:\" in AUTH_TOKENS_FILE. The line holds\n" +
+			"only the token's hash; the token itself is not stored. A running server loads a changed file within a second.",
 		Example: "  carillon token new --subject ci --role compiler\n" +
 			"  carillon token new --subject ada --role user --expires 2160h\n" +
 			"  carillon token new --subject ada-notebook --role user --owner ada --account acme",
@@ -41,7 +41,7 @@ func newTokenNewCommand(c *cli) *cobra.Command {
 				}
 			}
 			if len(roles) == 0 {
-				return usage(cmd, "--role is missing; give at least one of %s", strings.Join(roleNames(), ", "))
+				return usage(cmd, "--role is required; give at least one of %s", strings.Join(roleNames(), ", "))
 			}
 			if expires < 0 {
 				return usage(cmd, "--expires %s is in the past", expires)
@@ -59,10 +59,10 @@ func newTokenNewCommand(c *cli) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&entry.Subject, "subject", "", "`NAME` that logs, events and the audit trail show")
-	f.StringSliceVar(&roles, "role", nil, "`ROLE` of the caller, once or more often: "+strings.Join(roleNames(), ", "))
+	f.StringSliceVar(&roles, "role", nil, "`ROLE` of the caller; may be repeated: "+strings.Join(roleNames(), ", "))
 	f.StringVar(&entry.Owner, "owner", "", "role user: `USER_ID` that it acts as (default the subject)")
-	f.StringSliceVar(&entry.Accounts, "account", nil, "role user: billing account `ID` that it may create grants on, besides its own user_id; may be repeated")
-	f.DurationVar(&expires, "expires", 0, "`DURATION` after which it is no longer good (default: never)")
+	f.StringSliceVar(&entry.Accounts, "account", nil, "role user: billing account `ID` that it may create grants on, in addition to its own user_id; may be repeated")
+	f.DurationVar(&expires, "expires", 0, "`DURATION` after which it expires (default: never)")
 	words(cmd, "role", auth.Roles)
 	return cmd
 }

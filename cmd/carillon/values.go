@@ -35,7 +35,7 @@ func millis(field **uint32) func(string) error {
 		}
 		ms := d / time.Millisecond
 		if d%time.Millisecond != 0 || ms < 0 || ms > math.MaxUint32 {
-			return fmt.Errorf("write whole milliseconds from 0 to %s", time.Duration(math.MaxUint32)*time.Millisecond)
+			return fmt.Errorf("write a whole number of milliseconds from 0 to %s", time.Duration(math.MaxUint32)*time.Millisecond)
 		}
 		n := uint32(ms)
 		*field = &n

@@ -25,7 +25,7 @@ const (
 func (c *client) watched(cmd *cobra.Command) *cobra.Command {
 	var every time.Duration
 	f := cmd.Flags()
-	f.DurationVar(&every, "watch", 0, "ask again every `DURATION` (--watch=5s; 2s without one) until Ctrl-C")
+	f.DurationVar(&every, "watch", 0, "refresh every `DURATION` (--watch=5s; default 2s) until Ctrl-C")
 	f.Lookup("watch").NoOptDefVal = watchDefault.String()
 	f.Lookup("watch").DefValue = "no"
 	once := cmd.RunE
@@ -88,7 +88,7 @@ func (c *client) frame(text []byte, every time.Duration, round int) error {
 		if round == 0 {
 			out.WriteString("\x1b[2J")
 		}
-		fmt.Fprintf(&out, "\x1b[H%s, every %s, Ctrl-C ends\x1b[K\n\x1b[K\n%s\x1b[J", now, every, text)
+		fmt.Fprintf(&out, "\x1b[H%s, every %s, Ctrl-C to stop\x1b[K\n\x1b[K\n%s\x1b[J", now, every, text)
 	case c.output.people():
 		fmt.Fprintf(&out, "# %s\n%s", now, text)
 	case c.output == outputYAML:

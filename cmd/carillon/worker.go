@@ -15,7 +15,7 @@ import (
 )
 
 func newWorkerCommand(c *cli) *cobra.Command {
-	cmd := newGroup("worker", "See who plans and fires, hand a shard over")
+	cmd := newGroup("worker", "Show workers and leaders, hand over a shard")
 	cmd.Aliases = []string{"workers"}
 	o := newClient(c)
 	o.flags(cmd)
@@ -30,10 +30,10 @@ func workers(l *link) carillonv1.WorkerServiceClient {
 func newWorkerListCommand(o *client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "Every worker of the last minute, and the shards that it leads",
-		Long: "Lists every worker that was seen in the last minute, with its host and process number, and the shards\n" +
-			"that it leads with their epochs. Named below are workers that are unfit, because what they launch would\n" +
-			"not arrive, and shards that nobody leads.",
+		Short: "List the workers of the last minute and the shards they lead",
+		Long: "Lists every worker seen in the last minute, with its host and process id, and the shards that it leads with\n" +
+			"their epochs. Below the table: unhealthy workers, which could not launch runs, and shards without\n" +
+			"a leader.",
 		Example: "  carillon worker list",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -56,13 +56,13 @@ func (p *page) workers(resp *carillonv1.ListWorkersResponse) {
 			leads[j] = leadership(l)
 			led[l.GetShard()] = true
 		}
-		rows[i] = p.wider([]string{w.GetWorkerId(), w.GetHost(), p.when(w.GetStartedAt()), p.when(w.GetSeenAt()), strings.Join(leads, " ")},
+		rows[i] = p.wider([]string{w.GetWorkerId(), w.GetHost(), p.when(w.GetStartedAt()), p.when(w.GetSeenAt()), strings.Join(leads, ", ")},
 			locks(w.GetLeads()), w.GetUnfit())
 	}
-	p.table(p.wider([]string{"worker", "host", "started", "seen", "leads"}, "lock", "unfit"), rows)
+	p.table(p.wider([]string{"worker", "host", "started", "last seen", "leader of"}, "lock", "unhealthy"), rows)
 	for _, w := range resp.GetWorkers() {
 		if w.GetUnfit() != "" {
-			p.line("worker %s (%s) is unfit: %s", w.GetWorkerId(), w.GetHost(), legible(w.GetUnfit()))
+			p.line("worker %s (%s) is unhealthy: %s", w.GetWorkerId(), w.GetHost(), legible(w.GetUnfit()))
 		}
 	}
 	known := make(map[uint32]*carillonv1.Leadership)
@@ -73,9 +73,9 @@ func (p *page) workers(resp *carillonv1.ListWorkersResponse) {
 		switch l := known[shard]; {
 		case led[shard]:
 		case l == nil || l.GetWorkerId() == "" || l.GetExpired():
-			p.line("nobody leads shard %d", shard)
+			p.line("no worker leads shard %d", shard)
 		default:
-			p.line("shard %d is led by %s, which was not seen in the last minute; its term ends %s", shard, l.GetWorkerId(), p.when(l.GetExpiresAt()))
+			p.line("the leader of shard %d, %s, was not seen in the last minute; its term ends %s", shard, l.GetWorkerId(), p.when(l.GetExpiresAt()))
 		}
 	}
 }
@@ -91,16 +91,16 @@ func locks(led []*carillonv1.Leadership) string {
 	return strings.Join(kinds, " ")
 }
 
-// leadership is one shard in a word: 0@17, with what is unusual about it.
+// leadership is one shard with its epoch: "shard 0 (epoch 17)", "shard 1 (epoch 12, resigning)".
 func leadership(l *carillonv1.Leadership) string {
-	text := fmt.Sprintf("%d@%d", l.GetShard(), l.GetEpoch())
+	text := fmt.Sprintf("shard %d (epoch %d", l.GetShard(), l.GetEpoch())
 	if !l.GetLockHeld() {
-		text += "(no lock)"
+		text += ", no lock"
 	}
 	if l.GetAskedToResign() {
-		text += "(resigning)"
+		text += ", resigning"
 	}
-	return text
+	return text + ")"
 }
 
 func newWorkerResignCommand(o *client) *cobra.Command {
@@ -109,9 +109,9 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resign",
 		Short: "Ask the leader of a shard to hand it over, as a drill",
-		Long: "Asks the leader of a shard to hand it over. It stops planning and claiming, and another worker takes over;\n" +
-			"where no other has less to do, the same one does. No slot is lost, doubled or late by it. With --wait it ends\n" +
-			"when the next epoch leads, and says how long that took.",
+		Long: "Asks the leader of a shard to hand it over. It stops planning and launching, and another worker takes over.\n" +
+			"If no other worker has less to do, the same one takes it again. No run is lost, doubled or late. With --wait the\n" +
+			"command returns when the next epoch leads, and prints how long that took.",
 		Example: "  carillon worker resign --wait\n  carillon worker resign --shard 3",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
@@ -123,7 +123,7 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 			was := resp.GetLeadership()
 			if !wait {
 				return o.show(resp, func(p *page) {
-					p.line("worker %s is asked to hand over shard %d (epoch %d)", was.GetWorkerId(), was.GetShard(), was.GetEpoch())
+					p.line("asked worker %s to hand over shard %d (epoch %d)", was.GetWorkerId(), was.GetShard(), was.GetEpoch())
 				})
 			}
 			now, err := succeeded(ctx, l, was)
@@ -132,7 +132,7 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 			}
 			took := time.Since(began)
 			return o.show(&carillonv1.ResignResponse{Leadership: now}, func(p *page) {
-				p.line("shard %d went from worker %s (epoch %d) to %s (epoch %d) within %s",
+				p.line("shard %d moved from worker %s (epoch %d) to %s (epoch %d) in %s",
 					was.GetShard(), was.GetWorkerId(), was.GetEpoch(), now.GetWorkerId(), now.GetEpoch(), brief(took))
 			})
 		}),
@@ -157,7 +157,7 @@ const (
 
 // succeeded waits for the leadership that follows one.
 func succeeded(ctx context.Context, l *link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
-	l.work.say("waiting for who takes over shard %d from %s", was.GetShard(), was.GetWorkerId())
+	l.work.say("waiting for a worker to take over shard %d from %s", was.GetShard(), was.GetWorkerId())
 	for began := time.Now(); ; {
 		resp, err := call(ctx, l, workers(l).ListWorkers, &carillonv1.ListWorkersRequest{})
 		if err != nil && !away(err) {
@@ -170,7 +170,7 @@ func succeeded(ctx context.Context, l *link, was *carillonv1.Leadership) (*caril
 			return resp.GetLeaderships()[next], nil
 		}
 		if time.Since(began) > successorWait {
-			return nil, fmt.Errorf("nobody has taken over shard %d from worker %s (epoch %d) within %s; see carillon worker list",
+			return nil, fmt.Errorf("no worker took over shard %d from worker %s (epoch %d) within %s; see carillon worker list",
 				was.GetShard(), was.GetWorkerId(), was.GetEpoch(), successorWait)
 		}
 		select {

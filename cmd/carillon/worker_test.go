@@ -31,7 +31,7 @@ func TestResignWaitsForTheNextEpoch(t *testing.T) {
 		return &carillonv1.ListWorkersResponse{Leaderships: []*carillonv1.Leadership{led}}, nil
 	}
 	got := f.run(t, "worker", "resign", "--wait")
-	if want := "shard 0 went from worker wa (epoch 17) to wb (epoch 19) within "; got.code != exitDone || !strings.HasPrefix(got.out, want) {
+	if want := "shard 0 moved from worker wa (epoch 17) to wb (epoch 19) in "; got.code != exitDone || !strings.HasPrefix(got.out, want) {
 		t.Errorf("exit %d: %s%s; want %q and a time", got.code, got.errs, got.out, want)
 	}
 	if asked != 5 {
@@ -41,8 +41,8 @@ func TestResignWaitsForTheNextEpoch(t *testing.T) {
 
 func TestResignOfAShardThatNobodyLeadsIsNotFound(t *testing.T) {
 	f := answering(t)
-	f.refuses("Resign", status.Error(codes.NotFound, "nobody leads shard 5"))
-	if got := f.run(t, "worker", "resign", "--shard", "5"); got.code != exitNotFound || !strings.Contains(got.errs, "nobody leads shard 5") {
+	f.refuses("Resign", status.Error(codes.NotFound, "no worker leads shard 5"))
+	if got := f.run(t, "worker", "resign", "--shard", "5"); got.code != exitNotFound || !strings.Contains(got.errs, "no worker leads shard 5") {
 		t.Errorf("exit %d: %s", got.code, got.errs)
 	}
 }
@@ -76,11 +76,11 @@ func TestShardsAreSetInTheDatabaseAndSayWhatIsToBeDone(t *testing.T) {
 	}
 	run(exitFailed, "carillon migrate", "shards", "get")
 	run(exitDone, "", "migrate")
-	run(exitDone, "none is recorded yet", "shards", "get")
+	run(exitDone, "SHARDS is not set yet", "shards", "get")
 	run(exitDone, "Restart every worker with SHARDS=4 now", "shards", "set", "4")
-	run(exitDone, "4 is recorded already", "shards", "set", "4")
+	run(exitDone, "SHARDS is already 4", "shards", "set", "4")
 	run(exitDone, "4\n", "shards", "get")
-	run(exitDone, "2 is recorded now, instead of 4", "shards", "set", "2")
+	run(exitDone, "SHARDS is now 2 (was 4)", "shards", "set", "2")
 	run(exitUsage, `"65" is not a whole number from 1 to 64`, "shards", "set", "65")
 	run(exitUsage, `"two" is not a whole number`, "shards", "set", "two")
 	run(exitFailed, "SHARDS is 1 here and 2 in the database", "serve", "--executor-url", "http://127.0.0.1:1/", "--http-addr", "127.0.0.1:0",

@@ -42,12 +42,12 @@ func newWorkflowPutCommand(o *client) *cobra.Command {
 		Use:   "put WORKFLOW VERSION -f FILE",
 		Short: "Store the DAG of a workflow version; a version never changes",
 		Long: "Without --user, a user's token stores the version for that user. Any other caller stores it for all owners,\n" +
-			"of whom only those may run it that the workflow was shared with: see `carillon workflow share`.",
+			"but only owners that the workflow is shared with may run it: see `carillon workflow share`.",
 		Example: "  carillon workflow put report 3 -f report.json\n  carillon workflow put report 3 -f report.json --user ada",
 		Args:    exactly("WORKFLOW", "VERSION"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
-				return usage(cmd, "the DAG is missing: give -f FILE, or -f - for standard input")
+				return usage(cmd, "-f FILE is required: the DAG as JSON; -f - reads standard input")
 			}
 			return checkVersion(cmd, args)
 		},
@@ -85,7 +85,7 @@ func ownerName(userID string) string {
 }
 
 func asUserFlag(cmd *cobra.Command, user *string) {
-	cmd.Flags().StringVar(user, "user", "", "only what runs of the owner with this `ID` load")
+	cmd.Flags().StringVar(user, "user", "", "only versions that runs of this owner `ID` load")
 }
 
 // checkVersion makes a mistyped VERSION a usage error.
@@ -104,7 +104,7 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 	var user string
 	cmd := &cobra.Command{
 		Use:     "get WORKFLOW [VERSION]",
-		Short:   "A workflow version with its DAG; without VERSION, which versions there are",
+		Short:   "Show a workflow version with its DAG; without VERSION, list the versions",
 		Example: "  carillon workflow get report\n  carillon workflow get report 3 --dag > report.json",
 		Args:    arguments([]string{"WORKFLOW"}, 1),
 		PreRunE: checkVersion,
@@ -148,7 +148,7 @@ func newWorkflowListCommand(o *client) *cobra.Command {
 	var user string
 	cmd := &cobra.Command{
 		Use:     "list WORKFLOW",
-		Short:   "The versions of a workflow, newest first",
+		Short:   "List the versions of a workflow, newest first",
 		Example: "  carillon workflow list report",
 		Args:    exactly("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -170,7 +170,7 @@ func (c *client) versions(ctx context.Context, l *link, workflow, user string, l
 		return err
 	}
 	if len(found) == 0 { // a workflow is no more than its versions
-		return &callError{code: codes.NotFound, err: fmt.Errorf("there is no version of a workflow %q", workflow)}
+		return &callError{code: codes.NotFound, err: fmt.Errorf("workflow %q has no versions", workflow)}
 	}
 	return c.show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *page) {
 		rows := make([][]string, len(found))

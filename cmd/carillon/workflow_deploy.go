@@ -21,22 +21,22 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 	var adopt bool
 	cmd := &cobra.Command{
 		Use:   "deploy -f FILE|DIR... --user USER",
-		Short: "Store workflows and make their schedule_based triggers into schedules",
-		Long: "Reads workflow_id and version from each DAG, stores it and makes its schedule_based triggers into schedules,\n" +
-			"all or nothing for each workflow. Of a folder, every *.json in it. One that is refused does not keep the\n" +
-			"others back. Deploying the same again changes nothing. Schedules that a file set or another deployment\n" +
+		Short: "Store workflows and create schedules for their schedule_based triggers",
+		Long: "Reads workflow_id and version from each DAG, stores it and creates schedules for its schedule_based triggers,\n" +
+			"all or nothing for each workflow. In a folder, every *.json is read. A workflow that fails does not stop the\n" +
+			"others. Deploying the same again changes nothing. Schedules that a file set or another deployment\n" +
 			"manages are refused without --adopt.",
 		Example: "  carillon workflow deploy -f report.json --user ada\n  carillon workflow deploy -f workflows/ --user ada",
 		Args:    cobra.ArbitraryArgs, // what a shell makes of -f *.json
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if files = append(files, args...); len(files) == 0 {
-				return usage(cmd, "there is nothing to deploy: give -f FILE or -f DIR")
+				return usage(cmd, "-f is required: a file or folder to deploy")
 			}
 			if len(files) > 1 && request != "" {
-				return usage(cmd, "--request-id names one deploy; give one file with it")
+				return usage(cmd, "--request-id is for one deploy; give one file with it")
 			}
 			if user == "" {
-				return usage(cmd, "--user is missing: the owner of the schedules")
+				return usage(cmd, "--user is required: the owner of the schedules")
 			}
 			return nil
 		},
@@ -69,7 +69,7 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 	f.StringArrayVarP(&files, "file", "f", nil, "`FILE` with the DAG as JSON, or a folder of them; may be repeated; - is standard input")
 	f.StringVar(&user, "user", "", "`ID` of the owner of the schedules")
 	f.BoolVar(&adopt, "adopt", false, "take over schedules that a file set or another deployment manages")
-	f.StringVar(&request, "request-id", "", "`ID` that makes a repeat harmless even after another deploy")
+	f.StringVar(&request, "request-id", "", "`ID` that makes a repeat safe even after another deploy")
 	return cmd
 }
 
@@ -107,7 +107,7 @@ func dagFiles(names []string) ([]string, error) {
 			}
 		}
 		if len(out) == before {
-			return nil, fmt.Errorf("there is no *.json in the folder %s", name)
+			return nil, fmt.Errorf("no *.json in the folder %s", name)
 		}
 	}
 	return out, nil

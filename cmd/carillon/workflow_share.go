@@ -16,11 +16,11 @@ type sharedWith struct {
 
 func (s *sharedWith) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.user, "user", "", "`ID` of the owner")
-	cmd.Flags().BoolVar(&s.all, "all-owners", false, "every owner, also those that come later")
+	cmd.Flags().BoolVar(&s.all, "all-owners", false, "every owner, including future ones")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case s.user == "" && !s.all:
-			return usage(cmd, "--user is required, or --all-owners")
+			return usage(cmd, "--user or --all-owners is required")
 		case s.user != "" && s.all:
 			return usage(cmd, "--user and --all-owners exclude each other")
 		}
@@ -32,9 +32,9 @@ func newWorkflowShareCommand(o *client) *cobra.Command {
 	with := &sharedWith{}
 	cmd := &cobra.Command{
 		Use:   "share WORKFLOW --user USER | --all-owners",
-		Short: "Let an owner run the versions of a workflow that are stored for all owners",
-		Long: "An owner runs and reads its own versions. What is stored for all owners it may run and read only where the\n" +
-			"workflow was shared with it: by this command, or by registering a schedule of that owner that runs it.",
+		Short: "Let an owner run the workflow versions that are stored for all owners",
+		Long: "An owner can run and read its own versions. A version stored for all owners can be run and read only if the\n" +
+			"workflow is shared with the owner: by this command, or by creating a schedule of that owner that runs it.",
 		Example: "  carillon workflow share report --user ada\n  carillon workflow share report --all-owners",
 		Args:    exactly("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -54,9 +54,9 @@ func newWorkflowUnshareCommand(o *client) *cobra.Command {
 	with := &sharedWith{}
 	cmd := &cobra.Command{
 		Use:   "unshare WORKFLOW --user USER | --all-owners",
-		Short: "Take a share of a workflow back",
-		Long: "Runs that are sent more than a second later fail with workflow_not_found. Schedules stay as they are, and an\n" +
-			"owner's own versions go on running.",
+		Short: "Stop sharing a workflow",
+		Long: "Runs that launch more than a second later fail with workflow_not_found. Schedules do not change, and an\n" +
+			"owner's own versions still run.",
 		Example: "  carillon workflow unshare report --user ada",
 		Args:    exactly("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
@@ -66,9 +66,9 @@ func newWorkflowUnshareCommand(o *client) *cobra.Command {
 				return err
 			}
 			return o.show(resp, func(p *page) {
-				p.line("%s is not shared with %s any more", args[0], ownerName(with.user))
+				p.line("%s is no longer shared with %s", args[0], ownerName(with.user))
 				if resp.GetSharedWithAllOwners() {
-					p.line("it is still shared with all owners, %s among them: see carillon workflow unshare %s --all-owners", with.user, args[0])
+					p.line("it is still shared with all owners, including %s: see carillon workflow unshare %s --all-owners", with.user, args[0])
 				}
 			})
 		}),
@@ -81,7 +81,7 @@ func newWorkflowSharesCommand(o *client) *cobra.Command {
 	limit := defaultLimit
 	cmd := &cobra.Command{
 		Use:     "shares WORKFLOW",
-		Short:   "Whom a workflow is shared with",
+		Short:   "List the owners that a workflow is shared with",
 		Example: "  carillon workflow shares report",
 		Args:    exactly("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {

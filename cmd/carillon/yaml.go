@@ -24,7 +24,7 @@ func jsonFromYAML(text []byte) ([]byte, error) {
 	case len(documents) == 0:
 		return nil, errors.New("the file is empty")
 	case len(documents) > 1:
-		return nil, errors.New("there is more than one document; give one per call")
+		return nil, errors.New("the file has more than one document; give one per call")
 	}
 	return jsonFromNode(documents[0])
 }
@@ -89,7 +89,7 @@ func (c *yamlConverter) mapping(n *yaml.Node, depth int) error {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name := n.Content[i]
 		if name.Kind != yaml.ScalarNode || name.Tag == "!!merge" {
-			return fmt.Errorf("line %d: a name must be plain text; merge keys are not understood", name.Line)
+			return fmt.Errorf("line %d: a name must be plain text; merge keys are not supported", name.Line)
 		}
 		if i > 0 {
 			c.out.WriteByte(',')

@@ -65,10 +65,10 @@ func TestTheExamplesOfDeployingWorkflows(t *testing.T) {
 			`"fire_at"`, `"sha256"`, `"changed":true`, `"adopted_from":"workflow:langgraph:digest"`, `"done_before":true`, `"status":"SUCCESS"`,
 		}},
 		{name: "command line", script: scripts["sh cli"], shows: []string{
-			"1 to create", "1 created", "applied before", "is what the files say", "SUCCESS",
+			"1 to create", "1 created", "applied before", "no differences", "SUCCESS",
 		}},
 		{name: "go", script: "compiler\ncompiler", shows: []string{
-			"would create langgraph:digest.hourly: 0 fires go, 720 come", "released: changed true, done before false",
+			"would create langgraph:digest.hourly: 0 runs removed, 720 added", "released: changed true, done before false",
 			"langgraph:digest version 1 ended SUCCESS", "released: changed false, done before true",
 		}},
 	} {
@@ -178,7 +178,7 @@ func TestTheTourOfSchedulesInFiles(t *testing.T) {
 		if code != want {
 			t.Errorf("%s\nends with %d, want %d:\n%s", s.text, code, want, out)
 		}
-		for promise, shows := range map[string]string{"nothing changes": "nothing changes", "still paused": "state       paused"} {
+		for promise, shows := range map[string]string{"no changes": "no changes", "still paused": "state       paused"} {
 			if strings.Contains(comment, promise) && !strings.Contains(out, shows) {
 				t.Errorf("%s\ndoes not show %q:\n%s", s.text, shows, out)
 			}

@@ -185,7 +185,7 @@ func (j *journal) stop(api *rest, index int, id string) {
 	case 1:
 		api.do(http.MethodDelete, "/v1/schedules/"+id, nil, nil)
 		s.quietFrom = time.Now()
-		j.note("%s is deleted", id)
+		j.note("%s deleted", id)
 	default:
 		last := ceilSecond(time.Now().Add(time.Second))
 		if end := s.definition.EndAt; end.IsZero() || last.Before(end) {

@@ -50,7 +50,7 @@ func release(ctx context.Context, conn grpc.ClientConnInterface, dag []byte) err
 		return err
 	}
 	for _, c := range would.GetChanges() {
-		fmt.Printf("would %s %s: %d fires go, %d come\n", c.GetAction(), c.GetScheduleId(), c.GetFires().GetRemoved(), c.GetFires().GetAdded())
+		fmt.Printf("would %s %s: %d runs removed, %d added\n", c.GetAction(), c.GetScheduleId(), c.GetFires().GetRemoved(), c.GetFires().GetAdded())
 	}
 
 	set.DryRun, set.RequestId = false, "release-4711" // one id for each release, the same at every attempt
