@@ -19,20 +19,20 @@ func TestAnAlertIsSeenAndSeenToInTheConsole(t *testing.T) {
 		id := g.alerted("promising")
 		for who, want := range map[string]bool{"operator": true, "viewer": true, "user": true, "bob": false} {
 			list, one := g.browse(who, "/ui/alerts", nil), g.browse(who, "/ui/alerts/"+id, nil)
-			if strings.Contains(list.text, id) != want || (one.code == http.StatusOK) != want || strings.Contains(one.text, "promised to succeed within 1 s of its slot") != want {
+			if strings.Contains(list.text, id) != want || (one.code == http.StatusOK) != want || strings.Contains(one.text, "expected to succeed within 1 s of its slot") != want {
 				t.Errorf("%s sees the alert: %t, want %t: %d %s", who, !want, want, one.code, list.main())
 			}
 		}
 		if page := g.browse("user", "/ui/schedules/promising", nil); !strings.Contains(page.text, "/ui/alerts/"+id) || !strings.Contains(page.text, "to succeed at least once every 1 d") {
 			t.Error("the schedule's page lacks its promises, or the alert:", page.main())
 		}
-		if page := g.browse("user", "/", nil); !strings.Contains(page.text, "nobody has said to see to it") {
+		if page := g.browse("user", "/", nil); !strings.Contains(page.text, "not acknowledged") {
 			t.Error("the overview does not count it:", page.main())
 		}
 		if got := g.browse("bob", "/ui/alerts/"+id+"/acknowledge", url.Values{"note": {"mine"}}); got.code != http.StatusNotFound {
 			t.Errorf("seen to by another owner: %d", got.code)
 		}
-		if got := g.browse("user", "/ui/alerts/"+id+"/acknowledge", url.Values{"note": {"on it"}}); got.code != http.StatusOK || !strings.Contains(got.text, "Seen to by") {
+		if got := g.browse("user", "/ui/alerts/"+id+"/acknowledge", url.Values{"note": {"on it"}}); got.code != http.StatusOK || !strings.Contains(got.text, "Acknowledged by") {
 			t.Errorf("seen to: %d %s", got.code, got.main())
 		}
 		if page := g.browse("viewer", "/ui/alerts/"+id, nil); !strings.Contains(page.text, "on it") || strings.Contains(page.text, "b-ack") {

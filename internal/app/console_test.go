@@ -113,28 +113,28 @@ func TestEveryPageOfTheConsoleIsThereOnBothStores(t *testing.T) {
 			{"/", "reports.hourly"},
 			{"/ui/schedules", "team=reports"},
 			{"/ui/schedules?q=REPORTS", "reports.hourly"},
-			{"/ui/schedules?q=nowhere", "Nothing matches"},
-			{"/ui/schedules?state=paused", "Nothing matches"},
+			{"/ui/schedules?q=nowhere", "No matches"},
+			{"/ui/schedules?state=paused", "No matches"},
 			{"/ui/schedules?label=team%3Dreports&owner=ada&workflow=w", "reports.hourly"},
 			{"/ui/schedules/reports.hourly", "Europe/Berlin"},
 			{"/ui/schedules/reports.hourly/history", "Revision 1"},
 			{"/ui/schedules/reports.hourly/year", "1 runs"},
-			{"/ui/schedules/reports.hourly/explain", "Ask about any instant"},
+			{"/ui/schedules/reports.hourly/explain", "Enter any time"},
 			{"/ui/schedules/reports.hourly/explain?time=2020-01-01T00%3A00", "no schedule"},
 			{"/ui/schedules/reports.hourly/explain?time=2090-01-01T13%3A00", "will fire"},
 			{"/ui/schedules/reports.hourly/explain?time=2090-01-01T13%3A07", "not a slot"},
 			{"/ui/schedules/reports.hourly/backfills", "No backfill yet"},
 			{"/ui/runs", key[:10]},
-			{"/ui/runs?status=FAILED", "No run matches"},
+			{"/ui/runs?status=FAILED", "No matching runs"},
 			{"/ui/runs?schedule=reports.hourly&from=2020-01-01&to=2099-01-01T00%3A00", key[:10]},
 			{"/ui/runs/" + key, key},
 			{"/ui/preview", "Write a rule"},
 			{"/ui/preview?cron=30+2+*+*+*&zone=America/New_York&from=2027-03-14T00:00", "Sun 14 Mar 2027, 03:00:00 -04:00"},
 			{"/ui/preview?kind=interval&interval=90s&zone=UTC", "every 1 minute 30 seconds"},
 			{"/ui/timeline", "reports.hourly"},
-			{"/ui/workers", "fit"},
-			{"/ui/alerts", "Every promise is kept"},
-			{"/ui/alerts?schedule=none&kind=start", "Nothing matches"},
+			{"/ui/workers", "healthy"},
+			{"/ui/alerts", "No open alerts"},
+			{"/ui/alerts?schedule=none&kind=start", "No matches"},
 			{"/ui/simulate", "Name a schedule"},
 			{"/ui/simulate?schedule=reports.hourly&zone=UTC&from=2027-03-01T00:00&until=2027-03-01T06:00&duration=1m", "Mon 2027-03-01 01:00 &#43;01:00"},
 			{"/ui/simulate?kind=pasted&from=2027-03-01T00:00:00Z&until=2027-03-01T01:00:00Z&pasted=" + url.QueryEscape("- cron_expr: '*/30 * * * *'\n  labels: {a: b}\n"), "<code>labels</code>"},
@@ -171,7 +171,7 @@ func TestWhatIsRefusedIsSaidInWords(t *testing.T) {
 		{"a length that is none", "operator", "/ui/preview?kind=interval&interval=soon", nil, 200, "<code>interval_ms</code>"},
 		{"an instant that is none", "operator", "/ui/runs?from=yesterday", nil, 422, "yesterday"},
 		{"a state that is none", "operator", "/ui/schedules?state=angry", nil, 422, "state"},
-		{"a time to explain that is none", "operator", "/ui/schedules/reports.hourly/explain?time=then", nil, 200, "is no date and time"},
+		{"a time to explain that is none", "operator", "/ui/schedules/reports.hourly/explain?time=then", nil, 200, "is not a date and time"},
 		{"a time that the clock never shows", "operator", "/ui/schedules/reports.hourly/explain?time=2027-03-28T02%3A30", nil, 200, "never shows"},
 		{"an alert that never was", "operator", "/ui/alerts/none", nil, 404, "there is no alert"},
 		{"a kind of promise that is none", "operator", "/ui/alerts?kind=hope", nil, 422, "kind"},
@@ -179,7 +179,7 @@ func TestWhatIsRefusedIsSaidInWords(t *testing.T) {
 		{"a message that never was", "operator", "/ui/messages/none/redeliver", url.Values{}, 404, "there is no delivery"},
 		{"a message sent again by who may only look", "viewer", "/ui/messages/none/redeliver", url.Values{}, 403, "RedeliverAlert is for the roles"},
 		{"all messages sent again, for who owns schedules only", "user", "/ui/messages/redeliver", url.Values{}, 403, "ListAlertDeliveries is for the roles"},
-		{"all messages sent again, where there are none", "operator", "/ui/messages/redeliver", url.Values{}, 200, "0 messages sent again"},
+		{"all messages sent again, where there are none", "operator", "/ui/messages/redeliver", url.Values{}, 200, "0 notifications sent again"},
 		{"a test message where none can be sent", "operator", "/ui/alerts/test", url.Values{}, 409, "ALERT_WEBHOOK_URL"},
 		{"a simulation of a schedule that never was", "operator", "/ui/simulate?schedule=none", nil, 200, "Not found"},
 		{"a simulation of another owner's", "bob", "/ui/simulate?schedule=reports.hourly", nil, 200, "Not found"},
@@ -188,7 +188,7 @@ func TestWhatIsRefusedIsSaidInWords(t *testing.T) {
 		{"an outage outside of the window, by its place", "operator", "/ui/simulate?kind=cron&cron=0+*+*+*+*&from=2027-03-01&until=2027-03-02&outages=2027-02-01/1h", nil, 200, "<code>outages[0].from</code>"},
 		{"an outage that cannot be read", "operator", "/ui/simulate?kind=cron&cron=0+*+*+*+*&outages=lunch", nil, 200, "write 2027-03-01T01:00 / 2h"},
 		{"more failures than runs, beside the field", "operator", "/ui/simulate?kind=cron&cron=0+*+*+*+*&failures=101", nil, 200, "<code>schedules[0].run.failure_percent</code>"},
-		{"pasted text that is no definition", "operator", "/ui/simulate?kind=pasted&pasted=hello", nil, 200, "is no definition"},
+		{"pasted text that is no definition", "operator", "/ui/simulate?kind=pasted&pasted=hello", nil, 200, "is not a schedule definition"},
 		{"a pasted rule that cannot be", "operator", "/ui/simulate?kind=pasted&pasted=cron_expr:+61+*+*+*+*", nil, 200, "<code>schedules[0].cron_expr</code>"},
 		{"a page of nothing", "operator", "/ui/runs?page_token=x", nil, 422, "page_token"},
 		{"a pause by who may only look", "viewer", "/ui/schedules/reports.hourly/pause", url.Values{"note": {"x"}}, 403, "PauseSchedule is for the roles"},
@@ -198,8 +198,8 @@ func TestWhatIsRefusedIsSaidInWords(t *testing.T) {
 		{"a pause until nobody knows when", "operator", "/ui/schedules/reports.hourly/pause", url.Values{"until_at": {"later"}}, 422, "until"},
 		{"input that is no JSON", "operator", "/ui/schedules/reports.hourly/trigger", url.Values{"input": {"{"}}, 422, "input"},
 		{"a second run beside one in flight", "operator", "/ui/schedules/reports.hourly/trigger", url.Values{}, 409, "in flight"},
-		{"a retry of a run that goes on", "operator", "/ui/runs/" + key + "/retry", url.Values{}, 409, "Not now"},
-		{"many, none of them ticked", "operator", "/ui/schedules", url.Values{"do": {"pause"}}, 422, "no schedule is ticked"},
+		{"a retry of a run that goes on", "operator", "/ui/runs/" + key + "/retry", url.Values{}, 409, "Not possible now"},
+		{"many, none of them ticked", "operator", "/ui/schedules", url.Values{"do": {"pause"}}, 422, "no schedule is selected"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := g.browse(test.who, test.path, test.form)
@@ -252,7 +252,7 @@ func TestABackfillIsTriedStartedAndCancelledInTheConsole(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		g.register("a", `{"workflow_id":"w","version":1,"user_id":"ada","cron_expr":"0 * * * *","timezone":"Europe/Berlin"}`)
 		form := url.Values{"from": {"2026-01-05T00:00"}, "to": {"2026-01-05T05:00"}, "reprocess": {"all"}, "dry_run": {"1"}}
-		if got := g.browse("user", "/ui/schedules/a/backfill", form, "HX-Request", "true"); !strings.Contains(got.text, "It would run 5 of the 5 slots") || got.header.Get("HX-Trigger") != "" {
+		if got := g.browse("user", "/ui/schedules/a/backfill", form, "HX-Request", "true"); !strings.Contains(got.text, "Would run 5 of the 5 slots") || got.header.Get("HX-Trigger") != "" {
 			t.Errorf("dry run: %d %v %s", got.code, got.header, got.text)
 		}
 		if got := g.browse("user", "/ui/schedules/a/backfills", nil); !strings.Contains(got.text, "No backfill yet") {

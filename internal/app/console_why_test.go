@@ -15,8 +15,8 @@ func TestTheConsoleExplainsADeletedScheduleOnBothStores(t *testing.T) {
 			t.Fatal(answer)
 		}
 		for _, test := range []struct{ name, who, path, want string }{
-			{"the page", "operator", "/ui/schedules/reports.hourly/explain", "Ask about any instant"},
-			{"the clock of its zone", "operator", "/ui/schedules/reports.hourly/explain", "as the clock of Europe/Berlin shows it"},
+			{"the page", "operator", "/ui/schedules/reports.hourly/explain", "Enter any time"},
+			{"the clock of its zone", "operator", "/ui/schedules/reports.hourly/explain", "in Europe/Berlin, or with an offset"},
 			{"an instant after it", "operator", "/ui/schedules/reports.hourly/explain?time=2090-01-01T13:00:00Z", "it was deleted at " + time.Now().UTC().Format("2006-")},
 			{"somebody else's", "bob", "/ui/schedules/reports.hourly/explain", "there is no schedule"},
 			{"one that never was", "operator", "/ui/schedules/none/explain", "there is no schedule"},

@@ -99,7 +99,7 @@ func (v *visit) until() (*timestamppb.Timestamp, error) {
 	if text := v.field("until_at"); text != "" {
 		t, err := parseLocal(text, v.zone)
 		if err != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "until: %.40q is no date and time", text)
+			return nil, status.Errorf(codes.InvalidArgument, "until: %.40q is not a date and time", text)
 		}
 		return timestamppb.New(t), nil
 	}
@@ -109,7 +109,7 @@ func (v *visit) until() (*timestamppb.Timestamp, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return nil, status.Errorf(codes.InvalidArgument, "until: %.40q is no duration such as 2h", text)
+		return nil, status.Errorf(codes.InvalidArgument, "until: %.40q is not a duration such as 2h", text)
 	}
 	return timestamppb.New(v.now.Add(d).Truncate(time.Second)), nil
 }
@@ -136,9 +136,9 @@ func (c *Console) pause(v *visit) (toast, error) {
 	}); err != nil {
 		return toast{}, err
 	}
-	t := toast{Title: "Paused " + id, Lines: []string{"Nothing of it is sent from now on; runs in flight go on."}}
+	t := toast{Title: "Paused " + id, Lines: []string{"No more scheduled runs are launched; runs in flight continue."}}
 	if until != nil {
-		t.Lines = append(t.Lines, "It goes on by itself "+v.at(until).Full()+".")
+		t.Lines = append(t.Lines, "It resumes automatically "+v.at(until).Full()+".")
 	}
 	return t, nil
 }
@@ -153,7 +153,7 @@ func (c *Console) resume(v *visit) (toast, error) {
 	}
 	t := toast{Title: "Resumed " + id}
 	if next := v.at(resp.GetSchedule().GetNextRunAt()); next.Is() {
-		t.Lines = []string{"It fires next " + next.Relative() + ", " + next.Full() + ". What fell into the pause does not run."}
+		t.Lines = []string{"Next run " + next.Relative() + ", " + next.Full() + ". Slots that fell into the pause do not run."}
 	}
 	return t, nil
 }
@@ -171,8 +171,8 @@ func (c *Console) trigger(v *visit) (toast, error) {
 		return toast{}, err
 	}
 	return toast{
-		Title: "Triggered " + req.GetScheduleId(), Lines: []string{"A run by hand is on its way."},
-		Link: runPath(resp.GetRun().GetIdempotencyKey()), Label: "See the run",
+		Title: "Triggered " + req.GetScheduleId(), Lines: []string{"The run was created."},
+		Link: runPath(resp.GetRun().GetIdempotencyKey()), Label: "Show run",
 	}, nil
 }
 
@@ -186,9 +186,9 @@ func (c *Console) actOnMany(v *visit) (toast, error) {
 	ids, verb := v.PostForm["id"], v.field("do")
 	switch {
 	case len(ids) == 0:
-		return toast{}, status.Error(codes.InvalidArgument, "no schedule is ticked")
+		return toast{}, status.Error(codes.InvalidArgument, "no schedule is selected")
 	case len(ids) > maxMany:
-		return toast{}, status.Errorf(codes.InvalidArgument, "%d schedules are ticked, more than %d", len(ids), maxMany)
+		return toast{}, status.Errorf(codes.InvalidArgument, "%d schedules are selected, more than %d", len(ids), maxMany)
 	case verb != "pause" && verb != "resume":
 		return toast{}, status.Errorf(codes.InvalidArgument, "do: %.20q is neither pause nor resume", verb)
 	}
@@ -246,7 +246,7 @@ func (c *Console) retry(v *visit) (toast, error) {
 		return toast{}, err
 	}
 	return toast{
-		Title: fmt.Sprintf("Attempt %d is on its way", resp.GetRun().GetAttempt()),
-		Link:  runPath(resp.GetRun().GetIdempotencyKey()), Label: "See the run",
+		Title: fmt.Sprintf("Attempt %d created", resp.GetRun().GetAttempt()),
+		Link:  runPath(resp.GetRun().GetIdempotencyKey()), Label: "Show run",
 	}, nil
 }

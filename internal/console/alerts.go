@@ -75,9 +75,9 @@ func (a alertRow) InARow() string {
 		return ""
 	}
 	if a.GetKind() == string(schedule.ExpectSuccess) {
-		return fmt.Sprintf("%d such stretches without one", a.GetLate())
+		return fmt.Sprintf("%d consecutive periods without success", a.GetLate())
 	}
-	return fmt.Sprintf("%d slots in a row", a.GetLate())
+	return fmt.Sprintf("%d consecutive slots", a.GetLate())
 }
 
 // Lasted is how long it was open.
@@ -93,12 +93,12 @@ func (a alertRow) Resolution() string { return resolutions[schedule.Resolution(a
 
 // causes are what the words of schedule.Cause mean, and where to look.
 var causes = map[schedule.Cause]string{
-	schedule.CauseNotPlanned:   "There is no run of the slot: nobody led its shard, or its rule could not be planned. See the workers.",
-	schedule.CauseNotClaimed:   "The slot was planned, and its run was not begun: no leader, no free launch, or a wait for its overlap key. See the workers, and explain the slot.",
-	schedule.CauseNotAccepted:  "The run was begun, and no executor has said yes to it. Is the executor up, and does it answer?",
-	schedule.CauseStillRunning: "An executor has it, and it has not ended. See the run.",
-	schedule.CauseTooLate:      "It did happen, behind the limit. See the run for where the time went.",
-	schedule.CauseNoSuccess:    "No run ended SUCCESS in all that time. See how its runs ended.",
+	schedule.CauseNotPlanned:   "The slot has no run: no worker led its shard, or its rule could not be planned. See the workers.",
+	schedule.CauseNotClaimed:   "The run was planned but not claimed: no leader, no free capacity, or waiting for its overlap key. See the workers, and explain the slot.",
+	schedule.CauseNotAccepted:  "The run was sent, and no executor accepted it. Is the executor up, and does it answer?",
+	schedule.CauseStillRunning: "The executor accepted the run, and it has not ended. See the run.",
+	schedule.CauseTooLate:      "It happened after the limit. The run shows where the time went.",
+	schedule.CauseNoSuccess:    "No run succeeded in that time. See how its runs ended.",
 }
 
 // causeWords also know the reasons of runs, which may be a cause.
@@ -110,15 +110,15 @@ func causeWords(cause string) string {
 }
 
 var resolutions = map[schedule.Resolution]string{
-	schedule.ResolutionRecovered: "it was kept again",
-	schedule.ResolutionHappened:  "it happened, late; no slot was due since",
-	schedule.ResolutionRemoved:   "the schedule promises it no more",
+	schedule.ResolutionRecovered: "back to normal",
+	schedule.ResolutionHappened:  "it happened late; no slot was due since",
+	schedule.ResolutionRemoved:   "the expectation was removed",
 	schedule.ResolutionDeleted:   "the schedule was deleted",
 }
 
 // Sum is the sentence above the page.
 func (a alertsView) Sum() string {
-	open, dead := "Every promise is kept", ""
+	open, dead := "No open alerts", ""
 	if n := len(a.Open); n > 0 {
 		seen := 0
 		for _, one := range a.Open {
@@ -126,16 +126,16 @@ func (a alertsView) Sum() string {
 				seen++
 			}
 		}
-		open = counted(n, "promise") + " broken now"
+		open = counted(n, "open alert")
 		if a.OpenMore {
-			open = fmt.Sprintf("%d or more promises broken now", n)
+			open = fmt.Sprintf("%d or more open alerts", n)
 		}
 		if seen > 0 {
-			open += fmt.Sprintf(", %d of them seen to", seen)
+			open += fmt.Sprintf(", %d acknowledged", seen)
 		}
 	}
 	if n := len(a.Dead.Is.Rows); n > 0 {
-		dead = "; " + counted(n, "message") + " could not be delivered"
+		dead = "; " + counted(n, "failed notification")
 	}
 	return open + dead + "."
 }
@@ -217,9 +217,9 @@ func (c *Console) acknowledge(v *visit) (toast, error) {
 	}
 	a := resp.GetAlert()
 	if a.GetClosedAt() != nil {
-		return toast{Title: "It has recovered already", Lines: []string{"There is nothing left to see to."}, Still: true}, nil
+		return toast{Title: "It has already recovered", Lines: []string{"There is nothing to acknowledge."}, Still: true}, nil
 	}
-	return toast{Title: "Seen to by " + orSomebody(a.GetAckedBy()), Lines: []string{"It is not told again until it has recovered."}}, nil
+	return toast{Title: "Acknowledged by " + orSomebody(a.GetAckedBy()), Lines: []string{"No more reminders until it recovers."}}, nil
 }
 
 func orSomebody(name string) string {

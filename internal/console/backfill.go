@@ -60,7 +60,7 @@ func (v *visit) backfill(b *carillonv1.Backfill) backfillRow {
 		{"failed", "failed", p.GetFailed()},
 		{"late", "skipped or cancelled", p.GetSkipped() + p.GetCancelled()},
 		{"running", "in flight", p.GetInFlight()},
-		{"passed", "passed over", p.GetPassedOver()},
+		{"passed", "not selected", p.GetPassedOver()},
 	} {
 		if part.n == 0 || p.GetTotal() == 0 {
 			continue
@@ -103,13 +103,13 @@ func (c *Console) startBackfill(v *visit) (toast, error) {
 		return toast{}, err
 	}
 	if b := resp.GetBackfill(); b != nil && resp.GetSlots() == 0 { // the same form was sent twice
-		return toast{Title: "Backfill is " + b.GetState(), Lines: []string{"It was asked for " + v.at(b.GetCreatedAt()).Full() + "; nothing was changed."}}, nil
+		return toast{Title: "Backfill is " + b.GetState(), Lines: []string{"It was requested " + v.at(b.GetCreatedAt()).Full() + "; nothing changed."}}, nil
 	}
 	count := fmt.Sprintf("%d of the %d slots in the range", resp.GetCount(), resp.GetSlots())
 	if !req.GetDryRun() {
-		return toast{Title: "Backfill started", Lines: []string{count + " are run."}}, nil
+		return toast{Title: "Backfill started", Lines: []string{count + " will run."}}, nil
 	}
-	t := toast{Title: "It would run " + count, Lines: []string{"Nothing was changed."}, Still: true}
+	t := toast{Title: "Would run " + count, Lines: []string{"Nothing changed."}, Still: true}
 	if resp.GetCount() > 0 {
 		t.Lines = append(t.Lines, "The first "+v.at(resp.GetFirst()).Full()+", the last "+v.at(resp.GetLast()).Full()+".")
 	}
@@ -148,7 +148,7 @@ func (c *Console) backfillOf(v *visit) (*carillonv1.BackfillScheduleRequest, err
 		}
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "%s: %.20q is no whole number", name, text)
+			return nil, status.Errorf(codes.InvalidArgument, "%s: %.20q is not a whole number", name, text)
 		}
 		set(uint32(n))
 	}
@@ -157,19 +157,19 @@ func (c *Console) backfillOf(v *visit) (*carillonv1.BackfillScheduleRequest, err
 
 func (c *Console) pauseBackfill(v *visit) (toast, error) {
 	_, err := c.schedules.PauseBackfill(v.Context(), &carillonv1.PauseBackfillRequest{BackfillId: v.PathValue("id")})
-	return toast{Title: "Backfill paused", Lines: []string{"What is in flight goes on."}}, err
+	return toast{Title: "Backfill paused", Lines: []string{"Runs in flight continue."}}, err
 }
 
 func (c *Console) resumeBackfill(v *visit) (toast, error) {
 	_, err := c.schedules.ResumeBackfill(v.Context(), &carillonv1.ResumeBackfillRequest{BackfillId: v.PathValue("id")})
-	return toast{Title: "Backfill goes on"}, err
+	return toast{Title: "Backfill resumed"}, err
 }
 
 func (c *Console) cancelBackfill(v *visit) (toast, error) {
 	_, err := c.schedules.CancelBackfill(v.Context(), &carillonv1.CancelBackfillRequest{BackfillId: v.PathValue("id"), CancelRuns: v.field("cancel_runs") != ""})
-	lines := []string{"Nothing more of it is started."}
+	lines := []string{"No more of its runs are started."}
 	if v.field("cancel_runs") != "" {
-		lines = append(lines, "The cancel of its runs in flight was asked for.")
+		lines = append(lines, "Cancel of its runs in flight requested.")
 	}
 	return toast{Title: "Backfill cancelled", Lines: lines}, err
 }

@@ -24,25 +24,25 @@ var failureWords = map[codes.Code]struct {
 	title string
 	code  int
 }{
-	codes.InvalidArgument:    {"That cannot be", http.StatusUnprocessableEntity},
+	codes.InvalidArgument:    {"Invalid request", http.StatusUnprocessableEntity},
 	codes.NotFound:           {"Not found", http.StatusNotFound},
-	codes.AlreadyExists:      {"It exists already", http.StatusConflict},
-	codes.FailedPrecondition: {"Not now", http.StatusConflict},
-	codes.Aborted:            {"Somebody else was at it; try again", http.StatusConflict},
-	codes.PermissionDenied:   {"You may not do this", http.StatusForbidden},
+	codes.AlreadyExists:      {"Already exists", http.StatusConflict},
+	codes.FailedPrecondition: {"Not possible now", http.StatusConflict},
+	codes.Aborted:            {"Changed by somebody else at the same time; try again", http.StatusConflict},
+	codes.PermissionDenied:   {"Not allowed", http.StatusForbidden},
 	codes.Unauthenticated:    {"Sign in again", http.StatusUnauthorized},
-	codes.ResourceExhausted:  {"Too much at once; try again in a moment", http.StatusTooManyRequests},
-	codes.Unavailable:        {"Out of reach; try again", http.StatusServiceUnavailable},
-	codes.DeadlineExceeded:   {"It took too long; try again", http.StatusGatewayTimeout},
-	codes.Canceled:           {"It took too long; try again", http.StatusGatewayTimeout},
-	codes.Unimplemented:      {"This server does not do that", http.StatusNotImplemented},
+	codes.ResourceExhausted:  {"Too many requests; try again later", http.StatusTooManyRequests},
+	codes.Unavailable:        {"Database unavailable; try again", http.StatusServiceUnavailable},
+	codes.DeadlineExceeded:   {"Timed out; try again", http.StatusGatewayTimeout},
+	codes.Canceled:           {"Timed out; try again", http.StatusGatewayTimeout},
+	codes.Unimplemented:      {"Not supported by this server", http.StatusNotImplemented},
 }
 
 func failureOf(err error) failure {
 	st := status.Convert(err)
 	words, known := failureWords[st.Code()]
 	if !known {
-		words.title, words.code = "Something is wrong with the server", http.StatusInternalServerError
+		words.title, words.code = "Server error", http.StatusInternalServerError
 	}
 	f := failure{Title: words.title, Message: st.Message(), code: words.code}
 	for _, detail := range st.Details() {

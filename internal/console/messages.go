@@ -38,13 +38,13 @@ func (c *Console) messages(v *visit, req *carillonv1.ListAlertDeliveriesRequest)
 func (m messageRow) About() string {
 	switch m.GetType() {
 	case "alert.opened":
-		return "broken"
+		return "opened"
 	case "alert.reminder":
-		return "still broken"
+		return "still open"
 	case "alert.recovered":
 		return "closed"
 	}
-	return "a test"
+	return "test"
 }
 
 // Alert is the page of the alert that it tells of; empty: it is a test.
@@ -69,11 +69,11 @@ func (m messageRow) Tone() string {
 func (m messageRow) State() string {
 	switch {
 	case m.GetState() == string(schedule.DeliveryDead):
-		return "given up"
+		return "failed"
 	case m.Waits():
 		return "retrying"
 	case m.GetState() == string(schedule.DeliveryPending):
-		return "on its way"
+		return "sending"
 	}
 	return "delivered"
 }
@@ -89,15 +89,15 @@ func (m messageRow) Advice() string {
 	case m.GetState() == string(schedule.DeliveryDelivered):
 		return ""
 	case m.GetDisabled() || code == http.StatusGone:
-		return "The target has said that it is gone (410): nothing more is sent there by itself. If it is there again, send this again; its first 2xx opens the target."
+		return "The target answered 410 (gone), so nothing more is sent to it. When it is back, send this again; the first 2xx answer reopens the target."
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return "The target refuses the signature or the caller: compare ALERT_WEBHOOK_SECRET with its own, then send it again."
+		return "The target rejected the signature or the caller: compare ALERT_WEBHOOK_SECRET with the target's secret, then send it again."
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
-		return "The target's address takes no such message: mend ALERT_WEBHOOK_URL of the registrars, which start anew for it, then send it again."
+		return "The target's address does not accept this request: correct ALERT_WEBHOOK_URL, restart the registrars, then send it again."
 	case code == 0:
-		return "There was no answer: is the target up, its name known here, and allowed by ALLOW_EGRESS? Then send it again."
+		return "No answer: check that the target is up, its name resolves, and ALLOW_EGRESS allows it. Then send it again."
 	}
-	return "The target answers with an error of its own: its log says why. Send it again once that is mended."
+	return "The target answered with an error: see its log. Send it again when that is fixed."
 }
 
 func (c *Console) redeliver(v *visit) (toast, error) {
@@ -105,7 +105,7 @@ func (c *Console) redeliver(v *visit) (toast, error) {
 	if err != nil {
 		return toast{}, err
 	}
-	return toast{Title: "It is sent again", Lines: []string{"To " + resp.GetDelivery().GetHost() + ", under the same webhook-id, for 24 hours if need be."}}, nil
+	return toast{Title: "Sending again", Lines: []string{"To " + resp.GetDelivery().GetHost() + ", with the same webhook-id, retried for up to 24 hours."}}, nil
 }
 
 // redeliverDead sends all again that were given up, of one schedule where the
@@ -129,7 +129,7 @@ func (c *Console) redeliverDead(v *visit) (toast, error) {
 		done++
 	}
 	t.Bad = len(t.Fails) > 0
-	t.Title = counted(done, "message") + " sent again"
+	t.Title = counted(done, "notification") + " sent again"
 	if resp.GetNextPageToken() != "" {
 		t.Lines = []string{fmt.Sprintf("Those were the newest %d; there are more.", maxMany)}
 	}
@@ -141,7 +141,7 @@ func (c *Console) testAlerts(v *visit) (toast, error) {
 	if err != nil {
 		return toast{}, err
 	}
-	t := toast{Title: counted(len(resp.GetDeliveries()), "test message") + " on the way", Lines: []string{"What becomes of it shows under Messages."}}
+	t := toast{Title: counted(len(resp.GetDeliveries()), "test notification") + " sent", Lines: []string{"See the result under Notifications."}}
 	for _, d := range resp.GetDeliveries() {
 		t.Lines = append(t.Lines, "To "+d.GetHost()+".")
 	}

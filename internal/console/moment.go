@@ -61,6 +61,9 @@ func (m moment) Full() string { return m.Instant.In(m.zone).Format("Mon 2 Jan 20
 // Zone is the zone's name.
 func (m moment) Zone() string { return m.zone.String() }
 
+// Abbreviation is the zone's short name at the instant: "UTC", "EST".
+func (m moment) Abbreviation() string { return m.Instant.In(m.zone).Format("MST") }
+
 // Relative is how far away it is: "in 4 min", "2 h ago".
 func (m moment) Relative() string {
 	d := m.Instant.Sub(m.now)

@@ -170,11 +170,11 @@ type leaderRow struct {
 func (l leaderRow) Trouble() string {
 	switch {
 	case l.GetWorkerId() == "":
-		return "nobody leads it: nothing of it is planned or fired"
+		return "no leader: nothing in it is planned or launched"
 	case l.GetExpired():
-		return "its leader's term has expired and nobody has taken over"
+		return "the leader's term has expired and no worker has taken over"
 	case l.GetAskedToResign():
-		return "it was asked to hand over"
+		return "asked to hand over"
 	}
 	return ""
 }
@@ -210,7 +210,7 @@ func (o overviewView) Sum() string {
 		failed = counted(n, "run") + " failed in the last 24 hours"
 	}
 	if n := o.Alerts.Is.Open; n > 0 {
-		return late + ", " + failed + "; " + counted(n, "promise") + " broken."
+		return late + ", " + failed + "; " + counted(n, "open alert") + "."
 	}
 	return late + ", " + failed + "."
 }

@@ -22,7 +22,7 @@ import (
 // request to simulate. What says nothing to a simulation is left out, by name.
 func (f *scenarioForm) pasted() *carillonv1.SimulateSchedulesRequest {
 	if len(f.view.Pasted) > maxPasted {
-		f.wrong("pasted", "has %d bytes, more than %d; simulate it with carillon simulate --file", len(f.view.Pasted), maxPasted)
+		f.wrong("pasted", "has %d bytes, more than %d; use carillon simulate --file", len(f.view.Pasted), maxPasted)
 		return nil
 	}
 	whole := make(map[string]any)
@@ -40,7 +40,7 @@ func (f *scenarioForm) pasted() *carillonv1.SimulateSchedulesRequest {
 		found = append(found, f.schedulesIn(document, whole)...)
 	}
 	if len(found) == 0 && len(f.problems) == 0 {
-		f.wrong("pasted", "holds no schedule; paste its definition, or a list of them")
+		f.wrong("pasted", "has no schedule; paste a definition or a list of definitions")
 	}
 	if len(f.problems) > 0 {
 		return nil
@@ -78,7 +78,7 @@ func (f *scenarioForm) schedulesIn(document any, whole map[string]any) (found []
 		}
 		return f.schedulesIn(list, whole)
 	}
-	f.wrong("pasted", "%.40q is no definition of a schedule", fmt.Sprint(document))
+	f.wrong("pasted", "%.40q is not a schedule definition", fmt.Sprint(document))
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (f *scenarioForm) known(definition map[string]any) map[string]any {
 func (f *scenarioForm) decoded(whole map[string]any) *carillonv1.SimulateSchedulesRequest {
 	text, err := json.Marshal(whole)
 	if err != nil {
-		f.wrong("pasted", "is not what JSON can say: %.200s", err)
+		f.wrong("pasted", "is not valid in JSON: %.200s", err)
 		return nil
 	}
 	req := &carillonv1.SimulateSchedulesRequest{}
@@ -122,7 +122,7 @@ func (f *scenarioForm) decoded(whole map[string]any) *carillonv1.SimulateSchedul
 		}
 		return nil
 	case err != nil:
-		f.wrong("pasted", "is refused: %.200s", err)
+		f.wrong("pasted", "is invalid: %.200s", err)
 		return nil
 	}
 	return req

@@ -33,7 +33,7 @@ type example struct{ Title, Link string }
 
 var examples = []struct{ title, cron, zone, from string }{
 	{"weekdays at 08:30 in Berlin", "30 8 * * 1-5", "Europe/Berlin", ""},
-	{"02:30 in New York, through a spring night", "30 2 * * *", "America/New_York", "2027-03-13T00:00"},
+	{"02:30 in New York, across a DST change", "30 2 * * *", "America/New_York", "2027-03-13T00:00"},
 	{"last weekday of the month", "0 18 LW * *", "UTC", ""},
 	{"every ten seconds of the working hours", "*/10 * 9-17 * * 1-5", "Europe/London", ""},
 }
@@ -55,7 +55,7 @@ func (c *Console) showPlayground(v *visit) (page, error) {
 	}
 	req, problems := v.previewOf(&view)
 	if len(problems) > 0 {
-		view.Tried, view.Fails = true, &failure{Title: "That cannot be", Violations: problems}
+		view.Tried, view.Fails = true, &failure{Title: "Invalid request", Violations: problems}
 	} else if req != nil {
 		view.Tried = true
 		resp, err := c.schedules.PreviewSchedule(v.Context(), req)
@@ -88,7 +88,7 @@ func (v *visit) previewOf(view *playgroundView) (*carillonv1.PreviewScheduleRequ
 		}
 		t, err := parseLocal(text, zone)
 		if err != nil {
-			problems = append(problems, violation{field, "is no date and time; write 2026-03-08T02:30"})
+			problems = append(problems, violation{field, "is not a date and time; write 2026-03-08T02:30"})
 			return nil
 		}
 		return timestamppb.New(t)
@@ -127,7 +127,7 @@ func milliseconds(text string) (ms uint32, problem string) {
 	}
 	d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
 	if err != nil || d < 0 || d/time.Millisecond > 1<<32-1 {
-		return 0, "is no length of time; write 15m, 1h30m, 90s or milliseconds, at most 49 days"
+		return 0, "is not a duration; write 15m, 1h30m, 90s or milliseconds, at most 49 days"
 	}
 	return uint32(d / time.Millisecond), ""
 }

@@ -24,11 +24,11 @@ func (p promiseRow) Tone() string {
 func (p promiseRow) Chip() string {
 	switch p.GetStatus() {
 	case "ok":
-		return "kept"
+		return "met"
 	case "late":
 		return "late"
 	}
-	return "broken"
+	return "alerting"
 }
 
 // promises are those of a schedule, each with how it stands.
@@ -59,12 +59,12 @@ func (v *visit) promises(s *carillonv1.Schedule) (rows []promiseRow) {
 
 // telling is when a broken promise is told.
 func telling(e *carillonv1.Expectation) string {
-	text := "told at once"
+	text := "alerts on the first miss"
 	if n := e.GetAlertAfter(); n > 1 {
-		text = fmt.Sprintf("told after %d in a row", n)
+		text = fmt.Sprintf("alerts after %d consecutive misses", n)
 	}
 	if ms := e.GetRemindEveryMs(); ms > 0 {
-		text += ", again every " + everyWords(ms)
+		text += ", reminds every " + everyWords(ms)
 	}
 	return text
 }

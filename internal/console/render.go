@@ -104,7 +104,7 @@ func (c *Console) render(w http.ResponseWriter, v *visit, p page) {
 	})
 	if err != nil {
 		c.log.ErrorContext(v.Context(), "page not rendered", "page", p.name, "err", err)
-		http.Error(w, "the page could not be rendered; the log of the server has the cause", http.StatusInternalServerError)
+		http.Error(w, "the page could not be rendered; see the server log", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

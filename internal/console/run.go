@@ -53,7 +53,7 @@ func (c *Console) showRun(v *visit) (page, error) {
 	case err == nil:
 		view.DAG, view.DAGText = dag.GetWorkflowVersion(), indented(dag.GetWorkflowVersion().GetDag())
 	case status.Code(err) == codes.NotFound:
-		view.DAGNote = "The database holds no such version that the run's owner may run. It may be kept in a folder or a bucket, or the executor needs none."
+		view.DAGNote = "The database has no such version that the run's owner may run. It may be in a folder or a bucket, or the executor does not need one."
 	default:
 		view.DAGNote = status.Convert(err).Message()
 	}
@@ -68,17 +68,17 @@ func stepsOf(r runRow) []step {
 			steps = append(steps, step{Name: name, At: at, Note: note})
 		}
 	}
-	add("Due", "fire_at: never before", r.FireAt)
+	add("Due", "fire_at", r.FireAt)
 	add("Waited", "for the run in flight of its overlap key", r.Waiting)
 	add("Claimed", claimNote(r), r.Claimed)
 	add("Launched", "handed to the executor", r.Launched)
-	add("Started", "the executor said so", r.Started)
-	add("Cancel asked", "", r.CancelAsked)
+	add("Started", "reported by the executor", r.Started)
+	add("Cancel requested", "", r.CancelAsked)
 	add("Ended", r.GetStatus(), r.Ended)
 	slices.SortStableFunc(steps, func(a, b step) int { return a.At.Instant.Compare(b.At.Instant) })
-	steps = append([]step{{Name: "Planned", At: r.Planned, Note: "the row was written"}}, steps...)
+	steps = append([]step{{Name: "Planned", At: r.Planned, Note: "run created"}}, steps...)
 	if !r.Ended.Is() && (r.GetStatus() == "STARTED" || r.GetStatus() == "ENQUEUED") {
-		steps = append(steps, step{Name: "Times out", At: r.Timeout, Note: "unless a sign of life comes", Open: true})
+		steps = append(steps, step{Name: "Times out", At: r.Timeout, Note: "unless the executor reports", Open: true})
 	}
 	for i := 1; i < len(steps); i++ {
 		steps[i].After = afterWords(steps[i].At.Instant.Sub(steps[i-1].At.Instant))
@@ -90,9 +90,9 @@ func stepsOf(r runRow) []step {
 // armed, so it waits in the launcher for its instant.
 func claimNote(r runRow) string {
 	if r.Claimed.Instant.Before(r.FireAt.Instant) {
-		return "by the leader, ahead: it waits in the launcher for its instant"
+		return "by the leader, ahead of time: it waits in the launcher until it is due"
 	}
-	return "by the leader, which judged its overlap"
+	return "by the leader, after the overlap check"
 }
 
 // afterWords is how far a step is from the one before. A run by hand is due

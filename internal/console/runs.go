@@ -100,7 +100,7 @@ func (v *visit) instant(name string) (*timestamppb.Timestamp, error) {
 	}
 	t, err := parseLocal(text, v.zone)
 	if err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "%s: %.40q is no date and time; write 2026-03-08T02:30 (in %s) or 2026-03-08T02:30:00Z",
+		return nil, status.Errorf(codes.InvalidArgument, "%s: %.40q is not a date and time; write 2026-03-08T02:30 (in %s) or 2026-03-08T02:30:00Z",
 			name, strings.ToValidUTF8(text, "?"), v.zone)
 	}
 	return timestamppb.New(t.Truncate(time.Microsecond)), nil

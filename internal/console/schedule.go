@@ -101,11 +101,11 @@ func factsOf(s *carillonv1.Schedule) []fact {
 			facts = append(facts, fact{name, value, note})
 		}
 	}
-	add(s.GetJitterMs() > 0, "Jitter", "± "+msWords(s.GetJitterMs()), "the same for every restart and preview")
-	add(s.GetDst() != "vixie", "Daylight saving", s.GetDst(), "a gap is skipped, a fold fires twice")
+	add(s.GetJitterMs() > 0, "Jitter", "± "+msWords(s.GetJitterMs()), "random, but fixed per slot")
+	add(s.GetDst() != "vixie", "Daylight saving", s.GetDst(), "gap: skipped; fold: runs twice")
 	add(s.GetOverlapKey() != s.GetScheduleId(), "Overlap key", s.GetOverlapKey(), "shared with other schedules of its owner")
-	add(s.GetCatchupPolicy() != "none", "Catch-up window", msWords(s.GetCatchupWindowMs()), "nothing older is made up")
-	add(s.GetOverlapPolicy() == "queue", "Most that wait", fmt.Sprint(s.GetMaxQueued()), "")
+	add(s.GetCatchupPolicy() != "none", "Catch-up window", msWords(s.GetCatchupWindowMs()), "older slots are not caught up")
+	add(s.GetOverlapPolicy() == "queue", "Max queued", fmt.Sprint(s.GetMaxQueued()), "")
 	add(s.GetPriority() != 0, "Priority", fmt.Sprintf("%+d", s.GetPriority()), "higher goes first among due slots")
 	add(s.GetStartAt() != nil, "Starts", s.GetStartAt().AsTime().Format("2006-01-02 15:04:05 UTC"), "")
 	add(s.GetEndAt() != nil, "Ends", s.GetEndAt().AsTime().Format("2006-01-02 15:04:05 UTC"), "")
@@ -120,8 +120,8 @@ var overlapWords = map[string]string{
 }
 
 var catchupWords = map[string]string{
-	"none": "missed slots are not made up", "fire_immediately": "missed slots all fire, oldest first",
-	"spread": "missed slots fire, spread over time", "latest": "only the newest missed slot fires",
+	"none": "missed slots are not caught up", "fire_immediately": "all missed slots run, oldest first",
+	"spread": "missed slots run, spread over time", "latest": "only the newest missed slot runs",
 }
 
 // indented is JSON as people read it; what is none stays as it is.

@@ -54,7 +54,7 @@ func stateOf(s *carillonv1.Schedule) string {
 	case s.GetPaused():
 		return "paused"
 	case s.GetPlanFailures() > 0:
-		return "broken"
+		return "opened"
 	case s.GetNextRunAt() != nil:
 		return "active"
 	case s.GetCronExpr() == "" && s.GetIntervalMs() == 0 && s.GetOnceAt() == nil:

@@ -60,7 +60,7 @@ func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && r.Header.Get("HX-Request") == "":
 		http.Redirect(w, r, Prefix+"signin?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 	default:
-		c.answerToast(w, c.newVisit(r, auth.Identity{}), failedToast(status.Error(codes.Unauthenticated, "your token is no longer good; reload the page to sign in")))
+		c.answerToast(w, c.newVisit(r, auth.Identity{}), failedToast(status.Error(codes.Unauthenticated, "your token has expired; reload the page to sign in")))
 	}
 }
 
@@ -78,7 +78,7 @@ func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 	}
 	// A browser drops the cookie when the token expires; a page that was open says so.
 	if _, err := r.Cookie(sessionCookie); err == nil || r.URL.Query().Get("ended") != "" {
-		view.Problem = "The token that you signed in with is no longer good."
+		view.Problem = "Your token has expired or was revoked."
 	}
 	c.render(w, c.newVisit(r, auth.Identity{}), page{name: "signin", title: "Sign in", view: view})
 }
@@ -93,7 +93,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	case len(token) > maxToken:
 		view.Problem = "The token is too long for a browser's cookie; ask for one with fewer claims."
 	case err != nil || id.Via == auth.ViaReport || strings.ContainsAny(token, ";,\"\\"):
-		view.Problem = "This token is not taken here: it is unknown, has expired, or is meant for another service."
+		view.Problem = "Token not accepted: it is unknown, has expired, or is for another service."
 	default:
 		http.SetCookie(w, c.session(r, token, id))
 		http.Redirect(w, r, view.Next, http.StatusSeeOther)

@@ -129,8 +129,8 @@ func (s simulationView) Problem(fields ...string) string {
 }
 
 var simulations = []struct{ title, query string }{
-	{"a run of 90 s each minute, waiting in line", "kind=interval&interval=1m&zone=UTC&overlap=queue&queued=2&duration=90s&from=2027-03-01T00:00&until=2027-03-01T00:30"},
-	{"half an hour without a worker, then only the newest", "kind=cron&cron=*/10+*+*+*+*&zone=UTC&catchup=latest&duration=1m&from=2027-03-01T00:00&until=2027-03-01T03:00&outages=2027-03-01T00:15+/+35m"},
+	{"a run of 90 s every minute, queued", "kind=interval&interval=1m&zone=UTC&overlap=queue&queued=2&duration=90s&from=2027-03-01T00:00&until=2027-03-01T00:30"},
+	{"half an hour without a worker, then only the newest slot", "kind=cron&cron=*/10+*+*+*+*&zone=UTC&catchup=latest&duration=1m&from=2027-03-01T00:00&until=2027-03-01T03:00&outages=2027-03-01T00:15+/+35m"},
 	{"every tenth run fails, some take an hour", "kind=cron&cron=*/15+*+*+*+*&zone=UTC&overlap=skip&duration=5m&p95=1h&failures=10&from=2027-03-01T00:00&until=2027-03-02T00:00"},
 }
 
@@ -153,7 +153,7 @@ func (c *Console) showSimulation(v *visit) (page, error) {
 	}
 	view.Tried = true
 	if len(problems) > 0 {
-		view.Fails = &failure{Title: "That cannot be", Violations: problems, code: http.StatusUnprocessableEntity}
+		view.Fails = &failure{Title: "Invalid request", Violations: problems, code: http.StatusUnprocessableEntity}
 	} else {
 		c.play(v, &view, req)
 	}
@@ -165,7 +165,7 @@ func (c *Console) play(v *visit, view *simulationView, req *carillonv1.SimulateS
 	resp, err := c.schedules.SimulateSchedules(v.Context(), req)
 	if status.Code(err) == codes.DeadlineExceeded {
 		err = status.Errorf(codes.DeadlineExceeded,
-			"it was not played within %s; simulate a shorter window, or fewer slots (carillon simulate waits longer: --timeout)", askTimeout)
+			"not finished within %s; simulate a shorter window or fewer slots (`carillon simulate --timeout` allows more time)", askTimeout)
 	}
 	if err != nil {
 		f := failureOf(err)
@@ -348,7 +348,7 @@ func (f *scenarioForm) number(field, text string) *uint32 {
 	}
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
-		f.wrong(field, "%.40q is no whole number", text)
+		f.wrong(field, "%.40q is not a whole number", text)
 		return nil
 	}
 	value := uint32(n)
@@ -363,7 +363,7 @@ func (f *scenarioForm) at(field, text string) *timestamppb.Timestamp {
 	}
 	t, err := parseLocal(text, f.zone)
 	if err != nil {
-		f.wrong(field, "%.40q is no date and time; write 2027-03-01T02:30 (in %s) or 2027-03-01T02:30:00Z", text, f.zone)
+		f.wrong(field, "%.40q is not a date and time; write 2027-03-01T02:30 (in %s) or 2027-03-01T02:30:00Z", text, f.zone)
 		return nil
 	}
 	return timestamppb.New(t)
@@ -383,7 +383,7 @@ func (f *scenarioForm) spans(field, text string) (all []*carillonv1.SimulatedSpa
 			until, endErr = from.Add(time.Duration(ms)*time.Millisecond), nil
 		}
 		if err != nil || endErr != nil {
-			f.wrong(fmt.Sprintf("%s[%d]", field, i), "%.60q is no span; write 2027-03-01T01:00 / 2h (in %s), or two times with a / between", line, f.zone)
+			f.wrong(fmt.Sprintf("%s[%d]", field, i), "%.60q is not a time range; write 2027-03-01T01:00 / 2h (in %s), or two times with a / between", line, f.zone)
 			continue
 		}
 		all = append(all, &carillonv1.SimulatedSpan{From: timestamppb.New(from), Until: timestamppb.New(until)})

@@ -157,10 +157,10 @@ func readingIn(text, zone string) (at time.Time, problem string) {
 		loc = time.UTC
 	}
 	if at, err = parseLocal(text, loc); err != nil {
-		return at, "is no date and time; write 2026-03-08T02:30, as the clock of " + zone + " shows it, or 2026-03-08T02:30:00Z"
+		return at, "is not a date and time; write 2026-03-08T02:30 (in " + zone + ") or 2026-03-08T02:30:00Z"
 	}
 	if utc, err := parseLocal(text, time.UTC); err == nil && utc.Format(time.DateTime) != at.In(loc).Format(time.DateTime) && !hasOffset(text) {
-		return at, "is a time that the clock of " + zone + " never shows: it is set forward past it; write an instant with an offset"
+		return at, "does not exist in " + zone + ": the clock skips it; write a time with an offset"
 	}
 	return at, ""
 }

@@ -14,24 +14,24 @@ import (
 // reasons are what the words of schedule.Reasons mean to a reader.
 var reasons = map[schedule.Reason]string{
 	schedule.ReasonOverlap:           "A run of the same overlap key was still in flight.",
-	schedule.ReasonMissed:            "It was first judged later than the misfire grace, and its catch-up policy does not make it up.",
-	schedule.ReasonQueueFull:         "As many slots as max_queued allows were waiting already.",
+	schedule.ReasonMissed:            "It was late by more than the misfire grace, and its catch-up policy does not run it later.",
+	schedule.ReasonQueueFull:         "The queue already had max_queued slots.",
 	schedule.ReasonCoalesced:         "A newer slot took its place.",
 	schedule.ReasonPaused:            "The schedule was paused when it fell due.",
 	schedule.ReasonDeleted:           "The schedule was deleted.",
-	schedule.ReasonGrantExpired:      "The grant that it runs on had expired.",
-	schedule.ReasonGrantRevoked:      "The grant that it runs on was revoked.",
-	schedule.ReasonGrantDenied:       "The grant that it names does not cover the workflow, or there is none.",
-	schedule.ReasonLaunchRefused:     "The executor refused it for good.",
-	schedule.ReasonLaunchUnavailable: "No request could be delivered to the executor in time.",
-	schedule.ReasonWorkflowNotFound:  "The workflow store holds no such version that the owner may run.",
+	schedule.ReasonGrantExpired:      "Its execution grant had expired.",
+	schedule.ReasonGrantRevoked:      "Its execution grant was revoked.",
+	schedule.ReasonGrantDenied:       "Its execution grant does not exist or does not cover the workflow.",
+	schedule.ReasonLaunchRefused:     "The executor rejected it permanently.",
+	schedule.ReasonLaunchUnavailable: "The executor could not be reached in time.",
+	schedule.ReasonWorkflowNotFound:  "The workflow store has no such version that the owner may run.",
 	schedule.ReasonWorkflowFailed:    "The executor reported that the workflow failed.",
-	schedule.ReasonTimeout:           "There was no sign of life within the run timeout.",
-	schedule.ReasonLost:              "Whether the executor took it never became known.",
+	schedule.ReasonTimeout:           "The executor did not report within the run timeout.",
+	schedule.ReasonLost:              "It is unknown whether the executor accepted it.",
 	schedule.ReasonReplaced:          "A newer slot replaced it.",
-	schedule.ReasonCancelled:         "Somebody asked for it to be cancelled.",
-	schedule.ReasonKeyConflict:       "Its key was used before for another request.",
-	schedule.ReasonAccepted:          "The executor took it; it does not report how runs end.",
+	schedule.ReasonCancelled:         "Its cancel was requested.",
+	schedule.ReasonKeyConflict:       "Its idempotency key was used before for another request.",
+	schedule.ReasonAccepted:          "The executor accepted it; it does not report how runs end.",
 }
 
 func reasonWords(reason string) string { return reasons[schedule.Reason(reason)] }
@@ -84,7 +84,7 @@ func (r rule) Short() string {
 	case r.once.Is():
 		return "once, " + r.once.Full()
 	}
-	return "by hand only"
+	return "manual only"
 }
 
 // everyWords is an interval without rounding: 90 s is not "about a minute".

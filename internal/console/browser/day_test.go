@@ -39,7 +39,7 @@ func TestAnOperatorPausesResumesAndTriggersAndWatchesTheRunEndWell(t *testing.T)
 	v.sees("window.same")
 
 	v.clicks("#past a.title")
-	v.reads("Its life")
+	v.reads("Timeline")
 	v.sees(`[...document.querySelectorAll("#life strong")].map((el) => el.textContent).filter((name) => name !== "Due").join() === "Planned,Claimed,Launched,Started,Ended"`)
 	v.reads("DAG, nap v1")
 	v.sees(`!document.querySelector("#b-retry, #b-cancel")`) // there is nothing to be done about a success
@@ -73,7 +73,7 @@ func TestARefusalSaysWhyAndChangesNothing(t *testing.T) {
 	v.sees(`document.querySelector("#status .chip.CANCELLED") && document.querySelector("#b-retry")`)
 	v.clicks("#b-retry")
 	v.clicks(`#retry button[type="submit"]`)
-	v.reads("Attempt 2 is on its way")
+	v.reads("Attempt 2 created")
 	v.clicks(".toast a")
 	v.reads("attempt 2 of another run")
 }
@@ -88,7 +88,7 @@ func TestAnInstantIsExplainedPastAndAhead(t *testing.T) {
 	v.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("#past tbody tr")].find((tr) => tr.querySelector(".chip.SUCCESS")).querySelector("a.small").click()`))
 	v.sees(`location.pathname === "/ui/schedules/tick/explain" && document.querySelector("#answer .chip.SUCCESS")?.textContent === "ran"`)
 	v.clicks("#answer a.button")
-	v.reads("Its life")
+	v.reads("Timeline")
 
 	v.opens("/ui/schedules/nightly/explain")
 	v.clicks("#time")
@@ -109,7 +109,7 @@ func TestABackfillIsTriedDryAndThenRuns(t *testing.T) {
 	v.opens("/ui/schedules/hourly/backfills")
 	v.do(chromedp.SetValue(chromedp.CSS("#from"), "2026-01-05T00:00"), chromedp.SetValue(chromedp.CSS("#to"), "2026-01-05T04:00"), chromedp.SetValue(chromedp.CSS("#reprocess"), "all"))
 	v.clicks(`button[name="dry_run"]`)
-	v.reads("It would run 4 of the 4 slots")
+	v.reads("Would run 4 of the 4 slots")
 	v.reads("No backfill yet")
 	v.clicks("#new button.primary")
 	v.reads("Backfill started")
@@ -126,7 +126,7 @@ func TestManyArePausedAndResumedEachWithOneNote(t *testing.T) {
 	v.opens("/ui/schedules")
 	v.clicks(`input[value="a.one"]`)
 	v.clicks(`input[value="a.two"]`)
-	v.reads("2 ticked")
+	v.reads("2 selected")
 	v.clicks(`[data-dialog="pause-many"]`)
 	v.types("frozen for the audit")
 	v.clicks(`#pause-many button[type="submit"]`)
@@ -136,7 +136,7 @@ func TestManyArePausedAndResumedEachWithOneNote(t *testing.T) {
 	v.sees(`document.querySelector("#bulk").hidden`)
 
 	v.clicks("#tick-all")
-	v.reads("3 ticked")
+	v.reads("3 selected")
 	v.clicks(`[data-dialog="resume-many"]`)
 	v.sees(`document.activeElement.id === "many-resume-note"`)
 	v.types("the audit is over")

@@ -85,7 +85,7 @@ func TestAPersonSignsInWithASignedTokenOfAnIdentityProvider(t *testing.T) {
 		"its signature is of another": good[:len(good)-8] + "AAAAAAAA",
 	} {
 		v.pastes(bad)
-		v.sees(`document.querySelector("[role=alert]")?.innerText.includes("This token is not taken here")`)
+		v.sees(`document.querySelector("[role=alert]")?.innerText.includes("token not accepted")`)
 		if t.Failed() {
 			t.Fatalf("where %s", why)
 		}
@@ -135,7 +135,7 @@ func TestAPageWhoseTokenExpiresAsksToSignInAgainAndGoesBack(t *testing.T) {
 	v.pastes(p.token(t, map[string]any{"sub": "olga", "roles": "operator", "exp": time.Now().Add(6*time.Second - leeway).Unix()}))
 	v.sees(`document.querySelector("#live")?.textContent === "live"`)
 	v.sees(`location.pathname === "/ui/signin" && document.readyState === "complete"`) // by itself
-	v.reads("no longer good")
+	v.reads("expired")
 	v.pastes(p.token(t, map[string]any{"sub": "olga", "roles": "operator"}))
 	v.sees(`location.pathname === "/ui/schedules/nightly" && document.querySelector("#live").textContent === "live"`)
 }

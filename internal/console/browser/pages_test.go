@@ -20,38 +20,38 @@ func TestABrokenPromiseIsSeenToAndItsMessageIsSentAgain(t *testing.T) {
 	v.opens("/ui/alerts")
 	v.sees(`document.querySelector("#open a.title")?.textContent === "ledger.close"`) // by itself, as it is found
 	v.sees(`document.querySelectorAll("#dead button").length === 1 && document.querySelector("#sent .chip.SUCCESS")`)
-	v.reads("1 promise broken now; 1 message could not be delivered")
+	v.reads("1 open alert; 1 failed notification")
 	v.isAccessible()
 
 	v.clicks("#b-test")
-	v.reads("2 test messages on the way")
+	v.reads("2 test notifications sent")
 	v.sees(`document.querySelectorAll("#sent .chip.SUCCESS").length === 2 && document.querySelector("#b-all-again")`)
 	v.product.receiver.mend()
 	v.clicks("#dead td button")
-	v.reads("It is sent again")
+	v.reads("Sending again")
 	v.sees(`document.querySelectorAll("#dead td button").length === 1 && document.querySelectorAll("#sent .chip.SUCCESS").length === 3`)
 
 	v.opens("/ui/alerts?schedule=another")
-	v.sees(`document.querySelector("#sent").innerText.includes("None was sent") && document.querySelector("#dead").innerText.includes("No message about this schedule")`)
+	v.sees(`document.querySelector("#sent").innerText.includes("None sent") && document.querySelector("#dead").innerText.includes("No failed notifications about this schedule")`)
 	v.opens("/ui/alerts?schedule=ledger.close")
 	v.sees(`document.querySelectorAll("#sent tbody tr").length === 2 && document.querySelectorAll("#dead tbody tr").length <= 1`) // not the test's
 
 	v.clicks("#open a.title")
-	v.reads("ledger.close promised to succeed within 2 s of its slot")
+	v.reads("ledger.close expected to succeed within 2 s of its slot")
 	v.clicks("#b-ack")
 	v.sees(`document.activeElement.id === "ack-note"`)
 	v.types("the ledger's disk is being grown")
 	v.clicks(`#ack button[type="submit"]`)
-	v.reads("Seen to by")
+	v.reads("Acknowledged by")
 	v.sees(`!document.querySelector("#b-ack") && document.querySelector("#notes").innerText.includes("the ledger's disk is being grown")`)
 	v.isAccessible()
 	v.clicks("#buttons a.button") // explain the slot
 	v.sees(`location.pathname === "/ui/schedules/ledger.close/explain" && document.querySelector("#answer .chip")`)
 
 	v.opens("/ui/schedules/ledger.close")
-	v.sees(`document.querySelector("#promises .chip.FAILED").textContent === "broken" && document.querySelector("#promises .chip.SUCCESS").textContent === "kept"`)
+	v.sees(`document.querySelector("#promises .chip.FAILED").textContent === "alerting" && document.querySelector("#promises .chip.SUCCESS").textContent === "met"`)
 	v.clicks("#promises a")
-	v.reads("Messages about it")
+	v.reads("Notifications")
 	if said := v.complaints(); len(said) > 0 {
 		t.Errorf("the browser complains: %q", said)
 	}
@@ -66,7 +66,7 @@ func TestAllMessagesThatWereGivenUpAreSentAgainAtOnce(t *testing.T) {
 	}
 	v.product.receiver.mend()
 	v.clicks("#b-all-again")
-	v.reads("3 messages sent again")
+	v.reads("3 notifications sent again")
 	v.sees(`!document.querySelector("#dead button") && document.querySelectorAll("#sent .chip.SUCCESS").length === 6`)
 	if said := v.complaints(); len(said) > 0 {
 		t.Errorf("the browser complains: %q", said)
@@ -196,7 +196,7 @@ func TestAPersonSignsInAndDoesWhatTheTokenAllows(t *testing.T) {
 	}
 	v.types("car_nonsense")
 	v.clicks(`button[type="submit"]`)
-	v.reads("This token is not taken here")
+	v.reads("token not accepted")
 
 	signIn := func(token, name string) {
 		v.clicks("#token")
@@ -210,7 +210,7 @@ func TestAPersonSignsInAndDoesWhatTheTokenAllows(t *testing.T) {
 	signIn(viewer, "vera")
 	v.clicks("#b-pause")
 	v.clicks(`#pause button[type="submit"]`)
-	v.reads("You may not do this")
+	v.reads("Not allowed")
 	v.types(kb.Escape)
 	v.clicks(".toast [data-close]")
 	v.clicks(".side-end form button")

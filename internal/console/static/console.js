@@ -109,7 +109,7 @@
       target.textContent = "This could not be loaded (" + xhr.status + "). Reload the page to try again.";
     }
   });
-  document.body.addEventListener("htmx:sendError", () => toast("Out of reach; nothing was changed as far as is known here. Try again."));
+  document.body.addEventListener("htmx:sendError", () => toast("Server unavailable. It is not known whether the change was made. Try again."));
   document.body.addEventListener("htmx:afterRequest", (event) => {
     const form = event.detail.elt;
     if (event.detail.successful) for (const input of $$("input[name=request_id]", form)) input.value = fresh();
