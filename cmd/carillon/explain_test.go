@@ -17,7 +17,7 @@ func explaining(t *testing.T) *fake {
 	f.always("GetSchedule", &carillonv1.GetScheduleResponse{Schedule: s, Preview: []*carillonv1.Fire{{RunAt: at("2026-03-09T06:30:00Z")}}})
 	f.always("ExplainSlot", &carillonv1.ExplainSlotResponse{
 		ScheduleId: "nightly", Time: at("2026-03-07T07:30:00Z"), Verdict: "not_fired", Reason: "paused",
-		Sentences: []string{"The slot did not fire.", "The schedule was paused by bob, with the note \"\x1b[31mred\"."},
+		Sentences: []string{"The slot did not fire.", "The schedule was paused by bob, note \"\x1b[31mred\"."},
 	})
 	return f
 }

@@ -124,7 +124,7 @@ func TestSlotsWithARow(t *testing.T) {
 			verdict: explain.VerdictRan,
 			says: []string{
 				"The slot at 2026-03-07T02:30:00-05:00 EST ran and succeeded.", "at 02:30 every day, America/New_York time: revision 1",
-				"launched 120 milliseconds after its fire time", "The slot after is 2026-03-08T03:00:00-04:00 EDT (in place of 02:30: the clock goes from 02:00 to 03:00)",
+				"Launched 120 milliseconds after its fire time", "The slot after is 2026-03-08T03:00:00-04:00 EDT (in place of 02:30: the clock goes from 02:00 to 03:00)",
 			},
 		},
 		{
@@ -137,14 +137,14 @@ func TestSlotsWithARow(t *testing.T) {
 		{
 			name: "one that was skipped for an overlap names the run in its way", facts: asked(nightly(), slot, row(ended(schedule.StatusSkipped, schedule.ReasonOverlap)), blocked),
 			verdict: explain.VerdictSkipped, why: "overlap",
-			says: []string{"overlap_policy is skip", "In its way: run " + blocker.Key.String(), "launched at 2026-03-07T07:29:00.1Z, ended at 2026-03-07T07:40:00Z"},
+			says: []string{"overlap_policy is skip", "Blocked by run " + blocker.Key.String(), "launched at 2026-03-07T07:29:00.1Z, ended at 2026-03-07T07:40:00Z"},
 		},
 		{
 			name: "one that waits names what it waits for",
 			facts: asked(nightly(), slot, row(func(r *schedule.Run) {
 				r.WaitingSince, r.OverlapPolicy = r.FireAt, schedule.OverlapQueue
 			}), blocked),
-			verdict: explain.VerdictWaiting, why: "overlap", says: []string{"waits for its turn, since 2026-03-07T07:30:00Z", "In its way"},
+			verdict: explain.VerdictWaiting, why: "overlap", says: []string{"is queued since 2026-03-07T07:30:00Z", "Blocked by"},
 		},
 		{
 			name: "one that was due at a pause says whose it was",
@@ -194,14 +194,14 @@ func TestSlotsWithoutARow(t *testing.T) {
 				e.Actor = "eve"
 			})),
 			verdict: explain.VerdictNotFired, why: "paused",
-			says: []string{`The schedule was paused since 2026-03-05T09:00:00Z by bob, with the note "moving house", until 2026-03-08T08:00:00Z by eve`},
+			says: []string{`The schedule was paused since 2026-03-05T09:00:00Z by bob, note "moving house", until 2026-03-08T08:00:00Z by eve`},
 		},
 		{
 			name: "one in a pause that still lasts",
 			facts: asked(nightly(func(s *schedule.Schedule) {
 				s.Pause = schedule.Pause{Paused: true, By: "bob", Note: "moving house"}
 			}), slot, paused),
-			verdict: explain.VerdictNotFired, why: "paused", says: []string{"The schedule is paused since 2026-03-05T09:00:00Z by bob", "until somebody resumes it"},
+			verdict: explain.VerdictNotFired, why: "paused", says: []string{"The schedule is paused since 2026-03-05T09:00:00Z by bob", "until it is resumed"},
 		},
 		{
 			name: "one in a pause that began before anything is kept",
@@ -232,7 +232,7 @@ func TestSlotsWithoutARow(t *testing.T) {
 		{
 			name:    "one that is older than what is kept says from when on",
 			facts:   asked(nightly(), slot, func(f *explain.Facts) { f.KeptSince = at("2026-03-08T00:00:00Z") }),
-			verdict: explain.VerdictExpired, why: explain.WhyRetention, says: []string{"what ended before 2026-03-08T00:00:00Z may be gone"},
+			verdict: explain.VerdictExpired, why: explain.WhyRetention, says: []string{"runs that ended before 2026-03-08T00:00:00Z may be deleted"},
 		},
 		{
 			name: "one of which nothing is known at all is called a defect", facts: asked(nightly(), slot),
@@ -258,7 +258,7 @@ func TestInstantsThatAreNoSlots(t *testing.T) {
 			name:    "the second pass of a fold",
 			facts:   asked(nightly(func(s *schedule.Schedule) { s.CronExpr = "30 1 * * *" }), "2026-11-01T06:30:00Z"),
 			verdict: explain.VerdictNotASlot, why: explain.WhySecondPass,
-			says: []string{"shows this time again", "The slot before is 2026-11-01T01:30:00-04:00 EDT (first 01:30: the clock goes back from 02:00 to 01:00)"},
+			says: []string{"this time occurs again", "The slot before is 2026-11-01T01:30:00-04:00 EDT (first 01:30: the clock goes back from 02:00 to 01:00)"},
 		},
 		{
 			name: "before start_at", facts: asked(nightly(func(s *schedule.Schedule) { s.StartAt = at("2026-04-01T00:00:00Z") }), "2026-03-10T06:30:00Z"),
@@ -266,7 +266,7 @@ func TestInstantsThatAreNoSlots(t *testing.T) {
 		},
 		{
 			name: "after end_at", facts: asked(nightly(func(s *schedule.Schedule) { s.EndAt = at("2026-04-01T00:00:00Z") }), "2026-04-10T06:30:00Z"),
-			verdict: explain.VerdictNotASlot, why: explain.WhyAfterEnd, says: []string{"There is no slot after it."},
+			verdict: explain.VerdictNotASlot, why: explain.WhyAfterEnd, says: []string{"There is no next slot."},
 		},
 		{
 			name: "a schedule without a rule", facts: asked(nightly(func(s *schedule.Schedule) { s.CronExpr = "" }), "2026-03-07T07:30:00Z"),
@@ -303,7 +303,7 @@ func TestInstantsAhead(t *testing.T) {
 		{
 			name: "one that will fire says when, and what it may meet", facts: asked(nightly(), slot, running),
 			verdict: explain.VerdictWillFire,
-			says:    []string{"will fire at 2026-03-09T06:30:00Z", "In flight now: run", "If that still runs then, this slot is skipped (overlap_policy skip)"},
+			says:    []string{"will fire at 2026-03-09T06:30:00Z", "In flight: run", "If it is still in flight then, this slot is skipped (overlap_policy skip)"},
 		},
 		{
 			name: "one with jitter is exact", facts: asked(nightly(func(s *schedule.Schedule) { s.JitterMS = 60_000 }), slot),

@@ -22,7 +22,7 @@ func TestLateRunsSayWhy(t *testing.T) {
 				r.Trigger, r.FireAt = schedule.TriggerCatchup, now.Add(20*time.Second)
 			})),
 			verdict: explain.VerdictWillFire,
-			says:    []string{"will fire at 2026-03-08T12:00:50Z, 1 day 4 hours later than its nominal time (catching up, for it was late)"},
+			says:    []string{"will fire at 2026-03-08T12:00:50Z, 1 day 4 hours later than its nominal time (catch-up, because it was late)"},
 		},
 		{
 			name: "one of a schedule that is deleted says so",
@@ -36,7 +36,7 @@ func TestLateRunsSayWhy(t *testing.T) {
 				r.OverlapPolicy = schedule.OverlapQueue
 			}), blocked),
 			verdict: explain.VerdictRan,
-			says:    []string{"It waited 12 seconds for its turn (overlap_policy queue).", "In its way: run " + blocker.Key.String()},
+			says:    []string{"Queued for 12 seconds (overlap_policy queue).", "Blocked by run " + blocker.Key.String()},
 		},
 		{
 			name: "one that nobody claimed in time says so", facts: asked(nightly(), slot, row(ended(schedule.StatusSuccess, ""), claimedLater(25*time.Second))),
@@ -47,14 +47,14 @@ func TestLateRunsSayWhy(t *testing.T) {
 			facts: asked(nightly(), slot, row(ended(schedule.StatusSuccess, ""), claimedLater(25*time.Second), func(r *schedule.Run) {
 				r.CreatedAt = r.FireAt.Add(24500 * time.Millisecond)
 			})),
-			verdict: explain.VerdictRan, says: []string{"It was planned 25 seconds after its fire time: until then no worker led, or the planner was behind."},
+			verdict: explain.VerdictRan, says: []string{"Planned 25 seconds after its fire time: until then no worker led the shard, or the planner was behind."},
 		},
 		{
 			name: "one that was handed over late says so",
 			facts: asked(nightly(), slot, row(ended(schedule.StatusSuccess, ""), func(r *schedule.Run) {
 				r.LaunchedAt, r.Deliveries = r.FireAt.Add(3*time.Second), 2
 			})),
-			verdict: explain.VerdictRan, says: []string{"Handing it to the executor took 3 seconds"},
+			verdict: explain.VerdictRan, says: []string{"Sending it to the executor took 3 seconds"},
 		},
 		{
 			name: "one that was never launched is not said to have run",
@@ -68,7 +68,7 @@ func TestLateRunsSayWhy(t *testing.T) {
 			facts: asked(nightly(), slot, row(ended(schedule.StatusFailed, schedule.ReasonLost), func(r *schedule.Run) {
 				r.LaunchedAt = time.Time{}
 			})),
-			verdict: explain.VerdictFailed, why: "lost", says: []string{"The slot at 2026-03-07T02:30:00-05:00 EST was given up: what became of its launch is not known.", "Whether the executor ever got it did not become known."},
+			verdict: explain.VerdictFailed, why: "lost", says: []string{"The slot at 2026-03-07T02:30:00-05:00 EST failed: it is unknown whether the executor accepted it.", "It is unknown whether the executor received it."},
 		},
 	} {
 		t.Run(tt.name, tt.check)

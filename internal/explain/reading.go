@@ -110,10 +110,10 @@ func (r *Reading) words() string {
 	shown := r.Shown.Format(time.DateTime)
 	switch {
 	case r.Skipped():
-		return fmt.Sprintf("the clock of %s never shows %s: at %s it goes from %s to %s", r.Zone, shown,
+		return fmt.Sprintf("%[2]s does not exist in %[1]s: at %[3]s the clock goes from %[4]s to %[5]s", r.Zone, shown,
 			wording.Instant(r.First), r.From.Format(time.TimeOnly), r.To.Format(onDay(r.From, r.To)))
 	case !r.Second.IsZero():
-		return fmt.Sprintf("the clock of %s shows %s twice: at %s, which is told of here, and again at %s", r.Zone, shown,
+		return fmt.Sprintf("%[2]s occurs twice in %[1]s: at %[3]s (this answer) and again at %[4]s", r.Zone, shown,
 			wording.Instant(r.First), wording.Instant(r.Second))
 	}
 	return ""
@@ -160,17 +160,17 @@ func (t *text) gapWords() string {
 	s := r.words() + "; "
 	switch {
 	case !d.OnceAt.IsZero():
-		return s + "the one slot is at " + wording.Instant(d.OnceAt)
+		return s + "the only slot is at " + wording.Instant(d.OnceAt)
 	case d.IntervalMS > 0:
-		return s + "the slots come every " + wording.Span(d.Interval()) + " of real time, whatever clocks show"
+		return s + "the slots are every " + wording.Span(d.Interval()) + " of real time, regardless of clock changes"
 	case t.Detail != "":
-		return fmt.Sprintf("%snor is it what %q asks for: %s", s, d.CronExpr, t.Detail)
+		return fmt.Sprintf("%sand it does not match %q: %s", s, d.CronExpr, t.Detail)
 	case d.DST == schedule.DSTLiteral:
-		return s + "dst: literal leaves out what the clock does not show"
+		return s + "dst: literal skips times that do not exist"
 	case r.To.Sub(r.From) > cronexpr.LongestGap:
-		return s + "what falls into a gap of more than " + wording.Span(cronexpr.LongestGap) + " is left out"
+		return s + "times in a gap of more than " + wording.Span(cronexpr.LongestGap) + " are skipped"
 	}
-	return s + "an expression whose second, minute or hour begins with * goes by the clock, and has nothing there"
+	return s + "an expression with * in second, minute or hour follows the clock and has no slot there"
 }
 
 // reading is what the clock has to do with an answer of a reading.
@@ -181,10 +181,10 @@ func (t *text) reading() {
 	}
 	s := r.words()
 	if r.Skipped() && t.Slot != nil {
-		s += "; a fixed time that falls into such a gap fires once, at its end: this is that slot"
+		s += "; a fixed time in such a gap runs once, at the end of the gap: this is that slot"
 	}
 	if s != "" {
-		t.say("T%s", s[1:])
+		t.say("%s", s)
 	}
 	if t.Second != nil {
 		t.say("The second time: %s", t.Second.Sentences()[0])

@@ -82,31 +82,31 @@ func cron(expr string, dst schedule.DST) func(*schedule.Schedule) {
 }
 
 func TestTimesThatTheClockNeverShows(t *testing.T) {
-	const gap = "The clock of America/New_York never shows 2026-03-08 02:30:00: at 2026-03-08T07:00:00Z it goes from 02:00:00 to 03:00:00"
+	const gap = "2026-03-08 02:30:00 does not exist in America/New_York: at 2026-03-08T07:00:00Z the clock goes from 02:00:00 to 03:00:00"
 	for _, tt := range []expectation{
 		{
 			name:    "a fixed time fired at the end of the gap",
 			facts:   read(nightly(), "2026-03-08T02:30", row(ended(schedule.StatusSuccess, ""))),
 			verdict: explain.VerdictRan,
-			says:    []string{"The slot at 2026-03-08T03:00:00-04:00 EDT (in place of 02:30: the clock goes from 02:00 to 03:00) ran", gap, "fires once, at its end: this is that slot"},
+			says:    []string{"The slot at 2026-03-08T03:00:00-04:00 EDT (in place of 02:30: the clock goes from 02:00 to 03:00) ran", gap, "runs once, at the end of the gap: this is that slot"},
 		},
 		{
 			name:    "one that the end of the gap does not stand for",
 			facts:   read(nightly(), "2026-03-08T02:15", row(ended(schedule.StatusSuccess, ""))),
 			verdict: explain.VerdictNotASlot, why: explain.WhyGap,
-			says: []string{`nor is it what "30 2 * * *" asks for: minute 15 does not match 30`, "The slot after is 2026-03-08T03:00:00-04:00 EDT (in place of 02:30"},
+			says: []string{`and it does not match "30 2 * * *": minute 15 does not match 30`, "The slot after is 2026-03-08T03:00:00-04:00 EDT (in place of 02:30"},
 		},
 		{
 			name:    "a literal rule",
 			facts:   read(rule(cron("30 2 * * *", schedule.DSTLiteral)), "2026-03-08T02:30"),
 			verdict: explain.VerdictNotASlot, why: explain.WhyGap,
-			says: []string{"No slot: " + strings.Replace(gap, "The", "the", 1), "dst: literal leaves out", "The slot before is 2026-03-07T02:30:00-05:00 EST", "The slot after is 2026-03-09T02:30:00-04:00 EDT"},
+			says: []string{"No slot: " + strings.Replace(gap, "The", "the", 1), "dst: literal skips", "The slot before is 2026-03-07T02:30:00-05:00 EST", "The slot after is 2026-03-09T02:30:00-04:00 EDT"},
 		},
 		{
 			name:    "an expression that goes by the clock, though it has a slot at the end of the gap",
 			facts:   read(rule(cron("*/30 * * * *", schedule.DSTVixie)), "2026-03-08T02:30", row(ended(schedule.StatusSuccess, ""))),
 			verdict: explain.VerdictNotASlot, why: explain.WhyGap,
-			says: []string{"begins with * goes by the clock", "The slot before is 2026-03-08T01:30:00-05:00 EST", "The slot after is 2026-03-08T03:00:00-04:00 EDT"},
+			says: []string{"follows the clock", "The slot before is 2026-03-08T01:30:00-05:00 EST", "The slot after is 2026-03-08T03:00:00-04:00 EDT"},
 		},
 		{
 			name: "a day that never was",
@@ -116,13 +116,13 @@ func TestTimesThatTheClockNeverShows(t *testing.T) {
 				f.Revisions[0].CreatedAt, f.Events[0].Time = f.Schedule.CreatedAt, f.Schedule.CreatedAt
 			}),
 			verdict: explain.VerdictNotASlot, why: explain.WhyGap,
-			says: []string{"it goes from 00:00:00 to 2011-12-31 00:00:00", "a gap of more than 3 hours is left out"},
+			says: []string{"the clock goes from 00:00:00 to 2011-12-31 00:00:00", "a gap of more than 3 hours are skipped"},
 		},
 		{
 			name:    "an interval, which no clock governs",
 			facts:   read(rule(func(s *schedule.Schedule) { s.CronExpr, s.IntervalMS = "", 3_600_000 }), "2026-03-08T02:30"),
 			verdict: explain.VerdictNotASlot, why: explain.WhyGap,
-			says: []string{"the slots come every 1 hour of real time, whatever clocks show", "The slot after is 2026-03-08T03:00:00-04:00 EDT"},
+			says: []string{"the slots are every 1 hour of real time, regardless of clock changes", "The slot after is 2026-03-08T03:00:00-04:00 EDT"},
 		},
 		{
 			name:    "one that is started by hand",
@@ -132,7 +132,7 @@ func TestTimesThatTheClockNeverShows(t *testing.T) {
 		{
 			name:    "before there was a schedule",
 			facts:   read(nightly(), "2025-03-09T02:30"),
-			verdict: explain.VerdictNoSchedule, why: explain.WhyNotCreated, says: []string{"never shows 2025-03-09 02:30:00"},
+			verdict: explain.VerdictNoSchedule, why: explain.WhyNotCreated, says: []string{"2025-03-09 02:30:00 does not exist"},
 		},
 		{
 			name:    "ahead of us",
@@ -155,8 +155,8 @@ func TestTimesThatTheClockShowsTwice(t *testing.T) {
 		t.Errorf("the first is %s at %s, the second %s(%s)", a.Verdict, a.At, b.Verdict, b.Why)
 	}
 	for _, part := range []string{
-		"The clock of America/New_York shows 2026-11-01 01:30:00 twice: at 2026-11-01T05:30:00Z, which is told of here, and again at 2026-11-01T06:30:00Z",
-		"The second time: No slot: the clock went back and shows this time again",
+		"2026-11-01 01:30:00 occurs twice in America/New_York: at 2026-11-01T05:30:00Z (this answer) and again at 2026-11-01T06:30:00Z",
+		"The second time: No slot: the clock went back and this time occurs again",
 	} {
 		if !strings.Contains(a.String(), part) {
 			t.Errorf("it does not say %q:\n%s", part, &a)

@@ -28,7 +28,7 @@ func (t *text) reason() {
 	case WhyUnclaimed:
 		t.say("It was planned for %s; no worker has claimed it yet", wording.Instant(t.Slot.FireAt))
 	case WhyUnplanned:
-		t.say("The planner has not come to it yet; `carillon doctor` says whether there is a leader")
+		t.say("It is not planned yet; `carillon doctor` shows whether there is a leader")
 	case WhyBacklog:
 		t.backlog()
 	default:
@@ -53,33 +53,33 @@ func (t *text) ended() {
 }
 
 var endings = map[schedule.Reason]string{
-	schedule.ReasonLaunchRefused:     "The executor refused it",
-	schedule.ReasonLaunchUnavailable: "No request could be delivered to the executor in time",
-	schedule.ReasonWorkflowNotFound:  "The workflow store holds no such version of the workflow that the owner may run",
+	schedule.ReasonLaunchRefused:     "The executor rejected it",
+	schedule.ReasonLaunchUnavailable: "The executor could not be reached in time",
+	schedule.ReasonWorkflowNotFound:  "The workflow store has no such version of the workflow that the owner may run",
 	schedule.ReasonWorkflowFailed:    "The executor reported a failure",
-	schedule.ReasonTimeout:           "There was no sign of life within the run timeout",
-	schedule.ReasonLost:              "Whether the executor ever got it did not become known",
+	schedule.ReasonTimeout:           "The executor did not report within the run timeout",
+	schedule.ReasonLost:              "It is unknown whether the executor received it",
 	schedule.ReasonReplaced:          "A newer slot replaced it (overlap_policy replace)",
-	schedule.ReasonCancelled:         "Its cancel was asked for",
-	schedule.ReasonKeyConflict:       "Its key was used before for another request",
+	schedule.ReasonCancelled:         "Its cancel was requested",
+	schedule.ReasonKeyConflict:       "Its idempotency key was used before for another request",
 }
 
 func (t *text) overlap() {
 	switch {
 	case t.Verdict == VerdictWaiting:
-		t.say("Under overlap_policy %s it waits for the run that is in flight", t.Run.OverlapPolicy)
+		t.say("It waits for the run in flight (overlap_policy %s)", t.Run.OverlapPolicy)
 	case t.Why == Why(schedule.ReasonQueueFull):
-		t.say("A run was in flight, and %s waited already, as many as max_queued allows", wording.Count(int(t.Run.MaxQueued), "slot"))
+		t.say("A run was in flight, and the queue was full (max_queued %d)", t.Run.MaxQueued)
 	default:
 		t.say("Another run of its overlap key was in flight, and overlap_policy is skip")
 	}
-	t.blocking("In its way")
+	t.blocking("Blocked by")
 }
 
 func (t *text) blocking(lead string) {
 	for i := range t.Blocking {
 		r := &t.Blocking[i]
-		s := fmt.Sprintf("%s: run %s of %s, run_at %s, %s%s", lead, r.Key, r.ScheduleID, wording.Instant(r.RunAt), r.Status, inBrackets(string(r.Reason)))
+		s := fmt.Sprintf("%s run %s of %s, run_at %s, %s%s", lead, r.Key, r.ScheduleID, wording.Instant(r.RunAt), r.Status, inBrackets(string(r.Reason)))
 		if !r.LaunchedAt.IsZero() {
 			s += ", launched at " + wording.Instant(r.LaunchedAt)
 		}
@@ -92,10 +92,10 @@ func (t *text) blocking(lead string) {
 
 func (t *text) missed() {
 	if t.Run != nil {
-		t.say("It was first looked at more than the misfire grace after it was due (MISFIRE_GRACE_MS)%s", t.policy())
+		t.say("It was late by more than the misfire grace (MISFIRE_GRACE_MS)%s", t.policy())
 		return
 	}
-	t.span("Nobody planned it in time")
+	t.span("It was not planned in time")
 }
 
 func (t *text) policy() string {
@@ -121,10 +121,10 @@ func (t *text) span(lead string) {
 
 func (t *text) coalesced() {
 	if t.Range != nil {
-		t.span("A newer slot stands in for it")
+		t.span("A newer slot replaced it")
 		return
 	}
-	t.say("A newer slot took its place%s", t.policy())
+	t.say("A newer slot replaced it%s", t.policy())
 }
 
 func (t *text) paused() {
@@ -146,7 +146,7 @@ func (t *text) paused() {
 	}
 	s += by(p.By)
 	if p.Note != "" {
-		s += ", with the note " + schedule.Quote(p.Note)
+		s += ", note " + schedule.Quote(p.Note)
 	}
 	switch {
 	case p.EndedBy != "":
@@ -154,15 +154,15 @@ func (t *text) paused() {
 	case !p.Until.IsZero():
 		s += ", until " + wording.Instant(p.Until)
 	default:
-		s += ", until somebody resumes it"
+		s += ", until it is resumed"
 	}
-	t.say("%s; slots that fall into a pause are not made up for", s)
+	t.say("%s; slots in a pause are not caught up", s)
 }
 
 func (t *text) backlog() {
-	s := fmt.Sprintf("It was missed and is to be made up for: the backlog reaches from %s to %s%s", wording.Instant(t.Backlog.From), wording.Instant(t.Backlog.Until), t.policy())
+	s := fmt.Sprintf("It was missed and will be caught up: the backlog reaches from %s to %s%s", wording.Instant(t.Backlog.From), wording.Instant(t.Backlog.Until), t.policy())
 	if t.Backlog.At.After(t.Now) {
-		s += ", its next portion is due at " + wording.Instant(t.Backlog.At)
+		s += ", its next part is due at " + wording.Instant(t.Backlog.At)
 	}
 	t.say("%s", s)
 }
@@ -175,12 +175,12 @@ func (t *text) standing() {
 		return
 	default:
 		if t.Why != Why(schedule.ReasonMissed) && t.Range != nil && t.Run != nil {
-			t.span("Before that run it had been recorded")
+			t.span("Before that run it was recorded as skipped")
 		}
 		return
 	}
 	if t.Trouble != nil {
-		t.say("The planner has trouble with this schedule since %s: %s", wording.Instant(t.Trouble.Time), t.Trouble.Note)
+		t.say("Planning this schedule has failed since %s: %s", wording.Instant(t.Trouble.Time), t.Trouble.Note)
 	}
 	if len(t.Blocking) == 0 || t.Rule == nil {
 		return
@@ -193,14 +193,14 @@ func (t *text) standing() {
 	if !ok {
 		return
 	}
-	t.blocking("In flight now")
-	t.say("If that still runs then, %s (overlap_policy %s)", what, policy)
+	t.blocking("In flight:")
+	t.say("If it is still in flight then, %s (overlap_policy %s)", what, policy)
 }
 
 var meets = map[schedule.OverlapPolicy]string{
 	schedule.OverlapSkip:    "this slot is skipped",
-	schedule.OverlapQueue:   "this slot waits for its end",
-	schedule.OverlapReplace: "that one is cancelled and this slot takes its place",
+	schedule.OverlapQueue:   "this slot waits",
+	schedule.OverlapReplace: "it is cancelled and this slot runs",
 }
 
 func zoneOf(d *schedule.Definition) *time.Location {

@@ -58,7 +58,7 @@ func (t *text) verdict() {
 
 func (t *text) noSchedule() {
 	if t.Why == WhyNotCreated {
-		t.say("The schedule did not exist yet: it was created at %s%s, and its first slot comes after that", wording.Instant(t.CreatedAt), by(t.CreatedBy))
+		t.say("The schedule did not exist yet: it was created at %s%s", wording.Instant(t.CreatedAt), by(t.CreatedBy))
 		return
 	}
 	t.say("The schedule did not exist: it was deleted at %s%s", wording.Instant(t.DeletedAt), by(t.DeletedBy))
@@ -68,43 +68,43 @@ func (t *text) noSlot() string {
 	d := t.Rule.Definition
 	switch t.Why {
 	case WhyByHand:
-		return "the schedule has no rule and is started by hand only"
+		return "the schedule has no rule; it is triggered manually"
 	case WhyUnreadable:
 		return "the rule can no longer be read: " + t.Detail
 	case WhyBeforeStart:
-		return "it lies before start_at, " + wording.Instant(d.StartAt)
+		return "it is before start_at, " + wording.Instant(d.StartAt)
 	case WhyAfterEnd:
-		return "it lies after end_at, " + wording.Instant(d.EndAt)
+		return "it is after end_at, " + wording.Instant(d.EndAt)
 	case WhyFraction:
 		return "slots are whole seconds"
 	case WhyGap:
 		return t.gapWords()
 	case WhySecondPass:
-		return "the clock went back and shows this time again; a fixed time runs at the first pass only (dst: literal runs at both)"
+		return "the clock went back and this time occurs again; a fixed time runs only the first time (with dst: literal both times)"
 	}
 	local := t.At.In(zoneOf(d)).Format(wording.LocalFormat)
 	switch {
 	case !d.OnceAt.IsZero():
-		return "the one slot is at " + wording.Instant(d.OnceAt)
+		return "the only slot is at " + wording.Instant(d.OnceAt)
 	case d.IntervalMS > 0:
-		return "the slots come every " + wording.Span(d.Interval()) + ", and none falls on this instant"
+		return "the slots are every " + wording.Span(d.Interval()) + ", and none at this time"
 	case t.Detail != "":
-		return fmt.Sprintf("%s is not what %q asks for: %s", local, d.CronExpr, t.Detail)
+		return fmt.Sprintf("%s does not match %q: %s", local, d.CronExpr, t.Detail)
 	}
-	return fmt.Sprintf("%s is not what %q asks for", local, d.CronExpr)
+	return fmt.Sprintf("%s does not match %q", local, d.CronExpr)
 }
 
 func (t *text) outcome() string {
 	switch t.Verdict {
 	case VerdictRan:
 		if t.Run.Reason == schedule.ReasonAccepted {
-			return "ran: the executor accepted it, and gives no feedback"
+			return "ran: the executor accepted it, and does not report how runs end"
 		}
 		return "ran and succeeded"
 	case VerdictFailed:
 		switch {
 		case t.Run.Reason == schedule.ReasonLost && t.Run.LaunchedAt.IsZero():
-			return "was given up: what became of its launch is not known"
+			return "failed: it is unknown whether the executor accepted it"
 		case t.Run.LaunchedAt.IsZero():
 			return "failed before it was launched"
 		}
@@ -114,9 +114,9 @@ func (t *text) outcome() string {
 	case VerdictCancelled:
 		return "was cancelled"
 	case VerdictInFlight:
-		return "is under way: " + stage(t.Run)
+		return "is in progress: " + stage(t.Run)
 	case VerdictWaiting:
-		return "waits for its turn, since " + wording.Instant(t.Run.WaitingSince)
+		return "is queued since " + wording.Instant(t.Run.WaitingSince)
 	case VerdictDue:
 		return "is due and has not been started yet"
 	case VerdictNotFired:
@@ -124,11 +124,11 @@ func (t *text) outcome() string {
 	case VerdictWillFire:
 		return "will fire at " + wording.Instant(t.Slot.FireAt) + t.moved()
 	case VerdictWillNotFire:
-		return "will not fire as things stand"
+		return "will not fire"
 	case VerdictExpired:
-		return "was one of the schedule's; what became of it is no longer kept: what ended before " + wording.Instant(t.KeptSince) + " may be gone (RETENTION_DAYS)"
+		return "was a slot of the schedule; its outcome is no longer stored: runs that ended before " + wording.Instant(t.KeptSince) + " may be deleted (RETENTION_DAYS)"
 	}
-	return "has neither a run nor a recorded range, which should not be: report it with this answer"
+	return "has neither a run nor a recorded range. This is a bug: please report it with this answer"
 }
 
 // moved says why the slot does not fire at its nominal time.
@@ -150,15 +150,15 @@ func (t *text) moved() string {
 func stage(r *schedule.Run) string {
 	switch {
 	case !r.CancelRequestedAt.IsZero():
-		return "its cancel was asked for at " + wording.Instant(r.CancelRequestedAt)
+		return "its cancel was requested at " + wording.Instant(r.CancelRequestedAt)
 	case r.Status == schedule.StatusStarted:
-		return "the executor says that it runs"
+		return "the executor reports that it runs"
 	case r.Status == schedule.StatusEnqueued:
-		return "the executor has accepted it"
+		return "the executor accepted it"
 	case r.LaunchedAt.IsZero():
-		return "a worker has claimed it and hands it over"
+		return "a worker claimed it and is launching it"
 	}
-	return "it was sent, and the outcome is not known yet"
+	return "it was sent, and the executor has not answered yet"
 }
 
 // rule is the definition in force, and who made it.
@@ -188,12 +188,25 @@ func (t *text) times() {
 	t.say("Run %s: planned at %s%s", r.Key, wording.Instant(r.CreatedAt), t.history())
 	if late, ok := t.Lateness(); ok {
 		drift, _ := t.Drift()
-		t.say("It was launched %s after its fire time %s, %s off its nominal time", wording.Span(max(late, 0)), wording.Instant(r.FireAt), wording.Span(drift))
+		t.launched(late, drift)
 		t.delays()
 	}
 	if r.Trigger != schedule.TriggerSchedule && t.Verdict != VerdictWillFire {
-		t.say("It was brought about by %s", trigger(r.Trigger))
+		t.say("Started by %s", trigger(r.Trigger))
 	}
+}
+
+// launched says how long after its fire time a run was launched, and how far
+// from its nominal time where jitter or a delay makes that another one.
+func (t *text) launched(late, drift time.Duration) {
+	s := "Launched on time"
+	if late >= time.Millisecond {
+		s = fmt.Sprintf("Launched %s after its fire time %s", wording.Span(late), wording.Instant(t.Run.FireAt))
+	}
+	if !t.Run.FireAt.Equal(t.Run.RunAt) {
+		s += ", " + wording.Span(drift) + " from its nominal time"
+	}
+	t.say("%s", s)
 }
 
 // delays say where a run lost a second or more on its way to the executor: until
@@ -201,22 +214,22 @@ func (t *text) times() {
 func (t *text) delays() {
 	r := t.Run
 	if late := r.CreatedAt.Sub(r.FireAt); late >= time.Second {
-		t.say("It was planned %s after its fire time: until then no worker led, or the planner was behind", wording.Span(late))
+		t.say("Planned %s after its fire time: until then no worker led the shard, or the planner was behind", wording.Span(late))
 	}
 	switch waited := r.ClaimedAt.Sub(r.Ready()); {
 	case r.ClaimedAt.IsZero() || waited < time.Second:
 	case r.WaitedForTurn() && len(t.Blocking) > 0:
-		t.say("It waited %s for its turn (overlap_policy %s)", wording.Span(waited), r.OverlapPolicy)
-		t.blocking("In its way")
+		t.say("Queued for %s (overlap_policy %s)", wording.Span(waited), r.OverlapPolicy)
+		t.blocking("Blocked by")
 	default:
-		t.say("No worker claimed it for %s: none led, or all launches were taken", wording.Span(waited))
+		t.say("No worker claimed it for %s: no worker led the shard, or all launch capacity was in use", wording.Span(waited))
 	}
 	from := r.ClaimedAt
 	if r.FireAt.After(from) {
 		from = r.FireAt
 	}
 	if took := r.LaunchedAt.Sub(from); !r.ClaimedAt.IsZero() && took >= time.Second {
-		t.say("Handing it to the executor took %s", wording.Span(took))
+		t.say("Sending it to the executor took %s", wording.Span(took))
 	}
 }
 
@@ -230,7 +243,7 @@ func (t *text) history() string {
 		{"claimed", r.ClaimedAt},
 		{"launched", r.LaunchedAt},
 		{"started", r.StartedAt},
-		{"cancel asked for", r.CancelRequestedAt},
+		{"cancel requested", r.CancelRequestedAt},
 		{"ended", r.CompletedAt},
 	} {
 		if !step.at.IsZero() {
@@ -246,13 +259,13 @@ func (t *text) history() string {
 func trigger(t schedule.Trigger) string {
 	switch t {
 	case schedule.TriggerCatchup:
-		return "catching up, for it was late"
+		return "catch-up, because it was late"
 	case schedule.TriggerBackfill:
 		return "a backfill"
 	case schedule.TriggerRetry:
 		return "a retry"
 	case schedule.TriggerManual:
-		return "hand"
+		return "a manual trigger"
 	}
 	return "the schedule"
 }
@@ -260,7 +273,7 @@ func trigger(t schedule.Trigger) string {
 func (t *text) others() {
 	for i := range t.Others {
 		r := &t.Others[i]
-		s := fmt.Sprintf("At this second there is also a run by %s, %s%s: %s", trigger(r.Trigger), r.Status, inBrackets(string(r.Reason)), r.Key)
+		s := fmt.Sprintf("Also in this second: a run started by %s, %s%s: %s", trigger(r.Trigger), r.Status, inBrackets(string(r.Reason)), r.Key)
 		if !r.RetryOf.IsZero() {
 			s += fmt.Sprintf(", attempt %d, of %s", r.Attempt, r.RetryOf)
 		}
@@ -286,7 +299,7 @@ func (t *text) around() {
 	show("before", t.Previous)
 	show("after", t.Next)
 	if t.Next == nil && t.Rule != nil && t.Rule.ReplacedAt.IsZero() && t.Why != WhyByHand && t.Why != WhyUnreadable {
-		t.say("There is no slot after it")
+		t.say("There is no next slot")
 	}
 }
 

@@ -47,7 +47,7 @@ func TestExplainOverREST(t *testing.T) {
 	now = created.Add(24 * time.Hour)
 
 	for _, tt := range []struct{ name, at, verdict, reason, sentence string }{
-		{"a slot that fell into a pause", "2026-03-08T07:00:00Z", "not_fired", "paused", `with the note "moving"`},
+		{"a slot that fell into a pause", "2026-03-08T07:00:00Z", "not_fired", "paused", `note "moving"`},
 		{"a slot ahead, after the pause", "2026-03-09T06:30:00Z", "will_fire", "", "will fire at 2026-03-09T06:30:00Z"},
 		{"no slot", "2026-03-09T06:31:00Z", "not_a_slot", "off_rule", "minute 31 does not match 30"},
 		{"before there was a schedule", "2026-03-01T00:00:00Z", "no_schedule", "not_created", "did not exist yet"},

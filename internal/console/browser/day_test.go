@@ -93,7 +93,7 @@ func TestAnInstantIsExplainedPastAndAhead(t *testing.T) {
 	v.opens("/ui/schedules/nightly/explain")
 	v.clicks("#time")
 	v.types("2027-03-14T02:30" + kb.Enter)
-	v.reads("never shows")
+	v.reads("does not exist in")
 	v.do(chromedp.SetValue(chromedp.CSS("#time"), "2027-03-14T03:00"))
 	v.clicks(`form button.primary`)
 	v.sees(`location.search.includes("14T03") && document.querySelector("#answer .chip")?.textContent === "will fire"`)
