@@ -211,11 +211,11 @@ func (b blackHole) Settle(ctx context.Context, term schedule.Term, now time.Time
 	return b.Store.Settle(ctx, term, now, settlements)
 }
 
-func (b blackHole) Resign(ctx context.Context, term schedule.Term, now time.Time) error {
+func (b blackHole) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
 	if err := b.answers(ctx); err != nil {
 		return err
 	}
-	return b.Store.Resign(ctx, term, now)
+	return b.Store.Resign(ctx, term, r)
 }
 
 func TestAProcessWhoseDatabaseIsGoneEndsInItsBoundAllTheSame(t *testing.T) {

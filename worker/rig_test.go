@@ -120,7 +120,7 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	var self *worker.Worker
 	balancer := leader.NewBalancer(leader.BalancerOptions{
 		Store: over, Holder: holder, Shards: r.shards, Now: store.Now, Logger: quiet,
-		Resign: func(shard int) { electors[shard].Resign() }, Unfit: func() string { return self.Unfit() },
+		Resign: func(shard int, why schedule.TermEnd) { electors[shard].ResignBecause(why) }, Unfit: func() string { return self.Unfit() },
 	})
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{

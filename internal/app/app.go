@@ -59,6 +59,7 @@ type Options struct {
 type App struct {
 	cfg      Config
 	id       string // of this process among the workers; another one after every start
+	version  string // release of this binary
 	log      *slog.Logger
 	store    Store
 	registry *prometheus.Registry
@@ -114,7 +115,7 @@ func New(ctx context.Context, cfg Config, o Options) (app *App, err error) {
 		return nil, err
 	}
 	a.observe, a.strangers = newCallMetrics(a.registry), newStrangerLogs(o.Logger)
-	showBuild(a.registry, o.Version)
+	a.version = showBuild(a.registry, o.Version)
 	a.database = newDatabaseWatch(a.registry, o.Logger, cfg.DatabaseName())
 	o.Logger = slog.New(folding{o.Logger.Handler(), a.database})
 	a.log = o.Logger
@@ -261,6 +262,7 @@ func (a *App) Run(ctx context.Context) error {
 	servers.Go(func() error { return a.serveGRPC(serveCtx) })
 	servers.Go(func() error { a.strangers.run(serveCtx); return nil })
 	servers.Go(func() error { a.database.run(serveCtx); return nil })
+	servers.Go(func() error { a.noteProcess(serveCtx); return nil })
 	servers.Go(func() error { a.watchClock(serveCtx); return nil })
 	servers.Go(func() error { a.followClock(serveCtx); return nil })
 	servers.Go(func() error { return a.watchExpectations(serveCtx) })

@@ -8,8 +8,8 @@ import (
 )
 
 // showBuild registers carillon_build_info, which tells releases apart during a
-// rolling upgrade.
-func showBuild(registry prometheus.Registerer, version string) {
+// rolling upgrade. It returns the release as it is shown.
+func showBuild(registry prometheus.Registerer, version string) string {
 	if version == "" {
 		version = "(unknown)"
 	}
@@ -17,4 +17,5 @@ func showBuild(registry prometheus.Registerer, version string) {
 		Name: "carillon_build_info", Help: "Always 1; the labels are the release and the version of Go that built it.",
 		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
 	}).Set(1)
+	return version
 }

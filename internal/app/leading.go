@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/pglock"
@@ -21,12 +22,12 @@ func (a *App) electors(metrics *worker.Metrics, unfit func() string) ([]worker.E
 	electors := make([]*leader.Elector, a.cfg.Shards)
 	balancer := leader.NewBalancer(leader.BalancerOptions{
 		Store: a.store, Holder: a.id, Shards: a.cfg.Shards, Now: a.store.Now, Logger: a.log,
-		Resign: func(shard int) { electors[shard].Resign() }, Unfit: unfit,
+		Resign: func(shard int, why schedule.TermEnd) { electors[shard].ResignBecause(why) }, Unfit: unfit,
 	})
 	all := make([]worker.Elector, a.cfg.Shards)
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{
-			Lease: a.store, Lock: newLock(shard), LockKind: a.cfg.lockKind(), Shard: shard, Shards: a.cfg.Shards, Holder: a.id, TTL: ms(a.cfg.LeaderTTLMS),
+			Lease: a.store, Terms: a.store, Host: thisHost(), Lock: newLock(shard), LockKind: a.cfg.lockKind(), Shard: shard, Shards: a.cfg.Shards, Holder: a.id, TTL: ms(a.cfg.LeaderTTLMS),
 			Now: a.store.Now, Logger: a.log, Fit: a.clockFit, Yield: balancer.Yield(shard), OnChange: metrics.LeadershipChanged,
 		})
 		all[shard] = electors[shard]

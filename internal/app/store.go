@@ -22,6 +22,8 @@ type Store interface {
 	worker.Waker
 	leader.LeaseStore
 	leader.Roster
+	leader.TermStore
+	leader.ProcessStore
 	launcher.Store
 	workflow.Versions
 	workflow.Standings

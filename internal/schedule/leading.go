@@ -10,6 +10,7 @@ type TakeoverRequest struct {
 	Shard    int
 	Shards   int // the number that this worker was started with; 0 counts as 1
 	Holder   string
+	Host     string // host:pid, for people
 	TTL      time.Duration
 	LockHeld bool
 	// LockKind names the kind of lock that Holder waits for. That of a leader says
@@ -26,6 +27,9 @@ type RenewRequest struct {
 	// nothing about the leader.
 	LockHeld bool
 	Now      time.Time
+	// Stall is a time before this renewal in which none was answered; nil: there
+	// was none.
+	Stall *Stall
 }
 
 // Leadership is the leaders row of one shard, for people and for the balance

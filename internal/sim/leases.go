@@ -34,8 +34,8 @@ func (s store) Renew(ctx context.Context, term schedule.Term, req schedule.Renew
 	return asked, err
 }
 
-func (s store) Resign(ctx context.Context, term schedule.Term, now time.Time) error {
-	return s.tell(ctx, siteResign, shard(term), func() error { return s.ledger.Resign(context.WithoutCancel(ctx), term, now) })
+func (s store) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
+	return s.tell(ctx, siteResign, shard(term), func() error { return s.ledger.Resign(context.WithoutCancel(ctx), term, r) })
 }
 
 // AskToResign is for operators.

@@ -113,7 +113,7 @@ func (p *process) electors(s store) (all []worker.Elector, balancer worker.Balan
 	electors := make([]*leader.Elector, p.profile.shards)
 	b := leader.NewBalancer(leader.BalancerOptions{
 		Store: s, Holder: p.name, Shards: p.profile.shards, Now: p.now, Logger: quiet,
-		Resign: func(shard int) { electors[shard].Resign() },
+		Resign: func(shard int, why schedule.TermEnd) { electors[shard].ResignBecause(why) },
 	})
 	for shard := range electors {
 		electors[shard] = leader.New(leader.Options{

@@ -176,8 +176,8 @@ func (p *process) Release(ctx context.Context, key schedule.Key, lease time.Time
 	return err
 }
 
-func (p *process) Resign(ctx context.Context, term schedule.Term, now time.Time) error {
-	_, err := alive(p, func() (struct{}, error) { return struct{}{}, p.Store.Resign(ctx, term, now) })
+func (p *process) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
+	_, err := alive(p, func() (struct{}, error) { return struct{}{}, p.Store.Resign(ctx, term, r) })
 	return err
 }
 

@@ -56,7 +56,7 @@ GRANT SELECT ON goose_db_version TO sched_api, sched_worker, sched_launcher, sch
 GRANT SELECT, INSERT, UPDATE ON schedules TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs TO sched_api;
 GRANT SELECT, INSERT ON schedule_revisions, workflow_versions, schedule_events, deploys, audit_log TO sched_api;
-GRANT SELECT ON execution_requests, leaders, workers, settings TO sched_api;
+GRANT SELECT ON execution_requests, leaders, leader_terms, workers, settings TO sched_api;
 GRANT SELECT, INSERT, UPDATE (revoked_at, revoked_by, revoke_note) ON execution_grants TO sched_api; -- no terms, no deletion
 GRANT UPDATE (asked_epoch) ON leaders TO sched_api; -- worker resign
 GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
@@ -77,6 +77,7 @@ GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys, audit_l
 GRANT SELECT ON execution_grants TO sched_worker; -- judged at the claim
 GRANT SELECT, INSERT, UPDATE, DELETE ON backfills, backfill_runs TO sched_worker;
 GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON leader_terms TO sched_worker;
 
 -- sched_launcher: remembers keys, reads what to run, and settles what executors
 -- say (their reports, and what comes through a launch queue).
@@ -85,6 +86,9 @@ GRANT UPDATE (last_run_at) ON schedules TO sched_launcher;
 GRANT UPDATE ON schedule_runs TO sched_launcher;
 GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;
 GRANT INSERT ON schedule_events, audit_log TO sched_launcher;
+
+-- Every server process notes its version and roles.
+GRANT SELECT, INSERT, UPDATE, DELETE ON processes TO sched_api, sched_worker, sched_launcher;
 
 -- sched_ro: looks.
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO sched_ro;

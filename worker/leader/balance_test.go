@@ -72,11 +72,11 @@ type process struct {
 }
 
 // Resign is where a killed process does nothing.
-func (p *process) Resign(ctx context.Context, term schedule.Term, now time.Time) error {
+func (p *process) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
 	if p.dead.Load() {
 		return errors.New("killed")
 	}
-	return p.LeaseStore.Resign(ctx, term, now)
+	return p.LeaseStore.Resign(ctx, term, r)
 }
 
 func (p *process) fit() error {
@@ -109,7 +109,7 @@ func (t *town) run(p *process) *process {
 	electors := make([]*leader.Elector, t.shards)
 	balancer := leader.NewBalancer(leader.BalancerOptions{
 		Store: t.store, Holder: p.id, Shards: t.shards, Now: t.store.Now, Logger: quiet,
-		Resign: func(shard int) { electors[shard].Resign() }, Unfit: p.why,
+		Resign: func(shard int, why schedule.TermEnd) { electors[shard].ResignBecause(why) }, Unfit: p.why,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var g sync.WaitGroup

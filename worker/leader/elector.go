@@ -22,6 +22,8 @@ type Lead = func(ctx, trusted context.Context, term schedule.Term) error
 // Options are an Elector's parts.
 type Options struct {
 	Lease LeaseStore
+	// Terms tells the log whom a new leader replaces; nil: it is not logged.
+	Terms TermStore
 	Lock  Lock
 	// LockKind names what Lock is, LEADER_LOCK's word: with a leader whose lock is
 	// of another kind it proves nothing. Empty: all are of one kind.
@@ -29,6 +31,7 @@ type Options struct {
 	Shard    int
 	Shards   int    // how many there are; 0 counts as 1
 	Holder   string // one per process start; default random
+	Host     string // host:pid, for people
 	TTL      time.Duration
 	Now      func() time.Time
 	Logger   *slog.Logger
@@ -51,15 +54,21 @@ type Elector struct {
 	holder string
 	quiet  *trouble.Log
 
-	failures   int            // since the last term that held
-	yieldingAt time.Time      // since when other workers have been let go first
-	unresigned *schedule.Term // ended, but its row could not be told
-	unanswered bool           // the last takeover failed, and may have won all the same
-	refused    bool           // for its number of shards, and that has been said
-	otherLock  string         // the kind of the leader's lock, if it is another and that has been said
+	failures   int         // since the last term that held
+	yieldingAt time.Time   // since when other workers have been let go first
+	unresigned *unresigned // ended, but its row could not be told
+	unanswered bool        // the last takeover failed, and may have won all the same
+	refused    bool        // for its number of shards, and that has been said
+	otherLock  string      // the kind of the leader's lock, if it is another and that has been said
 
 	mu   sync.Mutex
 	stop context.CancelCauseFunc // ends the present term on purpose; nil: there is none
+}
+
+// unresigned is a term that ended while the store did not answer.
+type unresigned struct {
+	schedule.Term
+	end schedule.TermEnd
 }
 
 const (
@@ -120,13 +129,21 @@ func (e *Elector) Holder() string { return e.holder }
 
 // Resign ends the present term on purpose: whoever leads stops planning, and
 // the leadership is given back. Without a term it does nothing.
-func (e *Elector) Resign() {
+func (e *Elector) Resign() { e.ResignBecause(schedule.TermEnd{Reason: schedule.EndResigned}) }
+
+// ResignBecause is Resign with the reason that is recorded.
+func (e *Elector) ResignBecause(end schedule.TermEnd) {
 	e.mu.Lock()
 	stop := e.stop
 	e.mu.Unlock()
-	if stop != nil {
-		stop(errResigned)
+	if stop == nil {
+		return
 	}
+	err := errResigned
+	if end.Detail != "" {
+		err = errors.New(end.Detail)
+	}
+	stop(because(end.Reason, err))
 }
 
 // Run campaigns until ctx ends. For every term that is won it calls lead and
@@ -251,14 +268,14 @@ func (e *Elector) takeOver(ctx context.Context, lockHeld bool) (schedule.Term, b
 		return schedule.Term{}, false, err
 	}
 	if e.unresigned != nil { // else the own row would have to expire
-		if err := e.Lease.Resign(ctx, *e.unresigned, e.Now()); err != nil {
+		if err := e.Lease.Resign(ctx, e.unresigned.Term, schedule.Resignation{Now: e.Now(), End: e.unresigned.end}); err != nil {
 			return schedule.Term{}, false, fmt.Errorf("resign the last term: %w", err)
 		}
 		e.unresigned = nil
 	}
 	failpoint.Hit(failpoint.TakingOver)
 	term, won, err := e.Lease.Takeover(ctx, schedule.TakeoverRequest{
-		Shard: e.Shard, Shards: e.Shards, Holder: e.holder, TTL: e.TTL, LockHeld: lockHeld, LockKind: e.LockKind, Now: e.Now(),
+		Shard: e.Shard, Shards: e.Shards, Holder: e.holder, Host: e.Host, TTL: e.TTL, LockHeld: lockHeld, LockKind: e.LockKind, Now: e.Now(),
 	})
 	e.unanswered = err != nil
 	if err != nil {
@@ -309,7 +326,7 @@ func (e *Elector) findUnheard(ctx context.Context) error {
 	}
 	for _, row := range rows {
 		if row.Shard == e.Shard && row.Holder == e.holder && !row.Expired {
-			e.unresigned = &row.Term
+			e.unresigned = &unresigned{row.Term, schedule.TermEnd{Reason: schedule.EndDatabase, Detail: "its takeover was not answered"}}
 		}
 	}
 	return nil

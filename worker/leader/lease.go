@@ -20,13 +20,34 @@ type LeaseStore interface {
 	// Renew extends the term, and says whether it was asked to resign;
 	// schedule.ErrFenced when the row is no longer this term's or has expired.
 	Renew(ctx context.Context, term schedule.Term, req schedule.RenewRequest) (askedToResign bool, err error)
-	// Resign lets the term expire at once, if it still is the row's.
-	Resign(ctx context.Context, term schedule.Term, now time.Time) error
+	// Resign lets the term expire at once, if it still is the row's. It records why
+	// the term ended, also after another worker has taken over and could only infer
+	// why.
+	Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error
 	// AskToResign asks the leader of a shard to hand over, and wakes all workers;
 	// schedule.ErrNotFound when nobody leads it.
 	AskToResign(ctx context.Context, shard int, now time.Time) (schedule.Leadership, error)
 	// Leaders are all rows as they stand, by shard.
 	Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error)
+}
+
+// TermStore keeps who led which shard, and when.
+type TermStore interface {
+	// ListTerms is newest first.
+	ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedule.LeaderTerm, error)
+	// WindowTerms are the terms that decide who led a hash bucket in a window,
+	// oldest first.
+	WindowTerms(ctx context.Context, w schedule.TermWindow) ([]schedule.LeaderTerm, error)
+}
+
+// ProcessStore keeps which server processes run, of whatever roles.
+type ProcessStore interface {
+	// NoteProcess notes that a process runs; the store sets SeenAt.
+	NoteProcess(ctx context.Context, p schedule.ProcessSeen) error
+	// ForgetProcess takes a process that ends off the list.
+	ForgetProcess(ctx context.Context, processID string) error
+	// Processes are those that were seen within a duration, by id.
+	Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error)
 }
 
 // Roster keeps who works and in how many shards.

@@ -46,11 +46,11 @@ func (o *outage) Renew(ctx context.Context, term schedule.Term, req schedule.Ren
 	return o.LeaseStore.Renew(ctx, term, req)
 }
 
-func (o *outage) Resign(ctx context.Context, term schedule.Term, now time.Time) error {
+func (o *outage) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
 	if err := o.err(); err != nil {
 		return err
 	}
-	return o.LeaseStore.Resign(ctx, term, now)
+	return o.LeaseStore.Resign(ctx, term, r)
 }
 
 func (o *outage) Acquire(ctx context.Context) error {

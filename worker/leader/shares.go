@@ -59,8 +59,9 @@ type BalancerOptions struct {
 	Store  ShareStore
 	Holder string // of all electors of this process
 	Shards int
-	// Resign gives the shard up, if this process leads it; Elector.Resign does.
-	Resign func(shard int)
+	// Resign gives the shard up, if this process leads it; Elector.ResignBecause
+	// does.
+	Resign func(shard int, why schedule.TermEnd)
 	// Unfit says why this process had better not lead while another one is fit;
 	// empty: it is fit, as without it. What the others are they say in their
 	// heartbeats.
@@ -135,8 +136,9 @@ func (b *Balancer) Run(ctx context.Context) error {
 			continue
 		}
 		if shard, give := b.decide(seen, time.Now()); give {
-			b.Logger.Info("shard given up", "shard_given", shard, "why", b.why(seen))
-			b.Resign(shard)
+			why := b.why(seen)
+			b.Logger.Info("shard given up", "shard_given", shard, "reason", string(why.Reason), "err", why.Detail)
+			b.Resign(shard, why)
 		}
 	}
 }
@@ -155,11 +157,11 @@ func (b *Balancer) unfit() string {
 	return b.Unfit()
 }
 
-func (b *Balancer) why(seen view) string {
+func (b *Balancer) why(seen view) schedule.TermEnd {
 	if seen.passed {
-		return "unfit: " + b.unfit()
+		return schedule.TermEnd{Reason: schedule.EndUnfit, Detail: b.unfit()}
 	}
-	return "balance"
+	return schedule.TermEnd{Reason: schedule.EndBalanced}
 }
 
 // Yield is Options.Yield of the elector of a shard: whether a free shard is

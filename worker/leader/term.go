@@ -40,6 +40,10 @@ type tenure struct {
 	distrust context.CancelCauseFunc // it is over
 
 	trustEnds *time.Timer
+	attempts  attempts
+
+	mu  sync.Mutex
+	end schedule.TermEnd // why it was lost; set once
 }
 
 // serve runs one term: renewals beside lead, until lead returns; then it gives
@@ -51,6 +55,7 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 	defer stop(nil)
 	defer context.AfterFunc(trusted, func() { stop(context.Cause(trusted)) })()
 	t := &tenure{hold: h, term: term, stop: stop, distrust: distrust}
+	t.attempts.next(t.renewal())
 	// Trust ends in time whatever a renewal is doing, e.g. waiting for a disk, and
 	// also while what runs beside the term takes its time to end: open calls still
 	// settle under it.
@@ -59,7 +64,6 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 	})
 	defer t.trustEnds.Stop()
 
-	e.Logger.Info("leadership won", "epoch", term.Epoch, "holder", term.Holder, "lock_held", h.isHeld())
 	e.refused = false
 	e.OnChange(term, true)
 	defer e.OnChange(term, false)
@@ -69,6 +73,7 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 	beside, done := context.WithCancel(trusted)
 	defer done()
 	var others sync.WaitGroup
+	others.Go(func() { t.logWon(beside) })
 	others.Go(func() { t.renewAll(beside, since) })
 	others.Go(func() { h.breakOff(beside) })
 	err := lead(leading, trusted, term)
@@ -79,7 +84,11 @@ func (e *Elector) serve(ctx context.Context, h *hold, term schedule.Term, since 
 		e.failures = 0
 	}
 	lost := context.Cause(trusted)
-	t.giveRowBack(ctx, lost)
+	end := endOf(ctx, leading, err)
+	if lost != nil {
+		end = t.lostBecause()
+	}
+	t.giveRowBack(ctx, end)
 	e.yieldingAt = time.Time{}
 	return errors.Join(lost, err)
 }
@@ -91,29 +100,30 @@ func (e *Elector) resignBy(stop context.CancelCauseFunc) {
 	e.stop = stop
 }
 
-// giveRowBack lets the row expire, also after a term that was lost: unless
-// another has replaced it, the next leader need not wait for it then.
-func (t *tenure) giveRowBack(ctx context.Context, lost error) {
-	if errors.Is(lost, schedule.ErrFenced) {
-		return
-	}
+// giveRowBack lets the row expire and records why the term ended. If another
+// worker has taken over, only the record changes.
+func (t *tenure) giveRowBack(ctx context.Context, end schedule.TermEnd) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignLimit)
 	defer cancel()
-	if err := t.Lease.Resign(ctx, t.term, t.Now()); err != nil {
-		t.unresigned = &t.term
+	if err := t.Lease.Resign(ctx, t.term, schedule.Resignation{Now: t.Now(), End: end}); err != nil {
+		if end.Reason == schedule.EndLock { // the database is away as well, which explains the lock
+			end.Reason = schedule.EndDatabase
+		}
+		t.unresigned = &unresigned{t.term, end}
 		t.quiet.Warn("not resigned, the term will expire", err)
 		return
 	}
 	failpoint.Hit(failpoint.Resigned)
-	if lost == nil {
-		t.Logger.Info("leadership given back", "epoch", t.term.Epoch)
+	if !end.Reason.Lost() {
+		t.Logger.Info("leadership given back", "epoch", t.term.Epoch, "reason", string(end.Reason))
 	}
 }
 
 // renewAll keeps the lock and extends the row until ctx ends. Any error means:
 // not the leader.
 func (t *tenure) renewAll(ctx context.Context, since time.Time) {
-	asked, unreported := false, t.held
+	asked, unreported, stalled := false, t.held, (*stall)(nil)
+	answered := since
 	if t.wonBy {
 		unreported = nil
 	}
@@ -127,8 +137,10 @@ func (t *tenure) renewAll(ctx context.Context, since time.Time) {
 		case <-unreported: // while the row says otherwise, a crash costs a TTL
 			unreported = nil
 		}
+		t.attempts.begin()
+		suspended := t.attempts.suspended()
 		began := time.Now()
-		askedNow, err := t.renew(ctx, since)
+		askedNow, err := t.renew(ctx, since, stalled)
 		switch {
 		case ctx.Err() != nil: // over, and nothing is to be judged any more
 			return
@@ -137,35 +149,50 @@ func (t *tenure) renewAll(ctx context.Context, since time.Time) {
 			return
 		case askedNow && !asked:
 			t.Logger.Info("leader was asked to resign", "epoch", t.term.Epoch)
-			t.stop(errResigned)
+			t.stop(because(schedule.EndResigned, errResigned))
 		}
 		asked = askedNow
+		stalled = t.stallOf(answered, time.Now(), suspended)
 		since = began
+		answered = time.Now()
+		t.attempts.next(t.renewal())
 		t.trustEnds.Reset(time.Until(since.Add(t.trust())))
 		timer.Reset(t.renewal())
 	}
 }
 
 // renew is one attempt. It may not outlive the trust in the last one.
-func (t *tenure) renew(ctx context.Context, since time.Time) (asked bool, err error) {
+func (t *tenure) renew(ctx context.Context, since time.Time, stalled *stall) (asked bool, err error) {
 	ctx, cancel := context.WithDeadline(ctx, since.Add(t.trust()))
 	defer cancel()
 	if err := t.Fit(); err != nil {
-		return false, err
+		return false, because(schedule.EndClock, err)
 	}
 	held := t.isHeld()
 	if held {
 		if err := t.Lock.Keep(ctx); err != nil {
-			return false, fmt.Errorf("keep lock: %w", err)
+			return false, because(schedule.EndLock, fmt.Errorf("keep lock: %w", err))
 		}
 	}
 	failpoint.Hit(failpoint.Renewing)
-	asked, err = t.Lease.Renew(ctx, t.term, schedule.RenewRequest{TTL: t.TTL, LockHeld: held, Now: t.Now()})
+	asked, err = t.Lease.Renew(ctx, t.term, schedule.RenewRequest{TTL: t.TTL, LockHeld: held, Now: t.Now(), Stall: stalled.ago()})
 	failpoint.Hit(failpoint.Renewed)
 	return asked, err
 }
 
 func (t *tenure) lose(err error) {
+	end := t.lostEnd(err)
+	t.mu.Lock()
+	if t.end.Reason == "" {
+		t.end = end
+	}
+	t.mu.Unlock()
 	t.distrust(fmt.Errorf("%w: %w", ErrTermLost, err))
-	t.Logger.Warn("leadership lost", "epoch", t.term.Epoch, "err", err)
+	t.Logger.Warn("leadership lost", "epoch", t.term.Epoch, "reason", string(end.Reason), "err", err)
+}
+
+func (t *tenure) lostBecause() schedule.TermEnd {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.end
 }

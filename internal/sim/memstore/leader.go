@@ -44,8 +44,10 @@ func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (ter
 			row = &leadership{}
 			t.leaders[req.Shard] = row
 		}
+		expires := row.expires
 		term, ok = schedule.Term{Shard: req.Shard, Shards: req.Shards, Holder: req.Holder, Epoch: t.newEpoch()}, true
 		row.Term, row.expires, row.lockHeld, row.lockKind = term, now.Add(req.TTL), req.LockHeld, req.LockKind
+		t.succeed(term, &req, expires, now)
 		if s.opts.Watch.Takeover != nil {
 			t.told = append(t.told, func() { s.opts.Watch.Takeover(term) })
 		}
@@ -76,6 +78,9 @@ func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.Rene
 			return fenced(term)
 		}
 		row.expires, row.lockHeld = now.Add(req.TTL), req.LockHeld
+		if req.Stall != nil {
+			t.noteStall(term, req.Stall, now)
+		}
 		askedToResign = row.asked == row.Epoch
 		return nil
 	})
@@ -85,14 +90,18 @@ func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.Rene
 	return askedToResign, nil
 }
 
-// Resign lets the term expire at once, if it still is the row's.
-func (s *Store) Resign(ctx context.Context, term schedule.Term, now time.Time) error {
+// Resign lets the term expire at once, if it still is the row's, and records why
+// it ended.
+func (s *Store) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
 	return s.write(ctx, func(t *tx) error {
+		now, expires := s.clock(r.Now), time.Time{}
 		if t.fence(term) == nil {
-			if row, now := t.leaders[term.Shard], s.clock(now); row.expires.After(now) {
+			row := t.leaders[term.Shard]
+			if expires = row.expires; expires.After(now) {
 				row.expires = now
 			}
 		}
+		t.resignTerm(term, r.End, expires, now)
 		return nil
 	})
 }

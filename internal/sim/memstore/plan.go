@@ -175,7 +175,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 			t.remove(r)
 			pruned++
 		}
-		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneDeploys(before, limit) + t.pruneWorkers(before, limit) + t.pruneTombstones(before, limit) + t.pruneAudit(before, limit) + t.pruneBackfills(before, limit) + t.pruneAlerts(before, limit)
+		pruned += t.pruneEvents(before, limit) + t.pruneRequests(before, limit) + t.pruneDeploys(before, limit) + t.pruneWorkers(before, limit) + t.pruneTerms(before, limit) + t.pruneProcesses(before, limit) + t.pruneTombstones(before, limit) + t.pruneAudit(before, limit) + t.pruneBackfills(before, limit) + t.pruneAlerts(before, limit)
 		return nil
 	})
 	if err != nil {

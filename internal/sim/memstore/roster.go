@@ -102,5 +102,10 @@ func (t *tx) writeShards(n int, endTerms bool) error {
 	for shard, row := range t.leaders {
 		row.Term, row.expires, row.lockHeld = schedule.Term{Shard: shard, Epoch: epoch}, time.Unix(0, 0).UTC(), false
 	}
+	for _, row := range t.terms {
+		if row.EndedAt.IsZero() {
+			t.endTerm(row, t.clock(t.Now()), schedule.TermEnd{Reason: schedule.EndShardsChanged})
+		}
+	}
 	return nil
 }

@@ -62,6 +62,8 @@ type Store struct {
 	backfills  map[string]*backfill
 	leaders    map[int]*leadership
 	workers    map[string]*schedule.WorkerSeen
+	terms      []*termRow
+	processes  map[string]schedule.ProcessSeen
 	events     []schedule.Event
 	lastEvent  int64
 	trail      []schedule.AuditEntry
@@ -96,7 +98,7 @@ func New(o Options) *Store {
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
-		buckets:  make(map[string]int),
+		buckets: make(map[string]int), processes: make(map[string]schedule.ProcessSeen),
 		expected: make(map[schedule.ExpectationID]schedule.ExpectationState), alerts: make(map[string]schedule.Alert),
 		deliveries: make(map[string]schedule.AlertDelivery), gone: make(map[string]bool),
 	}

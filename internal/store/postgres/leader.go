@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,10 +50,12 @@ func (s *Store) takeOver(ctx context.Context, req schedule.TakeoverRequest, term
 		if err := ofShards(ctx, tx, req.Shards); err != nil {
 			return err
 		}
-		for _, statement := range []string{sqlTakeoverPlace, sqlTakeoverLock} {
-			if _, err := tx.Exec(ctx, statement, req.Shard); err != nil {
-				return err
-			}
+		if _, err := tx.Exec(ctx, sqlTakeoverPlace, req.Shard); err != nil {
+			return err
+		}
+		var before predecessor
+		if err := tx.QueryRow(ctx, sqlTakeoverLock, req.Shard).Scan(&before.epoch, &before.expires, &before.expired); err != nil {
+			return err
 		}
 		if _, err := tx.Exec(ctx, sqlTakeoverEpoch); err != nil {
 			return err
@@ -61,7 +64,9 @@ func (s *Store) takeOver(ctx context.Context, req schedule.TakeoverRequest, term
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
-		won = err == nil
+		if err == nil {
+			won, err = true, succeed(ctx, tx, *term, &req, before)
+		}
 		return err
 	})
 	return won && err == nil, err
@@ -70,7 +75,19 @@ func (s *Store) takeOver(ctx context.Context, req schedule.TakeoverRequest, term
 // Renew extends the term from the database's now; schedule.ErrFenced when it
 // is over.
 func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.RenewRequest) (askedToResign bool, err error) {
-	err = s.pool.QueryRow(ctx, sqlRenew, term.Shard, term.Holder, term.Epoch, interval(req.TTL), req.LockHeld).Scan(&askedToResign)
+	renew := func(q rowQuerier) error {
+		return q.QueryRow(ctx, sqlRenew, term.Shard, term.Holder, term.Epoch, interval(req.TTL), req.LockHeld).Scan(&askedToResign)
+	}
+	if req.Stall == nil {
+		err = renew(s.pool)
+	} else {
+		err = s.transact(ctx, func(tx pgx.Tx) error {
+			if err := renew(tx); err != nil {
+				return err
+			}
+			return noteStall(ctx, tx, term, req.Stall)
+		})
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("epoch %d: %w", term.Epoch, schedule.ErrFenced)
 	}
@@ -80,9 +97,24 @@ func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.Rene
 	return askedToResign, nil
 }
 
-// Resign lets the term expire at once, if it still is the row's.
-func (s *Store) Resign(ctx context.Context, term schedule.Term, _ time.Time) error {
-	if _, err := s.pool.Exec(ctx, sqlResign, term.Shard, term.Holder, term.Epoch); err != nil {
+// Resign lets the term expire at once, if it still is the row's, and records why
+// it ended.
+func (s *Store) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
+	end := r.End
+	end.Reason = cmp.Or(end.Reason, schedule.EndResigned)
+	err := s.transact(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlResignLock, term.Shard, term.Holder, term.Epoch); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, sqlTermResign, term.Shard, term.Holder, term.Epoch, string(end.Reason),
+			noneOrText(schedule.Storable(end.Detail, schedule.MaxEndDetail)), end.Reason.Lost(), end.Reason.Amends())
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, sqlResign, term.Shard, term.Holder, term.Epoch)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("resign shard %d: %w", term.Shard, err)
 	}
 	return nil
@@ -254,7 +286,7 @@ func writeShards(ctx context.Context, tx pgx.Tx, n int, endTerms bool) error {
 	if _, err := tx.Exec(ctx, sqlSetShards, n); err != nil || !endTerms {
 		return err
 	}
-	for _, statement := range []string{sqlSetShardsLock, sqlSetShardsEnd} {
+	for _, statement := range []string{sqlSetShardsLock, sqlSetShardsEnd, sqlTermsEndAll} {
 		if _, err := tx.Exec(ctx, statement); err != nil {
 			return err
 		}

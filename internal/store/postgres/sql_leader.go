@@ -16,7 +16,7 @@ INSERT INTO leaders (shard, holder, epoch, expires_at, lock_held) VALUES ($1, ''
 ON CONFLICT (shard) DO NOTHING`
 
 const sqlTakeoverLock = `
-SELECT 1 FROM leaders WHERE shard = $1 FOR UPDATE`
+SELECT epoch, expires_at, expires_at <= clock_timestamp() FROM leaders WHERE shard = $1 FOR UPDATE`
 
 // sqlTakeoverEpoch lets one transaction at a time look for the greatest epoch
 // of all shards. It is taken last, so that nobody who has it waits for anything.
@@ -39,6 +39,11 @@ const sqlRenew = `
 UPDATE leaders SET expires_at = clock_timestamp() + $4::interval, lock_held = $5
 WHERE shard = $1 AND holder = $2 AND epoch = $3 AND expires_at > clock_timestamp()
 RETURNING asked_epoch IS NOT DISTINCT FROM epoch`
+
+// sqlResignLock takes the leaders row before that of the term, as a takeover
+// does.
+const sqlResignLock = `
+SELECT 1 FROM leaders WHERE shard = $1 AND holder = $2 AND epoch = $3 FOR UPDATE`
 
 const sqlResign = `
 UPDATE leaders SET expires_at = clock_timestamp()

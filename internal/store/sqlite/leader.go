@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -18,13 +19,22 @@ func (s *Store) Takeover(ctx context.Context, req schedule.TakeoverRequest) (sch
 		if err := ofShards(ctx, t, req.Shards); err != nil {
 			return err
 		}
+		before, err := readPredecessor(ctx, t, req.Shard)
+		if err != nil {
+			return err
+		}
 		n, err := t.exec(ctx, sqlTakeover, req.Shard, req.Holder, req.Now.Add(req.TTL).UnixMicro(), req.LockHeld, req.Now.UnixMicro(), req.LockKind)
 		if err != nil || n == 0 {
 			return err
 		}
 		ok = true
 		term = schedule.Term{Shard: req.Shard, Shards: req.Shards, Holder: req.Holder}
-		return t.query(ctx, sqlTerm, func(scan scan) error { return scan(&term.Epoch) }, req.Shard)
+		won, err := readPredecessor(ctx, t, req.Shard)
+		if err != nil {
+			return err
+		}
+		term.Epoch = won.epoch
+		return succeed(ctx, t, term, &req, before)
 	})
 	if err != nil {
 		return schedule.Term{}, false, fmt.Errorf("take over shard %d: %w", req.Shard, err)
@@ -42,6 +52,11 @@ func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.Rene
 		case n == 0:
 			return fenced(term)
 		}
+		if req.Stall != nil {
+			if err := noteStall(ctx, t, term, &req); err != nil {
+				return err
+			}
+		}
 		return t.query(ctx, sqlAsked, func(scan scan) error { return scan(&askedToResign) }, term.Shard)
 	})
 	if err != nil {
@@ -50,10 +65,19 @@ func (s *Store) Renew(ctx context.Context, term schedule.Term, req schedule.Rene
 	return askedToResign, nil
 }
 
-// Resign lets the term expire at once, if it still is the row's.
-func (s *Store) Resign(ctx context.Context, term schedule.Term, now time.Time) error {
+// Resign lets the term expire at once, if it still is the row's, and records why
+// it ended.
+func (s *Store) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
+	end := r.End
+	end.Reason = cmp.Or(end.Reason, schedule.EndResigned)
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		_, err := t.exec(ctx, sqlResign, now.UnixMicro(), term.Shard, term.Holder, term.Epoch)
+		now := r.Now.UnixMicro()
+		_, err := t.exec(ctx, sqlTermResign, term.Shard, term.Holder, term.Epoch, string(end.Reason),
+			word(schedule.Storable(end.Detail, schedule.MaxEndDetail)), end.Reason.Lost(), end.Reason.Amends(), now)
+		if err != nil {
+			return err
+		}
+		_, err = t.exec(ctx, sqlResign, now, term.Shard, term.Holder, term.Epoch)
 		return err
 	})
 	if err != nil {

@@ -86,7 +86,7 @@ func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err erro
 			return err
 		}
 		recorded = n
-		return writeShards(ctx, t, n, n > 1)
+		return writeShards(ctx, t, n, n > 1, s.Now())
 	})
 	if err != nil {
 		return 0, fmt.Errorf("record %d shards: %w", n, err)
@@ -95,8 +95,8 @@ func (s *Store) RecordShards(ctx context.Context, n int) (recorded int, err erro
 }
 
 // SetShards records n and ends every term.
-func (s *Store) SetShards(ctx context.Context, n int, _ time.Time) error {
-	err := s.write(ctx, func(ctx context.Context, t tx) error { return writeShards(ctx, t, n, true) })
+func (s *Store) SetShards(ctx context.Context, n int, now time.Time) error {
+	err := s.write(ctx, func(ctx context.Context, t tx) error { return writeShards(ctx, t, n, true, now) })
 	if err != nil {
 		return fmt.Errorf("set %d shards: %w", n, err)
 	}
@@ -104,13 +104,16 @@ func (s *Store) SetShards(ctx context.Context, n int, _ time.Time) error {
 	return nil
 }
 
-func writeShards(ctx context.Context, t tx, n int, endTerms bool) error {
+func writeShards(ctx context.Context, t tx, n int, endTerms bool, now time.Time) error {
 	if n < 1 || n > schedule.MaxShards {
 		return schedule.Invalid("shards", n, fmt.Sprintf("is not from 1 to %d", schedule.MaxShards), "choose a number in that range")
 	}
 	if _, err := t.exec(ctx, sqlSetShards, strconv.Itoa(n)); err != nil || !endTerms {
 		return err
 	}
-	_, err := t.exec(ctx, sqlSetShardsEnd)
+	if _, err := t.exec(ctx, sqlSetShardsEnd); err != nil {
+		return err
+	}
+	_, err := t.exec(ctx, sqlTermsEndAll, now.UnixMicro())
 	return err
 }

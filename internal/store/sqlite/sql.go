@@ -64,7 +64,7 @@ const (
  ON CONFLICT (shard) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch, expires_at = excluded.expires_at,
   lock_held = excluded.lock_held, lock_kind = excluded.lock_kind
  WHERE leaders.expires_at <= ?5 OR ?4 AND leaders.lock_held AND leaders.holder <> ?2 AND (?6 = '' OR leaders.lock_kind IN ('', ?6))`
-	sqlTerm  = `SELECT epoch FROM leaders WHERE shard = ?`
+	sqlTerm  = `SELECT epoch, expires_at FROM leaders WHERE shard = ?`
 	sqlRenew = `UPDATE leaders SET expires_at = ?, lock_held = ? WHERE shard = ? AND holder = ? AND epoch = ? AND expires_at > ?`
 	sqlAsked = `SELECT asked_epoch IS epoch FROM leaders WHERE shard = ?`
 

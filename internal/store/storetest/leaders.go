@@ -136,7 +136,7 @@ func renewFenced(r *rig) {
 
 func resignMakesRoom(r *rig) {
 	first, _ := r.tryTakeover("first", time.Hour, true)
-	r.ok(r.Resign(r.ctx, first, r.now), "resign")
+	r.ok(r.Resign(r.ctx, first, schedule.Resignation{Now: r.now}), "resign")
 	r.now = r.at(time.Second)
 	err := r.renew(first, time.Hour)
 	r.hold(errors.Is(err, schedule.ErrFenced), "a term that was resigned cannot be renewed, got %v", err)
@@ -147,7 +147,7 @@ func resignMakesRoom(r *rig) {
 func resignOld(r *rig) {
 	first, _ := r.tryTakeover("first", time.Hour, true)
 	second, _ := r.tryTakeover("second", time.Hour, true)
-	r.ok(r.Resign(r.ctx, first, r.now), "resign a term that was replaced")
+	r.ok(r.Resign(r.ctx, first, schedule.Resignation{Now: r.now}), "resign a term that was replaced")
 	r.now = r.at(time.Second)
 	_, ok := r.tryTakeover("third", time.Hour, false)
 	r.hold(!ok, "the term that runs is not touched")
@@ -164,7 +164,7 @@ func epochsGrow(r *rig) {
 			terms++
 		}
 		if ok && (i%2 == 1 || i%4 == 0) {
-			r.ok(r.Resign(r.ctx, term, r.now), "resign")
+			r.ok(r.Resign(r.ctx, term, schedule.Resignation{Now: r.now}), "resign")
 			r.now = r.at(time.Second)
 		}
 	}
@@ -195,7 +195,7 @@ func takeoverRace(r *rig) {
 			if term.Epoch != 0 {
 				r.hold(term.Epoch > last, "epoch %d comes after %d", term.Epoch, last)
 				last = term.Epoch
-				r.ok(r.Resign(r.ctx, term, r.now), "resign")
+				r.ok(r.Resign(r.ctx, term, schedule.Resignation{Now: r.now}), "resign")
 			}
 		}
 		r.now = r.at(time.Second)

@@ -94,7 +94,7 @@ func setShardsEndsTerms(r *rig) {
 	for _, term := range terms {
 		err := r.renew(term, time.Hour)
 		r.hold(errors.Is(err, schedule.ErrFenced), "no term can be renewed: ErrFenced, got %v", err)
-		r.ok(r.Resign(r.ctx, term, r.now), "resign a term that is over")
+		r.ok(r.Resign(r.ctx, term, schedule.Resignation{Now: r.now}), "resign a term that is over")
 	}
 	last := terms[3].Epoch
 	for shard := range 2 {
@@ -160,7 +160,7 @@ func setShardsRace(r *rig) {
 					r.Errorf("take over: %v", err)
 				}
 				if ok {
-					_ = r.Resign(r.ctx, term, r.now)
+					_ = r.Resign(r.ctx, term, schedule.Resignation{Now: r.now})
 				}
 			}
 		})

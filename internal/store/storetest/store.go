@@ -22,6 +22,8 @@ type Store interface {
 	worker.BackfillStore
 	leader.LeaseStore
 	leader.Roster
+	leader.TermStore
+	leader.ProcessStore
 	launcher.Store
 	workflow.Versions
 	workflow.Standings
@@ -98,6 +100,7 @@ var topics = []topic{
 	{name: "fence", checks: fences},
 	{name: "leaders", checks: leaders, shared: true},
 	{name: "terms", checks: terms},
+	{name: "leader terms", checks: leaderTerms},
 	{name: "shard counts", checks: shardCounts},
 	{name: "shards", checks: shards},
 	{name: "workflows", checks: workflows, shared: true},

@@ -85,7 +85,7 @@ func takeoverFromLockless(r *rig) {
 	r.ok(err, "renew without the lock")
 	_, ok = r.takeShard(0, 1, "third", true)
 	r.hold(!ok, "a leader that says it has lost the lock lives")
-	r.ok(r.Resign(r.ctx, second, r.now), "resign")
+	r.ok(r.Resign(r.ctx, second, schedule.Resignation{Now: r.now}), "resign")
 	r.now = r.at(time.Second)
 	_, ok = r.takeShard(0, 1, "third", true)
 	r.hold(ok, "what has run out may be taken over by whoever has the lock")
@@ -109,7 +109,7 @@ func takeoverAcrossKinds(r *rig) {
 	r.hold(!ok, "the second has a lock that the first never had")
 	third, ok := r.takeWith("postgres", "third")
 	r.hold(ok && third.Epoch > first.Epoch, "the third has the lock that the first had: it is gone")
-	r.ok(r.Resign(r.ctx, third, r.now), "resign")
+	r.ok(r.Resign(r.ctx, third, schedule.Resignation{Now: r.now}), "resign")
 	r.now = r.at(time.Second)
 	second, ok := r.takeWith("redis", "second")
 	r.hold(ok && second.Epoch > third.Epoch, "what has run out may be taken over by a worker of any kind")
@@ -141,7 +141,7 @@ func leadersListed(r *rig) {
 	one, _ := r.takeShard(1, 3, "one", true)
 	zero, _ := r.takeShard(0, 3, "zero", false)
 	gone, _ := r.takeShard(2, 3, "gone", true)
-	r.ok(r.Resign(r.ctx, gone, r.now), "resign")
+	r.ok(r.Resign(r.ctx, gone, schedule.Resignation{Now: r.now}), "resign")
 	r.now = r.at(time.Second)
 
 	rows := r.allLeaders()
@@ -173,7 +173,7 @@ func askToResign(r *rig) {
 	}
 	r.hold(!renew(other), "the other was not asked")
 
-	r.ok(r.Resign(r.ctx, first, r.now), "resign")
+	r.ok(r.Resign(r.ctx, first, schedule.Resignation{Now: r.now}), "resign")
 	r.now = r.at(time.Second)
 	r.hold(!r.allLeaders()[0].AskedTo, "whoever has resigned is asked no more")
 	next, _ := r.takeShard(0, 2, "second", false)
@@ -185,7 +185,7 @@ func askNobody(r *rig) {
 	r.hold(errors.Is(ask(0), schedule.ErrNotFound), "of a shard that nobody ever led: ErrNotFound, got %v", ask(0))
 	term, _ := r.takeShard(0, 1, "first", true)
 	r.hold(errors.Is(ask(1), schedule.ErrNotFound), "of another shard: ErrNotFound, got %v", ask(1))
-	r.ok(r.Resign(r.ctx, term, r.now), "resign")
+	r.ok(r.Resign(r.ctx, term, schedule.Resignation{Now: r.now}), "resign")
 	r.now = r.at(time.Second)
 	r.hold(errors.Is(ask(0), schedule.ErrNotFound), "of a shard that was given back: ErrNotFound, got %v", ask(0))
 }

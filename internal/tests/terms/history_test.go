@@ -129,7 +129,7 @@ func (a *actor) act(ctx context.Context) error {
 		_, err = a.store.Renew(ctx, term, schedule.RenewRequest{TTL: time.Hour, LockHeld: did.lockHeld})
 		got.done = err == nil
 	case "resign":
-		err = a.store.Resign(ctx, term, time.Time{})
+		err = a.store.Resign(ctx, term, schedule.Resignation{})
 		got.done = true
 	case "write":
 		_, err = a.store.Prune(ctx, term, time.Unix(0, 0), 1)

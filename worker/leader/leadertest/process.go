@@ -143,11 +143,11 @@ func (l *lease) Renew(ctx context.Context, term schedule.Term, req schedule.Rene
 	return l.LeaseStore.Renew(ctx, term, req)
 }
 
-func (l *lease) Resign(ctx context.Context, term schedule.Term, now time.Time) error {
+func (l *lease) Resign(ctx context.Context, term schedule.Term, r schedule.Resignation) error {
 	l.pass()
 	defer l.pass()
 	if l.mute.Load() {
 		return errors.New("the store is down")
 	}
-	return l.LeaseStore.Resign(ctx, term, now)
+	return l.LeaseStore.Resign(ctx, term, r)
 }

@@ -1,0 +1,138 @@
+package schedule
+
+import "time"
+
+// EndReason says why a leadership term ended; a closed set.
+type EndReason string
+
+// The reasons. A leader that still runs writes its own. The last three are what
+// the next leader can prove about one that wrote nothing.
+const (
+	EndResigned      EndReason = "resigned"             // asked to, by hand
+	EndBalanced      EndReason = "balanced"             // gave the shard to a worker with fewer
+	EndUnfit         EndReason = "unfit"                // its launches would not arrive, those of another would
+	EndStopped       EndReason = "stopped"              // its process was told to end
+	EndDatabase      EndReason = "database_unreachable" // no renewal was answered in time
+	EndLock          EndReason = "lock_lost"            // the shard's lock was gone, and the database answered
+	EndClock         EndReason = "clock"                // its clock is too far off
+	EndSuspended     EndReason = "process_suspended"    // the process did not run: stopped, frozen or starved
+	EndReplaced      EndReason = "replaced"             // another worker took over, and it does not know why
+	EndShardsChanged EndReason = "shards_changed"       // another number of shards was recorded
+	EndExpired       EndReason = "expired"              // no renewal before its TTL was over
+	EndLockFreed     EndReason = "lock_freed"           // its lock came free: it died, or lost its connection
+	EndUnknown       EndReason = "unknown"              // nobody recorded it, e.g. an older version led
+)
+
+// EndReasons is the closed set.
+var EndReasons = []EndReason{
+	EndResigned, EndBalanced, EndUnfit, EndStopped, EndDatabase, EndLock, EndClock, EndSuspended, EndReplaced,
+	EndShardsChanged, EndExpired, EndLockFreed, EndUnknown,
+}
+
+// Lost reports whether the leader ended involuntarily, so that its last proof of
+// life is its last renewal.
+func (r EndReason) Lost() bool {
+	switch r {
+	case EndDatabase, EndLock, EndClock, EndSuspended, EndReplaced, EndExpired, EndLockFreed:
+		return true
+	}
+	return false
+}
+
+// Inferred reports whether the reason is another worker's inference, which the
+// leader itself may replace with what it knows.
+func (r EndReason) Inferred() bool {
+	return r == EndExpired || r == EndLockFreed || r == EndUnknown
+}
+
+// Amends reports whether the reason says more than an inferred one.
+func (r EndReason) Amends() bool { return !r.Inferred() && r != EndReplaced }
+
+var endWords = map[EndReason]string{
+	EndResigned:      "asked to resign",
+	EndBalanced:      "handed over to a worker with fewer shards",
+	EndUnfit:         "its launcher was unreachable",
+	EndStopped:       "process stopped",
+	EndDatabase:      "database unreachable",
+	EndLock:          "leader lock lost",
+	EndClock:         "clock too far off",
+	EndSuspended:     "process suspended or starved",
+	EndReplaced:      "replaced by another worker",
+	EndShardsChanged: "number of shards changed",
+	EndExpired:       "leader stopped renewing: killed, hung or cut off",
+	EndLockFreed:     "leader's lock came free: killed or cut off",
+	EndUnknown:       "reason not recorded",
+}
+
+// Words is the reason as people read it.
+func (r EndReason) Words() string {
+	if words, ok := endWords[r]; ok {
+		return words
+	}
+	return string(r)
+}
+
+// TermEnd is why a term ended.
+type TermEnd struct {
+	Reason EndReason
+	Detail string // the error, if there was one
+}
+
+// MaxEndDetail bounds TermEnd.Detail, in bytes.
+const MaxEndDetail = 300
+
+// Resignation ends a term. The zero End is EndResigned.
+type Resignation struct {
+	Now time.Time // SQLite's clock; Postgres uses its own
+	End TermEnd
+}
+
+// Stall is a time within a term in which no renewal was answered. Both bounds
+// are distances from now, because the leader's clock is not the store's.
+type Stall struct {
+	FromAgo, UntilAgo time.Duration
+	End               TermEnd
+}
+
+// LeaderTerm is one row of leader_terms: a time in which a worker proved that it
+// led a shard. A term with stalls has several rows of one epoch.
+type LeaderTerm struct {
+	Shard     int
+	Epoch     int64
+	WorkerID  string
+	Host      string // host:pid
+	StartedAt time.Time
+	EndedAt   time.Time // last proof of life; zero: it has not ended
+	RenewedAt time.Time // of a term that has not ended: its last renewal
+	Expired   bool      // of a term that has not ended: it ran out, and nobody took over yet
+	End       TermEnd
+}
+
+// TermFilter narrows a list of terms, newest first.
+type TermFilter struct {
+	Shard *int
+	Limit int
+	Now   time.Time // judges Expired on SQLite
+}
+
+// TermWindow asks for the terms that decide who led a hash bucket in [From,
+// Until]: the last that began by From, all that began within, and the first that
+// began after.
+type TermWindow struct {
+	Bucket      int
+	From, Until time.Time
+	Now         time.Time // judges Expired on SQLite
+}
+
+// MaxWindowTerms bounds the terms that begin within a TermWindow.
+const MaxWindowTerms = 200
+
+// ProcessSeen is one row of processes: a running server process of any role.
+type ProcessSeen struct {
+	ProcessID string // a worker's is its WorkerID
+	Host      string // host:pid
+	Version   string
+	Roles     string // as ROLES says it
+	StartedAt time.Time
+	SeenAt    time.Time // set by the store
+}

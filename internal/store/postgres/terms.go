@@ -1,0 +1,131 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// predecessor is the leaders row that a takeover replaces.
+type predecessor struct {
+	epoch   int64
+	expires time.Time
+	expired bool
+}
+
+// succeed ends what the term before left open, and begins the new one.
+func succeed(ctx context.Context, tx pgx.Tx, term schedule.Term, req *schedule.TakeoverRequest, before predecessor) error {
+	reason := schedule.EndLockFreed
+	if before.expired {
+		reason = schedule.EndExpired
+	}
+	if _, err := tx.Exec(ctx, sqlTermSucceed, term.Shard, before.epoch, before.expires, string(reason)); err != nil {
+		return fmt.Errorf("end the term before: %w", err)
+	}
+	first, last := term.Buckets()
+	if _, err := tx.Exec(ctx, sqlTermStart, term.Shard, term.Epoch, first, last, req.Holder, req.Host, req.TTL.Milliseconds()); err != nil {
+		return fmt.Errorf("begin the term: %w", err)
+	}
+	return nil
+}
+
+// noteStall splits the term's row around a time in which nothing was answered.
+func noteStall(ctx context.Context, tx pgx.Tx, term schedule.Term, stall *schedule.Stall) error {
+	n, err := affect(ctx, tx, sqlTermStall, term.Shard, term.Epoch, interval(stall.FromAgo), string(stall.End.Reason),
+		noneOrText(schedule.Storable(stall.End.Detail, schedule.MaxEndDetail)))
+	if err != nil || n == 0 { // the term was won by an older version
+		return err
+	}
+	_, err = affect(ctx, tx, sqlTermContinue, term.Shard, term.Epoch, interval(stall.UntilAgo))
+	return err
+}
+
+// ListTerms is newest first.
+func (s *Store) ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedule.LeaderTerm, error) {
+	var shard pgtype.Int4
+	if f.Shard != nil {
+		shard = pgtype.Int4{Int32: int32(*f.Shard), Valid: true}
+	}
+	terms, err := collectTerms(ctx, s.pool, sqlListTerms, shard, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list terms: %w", err)
+	}
+	return terms, nil
+}
+
+// WindowTerms are the terms that decide who led a hash bucket in a window,
+// oldest first.
+func (s *Store) WindowTerms(ctx context.Context, w schedule.TermWindow) ([]schedule.LeaderTerm, error) {
+	terms, err := windowTerms(ctx, s.pool, w)
+	if err != nil {
+		return nil, fmt.Errorf("list terms of bucket %d: %w", w.Bucket, err)
+	}
+	return terms, nil
+}
+
+func windowTerms(ctx context.Context, q querier, w schedule.TermWindow) ([]schedule.LeaderTerm, error) {
+	return collectTerms(ctx, q, sqlWindowTerms, w.Bucket, w.From, w.Until, schedule.MaxWindowTerms)
+}
+
+func collectTerms(ctx context.Context, q querier, statement string, args ...any) ([]schedule.LeaderTerm, error) {
+	var (
+		t              schedule.LeaderTerm
+		ended, renewed pgtype.Timestamptz
+		reason, detail pgtype.Text
+		terms          []schedule.LeaderTerm
+	)
+	err := each(ctx, q, []any{&t.Shard, &t.Epoch, &t.WorkerID, &t.Host, &t.StartedAt, &ended, &reason, &detail, &renewed, &t.Expired}, func() error {
+		row := t
+		row.StartedAt, row.EndedAt, row.RenewedAt = t.StartedAt.UTC(), utc(ended), utc(renewed)
+		row.End = schedule.TermEnd{Reason: schedule.EndReason(reason.String), Detail: detail.String}
+		terms = append(terms, row)
+		return nil
+	}, statement, args...)
+	return terms, err
+}
+
+// utc is a column's time; zero where it is NULL.
+func utc(t pgtype.Timestamptz) time.Time {
+	if !t.Valid {
+		return time.Time{}
+	}
+	return t.Time.UTC()
+}
+
+// NoteProcess notes that a server process runs, by the database's clock.
+func (s *Store) NoteProcess(ctx context.Context, p schedule.ProcessSeen) error {
+	if _, err := s.pool.Exec(ctx, sqlNoteProcess, p.ProcessID, p.Host, p.Version, p.Roles, p.StartedAt); err != nil {
+		return fmt.Errorf("note process %s: %w", p.ProcessID, err)
+	}
+	return nil
+}
+
+// ForgetProcess takes a process that ends off the list.
+func (s *Store) ForgetProcess(ctx context.Context, processID string) error {
+	if _, err := s.pool.Exec(ctx, sqlForgetProcess, processID); err != nil {
+		return fmt.Errorf("forget process %s: %w", processID, err)
+	}
+	return nil
+}
+
+// Processes are those that were seen within a duration, by the database's clock.
+func (s *Store) Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error) {
+	var (
+		p         schedule.ProcessSeen
+		processes []schedule.ProcessSeen
+	)
+	err := each(ctx, s.pool, []any{&p.ProcessID, &p.Host, &p.Version, &p.Roles, &p.StartedAt, &p.SeenAt}, func() error {
+		p.StartedAt, p.SeenAt = p.StartedAt.UTC(), p.SeenAt.UTC()
+		processes = append(processes, p)
+		return nil
+	}, sqlProcesses, interval(within))
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	return processes, nil
+}

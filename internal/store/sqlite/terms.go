@@ -1,0 +1,142 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// predecessor is the leaders row that a takeover replaces.
+type predecessor struct {
+	epoch   int64
+	expires time.Time
+}
+
+func readPredecessor(ctx context.Context, t tx, shard int) (p predecessor, err error) {
+	var expires instant
+	err = t.query(ctx, sqlTerm, func(scan scan) error { return scan(&p.epoch, &expires) }, shard)
+	p.expires = expires.Time
+	return p, err
+}
+
+// succeed ends what the term before left open, and begins the new one.
+func succeed(ctx context.Context, t tx, term schedule.Term, req *schedule.TakeoverRequest, before predecessor) error {
+	reason := schedule.EndLockFreed
+	if !before.expires.After(req.Now) {
+		reason = schedule.EndExpired
+	}
+	now := req.Now.UnixMicro()
+	if _, err := t.exec(ctx, sqlTermSucceed, term.Shard, before.epoch, micros(before.expires), now, string(reason)); err != nil {
+		return fmt.Errorf("end the term before: %w", err)
+	}
+	first, last := term.Buckets()
+	if _, err := t.exec(ctx, sqlTermStart, term.Shard, term.Epoch, now, first, last, req.Holder, req.Host, req.TTL.Milliseconds()); err != nil {
+		return fmt.Errorf("begin the term: %w", err)
+	}
+	return nil
+}
+
+// noteStall splits the term's row around a time in which nothing was answered.
+func noteStall(ctx context.Context, t tx, term schedule.Term, req *schedule.RenewRequest) error {
+	stall := req.Stall
+	n, err := t.exec(ctx, sqlTermStall, term.Shard, term.Epoch, req.Now.Add(-stall.FromAgo).UnixMicro(), string(stall.End.Reason),
+		word(schedule.Storable(stall.End.Detail, schedule.MaxEndDetail)))
+	if err != nil || n == 0 { // the term was won by an older version
+		return err
+	}
+	_, err = t.exec(ctx, sqlTermContinue, term.Shard, term.Epoch, req.Now.Add(-stall.UntilAgo).UnixMicro())
+	return err
+}
+
+// ListTerms is newest first.
+func (s *Store) ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedule.LeaderTerm, error) {
+	var shard any
+	if f.Shard != nil {
+		shard = *f.Shard
+	}
+	terms, err := readTerms(ctx, s.readers, sqlListTerms, f.Now.UnixMicro(), shard, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list terms: %w", err)
+	}
+	return terms, nil
+}
+
+// WindowTerms are the terms that decide who led a hash bucket in a window,
+// oldest first.
+func (s *Store) WindowTerms(ctx context.Context, w schedule.TermWindow) ([]schedule.LeaderTerm, error) {
+	terms, err := windowTerms(ctx, s.readers, w)
+	if err != nil {
+		return nil, fmt.Errorf("list terms of bucket %d: %w", w.Bucket, err)
+	}
+	return terms, nil
+}
+
+func windowTerms(ctx context.Context, q querier, w schedule.TermWindow) ([]schedule.LeaderTerm, error) {
+	return readTerms(ctx, q, sqlWindowTerms, w.Now.UnixMicro(), w.Bucket, w.From.UnixMicro(), w.Until.UnixMicro(), schedule.MaxWindowTerms)
+}
+
+func readTerms(ctx context.Context, q querier, statement string, args ...any) ([]schedule.LeaderTerm, error) {
+	var terms []schedule.LeaderTerm
+	err := q.query(ctx, statement, func(scan scan) error {
+		var (
+			t                       schedule.LeaderTerm
+			shard, epoch            number
+			started, ended, renewed instant
+			worker, host, why, more text
+			expired                 flag
+		)
+		if err := scan(&shard, &epoch, &worker, &host, &started, &ended, &why, &more, &renewed, &expired); err != nil {
+			return err
+		}
+		t.Shard, t.Epoch, t.WorkerID, t.Host, t.Expired = int(shard), int64(epoch), string(worker), string(host), bool(expired)
+		t.StartedAt, t.EndedAt, t.RenewedAt = started.Time, ended.Time, renewed.Time
+		t.End = schedule.TermEnd{Reason: schedule.EndReason(why), Detail: string(more)}
+		terms = append(terms, t)
+		return nil
+	}, args...)
+	return terms, err
+}
+
+// NoteProcess notes that a server process runs.
+func (s *Store) NoteProcess(ctx context.Context, p schedule.ProcessSeen) error {
+	now := s.Now()
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		_, err := t.exec(ctx, sqlNoteProcess, p.ProcessID, p.Host, p.Version, p.Roles, p.StartedAt.UnixMicro(), now.UnixMicro())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note process %s: %w", p.ProcessID, err)
+	}
+	return nil
+}
+
+// ForgetProcess takes a process that ends off the list.
+func (s *Store) ForgetProcess(ctx context.Context, processID string) error {
+	err := s.write(ctx, func(ctx context.Context, t tx) error {
+		_, err := t.exec(ctx, sqlForgetProcess, processID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("forget process %s: %w", processID, err)
+	}
+	return nil
+}
+
+// Processes are those that were seen within a duration.
+func (s *Store) Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error) {
+	var processes []schedule.ProcessSeen
+	err := s.readers.query(ctx, sqlProcesses, func(scan scan) error {
+		var p schedule.ProcessSeen
+		var started, seen instant
+		err := scan(&p.ProcessID, &p.Host, &p.Version, &p.Roles, &started, &seen)
+		p.StartedAt, p.SeenAt = started.Time, seen.Time
+		processes = append(processes, p)
+		return err
+	}, s.Now().Add(-within).UnixMicro())
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	return processes, nil
+}

@@ -1,0 +1,48 @@
+-- +goose Up
+-- Who led a shard, from when to when, and why it ended. ended_at is the last
+-- proof of life; NULL = it leads. ttl_ms: leaders.expires_at less it is the last
+-- renewal. A term in which the database did not answer for a while has several
+-- rows of one epoch.
+CREATE TABLE leader_terms (
+    shard        integer NOT NULL,
+    epoch        bigint NOT NULL,
+    started_at   timestamptz NOT NULL,
+    first_bucket integer NOT NULL,
+    last_bucket  integer NOT NULL,
+    worker_id    text NOT NULL,
+    host         text NOT NULL,
+    ttl_ms       bigint NOT NULL,
+    ended_at     timestamptz,
+    end_reason   text,
+    end_detail   text,
+    PRIMARY KEY (shard, epoch, started_at)
+);
+CREATE INDEX leader_terms_started ON leader_terms (started_at);
+CREATE INDEX leader_terms_open ON leader_terms (shard) WHERE ended_at IS NULL;
+
+-- Every server process, whatever its roles. Not workers: those are candidates
+-- for leadership.
+CREATE TABLE processes (
+    process_id text PRIMARY KEY,
+    host       text NOT NULL,
+    version    text NOT NULL,
+    roles      text NOT NULL,
+    started_at timestamptz NOT NULL,
+    seen_at    timestamptz NOT NULL
+);
+
+-- When the executor may have been called first, if launched_at is a later call of
+-- the same key; NULL = launched_at was the first. sent_at is what a key knows of
+-- it: NULL = created_at, unless not sent.
+ALTER TABLE schedule_runs ADD COLUMN first_sent_at timestamptz;
+ALTER TABLE execution_requests ADD COLUMN sent_at timestamptz;
+
+-- The cause of an alert as a sentence.
+ALTER TABLE alerts ADD COLUMN cause_detail text;
+
+-- +goose Down
+ALTER TABLE alerts DROP COLUMN cause_detail;
+ALTER TABLE execution_requests DROP COLUMN sent_at;
+ALTER TABLE schedule_runs DROP COLUMN first_sent_at;
+DROP TABLE processes;
+DROP TABLE leader_terms;
