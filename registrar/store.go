@@ -32,6 +32,15 @@ type ScheduleStore interface {
 	ReadSlot(ctx context.Context, q schedule.SlotQuery) (schedule.SlotFacts, error)
 }
 
+// FleetStore answers what an operator asks of all schedules and runs at once, by
+// indexes: none of it reads every row of the ledger.
+type FleetStore interface {
+	// ListUpcoming lists active schedules in the order of NextAt, then schedule_id.
+	ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Upcoming, error)
+	// CountFleet counts schedules and runs.
+	CountFleet(ctx context.Context, q schedule.FleetQuery) (schedule.FleetCounts, error)
+}
+
 // RunStore keeps the ledger.
 type RunStore interface {
 	// ChangeRun locks one run (its schedule first), hands it to decide and

@@ -30,6 +30,7 @@ var workloads = map[string]workload{
 	"register":   {run: register, n: "5000"},
 	"neighbours": {run: neighbours, n: "10", seconds: 30, patience: 30 * time.Second},
 	"growth":     {run: growth, n: "1000,10000,100000,1000000", seconds: 1, patience: time.Minute},
+	"console":    {run: console, n: "50000"},
 	"shards":     {run: shards, n: "10000", patience: time.Minute},
 }
 
@@ -153,7 +154,7 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.DurationVar(&o.budget, "budget", 15*time.Minute, "sustained: how long the search of one system may go on")
 	f.StringVar(&o.peers, "peers", ".build/peers", "folder that peers of other languages are installed into")
 	f.IntVar(&o.herd, "herd", 1000, "growth: slots that fall due at one instant")
-	f.IntVar(&o.ledger, "ledger", 0, "growth: rows of history in the ledger, e.g. 10000000")
+	f.IntVar(&o.ledger, "ledger", 0, "growth, console: rows of history in the ledger, e.g. 10000000; console: 1000000 by default")
 	f.IntVar(&o.expired, "expired", 0, "growth: how many of them are older than retention, which then deletes them")
 }
 

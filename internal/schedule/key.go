@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -51,6 +52,48 @@ func ParseKey(s string) (Key, error) {
 		return k, Invalid("idempotency_key", s, "is not hexadecimal", "give the 64 hex digits that the API shows")
 	}
 	return k, nil
+}
+
+// MinKeyPrefix is how many hex digits name a run at the least.
+const MinKeyPrefix = 4
+
+// KeyRange is every key from First to Last, both included: those that begin
+// with one prefix.
+type KeyRange struct{ First, Last Key }
+
+// ParseKeyPrefix is the range of the keys that begin with 4 to 64 hex digits.
+func ParseKeyPrefix(s string) (r KeyRange, err error) {
+	const digits = 2 * len(Key{})
+	s = strings.ToLower(s)
+	if len(s) < MinKeyPrefix || len(s) > digits {
+		return r, Invalid("idempotency_key", s, fmt.Sprintf("has %d characters", len(s)), "give the 64 hex digits of a key, or at least its first 4")
+	}
+	if r.First, err = ParseKey(s + strings.Repeat("0", digits-len(s))); err == nil {
+		r.Last, err = ParseKey(s + strings.Repeat("f", digits-len(s)))
+	}
+	return r, err
+}
+
+// TraceKeys are the keys of the runs with a trace id that Key.TraceID makes;
+// none where the id is not of that form.
+func TraceKeys(traceID string) KeyRange {
+	if len(traceID) != len(Key{}) { // 32 hex digits, half a key
+		return KeyRange{}
+	}
+	r, err := ParseKeyPrefix(traceID)
+	if err != nil {
+		return KeyRange{}
+	}
+	return r
+}
+
+// IsZero reports whether there is no range. One that ends with the zero key
+// holds nothing else.
+func (r KeyRange) IsZero() bool { return r.Last.IsZero() }
+
+// Contains reports whether a key is in the range.
+func (r KeyRange) Contains(k Key) bool {
+	return !r.IsZero() && bytes.Compare(k[:], r.First[:]) >= 0 && bytes.Compare(k[:], r.Last[:]) <= 0
 }
 
 // String is the key as lower-case hex.

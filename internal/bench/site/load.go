@@ -107,8 +107,20 @@ func (s *Site) definition(work record.Work) func() *carillonv1.UpsertScheduleReq
 	}
 }
 
-// Register makes n schedules, named prefix0 and so on, in sets of at most 5,000.
+// Register makes n schedules of the owners in turn, named prefix0 and so on, in
+// sets of at most 5,000.
 func (s *Site) Register(ctx context.Context, prefix string, n int, define func() *carillonv1.UpsertScheduleRequest) error {
+	i := -1
+	return s.registerEach(ctx, prefix, n, func() *carillonv1.UpsertScheduleRequest {
+		i++
+		r := define()
+		r.UserId = s.owner(i)
+		return r
+	})
+}
+
+// registerEach is Register for schedules that name their owner.
+func (s *Site) registerEach(ctx context.Context, prefix string, n int, define func() *carillonv1.UpsertScheduleRequest) error {
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return err
@@ -121,7 +133,7 @@ func (s *Site) Register(ctx context.Context, prefix string, n int, define func()
 		set := &carillonv1.ApplySchedulesRequest{Set: fmt.Sprint(prefix, "-", from)}
 		for i := from; i < min(n, from+setSize); i++ {
 			r := define()
-			r.ScheduleId, r.UserId = fmt.Sprint(prefix, i), s.owner(i)
+			r.ScheduleId = fmt.Sprint(prefix, i)
 			set.Schedules = append(set.Schedules, r)
 		}
 		g.Go(func() error {

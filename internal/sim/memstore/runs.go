@@ -147,6 +147,10 @@ func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
 		len(f.Statuses) > 0 && !slices.Contains(f.Statuses, r.Status),
 		f.Reason != "" && r.Reason != f.Reason,
 		f.Trigger != "" && r.Trigger != f.Trigger,
+		f.RunID != "" && r.RunID != f.RunID,
+		f.TraceID != "" && r.TraceID != f.TraceID && !schedule.TraceKeys(f.TraceID).Contains(r.Key),
+		!f.Keys.IsZero() && !f.Keys.Contains(r.Key),
+		!f.DueBefore.IsZero() && !due(r, f.DueBefore),
 		!f.From.IsZero() && r.RunAt.Before(f.From),
 		!f.To.IsZero() && !r.RunAt.Before(f.To),
 		!slices.Contains(f.Statuses, schedule.StatusPlanned) && r.Status == schedule.StatusPlanned && r.RunAt.After(now):
@@ -158,6 +162,12 @@ func shown(r *schedule.Run, f *schedule.RunFilter, now time.Time) bool {
 		return behind < 0 != f.Ascending && behind != 0
 	}
 	return true
+}
+
+// due is what RunFilter.DueBefore finds.
+func due(r *schedule.Run, before time.Time) bool {
+	open := r.Status == schedule.StatusLaunching || r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero()
+	return open && r.FireAt.Before(before)
 }
 
 // NextFireAt is the earliest fire_at later than now of what does not wait.

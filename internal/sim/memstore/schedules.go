@@ -218,6 +218,8 @@ func matches(s *schedule.Schedule, f *schedule.ScheduleFilter, now time.Time) bo
 	case f.UserID != "" && s.UserID != f.UserID,
 		f.WorkflowID != "" && s.WorkflowID != f.WorkflowID,
 		f.ManagedBy != "" && s.ManagedBy != f.ManagedBy,
+		f.GrantID != "" && s.ExecutionGrantID != f.GrantID,
+		f.Text != "" && !s.HasText(f.Text),
 		f.LabelKey != "" && !labelled,
 		f.LabelKey != "" && f.LabelValue != "" && label != f.LabelValue,
 		f.State == schedule.StatePaused && !paused,

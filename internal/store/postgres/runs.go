@@ -157,40 +157,62 @@ func (s *Store) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, er
 	return &run, nil
 }
 
-// runsStatement is the one that goes by run_at in the order that is asked for.
-func runsStatement(f *schedule.RunFilter) string {
-	switch {
-	case f.UserID != "" && f.Ascending:
-		return sqlListRunsOfAscending
-	case f.UserID != "":
-		return sqlListRunsOf
-	case f.Ascending:
-		return sqlListRunsAscending
-	}
-	return sqlListRuns
+// runSources are the statements' parts that read each source.
+var runSources = map[schedule.RunSource]string{
+	schedule.SourceKeys: runsKeys, schedule.SourceRunID: runsRunID, schedule.SourceTraceID: runsTraceID, schedule.SourceSchedule: runsSchedule,
+	schedule.SourceDue: runsDue, schedule.SourceInFlight: runsInFlight, schedule.SourceUnfinished: runsUnfinished,
+	schedule.SourceUnscheduled: runsUnscheduled, schedule.SourceEnded: runsEnded, schedule.SourceAll: runsAll,
 }
 
 // ListRuns goes by run_at, newest first unless Ascending, or is the feed of what
 // was updated.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
+	read := func(statement string, more ...any) ([]schedule.Run, error) {
+		runs, err := collectRuns(ctx, s.pool, statement, append(runFilterArgs(&f), more...)...)
+		if err != nil {
+			return nil, fmt.Errorf("list runs: %w", err)
+		}
+		return runs, nil
+	}
+	page, recent, histories := runsNewest, recentNewest, historiesNewest
+	if f.Ascending {
+		page, recent, histories = runsOldest, recentOldest, historiesOldest
+	}
+	source := runSources[f.Source()]
+	switch {
+	case !f.UpdatedAfter.IsZero():
+		return read(sqlListRunsUpdated)
+	case !f.Scattered():
+		return read(runsSelect + source + page)
+	}
+	if runs, err := read(runsSelect+recentSelect+source+recent+page, schedule.RecentRuns); err != nil || len(runs) == f.Limit {
+		return runs, err
+	}
+	of := historiesOfUser
+	if f.WorkflowID != "" {
+		of = historiesOfWorkflow
+	}
+	return read(runsSelect + historiesSelect + of + histories + page)
+}
+
+// runFilterArgs are $1 to $19 of a list's statement.
+func runFilterArgs(f *schedule.RunFilter) []any {
 	statuses := make([]string, len(f.Statuses))
 	for i, status := range f.Statuses {
 		statuses[i] = string(status)
 	}
-	args := []any{
+	place, key := noneOrTime(f.AfterRunAt), f.AfterKey
+	if !f.UpdatedAfter.IsZero() {
+		place, key = noneOrTime(f.UpdatedAfter), f.UpdatedKey
+	}
+	trace := schedule.TraceKeys(f.TraceID)
+	var first, last []byte // NULL
+	if !f.Keys.IsZero() {
+		first, last = f.Keys.First[:], f.Keys.Last[:]
+	}
+	return []any{
 		f.ScheduleID, f.UserID, f.WorkflowID, statuses, string(f.Reason), string(f.Trigger),
-		noneOrTime(f.From), noneOrTime(f.To), f.Now,
+		noneOrTime(f.From), noneOrTime(f.To), f.Now, place, key[:], f.Limit,
+		f.RunID, f.TraceID, trace.First[:], trace.Last[:], noneOrTime(f.DueBefore), first, last,
 	}
-	statement := sqlListRunsUpdated
-	if f.UpdatedAfter.IsZero() {
-		statement = runsStatement(&f)
-		args = append(args, noneOrTime(f.AfterRunAt), f.AfterKey[:], f.Limit)
-	} else {
-		args = append(args, f.UpdatedAfter, f.UpdatedKey[:], f.Limit)
-	}
-	runs, err := collectRuns(ctx, s.pool, statement, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
-	}
-	return runs, nil
 }

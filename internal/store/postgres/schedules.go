@@ -357,12 +357,18 @@ func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.S
 
 // ListSchedules is ordered by schedule_id, tombstones excluded.
 func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
-	rows, err := collectSchedules(ctx, s.pool, sqlListSchedules,
-		f.After, f.UserID, f.WorkflowID, f.ManagedBy, f.LabelKey, f.LabelValue, string(f.State), f.Now, f.Limit)
+	rows, err := collectSchedules(ctx, s.pool, sqlListSchedules, append(scheduleFilterArgs(&f), f.After, f.Limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
 	}
 	return rows, nil
+}
+
+// scheduleFilterArgs are $1 to $9 of a list's statement.
+func scheduleFilterArgs(f *schedule.ScheduleFilter) []any {
+	return []any{
+		f.UserID, f.WorkflowID, f.ManagedBy, f.GrantID, f.LabelKey, f.LabelValue, schedule.FoldText(f.Text), string(f.State), f.Now,
+	}
 }
 
 // ListEvents is newest first.

@@ -32,60 +32,95 @@ const runConditions = `
 	AND ($6 = '' OR r.trigger = $6)
 	AND ($7::timestamptz IS NULL OR r.run_at >= $7)
 	AND ($8::timestamptz IS NULL OR r.run_at < $8)
-	AND (r.status <> 'PLANNED' OR r.run_at <= $9 OR 'PLANNED' = ANY($4::text[]))`
+	AND (r.status <> 'PLANNED' OR r.run_at <= $9 OR 'PLANNED' = ANY($4::text[]))
+	AND ($13 = '' OR r.run_id = $13)
+	AND ($14 = '' OR r.trace_id = $14 OR r.idempotency_key BETWEEN $15::bytea AND $16::bytea)
+	AND ($17::timestamptz IS NULL OR r.fire_at < $17 AND (r.status = 'LAUNCHING' OR r.status = 'PLANNED' AND r.waiting_since IS NULL))
+	AND ($18::bytea IS NULL OR r.idempotency_key BETWEEN $18 AND $19::bytea)`
 
-const sqlListRuns = `
+// The sources of schedule.RunFilter. Each says the condition of its index, which
+// no plan can see in parameters.
+const (
+	runsAll         = `schedule_runs r`
+	runsKeys        = `(SELECT * FROM schedule_runs WHERE idempotency_key BETWEEN $18::bytea AND $19::bytea) r`
+	runsRunID       = `(SELECT * FROM schedule_runs WHERE run_id = $13) r`
+	runsTraceID     = `(SELECT * FROM schedule_runs WHERE trace_id = $14 OR idempotency_key BETWEEN $15::bytea AND $16::bytea) r`
+	runsSchedule    = `(SELECT * FROM schedule_runs WHERE schedule_id = $1) r`
+	runsUnscheduled = `(SELECT * FROM schedule_runs WHERE trigger <> 'schedule') r`
+	runsEnded       = `(SELECT * FROM schedule_runs WHERE status IN ('FAILED','SKIPPED','CANCELLED')) r`
+	runsDue         = `(SELECT * FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at < $17
+	UNION ALL SELECT * FROM schedule_runs WHERE lower(status) = 'launching' AND fire_at < $17) r`
+	runsInFlight = `(SELECT * FROM schedule_runs WHERE exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')
+	UNION ALL SELECT * FROM schedule_runs WHERE NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')) r`
+	runsUnfinished = `(SELECT * FROM schedule_runs WHERE exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')
+	UNION ALL SELECT * FROM schedule_runs WHERE NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')
+	UNION ALL SELECT * FROM schedule_runs WHERE status = 'PLANNED') r`
+)
+
+// ListRuns is a source between these two, or between the first and one of the
+// other order, which an export asks for: the same index, read backwards.
+const (
+	runsSelect = `
 SELECT` + runColumns + identityColumns + `
-FROM schedule_runs r` + joinRevision + `
+FROM `
+	runsNewest = joinRevision + `
 WHERE ` + runFilter + `
-	AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) < ($10, $11))
+	AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) < ($10, $11::bytea))
 ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT $12`
-
-// sqlListRunsOf is sqlListRuns for one owner: a page of each of its schedules
-// through schedule_runs_history, and the newest of those. An owner of few runs
-// would else have the whole ledger read. (A schedule never changes its owner.)
-const sqlListRunsOf = `
-SELECT` + runColumns + identityColumns + `
-FROM schedules s CROSS JOIN LATERAL (
-	SELECT * FROM schedule_runs r
-	WHERE r.schedule_id = s.schedule_id
-		AND ($3 = '' OR EXISTS (SELECT FROM schedule_revisions d
-			WHERE d.schedule_id = r.schedule_id AND d.revision = r.revision AND d.workflow_id = $3))
-		AND ` + runConditions + `
-		AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) < ($10, $11))
-	ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT $12) r` + joinRevision + `
-WHERE s.user_id = $2 AND d.user_id = $2 AND ($1 = '' OR s.schedule_id = $1)
-ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT $12`
-
-// sqlListRunsAscending is sqlListRuns from its other end, for exports: the same
-// index, read backwards.
-const sqlListRunsAscending = `
-SELECT` + runColumns + identityColumns + `
-FROM schedule_runs r` + joinRevision + `
+	runsOldest = joinRevision + `
 WHERE ` + runFilter + `
-	AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) > ($10, $11))
+	AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) > ($10, $11::bytea))
 ORDER BY r.run_at, r.idempotency_key LIMIT $12`
 
-// sqlListRunsOfAscending is sqlListRunsOf from its other end.
-const sqlListRunsOfAscending = `
-SELECT` + runColumns + identityColumns + `
-FROM schedules s CROSS JOIN LATERAL (
-	SELECT * FROM schedule_runs r
-	WHERE r.schedule_id = s.schedule_id
-		AND ($3 = '' OR EXISTS (SELECT FROM schedule_revisions d
-			WHERE d.schedule_id = r.schedule_id AND d.revision = r.revision AND d.workflow_id = $3))
-		AND ` + runConditions + `
-		AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) > ($10, $11))
-	ORDER BY r.run_at, r.idempotency_key LIMIT $12) r` + joinRevision + `
-WHERE s.user_id = $2 AND d.user_id = $2 AND ($1 = '' OR s.schedule_id = $1)
-ORDER BY r.run_at, r.idempotency_key LIMIT $12`
+	sqlListRuns          = runsSelect + runsAll + runsNewest
+	sqlListRunsAscending = runsSelect + runsAll + runsOldest
+)
+
+// The first runs of a source in the order of the page, for those of an owner or a
+// workflow: (SELECT * FROM source recentNewest or recentOldest.
+const (
+	recentSelect = `(SELECT * FROM `
+	recentWindow = `
+	WHERE ($7::timestamptz IS NULL OR r.run_at >= $7) AND ($8::timestamptz IS NULL OR r.run_at < $8)
+		AND (r.status <> 'PLANNED' OR r.run_at <= $9 OR 'PLANNED' = ANY($4::text[]))`
+	recentNewest = recentWindow + `
+		AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) < ($10, $11::bytea))
+	ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT $20) r`
+	recentOldest = recentWindow + `
+		AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) > ($10, $11::bytea))
+	ORDER BY r.run_at, r.idempotency_key LIMIT $20) r`
+
+	sqlListRecentRuns          = runsSelect + recentSelect + runsAll + recentNewest + runsNewest
+	sqlListRecentRunsAscending = runsSelect + recentSelect + runsAll + recentOldest + runsOldest
+)
+
+// The runs of an owner or a workflow, by the histories of its schedules: a page of
+// each through schedule_runs_history. Such an owner has few runs; see
+// schedule.RecentRuns.
+const (
+	historiesOfUser     = `(SELECT DISTINCT schedule_id FROM schedule_revisions WHERE user_id = $2) s`
+	historiesOfWorkflow = `(SELECT DISTINCT schedule_id FROM schedule_revisions WHERE workflow_id = $3) s`
+	historiesSelect     = `(SELECT r.* FROM `
+	historiesEach       = ` CROSS JOIN LATERAL (
+	SELECT r.* FROM schedule_runs r JOIN schedule_revisions d ON d.schedule_id = r.schedule_id AND d.revision = r.revision
+	WHERE r.schedule_id = s.schedule_id AND ` + runFilter
+	historiesNewest = historiesEach + `
+		AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) < ($10, $11::bytea))
+	ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT $12) r) r`
+	historiesOldest = historiesEach + `
+		AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) > ($10, $11::bytea))
+	ORDER BY r.run_at, r.idempotency_key LIMIT $12) r) r`
+
+	sqlListRunsOf          = runsSelect + historiesSelect + historiesOfUser + historiesNewest + runsNewest
+	sqlListRunsOfAscending = runsSelect + historiesSelect + historiesOfUser + historiesOldest + runsOldest
+)
 
 // sqlListRunsUpdated is the feed that a watch follows.
 const sqlListRunsUpdated = `
 SELECT` + runColumns + identityColumns + `
 FROM schedule_runs r` + joinRevision + `
 WHERE ` + runFilter + `
-	AND (r.updated_at, r.idempotency_key) > ($10, $11)
+	AND (r.updated_at, r.idempotency_key) > ($10::timestamptz, $11::bytea)
 ORDER BY r.updated_at, r.idempotency_key LIMIT $12`
 
 // sqlChangeRunSchedule locks the run's schedule before the run. Not FOR UPDATE:
@@ -111,3 +146,19 @@ const sqlAskCancel = `
 UPDATE schedule_runs SET cancel_requested_at = $2, cancel_reason = $3, updated_at = $2
 WHERE idempotency_key = $1 AND cancel_requested_at IS NULL
 	AND status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')`
+
+// CountFleet: runs. The owner stands in the revision.
+const sqlCountRuns = `
+SELECT
+	(SELECT count(*) FROM ` + runsInFlightOf + `),
+	(SELECT count(*) FROM schedule_runs r WHERE upper(r.status) = 'PLANNED' AND r.waiting_since IS NOT NULL AND ` + countedOf + `),
+	(SELECT count(*) FROM schedule_runs r WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.fire_at < $2::timestamptz AND ` + countedOf + `)
+	+ (SELECT count(*) FROM schedule_runs r WHERE lower(r.status) = 'launching' AND r.fire_at < $2::timestamptz AND ` + countedOf + `),
+	(SELECT count(*) FROM schedule_runs r
+		WHERE r.status IN ('FAILED','SKIPPED','CANCELLED') AND r.status = 'FAILED' AND r.run_at >= $3::timestamptz AND ` + countedOf + `)`
+
+const (
+	runsInFlightOf = runsInFlight + ` WHERE ` + countedOf
+	countedOf      = `($1 = '' OR EXISTS (SELECT FROM schedule_revisions d
+		WHERE d.schedule_id = r.schedule_id AND d.revision = r.revision AND d.user_id = $1))`
+)

@@ -167,21 +167,56 @@ const sqlGetSchedule = `
 SELECT` + scheduleColumns + `
 FROM schedules s WHERE s.schedule_id = $1`
 
+// scheduleFilter takes $1 to $9; a state is judged at $9.
+const scheduleFilter = `
+	s.deleted_at IS NULL
+	AND ($1 = '' OR s.user_id = $1)
+	AND ($2 = '' OR s.workflow_id = $2)
+	AND ($3 = '' OR s.managed_by = $3)
+	AND ($4 = '' OR s.execution_grant_id = $4)
+	AND ($5 = '' OR CASE WHEN $6 = '' THEN s.labels ? $5 ELSE s.labels ->> $5 = $6 END)
+	AND ($7 = ''
+		OR strpos(lower(concat_ws(E'\n', s.schedule_id, s.workflow_id, s.user_id, s.cron_expr, s.timezone, s.managed_by) COLLATE "C"), $7) > 0
+		OR EXISTS (SELECT FROM jsonb_each_text(s.labels) l WHERE strpos(lower((l.key || '=' || l.value) COLLATE "C"), $7) > 0))
+	AND CASE $8
+		WHEN 'paused' THEN s.paused AND (s.paused_until IS NULL OR s.paused_until > $9)
+		WHEN 'exhausted' THEN s.next_run_at IS NULL AND s.backlog_from IS NULL
+		WHEN 'active' THEN (s.next_run_at IS NOT NULL OR s.backlog_from IS NOT NULL) AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > $9))
+		ELSE true
+	END`
+
 const sqlListSchedules = `
 SELECT` + scheduleColumns + `
 FROM schedules s
-WHERE s.deleted_at IS NULL AND s.schedule_id > $1
-	AND ($2 = '' OR s.user_id = $2)
-	AND ($3 = '' OR s.workflow_id = $3)
-	AND ($4 = '' OR s.managed_by = $4)
-	AND ($5 = '' OR CASE WHEN $6 = '' THEN s.labels ? $5 ELSE s.labels ->> $5 = $6 END)
-	AND CASE $7
-		WHEN 'paused' THEN s.paused AND (s.paused_until IS NULL OR s.paused_until > $8)
-		WHEN 'exhausted' THEN s.next_run_at IS NULL AND s.backlog_from IS NULL
-		WHEN 'active' THEN (s.next_run_at IS NOT NULL OR s.backlog_from IS NOT NULL) AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > $8))
-		ELSE true
-	END
-ORDER BY s.schedule_id LIMIT $9`
+WHERE ` + scheduleFilter + ` AND s.schedule_id > $10
+ORDER BY s.schedule_id LIMIT $11`
+
+// nextSlots are the schedules with a slot later than $9 and before $10. Such a
+// slot is a PLANNED row, or, at or behind its schedule's cursor, none yet. plan_at
+// is never later than the cursor: it says, in an index, which schedules may have a
+// slot before an instant.
+const nextSlots = `(
+	SELECT schedule_id, min(at) AS at FROM (
+		SELECT r.schedule_id, r.run_at AS at FROM schedule_runs r
+		WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.trigger = 'schedule' AND r.run_at > $9 AND r.run_at < $10
+		UNION ALL
+		SELECT s.schedule_id, greatest(s.next_run_at, $9) FROM schedules s
+		WHERE s.plan_at IS NOT NULL AND s.plan_at < $10 AND s.next_run_at < $10) slots
+	GROUP BY schedule_id) next`
+
+const sqlListUpcoming = `
+SELECT page.at,` + scheduleColumns + `
+FROM (
+	SELECT s.schedule_id AS id, next.at FROM ` + nextSlots + ` JOIN schedules s ON s.schedule_id = next.schedule_id
+	WHERE ` + scheduleFilter + ` AND ($11::timestamptz IS NULL OR (next.at, s.schedule_id) > ($11, $12))
+	ORDER BY next.at, s.schedule_id LIMIT $13) page
+JOIN schedules s ON s.schedule_id = page.id
+ORDER BY page.at, page.id`
+
+const sqlCountSchedules = `
+SELECT (SELECT count(*) FROM schedules s WHERE ` + scheduleFilter + `), count(*) FILTER (WHERE next.at > $9), count(*) FILTER (WHERE next.at <= $9)
+FROM ` + nextSlots + ` JOIN schedules s ON s.schedule_id = next.schedule_id
+WHERE ` + scheduleFilter
 
 const sqlListEvents = `
 SELECT event_id, schedule_id, time, kind, from_at, to_at, count, reason, actor, note, revision

@@ -166,39 +166,115 @@ func lookUpRun(ctx context.Context, q querier, key schedule.Key) (*schedule.Run,
 // ListRuns goes by run_at, newest first unless Ascending, or is the feed of what
 // was updated last.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
-	statement, args := s.runsQuery(f)
-	runs, err := readRuns(ctx, s.readers, statement, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
+	f.Limit, f.Now = limitOf(f.Limit), either(f.Now, s.Now())
+	read := func(query func(*schedule.RunFilter) (string, []any)) ([]schedule.Run, error) {
+		statement, args := query(&f)
+		runs, err := readRuns(ctx, s.readers, statement, args...)
+		if err != nil {
+			return nil, fmt.Errorf("list runs: %w", err)
+		}
+		return runs, nil
 	}
-	return runs, nil
+	if !f.Scattered() {
+		return read(runsQuery)
+	}
+	if runs, err := read(recentRunsQuery); err != nil || len(runs) == f.Limit {
+		return runs, err
+	}
+	return read(runsOfQuery)
 }
 
 // runsQuery puts the conditions of the filters that are set one after the
-// other, so that SQLite sees only those, behind the index that has the order.
-func (s *Store) runsQuery(f schedule.RunFilter) (statement string, args []any) {
+// other, so that SQLite sees only those, behind the statement of the source.
+func runsQuery(f *schedule.RunFilter) (statement string, args []any) {
 	var q conditions
-	base, order, rest := sqlListRuns, sqlRunsOrder, sqlRunsBefore
-	if f.Ascending {
-		order, rest = sqlRunsAscending, sqlRunsBehind
-	}
-	switch {
+	base, order := "", runsOrder(f)
+	switch trace := schedule.TraceKeys(f.TraceID); {
 	case !f.UpdatedAfter.IsZero():
 		base, order = sqlListRunsUpdated, sqlRunsUpdatedOrder
 		q.args = append(q.args, f.UpdatedAfter.UnixMicro(), f.UpdatedKey[:])
 		q.add(f.ScheduleID != "", sqlRunsSchedule, f.ScheduleID)
-	case f.ScheduleID != "":
-		base = sqlListRunsSchedule
-		q.args = append(q.args, f.ScheduleID)
+	default:
+		switch f.Source() {
+		case schedule.SourceKeys:
+			base, q.args = sqlListRunsKeys, []any{f.Keys.First[:], f.Keys.Last[:]}
+		case schedule.SourceRunID:
+			base, q.args = sqlListRunsRunID, []any{f.RunID}
+		case schedule.SourceTraceID:
+			base, q.args = sqlListRunsTraceID, []any{f.TraceID, trace.First[:], trace.Last[:]}
+		case schedule.SourceSchedule:
+			base, q.args = sqlListRunsSchedule, []any{f.ScheduleID}
+		case schedule.SourceDue:
+			base, q.args = sqlListRunsDue, []any{ceilMicros(f.DueBefore)}
+		case schedule.SourceInFlight:
+			base = sqlListRunsInFlight
+		case schedule.SourceUnfinished:
+			base = sqlListRunsUnfinished
+		case schedule.SourceUnscheduled:
+			base = sqlListRunsUnscheduled
+		case schedule.SourceEnded:
+			base = sqlListRunsEnded
+		case schedule.SourceAll:
+			base = sqlListRuns
+		}
+		q.add(f.ScheduleID != "" && f.Source() != schedule.SourceSchedule, sqlRunsSchedule, f.ScheduleID)
 	}
-	q.add(f.UserID != "", sqlRunsUser, f.UserID)
-	q.add(f.WorkflowID != "", sqlRunsWorkflow, f.WorkflowID)
-	q.add(len(f.Statuses) > 0, sqlRunsStatuses, list(f.Statuses))
-	q.add(f.Reason != "", sqlRunsReason, string(f.Reason))
-	q.add(f.Trigger != "", sqlRunsTrigger, string(f.Trigger))
-	q.add(!f.From.IsZero(), sqlRunsFrom, ceilMicros(f.From))
-	q.add(!f.To.IsZero(), sqlRunsTo, ceilMicros(f.To))
-	q.add(!slices.Contains(f.Statuses, schedule.StatusPlanned), sqlRunsNotAhead, either(f.Now, s.Now()).UnixMicro())
-	q.add(f.UpdatedAfter.IsZero() && !f.AfterRunAt.IsZero(), rest, f.AfterRunAt.UnixMicro(), f.AfterKey[:])
-	return base + q.where.String() + order, append(q.args, limitOf(f.Limit))
+	q.addRuns(f)
+	return base + q.where.String() + order, append(q.args, f.Limit)
+}
+
+// recentRunsQuery is runsQuery over the newest schedule.RecentRuns of the source.
+func recentRunsQuery(f *schedule.RunFilter) (statement string, args []any) {
+	var inner, outer conditions
+	base := map[schedule.RunSource]string{
+		schedule.SourceAll: sqlRecentRuns, schedule.SourceEnded: sqlRecentRunsEnded, schedule.SourceUnscheduled: sqlRecentRunsUnscheduled,
+	}[f.Source()]
+	inner.addWindow(f)
+	inner.add(true, runsOrder(f), schedule.RecentRuns)
+	outer.addRuns(f)
+	return base + inner.where.String() + ")" + ofRows + outer.where.String() + runsOrder(f), append(append(inner.args, outer.args...), f.Limit)
+}
+
+// runsOfQuery reads the histories of an owner's or a workflow's schedules.
+func runsOfQuery(f *schedule.RunFilter) (statement string, args []any) {
+	base, q := sqlListRunsUser, conditions{args: []any{f.UserID}}
+	if f.WorkflowID != "" {
+		base, q.args = sqlListRunsWorkflow, []any{f.WorkflowID}
+	}
+	q.addRuns(f)
+	return base + q.where.String() + runsOrder(f), append(q.args, f.Limit)
+}
+
+func runsOrder(f *schedule.RunFilter) string {
+	if f.Ascending {
+		return sqlRunsAscending
+	}
+	return sqlRunsOrder
+}
+
+// addRuns adds the conditions of a filter, but for its schedule.
+func (c *conditions) addRuns(f *schedule.RunFilter) {
+	trace := schedule.TraceKeys(f.TraceID)
+	c.add(f.UserID != "", sqlRunsUser, f.UserID)
+	c.add(f.WorkflowID != "", sqlRunsWorkflow, f.WorkflowID)
+	c.add(len(f.Statuses) > 0, sqlRunsStatuses, list(f.Statuses))
+	c.add(f.Reason != "", sqlRunsReason, string(f.Reason))
+	c.add(f.Trigger != "", sqlRunsTrigger, string(f.Trigger))
+	c.add(f.RunID != "", sqlRunsRunID, f.RunID)
+	c.add(f.TraceID != "", sqlRunsTraceID, f.TraceID, trace.First[:], trace.Last[:])
+	c.add(!f.Keys.IsZero(), sqlRunsKeys, f.Keys.First[:], f.Keys.Last[:])
+	c.add(!f.DueBefore.IsZero(), sqlRunsDue, ceilMicros(f.DueBefore))
+	c.addWindow(f)
+}
+
+// addWindow adds those of time, and of the page before.
+func (c *conditions) addWindow(f *schedule.RunFilter) {
+	rest := sqlRunsBefore
+	if f.Ascending {
+		rest = sqlRunsBehind
+	}
+	c.add(!f.From.IsZero(), sqlRunsFrom, ceilMicros(f.From))
+	c.add(!f.To.IsZero(), sqlRunsTo, ceilMicros(f.To))
+	c.add(!slices.Contains(f.Statuses, schedule.StatusPlanned), sqlRunsNotAhead, f.Now.UnixMicro())
+	c.add(f.UpdatedAfter.IsZero() && !f.AfterRunAt.IsZero(), rest, f.AfterRunAt.UnixMicro(), f.AfterKey[:])
 }

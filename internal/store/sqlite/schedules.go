@@ -271,16 +271,23 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 // other, so that SQLite sees only those and finds its index.
 func (s *Store) schedulesQuery(f schedule.ScheduleFilter) (statement string, args []any) {
 	q := conditions{args: []any{f.After}}
-	q.add(f.UserID != "", sqlWhereUser, f.UserID)
-	q.add(f.WorkflowID != "", sqlWhereWorkflow, f.WorkflowID)
-	q.add(f.ManagedBy != "", sqlWhereManagedBy, f.ManagedBy)
-	q.add(f.LabelKey != "" && f.LabelValue == "", sqlWhereLabel, f.LabelKey)
-	q.add(f.LabelKey != "" && f.LabelValue != "", sqlWhereLabelValue, f.LabelKey, f.LabelValue)
-	now := either(f.Now, s.Now()).UnixMicro()
-	q.add(f.State == schedule.StatePaused, sqlWherePaused, now)
-	q.add(f.State == schedule.StateExhausted, sqlWhereExhausted, now)
-	q.add(f.State == schedule.StateActive, sqlWhereActive, now)
+	q.addSchedules(&f, s.Now())
 	return sqlListSchedules + q.where.String() + sqlListSchedulesOrder, append(q.args, f.Limit)
+}
+
+func (c *conditions) addSchedules(f *schedule.ScheduleFilter, now time.Time) {
+	c.add(f.UserID != "", sqlWhereUser, f.UserID)
+	c.add(f.WorkflowID != "", sqlWhereWorkflow, f.WorkflowID)
+	c.add(f.ManagedBy != "", sqlWhereManagedBy, f.ManagedBy)
+	c.add(f.GrantID != "", sqlWhereGrant, f.GrantID)
+	c.add(f.LabelKey != "" && f.LabelValue == "", sqlWhereLabel, f.LabelKey)
+	c.add(f.LabelKey != "" && f.LabelValue != "", sqlWhereLabelValue, f.LabelKey, f.LabelValue)
+	text := schedule.FoldText(f.Text)
+	c.add(f.Text != "", sqlWhereText, text, text)
+	at := either(f.Now, now).UnixMicro()
+	c.add(f.State == schedule.StatePaused, sqlWherePaused, at)
+	c.add(f.State == schedule.StateExhausted, sqlWhereExhausted, at)
+	c.add(f.State == schedule.StateActive, sqlWhereActive, at)
 }
 
 // conditions are those of a list's filters, with their arguments.

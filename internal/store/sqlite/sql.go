@@ -11,6 +11,9 @@ package sqlite
 // SQLite uses one only for a condition that it can recognise.
 const inFlight = `(status = 'LAUNCHING' OR status = 'ENQUEUED' OR status = 'STARTED')`
 
+// ended is every end but SUCCESS, in the same way.
+const ended = `(status = 'FAILED' OR status = 'SKIPPED' OR status = 'CANCELLED')`
+
 // launched is what of it has left LAUNCHING, in the same way.
 const launched = `(status = 'ENQUEUED' OR status = 'STARTED')`
 

@@ -77,10 +77,35 @@ const (
 	sqlWhereUser      = ` AND s.user_id = ?`
 	sqlWhereWorkflow  = ` AND s.workflow_id = ?`
 	sqlWhereManagedBy = ` AND s.managed_by = ?`
+	sqlWhereGrant     = ` AND s.execution_grant_id = ?`
+	sqlWhereText      = ` AND (instr(lower(concat_ws(char(10), s.schedule_id, s.workflow_id, s.user_id, s.cron_expr, s.timezone, s.managed_by)), ?)
+  OR EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(s.labels) THEN s.labels ELSE '{}' END) l WHERE instr(lower(l.key || '=' || l.value), ?)))`
 	// A row whose labels cannot be read has none.
 	sqlWhereLabel      = ` AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(s.labels) THEN s.labels ELSE '{}' END) l WHERE l.key = ?)`
 	sqlWhereLabelValue = ` AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(s.labels) THEN s.labels ELSE '{}' END) l WHERE l.key = ? AND l.value = ?)`
 	sqlWherePaused     = ` AND s.paused AND (s.paused_until IS NULL OR s.paused_until > ?)`
 	sqlWhereExhausted  = ` AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > ?)) AND s.next_run_at IS NULL AND s.backlog_from IS NULL`
 	sqlWhereActive     = ` AND NOT (s.paused AND (s.paused_until IS NULL OR s.paused_until > ?)) AND (s.next_run_at IS NOT NULL OR s.backlog_from IS NOT NULL)`
+)
+
+// ListUpcoming. A slot later than now is a PLANNED row, or, at or behind its
+// schedule's cursor, none yet. plan_at is never later than the cursor: it says,
+// in an index, which schedules may have a slot before an instant.
+const (
+	// Arguments: now, and the instant that the next slots are before.
+	sqlNextSlots = `WITH next(schedule_id, at) AS MATERIALIZED (
+  SELECT schedule_id, min(at) FROM (
+   SELECT r.schedule_id, r.run_at AS at FROM schedule_runs r INDEXED BY schedule_runs_due
+    WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.trigger = 'schedule' AND r.run_at > ? AND r.run_at < ?
+   UNION ALL
+   SELECT s.schedule_id, max(s.next_run_at, ?) FROM schedules s INDEXED BY schedules_plan_at
+    WHERE s.plan_at IS NOT NULL AND s.plan_at < ? AND s.next_run_at < ?)
+  GROUP BY schedule_id)`
+	sqlListUpcoming = `, page(id, at) AS MATERIALIZED (SELECT s.schedule_id, next.at FROM next CROSS JOIN schedules s ON s.schedule_id = next.schedule_id
+  WHERE s.deleted_at IS NULL`
+	sqlListUpcomingOrder = ` ORDER BY next.at, s.schedule_id LIMIT ?)
+ SELECT page.at, ` + scheduleColumns + ` FROM page CROSS JOIN schedules s ON s.schedule_id = page.id ORDER BY page.at, page.id`
+	sqlWhereAfterNext = ` AND (next.at, s.schedule_id) > (?, ?)`
+	sqlCountUpcoming  = ` SELECT count(*), COALESCE(sum(next.at <= ?), 0) FROM next CROSS JOIN schedules s ON s.schedule_id = next.schedule_id WHERE s.deleted_at IS NULL`
+	sqlCountSchedules = `SELECT count(*) FROM schedules s WHERE s.deleted_at IS NULL`
 )

@@ -29,6 +29,7 @@ type Store interface {
 	workflow.Standings
 	launchqueue.Store
 	registrar.ScheduleStore
+	registrar.FleetStore
 	registrar.RunStore
 	registrar.BackfillStore
 	registrar.WorkflowStore
@@ -113,6 +114,7 @@ var topics = []topic{
 	{name: "runs", checks: runChanges},
 	{name: "backfills", checks: backfills},
 	{name: "lists", checks: lists},
+	{name: "fleet", checks: fleet},
 	{name: "prune", checks: prunes},
 	{name: "slots", checks: slots},
 	{name: "listen", checks: listens},

@@ -1,0 +1,52 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ListUpcoming lists active schedules by their next slots.
+func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Upcoming, error) {
+	f.State = schedule.StateActive
+	var (
+		at   pgtype.Timestamptz
+		row  scheduleRow
+		list []schedule.Upcoming
+	)
+	err := each(ctx, s.pool, append([]any{&at}, row.targets()...), func() error {
+		found, err := row.schedule()
+		list = append(list, schedule.Upcoming{Schedule: found, NextAt: at.Time.UTC()})
+		return err
+	}, sqlListUpcoming, append(scheduleFilterArgs(&f), nextBefore(f.NextBefore), noneOrTime(f.AfterNext), f.After, f.Limit)...)
+	if err != nil {
+		return nil, fmt.Errorf("list upcoming schedules: %w", err)
+	}
+	return list, nil
+}
+
+// nextBefore is an instant that no slot reaches where none is given.
+func nextBefore(at time.Time) time.Time {
+	if at.IsZero() {
+		return schedule.MaxTime
+	}
+	return at
+}
+
+// CountFleet counts schedules and runs.
+func (s *Store) CountFleet(ctx context.Context, q schedule.FleetQuery) (n schedule.FleetCounts, err error) {
+	active := schedule.ScheduleFilter{UserID: q.UserID, State: schedule.StateActive, Now: q.Now}
+	err = s.pool.QueryRow(ctx, sqlCountSchedules, append(scheduleFilterArgs(&active), nextBefore(q.NextBefore))...).Scan(&n.Active, &n.Upcoming, &n.Behind)
+	if err != nil {
+		return n, fmt.Errorf("count schedules: %w", err)
+	}
+	err = s.pool.QueryRow(ctx, sqlCountRuns, q.UserID, q.DueBefore, q.FailedSince).Scan(&n.InFlight, &n.Waiting, &n.Late, &n.Failed)
+	if err != nil {
+		return n, fmt.Errorf("count runs: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,83 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// ListUpcoming lists active schedules by their next slots.
+func (s *Store) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Upcoming, error) {
+	f.Now, f.State, f.Limit = either(f.Now, s.Now()), schedule.StateActive, limitOf(f.Limit)
+	q := nextSlots(f.Now, f.NextBefore)
+	q.addSchedules(&f, f.Now)
+	q.add(!f.AfterNext.IsZero(), sqlWhereAfterNext, f.AfterNext.UnixMicro(), f.After)
+	list := []schedule.Upcoming{}
+	var at instant
+	var row scheduleRow
+	err := s.readers.query(ctx, sqlNextSlots+sqlListUpcoming+q.where.String()+sqlListUpcomingOrder, func(scan scan) error {
+		if err := scan(append([]any{&at}, row.columns()...)...); err != nil {
+			return err
+		}
+		found, problem := row.schedule()
+		if problem != nil { // it must not hide the others
+			s.log.Error("schedule unreadable", "schedule_id", found.ScheduleID, "err", problem)
+			return nil
+		}
+		list = append(list, schedule.Upcoming{Schedule: found, NextAt: at.Time})
+		return nil
+	}, append(q.args, f.Limit)...)
+	if err != nil {
+		return nil, fmt.Errorf("list upcoming schedules: %w", err)
+	}
+	return list, nil
+}
+
+// nextSlots has the arguments of sqlNextSlots.
+func nextSlots(now, before time.Time) conditions {
+	from, to := now.UnixMicro(), ceilMicros(either(before, schedule.MaxTime))
+	return conditions{args: []any{from, to, from, to, to}}
+}
+
+// CountFleet counts schedules and runs.
+func (s *Store) CountFleet(ctx context.Context, query schedule.FleetQuery) (n schedule.FleetCounts, err error) {
+	active := schedule.ScheduleFilter{UserID: query.UserID, State: schedule.StateActive, Now: either(query.Now, s.Now())}
+	var all conditions
+	all.addSchedules(&active, active.Now)
+	err = s.readers.query(ctx, sqlCountSchedules+all.where.String(), func(scan scan) error { return scan(&n.Active) }, all.args...)
+	if err != nil {
+		return n, fmt.Errorf("count active schedules: %w", err)
+	}
+	next := nextSlots(active.Now, query.NextBefore)
+	next.args = append(next.args, active.Now.UnixMicro())
+	next.addSchedules(&active, active.Now)
+	err = s.readers.query(ctx, sqlNextSlots+sqlCountUpcoming+next.where.String(), func(scan scan) error { return scan(&n.Upcoming, &n.Behind) }, next.args...)
+	if err != nil {
+		return n, fmt.Errorf("count upcoming schedules: %w", err)
+	}
+	n.Upcoming -= n.Behind
+	for _, c := range []struct {
+		to        *int
+		statement string
+		args      []any
+	}{
+		{&n.InFlight, sqlCountFlying, nil},
+		{&n.InFlight, sqlCountFlyingExclusive, nil},
+		{&n.Waiting, sqlCountWaiting, nil},
+		{&n.Late, sqlCountDue, []any{ceilMicros(query.DueBefore)}},
+		{&n.Late, sqlCountLaunching, []any{ceilMicros(query.DueBefore)}},
+		{&n.Failed, sqlCountFailed, []any{ceilMicros(query.FailedSince)}},
+	} {
+		if query.UserID != "" {
+			c.statement, c.args = c.statement+sqlRunsUser, append(c.args, query.UserID)
+		}
+		more := 0
+		if err := s.readers.query(ctx, c.statement, func(scan scan) error { return scan(&more) }, c.args...); err != nil {
+			return n, fmt.Errorf("count runs: %w", err)
+		}
+		*c.to += more
+	}
+	return n, nil
+}
