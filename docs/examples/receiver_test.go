@@ -23,6 +23,7 @@ import (
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/sim/memstore"
 	"github.com/carillon/carillon/registrar/alert"
+	"github.com/carillon/carillon/registrar/notify"
 )
 
 // The key of these tests, and how ALERT_WEBHOOK_SECRET has it.
@@ -86,21 +87,25 @@ func TestTheReceiverTakesWhatARegistrarSends(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := "whsec_" + base64.StdEncoding.EncodeToString([]byte("the secret of last year, or longer"))
-	targets, err := alert.ParseTargets(url, old+" "+whsec, policy) // while one secret follows another
+	targets, err := notify.ParseTargets(url, old+" "+whsec, policy) // while one secret follows another
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes, err := notify.Read("", targets, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	store := memstore.New(memstore.Options{})
 	client := policy.NewClient(safehttp.Options{})
 	w := alert.New(alert.Options{
-		Judge: store, Outbox: store, Targets: targets, Client: client, Now: time.Now,
+		Judge: store, Outbox: store, Routes: func() *notify.Routes { return routes }, Client: client, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = w.Run(ctx) }()
 	t.Cleanup(func() { end(); <-done; client.CloseIdleConnections() })
-	if _, err := alert.NewDesk(store, w).Test(t.Context()); err != nil {
+	if _, err := alert.NewDesk(store, w).Test(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if line := next(t, lines); !strings.Contains(line, "alert.test") || !strings.Contains(line, "This is a test of Carillon's alerts") {

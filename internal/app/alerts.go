@@ -4,29 +4,48 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/carillon/carillon/internal/auth/reload"
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/registrar/alert"
 	registrarapi "github.com/carillon/carillon/registrar/api"
+	"github.com/carillon/carillon/registrar/notify"
 )
 
-// buildAlerts makes what judges and tells of runs that did not happen. It is the
-// registrar's, and needs no leader.
+// buildAlerts makes what evaluates expectations and sends notifications. It is
+// the registrar's, and needs no leader.
 func (a *App) buildAlerts() (registrarapi.Alerts, error) {
 	if !a.cfg.Has("registrar") {
 		return nil, nil
 	}
-	targets, policy, err := a.cfg.alertTargets()
+	policy, err := safehttp.ParsePolicy(a.cfg.AllowEgress)
+	if err != nil {
+		return nil, fmt.Errorf("ALLOW_EGRESS: %w", err)
+	}
+	routes, err := a.notifyRoutes()
 	if err != nil {
 		return nil, err
 	}
 	a.watch = alert.New(alert.Options{
-		Judge: a.store, Outbox: a.store, Targets: targets, Client: policy.NewClient(safehttp.Options{}),
-		Now: a.store.Now, Logger: a.log, Registry: a.registry, PublicURL: a.publicURL(),
+		Judge: a.store, Outbox: a.store, Routes: routes, Client: policy.NewClient(safehttp.Options{}), Now: a.store.Now,
+		Logger: a.log, Registry: a.registry, PublicURL: a.publicURL(),
 	})
 	return alert.NewDesk(a.store, a.watch), nil
 }
 
-// watchExpectations judges and tells until ctx ends.
+// notifyRoutes are the routes as NOTIFY_FILE has them at each call.
+func (a *App) notifyRoutes() (func() *notify.Routes, error) {
+	if a.cfg.NotifyFile == "" {
+		routes, err := a.cfg.readRoutes()
+		return func() *notify.Routes { return routes }, err
+	}
+	file, err := reload.Open(a.log.With("component", "notify"), nil, a.cfg.readRoutes, a.cfg.NotifyFile)
+	if err != nil {
+		return nil, err
+	}
+	return file.Get, nil
+}
+
+// watchExpectations evaluates expectations and sends notifications until ctx ends.
 func (a *App) watchExpectations(ctx context.Context) error {
 	if a.watch == nil {
 		return nil
@@ -34,20 +53,34 @@ func (a *App) watchExpectations(ctx context.Context) error {
 	return a.watch.Run(ctx)
 }
 
-func (c *Config) alertTargets() ([]alert.Target, safehttp.Policy, error) {
+// readRoutes reads ALERT_WEBHOOK_URL and NOTIFY_FILE.
+func (c *Config) readRoutes() (*notify.Routes, error) {
 	policy, err := safehttp.ParsePolicy(c.AllowEgress)
 	if err != nil {
-		return nil, policy, fmt.Errorf("ALLOW_EGRESS: %w", err)
+		return nil, fmt.Errorf("ALLOW_EGRESS: %w", err)
 	}
-	targets, err := alert.ParseTargets(c.AlertWebhookURL.Reveal(), c.AlertWebhookSecret.Reveal(), policy)
-	return targets, policy, err
+	always, err := notify.ParseTargets(c.AlertWebhookURL.Reveal(), c.AlertWebhookSecret.Reveal(), policy)
+	if err != nil {
+		return nil, err
+	}
+	routes, err := notify.Read(c.NotifyFile, always, policy)
+	if err != nil {
+		return nil, fmt.Errorf("NOTIFY_FILE: %w", err)
+	}
+	return routes, nil
 }
 
-// checkAlerts says what is wrong with the targets of alerts.
+// checkAlerts says what is wrong with the targets of notifications. The file is
+// read where messages are sent from: in the registrar.
 func (c *Config) checkAlerts() error {
 	if _, err := safehttp.ParsePolicy(c.AllowEgress); err != nil {
-		return nil // said elsewhere
+		return nil // reported elsewhere
 	}
-	_, _, err := c.alertTargets()
+	if !c.Has("registrar") {
+		copied := *c
+		copied.NotifyFile = ""
+		c = &copied
+	}
+	_, err := c.readRoutes()
 	return err
 }

@@ -91,8 +91,9 @@ type Config struct {
 	CreditGateToken      Secret `name:"credit_gate_token" secret:"true" help:"bearer token for CREDIT_GATE_URL"`
 	CreditGateDown       string `name:"credit_gate_down" default:"closed" oneof:"closed open" help:"closed: while CREDIT_GATE_URL gives no answer such schedules are refused; open: they are let through"`
 
-	AlertWebhookURL    Secret `name:"alert_webhook_url" secret:"true" help:"where alerts are sent, within what ALLOW_EGRESS lets through; several between commas; see docs/alerts.md"`
-	AlertWebhookSecret Secret `name:"alert_webhook_secret" secret:"true" help:"whsec_…: what they are signed with; one for each URL between commas, or one for all"`
+	NotifyFile         string `name:"notify_file" help:"YAML file with notification targets (e-mail, Slack, PagerDuty, Teams, ntfy, webhooks) and routes; read again when it changes; see docs/notifications.md"`
+	AlertWebhookURL    Secret `name:"alert_webhook_url" secret:"true" help:"Standard Webhooks that get every notification, within what ALLOW_EGRESS lets through; several between commas; see docs/notifications.md"`
+	AlertWebhookSecret Secret `name:"alert_webhook_secret" secret:"true" help:"whsec_…: the secret that signs them; one for each URL between commas, or one for all"`
 
 	MisfireGraceMS   int `name:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still simply fire"`
 	RunTimeoutMS     int `name:"run_timeout_ms" default:"3600000" min:"1000" max:"2592000000" help:"for schedules that name none: after how long without a sign of life a run is FAILED(timeout)"`

@@ -19,8 +19,9 @@ type AlertDelivery struct {
 	ScheduleID string
 	UserID     string
 	Type       string
-	Target     string // a hash of the URL, which may hold a secret itself
-	Host       string // of the URL, for people
+	Target     string // a name in NOTIFY_FILE, or a hash of a URL, which may hold a secret itself
+	TargetKind string // webhook, email, slack, pagerduty, teams, ntfy
+	Host       string // of the target, for people
 	Payload    string
 	State      DeliveryState
 	Attempts   int32

@@ -154,6 +154,7 @@ type Alert struct {
 	ClosedAt   time.Time // zero: it is open
 	Resolution Resolution
 	NotifiedAt time.Time // when it was last told
+	Targets    string    // who was told of it, and is told of its end: ids between commas
 	AckedAt    time.Time
 	AckedBy    string
 	AckNote    string

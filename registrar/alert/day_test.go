@@ -148,7 +148,7 @@ func outbox(t *testing.T, desk *alert.Desk) map[string]schedule.AlertDelivery {
 
 func ask(t *testing.T, desk *alert.Desk) {
 	t.Helper()
-	if _, err := desk.Test(t.Context()); err != nil {
+	if _, err := desk.Test(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 }

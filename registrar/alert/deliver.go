@@ -2,45 +2,36 @@ package alert
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/notify"
 )
 
 const (
 	sendEvery   = 2 * time.Second
-	sendTimeout = 15 * time.Second // of one attempt, from the look-up to the end of the answer
-	sendLease   = time.Minute
+	sendLease   = time.Minute     // more than the longest attempt, an e-mail's
 	sendAtOnce  = 8               // to one target
 	writeWithin = 5 * time.Second // of an outcome, also at the end of the process
 
 	firstRetry = 5 * time.Second
 	lastRetry  = time.Hour
 	retryFor   = 24 * time.Hour // from the first attempt, and from each time by hand
-
-	maxAnswer = 4 << 10 // bytes of an answer that are read, so that the connection can serve again
-	maxError  = 300
 )
 
 // sendOn sends what is due until ctx ends, and then waits for what is under way.
 func (w *Watch) sendOn(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	lanes := w.lanes()
+	lanes := make(lanes)
 	ticker := time.NewTicker(sendEvery)
 	defer ticker.Stop()
 	for {
-		for i := range lanes {
-			w.sendDue(ctx, &lanes[i], &sending)
+		for _, l := range lanes.of(w.routes().Targets()) {
+			w.sendDue(ctx, l, &sending)
 		}
 		select {
 		case <-ctx.Done():
@@ -51,23 +42,36 @@ func (w *Watch) sendOn(ctx context.Context) {
 	}
 }
 
-// lane is the way to one target: one that hangs fills its own and no other's.
+// lane limits what is sent to one target at once: a target that hangs fills its
+// own lane and no other.
 type lane struct {
 	claim schedule.DeliveryClaim
 	free  chan struct{} // filled by those that send
 }
 
-// lanes are one for each target, and one for the messages to those that the
-// configuration has no more.
-func (w *Watch) lanes() []lane {
-	lanes := make([]lane, 0, len(w.targets)+1)
-	var known []string
-	for i := range w.targets {
-		id := w.targets[i].ID
-		known = append(known, id)
-		lanes = append(lanes, lane{claim: schedule.DeliveryClaim{Lease: sendLease, Target: id}, free: make(chan struct{}, sendAtOnce)})
+// lanes are kept by target, whatever the configuration says meanwhile: what is
+// under way counts on.
+type lanes map[string]*lane
+
+// of are the lanes of the targets that there are, and one for the messages to
+// targets that the configuration no longer has.
+func (all lanes) of(targets []notify.Target) []*lane {
+	known := make([]string, 0, len(targets))
+	found := make([]*lane, 0, len(targets)+1)
+	for i := range targets {
+		known = append(known, targets[i].ID)
+		found = append(found, all.lane(targets[i].ID))
 	}
-	return append(lanes, lane{claim: schedule.DeliveryClaim{Lease: sendLease, Except: known}, free: make(chan struct{}, sendAtOnce)})
+	others := all.lane("")
+	others.claim.Except = known
+	return append(found, others)
+}
+
+func (all lanes) lane(target string) *lane {
+	if all[target] == nil {
+		all[target] = &lane{claim: schedule.DeliveryClaim{Lease: sendLease, Target: target}, free: make(chan struct{}, sendAtOnce)}
+	}
+	return all[target]
 }
 
 // sendDue begins as many sends as a lane has room for.
@@ -80,7 +84,7 @@ func (w *Watch) sendDue(ctx context.Context, l *lane, sending *sync.WaitGroup) {
 		claim.Now = w.now()
 		claimed, err := w.outbox.ClaimDeliveries(ctx, claim)
 		if err != nil && ctx.Err() == nil {
-			w.log.WarnContext(ctx, "outbox not read", "err", err)
+			w.log.WarnContext(ctx, "cannot read notifications", "err", err)
 		}
 		if err != nil || len(claimed) == 0 {
 			return
@@ -99,18 +103,18 @@ func (w *Watch) sendDue(ctx context.Context, l *lane, sending *sync.WaitGroup) {
 	}
 }
 
-// deliver makes one attempt and writes what became of it.
+// deliver makes one attempt and records the result.
 func (w *Watch) deliver(ctx context.Context, d *schedule.AlertDelivery) {
-	a := w.attempt(ctx, d)
+	r := w.attempt(ctx, d)
 	now := w.now()
-	s := schedule.DeliverySettlement{DeliveryID: d.DeliveryID, Attempts: d.Attempts, Round: d.Round, Status: int32(a.status), Error: a.problem, Now: now}
+	s := schedule.DeliverySettlement{DeliveryID: d.DeliveryID, Attempts: d.Attempts, Round: d.Round, Status: int32(r.Status), Error: r.Problem, Now: now}
 	outcome := outcomeDelivered
-	switch next := now.Add(a.wait(d.Attempts)); {
-	case a.problem == "":
-		s.State, s.Arrived = schedule.DeliveryDelivered, true
-	case a.gone:
-		s.State, s.Gone, outcome = schedule.DeliveryDead, a.status == http.StatusGone, outcomeGone
-	case next.Sub(d.RoundAt) > retryFor:
+	switch next := now.Add(wait(d.Attempts, r.After)); {
+	case r.Problem == "":
+		s.State, s.Arrived, s.Error = schedule.DeliveryDelivered, true, r.Note
+	case r.Gone:
+		s.State, s.Gone, outcome = schedule.DeliveryDead, r.Status == http.StatusGone, outcomeGone
+	case r.Final, next.Sub(d.RoundAt) > retryFor:
 		s.State, outcome = schedule.DeliveryDead, outcomeDead
 	default:
 		s.State, s.NextAt, outcome = schedule.DeliveryPending, next, outcomeRetry
@@ -118,108 +122,43 @@ func (w *Watch) deliver(ctx context.Context, d *schedule.AlertDelivery) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeWithin)
 	defer cancel()
 	moved, err := w.outbox.SettleDelivery(ctx, s)
-	log := w.log.With("delivery_id", d.DeliveryID, "alert_id", d.AlertID, "type", d.Type, "host", d.Host, "attempt", d.Attempts, "status", a.status)
+	log := w.log.With("delivery_id", d.DeliveryID, "alert_id", d.AlertID, "type", d.Type, "target", d.Target, "target_kind", d.TargetKind,
+		"host", d.Host, "attempt", d.Attempts, "status", r.Status)
 	switch {
 	case err != nil:
-		log.WarnContext(ctx, "delivery not recorded: it is sent again", "outcome", outcome, "err", err)
+		log.WarnContext(ctx, "cannot record the result of a notification; it is sent again", "outcome", outcome, "err", err)
 		return
 	case !moved: // the lease ran out, and another has sent it meanwhile
 		return
+	case outcome == outcomeDelivered && r.Note != "":
+		log.WarnContext(ctx, "alert delivered, but not to every recipient", "problem", r.Note)
 	case outcome == outcomeDelivered:
 		log.InfoContext(ctx, "alert delivered")
 	case outcome == outcomeRetry:
-		log.WarnContext(ctx, "alert not delivered", "outcome", outcome, "problem", a.problem, "next_at", s.NextAt)
+		log.WarnContext(ctx, "alert not delivered", "outcome", outcome, "problem", r.Problem, "next_at", s.NextAt)
 	default:
-		log.WarnContext(ctx, "alert given up", "outcome", outcome, "problem", a.problem)
+		log.WarnContext(ctx, "alert given up", "outcome", outcome, "problem", r.Problem)
 	}
-	w.metrics.deliveries.WithLabelValues(outcome).Inc()
+	w.metrics.deliveries.WithLabelValues(d.TargetKind, outcome).Inc()
 }
 
-// attempted is what came of one attempt.
-type attempted struct {
-	status  int
-	problem string // empty: the target has it
-	gone    bool   // it wants no more
-	after   time.Duration
-}
-
-func (w *Watch) attempt(ctx context.Context, d *schedule.AlertDelivery) attempted {
-	target := w.target(d.Target)
+func (w *Watch) attempt(ctx context.Context, d *schedule.AlertDelivery) notify.Result {
+	target := w.routes().Target(d.Target)
 	byHand := d.Round > 1 || d.AlertID == ""
 	switch {
 	case target == nil:
-		return attempted{problem: "ALERT_WEBHOOK_URL of the registrar that looked has this target no more"}
+		return notify.Result{Problem: "neither NOTIFY_FILE nor ALERT_WEBHOOK_URL of the registrar that tried has this target"}
 	case d.Disabled && !byHand:
-		return attempted{gone: true, problem: "the target has said that it is gone (410); send a message by hand once it is back"}
+		return notify.Result{Gone: true, Problem: "the target answered 410 before: it is gone; send a message by hand once it is back"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.url, strings.NewReader(d.Payload))
-	if err != nil {
-		return attempted{problem: "the URL cannot be called"}
-	}
-	unix := w.now().Unix()
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "Carillon")
-	req.Header.Set("webhook-id", d.DeliveryID)
-	req.Header.Set("webhook-timestamp", strconv.FormatInt(unix, 10))
-	req.Header.Set("webhook-signature", target.sign(d.DeliveryID, unix, d.Payload))
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return attempted{problem: problemOf(err)}
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // what it says besides is nobody's
-	return judgeAnswer(resp)
+	return target.Send(ctx, notify.Outgoing{ID: d.DeliveryID, Payload: d.Payload, Now: w.now(), Client: w.client})
 }
 
-func judgeAnswer(resp *http.Response) attempted {
-	a := attempted{status: resp.StatusCode}
-	switch code := resp.StatusCode; {
-	case code >= 200 && code < 300:
-	case code == http.StatusGone:
-		a.gone, a.problem = true, "the target answered 410: it is gone"
-	case code >= 300 && code < 400:
-		a.problem = fmt.Sprintf("the target answered %d, and redirects are not followed: set its last address", code)
-	default:
-		a.problem = fmt.Sprintf("the target answered %d", code)
-		if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-			a.after = min(time.Duration(seconds)*time.Second, lastRetry)
-		}
-	}
-	return a
-}
-
-// wait is how long to wait behind the n-th attempt: from firstRetry, twice as
-// long each time up to lastRetry, a fifth more or less, so that what failed
-// together does not come back together.
-func (a *attempted) wait(n int32) time.Duration {
+// wait is how long to wait after the n-th attempt: from firstRetry, twice as long
+// each time up to lastRetry, a fifth more or less, so that what failed together
+// does not come back together. The receiver may ask for more.
+func wait(n int32, asked time.Duration) time.Duration {
 	d := min(firstRetry<<min(max(n-1, 0), 20), lastRetry)
 	d = time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
-	return max(d, a.after)
-}
-
-// problemOf says what went wrong without the URL, which may hold a secret.
-func problemOf(err error) string {
-	var called *url.Error
-	if errors.As(err, &called) {
-		err = called.Err
-	}
-	text := err.Error()
-	if errors.Is(err, context.DeadlineExceeded) {
-		text = fmt.Sprintf("no answer within %s", sendTimeout)
-	}
-	if len(text) > maxError {
-		text = strings.ToValidUTF8(text[:maxError], "") + "…"
-	}
-	return text
-}
-
-func (w *Watch) target(id string) *Target {
-	for i := range w.targets {
-		if w.targets[i].ID == id {
-			return &w.targets[i]
-		}
-	}
-	return nil
+	return max(d, min(asked, lastRetry))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/sim/memstore"
 	"github.com/carillon/carillon/registrar/alert"
+	"github.com/carillon/carillon/registrar/notify"
 )
 
 const secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -80,12 +81,9 @@ func start(t *testing.T, store *memstore.Store, r *receiver) *alert.Desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets, err := alert.ParseTargets(r.URL+"/hook?token=hidden", secret, policy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	routes := routesTo(t, r.URL+"/hook?token=hidden")
 	w := alert.New(alert.Options{
-		Judge: store, Outbox: store, Targets: targets, Client: policy.NewClient(safehttp.Options{}), Now: store.Now,
+		Judge: store, Outbox: store, Routes: routes, Client: policy.NewClient(safehttp.Options{}), Now: store.Now,
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	ctx, end := context.WithCancel(t.Context())
@@ -129,7 +127,7 @@ func TestWhatBecomesOfAMessage(t *testing.T) {
 			t.Parallel()
 			r := newReceiver(t, c.answer)
 			desk := start(t, memstore.New(memstore.Options{}), r)
-			if _, err := desk.Test(t.Context()); err != nil {
+			if _, err := desk.Test(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}
 			d := settled(t, desk, func(d schedule.AlertDelivery) bool { return d.LastStatus != 0 })
@@ -149,7 +147,7 @@ func TestAMessageByHandOpensATargetThatWasGone(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, 410)
 	desk := start(t, memstore.New(memstore.Options{}), r)
-	if _, err := desk.Test(t.Context()); err != nil {
+	if _, err := desk.Test(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	dead := settled(t, desk, func(d schedule.AlertDelivery) bool { return d.State == schedule.DeliveryDead })
@@ -181,7 +179,7 @@ func TestTargetsAreRefusedWithoutTellingTheirSecrets(t *testing.T) {
 		{"twice the same", "https://example.org/hidden,https://example.org/hidden", secret, "twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := alert.ParseTargets(c.urls, c.secrets, policy)
+			_, err := notify.ParseTargets(c.urls, c.secrets, policy)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hidden") || strings.Contains(err.Error(), "aGlkZGVu") {
 				t.Errorf("refused as %v, want %q in it and no secret", err, c.want)
 			}

@@ -3,6 +3,8 @@ package alert
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
@@ -76,12 +78,23 @@ func (d *Desk) Redeliver(ctx context.Context, deliveryID string) (*schedule.Aler
 	return found, err
 }
 
-// Test sends a message to every target.
-func (d *Desk) Test(ctx context.Context) ([]schedule.AlertDelivery, error) {
-	sent := d.watch.testMessages(d.now())
-	if len(sent) == 0 {
-		return nil, schedule.Explain(schedule.ErrPrecondition, "no target is configured: set ALERT_WEBHOOK_URL and ALERT_WEBHOOK_SECRET of the registrars")
+// Test sends a message to one target, or to all where target is empty.
+func (d *Desk) Test(ctx context.Context, target string) ([]schedule.AlertDelivery, error) {
+	routes := d.watch.routes()
+	var to []string
+	for _, t := range routes.Targets() {
+		to = append(to, t.ID)
 	}
+	if len(to) == 0 {
+		return nil, schedule.Explain(schedule.ErrPrecondition, "no notification target is configured: set NOTIFY_FILE, or ALERT_WEBHOOK_URL and ALERT_WEBHOOK_SECRET, of the registrars")
+	}
+	if target != "" {
+		if !slices.Contains(to, target) {
+			return nil, schedule.Explain(schedule.ErrNotFound, "there is no notification target %s; there are: %s", schedule.Quote(target), strings.Join(to, ", "))
+		}
+		to = []string{target}
+	}
+	sent := d.watch.testMessages(routes, to, d.now())
 	if err := d.outbox.InsertDeliveries(ctx, sent); err != nil {
 		return nil, err
 	}

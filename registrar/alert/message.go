@@ -6,88 +6,98 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/registrar/notify"
 )
 
-// Bounds of MessageData.OutputTail.
-const (
-	MaxTailLines = 20
-	MaxTailBytes = 2 << 10
-)
-
-// Message is the body of what receivers get; docs/alerts.md.
-type Message struct {
-	Type      expect.NoticeType `json:"type"`
-	Timestamp time.Time         `json:"timestamp"` // when what it tells of was found
-	Data      MessageData       `json:"data"`
+// tell adds the messages of an outcome: one for each notice and target. It notes
+// in the alert which targets know of it, so that they are told of its end, too,
+// whatever the routes say by then. Ids follow from what is told: a verdict that
+// is found again adds no message.
+func (w *Watch) tell(out *expect.Outcome, s *schedule.Schedule, now time.Time) []schedule.AlertDelivery {
+	if len(out.Notices) == 0 {
+		return nil
+	}
+	routes := w.routes()
+	var labels map[string]string
+	if s != nil {
+		labels = s.Labels
+	}
+	kept := &out.Alerts[0] // all notices are about it
+	var deliveries []schedule.AlertDelivery
+	for _, n := range out.Notices {
+		a := &n.Alert
+		severity := notify.SeverityOf(labels)
+		to := strings.Split(kept.Targets, ",")
+		if n.Type != expect.NoticeRecovered {
+			to = routes.For(notify.Alert{Labels: labels, Owner: a.UserID, Severity: severity, Kind: a.Kind})
+			kept.Targets = union(kept.Targets, to)
+		}
+		m := w.message(n, now)
+		m.Data.Labels, m.Data.Severity = labels, severity
+		seed := fmt.Sprintf("%s/%s/%d", a.AlertID, n.Type, now.UnixMicro())
+		deliveries = append(deliveries, envelopes(routes, to, m, seed)...)
+	}
+	return deliveries
 }
 
-// MessageData is the alert that a message is about, by the API's names.
-type MessageData struct {
-	Text       string                   `json:"text"` // one sentence for people
-	AlertID    string                   `json:"alert_id,omitempty"`
-	ScheduleID string                   `json:"schedule_id,omitempty"`
-	WorkflowID string                   `json:"workflow_id,omitempty"`
-	UserID     string                   `json:"user_id,omitempty"`
-	Kind       schedule.ExpectationKind `json:"kind,omitempty"`
-	LimitMS    uint32                   `json:"limit_ms,omitempty"`
-	Cause      schedule.Cause           `json:"cause,omitempty"`
-	Late       int64                    `json:"late,omitempty"`
-	FirstSlot  time.Time                `json:"first_slot,omitzero"`
-	LastSlot   time.Time                `json:"last_slot,omitzero"`
-	Deadline   time.Time                `json:"deadline,omitzero"`
-	OpenedAt   time.Time                `json:"opened_at,omitzero"`
-	ClosedAt   time.Time                `json:"closed_at,omitzero"`
-	Resolution schedule.Resolution      `json:"resolution,omitempty"`
-	// OutputTail holds the last lines that the failed run wrote: at most
-	// MaxTailLines lines and MaxTailBytes bytes, secrets masked, no control
-	// characters but line breaks and tabs. Empty: no output is kept.
-	OutputTail string `json:"output_tail,omitempty"`
-	URL        string                   `json:"url,omitempty"`     // of the alert's page in the console
-	APIURL     string                   `json:"api_url,omitempty"` // of the alert in the API
+// union adds ids to ids between commas, each once.
+func union(known string, more []string) string {
+	all := strings.FieldsFunc(known, func(r rune) bool { return r == ',' })
+	for _, id := range more {
+		if !slices.Contains(all, id) {
+			all = append(all, id)
+		}
+	}
+	return strings.Join(all, ",")
 }
 
-// messages are the deliveries of one notice, one for each target. Their ids
-// follow from what they tell, so that a verdict that is found again adds none.
-func (w *Watch) messages(n expect.Notice, now time.Time) []schedule.AlertDelivery {
+// message is what a notice says.
+func (w *Watch) message(n expect.Notice, now time.Time) notify.Message {
 	a := &n.Alert
-	m := Message{Type: n.Type, Timestamp: now, Data: MessageData{
-		Text: sentence(n), AlertID: a.AlertID, ScheduleID: a.ScheduleID, WorkflowID: a.WorkflowID, UserID: a.UserID, Kind: a.Kind,
-		LimitMS: a.LimitMS, Cause: a.Cause, Late: a.Late, FirstSlot: a.FirstSlot, LastSlot: a.LastSlot, Deadline: a.Deadline,
+	m := notify.Message{Type: n.Type, Timestamp: now, Data: notify.MessageData{
+		Text: sentence(n), Environment: w.environment, AlertID: a.AlertID, ScheduleID: a.ScheduleID, WorkflowID: a.WorkflowID, UserID: a.UserID,
+		Kind: a.Kind, LimitMS: a.LimitMS, Cause: a.Cause, Late: a.Late, FirstSlot: a.FirstSlot, LastSlot: a.LastSlot, Deadline: a.Deadline,
 		OpenedAt: a.OpenedAt, ClosedAt: a.ClosedAt, Resolution: a.Resolution,
 	}}
 	if w.publicURL != "" {
 		m.Data.URL, m.Data.APIURL = w.publicURL+"/ui/alerts/"+a.AlertID, w.publicURL+"/v1/alerts/"+a.AlertID
 	}
-	seed := fmt.Sprintf("%s/%s/%d", a.AlertID, n.Type, now.UnixMicro())
-	return w.envelopes(m, a, seed, now)
+	return m
 }
 
-// testMessages are the deliveries of one test.
-func (w *Watch) testMessages(now time.Time) []schedule.AlertDelivery {
-	m := Message{Type: expect.NoticeTest, Timestamp: now, Data: MessageData{
-		Text: "This is a test of Carillon's alerts: somebody asked for it, and nothing is amiss.",
+// testMessages are the deliveries of one test to these targets.
+func (w *Watch) testMessages(routes *notify.Routes, to []string, now time.Time) []schedule.AlertDelivery {
+	m := notify.Message{Type: expect.NoticeTest, Timestamp: now, Data: notify.MessageData{
+		Text: "This is a test of Carillon's alerts. Nothing is wrong.", Environment: w.environment,
 	}}
-	return w.envelopes(m, &schedule.Alert{}, rand.Text(), now)
+	return envelopes(routes, to, m, rand.Text())
 }
 
-func (w *Watch) envelopes(m Message, a *schedule.Alert, seed string, now time.Time) []schedule.AlertDelivery {
+// envelopes are the deliveries of one message. Targets that the configuration no
+// longer has are left out.
+func envelopes(routes *notify.Routes, to []string, m notify.Message, seed string) []schedule.AlertDelivery {
 	payload, err := json.Marshal(m)
 	if err != nil {
 		panic("a message is not JSON: " + err.Error()) // words, numbers and times always are
 	}
-	deliveries := make([]schedule.AlertDelivery, len(w.targets))
-	for i := range w.targets {
-		t := &w.targets[i]
-		sum := sha256.Sum256([]byte(seed + "/" + t.ID))
-		deliveries[i] = schedule.AlertDelivery{
-			DeliveryID: "msg_" + hex.EncodeToString(sum[:14]), AlertID: a.AlertID, ScheduleID: a.ScheduleID, UserID: a.UserID,
-			Type: string(m.Type), Target: t.ID, Host: t.Host, Payload: string(payload), CreatedAt: now,
+	deliveries := make([]schedule.AlertDelivery, 0, len(to))
+	for _, id := range to {
+		t := routes.Target(id)
+		if t == nil {
+			continue
 		}
+		sum := sha256.Sum256([]byte(seed + "/" + t.ID))
+		deliveries = append(deliveries, schedule.AlertDelivery{
+			DeliveryID: "msg_" + hex.EncodeToString(sum[:14]), AlertID: m.Data.AlertID, ScheduleID: m.Data.ScheduleID, UserID: m.Data.UserID,
+			Type: string(m.Type), Target: t.ID, TargetKind: string(t.Kind), Host: t.Host, Payload: string(payload), CreatedAt: m.Timestamp,
+		})
 	}
 	return deliveries
 }

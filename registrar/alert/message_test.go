@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/registrar/alert"
+	"github.com/carillon/carillon/registrar/notify"
 )
 
 // TestAMessageSaysInOneSentenceWhatDidNotHappen follows one slot that nobody
@@ -17,7 +17,7 @@ func TestAMessageSaysInOneSentenceWhatDidNotHappen(t *testing.T) {
 	s.oneSchedule(t)
 	s.exec(t, `UPDATE schedules SET expect = '{"start_within_ms":300000,"alert_after":1,"remind_every_ms":300000}'`)
 	w := s.newWatch(t, nil, "http://127.0.0.1/hook")
-	judge := func(at time.Duration) alert.Message {
+	judge := func(at time.Duration) notify.Message {
 		t.Helper()
 		s.now = func() time.Time { return noon.Add(at) }
 		if err := w.Judge(t.Context()); err != nil {
@@ -27,7 +27,7 @@ func TestAMessageSaysInOneSentenceWhatDidNotHappen(t *testing.T) {
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%d messages, %v", len(found), err)
 		}
-		var m alert.Message
+		var m notify.Message
 		if err := json.Unmarshal([]byte(found[0].Payload), &m); err != nil || !m.Timestamp.Equal(noon.Add(at)) || string(m.Type) != found[0].Type {
 			t.Errorf("%v in %s, found at %s", err, found[0].Payload, noon.Add(at))
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/notify"
 )
 
 type metrics struct {
@@ -34,8 +35,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "carillon_alerts_total", Help: "Alerts that this process has opened, reminded of, and closed.",
 		}, []string{"kind", "state"}),
 		deliveries: with.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_alert_deliveries_total", Help: "Attempts to deliver a message about an alert.",
-		}, []string{"outcome"}),
+			Name: "carillon_alert_deliveries_total", Help: "Attempts to send a message about an alert, by kind of target.",
+		}, []string{"target_kind", "outcome"}),
 		judgedAt: with.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_expectation_judged_timestamp_seconds", Help: "When this process has last judged all that was due, in Unix seconds.",
 		}),
@@ -46,8 +47,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			m.alerts.WithLabelValues(string(kind), state)
 		}
 	}
-	for _, outcome := range []string{outcomeDelivered, outcomeRetry, outcomeDead, outcomeGone} {
-		m.deliveries.WithLabelValues(outcome)
+	for _, kind := range notify.Kinds {
+		for _, outcome := range []string{outcomeDelivered, outcomeRetry, outcomeDead, outcomeGone} {
+			m.deliveries.WithLabelValues(string(kind), outcome)
+		}
 	}
 	return m
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/testservices"
 	"github.com/carillon/carillon/registrar/alert"
+	"github.com/carillon/carillon/registrar/notify"
 )
 
 // ledger is what a Watch and its Desk need of a store, and what makes schedules.
@@ -86,29 +87,29 @@ func (s *site) exec(t testing.TB, statement string) {
 	}
 }
 
-// targets are the receivers at these URLs, which share a secret.
-func targets(t testing.TB, urls ...string) []alert.Target {
+// routesTo send every message to the receivers at these URLs, which share a secret.
+func routesTo(t testing.TB, urls ...string) func() *notify.Routes {
 	t.Helper()
 	policy, err := safehttp.ParsePolicy("loopback")
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets, err := alert.ParseTargets(strings.Join(urls, ","), secret, policy)
+	targets, err := notify.ParseTargets(strings.Join(urls, ","), secret, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return targets
+	routes, err := notify.Read("", targets, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() *notify.Routes { return routes }
 }
 
 // newWatch is a Watch over the site, as one registrar has it.
 func (s *site) newWatch(t testing.TB, client *http.Client, urls ...string) *alert.Watch {
 	t.Helper()
-	var at []alert.Target
-	if len(urls) > 0 {
-		at = targets(t, urls...)
-	}
 	return alert.New(alert.Options{
-		Judge: s.store, Outbox: s.store, Targets: at, Client: client, Now: func() time.Time { return s.now() },
+		Judge: s.store, Outbox: s.store, Routes: routesTo(t, urls...), Client: client, Now: func() time.Time { return s.now() },
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), PublicURL: "https://carillon.example.org/",
 	})
 }

@@ -12,38 +12,44 @@ import (
 
 	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/notify"
 )
 
 // Options are a Watch's parts.
 type Options struct {
-	Judge     JudgeStore
-	Outbox    Outbox
-	Targets   []Target     // none: alerts are kept and counted, and told to nobody
+	Judge  JudgeStore
+	Outbox Outbox
+	// Routes says which targets there are, and who is told of what. It is asked
+	// again each time, since the operator's file may change.
+	Routes    func() *notify.Routes
 	Client    *http.Client // of package safehttp
 	Now       func() time.Time
 	Logger    *slog.Logger
 	Registry  prometheus.Registerer
 	PublicURL string // of the registrars, for links to the console and the API; empty: none
+	// Environment is prod, staging and the like; empty: none.
+	Environment string
 }
 
 // Watch judges and tells.
 type Watch struct {
-	judge     JudgeStore
-	outbox    Outbox
-	targets   []Target
-	client    *http.Client
-	now       func() time.Time
-	log       *slog.Logger
-	metrics   *metrics
-	publicURL string
-	wake      chan struct{} // there is something to send
+	judge       JudgeStore
+	outbox      Outbox
+	routes      func() *notify.Routes
+	client      *http.Client
+	now         func() time.Time
+	log         *slog.Logger
+	metrics     *metrics
+	publicURL   string
+	environment string
+	wake        chan struct{} // there is something to send
 }
 
 // New makes a Watch of its parts.
 func New(o Options) *Watch {
 	return &Watch{
-		judge: o.Judge, outbox: o.Outbox, targets: o.Targets, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
-		log: o.Logger.With("component", "alerts"), publicURL: strings.TrimRight(o.PublicURL, "/"), wake: make(chan struct{}, 1),
+		judge: o.Judge, outbox: o.Outbox, routes: o.Routes, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
+		log: o.Logger.With("component", "alerts"), publicURL: strings.TrimRight(o.PublicURL, "/"), environment: o.Environment, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -98,10 +104,8 @@ func (w *Watch) Judge(ctx context.Context) error {
 				verdicts := make([]schedule.ExpectationVerdict, len(cases))
 				for i := range cases {
 					out := expect.Judge(&cases[i], now)
-					verdicts[i] = schedule.ExpectationVerdict{State: out.State, Drop: out.Drop, Alerts: out.Alerts}
-					for _, n := range out.Notices {
-						verdicts[i].Deliveries = append(verdicts[i].Deliveries, w.messages(n, now)...)
-					}
+					deliveries := w.tell(&out, cases[i].Schedule, now)
+					verdicts[i] = schedule.ExpectationVerdict{State: out.State, Drop: out.Drop, Alerts: out.Alerts, Deliveries: deliveries}
 					notices = append(notices, out.Notices...)
 				}
 				return verdicts

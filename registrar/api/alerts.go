@@ -18,7 +18,7 @@ type Alerts interface {
 	Acknowledge(ctx context.Context, ack schedule.AlertAck) (*schedule.Alert, error)
 	Deliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error)
 	Redeliver(ctx context.Context, deliveryID string) (*schedule.AlertDelivery, error)
-	Test(ctx context.Context) ([]schedule.AlertDelivery, error)
+	Test(ctx context.Context, target string) ([]schedule.AlertDelivery, error)
 }
 
 type alertServer struct {
@@ -108,8 +108,8 @@ func (s *alertServer) RedeliverAlert(ctx context.Context, req *carillonv1.Redeli
 	return &carillonv1.RedeliverAlertResponse{Delivery: deliveriesOf([]schedule.AlertDelivery{*found})[0]}, nil
 }
 
-func (s *alertServer) TestAlerts(ctx context.Context, _ *carillonv1.TestAlertsRequest) (*carillonv1.TestAlertsResponse, error) {
-	sent, err := s.alerts.Test(ctx)
+func (s *alertServer) TestAlerts(ctx context.Context, req *carillonv1.TestAlertsRequest) (*carillonv1.TestAlertsResponse, error) {
+	sent, err := s.alerts.Test(ctx, req.GetTarget())
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func deliveriesOf(found []schedule.AlertDelivery) []*carillonv1.AlertDelivery {
 		d := &found[i]
 		out[i] = &carillonv1.AlertDelivery{
 			DeliveryId: d.DeliveryID, AlertId: d.AlertID, ScheduleId: d.ScheduleID, UserId: d.UserID, Type: d.Type,
-			Host: d.Host, Target: d.Target, State: string(d.State), Attempts: count32(int64(d.Attempts)),
+			Host: d.Host, Target: d.Target, TargetKind: d.TargetKind, State: string(d.State), Attempts: count32(int64(d.Attempts)),
 			LastStatus: count32(int64(d.LastStatus)), LastError: d.LastError,
 			CreatedAt: timestamp(d.CreatedAt), EndedAt: timestamp(d.EndedAt), Disabled: d.Disabled,
 		}

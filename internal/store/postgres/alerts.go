@@ -20,7 +20,7 @@ func collectAlerts(ctx context.Context, q querier, statement string, args ...any
 	)
 	targets := []any{
 		&a.AlertID, &a.ScheduleID, &a.WorkflowID, &a.UserID, &a.Kind, &a.Revision, &limit, &a.Cause, &a.Late,
-		&first, &last, &deadline, &opened, &closed, &resolution, &told, &ackedAt, &by, &note,
+		&first, &last, &deadline, &opened, &closed, &resolution, &told, &ackedAt, &by, &note, &a.Targets,
 	}
 	err = each(ctx, q, targets, func() error {
 		var d decoding
@@ -76,7 +76,7 @@ func (s *Store) affected(ctx context.Context, statement string, args ...any) (n 
 }
 
 func deliveryArgs(d *schedule.AlertDelivery) []any {
-	return []any{d.DeliveryID, noneOrText(d.AlertID), noneOrText(d.ScheduleID), noneOrText(d.UserID), d.Type, d.Target, d.Host, d.Payload, d.CreatedAt}
+	return []any{d.DeliveryID, noneOrText(d.AlertID), noneOrText(d.ScheduleID), noneOrText(d.UserID), d.Type, d.Target, d.TargetKind, d.Host, d.Payload, d.CreatedAt}
 }
 
 // InsertDeliveries puts messages into the outbox; one that is there stays as it is.
@@ -183,7 +183,7 @@ func collectDeliveries(ctx context.Context, q querier, statement string, args ..
 		roundAt, next, created, ended  pgtype.Timestamptz
 	)
 	targets := []any{
-		&d.DeliveryID, &alertID, &scheduleID, &user, &d.Type, &d.Target, &d.Host, &d.Payload, &d.State, &d.Attempts,
+		&d.DeliveryID, &alertID, &scheduleID, &user, &d.Type, &d.Target, &d.TargetKind, &d.Host, &d.Payload, &d.State, &d.Attempts,
 		&d.Round, &roundAt, &next, &status, &why, &created, &ended, &d.Disabled,
 	}
 	err = each(ctx, q, targets, func() error {

@@ -257,7 +257,7 @@ func writeVerdicts(ctx context.Context, tx pgx.Tx, verdicts []schedule.Expectati
 		for _, a := range v.Alerts {
 			batch.Queue(sqlSaveAlert, a.AlertID, a.ScheduleID, a.WorkflowID, a.UserID, a.Kind, a.Revision, int64(a.LimitMS), a.Cause, a.Late,
 				noneOrTime(a.FirstSlot), noneOrTime(a.LastSlot), noneOrTime(a.Deadline), noneOrTime(a.OpenedAt), noneOrTime(a.ClosedAt),
-				noneOrText(a.Resolution), noneOrTime(a.NotifiedAt))
+				noneOrText(a.Resolution), noneOrTime(a.NotifiedAt), a.Targets)
 		}
 		for i := range v.Deliveries {
 			batch.Queue(sqlInsertDelivery, deliveryArgs(&v.Deliveries[i])...)

@@ -8,10 +8,10 @@ e.alert_id, e.judge_at, e.judged_at`
 
 const alertColumns = `
 a.alert_id, a.schedule_id, a.workflow_id, a.user_id, a.kind, a.revision, a.limit_ms, a.cause, a.late,
-a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note`
+a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note, a.targets`
 
 const deliveryColumns = `
-d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.host, d.payload, d.state, d.attempts,
+d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.target_kind, d.host, d.payload, d.state, d.attempts,
 d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at,
 EXISTS (SELECT FROM alert_targets t WHERE t.target = d.target)`
 
@@ -73,10 +73,11 @@ DELETE FROM expectations WHERE schedule_id = $1 AND kind = $2`
 
 const sqlSaveAlert = `
 INSERT INTO alerts (alert_id, schedule_id, workflow_id, user_id, kind, revision, limit_ms, cause, late,
-	first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+	first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at, targets)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 ON CONFLICT (alert_id) DO UPDATE SET cause = EXCLUDED.cause, late = EXCLUDED.late, last_slot = EXCLUDED.last_slot,
-	deadline = EXCLUDED.deadline, closed_at = EXCLUDED.closed_at, resolution = EXCLUDED.resolution, notified_at = EXCLUDED.notified_at`
+	deadline = EXCLUDED.deadline, closed_at = EXCLUDED.closed_at, resolution = EXCLUDED.resolution, notified_at = EXCLUDED.notified_at,
+	targets = EXCLUDED.targets`
 
 const sqlUnmetExpectations = `
 SELECT kind, count(*) FROM expectations WHERE status <> 'ok' GROUP BY kind`
@@ -99,8 +100,8 @@ UPDATE alerts SET acked_at = COALESCE(acked_at, $2), acked_by = COALESCE(acked_b
 WHERE alert_id = $1`
 
 const sqlInsertDelivery = `
-INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, host, payload, state, round_at, next_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'PENDING', $9, $9, $9)
+INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, target_kind, host, payload, state, round_at, next_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'PENDING', $10, $10, $10)
 ON CONFLICT (delivery_id) DO NOTHING`
 
 const sqlClaimDeliveries = `

@@ -10,18 +10,18 @@ import (
 
 func readAlerts(ctx context.Context, q querier, statement string, args ...any) (alerts []schedule.Alert, err error) {
 	var (
-		id, scheduleID, workflow, user, kind, cause, resolution, by, note text
+		id, scheduleID, workflow, user, kind, cause, resolution, by, note, targets text
 		revision, limit, late                                             number
 		first, last, deadline, opened, closed, told, ackedAt              instant
 	)
 	err = q.query(ctx, statement, func(scan scan) error {
 		err := scan(&id, &scheduleID, &workflow, &user, &kind, &revision, &limit, &cause, &late,
-			&first, &last, &deadline, &opened, &closed, &resolution, &told, &ackedAt, &by, &note)
+			&first, &last, &deadline, &opened, &closed, &resolution, &told, &ackedAt, &by, &note, &targets)
 		alerts = append(alerts, schedule.Alert{
 			AlertID: string(id), ScheduleID: string(scheduleID), WorkflowID: string(workflow), UserID: string(user),
 			Kind: schedule.ExpectationKind(kind), Revision: int64(revision), LimitMS: uint32(limit), Cause: schedule.Cause(cause), Late: int64(late),
 			FirstSlot: first.Time, LastSlot: last.Time, Deadline: deadline.Time, OpenedAt: opened.Time, ClosedAt: closed.Time,
-			Resolution: schedule.Resolution(resolution), NotifiedAt: told.Time, AckedAt: ackedAt.Time, AckedBy: string(by), AckNote: string(note),
+			Resolution: schedule.Resolution(resolution), NotifiedAt: told.Time, AckedAt: ackedAt.Time, AckedBy: string(by), AckNote: string(note), Targets: string(targets),
 		})
 		return err
 	}, args...)
@@ -73,7 +73,7 @@ func (s *Store) AckAlert(ctx context.Context, ack schedule.AlertAck) error {
 func insertDeliveries(ctx context.Context, t tx, deliveries []schedule.AlertDelivery) error {
 	for i := range deliveries {
 		d := &deliveries[i]
-		_, err := t.exec(ctx, sqlInsertDelivery, d.DeliveryID, word(d.AlertID), word(d.ScheduleID), word(d.UserID), d.Type, d.Target, d.Host,
+		_, err := t.exec(ctx, sqlInsertDelivery, d.DeliveryID, word(d.AlertID), word(d.ScheduleID), word(d.UserID), d.Type, d.Target, d.TargetKind, d.Host,
 			d.Payload, d.CreatedAt.UnixMicro())
 		if err != nil {
 			return fmt.Errorf("insert delivery %s: %w", d.DeliveryID, err)
@@ -175,17 +175,17 @@ func (s *Store) Redeliver(ctx context.Context, again schedule.Redelivery) (d *sc
 
 func readDeliveries(ctx context.Context, q querier, statement string, args ...any) (found []schedule.AlertDelivery, err error) {
 	var (
-		id, alertID, scheduleID, user, kind, target, host, payload, state, why text
+		id, alertID, scheduleID, user, kind, target, targetKind, host, payload, state, why text
 		attempts, round, status                                                number
 		roundAt, next, created, ended                                          instant
 		disabled                                                               flag
 	)
 	err = q.query(ctx, statement, func(scan scan) error {
-		err := scan(&id, &alertID, &scheduleID, &user, &kind, &target, &host, &payload, &state, &attempts,
+		err := scan(&id, &alertID, &scheduleID, &user, &kind, &target, &targetKind, &host, &payload, &state, &attempts,
 			&round, &roundAt, &next, &status, &why, &created, &ended, &disabled)
 		found = append(found, schedule.AlertDelivery{
 			DeliveryID: string(id), AlertID: string(alertID), ScheduleID: string(scheduleID), UserID: string(user), Type: string(kind),
-			Target: string(target), Host: string(host), Payload: string(payload), State: schedule.DeliveryState(state),
+			Target: string(target), TargetKind: string(targetKind), Host: string(host), Payload: string(payload), State: schedule.DeliveryState(state),
 			Attempts: int32(attempts), Round: int32(round), RoundAt: roundAt.Time, NextAt: next.Time, LastStatus: int32(status),
 			LastError: string(why), CreatedAt: created.Time, EndedAt: ended.Time, Disabled: bool(disabled),
 		})

@@ -6,8 +6,8 @@ const (
 	expectationColumns = `e.schedule_id, e.kind, e.status, e.limit_ms, e.late, e.late_since, e.watched_since, e.judged_until, e.met_at,
  e.alert_id, e.judge_at, e.judged_at`
 	alertColumns = `a.alert_id, a.schedule_id, a.workflow_id, a.user_id, a.kind, a.revision, a.limit_ms, a.cause, a.late,
- a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note`
-	deliveryColumns = `d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.host, d.payload, d.state, d.attempts,
+ a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note, a.targets`
+	deliveryColumns = `d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.target_kind, d.host, d.payload, d.state, d.attempts,
  d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at,
  EXISTS (SELECT 1 FROM alert_targets t WHERE t.target = d.target)`
 	slotRunColumns = `r.run_at, r.status, r.reason, r.claimed_at, r.launched_at, r.started_at, r.completed_at`
@@ -36,9 +36,10 @@ const (
  judged_until = ?8, met_at = ?9, alert_id = ?10, judge_at = ?11, judged_at = ?12 WHERE schedule_id = ?1 AND kind = ?2`
 	sqlDropExpectation = `DELETE FROM expectations WHERE schedule_id = ? AND kind = ?`
 	sqlSaveAlert       = `INSERT INTO alerts (alert_id, schedule_id, workflow_id, user_id, kind, revision, limit_ms, cause, late,
- first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at, targets) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
  ON CONFLICT (alert_id) DO UPDATE SET cause = excluded.cause, late = excluded.late, last_slot = excluded.last_slot,
- deadline = excluded.deadline, closed_at = excluded.closed_at, resolution = excluded.resolution, notified_at = excluded.notified_at`
+ deadline = excluded.deadline, closed_at = excluded.closed_at, resolution = excluded.resolution, notified_at = excluded.notified_at,
+ targets = excluded.targets`
 	sqlUnmetExpectations = `SELECT kind, count(*) FROM expectations WHERE status <> 'ok' GROUP BY kind`
 	sqlExpectationsOf    = `SELECT ` + expectationColumns + ` FROM expectations e WHERE e.schedule_id = ? ORDER BY e.kind`
 
@@ -52,8 +53,8 @@ const (
 	sqlAlertsAfter    = ` AND (a.opened_at, a.alert_id) < (?, ?)`
 	sqlAlertsOrder    = ` ORDER BY a.opened_at DESC, a.alert_id DESC LIMIT ?`
 	sqlAckAlert       = `UPDATE alerts SET acked_at = COALESCE(acked_at, ?2), acked_by = COALESCE(acked_by, ?3), ack_note = COALESCE(ack_note, ?4) WHERE alert_id = ?1`
-	sqlInsertDelivery = `INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, host, payload, state, round_at, next_at, created_at)
- VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'PENDING', ?9, ?9, ?9) ON CONFLICT (delivery_id) DO NOTHING`
+	sqlInsertDelivery = `INSERT INTO alert_deliveries (delivery_id, alert_id, schedule_id, user_id, type, target, target_kind, host, payload, state, round_at, next_at, created_at)
+ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'PENDING', ?10, ?10, ?10) ON CONFLICT (delivery_id) DO NOTHING`
 	sqlDueDeliveries = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE d.state = 'PENDING' AND d.next_at <= ?1
  AND (?2 = '' OR d.target = ?2) AND d.target NOT IN (SELECT value FROM json_each(?3)) ORDER BY d.next_at LIMIT ?4`
 	sqlClaimDelivery  = `UPDATE alert_deliveries SET attempts = attempts + 1, next_at = ? WHERE delivery_id = ?`

@@ -26,7 +26,7 @@ var alerts = []check{
 func (r *rig) alert(name string) schedule.Alert {
 	return schedule.Alert{
 		AlertID: r.id(name), ScheduleID: r.id("schedule-" + name), WorkflowID: r.id("workflow"), UserID: r.user, Kind: schedule.ExpectFinish,
-		Revision: 1 << 40, LimitMS: 1<<32 - 1, Cause: schedule.CauseTooLate, Late: 1 << 41, FirstSlot: odd(1), LastSlot: odd(2), Deadline: odd(3), OpenedAt: odd(4), NotifiedAt: odd(5),
+		Revision: 1 << 40, LimitMS: 1<<32 - 1, Cause: schedule.CauseTooLate, Late: 1 << 41, FirstSlot: odd(1), LastSlot: odd(2), Deadline: odd(3), OpenedAt: odd(4), NotifiedAt: odd(5), Targets: "pager,0123456789ab",
 	}
 }
 
@@ -70,6 +70,7 @@ func alertSurvives(r *rig) {
 	r.ok(r.AckAlert(r.ctx, schedule.AlertAck{AlertID: a.AlertID, By: "ada", Note: "on it", Now: r.now}), "acknowledge")
 	r.ok(r.AckAlert(r.ctx, schedule.AlertAck{AlertID: a.AlertID, By: "bob", Note: "me too", Now: r.at(time.Hour)}), "acknowledge again")
 	a.Late, a.LastSlot, a.Deadline, a.Cause, a.ClosedAt, a.Resolution, a.NotifiedAt = 7, odd(6), odd(7), schedule.CauseNotPlanned, odd(8), schedule.ResolutionRecovered, odd(9)
+	a.Targets = "pager,0123456789ab,mail"
 	r.write([]schedule.Alert{a})
 	a.AckedAt, a.AckedBy, a.AckNote = r.now, "ada", "on it"
 	r.everyFieldSet(reflect.ValueOf(a), "Alert")
@@ -112,7 +113,7 @@ func alertLists(r *rig) {
 func (r *rig) message(name string, created time.Time) schedule.AlertDelivery {
 	return schedule.AlertDelivery{
 		DeliveryID: r.id("msg-" + name), AlertID: r.id("alert-" + name), ScheduleID: r.id("schedule"), UserID: r.user, Type: "alert.opened",
-		Target: "target-" + name, Host: "example.org", Payload: `{"a": 1}`, CreatedAt: created,
+		Target: "target-" + name, TargetKind: "email", Host: "example.org", Payload: `{"a": 1}`, CreatedAt: created,
 	}
 }
 

@@ -733,22 +733,27 @@ type AlertDelivery struct {
 	UserId     string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// alert.opened, alert.reminder, alert.recovered or alert.test.
 	Type string `protobuf:"bytes,5,opt,name=type,proto3" json:"type,omitempty"`
-	// The host of the target's URL, and a hash of the whole, which may hold a
-	// secret itself.
-	Host   string `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
+	// The host of the target.
+	Host string `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
+	// The name of the target in NOTIFY_FILE; for ALERT_WEBHOOK_URL a hash of the
+	// URL, which may hold a secret itself.
 	Target string `protobuf:"bytes,7,opt,name=target,proto3" json:"target,omitempty"`
 	State  string `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
 	// Since it was last sent by hand.
 	Attempts uint32 `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	// Of a pending one.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
-	// The HTTP status of the last answer; 0: there was none.
-	LastStatus uint32                 `protobuf:"varint,11,opt,name=last_status,json=lastStatus,proto3" json:"last_status,omitempty"`
-	LastError  string                 `protobuf:"bytes,12,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	EndedAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// The HTTP or SMTP status of the last answer; 0: there was none.
+	LastStatus uint32 `protobuf:"varint,11,opt,name=last_status,json=lastStatus,proto3" json:"last_status,omitempty"`
+	// Why the last attempt failed; of a delivered e-mail, which recipients did not
+	// get it.
+	LastError string                 `protobuf:"bytes,12,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// The target has said that it is gone: nothing is sent there but by hand.
-	Disabled      bool `protobuf:"varint,15,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	Disabled bool `protobuf:"varint,15,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// webhook, email, slack, pagerduty, teams or ntfy.
+	TargetKind    string `protobuf:"bytes,16,opt,name=target_kind,json=targetKind,proto3" json:"target_kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -886,6 +891,13 @@ func (x *AlertDelivery) GetDisabled() bool {
 		return x.Disabled
 	}
 	return false
+}
+
+func (x *AlertDelivery) GetTargetKind() string {
+	if x != nil {
+		return x.TargetKind
+	}
+	return ""
 }
 
 type ListAlertDeliveriesRequest struct {
@@ -1108,7 +1120,9 @@ func (x *RedeliverAlertResponse) GetDelivery() *AlertDelivery {
 }
 
 type TestAlertsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of a target in NOTIFY_FILE. Empty: all targets.
+	Target        string `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1141,6 +1155,13 @@ func (x *TestAlertsRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use TestAlertsRequest.ProtoReflect.Descriptor instead.
 func (*TestAlertsRequest) Descriptor() ([]byte, []int) {
 	return file_carillon_v1_alert_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TestAlertsRequest) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
 }
 
 type TestAlertsResponse struct {
@@ -1263,7 +1284,7 @@ const file_carillon_v1_alert_proto_rawDesc = "" +
 	"\balert_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aalertId\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\"D\n" +
 	"\x18AcknowledgeAlertResponse\x12(\n" +
-	"\x05alert\x18\x01 \x01(\v2\x12.carillon.v1.AlertR\x05alert\"\x9b\x04\n" +
+	"\x05alert\x18\x01 \x01(\v2\x12.carillon.v1.AlertR\x05alert\"\xbc\x04\n" +
 	"\rAlertDelivery\x12\x1f\n" +
 	"\vdelivery_id\x18\x01 \x01(\tR\n" +
 	"deliveryId\x12\x19\n" +
@@ -1285,7 +1306,9 @@ const file_carillon_v1_alert_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x125\n" +
 	"\bended_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x1a\n" +
-	"\bdisabled\x18\x0f \x01(\bR\bdisabled\"\xb6\x02\n" +
+	"\bdisabled\x18\x0f \x01(\bR\bdisabled\x12\x1f\n" +
+	"\vtarget_kind\x18\x10 \x01(\tR\n" +
+	"targetKind\"\xb6\x02\n" +
 	"\x1aListAlertDeliveriesRequest\x12=\n" +
 	"\balert_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\aalertId\x12:\n" +
 	"\x05state\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1aR\aPENDINGR\tDELIVEREDR\x04DEADH\x00R\x05state\x88\x01\x01\x12%\n" +
@@ -1304,8 +1327,9 @@ const file_carillon_v1_alert_proto_rawDesc = "" +
 	"\vdelivery_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"deliveryId\"P\n" +
 	"\x16RedeliverAlertResponse\x126\n" +
-	"\bdelivery\x18\x01 \x01(\v2\x1a.carillon.v1.AlertDeliveryR\bdelivery\"\x13\n" +
-	"\x11TestAlertsRequest\"P\n" +
+	"\bdelivery\x18\x01 \x01(\v2\x1a.carillon.v1.AlertDeliveryR\bdelivery\"5\n" +
+	"\x11TestAlertsRequest\x12 \n" +
+	"\x06target\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x06target\"P\n" +
 	"\x12TestAlertsResponse\x12:\n" +
 	"\n" +
 	"deliveries\x18\x01 \x03(\v2\x1a.carillon.v1.AlertDeliveryR\n" +

@@ -49,8 +49,9 @@ type AlertServiceClient interface {
 	// to a target that said it was gone. One that waits for its next attempt is sent
 	// now; one that is under way stays as it is.
 	RedeliverAlert(ctx context.Context, in *RedeliverAlertRequest, opts ...grpc.CallOption) (*RedeliverAlertResponse, error)
-	// TestAlerts sends a signed message of the type alert.test to every configured
-	// target. FAILED_PRECONDITION: there is none.
+	// TestAlerts sends a message of the type alert.test to one notification target,
+	// or to all. FAILED_PRECONDITION: none is configured. NOT_FOUND: there is no
+	// target of that name.
 	TestAlerts(ctx context.Context, in *TestAlertsRequest, opts ...grpc.CallOption) (*TestAlertsResponse, error)
 }
 
@@ -144,8 +145,9 @@ type AlertServiceServer interface {
 	// to a target that said it was gone. One that waits for its next attempt is sent
 	// now; one that is under way stays as it is.
 	RedeliverAlert(context.Context, *RedeliverAlertRequest) (*RedeliverAlertResponse, error)
-	// TestAlerts sends a signed message of the type alert.test to every configured
-	// target. FAILED_PRECONDITION: there is none.
+	// TestAlerts sends a message of the type alert.test to one notification target,
+	// or to all. FAILED_PRECONDITION: none is configured. NOT_FOUND: there is no
+	// target of that name.
 	TestAlerts(context.Context, *TestAlertsRequest) (*TestAlertsResponse, error)
 	mustEmbedUnimplementedAlertServiceServer()
 }

@@ -1,6 +1,7 @@
-package alert
+package notify
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,12 +15,10 @@ import (
 	"github.com/carillon/carillon/internal/safehttp"
 )
 
-// Target is where messages are sent, and what they are signed with.
-type Target struct {
-	ID      string // a hash of the URL: that may hold a secret, and is kept nowhere
-	Host    string
-	url     string
-	secrets [][]byte
+// webhook is a target that speaks Standard Webhooks (standardwebhooks.com).
+type webhook struct {
+	url     source
+	secrets source // of signatures, as parseSecrets reads them
 }
 
 // The bounds of a secret by Standard Webhooks, in bytes.
@@ -30,10 +29,10 @@ const (
 )
 
 // ParseTargets reads ALERT_WEBHOOK_URL and ALERT_WEBHOOK_SECRET: URLs separated
-// by commas, and as many secrets, or one for all. A secret may be several behind
-// each other, separated by spaces: messages are then signed with each, so that a
-// receiver can go from one to the next. Errors name a URL by its place and host,
-// and no secret.
+// by commas, and as many secrets, or one for all. A secret may be several words
+// separated by spaces: messages are signed with each, so that a receiver can
+// change from one to the next. Errors name a URL by its place and host, and no
+// secret.
 func ParseTargets(urls, secrets string, policy safehttp.Policy) ([]Target, error) {
 	if strings.TrimSpace(urls) == "" {
 		return nil, nil
@@ -49,15 +48,18 @@ func ParseTargets(urls, secrets string, policy safehttp.Policy) ([]Target, error
 	targets := make([]Target, len(each))
 	seen := make(map[string]bool)
 	for i, text := range each {
-		t, err := parseTarget(strings.TrimSpace(text), policy)
+		text, key := strings.TrimSpace(text), keys[min(i, len(keys)-1)]
+		u, err := parseURL(text, policy)
 		if err != nil {
 			return nil, fmt.Errorf("ALERT_WEBHOOK_URL: number %d %w", i+1, err)
 		}
+		sum := sha256.Sum256([]byte(text))
+		t := Target{ID: hex.EncodeToString(sum[:6]), Kind: KindWebhook, Host: u.Host, sender: &webhook{url: literal(text), secrets: literal(key)}}
 		if seen[t.ID] {
-			return nil, fmt.Errorf("ALERT_WEBHOOK_URL: number %d (%s) stands there twice", i+1, t.Host)
+			return nil, fmt.Errorf("ALERT_WEBHOOK_URL: number %d (%s) is there twice", i+1, t.Host)
 		}
 		seen[t.ID] = true
-		if t.secrets, err = parseSecrets(keys[min(i, len(keys)-1)]); err != nil {
+		if _, err = parseSecrets(key); err != nil {
 			return nil, fmt.Errorf("ALERT_WEBHOOK_SECRET: number %d %w", min(i, len(keys)-1)+1, err)
 		}
 		targets[i] = t
@@ -65,16 +67,15 @@ func ParseTargets(urls, secrets string, policy safehttp.Policy) ([]Target, error
 	return targets, nil
 }
 
-func parseTarget(text string, policy safehttp.Policy) (Target, error) {
+func parseURL(text string, policy safehttp.Policy) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return Target{}, errors.New("is not a URL") // whose text the error would repeat
+		return nil, errors.New("is not a URL") // the error would repeat its text
 	}
 	if err := policy.CheckURL(u); err != nil {
-		return Target{}, fmt.Errorf("(host %q) is refused: %w", u.Host, err)
+		return nil, fmt.Errorf("(host %q) is refused: %w", u.Host, err)
 	}
-	sum := sha256.Sum256([]byte(text))
-	return Target{ID: hex.EncodeToString(sum[:6]), Host: u.Host, url: text}, nil
+	return u, nil
 }
 
 const secretHint = `whsec_ and 24 to 64 random bytes in base64, as of: echo "whsec_$(openssl rand -base64 32)"`
@@ -95,12 +96,33 @@ func parseSecrets(text string) ([][]byte, error) {
 	return secrets, nil
 }
 
+// Send posts the payload as it is, signed anew at each attempt. Nothing of the
+// answer is kept.
+func (w *webhook) Send(ctx context.Context, o Outgoing) Result {
+	address, err := w.url.read()
+	if err != nil {
+		return Result{Problem: err.Error()}
+	}
+	text, err := w.secrets.read()
+	if err != nil {
+		return Result{Problem: err.Error()}
+	}
+	keys, err := parseSecrets(text)
+	if err != nil {
+		return Result{Problem: "secret: " + err.Error()}
+	}
+	unix := o.Now.Unix()
+	return post(ctx, o.Client, call{url: address, body: []byte(o.Payload), header: map[string]string{
+		"webhook-id": o.ID, "webhook-timestamp": strconv.FormatInt(unix, 10), "webhook-signature": sign(keys, o.ID, unix, o.Payload),
+	}})
+}
+
 // sign is the webhook-signature of a message: by each secret, HMAC-SHA256 over
 // id.timestamp.payload.
-func (t *Target) sign(id string, unix int64, payload string) string {
-	signatures := make([]string, len(t.secrets))
-	for i, secret := range t.secrets {
-		mac := hmac.New(sha256.New, secret)
+func sign(keys [][]byte, id string, unix int64, payload string) string {
+	signatures := make([]string, len(keys))
+	for i, key := range keys {
+		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(id + "." + strconv.FormatInt(unix, 10) + "." + payload))
 		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 	}

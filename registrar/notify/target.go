@@ -1,0 +1,65 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// Kind says how messages are sent to a target; a closed set.
+type Kind string
+
+// The kinds.
+const (
+	KindWebhook   Kind = "webhook" // Standard Webhooks
+	KindEmail     Kind = "email"
+	KindSlack     Kind = "slack"
+	KindPagerDuty Kind = "pagerduty"
+	KindTeams     Kind = "teams"
+	KindNtfy      Kind = "ntfy"
+)
+
+// Kinds is the closed set, in the order of the documentation.
+var Kinds = []Kind{KindWebhook, KindEmail, KindSlack, KindPagerDuty, KindTeams, KindNtfy}
+
+// Target is one place that messages are sent to.
+type Target struct {
+	ID   string // the name in NOTIFY_FILE; for ALERT_WEBHOOK_URL a hash of the URL, which may hold a secret
+	Kind Kind
+	Host string // for people
+	sender
+}
+
+// Outgoing is one attempt to send one message.
+type Outgoing struct {
+	ID      string // the same at every attempt
+	Payload string // a Message in JSON
+	Now     time.Time
+	Client  *http.Client // of package safehttp
+}
+
+// Result is what became of an attempt.
+type Result struct {
+	Status  int    // the HTTP or SMTP status; 0: there was no answer
+	Problem string // empty: the target has the message
+	Note    string // the target has it, but not every recipient
+	Final   bool   // another attempt cannot help
+	Gone    bool   // HTTP 410: send nothing more by itself
+	After   time.Duration
+}
+
+// sender sends to one kind of target.
+type sender interface {
+	// Send makes one attempt, in bounded time.
+	Send(ctx context.Context, o Outgoing) Result
+}
+
+// message reads the payload; a failure is final, as the payload does not change.
+func (o *Outgoing) message() (*Message, *Result) {
+	var m Message
+	if err := json.Unmarshal([]byte(o.Payload), &m); err != nil {
+		return nil, &Result{Problem: "the stored message cannot be read: " + err.Error(), Final: true}
+	}
+	return &m, nil
+}
