@@ -10,11 +10,10 @@ import (
 // The bounds of what one message shows, in characters and lines. The strictest
 // receivers are ntfy (4,096 bytes a message) and Teams (28 KiB a card).
 const (
-	maxTitle       = 200
-	maxSentence    = 1000
-	maxFact        = 200
-	maxOutput      = 1500
-	maxOutputLine  = 300
+	maxTitle      = 200
+	maxSentence   = 1000
+	maxFact       = 200
+	maxOutputLine = 300
 )
 
 // clip cuts text to at most n characters.
@@ -63,12 +62,12 @@ func (m *Message) output() []string {
 		return nil
 	}
 	lines := strings.Split(text, "\n")
-	left := maxOutput
+	left := MaxTailBytes
 	first := len(lines)
 	for first > 0 && len(lines)-first < MaxTailLines {
 		line := strings.ReplaceAll(lines[first-1], "\t", "    ")
 		line = clip(printable(line), maxOutputLine)
-		if left -= utf8.RuneCountInString(line) + 1; left < 0 {
+		if left -= len(line) + 1; left < 0 {
 			break
 		}
 		first--
