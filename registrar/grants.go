@@ -29,7 +29,7 @@ func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.G
 		in.GrantID = deriveGrantID(in.UserID, "request", in.RequestID)
 	}
 	var c schedule.Collect
-	checkID(&c, "user_id", in.UserID)
+	checkOwner(&c, in.UserID)
 	g := r.newGrant(&c, "", in)
 	if err := c.Err(); err != nil {
 		return nil, err

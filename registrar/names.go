@@ -2,7 +2,10 @@ package registrar
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,18 +16,59 @@ import (
 
 // schedule_id is one namespace for all owners: it is the primary key, and the
 // keys of runs are hashes of it. So that no owner blocks a name for another, a
-// schedule whose id its owner cannot have is stored as OWNER:ID, and that owner
+// schedule whose id its owner cannot have is stored as PREFIX:ID, and that owner
 // goes on using the short id. Callers without an owner use the stored ids only.
 
-// longName is what is stored where an owner cannot have id itself.
-func longName(owner, id string) string { return owner + ":" + id }
+// prefix is what stands before the colon in an owner's long names. No prefix
+// belongs to two owners, and none begins another. An owner id that can stand in a
+// schedule_id and has no colon is its own prefix. Another one is escaped: a
+// colon, then each byte other than A–Z a–z 0–9 . - as _ and two hex digits. If
+// that is too long, two underscores and a hash take its place.
+func prefix(owner string) string {
+	if schedule.ValidID(owner) && !strings.Contains(owner, ":") {
+		return owner
+	}
+	const most = 64 // leaves as many characters for the id
+	var b strings.Builder
+	b.WriteByte(':')
+	for i := range len(owner) {
+		if c := owner[i]; c != '_' && c != ':' && schedule.ValidID(owner[i:i+1]) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "_%02x", c)
+		}
+	}
+	if b.Len() > most {
+		sum := sha256.Sum256([]byte(owner))
+		return ":__" + hex.EncodeToString(sum[:16])
+	}
+	return b.String()
+}
 
-// ownName is the stored id of the schedule that an owner means by id, or empty.
-// short and long are the rows of id and of its long name, nil for none. A living
-// schedule goes before a deleted one, then the short name before the long one.
-func ownName(owner, id string, short, long *schedule.Schedule) string {
+// longName is what is stored where an owner cannot have id itself.
+func longName(owner, id string) string { return prefix(owner) + ":" + id }
+
+// namesOf are the ids under which an owner's schedule can be stored that the
+// owner calls id, in the order in which they are looked for: the short name, the
+// long one, and the long one of an owner with a colon before such owners had a
+// prefix of their own. Names that are no valid id are left out.
+func namesOf(owner, id string) []string {
+	names := []string{id}
+	if long := longName(owner, id); schedule.ValidID(long) {
+		names = append(names, long)
+	}
+	if old := owner + ":" + id; strings.Contains(owner, ":") && schedule.ValidID(old) {
+		names = append(names, old)
+	}
+	return names
+}
+
+// ownName is the stored id of the schedule that an owner means, or empty. rows
+// are those of namesOf, nil for none. A living schedule goes before a deleted
+// one, then an earlier name before a later one.
+func ownName(owner string, rows []*schedule.Schedule) string {
 	found := ""
-	for _, s := range []*schedule.Schedule{short, long} {
+	for _, s := range rows {
 		switch {
 		case s == nil || s.UserID != owner:
 		case s.Alive():
@@ -40,12 +84,12 @@ func ownName(owner, id string, short, long *schedule.Schedule) string {
 // keeps the name it has, so that it does not move when the short one becomes
 // free. An id with a colon may be the long name of another owner's schedule, now
 // or later: only an owner's own prefix is stored as it is.
-func newName(owner, id string, short, long *schedule.Schedule) string {
-	if known := ownName(owner, id, short, long); known != "" {
+func newName(owner, id string, rows []*schedule.Schedule) string {
+	if known := ownName(owner, rows); known != "" {
 		return known
 	}
 	foreignPrefix := strings.Contains(id, ":") && !strings.HasPrefix(id, longName(owner, ""))
-	if short == nil && !foreignPrefix {
+	if rows[0] == nil && !foreignPrefix {
 		return id
 	}
 	return longName(owner, id)
@@ -81,7 +125,7 @@ func (r *Registrar) newNames(ctx context.Context, ids []string) (names []string,
 	}
 	var req schedule.ChangeRequest
 	for _, id := range ids {
-		req.ScheduleIDs = append(req.ScheduleIDs, id, longName(owner, id))
+		req.ScheduleIDs = append(req.ScheduleIDs, namesOf(owner, id)...)
 	}
 	found, err := r.all.schedules.ReadSchedules(ctx, req)
 	if err != nil {
@@ -90,10 +134,16 @@ func (r *Registrar) newNames(ctx context.Context, ids []string) (names []string,
 	names = make([]string, len(ids))
 	first := make(map[string]int, len(ids))
 	for i, id := range ids {
+		candidates := len(namesOf(owner, id))
+		rows := make([]*schedule.Schedule, candidates)
+		for j := range rows {
+			rows[j] = found[j].Schedule
+		}
+		found = found[candidates:]
 		if names[i] = id; !schedule.ValidID(id) {
 			continue // refused with the other fields
 		}
-		names[i] = newName(owner, id, found[2*i].Schedule, found[2*i+1].Schedule)
+		names[i] = newName(owner, id, rows)
 		if !schedule.ValidID(names[i]) {
 			return nil, i, schedule.Invalid("schedule_id", id, "is taken, or has a prefix that is not yours, and with the prefix "+
 				schedule.Quote(longName(owner, ""))+" it has more than "+strconv.Itoa(schedule.MaxIDLength)+" characters", "choose a shorter id")

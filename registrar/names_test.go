@@ -1,6 +1,7 @@
 package registrar_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ func everyDay(id string) registrar.UpsertInput {
 // A step is an upsert of an owner, or with delete the end of a schedule.
 type step struct {
 	owner, id string
+	as        string // the owner that a compiler names, default bob
 	delete    bool
 	want      string // the id under which it is stored
 }
@@ -47,6 +49,24 @@ func TestUnderWhichIDAnOwnersScheduleIsStored(t *testing.T) {
 		{"another prefix is stored behind the owner's", []step{{owner: "bob", id: "ada:n", want: "bob:ada:n"}, {owner: "bob", id: "lg:n", want: "bob:lg:n"}, {owner: "bob", id: "lg:n", want: "bob:lg:n"}}},
 		{"so nobody takes the long id of another", []step{{owner: "bob", id: "n", want: "n"}, {owner: "bob", id: "ada:n", want: "bob:ada:n"}, {owner: "ada", id: "n", want: "ada:n"}}},
 		{"a compiler's id is stored as it is", []step{{owner: "", id: "lg:n", want: "lg:n"}, {owner: "bob", id: "lg:n", want: "lg:n"}}},
+		{"an e-mail address is escaped in front of an id", []step{
+			{owner: "ada", id: "n", want: "n"}, {owner: "ada@example.com", id: "n", want: ":ada_40example.com:n"},
+			{owner: "ada@example.com", id: "n", want: ":ada_40example.com:n"}, {owner: "ada@example.com", id: ":ada_40example.com:n", want: ":ada_40example.com:n"},
+		}},
+		{"a free id of an owner with other characters is stored as it is", []step{{owner: "auth0|abc", id: "n", want: "n"}, {owner: "auth0_7cabc", id: "n", want: "auth0_7cabc:n"}}},
+		{"owners that would escape to the same text do not meet", []step{
+			{owner: "", id: "n", want: "n"}, {owner: "a|b", id: "n", want: ":a_7cb:n"}, {owner: "a_7cb", id: "n", want: "a_7cb:n"}, {owner: ":a_7cb", id: "n", want: ":_3aa_5f7cb:n"},
+		}},
+		{"a colon in an owner is escaped, so that it begins no other owner's names", []step{
+			{owner: "", id: "b:n", want: "b:n"}, {owner: "", id: "n", want: "n"}, {owner: "a", id: "b:n", want: "a:b:n"}, {owner: "a:b", id: "n", want: ":a_3ab:n"},
+			{owner: "a", id: ":a_3ab:x", want: "a::a_3ab:x"},
+		}},
+		{"a name from before colons were escaped is kept", []step{
+			{owner: "", as: "a:b", id: "a:b:n", want: "a:b:n"}, {owner: "a:b", id: "n", want: "a:b:n"},
+		}},
+		{"an owner too long to stand in front of an id is hashed", []step{
+			{owner: "ada", id: "n", want: "n"}, {owner: strings.Repeat("ä", 128), id: "n", want: ":__290d9d82ff45cbf7e89de26126b1c6e9:n"},
+		}},
 		{"the longest id that fits", []step{{owner: "ada", id: long, want: long}, {owner: "bob", id: long, want: "bob:" + long}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -54,7 +74,7 @@ func TestUnderWhichIDAnOwnersScheduleIsStored(t *testing.T) {
 				for i, st := range tc.steps {
 					ctx, in := asOwner(t, st.owner), everyDay(st.id)
 					if st.owner == "" {
-						in.Definition.UserID = "bob"
+						in.Definition.UserID = cmp.Or(st.as, "bob")
 					}
 					if st.delete {
 						s.must(s.Delete(ctx, st.id, st.owner))

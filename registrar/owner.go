@@ -28,19 +28,20 @@ func (s ownSchedules) GetSchedule(ctx context.Context, scheduleID string) (*sche
 	case owner == "":
 		return nil, notFound(scheduleID)
 	}
-	var long *schedule.Schedule
-	if id := longName(owner, scheduleID); schedule.ValidID(id) {
-		if long, err = s.get(ctx, id); err != nil {
+	rows := []*schedule.Schedule{found}
+	for _, name := range namesOf(owner, scheduleID)[1:] {
+		if found, err = s.get(ctx, name); err != nil {
 			return nil, err
 		}
+		rows = append(rows, found)
 	}
-	switch ownName(owner, scheduleID, found, long) {
-	case "":
-		return nil, notFound(scheduleID) // in the same words
-	case scheduleID:
-		return found, nil
+	own := ownName(owner, rows)
+	for _, row := range rows {
+		if row != nil && row.ScheduleID == own {
+			return row, nil
+		}
 	}
-	return long, nil
+	return nil, notFound(scheduleID) // in the same words as for a schedule that never was
 }
 
 // get is nil where there is no such row.

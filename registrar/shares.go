@@ -27,7 +27,7 @@ func (in *ShareInput) check() (userID string, err error) {
 	case in.UserID == "":
 		c.Note("user_id", "is required", "name an owner, or set all_owners")
 	default:
-		checkID(&c, "user_id", in.UserID)
+		checkOwner(&c, in.UserID)
 	}
 	return in.UserID, c.Err()
 }

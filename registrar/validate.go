@@ -52,7 +52,7 @@ const idHint = "use 1 to 128 of A–Z a–z 0–9 . _ : -"
 func checkIDs(c *schedule.Collect, d *schedule.Definition) {
 	checkID(c, "schedule_id", d.ScheduleID)
 	checkID(c, "workflow_id", d.WorkflowID)
-	checkID(c, "user_id", d.UserID)
+	checkOwner(c, d.UserID)
 	checkID(c, "overlap_key", d.OverlapKey)
 	if d.ExecutionGrantID != "" {
 		checkID(c, "execution_grant_id", d.ExecutionGrantID)
@@ -72,6 +72,15 @@ func checkID(c *schedule.Collect, field, id string) {
 		c.Note(field, "is required", idHint)
 	case !schedule.ValidID(id):
 		c.Add(field, id, "is not a valid id", idHint)
+	}
+}
+
+func checkOwner(c *schedule.Collect, userID string) {
+	switch {
+	case userID == "":
+		c.Note("user_id", "is required", schedule.OwnerHint)
+	case !schedule.ValidOwner(userID):
+		c.Add("user_id", userID, "is not a valid owner id", schedule.OwnerHint)
 	}
 }
 

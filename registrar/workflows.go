@@ -154,7 +154,7 @@ func (r *Registrar) workflowVersion(in WorkflowInput) (*schedule.WorkflowVersion
 	var c schedule.Collect
 	checkID(&c, "workflow_id", workflowID)
 	if in.UserID != "" {
-		checkID(&c, "user_id", in.UserID)
+		checkOwner(&c, in.UserID)
 	}
 	if version < 1 {
 		c.Add("version", version, "is below 1", "workflow versions count from 1")

@@ -24,7 +24,7 @@ func TestNobodyOutsideSaysWhoCallsInside(t *testing.T) {
 	g := newGuarded(t, nil)
 	schedules := carillonv1.NewScheduleServiceClient(g.conn)
 	for _, via := range []string{operator, `{"Via":"process"}`, `{"Via":"open"}`} {
-		for _, key := range []string{"carillon-caller", "Carillon-Caller", "grpcgateway-carillon-caller"} {
+		for _, key := range []string{"carillon-caller", "carillon-caller-bin", "Carillon-Caller-Bin", "Carillon-Caller", "grpcgateway-carillon-caller"} {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), key, via)
 			if _, err := schedules.ListSchedules(ctx, &carillonv1.ListSchedulesRequest{}); status.Code(err) != codes.Unauthenticated {
 				t.Errorf("gRPC with %s: %v", key, err)

@@ -30,7 +30,6 @@ type Store interface {
 	launchqueue.Store
 	registrar.ScheduleStore
 	registrar.RunStore
-	registrar.OutcomeStore
 	registrar.BackfillStore
 	registrar.WorkflowStore
 	registrar.ShareStore

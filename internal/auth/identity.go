@@ -3,7 +3,10 @@ package auth
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // Role is what a caller is, and so which calls it may make (rules.go).
@@ -65,19 +68,22 @@ func FromContext(ctx context.Context) Identity {
 	return id
 }
 
-// MaxSubject bounds a subject's length.
+// ClaimError says which claim of a token is wrong. It is for tokens that a
+// trusted key has signed: the caller can read the token, and so may know.
+type ClaimError struct {
+	Claim   string
+	Problem string // for the caller: contains nothing of the token
+	Value   string // for the log: the claim, quoted and cut; empty if it is not needed
+}
+
+func (e *ClaimError) Error() string {
+	return "claim " + strconv.Quote(e.Claim) + " of the token " + e.Problem
+}
+
+// MaxSubject bounds a subject, in characters.
 const MaxSubject = 256
 
-// ValidSubject reports whether s can stand in logs and rows as it is: 1 to 256
-// printable ASCII characters without spaces.
-func ValidSubject(s string) bool {
-	if len(s) == 0 || len(s) > MaxSubject {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
+// ValidSubject reports whether s can name a caller in logs and rows: 1 to 256
+// printable characters. It is wider than an owner id, so that a token's sub can
+// be both.
+func ValidSubject(s string) bool { return schedule.Printable(s, MaxSubject) }

@@ -90,7 +90,7 @@ type livePages struct {
 func (l *livePages) open(id auth.Identity) (closed func(), most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	caller, limited := id.Subject+" "+id.Owner, id.Via != auth.ViaOpen // AUTH off: everyone is the same caller
+	caller, limited := fmt.Sprintf("%q %q", id.Subject, id.Owner), id.Via != auth.ViaOpen // AUTH off: everyone is the same caller
 	switch {
 	case l.all >= maxStreams:
 		return nil, maxStreams

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -94,6 +95,9 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		view.Problem = "The token is too long for a browser's cookie; ask for one with fewer claims."
 	case err != nil || id.Via == auth.ViaReport || strings.ContainsAny(token, ";,\"\\"):
 		view.Problem = "Token not accepted: it is unknown, has expired, or is for another service."
+		if wrong := (*auth.ClaimError)(nil); errors.As(err, &wrong) {
+			view.Problem = "Token not accepted: " + wrong.Error() + "."
+		}
 	default:
 		http.SetCookie(w, c.session(r, token, id))
 		http.Redirect(w, r, view.Next, http.StatusSeeOther)

@@ -117,10 +117,10 @@ func (k Key) Fraction(n uint64) uint64 {
 // Buckets is the fixed number of hash buckets that shards group.
 const Buckets = 1024
 
-// Owner is whose a qualified overlap key is: what stands before its first '/'.
+// Owner returns the owner of a qualified overlap key: the text before its last
+// '/'. An owner id can contain a slash, an overlap_key cannot.
 func Owner(qualifiedOverlapKey string) string {
-	owner, _, _ := strings.Cut(qualifiedOverlapKey, "/")
-	return owner
+	return qualifiedOverlapKey[:max(strings.LastIndexByte(qualifiedOverlapKey, '/'), 0)]
 }
 
 // Bucket is the shard bucket of an owner's overlap key. Schedules that share

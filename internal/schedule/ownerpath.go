@@ -1,10 +1,19 @@
 package schedule
 
-import "net/url"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+)
+
+// maxPathSegment keeps an owner's folder below the 255 bytes of file systems.
+const maxPathSegment = 200
 
 // OwnerPath is where an owner's own files are kept below a folder: "" for what
-// is everybody's, else owners/USER_ID, which is one safe path segment whatever
-// the user id holds. ok is false for an id that would lead elsewhere.
+// is everybody's, else owners/SEGMENT. The segment is the user id escaped as in a
+// URL, or %sha256- and the hash of the id if that is too long for a file name. No
+// escape begins with %s, so the two never meet. ok is false for an id that would
+// lead elsewhere.
 func OwnerPath(userID string) (path string, ok bool) {
 	switch userID {
 	case "":
@@ -12,7 +21,12 @@ func OwnerPath(userID string) (path string, ok bool) {
 	case ".", "..":
 		return "", false
 	}
-	return OwnersFolder + "/" + url.PathEscape(userID), true
+	segment := url.PathEscape(userID)
+	if len(segment) > maxPathSegment {
+		sum := sha256.Sum256([]byte(userID))
+		segment = "%sha256-" + hex.EncodeToString(sum[:])
+	}
+	return OwnersFolder + "/" + segment, true
 }
 
 // OwnersFolder holds the folders of owners. No workflow kept beside it may have

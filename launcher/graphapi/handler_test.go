@@ -164,7 +164,7 @@ func TestARequestThatIsNotUnderstoodIsRefused(t *testing.T) {
 		{name: "a member that nobody knows", change: body(`{"inputs":1}`), status: 400, code: "invalid_request", says: "inputs"},
 		{name: "a grant that is no text", change: body(`{"executionGrantId":7}`), status: 400, code: "invalid_request", says: "executionGrantId"},
 		{name: "a grant that is no id", change: body(`{"executionGrantId":"a b"}`), status: 400, code: "invalid_request", says: "executionGrantId"},
-		{name: "an owner that is no id", change: body(`{"userId":"a b"}`), status: 400, code: "invalid_request", says: "userId"},
+		{name: "an owner that is no id", change: body(`{"userId":"a\u200bb"}`), status: 400, code: "invalid_request", says: "userId"},
 		{name: "a version below one", change: body(`{"version":0}`), status: 400, code: "invalid_request", says: "version"},
 		{name: "a version that is no number", change: body(`{"version":"3"}`), status: 400, code: "invalid_request", says: "version"},
 		{name: "too much input", change: body(`{"input":"` + strings.Repeat("x", schedule.MaxInputBytes) + `"}`), status: 400, code: "invalid_request", says: "65536"},

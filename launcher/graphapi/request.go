@@ -91,8 +91,8 @@ func readBody(body []byte, run *launcher.GraphRun) *refusal {
 	if id := run.ExecutionGrantID; id != "" && !schedule.ValidID(id) {
 		return invalid("executionGrantId %s is not 1 to 128 of A–Z a–z 0–9 . _ : -", schedule.Quote(id))
 	}
-	if id := run.UserID; id != "" && !schedule.ValidID(id) {
-		return invalid("userId %s is not 1 to 128 of A–Z a–z 0–9 . _ : -", schedule.Quote(id))
+	if id := run.UserID; id != "" && !schedule.ValidOwner(id) {
+		return invalid("userId %s is not an owner id; %s", schedule.Quote(id), schedule.OwnerHint)
 	}
 	return nil
 }

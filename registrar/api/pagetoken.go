@@ -78,7 +78,7 @@ func forged(token string) error {
 	return schedule.Invalid("page_token", token, "was not given by this list", "take next_page_token of the page before as it is")
 }
 
-// A place in the list of grants is grant_id/user_id: ids have no slash.
+// A place in the list of grants is grant_id/user_id: a grant_id has no slash.
 func grantToken(ref schedule.GrantRef) string {
 	return grantsPage.token(ref.GrantID + "/" + ref.UserID)
 }
@@ -89,7 +89,7 @@ func grantPlace(token string) (schedule.GrantRef, error) {
 		return schedule.GrantRef{}, err
 	}
 	grantID, userID, _ := strings.Cut(key, "/")
-	if !schedule.ValidID(grantID) || !schedule.ValidID(userID) {
+	if !schedule.ValidID(grantID) || !schedule.ValidOwner(userID) {
 		return schedule.GrantRef{}, forged(token)
 	}
 	return schedule.GrantRef{UserID: userID, GrantID: grantID}, nil
@@ -129,7 +129,7 @@ func versionAfter(token string) (version int32, userID string, err error) {
 	}
 	number, userID, _ := strings.Cut(place, ".")
 	n, err := strconv.ParseInt(number, 10, 32)
-	if err != nil || n < 1 || userID != "" && !schedule.ValidID(userID) || versionPlace(int32(n), userID) != token {
+	if err != nil || n < 1 || userID != "" && !schedule.ValidOwner(userID) || versionPlace(int32(n), userID) != token {
 		return 0, "", forged(token)
 	}
 	return int32(n), userID, nil

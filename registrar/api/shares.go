@@ -30,7 +30,7 @@ func (s *workflowServer) UnshareWorkflow(ctx context.Context, req *carillonv1.Un
 
 func (s *workflowServer) ListWorkflowShares(ctx context.Context, req *carillonv1.ListWorkflowSharesRequest) (*carillonv1.ListWorkflowSharesResponse, error) {
 	after, err := sharesPage.key(req.GetPageToken())
-	if err == nil && after != "" && after != schedule.AllOwners && !schedule.ValidID(after) {
+	if err == nil && after != "" && after != schedule.AllOwners && !schedule.ValidOwner(after) {
 		err = forged(req.GetPageToken())
 	}
 	if err != nil {

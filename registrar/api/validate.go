@@ -94,6 +94,9 @@ func described(v *protovalidate.Violation) (problem, hint string) {
 	case rule == "required" && v.FieldDescriptor.Kind() != protoreflect.StringKind:
 		return "is required", ""
 	case rule == "required" || rule == "string.pattern":
+		if fd := v.FieldDescriptor; fd != nil && fd.Name() == "user_id" {
+			return quoted(v) + " is not a valid owner id", schedule.OwnerHint
+		}
 		return quoted(v) + " is not a valid id", idHint(v.FieldDescriptor)
 	case rule == "string.max_bytes" || rule == "bytes.max_len":
 		return fmt.Sprintf("has %d bytes, more than %d", length(v.FieldValue), v.RuleValue.Uint()), ""

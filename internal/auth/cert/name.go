@@ -32,10 +32,17 @@ func nameOf(leaf *x509.Certificate) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !auth.ValidSubject(uri) {
+	if !validURI(uri) {
 		return "", errors.New("the client certificate's URI is too long or holds what a URI cannot")
 	}
 	return uri, nil
+}
+
+// validURI reports whether s is 1 to 256 printable ASCII characters without
+// spaces.
+func validURI(s string) bool {
+	notInURI := func(r rune) bool { return r <= ' ' || r > '~' }
+	return s != "" && len(s) <= auth.MaxSubject && !strings.ContainsFunc(s, notInURI)
 }
 
 var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
@@ -111,7 +118,7 @@ var spiffeID = regexp.MustCompile(`^spiffe://[a-z0-9._-]+(/[A-Za-z0-9._-]+)*$`)
 func checkName(name string) error {
 	u, err := url.Parse(name)
 	switch {
-	case err != nil || u.Scheme == "" || u.Host == "" && u.Opaque == "" || !auth.ValidSubject(name):
+	case err != nil || u.Scheme == "" || u.Host == "" && u.Opaque == "" || !validURI(name):
 		return errors.New("is not a URI such as spiffe://example.org/worker")
 	case strings.EqualFold(u.Scheme, "spiffe") && !spiffeID.MatchString(name):
 		return errors.New("is not a SPIFFE ID: scheme and trust domain are lower case, path segments hold A-Z a-z 0-9 . _ -, and no slash ends it, such as spiffe://example.org/worker")

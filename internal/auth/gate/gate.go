@@ -84,14 +84,39 @@ func (g *Gate) Identify(ctx context.Context, c Credentials) (auth.Identity, erro
 	}
 	id, err := g.identify(ctx, c)
 	if err != nil {
-		g.log.DebugContext(ctx, "caller not identified", "err", err) // the log limits lines with err
-		return auth.Identity{}, ErrUnauthenticated
+		return auth.Identity{}, g.unknown(ctx, c, err)
 	}
 	if id.Via != auth.ViaReport { // anything of its form passes here
 		connlimit.FromContext(ctx).Identify()
 	}
 	return id, nil
 }
+
+// unknown logs why a caller is not known, and returns its answer: the one that
+// everybody gets, and the name of the claim if a trusted key has signed the
+// token.
+func (g *Gate) unknown(ctx context.Context, c Credentials, err error) error {
+	level, fields := slog.LevelWarn, []any{"err", err} // the log limits lines with err
+	if len(c.Authorization) == 0 && (c.TLS == nil || len(c.TLS.PeerCertificates) == 0) {
+		level = slog.LevelDebug // probes and browsers that show nothing
+	}
+	var wrong *auth.ClaimError
+	if !errors.As(err, &wrong) {
+		g.log.Log(ctx, level, "caller not identified", fields...)
+		return ErrUnauthenticated
+	}
+	g.log.Log(ctx, level, "caller not identified", append(fields, "claim", wrong.Claim, "value", wrong.Value)...)
+	return claimRefused{wrong}
+}
+
+// claimRefused is ErrUnauthenticated with the claim that is wrong.
+type claimRefused struct{ claim *auth.ClaimError }
+
+func (e claimRefused) Error() string { return ErrUnauthenticated.Error() + ": " + e.claim.Error() }
+
+func (e claimRefused) Unwrap() error { return e.claim }
+
+func (claimRefused) Is(target error) bool { return target == ErrUnauthenticated }
 
 func (g *Gate) identify(ctx context.Context, c Credentials) (auth.Identity, error) {
 	switch len(c.Authorization) {
@@ -144,7 +169,7 @@ func (g *Gate) admit(method string, id auth.Identity, shown error) (auth.Identit
 	case g.o.Off || known && rule.Anyone:
 		return auth.Identity{Via: auth.ViaOpen}, nil
 	case shown != nil:
-		return auth.Identity{}, ErrUnauthenticated
+		return auth.Identity{}, shown
 	case id.Via == viaProcess:
 		return id, nil
 	case id.Via == auth.ViaReport && rule.Report:

@@ -107,7 +107,10 @@ func (g *Gate) Early(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo,
 	known.Identity = id
 	rule, _ := auth.RuleOf(call.FullMethod)
 	if !g.o.Off && !rule.Anyone && (shown != nil || id.Via == auth.ViaReport && !rule.Report) {
-		return status.Error(codes.Unauthenticated, ErrUnauthenticated.Error())
+		if shown == nil {
+			shown = ErrUnauthenticated
+		}
+		return status.Error(codes.Unauthenticated, shown.Error())
 	}
 	ctx = context.WithValue(ctx, metKey{}, met{id, shown})
 	return next(srv, g.stranger(entered{ss, ctx}, call.FullMethod, met{id, shown}))
@@ -142,8 +145,9 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 }
 
 // callerKey carries the identity of a call over the loopback connection.
-// Anywhere else it is not looked at.
-const callerKey = "carillon-caller"
+// Anywhere else it is not looked at. It is binary (-bin) because names can be
+// outside ASCII, which other metadata cannot carry.
+const callerKey = "carillon-caller-bin"
 
 // viaProcess marks what this process asks of itself.
 const viaProcess = "process"

@@ -47,7 +47,10 @@ func (g *Gate) Only(next http.Handler, token string, roles ...auth.Role) http.Ha
 		id, err := g.IdentifyHTTP(r)
 		switch {
 		case err == nil && id.Via == auth.ViaOpen && token == "":
-		case err != nil || id.Via == auth.ViaReport || id.Via == auth.ViaOpen:
+		case err != nil:
+			g.refuse(w, r, id, http.StatusUnauthorized, codes.Unauthenticated, err.Error())
+			return
+		case id.Via == auth.ViaReport || id.Via == auth.ViaOpen:
 			g.refuse(w, r, id, http.StatusUnauthorized, codes.Unauthenticated, ErrUnauthenticated.Error())
 			return
 		case !slices.ContainsFunc(roles, id.Has):

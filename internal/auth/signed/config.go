@@ -49,8 +49,9 @@ type Config struct {
 	Client *http.Client     // for JWKSURL; default one with bounds
 }
 
-// ErrInvalid is what every token gets that is not good, whatever is wrong with
-// it: who tries tokens learns nothing.
+// ErrInvalid refuses a token. Without more it says nothing, so that somebody who
+// tries tokens learns nothing. Only where a trusted key has signed the token,
+// the error is an *auth.ClaimError too, which names the wrong claim.
 var ErrInvalid = errors.New("the token is not valid")
 
 // Validate lists everything that is wrong.

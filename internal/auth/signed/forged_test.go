@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/auth/authtest"
 	"github.com/carillon/carillon/internal/auth/signed"
 )
@@ -20,8 +21,19 @@ func TestNoForgedTokenIsTaken(t *testing.T) {
 	}
 	for name, token := range tokens {
 		id, err := v.Identify(t.Context(), token)
-		if !errors.Is(err, signed.ErrInvalid) || err.Error() != signed.ErrInvalid.Error() {
-			t.Errorf("%s: %+v, %v; want the one constant error", name, id, err)
+		if !errors.Is(err, signed.ErrInvalid) {
+			t.Errorf("%s: %+v, %v; want ErrInvalid", name, id, err)
+		}
+		named := ""
+		var wrong *auth.ClaimError
+		if errors.As(err, &wrong) {
+			named = wrong.Claim
+		}
+		if want := authtest.WrongClaim(name); named != want {
+			t.Errorf("%s: %v names claim %q, want %q", name, err, named, want)
+		}
+		if len(err.Error()) > 400 {
+			t.Errorf("%s: a log line of %d bytes", name, len(err.Error()))
 		}
 	}
 }

@@ -3,11 +3,10 @@ package signed
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
@@ -40,15 +39,28 @@ func New(ctx context.Context, c Config) (*Verifier, error) {
 	)}, nil
 }
 
-// Identify is who shows this token; ErrInvalid for whatever is wrong with it.
+// why says in the log why a token is not valid that no trusted key has signed. It
+// is not part of the answer.
+type why string
+
+func (w why) Error() string { return string(w) }
+
+// Identify is who shows this token. An error wraps ErrInvalid.
 func (v *Verifier) Identify(ctx context.Context, token string) (auth.Identity, error) {
 	if !wellFormed(token) {
-		return auth.Identity{}, ErrInvalid
+		return auth.Identity{}, fmt.Errorf("%w: it is not a signed JWT of at most %d bytes whose members are unique", ErrInvalid, maxToken)
 	}
 	claims := jwt.MapClaims{}
 	parsed, err := v.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) { return v.key(ctx, t) })
-	if err != nil || !parsed.Valid || !v.timely(claims) {
-		return auth.Identity{}, ErrInvalid
+	switch {
+	case errors.Is(err, jwt.ErrTokenInvalidClaims): // its signature is good
+		return auth.Identity{}, v.refuse(claims)
+	case err != nil || !parsed.Valid:
+		reason := why("its signature does not fit the key, or AUTH_JWT_ALGORITHMS does not list its alg")
+		errors.As(err, &reason)
+		return auth.Identity{}, fmt.Errorf("%w: %w", ErrInvalid, reason)
+	case v.untimely(claims) != nil:
+		return auth.Identity{}, v.refuse(claims)
 	}
 	id := auth.Identity{Via: auth.ViaJWT, Roles: rolesOf(claims, v.cfg.RolesClaim)}
 	if exp, err := claims.GetExpirationTime(); err == nil && exp != nil {
@@ -56,12 +68,12 @@ func (v *Verifier) Identify(ctx context.Context, token string) (auth.Identity, e
 	}
 	id.Subject, _ = claims["sub"].(string)
 	if !auth.ValidSubject(id.Subject) {
-		return auth.Identity{}, ErrInvalid
+		return auth.Identity{}, invalid("sub", claims["sub"], fmt.Sprintf("is not 1 to %d printable characters without a space at the beginning or end", auth.MaxSubject))
 	}
 	if id.Has(auth.User) {
 		id.Owner, _ = claims[v.cfg.OwnerClaim].(string)
-		if !schedule.ValidID(id.Owner) {
-			return auth.Identity{}, ErrInvalid
+		if !schedule.ValidOwner(id.Owner) {
+			return auth.Identity{}, invalid(v.cfg.OwnerClaim, claims[v.cfg.OwnerClaim], "is not an owner id; "+schedule.OwnerHint)
 		}
 		id.Accounts = slices.DeleteFunc(wordsOf(claims, v.cfg.AccountsClaim), func(word string) bool { return !schedule.ValidID(word) })
 	}
@@ -92,13 +104,13 @@ func wellFormed(token string) bool {
 func (v *Verifier) key(ctx context.Context, t *jwt.Token) (any, error) {
 	for _, unknown := range []string{"crit", "cty", "enc", "zip"} { // each would change what the token means
 		if _, ok := t.Header[unknown]; ok {
-			return nil, ErrInvalid
+			return nil, why("its header has " + unknown)
 		}
 	}
 	if typ, ok := t.Header["typ"]; ok {
 		word, _ := typ.(string)
 		if !strings.EqualFold(word, "JWT") && !strings.EqualFold(word, "at+jwt") {
-			return nil, ErrInvalid
+			return nil, why("the typ of its header is neither JWT nor at+jwt")
 		}
 	}
 	var found key
@@ -106,38 +118,19 @@ func (v *Verifier) key(ctx context.Context, t *jwt.Token) (any, error) {
 	if named, present := t.Header["kid"]; present {
 		kid, isText := named.(string)
 		if !isText || kid == "" || len(kid) > maxKID {
-			return nil, ErrInvalid
+			return nil, why("the kid of its header is not a short text")
 		}
 		found, ok = v.keys.named(ctx, kid)
 	} else {
 		found, ok = v.keys.only(ctx)
 	}
-	if !ok || !found.fits(t.Method.Alg()) {
-		return nil, ErrInvalid
+	switch {
+	case !ok:
+		return nil, why("no trusted key has its kid " + schedule.Quote(fmt.Sprint(t.Header["kid"])))
+	case !found.fits(t.Method.Alg()):
+		return nil, why("its alg does not fit the key that its kid names")
 	}
 	return found.public, nil
-}
-
-// timely checks what the parser leaves open: times are whole seconds, and a
-// token is not good for longer than tokens may be.
-func (v *Verifier) timely(claims jwt.MapClaims) bool {
-	at := map[string]time.Time{}
-	for _, name := range []string{"exp", "iat", "nbf"} {
-		raw, ok := claims[name]
-		if !ok {
-			continue
-		}
-		number, isNumber := raw.(json.Number)
-		seconds, err := strconv.ParseInt(number.String(), 10, 64)
-		if !isNumber || err != nil || seconds < 0 || seconds > schedule.MaxTime.Unix() {
-			return false
-		}
-		at[name] = time.Unix(seconds, 0)
-	}
-	if iat, ok := at["iat"]; ok && at["exp"].Sub(iat) > v.cfg.MaxLifetime {
-		return false
-	}
-	return at["exp"].Sub(v.cfg.Now()) <= v.cfg.MaxLifetime+Leeway
 }
 
 // rolesOf are the roles that the claim names; other words in it are ignored.

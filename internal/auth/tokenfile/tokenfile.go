@@ -102,7 +102,7 @@ type known struct {
 func (e *Entry) known() (known, error) {
 	k := known{expiresAt: e.ExpiresAt, identity: auth.Identity{Subject: e.Subject, Roles: e.Roles, Via: auth.ViaToken, Expires: e.ExpiresAt}}
 	if !auth.ValidSubject(e.Subject) {
-		return k, fmt.Errorf("subject: %s is not 1 to %d printable ASCII characters without spaces", schedule.Quote(e.Subject), auth.MaxSubject)
+		return k, fmt.Errorf("subject: %s is not 1 to %d printable characters without a space at the beginning or end", schedule.Quote(e.Subject), auth.MaxSubject)
 	}
 	if len(e.Roles) == 0 {
 		return k, fmt.Errorf("roles: %s has none; give at least one of %s", e.Subject, joined(auth.Roles))
@@ -117,8 +117,8 @@ func (e *Entry) known() (known, error) {
 		if e.Owner == "" {
 			k.identity.Owner = e.Subject
 		}
-		if !schedule.ValidID(k.identity.Owner) {
-			return k, fmt.Errorf("owner: %s is not a user_id; use 1 to 128 of A–Z a–z 0–9 . _ : -", schedule.Quote(k.identity.Owner))
+		if !schedule.ValidOwner(k.identity.Owner) {
+			return k, fmt.Errorf("owner: %s is not a user_id; %s", schedule.Quote(k.identity.Owner), schedule.OwnerHint)
 		}
 	} else if e.Owner != "" {
 		return k, fmt.Errorf("owner: %s has no meaning without the role user", schedule.Quote(e.Owner))

@@ -141,7 +141,7 @@ func TestABadLineSaysWhichAndWhat(t *testing.T) {
 		{"no role", `  - {subject: a, sha256: ` + hash + `}`, "roles: a has none"},
 		{"an unknown role", `  - {subject: a, roles: [root], sha256: ` + hash + `}`, `"root" is not one of compiler`},
 		{"no subject", `  - {roles: [user], sha256: ` + hash + `}`, "subject"},
-		{"an owner that can own nothing", `  - {subject: "a@b", roles: [user], sha256: ` + hash + `}`, "is not a user_id"},
+		{"an owner that can own nothing", `  - {subject: "*", roles: [user], sha256: ` + hash + `}`, "is not a user_id"},
 		{"an owner without the role", `  - {subject: a, owner: b, roles: [viewer], sha256: ` + hash + `}`, "has no meaning"},
 		{"accounts without the role", `  - {subject: a, accounts: [acme], roles: [viewer], sha256: ` + hash + `}`, "accounts: \"acme\" has no meaning"},
 		{"an account that is none", `  - {subject: a, accounts: ["a b"], roles: [user], sha256: ` + hash + `}`, "is not a billing account"},

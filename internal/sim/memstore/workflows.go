@@ -159,16 +159,24 @@ func (s *Store) UnshareWorkflow(ctx context.Context, workflowID, userID string) 
 	})
 }
 
-// ListShares is ordered by user_id, which puts schedule.AllOwners first.
+// sharePlace puts schedule.AllOwners before every owner.
+func sharePlace(userID string) string {
+	if userID == schedule.AllOwners {
+		return ""
+	}
+	return userID
+}
+
+// ListShares is ordered by user_id, with schedule.AllOwners first.
 func (s *Store) ListShares(ctx context.Context, workflowID, after string, limit int) (shares []schedule.WorkflowShare, err error) {
 	err = s.read(ctx, func() error {
 		for id, share := range s.shares {
-			if id.workflowID == workflowID && id.userID > after {
+			if id.workflowID == workflowID && (after == "" || sharePlace(id.userID) > sharePlace(after)) {
 				shares = append(shares, share)
 			}
 		}
 		return nil
 	})
-	slices.SortFunc(shares, func(a, b schedule.WorkflowShare) int { return cmp.Compare(a.UserID, b.UserID) })
+	slices.SortFunc(shares, func(a, b schedule.WorkflowShare) int { return cmp.Compare(sharePlace(a.UserID), sharePlace(b.UserID)) })
 	return shares[:min(len(shares), limitOf(limit))], err
 }

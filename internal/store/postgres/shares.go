@@ -70,7 +70,7 @@ func (s *Store) UnshareWorkflow(ctx context.Context, workflowID, userID string) 
 	return nil
 }
 
-// ListShares is ordered by user_id, which puts schedule.AllOwners first.
+// ListShares is ordered by user_id, with schedule.AllOwners first.
 func (s *Store) ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error) {
 	var share schedule.WorkflowShare
 	var givenAt pgtype.Timestamptz

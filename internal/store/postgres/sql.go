@@ -90,4 +90,4 @@ DELETE FROM workflow_shares WHERE workflow_id = $1 AND user_id = $2`
 
 const sqlListShares = `
 SELECT workflow_id, user_id, coalesce(given_by, ''), given_at FROM workflow_shares
-WHERE workflow_id = $1 AND user_id > $2 ORDER BY user_id LIMIT $3`
+WHERE workflow_id = $1 AND (user_id <> '*', user_id) > ($2 NOT IN ('', '*'), $2) ORDER BY user_id <> '*', user_id LIMIT $3`

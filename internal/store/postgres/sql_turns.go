@@ -4,7 +4,7 @@ package postgres
 // owner as claimOrder does, but for what is not due yet. schedule_runs_turns has
 // both.
 const (
-	owner = `split_part(r.overlap_key, '/', 1)`
+	owner = `left(r.overlap_key, -1 - length(split_part(r.overlap_key, '/', -1)))`
 	rank  = `((r.trigger IN ('catchup','backfill'))::integer * 1000000 - r.priority)`
 
 	inRank = `lower(r.status) = 'planned' AND r.waiting_since IS NULL` // as that index says it

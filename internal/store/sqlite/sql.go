@@ -112,5 +112,6 @@ const (
  WHERE NOT EXISTS (SELECT 1 FROM workflow_versions WHERE workflow_id = ?1 AND user_id = ?2 AND version = ?3)
  AND NOT EXISTS (SELECT 1 FROM workflow_shares WHERE workflow_id = ?1 AND user_id IN (?2, '*'))`
 	sqlUnshareWorkflow = `DELETE FROM workflow_shares WHERE workflow_id = ? AND user_id = ?`
-	sqlListShares      = `SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares WHERE workflow_id = ? AND user_id > ? ORDER BY user_id LIMIT ?`
+	sqlListShares      = `SELECT workflow_id, user_id, given_by, given_at FROM workflow_shares
+ WHERE workflow_id = ?1 AND (user_id <> '*', user_id) > (?2 NOT IN ('', '*'), ?2) ORDER BY user_id <> '*', user_id LIMIT ?3`
 )

@@ -4,7 +4,7 @@ package sqlite
 const (
 	// owner is schedule.Owner of a run's overlap key; rank orders the rows of one
 	// owner as claimOrder does. schedule_runs_turns has both.
-	owner = `substr(r.overlap_key, 1, instr(r.overlap_key || '/', '/') - 1)`
+	owner = `substr(r.overlap_key, 1, length(rtrim(r.overlap_key, replace(r.overlap_key, '/', ''))) - 1)`
 	rank  = `(r.trigger IN ('catchup','backfill')) * 1000000 - r.priority`
 
 	rankColumns = ` ` + owner + `, ` + rank + `, r.fire_at FROM schedule_runs r INDEXED BY schedule_runs_turns

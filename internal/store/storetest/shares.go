@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,7 +80,10 @@ func shareList(r *rig) {
 	for _, user := range []string{schedule.AllOwners, "ada", "bob", "carl"} {
 		want = append(want, storedShare(r.share("report", user)))
 	}
-	for _, i := range []int{2, 0, 3, 1} {
+	early := r.share("report", "eve")
+	early.UserID = "!eve" // sorts before schedule.AllOwners
+	want = slices.Insert(want, 1, storedShare(early))
+	for _, i := range []int{2, 0, 4, 3, 1} {
 		_, err := r.ShareWorkflow(r.ctx, want[i])
 		r.ok(err, "share")
 	}

@@ -11,6 +11,7 @@ import (
 // turns are the clauses on Room: how owners share what can be launched.
 var turns = []check{
 	{"an owner gets no more than his room, in the usual order, and More says so", turnsRoom},
+	{"owners whose ids have a slash do not share room", turnsOwnersWithSlash},
 	{"the others are not held up by an owner without room", turnsNoRoom},
 	{"an owner with thousands of due rows does not hold up the one row of another", turnsStorm},
 	{"owners take turns: the first of each goes before the second of any", turnsInTurn},
@@ -73,6 +74,19 @@ func turnsRoom(r *rig) {
 		equal(r, "launched", launched(result), keysOf(want))
 		r.hold(result.More == (i < 2), "More is %v after claim %d, got %v", i < 2, i+1, result.More)
 	}
+}
+
+// An owner id can be a URL. What stands before its first slash is no owner.
+func turnsOwnersWithSlash(r *rig) {
+	r.lead()
+	full := r.owes(r.owned("org/ada", "full"), 30, time.Minute)
+	free := r.owes(r.owned("org/bob", "free"), 3, 30*time.Second)
+	whole := r.owes(r.owned("org", "whole"), 2, 20*time.Second)
+	without := func(req *schedule.ClaimRequest) { req.Without = []string{r.id("org/ada")} }
+	for _, want := range [][]schedule.Run{{free[0], free[1], whole[0]}, {free[2], whole[1]}, nil} {
+		equal(r, "launched", launched(r.claim(r.rooms(map[string]int{"org/ada": 0}), without, limited(3))), keysOf(want))
+	}
+	equal(r, "launched with room for two", launched(r.claim(r.rooms(map[string]int{"org/ada": 2}))), keysOf(full[:2]))
 }
 
 func turnsNamed(r *rig) {

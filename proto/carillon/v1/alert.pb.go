@@ -1261,9 +1261,9 @@ const file_carillon_v1_alert_proto_rawDesc = "" +
 	"late_since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tlateSince\x121\n" +
 	"\x06met_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05metAt\x12\x19\n" +
 	"\balert_id\x18\x06 \x01(\tR\aalertId\x127\n" +
-	"\tjudged_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\bjudgedAt\"\xe0\x02\n" +
-	"\x11ListAlertsRequest\x12;\n" +
-	"\auser_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12C\n" +
+	"\tjudged_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\bjudgedAt\"\xed\x02\n" +
+	"\x11ListAlertsRequest\x12H\n" +
+	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x126\n" +
 	"\x04kind\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18R\x05startR\x06finishR\asuccessH\x00R\x04kind\x88\x01\x01\x12.\n" +

@@ -1219,11 +1219,11 @@ const file_carillon_v1_backfill_proto_rawDesc = "" +
 	"\vbackfill_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"backfillId\"H\n" +
 	"\x13GetBackfillResponse\x121\n" +
-	"\bbackfill\x18\x01 \x01(\v2\x15.carillon.v1.BackfillR\bbackfill\"\xba\x02\n" +
+	"\bbackfill\x18\x01 \x01(\v2\x15.carillon.v1.BackfillR\bbackfill\"\xc7\x02\n" +
 	"\x14ListBackfillsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"scheduleId\x12;\n" +
-	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12F\n" +
+	"scheduleId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12F\n" +
 	"\x05state\x18\x03 \x01(\tB+\xbaH(r&R\arunningR\x06pausedR\bfinishedR\tcancelledH\x00R\x05state\x88\x01\x01\x12%\n" +
 	"\tpage_size\x18\x04 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
 	"\n" +

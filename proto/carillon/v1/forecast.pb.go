@@ -583,13 +583,13 @@ var File_carillon_v1_forecast_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_forecast_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/forecast.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x03\n" +
+	"\x1acarillon/v1/forecast.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x04\n" +
 	"\x17ForecastLaunchesRequest\x12@\n" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x04from\x12B\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
-	"\"\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05until\x12;\n" +
-	"\auser_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12C\n" +
+	"\"\x06\b\x80\xae\x99\xa4\x0f2\x00R\x05until\x12H\n" +
+	"\auser_id\x18\x03 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12A\n" +
 	"\n" +

@@ -757,10 +757,10 @@ const file_carillon_v1_grant_proto_rawDesc = "" +
 	"\x13allow_all_workflows\x18\x04 \x01(\bR\x11allowAllWorkflows\x12K\n" +
 	"\n" +
 	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
-	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\texpiresAt\"\xd5\x03\n" +
+	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\texpiresAt\"\xe2\x03\n" +
 	"\x12CreateGrantRequest\x12=\n" +
-	"\bgrant_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agrantId\x12;\n" +
-	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12T\n" +
+	"\bgrant_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agrantId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12T\n" +
 	"\x12billing_account_id\x18\x03 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x10billingAccountId\x12-\n" +
 	"\x06scopes\x18\x04 \x03(\tB\x15\xe2A\x01\x02\xbaH\x0e\x92\x01\v\b\x01\x10@\"\x05r\x03(\xa0\x01R\x06scopes\x12.\n" +
 	"\x13allow_all_workflows\x18\x05 \x01(\bR\x11allowAllWorkflows\x12K\n" +
@@ -770,14 +770,14 @@ const file_carillon_v1_grant_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\a \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"?\n" +
 	"\x13CreateGrantResponse\x12(\n" +
-	"\x05grant\x18\x01 \x01(\v2\x12.carillon.v1.GrantR\x05grant\"\x91\x01\n" +
+	"\x05grant\x18\x01 \x01(\v2\x12.carillon.v1.GrantR\x05grant\"\x9e\x01\n" +
 	"\x0fGetGrantRequest\x12A\n" +
-	"\bgrant_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agrantId\x12;\n" +
-	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\"<\n" +
+	"\bgrant_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agrantId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"<\n" +
 	"\x10GetGrantResponse\x12(\n" +
-	"\x05grant\x18\x01 \x01(\v2\x12.carillon.v1.GrantR\x05grant\"\xb8\x02\n" +
-	"\x11ListGrantsRequest\x12;\n" +
-	"\auser_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12P\n" +
+	"\x05grant\x18\x01 \x01(\v2\x12.carillon.v1.GrantR\x05grant\"\xc5\x02\n" +
+	"\x11ListGrantsRequest\x12H\n" +
+	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12P\n" +
 	"\x12billing_account_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x10billingAccountId\x12:\n" +
 	"\x05state\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1aR\x06activeR\aexpiredR\arevokedH\x00R\x05state\x88\x01\x01\x12%\n" +
 	"\tpage_size\x18\x04 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
@@ -786,13 +786,13 @@ const file_carillon_v1_grant_proto_rawDesc = "" +
 	"\x06_state\"h\n" +
 	"\x12ListGrantsResponse\x12*\n" +
 	"\x06grants\x18\x01 \x03(\v2\x12.carillon.v1.GrantR\x06grants\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf5\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x82\x02\n" +
 	"\x12RevokeGrantRequest\x12A\n" +
 	"\bgrant_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\agrantId\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12A\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12;\n" +
-	"\auser_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\"?\n" +
+	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12H\n" +
+	"\auser_id\x18\x04 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"?\n" +
 	"\x13RevokeGrantResponse\x12(\n" +
 	"\x05grant\x18\x01 \x01(\v2\x12.carillon.v1.GrantR\x05grant2\xbd\x03\n" +
 	"\fGrantService\x12g\n" +

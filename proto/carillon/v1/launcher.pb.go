@@ -634,15 +634,15 @@ var File_carillon_v1_launcher_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\a\n" +
+	"\x1acarillon/v1/launcher.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\a\n" +
 	"\x17RunLauncherStartRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12%\n" +
-	"\aversion\x18\x04 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12?\n" +
-	"\auser_id\x18\x05 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12K\n" +
+	"\aversion\x18\x04 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12L\n" +
+	"\auser_id\x18\x05 \x01(\tB3\xe2A\x01\x02\xbaH,\xc8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12K\n" +
 	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\n" +
 	"\xe2A\x01\x02\xbaH\x03\xc8\x01\x01R\fscheduledFor\x12P\n" +
 	"\atrigger\x18\a \x01(\tB1\xbaH.r,R\bscheduleR\acatchupR\x06manualR\bbackfillR\x05retryH\x00R\atrigger\x88\x01\x01\x12&\n" +

@@ -1293,11 +1293,11 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\rGetRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\"4\n" +
 	"\x0eGetRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xf1\x06\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xfe\x06\n" +
 	"\x0fListRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"scheduleId\x12;\n" +
-	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12C\n" +
+	"scheduleId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
 	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8f\x02\n" +
@@ -1341,11 +1341,11 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x0eoverlap_policy\x18\x03 \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x00R\roverlapPolicy\x88\x01\x01B\x11\n" +
 	"\x0f_overlap_policy\"6\n" +
 	"\x10RetryRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xa2\x06\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xaf\x06\n" +
 	"\x10WatchRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"scheduleId\x12;\n" +
-	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12C\n" +
+	"scheduleId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
 	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8f\x02\n" +
@@ -1358,11 +1358,11 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"7\n" +
 	"\x11WatchRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xd3\x06\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xe0\x06\n" +
 	"\x11ExportRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"scheduleId\x12;\n" +
-	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12C\n" +
+	"scheduleId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12p\n" +
 	"\x06status\x18\x04 \x03(\tBX\xbaHU\x92\x01R\x10\b\"NrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8f\x02\n" +

@@ -453,13 +453,14 @@ func (x *Fire) GetNote() string {
 }
 
 // UpsertScheduleRequest is a whole definition. Ids are 1–128 characters of
-// A–Z a–z 0–9 . _ : -
+// A–Z a–z 0–9 . _ : - ; a user_id is 1–128 printable characters.
 type UpsertScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Default: derived from user_id and request_id, so that the same request
 	// gives the same schedule. For a caller who is an owner, an id that another
 	// owner has, and one with a colon that does not begin with the caller's user_id
-	// and a colon, are stored as "user_id:schedule_id".
+	// and a colon, are stored as "user_id:schedule_id". A user_id that cannot stand
+	// in an id is escaped there.
 	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	WorkflowId string `protobuf:"bytes,2,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	// A version that is not stored yet is allowed; until it is, runs fail with
@@ -3137,14 +3138,14 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\x9d\x0f\n" +
+	"\x05_note\"\xaa\x0f\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
 	"\vworkflow_id\x18\x02 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12%\n" +
-	"\aversion\x18\x03 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12?\n" +
-	"\auser_id\x18\x04 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12,\n" +
+	"\aversion\x18\x03 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12L\n" +
+	"\auser_id\x18\x04 \x01(\tB3\xe2A\x01\x02\xbaH,\xc8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12,\n" +
 	"\tcron_expr\x18\x05 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x02H\x00R\bcronExpr\x88\x01\x01\x12.\n" +
 	"\vinterval_ms\x18\x06 \x01(\rB\b\xbaH\x05*\x03(\xe8\aH\x01R\n" +
@@ -3212,9 +3213,9 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"scheduleId\"u\n" +
 	"\x13GetScheduleResponse\x121\n" +
 	"\bschedule\x18\x01 \x01(\v2\x15.carillon.v1.ScheduleR\bschedule\x12+\n" +
-	"\apreview\x18\x02 \x03(\v2\x11.carillon.v1.FireR\apreview\"\x92\x03\n" +
-	"\x14ListSchedulesRequest\x12;\n" +
-	"\auser_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12C\n" +
+	"\apreview\x18\x02 \x03(\v2\x11.carillon.v1.FireR\apreview\"\x9f\x03\n" +
+	"\x14ListSchedulesRequest\x12H\n" +
+	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12A\n" +
 	"\n" +

@@ -57,9 +57,9 @@ type ScheduleServiceClient interface {
 	// that is not set takes its default, except `paused`, which stays as it is.
 	// Sending an identical definition again writes nothing. A change makes a new
 	// revision, never fires anything by itself and never plans a slot before now.
-	// A caller who is an owner gets a schedule_id with its user_id and a colon in
-	// front where it cannot have the one that it asks for; the answer has the stored
-	// id, and the short one goes on naming the same schedule for that caller, in
+	// A caller who is an owner gets a schedule_id with its user_id (escaped) and a
+	// colon in front where it cannot have the one that it asks for; the answer has
+	// the stored id, and the short one names the same schedule for that caller in
 	// every call. managed_by stays as it is too, unless it is set: a change of a
 	// managed schedule succeeds with a warning. ALREADY_EXISTS: the stored id
 	// belongs to another owner. FAILED_PRECONDITION: managed_by names another
@@ -381,9 +381,9 @@ type ScheduleServiceServer interface {
 	// that is not set takes its default, except `paused`, which stays as it is.
 	// Sending an identical definition again writes nothing. A change makes a new
 	// revision, never fires anything by itself and never plans a slot before now.
-	// A caller who is an owner gets a schedule_id with its user_id and a colon in
-	// front where it cannot have the one that it asks for; the answer has the stored
-	// id, and the short one goes on naming the same schedule for that caller, in
+	// A caller who is an owner gets a schedule_id with its user_id (escaped) and a
+	// colon in front where it cannot have the one that it asks for; the answer has
+	// the stored id, and the short one names the same schedule for that caller in
 	// every call. managed_by stays as it is too, unless it is set: a change of a
 	// managed schedule succeeds with a warning. ALREADY_EXISTS: the stored id
 	// belongs to another owner. FAILED_PRECONDITION: managed_by names another

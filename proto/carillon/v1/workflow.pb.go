@@ -1107,39 +1107,39 @@ const file_carillon_v1_workflow_proto_rawDesc = "" +
 	"\x06sha256\x18\x04 \x01(\tR\x06sha256\x129\n" +
 	"\n" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x17\n" +
-	"\auser_id\x18\x06 \x01(\tR\x06userId\"\xaf\x02\n" +
+	"\auser_id\x18\x06 \x01(\tR\x06userId\"\xbc\x02\n" +
 	"\x19PutWorkflowVersionRequest\x12G\n" +
 	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12%\n" +
 	"\aversion\x18\x02 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12\"\n" +
 	"\x03dag\x18\x03 \x01(\fB\x10\xe2A\x01\x02\xbaH\t\xc8\x01\x01z\x04\x18\x80\x80@R\x03dag\x12A\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12;\n" +
-	"\auser_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\"e\n" +
+	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12H\n" +
+	"\auser_id\x18\x05 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"e\n" +
 	"\x1aPutWorkflowVersionResponse\x12G\n" +
-	"\x10workflow_version\x18\x01 \x01(\v2\x1c.carillon.v1.WorkflowVersionR\x0fworkflowVersion\"\xc8\x01\n" +
+	"\x10workflow_version\x18\x01 \x01(\v2\x1c.carillon.v1.WorkflowVersionR\x0fworkflowVersion\"\xd5\x01\n" +
 	"\x19GetWorkflowVersionRequest\x12G\n" +
 	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12%\n" +
-	"\aversion\x18\x02 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12;\n" +
-	"\auser_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\"e\n" +
+	"\aversion\x18\x02 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12H\n" +
+	"\auser_id\x18\x03 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"e\n" +
 	"\x1aGetWorkflowVersionResponse\x12G\n" +
-	"\x10workflow_version\x18\x01 \x01(\v2\x1c.carillon.v1.WorkflowVersionR\x0fworkflowVersion\"\xf3\x01\n" +
+	"\x10workflow_version\x18\x01 \x01(\v2\x1c.carillon.v1.WorkflowVersionR\x0fworkflowVersion\"\x80\x02\n" +
 	"\x1bListWorkflowVersionsRequest\x12G\n" +
 	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12%\n" +
 	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x12;\n" +
-	"\auser_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\"\x91\x01\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x12H\n" +
+	"\auser_id\x18\x04 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"\x91\x01\n" +
 	"\x1cListWorkflowVersionsResponse\x12I\n" +
 	"\x11workflow_versions\x18\x01 \x03(\v2\x1c.carillon.v1.WorkflowVersionR\x10workflowVersions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc5\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd2\x02\n" +
 	"\x15DeployWorkflowRequest\x12G\n" +
 	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"workflowId\x12%\n" +
-	"\aversion\x18\x02 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12?\n" +
-	"\auser_id\x18\x03 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12\"\n" +
+	"\aversion\x18\x02 \x01(\x05B\v\xe2A\x01\x02\xbaH\x04\x1a\x02(\x01R\aversion\x12L\n" +
+	"\auser_id\x18\x03 \x01(\tB3\xe2A\x01\x02\xbaH,\xc8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\"\n" +
 	"\x03dag\x18\x04 \x01(\fB\x10\xe2A\x01\x02\xbaH\t\xc8\x01\x01z\x04\x18\x80\x80@R\x03dag\x12A\n" +
 	"\n" +
 	"request_id\x18\x05 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12\x14\n" +
@@ -1159,21 +1159,21 @@ const file_carillon_v1_workflow_proto_rawDesc = "" +
 	"\n" +
 	"all_owners\x18\x03 \x01(\bR\tallOwners\x12\x19\n" +
 	"\bgiven_by\x18\x04 \x01(\tR\agivenBy\x125\n" +
-	"\bgiven_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\agivenAt\"\xfe\x01\n" +
+	"\bgiven_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\agivenAt\"\x8b\x02\n" +
 	"\x14ShareWorkflowRequest\x12G\n" +
 	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"workflowId\x12;\n" +
-	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12\x1d\n" +
+	"workflowId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x1d\n" +
 	"\n" +
 	"all_owners\x18\x03 \x01(\bR\tallOwners\x12A\n" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"I\n" +
 	"\x15ShareWorkflowResponse\x120\n" +
-	"\x05share\x18\x01 \x01(\v2\x1a.carillon.v1.WorkflowShareR\x05share\"\xbd\x01\n" +
+	"\x05share\x18\x01 \x01(\v2\x1a.carillon.v1.WorkflowShareR\x05share\"\xca\x01\n" +
 	"\x16UnshareWorkflowRequest\x12G\n" +
 	"\vworkflow_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"workflowId\x12;\n" +
-	"\auser_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x06userId\x12\x1d\n" +
+	"workflowId\x12H\n" +
+	"\auser_id\x18\x02 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12\x1d\n" +
 	"\n" +
 	"all_owners\x18\x03 \x01(\bR\tallOwners\"N\n" +
 	"\x17UnshareWorkflowResponse\x123\n" +
