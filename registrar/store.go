@@ -53,6 +53,16 @@ type RunStore interface {
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
 }
 
+// OutcomeStore says how schedules do, read off the runs that ended.
+type OutcomeStore interface {
+	// RecentOutcomes is the newest n ended runs of each schedule, newest run_at
+	// first, and whether it fails (schedule.FailureOf).
+	RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error)
+	// FailureGroups is the failing schedules of an owner, "" = everybody's, by
+	// reason and error code, the largest group first.
+	FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error)
+}
+
 // BackfillStore keeps backfills; the worker feeds them.
 type BackfillStore interface {
 	// ChangeBackfill locks one backfill behind its schedule, hands them (or that

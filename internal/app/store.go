@@ -30,6 +30,7 @@ type Store interface {
 	launchqueue.Store
 	registrar.ScheduleStore
 	registrar.RunStore
+	registrar.OutcomeStore
 	registrar.BackfillStore
 	registrar.WorkflowStore
 	registrar.ShareStore

@@ -17,18 +17,35 @@ const (
 	ExpectStart   ExpectationKind = "start"   // each slot starts within so long of its run_at
 	ExpectFinish  ExpectationKind = "finish"  // each slot has succeeded within so long of its run_at
 	ExpectSuccess ExpectationKind = "success" // some run has succeeded within every so long
+	// ExpectNoFailure has no limit: an alert while the schedule fails. DEFAULT_EXPECT
+	// gives it to every schedule.
+	ExpectNoFailure ExpectationKind = "failure"
 )
 
 // ExpectationKinds is the closed set, in the order of the documentation.
-var ExpectationKinds = []ExpectationKind{ExpectStart, ExpectFinish, ExpectSuccess}
+var ExpectationKinds = []ExpectationKind{ExpectStart, ExpectFinish, ExpectSuccess, ExpectNoFailure}
+
+// OfSlots reports whether each slot is judged by itself.
+func (k ExpectationKind) OfSlots() bool { return k == ExpectStart || k == ExpectFinish }
+
+// OnFailure says whether a failing schedule opens an alert; empty: as DEFAULT_EXPECT
+// says.
+type OnFailure string
+
+// The words of OnFailure.
+const (
+	OnFailureAlert  OnFailure = "alert"
+	OnFailureIgnore OnFailure = "ignore"
+)
 
 // Expect is what a schedule promises. A zero limit is no promise.
 type Expect struct {
-	StartWithinMS  uint32 `json:"start_within_ms,omitempty"`
-	FinishWithinMS uint32 `json:"finish_within_ms,omitempty"`
-	SuccessEveryMS uint32 `json:"success_every_ms,omitempty"`
-	AlertAfter     uint32 `json:"alert_after,omitempty"`     // in a row; 1 at least once anything is promised
-	RemindEveryMS  uint32 `json:"remind_every_ms,omitempty"` // while an alert is open; 0: never
+	StartWithinMS  uint32    `json:"start_within_ms,omitempty"`
+	FinishWithinMS uint32    `json:"finish_within_ms,omitempty"`
+	SuccessEveryMS uint32    `json:"success_every_ms,omitempty"`
+	AlertAfter     uint32    `json:"alert_after,omitempty"`     // in a row; 1 at least once anything is promised
+	RemindEveryMS  uint32    `json:"remind_every_ms,omitempty"` // while an alert is open; 0: never
+	OnFailure      OnFailure `json:"on_failure,omitempty"`
 }
 
 // Text is how a schedule's row keeps it: JSON, or nothing.
@@ -74,6 +91,12 @@ func (e Expect) Kinds() []ExpectationKind {
 		}
 	}
 	return kinds
+}
+
+// judges reports whether a change of the schedule may change the verdict of a kind.
+// Of a schedule that says nothing of failures a success alone does.
+func (e Expect) judges(kind ExpectationKind) bool {
+	return e.Limit(kind) > 0 || kind == ExpectNoFailure && e.OnFailure != ""
 }
 
 // RemindEvery is how often an open alert is told again; zero: never.
@@ -158,7 +181,12 @@ type Alert struct {
 	AckedAt    time.Time
 	AckedBy    string
 	AckNote    string
+	RunKey     Key    // of kind failure: the newest failed run
+	Detail     string // of kind failure: its error, at most MaxAlertDetail bytes
 }
+
+// MaxAlertDetail bounds Alert.Detail, in bytes.
+const MaxAlertDetail = 500
 
 // AlertID names an alert by what it is about, the slot that opened it, so that
 // whoever judges it first and whoever judges it again name the same.
@@ -216,7 +244,11 @@ type ExpectationCase struct {
 	// LastSuccess is when the last run succeeded from SuccessFrom on; only
 	// for kind success; zero: none later than State.MetAt.
 	LastSuccess time.Time
-	Alert       *Alert // the open one
+	// OnFailure is DEFAULT_EXPECT's word; the judge sets it.
+	OnFailure OnFailure
+	// Failure is how the schedule fails; only for kind failure; nil: it does not.
+	Failure *Failure
+	Alert   *Alert // the open one
 }
 
 // Judgeable says whether there is a schedule to judge, and it can be read.
@@ -297,7 +329,7 @@ func Decide(inputs []ChangeInput, decide func([]ChangeInput) ([]Change, error)) 
 		old := was[row.ScheduleID]
 		for _, kind := range ExpectationKinds {
 			id := ExpectationID{row.ScheduleID, kind}
-			if (old.Limit(kind) > 0 || row.Expect.Limit(kind) > 0) && !seen[id] {
+			if (old.judges(kind) || row.Expect.judges(kind)) && !seen[id] {
 				seen[id] = true
 				touched = append(touched, id)
 			}

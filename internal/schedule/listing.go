@@ -26,6 +26,7 @@ type ScheduleFilter struct {
 	// NAME=VALUE of each label; upper and lower case of ASCII letters are the same.
 	Text       string
 	State      ScheduleState
+	Failing    bool // only failing schedules
 	LabelKey   string
 	LabelValue string // with LabelKey
 	Now        time.Time

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -13,6 +14,10 @@ type JudgeStore interface {
 	// each, with their alerts and messages. One that another caller has locked is
 	// left to it. decide is pure, and may be called again.
 	JudgeExpectations(ctx context.Context, req schedule.JudgeRequest, decide func([]schedule.ExpectationCase) []schedule.ExpectationVerdict) (judged int, err error)
+	// WakeFailures has the schedules judged whose failures changed since they were
+	// judged (kind failure), up to limit of them. A schedule that fails for the first
+	// time gets its expectation here.
+	WakeFailures(ctx context.Context, now time.Time, limit int) error
 	// UnmetExpectations counts by kind what is late or alerting.
 	UnmetExpectations(ctx context.Context) (map[schedule.ExpectationKind]int, error)
 	// ListExpectations are the states of one schedule, ordered by kind.

@@ -64,6 +64,7 @@ GRANT SELECT ON backfill_runs TO sched_api;
 GRANT SELECT, INSERT, DELETE ON workflow_shares TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON expectations, alert_targets TO sched_api; -- judges what did not happen, and tells of it
 GRANT SELECT, INSERT, UPDATE ON alerts, alert_deliveries TO sched_api;
+GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_failures TO sched_api, sched_worker, sched_launcher; -- whoever ends a run
 
 -- sched_worker: plans, claims, settles, leads, and prunes what retention no
 -- longer keeps. Of a schedule it moves the cursor and ends a pause whose time

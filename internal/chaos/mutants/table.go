@@ -56,7 +56,7 @@ var mutants = []mutant{
 		{"worker/fire.go", "launches, err := t.Fires.Reclaim(storeCtx, t.claimRequest(r, 0))", "launches, err := []schedule.Launch(nil), storeCtx.Err()"},
 	}},
 	{"a status may be left for any other", "mutant-calm", 1, []change{
-		{"internal/store/postgres/sql_settle.go", "WHERE r.idempotency_key = u.key AND (u.status, r.status) IN (` + forward + `)\nRETURNING r.idempotency_key`", "WHERE r.idempotency_key = u.key\nRETURNING r.idempotency_key`"},
+		{"internal/store/postgres/sql_settle.go", "WHERE r.idempotency_key = u.key AND (u.status, r.status) IN (` + forward + `)\nRETURNING r.idempotency_key,", "WHERE r.idempotency_key = u.key\nRETURNING r.idempotency_key,"},
 	}},
 	{"a pause is not looked at when a key is sent again", "mutant-calm", 2, []change{
 		{"internal/store/postgres/requests.go", "	case c.standing && req.Trigger.FromSpec():", "	case false && req.Trigger.FromSpec():"},

@@ -87,6 +87,9 @@ func (s *Store) fill(c *schedule.ExpectationCase, req *schedule.JudgeRequest) {
 	if row == nil {
 		return
 	}
+	if c.State.Kind == schedule.ExpectNoFailure && row.Alive() {
+		c.Failure = s.failureOf(id)
+	}
 	c.Schedule, c.Unreadable = copyOf(row), s.unreadable[id]
 	if !row.Alive() || c.Unreadable != nil {
 		return
@@ -116,6 +119,9 @@ func (s *Store) fillRuns(c *schedule.ExpectationCase, req *schedule.JudgeRequest
 	var again []schedule.SlotRun
 	for _, r := range s.runs {
 		if r.ScheduleID != c.State.ScheduleID || r.RunAt.After(req.Now) {
+			continue
+		}
+		if c.State.Kind == schedule.ExpectNoFailure {
 			continue
 		}
 		if c.State.Kind == schedule.ExpectSuccess {

@@ -201,7 +201,7 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 	err := s.read(ctx, func() error {
 		now := either(f.Now, s.Now())
 		for id, row := range s.schedules {
-			if row.Alive() && id > f.After && s.unreadable[id] == nil && matches(row, &f, now) {
+			if row.Alive() && id > f.After && s.unreadable[id] == nil && matches(row, &f, now) && (!f.Failing || s.failureOf(id) != nil) {
 				list = append(list, *copyOf(row))
 			}
 		}

@@ -15,12 +15,13 @@ func collectAlerts(ctx context.Context, q querier, statement string, args ...any
 	var (
 		a                                                    schedule.Alert
 		limit                                                int64
-		resolution, by, note                                 pgtype.Text
+		resolution, by, note, detail                         pgtype.Text
+		run                                                  []byte
 		first, last, deadline, opened, closed, told, ackedAt pgtype.Timestamptz
 	)
 	targets := []any{
 		&a.AlertID, &a.ScheduleID, &a.WorkflowID, &a.UserID, &a.Kind, &a.Revision, &limit, &a.Cause, &a.Late,
-		&first, &last, &deadline, &opened, &closed, &resolution, &told, &ackedAt, &by, &note, &a.Targets,
+		&first, &last, &deadline, &opened, &closed, &resolution, &told, &ackedAt, &by, &note, &a.Targets, &run, &detail,
 	}
 	err = each(ctx, q, targets, func() error {
 		var d decoding
@@ -28,6 +29,7 @@ func collectAlerts(ctx context.Context, q querier, statement string, args ...any
 		a.FirstSlot, a.LastSlot, a.Deadline = d.time("first_slot", first), d.time("last_slot", last), d.time("deadline", deadline)
 		a.OpenedAt, a.ClosedAt, a.NotifiedAt = d.time("opened_at", opened), d.time("closed_at", closed), d.time("notified_at", told)
 		a.AckedAt, a.AckedBy, a.AckNote = d.time("acked_at", ackedAt), by.String, note.String
+		a.RunKey, a.Detail = d.key("idempotency_key", run), detail.String
 		alerts = append(alerts, a)
 		return d.err
 	}, statement, args...)

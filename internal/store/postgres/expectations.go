@@ -38,7 +38,7 @@ func (s *Store) JudgeExpectations(ctx context.Context, req schedule.JudgeRequest
 			return err
 		}
 		for _, read := range []func(context.Context, pgx.Tx, schedule.JudgeRequest, []schedule.ExpectationCase) error{
-			readJudgedSchedules, readOpenAlerts, readCaseRevisions, readCasePauses, readSlotRuns, readSuccesses,
+			readJudgedSchedules, readOpenAlerts, readCaseRevisions, readCasePauses, readSlotRuns, readSuccesses, readCaseFailures,
 		} {
 			if err := read(ctx, tx, req, cases); err != nil {
 				return err
@@ -171,7 +171,7 @@ func readSlotRuns(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, cas
 	)
 	for i := range cases {
 		c := &cases[i]
-		if !c.Judgeable() || c.State.Kind == schedule.ExpectSuccess {
+		if !c.Judgeable() || !c.State.Kind.OfSlots() {
 			continue
 		}
 		last := pgtype.Timestamptz{}
@@ -257,7 +257,7 @@ func writeVerdicts(ctx context.Context, tx pgx.Tx, verdicts []schedule.Expectati
 		for _, a := range v.Alerts {
 			batch.Queue(sqlSaveAlert, a.AlertID, a.ScheduleID, a.WorkflowID, a.UserID, a.Kind, a.Revision, int64(a.LimitMS), a.Cause, a.Late,
 				noneOrTime(a.FirstSlot), noneOrTime(a.LastSlot), noneOrTime(a.Deadline), noneOrTime(a.OpenedAt), noneOrTime(a.ClosedAt),
-				noneOrText(a.Resolution), noneOrTime(a.NotifiedAt), a.Targets)
+				noneOrText(a.Resolution), noneOrTime(a.NotifiedAt), a.Targets, noneOrKey(a.RunKey), noneOrText(a.Detail))
 		}
 		for i := range v.Deliveries {
 			batch.Queue(sqlInsertDelivery, deliveryArgs(&v.Deliveries[i])...)

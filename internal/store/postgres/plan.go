@@ -303,13 +303,17 @@ func endPlannedKeys(ctx context.Context, tx pgx.Tx, now, judgedAt time.Time, end
 		return nil, fmt.Errorf("end planned runs: %w", err)
 	}
 	var moved []schedule.Skip
+	var failed []schedule.Key
 	for _, e := range ending {
 		if of, ok := ended[e.Key]; ok {
 			of.Settlement = e
 			moved = append(moved, of)
+			if e.To == schedule.StatusFailed {
+				failed = append(failed, e.Key)
+			}
 		}
 	}
-	return moved, nil
+	return moved, noteFailed(ctx, tx, failed)
 }
 
 // Prune deletes a portion of what is older than before; tombstones only after
@@ -342,6 +346,10 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		s.definitions.Forget() // such an id may begin again at revision 1
 		revisions, err := affect(ctx, tx, sqlPruneRevisions, ids)
 		gone += len(ids) + revisions
+		if err != nil {
+			return err
+		}
+		_, err = affect(ctx, tx, sqlDropFailures, ids) // of runs that ended after the deletion
 		return err
 	})
 	if err != nil {

@@ -270,7 +270,7 @@ func writeRows(ctx context.Context, tx pgx.Tx, changes []schedule.Change, known 
 			return fmt.Errorf("update schedules: %w", err)
 		}
 	}
-	return nil
+	return dropFailures(ctx, tx, changes)
 }
 
 func writeRevisions(ctx context.Context, tx pgx.Tx, changes []schedule.Change) error {
@@ -357,7 +357,11 @@ func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.S
 
 // ListSchedules is ordered by schedule_id, tombstones excluded.
 func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
-	rows, err := collectSchedules(ctx, s.pool, sqlListSchedules, append(scheduleFilterArgs(&f), f.After, f.Limit)...)
+	statement := sqlListSchedules
+	if f.Failing {
+		statement = sqlListFailing
+	}
+	rows, err := collectSchedules(ctx, s.pool, statement, append(scheduleFilterArgs(&f), f.After, f.Limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
 	}

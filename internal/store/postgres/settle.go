@@ -151,7 +151,13 @@ func moveForward(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sc
 	if err != nil {
 		return nil, fmt.Errorf("move runs: %w", err)
 	}
-	return moved, nil
+	var failed []schedule.Key
+	for _, st := range settlements {
+		if st.To == schedule.StatusFailed && moved[st.Key] {
+			failed = append(failed, st.Key)
+		}
+	}
+	return moved, noteFailed(ctx, tx, failed)
 }
 
 // Sweep ends what is past its bound; see worker.FireStore.
@@ -163,10 +169,17 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 			return err
 		}
 		var events []schedule.Event
+		var failed []schedule.Key
 		for i := range ended {
-			if run := &ended[i].Run; run.Status == schedule.StatusCancelled {
+			switch run := &ended[i].Run; run.Status {
+			case schedule.StatusCancelled:
 				events = append(events, cancelTimedOut(run, req.Now))
+			case schedule.StatusFailed:
+				failed = append(failed, run.Key)
 			}
+		}
+		if err := noteFailed(ctx, tx, failed); err != nil {
+			return err
 		}
 		return insertEvents(ctx, tx, events)
 	})

@@ -8,7 +8,7 @@ e.alert_id, e.judge_at, e.judged_at`
 
 const alertColumns = `
 a.alert_id, a.schedule_id, a.workflow_id, a.user_id, a.kind, a.revision, a.limit_ms, a.cause, a.late,
-a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note, a.targets`
+a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note, a.targets, a.idempotency_key, a.detail`
 
 const deliveryColumns = `
 d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.target_kind, d.host, d.payload, d.state, d.attempts,
@@ -73,11 +73,11 @@ DELETE FROM expectations WHERE schedule_id = $1 AND kind = $2`
 
 const sqlSaveAlert = `
 INSERT INTO alerts (alert_id, schedule_id, workflow_id, user_id, kind, revision, limit_ms, cause, late,
-	first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at, targets)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+	first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at, targets, idempotency_key, detail)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 ON CONFLICT (alert_id) DO UPDATE SET cause = EXCLUDED.cause, late = EXCLUDED.late, last_slot = EXCLUDED.last_slot,
 	deadline = EXCLUDED.deadline, closed_at = EXCLUDED.closed_at, resolution = EXCLUDED.resolution, notified_at = EXCLUDED.notified_at,
-	targets = EXCLUDED.targets`
+	targets = EXCLUDED.targets, idempotency_key = EXCLUDED.idempotency_key, detail = EXCLUDED.detail`
 
 const sqlUnmetExpectations = `
 SELECT kind, count(*) FROM expectations WHERE status <> 'ok' GROUP BY kind`

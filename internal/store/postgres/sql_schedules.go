@@ -191,6 +191,13 @@ FROM schedules s
 WHERE ` + scheduleFilter + ` AND s.schedule_id > $10
 ORDER BY s.schedule_id LIMIT $11`
 
+// sqlListFailing begins at the failing ones, of which there are few.
+const sqlListFailing = `
+SELECT` + scheduleColumns + `
+FROM schedule_failures f JOIN schedules s ON s.schedule_id = f.schedule_id
+WHERE ` + scheduleFilter + ` AND s.schedule_id > $10
+ORDER BY s.schedule_id LIMIT $11`
+
 // nextSlots are the schedules with a slot later than $9 and before $10. Such a
 // slot is a PLANNED row, or, at or behind its schedule's cursor, none yet. plan_at
 // is never later than the cursor: it says, in an index, which schedules may have a

@@ -10,18 +10,20 @@ import (
 
 func readAlerts(ctx context.Context, q querier, statement string, args ...any) (alerts []schedule.Alert, err error) {
 	var (
-		id, scheduleID, workflow, user, kind, cause, resolution, by, note, targets text
-		revision, limit, late                                             number
-		first, last, deadline, opened, closed, told, ackedAt              instant
+		id, scheduleID, workflow, user, kind, cause, resolution, by, note, targets, detail text
+		revision, limit, late                                                              number
+		first, last, deadline, opened, closed, told, ackedAt                               instant
+		run                                                                                key
 	)
 	err = q.query(ctx, statement, func(scan scan) error {
 		err := scan(&id, &scheduleID, &workflow, &user, &kind, &revision, &limit, &cause, &late,
-			&first, &last, &deadline, &opened, &closed, &resolution, &told, &ackedAt, &by, &note, &targets)
+			&first, &last, &deadline, &opened, &closed, &resolution, &told, &ackedAt, &by, &note, &targets, &run, &detail)
 		alerts = append(alerts, schedule.Alert{
 			AlertID: string(id), ScheduleID: string(scheduleID), WorkflowID: string(workflow), UserID: string(user),
 			Kind: schedule.ExpectationKind(kind), Revision: int64(revision), LimitMS: uint32(limit), Cause: schedule.Cause(cause), Late: int64(late),
 			FirstSlot: first.Time, LastSlot: last.Time, Deadline: deadline.Time, OpenedAt: opened.Time, ClosedAt: closed.Time,
 			Resolution: schedule.Resolution(resolution), NotifiedAt: told.Time, AckedAt: ackedAt.Time, AckedBy: string(by), AckNote: string(note), Targets: string(targets),
+			RunKey: schedule.Key(run), Detail: string(detail),
 		})
 		return err
 	}, args...)
@@ -176,9 +178,9 @@ func (s *Store) Redeliver(ctx context.Context, again schedule.Redelivery) (d *sc
 func readDeliveries(ctx context.Context, q querier, statement string, args ...any) (found []schedule.AlertDelivery, err error) {
 	var (
 		id, alertID, scheduleID, user, kind, target, targetKind, host, payload, state, why text
-		attempts, round, status                                                number
-		roundAt, next, created, ended                                          instant
-		disabled                                                               flag
+		attempts, round, status                                                            number
+		roundAt, next, created, ended                                                      instant
+		disabled                                                                           flag
 	)
 	err = q.query(ctx, statement, func(scan scan) error {
 		err := scan(&id, &alertID, &scheduleID, &user, &kind, &target, &targetKind, &host, &payload, &state, &attempts,

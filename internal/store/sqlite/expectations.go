@@ -82,7 +82,7 @@ func writeVerdict(ctx context.Context, t tx, v *schedule.ExpectationVerdict) (er
 		a := &v.Alerts[i]
 		_, err = t.exec(ctx, sqlSaveAlert, a.AlertID, a.ScheduleID, a.WorkflowID, a.UserID, string(a.Kind), a.Revision, int64(a.LimitMS),
 			string(a.Cause), a.Late, micros(a.FirstSlot), micros(a.LastSlot), micros(a.Deadline), micros(a.OpenedAt), micros(a.ClosedAt),
-			word(a.Resolution), micros(a.NotifiedAt), a.Targets)
+			word(a.Resolution), micros(a.NotifiedAt), a.Targets, keyArg(a.RunKey), word(a.Detail))
 	}
 	if err != nil {
 		return err

@@ -94,6 +94,13 @@ func (c *claiming) writeEnds(ctx context.Context) error {
 			return fmt.Errorf("of %d PLANNED runs %d could be ended as %s", len(rows), n, e.To)
 		}
 	}
+	var ends endings
+	for i := range c.ends {
+		ends.add(c.ends[i].Key, c.ends[i].To)
+	}
+	if err := ends.note(ctx, c.t); err != nil {
+		return err
+	}
 	c.out.Skipped = append(c.out.Skipped, c.ends...)
 	c.ends = nil
 	return nil

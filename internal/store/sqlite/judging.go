@@ -18,7 +18,7 @@ import (
 // left out; one that cannot be read comes as far as it can be.
 func readCases(ctx context.Context, t tx, req *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
 	for _, read := range []func(context.Context, tx, *schedule.JudgeRequest, []schedule.ExpectationCase) error{
-		readJudgedSchedules, readRareFacts, readCasePauses, readSlotRuns,
+		readJudgedSchedules, readRareFacts, readCasePauses, readSlotRuns, readCaseFailures,
 	} {
 		if err := read(ctx, t, req, cases); err != nil {
 			return err
@@ -141,7 +141,7 @@ func readSlotRuns(ctx context.Context, t tx, req *schedule.JudgeRequest, cases [
 	var wanted []slotsAfter
 	for i := range cases {
 		c := &cases[i]
-		if !c.Judgeable() || c.State.Kind == schedule.ExpectSuccess {
+		if !c.Judgeable() || !c.State.Kind.OfSlots() {
 			continue
 		}
 		wanted = append(wanted, slotsAfter{c.State.ScheduleID, c.State.JudgedUntil.UnixMicro(), i})

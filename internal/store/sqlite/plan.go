@@ -223,7 +223,7 @@ func (s *Store) pruneTombstones(ctx context.Context, t tx, before time.Time, lim
 	}
 	// The id may come to life again with revision 1 of another definition.
 	s.definitions.Forget()
-	for _, statement := range []string{sqlPruneRevisions, sqlPruneSchedules} {
+	for _, statement := range []string{sqlPruneRevisions, sqlPruneSchedules, sqlDropFailures} {
 		n, err := t.exec(ctx, statement, list(ids))
 		if err != nil {
 			return 0, err

@@ -54,6 +54,9 @@ func finish(ctx context.Context, t tx, f *schedule.FinishRequest, now time.Time)
 	}
 	settlement := f.Settlement(now)
 	moved, err := settle(ctx, t, &settlement, 0, now)
+	if err == nil {
+		err = noteEnd(ctx, t, &settlement, moved)
+	}
 	return *o, moved, err
 }
 

@@ -83,6 +83,9 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 		if moved, err = settle(ctx, t, &e, 0, c.Now); err != nil {
 			return after, false, err
 		}
+		if err := noteEnd(ctx, t, &e, moved); err != nil {
+			return after, false, err
+		}
 		if moved && countsAsRun(&e) {
 			if err := noteLastRuns(ctx, t, []schedule.Key{run.Key}); err != nil {
 				return after, false, err

@@ -211,6 +211,11 @@ func writeSchedule(ctx context.Context, t tx, c *schedule.Change) error {
 	if _, err := t.exec(ctx, sqlUpsertSchedule, args...); err != nil {
 		return fmt.Errorf("write row: %w", err)
 	}
+	if !c.Row.Alive() {
+		if _, err := t.exec(ctx, sqlDropFailures, list([]string{c.ScheduleID})); err != nil {
+			return fmt.Errorf("forget its failures: %w", err)
+		}
+	}
 	if !c.NewRevision {
 		return nil
 	}
@@ -271,6 +276,7 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 // other, so that SQLite sees only those and finds its index.
 func (s *Store) schedulesQuery(f schedule.ScheduleFilter) (statement string, args []any) {
 	q := conditions{args: []any{f.After}}
+	q.add(f.Failing, sqlWhereFailing)
 	q.addSchedules(&f, s.Now())
 	return sqlListSchedules + q.where.String() + sqlListSchedulesOrder, append(q.args, f.Limit)
 }

@@ -38,6 +38,7 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 			return err
 		}
 		var launched []schedule.Key
+		var ends endings
 		for i := range settlements {
 			e := &settlements[i]
 			if moved[i], err = settle(ctx, t, e, places[i].row, now); err != nil {
@@ -46,6 +47,12 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 			if moved[i] && countsAsRun(e) && !places[i].noted {
 				launched = append(launched, e.Key)
 			}
+			if moved[i] {
+				ends.add(e.Key, e.To)
+			}
+		}
+		if err := ends.note(ctx, t); err != nil {
+			return err
 		}
 		return noteLastRuns(ctx, t, launched)
 	})
@@ -136,6 +143,7 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 			return err
 		}
 		first, last := req.Term.Buckets()
+		var ends endings
 		for _, bound := range []struct {
 			statement string
 			past      []any
@@ -158,9 +166,10 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 					return err
 				}
 				ended = append(ended, schedule.Ended{Run: r, Before: before})
+				ends.add(r.Key, r.Status)
 			}
 		}
-		return nil
+		return ends.note(ctx, t)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sweep runs: %w", err)

@@ -6,7 +6,7 @@ const (
 	expectationColumns = `e.schedule_id, e.kind, e.status, e.limit_ms, e.late, e.late_since, e.watched_since, e.judged_until, e.met_at,
  e.alert_id, e.judge_at, e.judged_at`
 	alertColumns = `a.alert_id, a.schedule_id, a.workflow_id, a.user_id, a.kind, a.revision, a.limit_ms, a.cause, a.late,
- a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note, a.targets`
+ a.first_slot, a.last_slot, a.deadline, a.opened_at, a.closed_at, a.resolution, a.notified_at, a.acked_at, a.acked_by, a.ack_note, a.targets, a.idempotency_key, a.detail`
 	deliveryColumns = `d.delivery_id, d.alert_id, d.schedule_id, d.user_id, d.type, d.target, d.target_kind, d.host, d.payload, d.state, d.attempts,
  d.round, d.round_at, d.next_at, d.last_status, d.last_error, d.created_at, d.ended_at,
  EXISTS (SELECT 1 FROM alert_targets t WHERE t.target = d.target)`
@@ -36,10 +36,10 @@ const (
  judged_until = ?8, met_at = ?9, alert_id = ?10, judge_at = ?11, judged_at = ?12 WHERE schedule_id = ?1 AND kind = ?2`
 	sqlDropExpectation = `DELETE FROM expectations WHERE schedule_id = ? AND kind = ?`
 	sqlSaveAlert       = `INSERT INTO alerts (alert_id, schedule_id, workflow_id, user_id, kind, revision, limit_ms, cause, late,
- first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at, targets) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ first_slot, last_slot, deadline, opened_at, closed_at, resolution, notified_at, targets, idempotency_key, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
  ON CONFLICT (alert_id) DO UPDATE SET cause = excluded.cause, late = excluded.late, last_slot = excluded.last_slot,
  deadline = excluded.deadline, closed_at = excluded.closed_at, resolution = excluded.resolution, notified_at = excluded.notified_at,
- targets = excluded.targets`
+ targets = excluded.targets, idempotency_key = excluded.idempotency_key, detail = excluded.detail`
 	sqlUnmetExpectations = `SELECT kind, count(*) FROM expectations WHERE status <> 'ok' GROUP BY kind`
 	sqlExpectationsOf    = `SELECT ` + expectationColumns + ` FROM expectations e WHERE e.schedule_id = ? ORDER BY e.kind`
 

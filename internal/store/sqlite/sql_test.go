@@ -128,6 +128,8 @@ var whole = map[string]string{
 	"sqlSweepTimedOut":   "its index covers what is in flight",
 	"sqlGauges":          "partial indexes",
 	"sqlBlockingOwner":   "asked once in a while, where no schedule has the overlap key any more",
+	"sqlFailureGroups":   "one row per failing schedule",
+	"sqlFailureExamples": "one row per failing schedule",
 	"sqlListRuns":        "gets an order, and its index, behind it",
 }
 

@@ -27,6 +27,7 @@ func (r *rig) alert(name string) schedule.Alert {
 	return schedule.Alert{
 		AlertID: r.id(name), ScheduleID: r.id("schedule-" + name), WorkflowID: r.id("workflow"), UserID: r.user, Kind: schedule.ExpectFinish,
 		Revision: 1 << 40, LimitMS: 1<<32 - 1, Cause: schedule.CauseTooLate, Late: 1 << 41, FirstSlot: odd(1), LastSlot: odd(2), Deadline: odd(3), OpenedAt: odd(4), NotifiedAt: odd(5), Targets: "pager,0123456789ab",
+		RunKey: schedule.ManualKey("run", name), Detail: awkward,
 	}
 }
 

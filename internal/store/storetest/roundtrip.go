@@ -45,7 +45,7 @@ func (r *rig) fullSchedule(name string) schedule.Schedule {
 			OverlapPolicy: schedule.OverlapReplace, OverlapKey: "shared:" + r.name, MaxQueued: 1000,
 			CatchupPolicy: schedule.CatchupSpread, CatchupWindowMS: 2_592_000_000, RunTimeoutMS: 2_592_000_000, Priority: -1000,
 			Input: rawJSON, ExecutionGrantID: "grant-1",
-			Expect:    schedule.Expect{StartWithinMS: 1<<32 - 1, FinishWithinMS: 2, SuccessEveryMS: 3, AlertAfter: 4, RemindEveryMS: 5},
+			Expect:    schedule.Expect{StartWithinMS: 1<<32 - 1, FinishWithinMS: 2, SuccessEveryMS: 3, AlertAfter: 4, RemindEveryMS: 5, OnFailure: schedule.OnFailureIgnore},
 			Labels:    map[string]string{"team": "réseau", "empty": "", awkward: awkward, "a.b/c": "1"},
 			ManagedBy: "deploy:" + awkward,
 		},

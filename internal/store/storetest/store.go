@@ -31,6 +31,7 @@ type Store interface {
 	registrar.ScheduleStore
 	registrar.FleetStore
 	registrar.RunStore
+	registrar.OutcomeStore
 	registrar.BackfillStore
 	registrar.WorkflowStore
 	registrar.ShareStore
@@ -111,6 +112,7 @@ var topics = []topic{
 	{name: "quotas", checks: quotas},
 	{name: "expectations", checks: expectations},
 	{name: "alerts", checks: alerts},
+	{name: "failing", checks: failing},
 	{name: "runs", checks: runChanges},
 	{name: "backfills", checks: backfills},
 	{name: "lists", checks: lists},

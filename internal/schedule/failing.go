@@ -1,0 +1,84 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// RecentOutcomes is how many outcomes of a schedule lists show.
+const RecentOutcomes = 20
+
+// EndedRun is how one run ended.
+type EndedRun struct {
+	Key       Key
+	RunAt     time.Time
+	EndedAt   time.Time
+	Status    Status // terminal
+	Reason    Reason
+	ErrorCode string
+}
+
+// Decided reports whether the run says how its schedule is doing. A skipped or
+// cancelled run says nothing about the work.
+func (r *EndedRun) Decided() bool { return r.Status == StatusSuccess || r.Status == StatusFailed }
+
+// Failure describes a failing schedule.
+type Failure struct {
+	ScheduleID   string
+	Failures     int64     // FAILED runs since the last success
+	FirstRunAt   time.Time // slot of the first of them
+	FirstEndedAt time.Time
+	LastRunAt    time.Time // slot of the newest
+	LastEndedAt  time.Time
+	LastKey      Key
+	Reason       Reason // of the newest
+	ErrorCode    string
+	ErrorMessage string // empty once the run is pruned
+}
+
+// FailureOf defines what a failing schedule is: its newest decided run is FAILED.
+// The newest run is the one with the latest run_at; of several runs of one slot
+// it is the one that ended last. So a retry or backfill of a slot replaces that
+// slot's outcome, and an old slot says nothing about now.
+// nil: the schedule is not failing. The stores keep this in schedule_failures, one
+// ended run at a time; package storetest compares both.
+func FailureOf(scheduleID string, runs []EndedRun) *Failure {
+	decided := slices.DeleteFunc(slices.Clone(runs), func(o EndedRun) bool { return !o.Decided() })
+	slices.SortStableFunc(decided, func(a, b EndedRun) int {
+		return cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.Status, a.Status)) // a success wins a tie
+	})
+	var f *Failure
+	for i := range decided {
+		o := &decided[i]
+		if o.Status == StatusSuccess {
+			break
+		}
+		if f == nil {
+			f = &Failure{ScheduleID: scheduleID, LastRunAt: o.RunAt, LastEndedAt: o.EndedAt, LastKey: o.Key, Reason: o.Reason, ErrorCode: o.ErrorCode}
+		}
+		f.Failures++
+		f.FirstRunAt, f.FirstEndedAt = o.RunAt, o.EndedAt
+	}
+	return f
+}
+
+// Recent is what lists show of a schedule's runs.
+type Recent struct {
+	Outcomes []EndedRun // newest run_at first, at most as many as asked for
+	Failure  *Failure   // nil: it is not failing
+}
+
+// FailureGroup is the failing schedules whose newest runs failed in the same way.
+type FailureGroup struct {
+	Reason    Reason
+	ErrorCode string
+	Schedules int64
+	Failures  int64
+	FirstAt   time.Time // when the first of their runs failed
+	LastAt    time.Time // when the newest did
+	Examples  []string  // schedule ids, those that failed last first
+}
+
+// FailureExamples is how many schedules a FailureGroup names.
+const FailureExamples = 5

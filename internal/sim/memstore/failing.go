@@ -1,0 +1,112 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// endedRuns are those of one schedule, newest run_at first. Runs of a schedule of
+// the same id that was deleted before do not count.
+func (s *Store) endedRuns(scheduleID string) (ended []schedule.EndedRun) {
+	for _, r := range s.runs {
+		if r.ScheduleID == scheduleID && r.Status.Terminal() {
+			ended = append(ended, schedule.EndedRun{
+				Key: r.Key, RunAt: r.RunAt, EndedAt: r.CompletedAt, Status: r.Status, Reason: r.Reason, ErrorCode: r.ErrorCode,
+			})
+		}
+	}
+	slices.SortFunc(ended, func(a, b schedule.EndedRun) int {
+		return cmp.Or(b.RunAt.Compare(a.RunAt), slices.Compare(b.Key[:], a.Key[:]))
+	})
+	return ended
+}
+
+// failureOf asks the ledger each time: there is little in it.
+func (s *Store) failureOf(scheduleID string) *schedule.Failure {
+	row := s.schedules[scheduleID]
+	f := schedule.FailureOf(scheduleID, s.endedRuns(scheduleID))
+	if f == nil || row == nil || !row.Alive() || f.LastEndedAt.Before(row.CreatedAt) {
+		return nil
+	}
+	if run := s.runs[f.LastKey]; run != nil {
+		f.ErrorMessage = run.ErrorMessage
+	}
+	return f
+}
+
+// RecentOutcomes is the newest n outcomes of each schedule, and whether it fails.
+func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
+	recent := make(map[string]schedule.Recent, len(scheduleIDs))
+	err := s.read(ctx, func() error {
+		for _, id := range scheduleIDs {
+			ended := s.endedRuns(id)
+			recent[id] = schedule.Recent{Outcomes: ended[:min(len(ended), n)], Failure: s.failureOf(id)}
+		}
+		return nil
+	})
+	return recent, err
+}
+
+// FailureGroups is the failing schedules by how they fail, the largest group first.
+func (s *Store) FailureGroups(ctx context.Context, userID string) (groups []schedule.FailureGroup, err error) {
+	err = s.read(ctx, func() error {
+		var failing []*schedule.Failure
+		for id, row := range s.schedules {
+			if f := s.failureOf(id); f != nil && (userID == "" || row.UserID == userID) {
+				failing = append(failing, f)
+			}
+		}
+		slices.SortFunc(failing, func(a, b *schedule.Failure) int {
+			return cmp.Or(b.LastEndedAt.Compare(a.LastEndedAt), cmp.Compare(a.ScheduleID, b.ScheduleID))
+		})
+		for _, f := range failing {
+			groups = addToGroup(groups, f)
+		}
+		return nil
+	})
+	slices.SortFunc(groups, func(a, b schedule.FailureGroup) int {
+		return cmp.Or(cmp.Compare(b.Schedules, a.Schedules), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.ErrorCode, b.ErrorCode))
+	})
+	return groups, err
+}
+
+func addToGroup(groups []schedule.FailureGroup, f *schedule.Failure) []schedule.FailureGroup {
+	i := slices.IndexFunc(groups, func(g schedule.FailureGroup) bool { return g.Reason == f.Reason && g.ErrorCode == f.ErrorCode })
+	if i < 0 {
+		i = len(groups)
+		groups = append(groups, schedule.FailureGroup{Reason: f.Reason, ErrorCode: f.ErrorCode, FirstAt: f.FirstEndedAt, LastAt: f.LastEndedAt})
+	}
+	g := &groups[i]
+	g.Schedules++
+	g.Failures += f.Failures
+	if f.FirstEndedAt.Before(g.FirstAt) {
+		g.FirstAt = f.FirstEndedAt
+	}
+	if f.LastEndedAt.After(g.LastAt) {
+		g.LastAt = f.LastEndedAt
+	}
+	if len(g.Examples) < schedule.FailureExamples {
+		g.Examples = append(g.Examples, f.ScheduleID)
+	}
+	return groups
+}
+
+// WakeFailures has the schedules judged whose failures changed.
+func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
+	return s.write(ctx, func(t *tx) error {
+		for id := range t.schedules {
+			e, watched := t.expected[schedule.ExpectationID{ScheduleID: id, Kind: schedule.ExpectNoFailure}]
+			f := t.failureOf(id)
+			changed := f != nil && !watched || watched && (f == nil || f.Failures != e.Late || !f.FirstRunAt.Equal(e.LateSince))
+			if changed && limit > 0 {
+				limit--
+				t.wakeExpectations([]schedule.ExpectationID{{ScheduleID: id, Kind: schedule.ExpectNoFailure}}, now)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// noteFailed writes which schedules fail because of runs that just ended FAILED.
+// Successes are part of sqlSettle.
+func noteFailed(ctx context.Context, tx pgx.Tx, failed []schedule.Key) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, sqlFailed, keyBytes(failed)); err != nil {
+		return fmt.Errorf("note failed runs: %w", err)
+	}
+	return nil
+}
+
+// dropFailures forgets the failures of deleted schedules.
+func dropFailures(ctx context.Context, tx pgx.Tx, changes []schedule.Change) error {
+	var deleted []string
+	for i := range changes {
+		if row := changes[i].Row; row != nil && !row.Alive() {
+			deleted = append(deleted, row.ScheduleID)
+		}
+	}
+	if len(deleted) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, sqlDropFailures, deleted); err != nil {
+		return fmt.Errorf("forget failures of deleted schedules: %w", err)
+	}
+	return nil
+}
+
+// RecentOutcomes is the newest n outcomes of each schedule, and whether it fails;
+// see registrar.OutcomeStore.
+func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
+	recent := make(map[string]schedule.Recent, len(scheduleIDs))
+	if len(scheduleIDs) == 0 {
+		return recent, nil
+	}
+	var (
+		id, status   string
+		raw          []byte
+		runAt, ended pgtype.Timestamptz
+		reason, code pgtype.Text
+	)
+	err := each(ctx, s.pool, []any{&id, &raw, &runAt, &ended, &status, &reason, &code}, func() error {
+		of := recent[id]
+		of.Outcomes = append(of.Outcomes, schedule.EndedRun{
+			Key: schedule.Key(raw), RunAt: runAt.Time.UTC(), EndedAt: utcTime(ended), Status: schedule.Status(status),
+			Reason: schedule.Reason(reason.String), ErrorCode: code.String,
+		})
+		recent[id] = of
+		return nil
+	}, sqlRecentOutcomes, scheduleIDs, n)
+	if err != nil {
+		return nil, fmt.Errorf("read recent outcomes: %w", err)
+	}
+	failures, err := readFailures(ctx, s.pool, scheduleIDs)
+	if err != nil {
+		return nil, err
+	}
+	for id, f := range failures {
+		of := recent[id]
+		of.Failure = f
+		recent[id] = of
+	}
+	return recent, nil
+}
+
+func readFailures(ctx context.Context, q querier, scheduleIDs []string) (map[string]*schedule.Failure, error) {
+	var (
+		f       schedule.Failure
+		raw     []byte
+		message pgtype.Text
+	)
+	found := make(map[string]*schedule.Failure)
+	err := each(ctx, q, []any{
+		&f.ScheduleID, &f.Failures, &f.FirstRunAt, &f.FirstEndedAt, &f.LastRunAt, &f.LastEndedAt, &raw, &f.Reason, &f.ErrorCode, &message,
+	}, func() error {
+		one := f
+		one.LastKey, one.ErrorMessage = schedule.Key(raw), message.String
+		for _, at := range []*time.Time{&one.FirstRunAt, &one.FirstEndedAt, &one.LastRunAt, &one.LastEndedAt} {
+			*at = at.UTC()
+		}
+		found[one.ScheduleID] = &one
+		return nil
+	}, sqlFailures, scheduleIDs)
+	if err != nil {
+		return nil, fmt.Errorf("read failures: %w", err)
+	}
+	return found, nil
+}
+
+// FailureGroups is the failing schedules by how they fail, the largest group first.
+func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error) {
+	var (
+		g      schedule.FailureGroup
+		groups []schedule.FailureGroup
+	)
+	err := each(ctx, s.pool, []any{&g.Reason, &g.ErrorCode, &g.Schedules, &g.Failures, &g.FirstAt, &g.LastAt, &g.Examples}, func() error {
+		one := g
+		one.FirstAt, one.LastAt = g.FirstAt.UTC(), g.LastAt.UTC()
+		groups = append(groups, one)
+		return nil
+	}, sqlFailureGroups, userID, schedule.FailureExamples)
+	if err != nil {
+		return nil, fmt.Errorf("group failing schedules: %w", err)
+	}
+	return groups, nil
+}
+
+// WakeFailures has the schedules judged whose failures changed; see alert.JudgeStore.
+func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
+	for _, statement := range []string{sqlExpectFailures, sqlWakeFailures} {
+		if _, err := s.pool.Exec(ctx, statement, now, limit); err != nil {
+			return fmt.Errorf("wake judgements of failures: %w", err)
+		}
+	}
+	return nil
+}
+
+// readCaseFailures adds how the schedules of kind failure fail.
+func readCaseFailures(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	at, ids := schedule.CasesBySchedule(cases, func(c *schedule.ExpectationCase) bool { return c.State.Kind == schedule.ExpectNoFailure })
+	if len(ids) == 0 {
+		return nil
+	}
+	failures, err := readFailures(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	for id, f := range failures {
+		for _, i := range at[id] {
+			cases[i].Failure = f
+		}
+	}
+	return nil
+}
+
+func utcTime(t pgtype.Timestamptz) time.Time {
+	if !t.Valid {
+		return time.Time{}
+	}
+	return t.Time.UTC()
+}

@@ -1,0 +1,78 @@
+package postgres
+
+// Failing schedules and what lists show of a schedule's runs. The rule is
+// schedule.FailureOf; a test of package storetest compares both.
+
+// sqlFailed writes that runs ended FAILED. A newer success makes a failure history:
+// then it writes nothing. Whoever has a row already needs no look at its successes,
+// unless the run is older than the first failure.
+// Two transactions that end two runs of one schedule at the same time do not see
+// each other: the row of the older run may then stay until the next success.
+const sqlFailed = `
+INSERT INTO schedule_failures AS f (schedule_id, failures, first_run_at, first_ended_at, last_run_at, last_ended_at, idempotency_key, reason, error_code)
+SELECT r.schedule_id, count(*),
+	min(r.run_at), (array_agg(r.completed_at ORDER BY r.run_at, r.completed_at))[1],
+	max(r.run_at), (array_agg(r.completed_at ORDER BY r.run_at DESC, r.completed_at DESC))[1],
+	(array_agg(r.idempotency_key ORDER BY r.run_at DESC, r.completed_at DESC))[1],
+	coalesce((array_agg(r.reason ORDER BY r.run_at DESC, r.completed_at DESC))[1], ''),
+	coalesce((array_agg(r.error_code ORDER BY r.run_at DESC, r.completed_at DESC))[1], '')
+FROM schedule_runs r LEFT JOIN schedule_failures k ON k.schedule_id = r.schedule_id
+WHERE r.idempotency_key = ANY($1::bytea[]) AND r.status = 'FAILED' AND (r.run_at >= k.first_run_at OR NOT EXISTS (
+	SELECT FROM schedule_runs s WHERE s.schedule_id = r.schedule_id AND s.run_at >= r.run_at AND s.status = 'SUCCESS'
+		AND (s.run_at, s.completed_at) >= (r.run_at, r.completed_at)))
+GROUP BY r.schedule_id ORDER BY r.schedule_id
+ON CONFLICT (schedule_id) DO UPDATE SET failures = f.failures + EXCLUDED.failures,
+	first_run_at = least(f.first_run_at, EXCLUDED.first_run_at),
+	first_ended_at = CASE WHEN EXCLUDED.first_run_at < f.first_run_at THEN EXCLUDED.first_ended_at ELSE f.first_ended_at END,
+	last_run_at = greatest(f.last_run_at, EXCLUDED.last_run_at),
+	last_ended_at = CASE WHEN ` + failedLater + ` THEN EXCLUDED.last_ended_at ELSE f.last_ended_at END,
+	idempotency_key = CASE WHEN ` + failedLater + ` THEN EXCLUDED.idempotency_key ELSE f.idempotency_key END,
+	reason = CASE WHEN ` + failedLater + ` THEN EXCLUDED.reason ELSE f.reason END,
+	error_code = CASE WHEN ` + failedLater + ` THEN EXCLUDED.error_code ELSE f.error_code END`
+
+const failedLater = `(EXCLUDED.last_run_at, EXCLUDED.last_ended_at) >= (f.last_run_at, f.last_ended_at)`
+
+const sqlDropFailures = `
+DELETE FROM schedule_failures WHERE schedule_id = ANY($1::text[])`
+
+const failureColumns = `
+f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at, f.idempotency_key, f.reason, f.error_code,
+(SELECT r.error_message FROM schedule_runs r WHERE r.idempotency_key = f.idempotency_key)`
+
+const sqlFailures = `
+SELECT` + failureColumns + `
+FROM schedule_failures f WHERE f.schedule_id = ANY($1::text[])`
+
+// sqlRecentOutcomes is one walk along schedule_runs_history per schedule.
+const sqlRecentOutcomes = `
+SELECT r.schedule_id, r.idempotency_key, r.run_at, r.completed_at, r.status, r.reason, r.error_code
+FROM unnest($1::text[]) AS u(schedule_id) CROSS JOIN LATERAL (
+	SELECT * FROM schedule_runs l
+	WHERE l.schedule_id = u.schedule_id AND l.status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
+	ORDER BY l.run_at DESC, l.idempotency_key DESC LIMIT $2) AS r`
+
+// sqlFailureGroups names schedules in the order of their last failure.
+const sqlFailureGroups = `
+SELECT f.reason, f.error_code, count(*), sum(f.failures)::bigint, min(f.first_ended_at), max(f.last_ended_at),
+	(array_agg(f.schedule_id ORDER BY f.last_ended_at DESC, f.schedule_id))[1:$2]
+FROM schedule_failures f JOIN schedules s ON s.schedule_id = f.schedule_id
+WHERE s.deleted_at IS NULL AND ($1 = '' OR s.user_id = $1)
+GROUP BY f.reason, f.error_code ORDER BY count(*) DESC, f.reason, f.error_code`
+
+// sqlExpectFailures has the failures watched that are not yet.
+const sqlExpectFailures = `
+INSERT INTO expectations (schedule_id, kind, status, watched_since, judged_until, judge_at)
+SELECT f.schedule_id, 'failure', 'ok', $1, $1, $1 FROM schedule_failures f
+WHERE NOT EXISTS (SELECT FROM expectations e WHERE e.schedule_id = f.schedule_id AND e.kind = 'failure')
+ORDER BY f.schedule_id LIMIT $2
+ON CONFLICT (schedule_id, kind) DO NOTHING`
+
+// sqlWakeFailures has those judged that changed since they were judged: one more
+// failure, a success, or both. One that another registrar judges is left to it.
+const sqlWakeFailures = `
+UPDATE expectations e SET judge_at = $1
+FROM (SELECT x.schedule_id FROM expectations x LEFT JOIN schedule_failures f ON f.schedule_id = x.schedule_id
+	WHERE x.kind = 'failure' AND (x.judge_at IS NULL OR x.judge_at > $1)
+		AND (f.schedule_id IS NULL OR f.failures <> x.late OR f.first_run_at IS DISTINCT FROM x.late_since)
+	ORDER BY x.schedule_id LIMIT $2 FOR UPDATE OF x SKIP LOCKED) c
+WHERE e.schedule_id = c.schedule_id AND e.kind = 'failure'`

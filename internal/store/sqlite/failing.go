@@ -1,0 +1,189 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// endings are the runs of one transaction that say how their schedules do.
+type endings struct{ succeeded, failed []schedule.Key }
+
+func (e *endings) add(key schedule.Key, to schedule.Status) {
+	switch to {
+	case schedule.StatusSuccess:
+		e.succeeded = append(e.succeeded, key)
+	case schedule.StatusFailed:
+		e.failed = append(e.failed, key)
+	}
+}
+
+// note writes which schedules fail now, and which no longer do. Successes come
+// first: a failure looks for newer ones.
+func (e *endings) note(ctx context.Context, t tx) error {
+	if err := noteSucceeded(ctx, t, e.succeeded); err != nil {
+		return err
+	}
+	for _, key := range e.failed {
+		if _, err := t.exec(ctx, sqlFailed, keyArg(key)); err != nil {
+			return fmt.Errorf("note failed run %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// noteEnd is note for a settlement that comes alone.
+func noteEnd(ctx context.Context, t tx, e *schedule.Settlement, moved bool) error {
+	if !moved {
+		return nil
+	}
+	var ends endings
+	ends.add(e.Key, e.To)
+	return ends.note(ctx, t)
+}
+
+func noteSucceeded(ctx context.Context, t tx, succeeded []schedule.Key) error {
+	if len(succeeded) == 0 {
+		return nil
+	}
+	var failing flag // mostly nothing fails, and then there is nothing to look up
+	err := t.query(ctx, sqlAnyFailing, func(scan scan) error { return scan(&failing) })
+	if err == nil && bool(failing) {
+		_, err = t.exec(ctx, sqlSucceeded, keyList(succeeded))
+	}
+	if err != nil {
+		return fmt.Errorf("note %d successes: %w", len(succeeded), err)
+	}
+	return nil
+}
+
+// RecentOutcomes is the newest n outcomes of each schedule, and whether it fails;
+// see registrar.OutcomeStore.
+func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int) (map[string]schedule.Recent, error) {
+	recent := make(map[string]schedule.Recent, len(scheduleIDs))
+	failures, err := readFailures(ctx, s.readers, scheduleIDs)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range scheduleIDs {
+		outcomes, err := readOutcomes(ctx, s.readers, id, n)
+		if err != nil {
+			return nil, err
+		}
+		recent[id] = schedule.Recent{Outcomes: outcomes, Failure: failures[id]}
+	}
+	return recent, nil
+}
+
+func readOutcomes(ctx context.Context, q querier, scheduleID string, n int) (outcomes []schedule.EndedRun, err error) {
+	var (
+		id                   key
+		runAt, ended         instant
+		status, reason, code text
+	)
+	err = q.query(ctx, sqlRecentOutcomes, func(scan scan) error {
+		err := scan(&id, &runAt, &ended, &status, &reason, &code)
+		outcomes = append(outcomes, schedule.EndedRun{
+			Key: schedule.Key(id), RunAt: runAt.Time, EndedAt: ended.Time, Status: schedule.Status(status),
+			Reason: schedule.Reason(reason), ErrorCode: string(code),
+		})
+		return err
+	}, scheduleID, n)
+	if err != nil {
+		return nil, fmt.Errorf("read recent outcomes of %s: %w", scheduleID, err)
+	}
+	return outcomes, nil
+}
+
+func readFailures(ctx context.Context, q querier, scheduleIDs []string) (map[string]*schedule.Failure, error) {
+	var (
+		id, reason, code, message                text
+		n                                        number
+		firstRun, firstEnded, lastRun, lastEnded instant
+		last                                     key
+	)
+	found := make(map[string]*schedule.Failure)
+	err := q.query(ctx, sqlFailures, func(scan scan) error {
+		err := scan(&id, &n, &firstRun, &firstEnded, &lastRun, &lastEnded, &last, &reason, &code, &message)
+		found[string(id)] = &schedule.Failure{
+			ScheduleID: string(id), Failures: int64(n), FirstRunAt: firstRun.Time, FirstEndedAt: firstEnded.Time,
+			LastRunAt: lastRun.Time, LastEndedAt: lastEnded.Time, LastKey: schedule.Key(last),
+			Reason: schedule.Reason(reason), ErrorCode: string(code), ErrorMessage: string(message),
+		}
+		return err
+	}, list(scheduleIDs))
+	if err != nil {
+		return nil, fmt.Errorf("read failures: %w", err)
+	}
+	return found, nil
+}
+
+// FailureGroups is the failing schedules by how they fail, the largest group first.
+func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error) {
+	var (
+		groups              []schedule.FailureGroup
+		reason, code, id    text
+		schedules, failures number
+		first, last         instant
+	)
+	err := s.readers.query(ctx, sqlFailureGroups, func(scan scan) error {
+		err := scan(&reason, &code, &schedules, &failures, &first, &last)
+		groups = append(groups, schedule.FailureGroup{
+			Reason: schedule.Reason(reason), ErrorCode: string(code), Schedules: int64(schedules), Failures: int64(failures),
+			FirstAt: first.Time, LastAt: last.Time,
+		})
+		return err
+	}, userID)
+	for i := 0; err == nil && i < len(groups); i++ {
+		g := &groups[i]
+		err = s.readers.query(ctx, sqlFailureExamples, func(scan scan) error {
+			err := scan(&id)
+			g.Examples = append(g.Examples, string(id))
+			return err
+		}, userID, string(g.Reason), g.ErrorCode, schedule.FailureExamples)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("group failing schedules: %w", err)
+	}
+	return groups, nil
+}
+
+// WakeFailures has the schedules judged whose failures changed; see alert.JudgeStore.
+func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
+	var changed flag // mostly nothing has, and then nobody need wait for this write
+	err := s.readers.query(ctx, sqlAnyFailureChanged, func(scan scan) error { return scan(&changed) }, now.UnixMicro())
+	if err == nil && bool(changed) {
+		err = s.write(ctx, func(ctx context.Context, t tx) error {
+			for _, statement := range []string{sqlExpectFailures, sqlWakeFailures} {
+				if _, err := t.exec(ctx, statement, now.UnixMicro(), limit); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("wake judgements of failures: %w", err)
+	}
+	return nil
+}
+
+// readCaseFailures adds how the schedules of kind failure fail.
+func readCaseFailures(ctx context.Context, t tx, _ *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
+	at, ids := schedule.CasesBySchedule(cases, func(c *schedule.ExpectationCase) bool { return c.State.Kind == schedule.ExpectNoFailure })
+	if len(ids) == 0 {
+		return nil
+	}
+	failures, err := readFailures(ctx, t, ids)
+	if err != nil {
+		return err
+	}
+	for id, f := range failures {
+		for _, i := range at[id] {
+			cases[i].Failure = f
+		}
+	}
+	return nil
+}

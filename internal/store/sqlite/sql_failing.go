@@ -1,0 +1,60 @@
+package sqlite
+
+// Failing schedules and what lists show of a schedule's runs. The rule is
+// schedule.FailureOf; a test of package storetest compares both.
+const (
+	// sqlFailed writes that a run ended FAILED. A newer success makes a failure
+	// history: then it writes nothing. Whoever has a row already needs no look at its
+	// successes, unless the run is older than the first failure.
+	sqlFailed = `INSERT INTO schedule_failures AS f
+ (schedule_id, failures, first_run_at, first_ended_at, last_run_at, last_ended_at, idempotency_key, reason, error_code)
+ SELECT r.schedule_id, 1, r.run_at, r.completed_at, r.run_at, r.completed_at, r.idempotency_key, COALESCE(r.reason, ''), COALESCE(r.error_code, '')
+ FROM schedule_runs r WHERE r.idempotency_key = ? AND r.status = 'FAILED'
+  AND (EXISTS (SELECT 1 FROM schedule_failures k WHERE k.schedule_id = r.schedule_id AND k.first_run_at <= r.run_at)
+   OR NOT EXISTS (SELECT 1 FROM schedule_runs s INDEXED BY schedule_runs_history WHERE s.schedule_id = r.schedule_id
+    AND s.run_at >= r.run_at AND s.status = 'SUCCESS' AND (s.run_at, s.completed_at) >= (r.run_at, r.completed_at)))
+ ON CONFLICT (schedule_id) DO UPDATE SET failures = f.failures + 1,
+ first_ended_at = CASE WHEN excluded.first_run_at < f.first_run_at THEN excluded.first_ended_at ELSE f.first_ended_at END,
+ first_run_at = min(f.first_run_at, excluded.first_run_at),
+ last_run_at = max(f.last_run_at, excluded.last_run_at),
+ last_ended_at = CASE WHEN ` + failedLater + ` THEN excluded.last_ended_at ELSE f.last_ended_at END,
+ idempotency_key = CASE WHEN ` + failedLater + ` THEN excluded.idempotency_key ELSE f.idempotency_key END,
+ reason = CASE WHEN ` + failedLater + ` THEN excluded.reason ELSE f.reason END,
+ error_code = CASE WHEN ` + failedLater + ` THEN excluded.error_code ELSE f.error_code END`
+	failedLater = `(excluded.last_run_at, excluded.last_ended_at) >= (f.last_run_at, f.last_ended_at)`
+
+	sqlAnyFailing = `SELECT EXISTS (SELECT 1 FROM schedule_failures)`
+	sqlSucceeded  = `DELETE FROM schedule_failures WHERE rowid IN (SELECT f.rowid FROM json_each(?) j
+ CROSS JOIN schedule_runs r ON r.idempotency_key = unhex(j.value) CROSS JOIN schedule_failures f ON f.schedule_id = r.schedule_id
+ WHERE (f.last_run_at, f.last_ended_at) <= (r.run_at, r.completed_at))`
+	sqlDropFailures = `DELETE FROM schedule_failures WHERE schedule_id IN (SELECT value FROM json_each(?))`
+
+	failureColumns = `f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at, f.idempotency_key, f.reason, f.error_code,
+ (SELECT r.error_message FROM schedule_runs r WHERE r.idempotency_key = f.idempotency_key)`
+	sqlFailures       = `SELECT ` + failureColumns + ` FROM json_each(?) j CROSS JOIN schedule_failures f ON f.schedule_id = j.value`
+	sqlRecentOutcomes = `SELECT r.idempotency_key, r.run_at, r.completed_at, r.status, r.reason, r.error_code
+ FROM schedule_runs r INDEXED BY schedule_runs_history WHERE r.schedule_id = ? AND r.status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
+ ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT ?`
+	sqlFailureGroups = `SELECT f.reason, f.error_code, count(*), sum(f.failures), min(f.first_ended_at), max(f.last_ended_at)
+ FROM schedule_failures f CROSS JOIN schedules s ON s.schedule_id = f.schedule_id
+ WHERE s.deleted_at IS NULL AND (?1 = '' OR s.user_id = ?1)
+ GROUP BY f.reason, f.error_code ORDER BY count(*) DESC, f.reason, f.error_code`
+	sqlFailureExamples = `SELECT f.schedule_id FROM schedule_failures f CROSS JOIN schedules s ON s.schedule_id = f.schedule_id
+ WHERE s.deleted_at IS NULL AND (?1 = '' OR s.user_id = ?1) AND f.reason = ?2 AND f.error_code = ?3
+ ORDER BY f.last_ended_at DESC, f.schedule_id LIMIT ?4`
+	sqlWhereFailing = ` AND s.schedule_id IN (SELECT schedule_id FROM schedule_failures)`
+
+	// sqlExpectFailures has the failures watched that are not yet.
+	sqlExpectFailures = `INSERT INTO expectations (schedule_id, kind, status, watched_since, judged_until, judge_at)
+ SELECT f.schedule_id, 'failure', 'ok', ?1, ?1, ?1 FROM schedule_failures f
+ WHERE NOT EXISTS (SELECT 1 FROM expectations e WHERE e.schedule_id = f.schedule_id AND e.kind = 'failure')
+ ORDER BY f.schedule_id LIMIT ?2`
+	// sqlWakeFailures has those judged that changed since they were judged: one more
+	// failure, a success, or both.
+	sqlWakeFailures = `UPDATE expectations SET judge_at = ?1 WHERE kind = 'failure' AND schedule_id IN (` + changedFailures + ` LIMIT ?2)`
+	changedFailures = `SELECT x.schedule_id FROM expectations x INDEXED BY expectations_failure
+ LEFT JOIN schedule_failures f ON f.schedule_id = x.schedule_id WHERE x.kind = 'failure' AND (x.judge_at IS NULL OR x.judge_at > ?1)
+ AND (f.schedule_id IS NULL OR f.failures <> x.late OR f.first_run_at IS NOT x.late_since)`
+	sqlAnyFailureChanged = `SELECT EXISTS (` + changedFailures + `) OR EXISTS (SELECT 1 FROM schedule_failures f
+ WHERE NOT EXISTS (SELECT 1 FROM expectations e WHERE e.schedule_id = f.schedule_id AND e.kind = 'failure'))`
+)
