@@ -154,7 +154,7 @@ func (k *keeper) extend() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
-		k.log.Warn("leases of open calls not extended", "keys", len(wanted)-len(held), "err", err)
+		k.log.Warn("cannot extend the leases of open calls", "keys", len(wanted)-len(held), "err", err)
 	}
 	k.took(wanted, held, now)
 	k.extending = nil
@@ -228,6 +228,6 @@ func (k *keeper) took(wanted []extension, held []time.Time, now time.Time) {
 		}
 		// The call goes on: its answer is worth more than the seconds.
 		k.lost()
-		k.log.Warn("the key of an open call is not ours any more, another sender may have it", "key", l.key.String())
+		k.log.Warn("lost the key of an open call; another process may send it again", "key", l.key.String())
 	}
 }

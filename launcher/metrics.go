@@ -26,20 +26,20 @@ func NewMetrics(r prometheus.Registerer, executor string) *Metrics {
 	p := promauto.With(r)
 	executorSeconds := p.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "carillon_executor_call_seconds",
-		Help:    "How long calls of the executor took, by which one it is and what it answered.",
+		Help:    "Duration of executor calls, by call and result.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"executor", "outcome"})
 	m := &Metrics{
 		executor: executor, executorSeconds: make(map[string]prometheus.Observer, len(outcomeLabels)),
 		leasesLost: p.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_launch_leases_lost_total",
-			Help: "Open calls whose key was not this process' any more: it, or the database, was away for longer than the lease.",
+			Help: "Open calls that lost their key because this process or the database was unavailable for longer than the lease.",
 		}),
 		callsOpen: p.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_executor_calls_open", Help: "Calls of the executor that are open, at most MAX_CALLS.",
+			Name: "carillon_executor_calls_open", Help: "Open calls to the executor, at most MAX_CALLS.",
 		}),
 		callsWaiting: p.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_executor_calls_waiting", Help: "Runs that are due and wait for one of MAX_CALLS, or for their owner's share of them.",
+			Name: "carillon_executor_calls_waiting", Help: "Due runs that wait for a free executor call (MAX_CALLS, or their owner's share of it).",
 		}),
 	}
 	for _, outcome := range outcomeLabels { // an alert on a series that does not exist yet stays silent

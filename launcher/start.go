@@ -324,7 +324,7 @@ func (s *start) release(ctx context.Context, sent bool) {
 	defer cancel()
 	for _, until := range s.leases.leave(s.lease) {
 		if err := s.store.Release(ctx, s.req.Key, until, sent, s.now()); err != nil {
-			s.log.WarnContext(ctx, "key not released", "key", s.req.Key.String(), "err", err)
+			s.log.WarnContext(ctx, "cannot release the key", "key", s.req.Key.String(), "err", err)
 		}
 	}
 }

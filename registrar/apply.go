@@ -102,10 +102,10 @@ func (r *Registrar) applied(in ApplyInput) (*upserts, error) {
 	var c schedule.Collect
 	checkID(&c, "set", in.Set)
 	if len(in.Schedules) > schedule.MaxApplied {
-		c.Note("schedules", fmt.Sprintf("are %d with those of the DAGs' triggers, more than %d", len(in.Schedules), schedule.MaxApplied), "make more than one set of them")
+		c.Note("schedules", fmt.Sprintf("are %d including those of the DAGs' triggers, more than %d", len(in.Schedules), schedule.MaxApplied), "split them into several sets")
 	}
 	if in.Prune && !in.AllowEmpty && len(in.Schedules)+len(in.Workflows) == 0 {
-		c.Note("prune", "would delete all that the set has, since nothing is named", "say allow_empty if that is meant")
+		c.Note("prune", "would delete the whole set, because the request is empty", "set allow_empty to do that")
 	}
 	managedBy := managedBySet + in.Set
 	in.Schedules = slices.Clone(in.Schedules) // the caller's are not ours to fill in
@@ -119,10 +119,10 @@ func (r *Registrar) applied(in ApplyInput) (*upserts, error) {
 		}
 		first[d.ScheduleID] = i
 		if d.ManagedBy != "" && d.ManagedBy != managedBy {
-			c.Add(in.Fields[i]+"managed_by", d.ManagedBy, "contradicts the set, which makes it "+schedule.Quote(managedBy), "leave it out")
+			c.Add(in.Fields[i]+"managed_by", d.ManagedBy, "contradicts the set, which sets it to "+schedule.Quote(managedBy), "leave it out")
 		}
 		if in.Schedules[i].RequestID != "" {
-			c.Add(in.Fields[i]+"request_id", in.Schedules[i].RequestID, "has no meaning in a set", "leave it out")
+			c.Add(in.Fields[i]+"request_id", in.Schedules[i].RequestID, "is not allowed in a set", "leave it out")
 		}
 		if in.Schedules[i].Adopt {
 			c.Add(in.Fields[i]+"adopt", true, "is not allowed for one schedule of a set", "set adopt for the whole call")

@@ -181,10 +181,10 @@ func TestApplyRefusesWhatMakesNoSense(t *testing.T) {
 		{name: "a set without a name", in: edited(func(in *registrar.ApplyInput) { in.Set = "" }), want: "set: is required"},
 		{name: "one id twice", in: set("a", "b", "a"), want: `schedules[2].schedule_id: "a" is the id of schedules[0] too`},
 		{name: "no id", in: set("a", ""), want: "schedules[1].schedule_id: is required in a set"},
-		{name: "an owner of another kind", in: edited(func(in *registrar.ApplyInput) { in.Schedules[1].Definition.ManagedBy = "me" }), want: `schedules[1].managed_by: "me" contradicts the set, which makes it "set:x"`},
+		{name: "an owner of another kind", in: edited(func(in *registrar.ApplyInput) { in.Schedules[1].Definition.ManagedBy = "me" }), want: `schedules[1].managed_by: "me" contradicts the set, which sets it to "set:x"`},
 		{name: "a request id of one schedule", in: edited(func(in *registrar.ApplyInput) { in.Schedules[0].RequestID = "r" }), want: "schedules[0].request_id: "},
-		{name: "more than may be", in: many, want: "schedules: are 5001 with those of the DAGs' triggers, more than 5000"},
-		{name: "nothing at all, with prune", in: set(), want: "prune: would delete all that the set has"},
+		{name: "more than may be", in: many, want: "schedules: are 5001 including those of the DAGs' triggers, more than 5000"},
+		{name: "nothing at all, with prune", in: set(), want: "prune: would delete the whole set"},
 		{name: "all that is wrong, at once", in: edited(func(in *registrar.ApplyInput) {
 			in.Schedules[0].Definition.CronExpr, in.Schedules[1].Definition.Timezone = "61 * * * *", "Mars/Base"
 		}), want: `schedules[1].timezone: "Mars/Base"`},

@@ -59,7 +59,7 @@ func (r *Registrar) Backfill(ctx context.Context, in BackfillInput) (BackfillRes
 		return result, err
 	}
 	if result.Slots == 0 {
-		return BackfillResult{}, schedule.Explain(schedule.ErrPrecondition, "schedule %s has no slot from %s until before %s", schedule.Quote(in.ScheduleID),
+		return BackfillResult{}, schedule.Explain(schedule.ErrPrecondition, "cannot backfill: schedule %s has no slot from %s until %s (exclusive)", schedule.Quote(in.ScheduleID),
 			in.From.Format(time.RFC3339), in.To.Format(time.RFC3339))
 	}
 	b := newBackfill(&in, s, id, hash, now)
@@ -72,7 +72,7 @@ func (r *Registrar) Backfill(ctx context.Context, in BackfillInput) (BackfillRes
 	if result.Backfill.RequestHash != hash { // the same request id, at the same time
 		return BackfillResult{}, otherBackfill(in.RequestID)
 	}
-	r.log.InfoContext(ctx, "backfill asked for", "schedule_id", s.ScheduleID, "backfill_id", id, "from", b.From, "to", b.To,
+	r.log.InfoContext(ctx, "backfill requested", "schedule_id", s.ScheduleID, "backfill_id", id, "from", b.From, "to", b.To,
 		"reprocess", string(b.Reprocess), "slots", b.Slots, "to_run", b.ToRun)
 	return result, nil
 }
@@ -88,10 +88,10 @@ func newlyAsked(found schedule.BackfillInput, b schedule.Backfill, now time.Time
 	case s.Revision != b.Revision:
 		return schedule.BackfillChange{}, schedule.Explain(schedule.ErrUnavailable, "schedule %s was changed just now; try again", schedule.Quote(b.ScheduleID))
 	case found.OfSchedule >= schedule.MaxScheduleBackfills:
-		return schedule.BackfillChange{}, schedule.Explain(schedule.ErrExhausted, "schedule %s has %d backfills that have not ended, the most; cancel one, or wait",
+		return schedule.BackfillChange{}, schedule.Explain(schedule.ErrExhausted, "schedule %s has %d unfinished backfills, the maximum; cancel one, or wait",
 			schedule.Quote(b.ScheduleID), found.OfSchedule)
 	case found.OfOwner >= schedule.MaxOwnerBackfills:
-		return schedule.BackfillChange{}, schedule.Explain(schedule.ErrExhausted, "owner %s has %d backfills that have not ended, the most; cancel some, or wait",
+		return schedule.BackfillChange{}, schedule.Explain(schedule.ErrExhausted, "owner %s has %d unfinished backfills, the maximum; cancel one, or wait",
 			schedule.Quote(b.UserID), found.OfOwner)
 	}
 	if err := refuseOverlap(schedule.Run{OverlapPolicy: b.OverlapPolicy, OverlapKey: b.OverlapKey}, found.InFlight); err != nil {
@@ -192,26 +192,26 @@ func (r *Registrar) checkRange(in *BackfillInput, s *schedule.Schedule, now time
 	shown := func(t time.Time) string { return t.Format(time.RFC3339) }
 	switch {
 	case in.To.After(now):
-		c.Add("to", shown(in.To), "lies ahead", "only past slots can be backfilled; it is "+shown(now)+" now")
+		c.Add("to", shown(in.To), "is in the future", "only past slots can be backfilled; it is "+shown(now)+" now")
 	case !in.From.Before(in.To):
-		c.Add("from", shown(in.From), "is not before "+shown(in.To), "the range is from `from` until before `to`")
+		c.Add("from", shown(in.From), "is not before "+shown(in.To), "the range is from `from` until `to` (exclusive)")
 	}
 	in.To = schedule.CeilSecond(in.To) // the same slots
 	if in.Reprocess != schedule.ReprocessAll {
 		oldest := schedule.CeilSecond(now.Add(-r.cfg.Retention))
 		switch {
 		case in.From.Before(s.CreatedAt.Truncate(time.Second)):
-			c.Add("from", shown(in.From), "is before the schedule's creation at "+shown(s.CreatedAt), "begin there, or ask for reprocess all")
+			c.Add("from", shown(in.From), "is before the schedule's creation at "+shown(s.CreatedAt), "start there, or set reprocess all")
 		case r.cfg.Retention > 0 && in.From.Before(oldest):
-			c.Add("from", shown(in.From), "is before "+shown(oldest)+", and runs older than that are not kept (RETENTION_DAYS)",
-				"begin there, or ask for reprocess all")
+			c.Add("from", shown(in.From), "is before "+shown(oldest)+", and older runs are not kept (RETENTION_DAYS)",
+				"start there, or set reprocess all")
 		}
 	}
 	if in.OverlapPolicy = cmp.Or(in.OverlapPolicy, s.OverlapPolicy); in.OverlapPolicy == schedule.OverlapReplace {
 		in.OverlapPolicy = schedule.OverlapQueue // it never cancels what is in flight
 	}
 	if in.Concurrency > 1 && in.OverlapPolicy.Exclusive() {
-		c.Add("concurrency", in.Concurrency, "needs overlap_policy allow; it is "+string(in.OverlapPolicy), "say overlap_policy allow, or leave it at 1")
+		c.Add("concurrency", in.Concurrency, "needs overlap_policy allow; it is "+string(in.OverlapPolicy), "set overlap_policy allow, or concurrency 1")
 	}
 	return c.Err()
 }
@@ -222,11 +222,11 @@ func (r *Registrar) countBackfill(ctx context.Context, in *BackfillInput, s *sch
 	var out BackfillResult
 	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
 	if err != nil {
-		return out, schedule.Explain(schedule.ErrPrecondition, "the rule of schedule %s cannot be read: %v", schedule.Quote(s.ScheduleID), err)
+		return out, schedule.Explain(schedule.ErrPrecondition, "cannot backfill: the rule of schedule %s is unreadable: %v", schedule.Quote(s.ScheduleID), err)
 	}
 	if out.Slots, _ = tt.Count(in.From, in.To); out.Slots > schedule.MaxBackfillSlots {
 		return out, schedule.Invalid("to", in.To.Format(time.RFC3339),
-			fmt.Sprintf("makes a range of %d slots, more than %d", out.Slots, schedule.MaxBackfillSlots), "ask for it in parts")
+			fmt.Sprintf("makes a range of %d slots, more than %d", out.Slots, schedule.MaxBackfillSlots), "split it into several backfills")
 	}
 	budget, done := r.budget("backfill")
 	defer done()

@@ -112,7 +112,7 @@ func (r *Registrar) CancelBackfill(ctx context.Context, in BackfillChangeInput) 
 }
 
 func ended(b *schedule.Backfill) error {
-	return schedule.Explain(schedule.ErrPrecondition, "backfill %s is %s already; ask for a new one", b.BackfillID, b.State)
+	return schedule.Explain(schedule.ErrPrecondition, "backfill %s has ended: it is %s; start a new one", b.BackfillID, b.State)
 }
 
 // changeBackfill changes one backfill; decide edits its row in place, and takes

@@ -61,7 +61,7 @@ func (c *changing) due() (from, until time.Time, ok bool) {
 // earlier edit left behind ends here, with an event.
 func (c *changing) moveDueToBacklog() {
 	if b := c.row.Backlog; b.Open() && b.Revision != c.row.Revision {
-		c.closeRange(schedule.ReasonMissed, b, "a second edit came before the range of an older revision was worked off")
+		c.closeRange(schedule.ReasonMissed, b, "a second edit came before the backlog of an older revision was processed")
 		c.row.Backlog = schedule.Backlog{}
 	}
 	from, until, ok := c.due()

@@ -45,7 +45,7 @@ const (
 )
 
 // errUnasked says that the transaction has found what must be asked first.
-var errUnasked = schedule.Explain(schedule.ErrUnavailable, "others change the same schedules at the same time; try again")
+var errUnasked = schedule.Explain(schedule.ErrUnavailable, "the same schedules are being changed by others; try again")
 
 // credit is what the gate has said for one call. The transaction finds what is
 // to be asked, and is tried again with the answers: so a repeat of what was
@@ -135,10 +135,10 @@ func (r *Registrar) ask(ctx context.Context, q CreditQuestion) (CreditAnswer, er
 	case err == nil:
 		return a, nil
 	case r.cfg.CreditDownOpen && !q.Grant && ctx.Err() == nil: // nobody checks later whose account it is
-		r.log.WarnContext(ctx, "credit gate down, let through", "billing_account_id", q.BillingAccountID, "workflow_id", q.WorkflowID, "err", err)
+		r.log.WarnContext(ctx, "credit gate unavailable: allowed", "billing_account_id", q.BillingAccountID, "workflow_id", q.WorkflowID, "err", err)
 		return CreditAnswer{Payable: true}, nil
 	}
-	r.log.WarnContext(ctx, "credit gate down, refused", "billing_account_id", q.BillingAccountID, "workflow_id", q.WorkflowID, "err", err)
+	r.log.WarnContext(ctx, "credit gate unavailable: refused", "billing_account_id", q.BillingAccountID, "workflow_id", q.WorkflowID, "err", err)
 	if q.Grant {
 		return CreditAnswer{}, schedule.Explain(schedule.ErrUnavailable,
 			"the billing service cannot be asked whether user_id %s may use billing_account_id %s; try again", schedule.Quote(q.UserID), schedule.Quote(q.BillingAccountID))

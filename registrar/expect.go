@@ -23,7 +23,7 @@ func (r *Registrar) checkExpect(c *schedule.Collect, d *schedule.Definition) {
 		return
 	}
 	if len(e.Kinds()) == 0 {
-		c.Note("expect", "promises nothing", "set start_within_ms, finish_within_ms or success_every_ms, or leave expect out")
+		c.Note("expect", "has no expectation", "set start_within_ms, finish_within_ms or success_every_ms, or leave expect out")
 		return
 	}
 	within(c, "expect.start_within_ms", e.StartWithinMS, schedule.MinExpectation, schedule.MaxExpectWithin)
@@ -56,9 +56,9 @@ func checkSlotLimits(c *schedule.Collect, d *schedule.Definition) {
 		switch {
 		case l.ms == 0:
 		case byHand:
-			c.Add(l.field, l.ms, "is measured from run_at, and a schedule that is started by hand only has none", "set success_every_ms, or cron_expr, interval_ms or once_at")
+			c.Add(l.field, l.ms, "is measured from run_at, which a manual schedule does not have", "set success_every_ms, or cron_expr, interval_ms or once_at")
 		case l.ms <= d.JitterMS:
-			c.Add(l.field, l.ms, fmt.Sprintf("is not over jitter_ms %d, by which a slot may begin behind its run_at", d.JitterMS), "allow the jitter and the time a start takes")
+			c.Add(l.field, l.ms, fmt.Sprintf("is not over jitter_ms %d, by which a slot may begin behind its run_at", d.JitterMS), "allow for jitter and start time")
 		}
 	}
 	if start > 0 && finish > 0 && finish < start {
@@ -72,7 +72,7 @@ func (r *Registrar) checkSuccessEvery(c *schedule.Collect, d *schedule.Definitio
 	limit := d.Expect.Limit(schedule.ExpectSuccess)
 	switch {
 	case !d.OnceAt.IsZero():
-		c.Add(field, d.Expect.SuccessEveryMS, "makes no sense of a single run", "set finish_within_ms")
+		c.Add(field, d.Expect.SuccessEveryMS, "does not apply to a single run", "set finish_within_ms")
 		return
 	case d.CronExpr == "" && d.IntervalMS == 0:
 		return
@@ -85,6 +85,6 @@ func (r *Registrar) checkSuccessEvery(c *schedule.Collect, d *schedule.Definitio
 	if from, until, ok := tt.Gap(now, now.AddDate(1, 0, 0), limit); ok {
 		c.Add(field, d.Expect.SuccessEveryMS, fmt.Sprintf("(%s) is not over the time from the slot of %s to the next, %s (%s)",
 			limit, from.Format(time.RFC3339), until.Format(time.RFC3339), until.Sub(from)),
-			"allow the longest gap, and the time that a run takes")
+			"allow for the longest gap and the run duration")
 	}
 }

@@ -22,7 +22,7 @@ func (r *Registrar) ExplainReading(ctx context.Context, scheduleID, local string
 	shown, ok := explain.ParseReading(local)
 	if !ok || shown.Year() < 1970 || shown.Year() >= 2100 {
 		return explain.Answer{}, schedule.Invalid("local", local, "is not a time from 1970 to 2099 without an offset",
-			"write 2026-03-08T02:30, as the clock of the schedule's zone shows it; an instant goes into time")
+			"write 2026-03-08T02:30, in the schedule's time zone; a time with an offset goes into time")
 	}
 	facts, err := r.readSlot(ctx, schedule.SlotQuery{ScheduleID: scheduleID, At: shown, Now: r.now()})
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Registrar) ExplainLast(ctx context.Context, scheduleID string) (explain
 func (r *Registrar) explainNewestRun(ctx context.Context, scheduleID string) (explain.Answer, error) {
 	runs, err := r.ListRuns(ctx, schedule.RunFilter{ScheduleID: scheduleID, Limit: 1})
 	if err == nil && len(runs) == 0 {
-		err = schedule.Explain(schedule.ErrPrecondition, "schedule %s has had no slot yet, and no run; give a time ahead", schedule.Quote(scheduleID))
+		err = schedule.Explain(schedule.ErrPrecondition, "cannot explain: schedule %s has no past slot and no run yet; give a time in the future", schedule.Quote(scheduleID))
 	}
 	if err != nil {
 		return explain.Answer{}, err

@@ -66,7 +66,7 @@ func (r *Registrar) forecast(ctx context.Context, deeds []deed, changes []Schedu
 	out := &Forecast{From: now, Until: plan.Horizon(all, now, f.until, launchesCounted, meter)}
 	out.Before, out.After = plan.Busiest(f.before, now, out.Until, meter), plan.Busiest(f.after, now, out.Until, meter)
 	if errors.Is(budget.Err(), work.ErrSpent) {
-		return nil, schedule.Invalid("schedules", len(deeds), spentProblem, "make more than one set of them, or apply without dry_run")
+		return nil, schedule.Invalid("schedules", len(deeds), spentProblem, "split them into several sets, or apply without dry_run")
 	}
 	return out, budget.Err()
 }

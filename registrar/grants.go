@@ -21,7 +21,7 @@ func (r *Registrar) CreateGrant(ctx context.Context, in GrantInput) (*schedule.G
 	if owner := auth.FromContext(ctx).Owner; owner != "" && in.UserID == "" {
 		in.UserID = owner
 	} else if owner != "" && in.UserID != owner {
-		return nil, schedule.Invalid("user_id", in.UserID, "is not you", "leave it out: the grant is yours")
+		return nil, schedule.Invalid("user_id", in.UserID, "is another user", "leave it out for your own grant")
 	}
 	derived := in.GrantID == ""
 	if derived {
@@ -138,7 +138,7 @@ func (r *Registrar) nameGrant(all *upserts, i int) error {
 		g := *in.Grant
 		g.UserID, g.Actor = d.UserID, in.Actor
 		if d.ExecutionGrantID != "" && d.ExecutionGrantID != g.GrantID {
-			c.Add("execution_grant_id", d.ExecutionGrantID, "is not the grant that is to be created", "leave it out; grant.grant_id names the new one")
+			c.Add("execution_grant_id", d.ExecutionGrantID, "is not the grant being created", "leave it out; grant.grant_id names the new one")
 		}
 		if g.GrantID == "" {
 			// Of its terms: the same file applied again names the same grant.
@@ -166,11 +166,11 @@ func (all *upserts) checkGrant(found schedule.ChangeInput, i int, d *schedule.De
 	if reason == schedule.ReasonNone {
 		return nil
 	}
-	v := schedule.Violation{Field: "execution_grant_id", Problem: fmt.Sprintf("%s (%s)", why, reason), Hint: "create a grant, and name it"}
+	v := schedule.Violation{Field: "execution_grant_id", Problem: fmt.Sprintf("%s (%s)", why, reason), Hint: "create a grant and name it"}
 	if brings {
 		v.Field = "grant"
 		if reason != schedule.ReasonGrantDenied {
-			v.Hint = "a grant never comes back: give the new one a grant_id of its own"
+			v.Hint = "a revoked grant cannot be restored: use a new grant_id"
 		}
 	}
 	return &schedule.InvalidError{Violations: []schedule.Violation{v}}

@@ -255,7 +255,7 @@ func TestARevokedGrantIsNotBroughtAlongAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := r.Upsert(r.Context(), hourly(bring()))
-	if got := fields(t, err); got != "grant" || !strings.Contains(err.Error(), "grant_id of its own") {
+	if got := fields(t, err); got != "grant" || !strings.Contains(err.Error(), "use a new grant_id") {
 		t.Errorf("got %v, want a refusal of grant that says what to do", err)
 	}
 	r.upsert(hourly(bring(func(in *registrar.GrantInput) { in.GrantID = "again" })))

@@ -93,7 +93,7 @@ func (r *Registrar) ForecastLaunches(ctx context.Context, in LaunchesInput) (*La
 	}
 	if errors.Is(budget.Err(), work.ErrSpent) {
 		return nil, schedule.Invalid("peaks", in.Peaks, spentProblem+" with "+strconv.Itoa(len(members))+" schedules",
-			"ask for fewer peaks, or for the schedules of one owner, workflow, managed_by or label")
+			"request fewer peaks, or filter by owner, workflow, managed_by or label")
 	}
 	return out, budget.Err()
 }
@@ -101,9 +101,9 @@ func (r *Registrar) ForecastLaunches(ctx context.Context, in LaunchesInput) (*La
 func checkSpan(from, until time.Time) error {
 	switch {
 	case !until.After(from):
-		return schedule.Invalid("until", until.Format(time.RFC3339), "is not later than the beginning of the window, "+from.Format(time.RFC3339), "")
+		return schedule.Invalid("until", until.Format(time.RFC3339), "is not later than the start of the window, "+from.Format(time.RFC3339), "")
 	case until.Sub(from) > maxLaunchesSpan:
-		return schedule.Invalid("until", until.Format(time.RFC3339), fmt.Sprintf("is more than 7 days after the beginning of the window, %s", from.Format(time.RFC3339)), "ask for windows of 7 days")
+		return schedule.Invalid("until", until.Format(time.RFC3339), fmt.Sprintf("is more than 7 days after the start of the window, %s", from.Format(time.RFC3339)), "use windows of up to 7 days")
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (r *Registrar) members(ctx context.Context, f schedule.ScheduleFilter, now 
 			return members, nil
 		}
 		if f.After = rows[len(rows)-1].ScheduleID; len(members) > maxForecast {
-			return nil, schedule.Explain(schedule.ErrPrecondition, "a forecast counts at most %d schedules; ask for those of one owner, workflow, managed_by or label", maxForecast)
+			return nil, schedule.Explain(schedule.ErrPrecondition, "cannot forecast more than %d schedules; filter by owner, workflow, managed_by or label", maxForecast)
 		}
 	}
 }

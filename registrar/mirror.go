@@ -26,12 +26,12 @@ const mirroredAtOnce = 16
 // checkMirror refuses, before anything is written, versions of which the mirror
 // holds another DAG.
 func (r *Registrar) checkMirror(ctx context.Context, versions ...*schedule.WorkflowVersion) error {
-	return r.eachMirrored(ctx, versions, "nothing was written; send the request again", WorkflowMirror.CheckDAG)
+	return r.eachMirrored(ctx, versions, "nothing changed; send the request again", WorkflowMirror.CheckDAG)
 }
 
 // copyToMirror writes what the database now has.
 func (r *Registrar) copyToMirror(ctx context.Context, versions ...*schedule.WorkflowVersion) error {
-	return r.eachMirrored(ctx, versions, "the database has it, the bucket does not yet; send the same request again", WorkflowMirror.PutDAG)
+	return r.eachMirrored(ctx, versions, "stored in the database, but not yet in the bucket; send the same request again", WorkflowMirror.PutDAG)
 }
 
 func (r *Registrar) eachMirrored(ctx context.Context, versions []*schedule.WorkflowVersion, stands string, do func(WorkflowMirror, context.Context, *schedule.WorkflowVersion) error) error {
@@ -59,6 +59,6 @@ func (r *Registrar) eachMirrored(ctx context.Context, versions []*schedule.Workf
 	if err == nil || errors.Is(err, schedule.ErrExists) {
 		return err
 	}
-	r.log.WarnContext(ctx, "workflow bucket away", "err", err)
+	r.log.WarnContext(ctx, "workflow bucket unavailable", "err", err)
 	return schedule.Explain(schedule.ErrUnavailable, "the workflow bucket: %s", stands)
 }

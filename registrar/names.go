@@ -145,7 +145,7 @@ func (r *Registrar) newNames(ctx context.Context, ids []string) (names []string,
 		}
 		names[i] = newName(owner, id, rows)
 		if !schedule.ValidID(names[i]) {
-			return nil, i, schedule.Invalid("schedule_id", id, "is taken, or has a prefix that is not yours, and with the prefix "+
+			return nil, i, schedule.Invalid("schedule_id", id, "is taken, or has another owner's prefix, and with the prefix "+
 				schedule.Quote(longName(owner, ""))+" it has more than "+strconv.Itoa(schedule.MaxIDLength)+" characters", "choose a shorter id")
 		}
 		if j, twice := first[names[i]]; twice {

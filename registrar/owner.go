@@ -227,5 +227,5 @@ func (all *upserts) own(ctx context.Context) error {
 }
 
 func notOwn(userID string) error {
-	return schedule.Invalid("user_id", userID, "is not the caller's own", "leave it out")
+	return schedule.Invalid("user_id", userID, "is not the caller", "leave it out")
 }

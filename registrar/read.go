@@ -98,7 +98,7 @@ func (r *Registrar) Preview(ctx context.Context, in PreviewInput) (page []Fire, 
 		until = in.To.Add(-time.Nanosecond)
 	}
 	if in.Count < 1 || in.Count > MaxPreview {
-		return nil, next, schedule.Invalid("count", in.Count, "is not within 1 to 10000", "ask for pages")
+		return nil, next, schedule.Invalid("count", in.Count, "is not within 1 to 10000", "use pages")
 	}
 	s, err := r.previewed(ctx, in, now)
 	if err != nil {
@@ -151,7 +151,7 @@ const (
 func (r *Registrar) fires(ctx context.Context, s *schedule.Schedule, after, until time.Time, n int) ([]Fire, error) {
 	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
 	if err != nil {
-		return nil, schedule.Invalid("cron_expr", s.CronExpr, "cannot be read: "+err.Error(), "")
+		return nil, schedule.Invalid("cron_expr", s.CronExpr, "is unreadable: "+err.Error(), "")
 	}
 	loc, err := cronexpr.LoadLocation(s.Timezone)
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *Registrar) fires(ctx context.Context, s *schedule.Schedule, after, unti
 	}
 	clock, err := wording.NewClock(&s.Definition, loc)
 	if err != nil {
-		return nil, schedule.Invalid("cron_expr", s.CronExpr, "cannot be read: "+err.Error(), "")
+		return nil, schedule.Invalid("cron_expr", s.CronExpr, "is unreadable: "+err.Error(), "")
 	}
 	budget, done := r.budget("preview")
 	defer done()

@@ -65,7 +65,7 @@ func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
 	must := caller.Via == auth.ViaReport || caller.Has(auth.Executor) && !caller.Has(auth.Launcher)
 	looks := r.cfg.ReportSecret != nil && in.Token != ""
 	if must && !looks || looks && !schedule.CheckReportToken(r.cfg.ReportSecret, in.Key, in.Token) {
-		return schedule.Explain(schedule.ErrUnauthenticated, "the report token is not this run's; show the one that came with the run, as Authorization: Bearer … or X-Carillon-Report-Token")
+		return schedule.Explain(schedule.ErrUnauthenticated, "the report token is for another run; send the one that came with the run, as Authorization: Bearer … or X-Carillon-Report-Token")
 	}
 	in.byToken = looks
 	var c schedule.Collect
@@ -74,7 +74,7 @@ func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
 		c.Add("run_id", in.RunID, fmt.Sprintf("is over %d bytes", schedule.MaxIDLength), "")
 	}
 	if !utf8.ValidString(in.RunID) || strings.ContainsFunc(in.RunID, isControl) {
-		c.Add("run_id", in.RunID, "holds control characters or broken text", "")
+		c.Add("run_id", in.RunID, "contains control characters or invalid text", "")
 	}
 	// Cut rather than refused: losing the end of a message is better than losing
 	// the end of a run.
@@ -127,7 +127,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 	if asked && (run.CancelReason == schedule.ReasonReplaced || in.Status == schedule.StatusFailed) {
 		settle.To, settle.Reason = schedule.StatusCancelled, run.CancelReason
 		if settle.ErrorMessage == "" {
-			settle.ErrorMessage = "reported " + string(in.Status) + " after its cancel was asked for"
+			settle.ErrorMessage = "reported " + string(in.Status) + " after its cancel was requested"
 		}
 	}
 	return schedule.RunChange{Now: now, Settle: settle}, nil
@@ -191,7 +191,7 @@ func (r *Registrar) CancelRun(ctx context.Context, in CancelInput) (schedule.Run
 		if run.Status.Terminal() { // it was only planned
 			r.ended(run.Status, run.Reason)
 		}
-		r.log.InfoContext(ctx, "run cancel asked for", "schedule_id", run.ScheduleID, "key", run.Key.String(), "status", string(run.Status))
+		r.log.InfoContext(ctx, "run cancel requested", "schedule_id", run.ScheduleID, "key", run.Key.String(), "status", string(run.Status))
 	}
 	return run, nil
 }
@@ -210,7 +210,7 @@ func cancel(found schedule.RunInput, in CancelInput, now time.Time) (schedule.Ru
 	case run.Status == schedule.StatusCancelled:
 		return schedule.RunChange{Now: now}, nil
 	default:
-		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "the run has ended already: it is %s", run.Status)
+		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot cancel: the run %s", run.Status.Clause())
 	}
 	return change, nil
 }

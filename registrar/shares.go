@@ -21,7 +21,7 @@ func (in *ShareInput) check() (userID string, err error) {
 	checkID(&c, "workflow_id", in.WorkflowID)
 	switch {
 	case in.AllOwners && in.UserID != "":
-		c.Add("user_id", in.UserID, "is set, and all_owners too", "keep one")
+		c.Add("user_id", in.UserID, "and all_owners are both set", "keep one")
 	case in.AllOwners:
 		return schedule.AllOwners, c.Err()
 	case in.UserID == "":

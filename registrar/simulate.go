@@ -92,7 +92,7 @@ type Simulation struct {
 // Simulate plays a scenario with the planner and the worker that fire schedules.
 func (r *Registrar) Simulate(ctx context.Context, in SimulateInput) (*Simulation, error) {
 	if r.simulator == nil {
-		return nil, schedule.Explain(schedule.ErrUnsupported, "this process does not simulate")
+		return nil, schedule.Explain(schedule.ErrUnsupported, "this process cannot simulate")
 	}
 	if err := checkScenario(&in); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func checkScenario(in *SimulateInput) error {
 	var c schedule.Collect
 	switch span := in.Until.Sub(in.From); {
 	case in.From.IsZero() || in.Until.IsZero():
-		c.Note("until", "and from are required", "say which window is to be simulated")
+		c.Note("until", "and from are required", "set the window to simulate")
 	case span <= 0:
 		c.Add("until", in.Until.Format(time.RFC3339), "is not later than from", "")
 	case span > MaxSimulatedWindow:
@@ -137,7 +137,7 @@ func checkScenario(in *SimulateInput) error {
 			c.Add(at+"run.duration_ms", run.Duration.Milliseconds(), "is not within 0 to 30 days", "")
 		}
 		if run.P95 != 0 && (run.P95 <= run.Duration || run.Duration == 0 || run.P95 > schedule.MaxRunTimeout) {
-			c.Add(at+"run.p95_ms", run.P95.Milliseconds(), "is not more than duration_ms, which half of the runs stay below", "leave it out for runs that all take as long")
+			c.Add(at+"run.p95_ms", run.P95.Milliseconds(), "is not more than duration_ms, the median", "leave it out if all runs take the same time")
 		}
 		if run.FailurePercent < 0 || run.FailurePercent > 100 {
 			c.Add(at+"run.failure_percent", run.FailurePercent, "is not within 0 to 100", "")
@@ -160,7 +160,7 @@ func checkSpans(c *schedule.Collect, field string, spans []Span, in *SimulateInp
 		case s.From.Before(in.From) || s.Until.After(in.Until):
 			c.Add(at+".from", s.From.Format(time.RFC3339), "to "+s.Until.Format(time.RFC3339)+" is not inside the window", "")
 		case i > 0 && s.From.Before(spans[i-1].Until):
-			c.Add(at+".from", s.From.Format(time.RFC3339), "lies in the one before", "give them in order, none into another")
+			c.Add(at+".from", s.From.Format(time.RFC3339), "overlaps the previous one", "give them in order, without overlaps")
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (r *Registrar) scenario(ctx context.Context, in *SimulateInput) (*Scenario,
 		seen[row.ScheduleID] = true
 		tt, err := plan.NewTimetable(&row.Definition, row.CreatedAt, row.RevisedAt)
 		if err != nil {
-			return nil, schedule.Invalid(fmt.Sprintf("schedules[%d].cron_expr", i), row.CronExpr, "cannot be read: "+err.Error(), "")
+			return nil, schedule.Invalid(fmt.Sprintf("schedules[%d].cron_expr", i), row.CronExpr, "is unreadable: "+err.Error(), "")
 		}
 		n, _ := tt.Count(out.From, out.Until)
 		slots += n

@@ -52,9 +52,9 @@ func (r *Registrar) Trigger(ctx context.Context, in TriggerInput) (schedule.Run,
 	case run == nil && err != nil:
 		return schedule.Run{}, err
 	case run == nil || lookErr != nil:
-		return schedule.Run{}, cmp.Or(lookErr, schedule.Explain(schedule.ErrNotFound, "the run of request_id %q is gone already", in.RequestID))
+		return schedule.Run{}, cmp.Or(lookErr, schedule.Explain(schedule.ErrNotFound, "the run of request_id %q is already deleted", in.RequestID))
 	}
-	r.log.InfoContext(ctx, "run asked for", "schedule_id", in.ScheduleID, "key", key.String(), "trigger", string(schedule.TriggerManual))
+	r.log.InfoContext(ctx, "run requested", "schedule_id", in.ScheduleID, "key", key.String(), "trigger", string(schedule.TriggerManual))
 	return *run, nil
 }
 
@@ -101,7 +101,7 @@ func refuseOverlap(row schedule.Run, inFlight int) error {
 		return nil
 	}
 	return schedule.Explain(schedule.ErrPrecondition,
-		"overlap_policy is skip and a run of overlap key %q is in flight; wait for it, cancel it, or ask with overlap_policy allow or queue", row.OverlapKey)
+		"cannot start: overlap_policy is skip and a run of overlap key %q is in flight; wait for it, cancel it, or use overlap_policy allow or queue", row.OverlapKey)
 }
 
 // retryable are the ends after which a new attempt makes sense.
@@ -135,7 +135,7 @@ func (r *Registrar) RetryRun(ctx context.Context, in RetryInput) (schedule.Run, 
 		}
 		return *again, nil
 	}
-	r.log.InfoContext(ctx, "run asked for", "schedule_id", run.ScheduleID, "key", key.String(), "trigger", string(schedule.TriggerRetry))
+	r.log.InfoContext(ctx, "run requested", "schedule_id", run.ScheduleID, "key", key.String(), "trigger", string(schedule.TriggerRetry))
 	return run, nil
 }
 
@@ -143,10 +143,10 @@ func retry(found schedule.RunInput, key schedule.Key, in RetryInput, now time.Ti
 	old := found.Run
 	if !slices.Contains(retryable, old.Status) {
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition,
-			"the run is %s; only FAILED, SKIPPED and CANCELLED runs can be retried", old.Status)
+			"cannot retry: the run %s; only FAILED, SKIPPED and CANCELLED runs can be retried", old.Status.Clause())
 	}
 	if found.Schedule == nil || !found.Schedule.Alive() {
-		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "schedule %q is deleted", old.ScheduleID)
+		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot retry: schedule %q is deleted", old.ScheduleID)
 	}
 	row := schedule.Run{
 		Key: key, ScheduleID: old.ScheduleID, Revision: old.Revision, UserID: old.UserID,

@@ -122,7 +122,7 @@ func deriveID(userID, requestID string) string {
 func start(s *schedule.Schedule, now time.Time) error {
 	tt, err := plan.NewTimetable(&s.Definition, s.CreatedAt, s.RevisedAt)
 	if err != nil {
-		return schedule.Invalid("cron_expr", s.CronExpr, "cannot be read: "+err.Error(), "")
+		return schedule.Invalid("cron_expr", s.CronExpr, "is unreadable: "+err.Error(), "")
 	}
 	s.NextRunAt, _ = tt.Next(now)
 	s.PlanAt = now

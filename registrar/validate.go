@@ -62,7 +62,7 @@ func checkIDs(c *schedule.Collect, d *schedule.Definition) {
 		checkID(c, "managed_by", strings.TrimPrefix(strings.TrimPrefix(d.ManagedBy, managedByWorkflow), managedBySet))
 	}
 	if d.Version < 1 {
-		c.Add("version", d.Version, "is below 1", "workflow versions count from 1")
+		c.Add("version", d.Version, "is below 1", "workflow versions start at 1")
 	}
 }
 
@@ -92,7 +92,7 @@ func checkSpec(c *schedule.Collect, d *schedule.Definition) {
 		}
 	}
 	if given > 1 {
-		c.Note("cron_expr", "more than one of cron_expr, interval_ms and once_at is set", "keep one; none means started by hand only")
+		c.Note("cron_expr", "more than one of cron_expr, interval_ms and once_at is set", "keep one; none means a manual schedule")
 	}
 	if d.IntervalMS%1000 != 0 {
 		c.Add("interval_ms", d.IntervalMS, "is not a multiple of 1000", "slots are whole seconds")
@@ -123,7 +123,7 @@ func checkZone(c *schedule.Collect, name string) *time.Location {
 func checkCron(c *schedule.Collect, d *schedule.Definition, loc *time.Location) {
 	expr, err := cronexpr.Parse(d.CronExpr)
 	if err != nil {
-		c.Add("cron_expr", d.CronExpr, "is refused: "+err.Error(), "")
+		c.Add("cron_expr", d.CronExpr, "is invalid: "+err.Error(), "")
 		return
 	}
 	if loc == nil {
@@ -132,7 +132,7 @@ func checkCron(c *schedule.Collect, d *schedule.Definition, loc *time.Location) 
 	// From a fixed instant: whether an expression ever fires must not depend on
 	// when it is asked, and 50 years from here hold every leap-day weekday.
 	if err := expr.In(loc, cronexpr.DST(d.DST)).CheckFires(schedule.MinTime.AddDate(56, 0, 0)); err != nil {
-		c.Add("cron_expr", d.CronExpr, "never fires: no such instant within 50 years", "check day and month")
+		c.Add("cron_expr", d.CronExpr, "never fires: no match within 50 years", "check day and month")
 	}
 }
 
@@ -145,7 +145,7 @@ func checkWindow(c *schedule.Collect, d *schedule.Definition) {
 			continue
 		}
 		if t.at.Nanosecond() != 0 {
-			c.Add(t.field, t.at.Format(time.RFC3339Nano), "is not a whole second", "leave out the fraction")
+			c.Add(t.field, t.at.Format(time.RFC3339Nano), "is not a whole second", "remove the fraction")
 		}
 		if t.at.Before(schedule.MinTime) || !t.at.Before(schedule.MaxTime) {
 			c.Add(t.field, t.at.Format(time.RFC3339), "is outside 1970 to 2099", "")
@@ -180,7 +180,7 @@ func checkNumbers(c *schedule.Collect, d *schedule.Definition) {
 	atMost("catchup_window_ms", d.CatchupWindowMS, schedule.MaxCatchupWindow)
 	atMost("run_timeout_ms", d.RunTimeoutMS, schedule.MaxRunTimeout)
 	if d.RunTimeoutMS < 1000 {
-		c.Add("run_timeout_ms", d.RunTimeoutMS, "is below 1000", "a run needs a second at least")
+		c.Add("run_timeout_ms", d.RunTimeoutMS, "is below 1000", "use at least 1000 (one second)")
 	}
 	if d.MaxQueued < 1 || d.MaxQueued > schedule.MaxQueuedLimit {
 		c.Add("max_queued", d.MaxQueued, fmt.Sprintf("is not within 1 to %d", schedule.MaxQueuedLimit), "")
@@ -226,7 +226,7 @@ func checkNote(note string) error {
 		return schedule.Invalid("note", note, fmt.Sprintf("is over %d bytes", schedule.MaxNoteLength), "")
 	}
 	if !utf8.ValidString(note) || strings.ContainsRune(note, 0) {
-		return schedule.Invalid("note", note, "is not text", "leave out NUL and broken characters")
+		return schedule.Invalid("note", note, "is not valid text", "remove NUL and invalid characters")
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (r *Registrar) workflowVersion(in WorkflowInput) (*schedule.WorkflowVersion
 		checkOwner(&c, in.UserID)
 	}
 	if version < 1 {
-		c.Add("version", version, "is below 1", "workflow versions count from 1")
+		c.Add("version", version, "is below 1", "workflow versions start at 1")
 	}
 	if len(dag) == 0 {
 		c.Note("dag", "is required", "send the workflow's DAG as JSON")

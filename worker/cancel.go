@@ -116,12 +116,12 @@ func (t *term) sendCancel(run *schedule.Run) {
 	})
 	if errors.Is(err, schedule.ErrUnsupported) {
 		if t.cancels.cannot(run.Key) {
-			t.log.Debug("the executor cannot cancel: the run is left to end by itself", "schedule_id", run.ScheduleID, "key", run.Key.String())
+			t.log.Debug("the executor cannot cancel: the run continues", "schedule_id", run.ScheduleID, "key", run.Key.String())
 		}
 		return
 	}
 	if err != nil {
-		t.log.Warn("cancel not delivered", "schedule_id", run.ScheduleID, "key", run.Key.String(), "err", err)
+		t.log.Warn("cannot send the cancel", "schedule_id", run.ScheduleID, "key", run.Key.String(), "err", err)
 		return
 	}
 	if !confirmed {

@@ -82,7 +82,7 @@ func (f *fitness) learn(err error) {
 		}
 		if f.failed >= patience && !f.said {
 			f.said = true
-			f.log.Warn("launches would not arrive: another worker leads while one is fit", "err", err)
+			f.log.Warn("launches would fail: a healthy worker takes over if there is one", "err", err)
 		}
 	} else {
 		f.failed, f.answered = 0, f.answered+1
@@ -92,7 +92,7 @@ func (f *fitness) learn(err error) {
 		f.reached = true
 		if f.unfit == "" && f.said {
 			f.said = false
-			f.log.Info("launches arrive again")
+			f.log.Info("launches work again")
 		}
 	}
 	if fit := f.unfit == ""; fit != was {

@@ -107,7 +107,7 @@ func TestAWorkerIsUnfitOnceItsLauncherWasNotReachedThreeTimesInARow(t *testing.T
 			way.cut.Store(false)
 		}
 		is(56*time.Second, true)
-		for words, want := range map[string]int{"launches would not arrive": 1, "launches arrive again": 1, "worker starts": 1} {
+		for words, want := range map[string]int{"launches would fail": 1, "launches work again": 1, "worker started": 1} {
 			if n := log.count(words); n != want {
 				t.Errorf("%q was said %d times, want %d", words, n, want)
 			}
@@ -123,11 +123,11 @@ func TestAWorkerThatNeverReachedItsLauncherIsUnfitFromTheStartAndFitAtOnceWhenIt
 		r.reach, r.log = way.reach, slog.New(slog.NewTextHandler(log, nil))
 		defer r.start()()
 		r.until(1500 * time.Millisecond)
-		if r.seen().Unfit == "" || log.count("launches would not arrive") != 0 {
-			t.Errorf("after two looks the heartbeat says %q, and the log something already: %t", r.seen().Unfit, log.count("launches would not arrive") > 0)
+		if r.seen().Unfit == "" || log.count("launches would fail") != 0 {
+			t.Errorf("after two looks the heartbeat says %q, and the log something already: %t", r.seen().Unfit, log.count("launches would fail") > 0)
 		}
 		r.until(4500 * time.Millisecond)
-		if n := log.count("launches would not arrive"); n != 1 {
+		if n := log.count("launches would fail"); n != 1 {
 			t.Errorf("after five looks it was said %d times", n)
 		}
 		way.cut.Store(false)

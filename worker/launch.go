@@ -77,7 +77,7 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) {
 	moved, err := t.settles.Do(t.trusted, s)
 	if err != nil {
 		if t.trusted.Err() == nil && !errors.Is(err, schedule.ErrFenced) {
-			t.log.Error("run not settled, its lease will send it again", "key", s.Key.String(), "to", string(s.To), "err", err)
+			t.log.Error("cannot record the run's outcome; it is sent again when its lease ends", "key", s.Key.String(), "to", string(s.To), "err", err)
 		}
 		return
 	}

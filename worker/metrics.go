@@ -67,22 +67,22 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		missed:         counter("carillon_slots_missed_total", "Slots that were missed and will not fire."),
 		redelivered:    counter("carillon_runs_redelivered_total", "Runs sent again under the same key."),
 		queued:         counter("carillon_runs_queued_total", "Runs handed to the launch queue, repeats included."),
-		drift:          p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_scheduling_drift_seconds", Help: "|actual launch − run_at|.", Buckets: seconds}),
-		lateness:       p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_launch_lateness_seconds", Help: "Actual launch − fire_at.", Buckets: seconds}),
-		launch:         p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_launch_duration_seconds", Help: "How long the launcher took to answer: from fire_at, or from when it was asked where that was later.", Buckets: seconds}),
-		steps:          p.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_worker_step_seconds", Help: "How long a pass of plan, claim, settle or sweep took.", Buckets: seconds}, []string{"step"}),
+		drift:          p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_scheduling_drift_seconds", Help: "|launch time − run_at|.", Buckets: seconds}),
+		lateness:       p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_launch_lateness_seconds", Help: "Launch time − fire_at.", Buckets: seconds}),
+		launch:         p.NewHistogram(prometheus.HistogramOpts{Name: "carillon_launch_duration_seconds", Help: "Time until the launcher answered, from fire_at or from the call if that was later.", Buckets: seconds}),
+		steps:          p.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_worker_step_seconds", Help: "Duration of a plan, claim, settle or sweep pass.", Buckets: seconds}, []string{"step"}),
 		stepErrors:     counters("carillon_worker_step_errors_total", "Passes that failed, by step.", "step"),
 		planFailures:   counter("carillon_plan_failures_total", "Schedules that could not be planned."),
 		leader:         gauge("carillon_leader", "1 while this process leads the shard."),
 		epoch:          gauge("carillon_leader_epoch", "The epoch of this process' last term of the shard."),
 		takeovers:      counter("carillon_leader_takeovers_total", "Terms that this process won."),
-		fit:            p.NewGauge(prometheus.GaugeOpts{Name: "carillon_worker_fit", Help: "1 while what this process launches would arrive."}),
+		fit:            p.NewGauge(prometheus.GaugeOpts{Name: "carillon_worker_fit", Help: "1 while this process can launch runs."}),
 		inFlight:       gauge("carillon_runs_in_flight", "Runs LAUNCHING, ENQUEUED or STARTED."),
 		waiting:        gauge("carillon_runs_waiting", "Slots that wait for their overlap key."),
 		overdue:        gauge("carillon_runs_overdue", "Runs that are due and not claimed yet."),
 	}
 	m.pool = func(launches *pool) {
-		p.NewGaugeFunc(prometheus.GaugeOpts{Name: "carillon_launches_open", Help: "Launcher calls that are open, or held for a pass that is under way."}, func() float64 { return float64(launches.taken()) })
+		p.NewGaugeFunc(prometheus.GaugeOpts{Name: "carillon_launches_open", Help: "Launcher calls that are open or reserved by the current pass."}, func() float64 { return float64(launches.taken()) })
 		p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launches_limit", Help: "MAX_LAUNCHES of this process."}).Set(float64(launches.size))
 	}
 	m.showZeros()

@@ -201,7 +201,7 @@ func TestAnExecutorThatCannotCancelIsMentionedOnceAndIsNoFault(t *testing.T) {
 		if n := strings.Count(log.String(), "cannot cancel"); n != 1 {
 			r.Errorf("mentioned %d times, want once:\n%s", n, log.String())
 		}
-		if strings.Contains(log.String(), "cancel not delivered") {
+		if strings.Contains(log.String(), "cannot send the cancel") {
 			r.Errorf("it counts as a fault:\n%s", log.String())
 		}
 	})

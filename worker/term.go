@@ -102,7 +102,7 @@ func (t *term) awaitCalls() {
 		case <-look.C:
 		}
 	}
-	t.log.Info("calls of the launcher go on beyond the term")
+	t.log.Info("launcher calls continue after the term")
 }
 
 // alone reports whether this is the only worker alive. One that cannot tell, or

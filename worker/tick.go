@@ -225,7 +225,7 @@ func (t *term) sweep(ctx context.Context, long time.Duration) {
 		for i := range ended {
 			run := &ended[i].Run
 			t.Metrics.ended(run.Status, run.Reason, ended[i].Before == schedule.StatusLaunching)
-			t.log.Warn("run ended by its bound", "schedule_id", run.ScheduleID, "run_at", run.RunAt, "key", run.Key.String(),
+			t.log.Warn("run ended by its time limit", "schedule_id", run.ScheduleID, "run_at", run.RunAt, "key", run.Key.String(),
 				"before", string(ended[i].Before), "status", string(run.Status), "reason", string(run.Reason), "error_code", run.ErrorCode)
 		}
 		if len(ended) > 0 {

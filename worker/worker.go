@@ -123,7 +123,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer endCalls()
 	g, ctx := errgroup.WithContext(ctx)
 	w.ending = ctx
-	w.log.Info("worker starts", "worker_id", w.ID, "host", w.Host)
+	w.log.Info("worker started", "worker_id", w.ID, "host", w.Host)
 	told := make(chan time.Time, 1)
 	defer context.AfterFunc(ctx, func() { told <- time.Now() })()
 	if w.Waker != nil {
@@ -157,7 +157,7 @@ func (w *Worker) leave(ctx context.Context, bound time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
 	if err := w.Plans.Leave(ctx, w.ID); err != nil {
-		w.log.Warn("not signed off, the others will miss this process in a moment", "err", err)
+		w.log.Warn("cannot sign off; other workers notice within seconds", "err", err)
 	}
 }
 
@@ -165,7 +165,7 @@ func (w *Worker) leave(ctx context.Context, bound time.Duration) {
 // again by the next leader under the same key.
 func (w *Worker) drain(d time.Duration) {
 	if !within(&w.open, d) {
-		w.log.Warn("calls of the launcher still open at the end of the process", "after", w.cfg.DrainTimeout)
+		w.log.Warn("launcher calls still open at shutdown", "after", w.cfg.DrainTimeout)
 	}
 }
 
@@ -211,7 +211,7 @@ func (w *Worker) beat(ctx context.Context) {
 			w.mu.Unlock()
 			quiet.Works("heartbeats are written again")
 		} else if ctx.Err() == nil {
-			quiet.Warn("heartbeat not written", err)
+			quiet.Warn("cannot write the heartbeat", err)
 		}
 		select {
 		case <-ctx.Done():

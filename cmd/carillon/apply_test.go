@@ -191,7 +191,7 @@ func TestWhatIsWrongIsNamedByItsPlaceInTheFiles(t *testing.T) {
 	}{
 		{
 			name: "a field that the server refuses", files: map[string]string{"a.yaml": strings.Replace(twoSchedules, "0 9 * * 1-5", "61 9 * * 1-5", 1)},
-			want: []string{"DIR/a.yaml:13 (document 2): cron_expr: \"61 9 * * 1-5\" is refused"},
+			want: []string{"DIR/a.yaml:13 (document 2): cron_expr: \"61 9 * * 1-5\" is invalid"},
 		},
 		{
 			name: "a field that is none", files: map[string]string{"a.yaml": strings.Replace(twoSchedules, "timezone", "time_zone", 1)},
@@ -207,7 +207,7 @@ func TestWhatIsWrongIsNamedByItsPlaceInTheFiles(t *testing.T) {
 		},
 		{
 			name: "a trigger", files: map[string]string{"a.yaml": "workflow_id: w\nversion: 1\ntriggers:\n  - type: schedule_based\n    cron_expr: daily\n"},
-			want: []string{"DIR/a.yaml:5: triggers[0].cron_expr: \"daily\" is refused"},
+			want: []string{"DIR/a.yaml:5: triggers[0].cron_expr: \"daily\" is invalid"},
 		},
 		{
 			name: "what is nothing we know", files: map[string]string{"a.yaml": "name: x\n", "b.yaml": "- 1\n"},

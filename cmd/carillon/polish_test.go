@@ -205,7 +205,7 @@ func TestImportCrontab(t *testing.T) {
 				t.Errorf("no %q in\n%s", part, got.out)
 			}
 		}
-		if got.code != exitDone || !strings.Contains(got.errs, "line 1: no mail is sent") || !strings.Contains(got.errs, "line 6: a scheduler does not see") {
+		if got.code != exitDone || !strings.Contains(got.errs, "line 1: no mail is sent") || !strings.Contains(got.errs, "line 6: Carillon does not see") {
 			t.Errorf("exit %d: %s", got.code, got.errs)
 		}
 	})
@@ -256,7 +256,7 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 		t.Fatal(got.errs)
 	}
 	got = execute(t, surroundings{}, "doctor", "--dev", "-o", "json")
-	for _, part := range []string{`"healthy": false`, `"says": "nobody leads shard 0"`, `"check": "schema",`, `"says": "no due runs wait to be claimed"`} {
+	for _, part := range []string{`"healthy": false`, `"says": "no leader for shard 0"`, `"check": "schema",`, `"says": "no due runs to claim"`} {
 		if !strings.Contains(got.out, part) {
 			t.Errorf("no %s in\n%s%s", part, got.out, got.errs)
 		}
@@ -291,7 +291,7 @@ func TestDoctorTellsAServerThatHangsFromNone(t *testing.T) {
 	t.Setenv("DATA_DIR", t.TempDir())
 	for _, tt := range []struct{ name, address, want string }{
 		{"nobody listens", "127.0.0.1:1", "warn  server         no server answers at HTTP_ADDR 127.0.0.1:1"},
-		{"somebody does not answer", lis.Addr().String(), "fail  server         " + lis.Addr().String() + " takes connections, and answers none"},
+		{"somebody does not answer", lis.Addr().String(), "fail  server         " + lis.Addr().String() + " accepts connections but does not answer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("HTTP_ADDR", tt.address)

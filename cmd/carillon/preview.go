@@ -168,7 +168,7 @@ func refused(field string, err error) error {
 	return c.Err()
 }
 
-var errNoWindow = errors.New("is not later than the beginning of the window")
+var errNoWindow = errors.New("is not later than the start of the window")
 
 // window is the instant after which the preview begins, and the last one.
 func window(req *carillonv1.PreviewScheduleRequest, now time.Time) (after, until time.Time, err error) {

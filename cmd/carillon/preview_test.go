@@ -153,7 +153,7 @@ func TestPreviewRefuses(t *testing.T) {
 		{name: "nothing between runs", args: []string{"--every", "0s"}, want: "interval_ms: 0 is not a multiple of 1000"},
 		{name: "more jitter than there may be", args: []string{"--cron", "@daily", "--jitter", "2h"}, want: "jitter_ms: 7200000 is more than 3600000"},
 		{name: "an id that is none", args: []string{"--cron", "@daily", "--id", "a b"}, want: "schedule_id: \"a b\" is not an id"},
-		{name: "a window that ends before it begins", args: []string{"--cron", "@daily", "--to", "2026-03-08T11:00:00Z"}, want: "to: is not later than the beginning of the window"},
+		{name: "a window that ends before it begins", args: []string{"--cron", "@daily", "--to", "2026-03-08T11:00:00Z"}, want: "to: is not later than the start of the window"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := execute(t, surroundings{}, append([]string{"preview"}, tt.args...)...)

@@ -207,7 +207,12 @@ func stamp(t time.Time) string {
 
 // span is a duration without its idle units: 1h, not 1h0m0s.
 func span(milliseconds uint32) string {
-	s := (time.Duration(milliseconds) * time.Millisecond).String()
+	return trimmed(time.Duration(milliseconds) * time.Millisecond)
+}
+
+// trimmed is a duration without its zero units.
+func trimmed(d time.Duration) string {
+	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
 	}
@@ -243,5 +248,5 @@ func brief(d time.Duration) string {
 	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
 	}
-	return d.Round(time.Second).String()
+	return trimmed(d.Round(time.Second))
 }

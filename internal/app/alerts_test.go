@@ -92,7 +92,7 @@ func (g *guarded) deliveriesOf(id string) (deliveryID string) {
 		return code == http.StatusOK && json.Unmarshal([]byte(answer), &list) == nil && len(list.Deliveries) > 0
 	})
 	d := list.Deliveries[0]
-	if d.Problem != "the target answered 410: it is gone" || !d.Disabled {
+	if d.Problem != "the target answered 410 (gone)" || !d.Disabled {
 		g.t.Errorf("it is kept as %+v", d)
 	}
 	again := "/v1/alert-deliveries/" + d.ID + ":redeliver"

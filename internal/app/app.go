@@ -270,7 +270,7 @@ func (a *App) Run(ctx context.Context) error {
 	if a.executor != nil && a.executor.serve != nil {
 		servers.Go(func() error { return a.executor.serve(serveCtx) })
 	}
-	a.log.Info("carillon is up", "http", a.HTTPAddr(), "grpc", a.GRPCAddr(), "roles", a.cfg.Roles, "executor", a.cfg.Executor)
+	a.log.Info("carillon started", "http", a.HTTPAddr(), "grpc", a.GRPCAddr(), "roles", a.cfg.Roles, "executor", a.cfg.Executor)
 
 	workers, workCtx := errgroup.WithContext(ctx)
 	if a.worker != nil {
@@ -297,7 +297,7 @@ func (a *App) Run(ctx context.Context) error {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	a.log.Info("carillon has ended")
+	a.log.Info("carillon stopped")
 	return a.cfg.Scrub(err)
 }
 

@@ -54,9 +54,9 @@ func (c *Config) authProblems() []error {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	switch {
 	case c.Auth == "on" && !c.hasWayIn():
-		problem("AUTH: on lets nobody in; give AUTH_TOKENS_FILE, AUTH_JWKS_URL, AUTH_JWT_KEYS_FILE or AUTH_MTLS_ROLES")
+		problem("AUTH: on has no way to authenticate; set AUTH_TOKENS_FILE, AUTH_JWKS_URL, AUTH_JWT_KEYS_FILE or AUTH_MTLS_ROLES")
 	case c.Auth == "off" && c.hasWayIn():
-		problem("AUTH: off contradicts the AUTH_ settings that say who may call; take one of them away")
+		problem("AUTH: off contradicts the other AUTH_ settings; remove one of them")
 	}
 	if c.usesJWT() {
 		s := c.signedConfig()
@@ -64,10 +64,10 @@ func (c *Config) authProblems() []error {
 			problems = append(problems, err)
 		}
 	} else if c.AuthJWTIssuer != "" || c.AuthJWTAudience != "" {
-		problem("AUTH_JWKS_URL: is needed for AUTH_JWT_ISSUER and AUTH_JWT_AUDIENCE, or AUTH_JWT_KEYS_FILE")
+		problem("AUTH_JWKS_URL: is required for AUTH_JWT_ISSUER and AUTH_JWT_AUDIENCE, or AUTH_JWT_KEYS_FILE")
 	}
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
-		problem("TLS_CERT_FILE, TLS_KEY_FILE: give both or neither")
+		problem("TLS_CERT_FILE, TLS_KEY_FILE: set both or neither")
 	}
 	if c.TLSClientCAFile != "" && !c.tlsOn() {
 		problem("TLS_CLIENT_CA_FILE: needs TLS_CERT_FILE and TLS_KEY_FILE")
@@ -78,16 +78,16 @@ func (c *Config) authProblems() []error {
 	if _, err := cert.ParseCallers(c.AuthMTLSRoles); err != nil {
 		problem("AUTH_MTLS_ROLES: %w", err)
 	} else if c.AuthMTLSRoles != "" && c.TLSClientCAFile == "" {
-		problem("AUTH_MTLS_ROLES: needs TLS_CLIENT_CA_FILE, the authority of the certificates")
+		problem("AUTH_MTLS_ROLES: needs TLS_CLIENT_CA_FILE, the CA of the certificates")
 	}
 	if (c.LauncherCertFile == "") != (c.LauncherKeyFile == "") {
-		problem("LAUNCHER_CERT_FILE, LAUNCHER_KEY_FILE: give both or neither")
+		problem("LAUNCHER_CERT_FILE, LAUNCHER_KEY_FILE: set both or neither")
 	}
 	if c.LauncherTLS != "on" && (c.LauncherCAFile != "" || c.LauncherCertFile != "") {
-		problem("LAUNCHER_TLS: is off, so LAUNCHER_CA_FILE and LAUNCHER_CERT_FILE do nothing; set it to on")
+		problem("LAUNCHER_TLS: is off, so LAUNCHER_CA_FILE and LAUNCHER_CERT_FILE have no effect; set it to on")
 	}
 	if c.LauncherToken != "" && c.LauncherTLS != "on" && !loopback(c.LauncherAddr) {
-		problem("LAUNCHER_TOKEN: would travel in the clear to %s; set LAUNCHER_TLS=on", c.LauncherAddr)
+		problem("LAUNCHER_TOKEN: would be sent unencrypted to %s; set LAUNCHER_TLS=on", c.LauncherAddr)
 	}
 	return problems
 }
@@ -100,9 +100,9 @@ func (c *Config) checkOpen() error {
 	}
 	for name, addr := range map[string]string{"HTTP_ADDR": c.HTTPAddr, "GRPC_ADDR": c.GRPCAddr} {
 		if !loopback(addr) {
-			return fmt.Errorf("%s: %s can be reached from other machines, and nothing says who may call; "+
-				"give AUTH_TOKENS_FILE (see `carillon token new`), AUTH_JWKS_URL or TLS_CLIENT_CA_FILE with AUTH_MTLS_ROLES, "+
-				"or AUTH=off to let everybody do everything", name, addr)
+			return fmt.Errorf("%s: %s is reachable from other machines, and no authentication is configured; "+
+				"set AUTH_TOKENS_FILE (see `carillon token new`), AUTH_JWKS_URL or TLS_CLIENT_CA_FILE with AUTH_MTLS_ROLES, "+
+				"or AUTH=off to let everyone do everything", name, addr)
 		}
 	}
 	return nil
@@ -114,8 +114,8 @@ func (c *Config) CheckDev() error {
 	if c.authOn() || loopback(c.HTTPAddr) && loopback(c.GRPCAddr) {
 		return nil
 	}
-	return fmt.Errorf("HTTP_ADDR, GRPC_ADDR: %s and %s are not both on loopback, and dev runs commands on this machine for whoever calls it; "+
-		"give AUTH_TOKENS_FILE (see `carillon token new`), or use serve", c.HTTPAddr, c.GRPCAddr)
+	return fmt.Errorf("HTTP_ADDR, GRPC_ADDR: %s and %s are not both on loopback, and dev runs commands on this machine for every caller; "+
+		"set AUTH_TOKENS_FILE (see `carillon token new`), or use serve", c.HTTPAddr, c.GRPCAddr)
 }
 
 // loopback reports whether only this machine can reach the address. An empty
@@ -138,12 +138,12 @@ func (a *App) buildGate(ctx context.Context) error {
 	if !a.cfg.authOn() {
 		a.gate = gate.New(gate.Options{Off: true, Logger: a.log})
 		if !loopback(a.cfg.HTTPAddr) || !loopback(a.cfg.GRPCAddr) {
-			a.log.Warn("AUTH is off: whoever reaches this process may do everything")
+			a.log.Warn("AUTH is off: everyone who can reach this process may do everything")
 		}
 		return nil
 	}
 	if a.tls == nil && (!loopback(a.cfg.HTTPAddr) || !loopback(a.cfg.GRPCAddr)) {
-		a.log.Warn("tokens travel in the clear unless something before this process ends TLS; give TLS_CERT_FILE and TLS_KEY_FILE")
+		a.log.Warn("tokens are sent unencrypted unless a proxy in front of this process terminates TLS; set TLS_CERT_FILE and TLS_KEY_FILE")
 	}
 	o := gate.Options{Logger: a.log, Refused: a.refused}
 	if a.cfg.usesJWT() {
@@ -179,7 +179,7 @@ func (a *App) refused(r *http.Request, id auth.Identity, code codes.Code) {
 			return
 		}
 	}
-	fields := []any{"component", "api", "method", schedule.Storable(r.Method+" "+r.URL.Path, schedule.MaxIDLength), "code", code.String(), "took", "0s", "door", "rest", "peer", from, "via", id.Via}
+	fields := []any{"component", "api", "method", schedule.Storable(r.Method+" "+r.URL.Path, schedule.MaxIDLength), "code", code.String(), "took", "0s", "protocol", "rest", "peer", from, "auth", id.Via}
 	if id.Subject != "" {
 		fields = append(fields, "subject", id.Subject, "roles", id.Roles)
 	}

@@ -24,9 +24,9 @@ func TestNothingIsOpenOffLoopbackUnlessThatWasSaid(t *testing.T) {
 		want     string // the refusal; empty: it starts
 	}{
 		{"on loopback everybody may call", map[string]any{}, ""},
-		{"REST on every address", map[string]any{"http_addr": ":0"}, "HTTP_ADDR: :0 can be reached from other machines"},
-		{"gRPC on every address", map[string]any{"grpc_addr": "0.0.0.0:0"}, "GRPC_ADDR: 0.0.0.0:0 can be reached"},
-		{"IPv6", map[string]any{"grpc_addr": "[::]:0"}, "GRPC_ADDR: [::]:0 can be reached"},
+		{"REST on every address", map[string]any{"http_addr": ":0"}, "HTTP_ADDR: :0 is reachable from other machines"},
+		{"gRPC on every address", map[string]any{"grpc_addr": "0.0.0.0:0"}, "GRPC_ADDR: 0.0.0.0:0 is reachable"},
+		{"IPv6", map[string]any{"grpc_addr": "[::]:0"}, "GRPC_ADDR: [::]:0 is reachable"},
 		{"said in words", map[string]any{"http_addr": "0.0.0.0:0", "auth": "off"}, ""},
 		{"with tokens", map[string]any{"http_addr": "0.0.0.0:0", "auth_tokens_file": tokens}, ""},
 		{"with a tokens file that is not there", map[string]any{"auth_tokens_file": tokens + ".none"}, "AUTH_TOKENS_FILE"},
@@ -88,21 +88,21 @@ func TestContradictionsOfWhoMayCallStopTheStart(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		{"on without a way in", map[string]string{"AUTH": "on"}, "AUTH: on lets nobody in"},
+		{"on without a way in", map[string]string{"AUTH": "on"}, "AUTH: on has no way to authenticate"},
 		{"off with a way in", map[string]string{"AUTH": "off", "AUTH_TOKENS_FILE": "x"}, "AUTH: off contradicts"},
-		{"an issuer without keys", map[string]string{"AUTH_JWT_ISSUER": "x"}, "AUTH_JWKS_URL: is needed"},
-		{"keys without an issuer", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_AUDIENCE": "a"}, "AUTH_JWT_ISSUER: is needed"},
-		{"keys without an audience", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_ISSUER": "i"}, "AUTH_JWT_AUDIENCE: is needed"},
+		{"an issuer without keys", map[string]string{"AUTH_JWT_ISSUER": "x"}, "AUTH_JWKS_URL: is required"},
+		{"keys without an issuer", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_AUDIENCE": "a"}, "AUTH_JWT_ISSUER: is required"},
+		{"keys without an audience", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_ISSUER": "i"}, "AUTH_JWT_AUDIENCE: is required"},
 		{"keys over plain http", map[string]string{"AUTH_JWKS_URL": "http://id.example/keys", "AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a"}, "is not https"},
 		{"HS256 beside others", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a", "AUTH_JWT_ALGORITHMS": "HS256,RS256"}, "HS256 stands alone"},
 		{"an unknown algorithm", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a", "AUTH_JWT_ALGORITHMS": "none"}, `"none" is not one of`},
-		{"a certificate without its key", map[string]string{"TLS_CERT_FILE": "x"}, "give both or neither"},
+		{"a certificate without its key", map[string]string{"TLS_CERT_FILE": "x"}, "set both or neither"},
 		{"an authority without TLS", map[string]string{"TLS_CLIENT_CA_FILE": "x"}, "needs TLS_CERT_FILE"},
 		{"certificates demanded of nobody's", map[string]string{"TLS_CLIENT_AUTH": "required"}, "needs TLS_CLIENT_CA_FILE"},
 		{"roles without an authority", map[string]string{"AUTH_MTLS_ROLES": "spiffe://x/w=worker"}, "AUTH_MTLS_ROLES: needs TLS_CLIENT_CA_FILE"},
 		{"roles that are none", map[string]string{"AUTH_MTLS_ROLES": "spiffe://x/w=root"}, "AUTH_MTLS_ROLES: "},
 		{"a launcher's authority without TLS", map[string]string{"LAUNCHER_CA_FILE": "x"}, "LAUNCHER_TLS: is off"},
-		{"a launcher's token in the clear", map[string]string{"LAUNCHER_ADDR": "launcher:9090", "LAUNCHER_TOKEN": "hush"}, "in the clear to launcher:9090"},
+		{"a launcher's token in the clear", map[string]string{"LAUNCHER_ADDR": "launcher:9090", "LAUNCHER_TOKEN": "hush"}, "unencrypted to launcher:9090"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for name, value := range c.env {

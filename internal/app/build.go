@@ -14,7 +14,7 @@ func showBuild(registry prometheus.Registerer, version string) string {
 		version = "(unknown)"
 	}
 	promauto.With(registry).NewGauge(prometheus.GaugeOpts{
-		Name: "carillon_build_info", Help: "Always 1; the labels are the release and the version of Go that built it.",
+		Name: "carillon_build_info", Help: "Always 1. The labels are the release and the Go version.",
 		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
 	}).Set(1)
 	return version

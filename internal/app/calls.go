@@ -14,10 +14,10 @@ import (
 // one label: their names are the callers' to make up.
 func newCallMetrics(reg prometheus.Registerer) func(method string, code codes.Code, took time.Duration) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "carillon_calls_total", Help: "Calls over gRPC and REST, by how they ended.",
+		Name: "carillon_calls_total", Help: "Calls over gRPC and REST, by result.",
 	}, []string{"method", "code"})
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "carillon_call_duration_seconds", Help: "How long calls took; streams as long as they were open.",
+		Name: "carillon_call_duration_seconds", Help: "Duration of calls. For streams: how long they were open.",
 		Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60},
 	}, []string{"method"})
 	reg.MustRegister(calls, duration)
@@ -34,7 +34,7 @@ func newCallMetrics(reg prometheus.Registerer) func(method string, code codes.Co
 // work.
 func newWorkMetrics(reg prometheus.Registerer) func(call string, steps int) {
 	steps := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "carillon_call_work_steps", Help: "Work of calls that look ahead; 20 steps take about a microsecond of processor time.",
+		Name: "carillon_call_work_steps", Help: "Work of preview, forecast and simulation calls; 20 steps are about one microsecond of CPU time.",
 		Buckets: []float64{1e4, 1e5, 1e6, 4e6, work.PerCall},
 	}, []string{"call"})
 	reg.MustRegister(steps)

@@ -26,7 +26,7 @@ const (
 // that something on the host is broken.
 func (a *App) clockFit() error {
 	if skew := time.Duration(a.skew.Load()); skew.Abs() > skewLimit {
-		return fmt.Errorf("this machine's clock is %s off the database's, more than %s: set it right", skew, skewLimit)
+		return fmt.Errorf("this machine's clock differs from the database's by %s, more than %s: correct it", skew, skewLimit)
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func (a *App) watchClock(ctx context.Context) {
 		a.skew.Store(int64(skew))
 		off := skew.Abs() > skewWarning
 		if off && !warned {
-			a.log.Warn("clock is off", "skew", skew, "limit", skewWarning)
+			a.log.Warn("clock skew", "skew", skew, "limit", skewWarning)
 		}
 		warned = off
 	})
@@ -93,7 +93,7 @@ func (a *App) followClock(ctx context.Context) {
 			return
 		case step := <-a.steps:
 			if err := ledger.Rewind(ctx, step.from, step.to); err != nil && ctx.Err() == nil {
-				a.log.Error("plans not rewound: slots may wait for the clock", "from", step.from, "to", step.to, "err", err)
+				a.log.Error("cannot rewind plans: slots may wait for the clock", "from", step.from, "to", step.to, "err", err)
 			}
 		}
 	}

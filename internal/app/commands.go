@@ -41,8 +41,8 @@ func (c *Config) localExecutorProblems() []error {
 	}
 	var problems []error
 	if c.Executor == "local" && c.authOn() && len(roles) == 0 && (c.Has("launcher") || c.Has("registrar")) {
-		problems = append(problems, fmt.Errorf("LOCAL_EXECUTOR_ROLES: is needed for EXECUTOR=local where authentication is on: "+
-			"who may store a workflow runs commands on this machine; name the roles that may, such as operator,compiler"))
+		problems = append(problems, fmt.Errorf("LOCAL_EXECUTOR_ROLES: is required for EXECUTOR=local where authentication is on: "+
+			"everyone who may store a workflow can run commands on this machine; name the allowed roles, such as operator,compiler"))
 	}
 	if c.LocalExecutorUser != "" && c.Executor != "local" {
 		problems = append(problems, fmt.Errorf("LOCAL_EXECUTOR_USER: is for EXECUTOR=local, and EXECUTOR is %s", c.Executor))
@@ -61,7 +61,7 @@ func (a *App) commandLimits() registrarapi.Interceptors {
 			return next(ctx, req)
 		}
 		return nil, schedule.Explain(schedule.ErrForbidden,
-			"workflows are commands on the server's machine here, and LOCAL_EXECUTOR_ROLES lets only %s store them; the caller has none of these roles", auth.Rule{Roles: roles}.Names())
+			"workflows are commands on the server's machine, and LOCAL_EXECUTOR_ROLES allows only %s to store them; the caller has none of these roles", auth.Rule{Roles: roles}.Names())
 	}}
 }
 

@@ -21,10 +21,10 @@ func TestWhoMayStoreCommandsIsSaidAtTheStart(t *testing.T) {
 		env  map[string]string
 		want string // "" where the settings are taken
 	}{
-		{"authentication and nothing said", map[string]string{"AUTH_TOKENS_FILE": "x"}, "LOCAL_EXECUTOR_ROLES: is needed for EXECUTOR=local where authentication is on"},
-		{"a registrar alone", map[string]string{"AUTH_TOKENS_FILE": "x", "ROLES": "registrar"}, "LOCAL_EXECUTOR_ROLES: is needed"},
-		{"a launcher alone", map[string]string{"AUTH_TOKENS_FILE": "x", "ROLES": "launcher"}, "LOCAL_EXECUTOR_ROLES: is needed"},
-		{"only commas", map[string]string{"AUTH_TOKENS_FILE": "x", "LOCAL_EXECUTOR_ROLES": " , "}, "LOCAL_EXECUTOR_ROLES: is needed"},
+		{"authentication and nothing said", map[string]string{"AUTH_TOKENS_FILE": "x"}, "LOCAL_EXECUTOR_ROLES: is required for EXECUTOR=local where authentication is on"},
+		{"a registrar alone", map[string]string{"AUTH_TOKENS_FILE": "x", "ROLES": "registrar"}, "LOCAL_EXECUTOR_ROLES: is required"},
+		{"a launcher alone", map[string]string{"AUTH_TOKENS_FILE": "x", "ROLES": "launcher"}, "LOCAL_EXECUTOR_ROLES: is required"},
+		{"only commas", map[string]string{"AUTH_TOKENS_FILE": "x", "LOCAL_EXECUTOR_ROLES": " , "}, "LOCAL_EXECUTOR_ROLES: is required"},
 		{"a role that stores nothing", map[string]string{"LOCAL_EXECUTOR_ROLES": "operator,viewer"}, `LOCAL_EXECUTOR_ROLES: "viewer" is not one of operator, compiler, user`},
 		{"a user for another executor", map[string]string{"EXECUTOR": "http", "EXECUTOR_URL": "http://e", "LOCAL_EXECUTOR_USER": "ada"}, "LOCAL_EXECUTOR_USER: is for EXECUTOR=local, and EXECUTOR is http"},
 		{"authentication with roles", map[string]string{"AUTH_TOKENS_FILE": "x", "LOCAL_EXECUTOR_ROLES": "operator, compiler"}, ""},
@@ -84,7 +84,7 @@ func TestOnlyTheNamedRolesStoreCommands(t *testing.T) {
 			},
 		},
 	}
-	const says = "LOCAL_EXECUTOR_ROLES lets only operator, compiler store them"
+	const says = "LOCAL_EXECUTOR_ROLES allows only operator, compiler to store them"
 	stores := map[string]func(t *testing.T) string{"SQLite": func(*testing.T) string { return "" }, "Postgres": func(t *testing.T) string { return migrated.Postgres(t) }}
 	for store, database := range stores {
 		t.Run(store, func(t *testing.T) {

@@ -23,18 +23,18 @@ import (
 type Config struct {
 	TickMS               int    `name:"tick_ms" default:"1000" min:"50" max:"10000" help:"how often the leader plans"`
 	LookaheadMS          int    `name:"lookahead_ms" default:"60000" min:"1000" max:"600000" help:"how far ahead slots become durable rows"`
-	MaxCatchupPerTick    int    `name:"max_catchup_per_tick" default:"100" min:"1" max:"1000" help:"missed slots that one schedule makes up for in one tick"`
-	DefaultOverlapPolicy string `name:"default_overlap_policy" default:"skip" oneof:"allow skip queue replace" help:"for schedules that name none"`
-	DefaultCatchupPolicy string `name:"default_catchup_policy" default:"none" oneof:"none fire_immediately spread latest" help:"for schedules that name none"`
-	DefaultJitterMS      int    `name:"default_jitter_ms" default:"0" min:"0" max:"3600000" help:"for schedules that name none"`
+	MaxCatchupPerTick    int    `name:"max_catchup_per_tick" default:"100" min:"1" max:"1000" help:"missed slots that one schedule catches up per tick"`
+	DefaultOverlapPolicy string `name:"default_overlap_policy" default:"skip" oneof:"allow skip queue replace" help:"for schedules that do not set one"`
+	DefaultCatchupPolicy string `name:"default_catchup_policy" default:"none" oneof:"none fire_immediately spread latest" help:"for schedules that do not set one"`
+	DefaultJitterMS      int    `name:"default_jitter_ms" default:"0" min:"0" max:"3600000" help:"for schedules that do not set one"`
 
 	HTTPAddr    string `name:"http_addr" default:"127.0.0.1:8080" help:"REST, metrics and health"`
 	GRPCAddr    string `name:"grpc_addr" default:"127.0.0.1:9090" help:"gRPC"`
-	PublicURL   string `name:"public_url" help:"where executors report to and what messages of alerts link to; with several processes an address that all share, such as a load balancer's (default: http://HTTP_ADDR)"`
-	DataDir     string `name:"data_dir" default:"./.carillon" help:"SQLite and what the local executor keeps"`
+	PublicURL   string `name:"public_url" help:"base URL for executors' reports and for links in notifications; with several processes an address that all share, such as a load balancer's (default: http://HTTP_ADDR)"`
+	DataDir     string `name:"data_dir" default:"./.carillon" help:"SQLite database and files of the local executor"`
 	DatabaseURL Secret `name:"database_url" secret:"true" help:"postgres://… or sqlite:PATH (default: sqlite in DATA_DIR)"`
 
-	DatabaseWaitMS int `name:"database_wait_ms" default:"60000" min:"0" max:"3600000" help:"how long serve and migrate wait at their start for a Postgres that cannot be reached"`
+	DatabaseWaitMS int `name:"database_wait_ms" default:"60000" min:"0" max:"3600000" help:"how long serve and migrate wait at startup for an unreachable Postgres"`
 
 	WorkflowStore   string `name:"workflow_store" default:"db" oneof:"db dir blob none" help:"where the launcher loads DAGs from; none sends none; the same in registrar and launcher"`
 	WorkflowDir     string `name:"workflow_dir" default:"./workflows" help:"WORKFLOW_STORE=dir: WORKFLOW_DIR/WORKFLOW_ID/VERSION.json for all owners, WORKFLOW_DIR/owners/USER_ID/WORKFLOW_ID/VERSION.json for one"`
@@ -43,80 +43,80 @@ type Config struct {
 	Roles        string `name:"roles" default:"registrar,worker,launcher" help:"what this process does"`
 	LauncherAddr string `name:"launcher_addr" help:"host:port of the launcher's gRPC, for a worker without that role"`
 	LaunchQueue  string `name:"launch_queue" default:"none" oneof:"none redis" help:"redis: runs go through a Redis Stream to every process with the launcher role; the same in workers and launchers"`
-	LeaderLock   string `name:"leader_lock" oneof:"postgres redis solo" help:"what makes handing over fast (default: postgres on Postgres, solo on SQLite); the same in every worker but while it is changed"`
-	LeaderTTLMS  int    `name:"leader_ttl_ms" default:"10000" min:"2000" max:"60000" help:"after how long a hung leader is replaced"`
-	Shards       int    `name:"shards" default:"1" min:"1" max:"64" help:"how many leaders the schedules are shared out to; recorded in the database, see carillon shards set"`
-	RedisURL     Secret `name:"redis_url" secret:"true" help:"redis://:password@host:port/database for LEADER_LOCK=redis and LAUNCH_QUEUE=redis; a database of this deployment's own"`
+	LeaderLock   string `name:"leader_lock" oneof:"postgres redis solo" help:"lock that speeds up failover (default: postgres on Postgres, solo on SQLite); the same in every worker, except during a change"`
+	LeaderTTLMS  int    `name:"leader_ttl_ms" default:"10000" min:"2000" max:"60000" help:"time after which a hung leader is replaced"`
+	Shards       int    `name:"shards" default:"1" min:"1" max:"64" help:"number of leaders that share the schedules; stored in the database, see carillon shards set"`
+	RedisURL     Secret `name:"redis_url" secret:"true" help:"redis://:password@host:port/database for LEADER_LOCK=redis and LAUNCH_QUEUE=redis; use a separate database for this deployment"`
 
 	Executor           string `name:"executor" default:"http" oneof:"http grpc local" help:"what runs workflows"`
 	ExecutorURL        string `name:"executor_url" help:"http: URL with {workflow_id} and {version}; grpc: host:port"`
 	ExecutorToken      Secret `name:"executor_token" secret:"true" help:"bearer token for the executor"`
 	ExecutorCancelURL  string `name:"executor_cancel_url" help:"http: DELETE URL with {idempotency_key}, {run_id}, {schedule_id} or {scheduled_for}; without it a cancelled run is not stopped at the executor and overlap_policy replace is refused; the same in registrar and launcher"`
-	ExecutorDialect    string `name:"executor_dialect" default:"carillon" oneof:"carillon graph" help:"http: whose contract the executor speaks"`
+	ExecutorDialect    string `name:"executor_dialect" default:"carillon" oneof:"carillon graph" help:"http: the executor's API contract"`
 	ExecutorFeedback   string `name:"executor_feedback" default:"reports" oneof:"reports none" help:"none: accepted is SUCCESS"`
-	ExecutorTimeoutMS  int    `name:"executor_timeout_ms" default:"10000" min:"100" max:"60000" help:"of one call of the executor"`
+	ExecutorTimeoutMS  int    `name:"executor_timeout_ms" default:"10000" min:"100" max:"60000" help:"timeout of one executor call"`
 	InternalAPIToken   Secret `name:"internal_api_token" secret:"true" help:"bearer token of the launcher's graph run API, POST /api/internal/graphs/{workflow_id}/runs; at least 16 characters"`
 	AllowLocalExecutor bool   `name:"allow_local_executor" default:"false" help:"EXECUTOR=local outside dev: it runs commands on this machine"`
-	LocalExecutorRoles string `name:"local_executor_roles" help:"EXECUTOR=local: roles whose callers may store workflows, which are commands on this machine: any of operator, compiler, user, between commas; needed where authentication is on; the same in registrar and launcher"`
-	LocalExecutorUser  string `name:"local_executor_user" help:"EXECUTOR=local: user that commands run as, a name or UID:GID; needs root, or its capabilities (default: the user that this process runs as)"`
-	AllowEgress        string `name:"allow_egress" help:"where the local executor's HTTP steps and alerts may go beside ports 80 and 443 of the public internet: loopback, private, addresses, CIDR blocks, names, *.names, each also with :port; between commas (dev: loopback,private)"`
-	ReportSecret       Secret `name:"report_secret" secret:"true" help:"signs report tokens; at least 16 characters; the same in every process (default: a random one kept in DATA_DIR)"`
+	LocalExecutorRoles string `name:"local_executor_roles" help:"EXECUTOR=local: roles whose callers may store workflows, which are commands on this machine: any of operator, compiler, user, separated by commas; required if authentication is on; the same in registrar and launcher"`
+	LocalExecutorUser  string `name:"local_executor_user" help:"EXECUTOR=local: user that runs the commands, a name or UID:GID; needs root or equivalent capabilities (default: the user of this process)"`
+	AllowEgress        string `name:"allow_egress" help:"where the local executor's HTTP steps and alerts may connect, in addition to ports 80 and 443 of the public internet: loopback, private, addresses, CIDR blocks, names, *.names, each also with :port; separated by commas (dev: loopback,private)"`
+	ReportSecret       Secret `name:"report_secret" secret:"true" help:"signs report tokens; at least 16 characters; the same in every process (default: a random one stored in DATA_DIR)"`
 
-	Auth                 string `name:"auth" oneof:"on off" help:"on: every call shows a token or a client certificate; off: everybody may everything (default: on where a way in is configured; without one only loopback addresses are served)"`
+	Auth                 string `name:"auth" oneof:"on off" help:"on: every call needs a token or a client certificate; off: everyone may do everything (default: on if an authentication method is configured; otherwise only loopback addresses are served)"`
 	AllowedHosts         string `name:"allowed_hosts" help:"host names that HTTP_ADDR answers to in addition to IP addresses, localhost and the host of PUBLIC_URL: carillon.example.com, *.example.com; separated by commas. Others are refused on loopback, and where authentication is off on every address"`
-	AuthJWKSURL          string `name:"auth_jwks_url" help:"where the issuer of signed tokens (JWT) has its keys"`
-	AuthJWTKeysFile      string `name:"auth_jwt_keys_file" help:"the same from a file: a JWKS, or public keys in PEM"`
+	AuthJWKSURL          string `name:"auth_jwks_url" help:"URL of the keys (JWKS) that sign tokens (JWT)"`
+	AuthJWTKeysFile      string `name:"auth_jwt_keys_file" help:"file with the keys instead: a JWKS, or public keys in PEM"`
 	AuthJWTIssuer        string `name:"auth_jwt_issuer" help:"iss of every signed token"`
 	AuthJWTAudience      string `name:"auth_jwt_audience" help:"aud of every signed token"`
-	AuthJWTAlgorithms    string `name:"auth_jwt_algorithms" default:"EdDSA,ES256,RS256" help:"how tokens may be signed; HS256 alone or not at all"`
-	AuthJWTMaxLifetimeMS int    `name:"auth_jwt_max_lifetime_ms" default:"3600000" min:"60000" max:"86400000" help:"tokens that are good for longer are refused"`
-	AuthRolesClaim       string `name:"auth_roles_claim" default:"roles" help:"where a signed token has its roles; dots lead into objects"`
-	AuthAccountsClaim    string `name:"auth_accounts_claim" default:"billing_accounts" help:"where a signed token of the role user lists the billing accounts that it may create grants on"`
-	AuthOwnerClaim       string `name:"auth_owner_claim" default:"sub" help:"where a signed token of the role user has its user_id"`
+	AuthJWTAlgorithms    string `name:"auth_jwt_algorithms" default:"EdDSA,ES256,RS256" help:"accepted signature algorithms; HS256 only alone"`
+	AuthJWTMaxLifetimeMS int    `name:"auth_jwt_max_lifetime_ms" default:"3600000" min:"60000" max:"86400000" help:"longest accepted lifetime of a signed token"`
+	AuthRolesClaim       string `name:"auth_roles_claim" default:"roles" help:"claim with the roles of a signed token; dots for nested objects"`
+	AuthAccountsClaim    string `name:"auth_accounts_claim" default:"billing_accounts" help:"claim with the billing accounts on which a signed token of the role user may create grants"`
+	AuthOwnerClaim       string `name:"auth_owner_claim" default:"sub" help:"claim with the user_id in a signed token of the role user"`
 	AuthTokensFile       string `name:"auth_tokens_file" help:"YAML file with the hashes of static tokens; see carillon token new"`
 	AuthMTLSRoles        string `name:"auth_mtls_roles" help:"roles by the URI of client certificates: spiffe://example.org/worker=worker,spiffe://example.org/ci=compiler+viewer"`
 	TLSCertFile          string `name:"tls_cert_file" help:"certificate of both listeners, in PEM; read again when it changes"`
-	TLSKeyFile           string `name:"tls_key_file" help:"its key"`
-	TLSClientCAFile      string `name:"tls_client_ca_file" help:"authority of client certificates"`
+	TLSKeyFile           string `name:"tls_key_file" help:"private key of TLS_CERT_FILE"`
+	TLSClientCAFile      string `name:"tls_client_ca_file" help:"CA of client certificates"`
 	TLSClientAuth        string `name:"tls_client_auth" default:"optional" oneof:"optional required" help:"required: no connection without a client certificate"`
-	TLSMinVersion        string `name:"tls_min_version" default:"1.3" oneof:"1.2 1.3" help:"oldest version of TLS that is spoken"`
-	MetricsToken         Secret `name:"metrics_token" secret:"true" help:"bearer token that opens /metrics, beside the roles operator and viewer; at least 16 characters"`
+	TLSMinVersion        string `name:"tls_min_version" default:"1.3" oneof:"1.2 1.3" help:"oldest TLS version accepted"`
+	MetricsToken         Secret `name:"metrics_token" secret:"true" help:"bearer token for /metrics, in addition to the roles operator and viewer; at least 16 characters"`
 	LauncherTLS          string `name:"launcher_tls" default:"off" oneof:"off on" help:"how a worker calls LAUNCHER_ADDR"`
-	LauncherCAFile       string `name:"launcher_ca_file" help:"LAUNCHER_TLS=on: authority of its certificate (default: the machine's)"`
-	LauncherCertFile     string `name:"launcher_cert_file" help:"LAUNCHER_TLS=on: certificate that the worker shows"`
-	LauncherKeyFile      string `name:"launcher_key_file" help:"its key"`
-	LauncherToken        Secret `name:"launcher_token" secret:"true" help:"static token that the worker shows to LAUNCHER_ADDR, of the role worker"`
+	LauncherCAFile       string `name:"launcher_ca_file" help:"LAUNCHER_TLS=on: CA of the launcher's certificate (default: system CAs)"`
+	LauncherCertFile     string `name:"launcher_cert_file" help:"LAUNCHER_TLS=on: client certificate of the worker"`
+	LauncherKeyFile      string `name:"launcher_key_file" help:"private key of LAUNCHER_CERT_FILE"`
+	LauncherToken        Secret `name:"launcher_token" secret:"true" help:"static token of the role worker that the worker sends to LAUNCHER_ADDR"`
 	RequireGrant         bool   `name:"require_grant" default:"false" help:"schedules without an execution grant are refused, and their runs SKIPPED(grant_denied); the same in every process"`
-	CreditGateURL        string `name:"credit_gate_url" help:"billing service that is asked whether an account can pay for input.model, before a schedule is created; see docs/grants.md"`
+	CreditGateURL        string `name:"credit_gate_url" help:"billing service that checks whether an account can pay for input.model, before a schedule is created; see docs/grants.md"`
 	CreditGateToken      Secret `name:"credit_gate_token" secret:"true" help:"bearer token for CREDIT_GATE_URL"`
-	CreditGateDown       string `name:"credit_gate_down" default:"closed" oneof:"closed open" help:"closed: while CREDIT_GATE_URL gives no answer such schedules are refused; open: they are let through"`
+	CreditGateDown       string `name:"credit_gate_down" default:"closed" oneof:"closed open" help:"closed: refuse such schedules while CREDIT_GATE_URL does not answer; open: allow them"`
 
 	NotifyFile         string `name:"notify_file" help:"YAML file with notification targets (e-mail, Slack, PagerDuty, Teams, ntfy, webhooks) and routes; read again when it changes; see docs/notifications.md"`
 	AlertWebhookURL    Secret `name:"alert_webhook_url" secret:"true" help:"Standard Webhooks that get every notification, within what ALLOW_EGRESS lets through; several between commas; see docs/notifications.md"`
 	AlertWebhookSecret Secret `name:"alert_webhook_secret" secret:"true" help:"whsec_…: the secret that signs them; one for each URL between commas, or one for all"`
 
-	MisfireGraceMS   int `name:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still simply fire"`
-	RunTimeoutMS     int `name:"run_timeout_ms" default:"3600000" min:"1000" max:"2592000000" help:"for schedules that name none: after how long without a sign of life a run is FAILED(timeout)"`
-	ClaimLeaseMS     int `name:"claim_lease_ms" default:"30000" min:"1000" max:"600000" help:"after how long a launch without an answer is sent again"`
-	LaunchRetryForMS int `name:"launch_retry_for_ms" default:"600000" min:"1000" max:"86400000" help:"how long an unreachable executor is tried"`
-	CancelWaitMS     int `name:"cancel_wait_ms" default:"30000" min:"1000" max:"600000" help:"after how long a cancel that nobody confirmed ends the run"`
+	MisfireGraceMS   int `name:"misfire_grace_ms" default:"60000" min:"1000" max:"86400000" help:"how late a slot may be and still run normally"`
+	RunTimeoutMS     int `name:"run_timeout_ms" default:"3600000" min:"1000" max:"2592000000" help:"for schedules that do not set one: time without a report after which a run is FAILED(timeout)"`
+	ClaimLeaseMS     int `name:"claim_lease_ms" default:"30000" min:"1000" max:"600000" help:"time after which a launch without an answer is sent again"`
+	LaunchRetryForMS int `name:"launch_retry_for_ms" default:"600000" min:"1000" max:"86400000" help:"how long launches to an unreachable executor are retried"`
+	CancelWaitMS     int `name:"cancel_wait_ms" default:"30000" min:"1000" max:"600000" help:"time after which an unconfirmed cancel ends the run"`
 	RetentionDays    int `name:"retention_days" default:"90" min:"30" max:"3650" help:"how long ended runs, events and keys are kept"`
-	MaxLaunches      int `name:"max_launches" default:"20000" min:"1" max:"100000" help:"runs that a worker has armed or handed to a launcher at once; one owner has at most nine tenths of them"`
-	MaxCalls         int `name:"max_calls" default:"2000" min:"1" max:"100000" help:"calls of the executor that a launcher has open at once, others wait; one owner has at most nine tenths of them"`
+	MaxLaunches      int `name:"max_launches" default:"20000" min:"1" max:"100000" help:"concurrent launches of a worker; one owner has at most nine tenths of them"`
+	MaxCalls         int `name:"max_calls" default:"2000" min:"1" max:"100000" help:"concurrent executor calls of a launcher, others wait; one owner has at most nine tenths of them"`
 
-	OwnerMaxSchedules int `name:"owner_max_schedules" default:"1000" min:"0" max:"10000000" help:"schedules that one owner may have; 0: any number"`
-	OwnerWritesPerS   int `name:"owner_writes_per_s" default:"20" min:"0" max:"1000000" help:"calls a second that change something, for each owner and process; twice that at once; 0: any number"`
-	OwnerReadsPerS    int `name:"owner_reads_per_s" default:"100" min:"0" max:"1000000" help:"calls a second that read, likewise; 0: any number"`
+	OwnerMaxSchedules int `name:"owner_max_schedules" default:"1000" min:"0" max:"10000000" help:"schedules per owner; 0: unlimited"`
+	OwnerWritesPerS   int `name:"owner_writes_per_s" default:"20" min:"0" max:"1000000" help:"changing calls per second, per owner and process; burst: twice that; 0: unlimited"`
+	OwnerReadsPerS    int `name:"owner_reads_per_s" default:"100" min:"0" max:"1000000" help:"reading calls per second, per owner and process; burst: twice that; 0: unlimited"`
 
-	CallerRefusalsPerS int `name:"caller_refusals_per_s" default:"50" min:"1" max:"1000000" help:"calls a second that are refused to one known caller, of those that change something or that its roles do not admit; twice that at once; with none left such calls are not looked at"`
-	RunReportsPerS     int `name:"run_reports_per_s" default:"10" min:"0" max:"1000000" help:"reports a second of one run, for each process; twice that at once; 0: any number"`
-	ReportLateMS       int `name:"report_late_ms" default:"86400000" min:"60000" max:"2592000000" help:"how long after its run's end a report token is accepted"`
+	CallerRefusalsPerS int `name:"caller_refusals_per_s" default:"50" min:"1" max:"1000000" help:"refused calls per second of one known caller (changing calls, or not allowed by its roles); burst: twice that; beyond it such calls are rejected unread"`
+	RunReportsPerS     int `name:"run_reports_per_s" default:"10" min:"0" max:"1000000" help:"reports per second of one run, per process; burst: twice that; 0: unlimited"`
+	ReportLateMS       int `name:"report_late_ms" default:"86400000" min:"60000" max:"2592000000" help:"how long a report token is accepted after its run ended"`
 
-	MaxConnections        int `name:"max_connections" default:"2000" min:"10" max:"1000000" help:"connections open at once on HTTP_ADDR, and as many on GRPC_ADDR; at the limit the one that is idle longest without credentials is closed"`
-	MaxConnectionsPerPeer int `name:"max_connections_per_peer" default:"500" min:"10" max:"1000000" help:"of them, those without credentials of one IPv4 address or IPv6 /64 network; a proxy is one peer"`
+	MaxConnections        int `name:"max_connections" default:"2000" min:"10" max:"1000000" help:"concurrent connections on HTTP_ADDR, and as many on GRPC_ADDR; at the limit the unauthenticated one that is idle longest is closed"`
+	MaxConnectionsPerPeer int `name:"max_connections_per_peer" default:"500" min:"10" max:"1000000" help:"concurrent unauthenticated connections of one IPv4 address or IPv6 /64 network; a proxy is one peer"`
 
-	LogLevel  string `name:"log_level" default:"info" oneof:"debug info warn error" help:"least level that is logged"`
-	LogFormat string `name:"log_format" default:"json" oneof:"json text" help:"how logs are written, to stderr"`
+	LogLevel  string `name:"log_level" default:"info" oneof:"debug info warn error" help:"minimum log level"`
+	LogFormat string `name:"log_format" default:"json" oneof:"json text" help:"log format on stderr"`
 }
 
 // Setting is one row of the configuration table.
@@ -187,13 +187,13 @@ func (c *Config) Validate() error {
 		}
 	}
 	if c.Has("worker") && !c.Has("launcher") && c.LauncherAddr == "" && c.LaunchQueue != "redis" {
-		problem("LAUNCHER_ADDR: is needed for a worker without the launcher role, unless LAUNCH_QUEUE=redis")
+		problem("LAUNCHER_ADDR: is required for a worker without the launcher role, unless LAUNCH_QUEUE=redis")
 	}
 	if c.LaunchQueue == "redis" && c.RedisURL == "" && (c.Has("worker") || c.Has("launcher")) {
-		problem("REDIS_URL: is needed for LAUNCH_QUEUE=redis, e.g. redis://127.0.0.1:6379/0")
+		problem("REDIS_URL: is required for LAUNCH_QUEUE=redis, e.g. redis://127.0.0.1:6379/0")
 	}
 	if c.Has("launcher") && c.Executor != "local" && c.ExecutorURL == "" {
-		problem("EXECUTOR_URL: is needed for EXECUTOR=%s; `carillon dev` runs workflows on this machine", c.Executor)
+		problem("EXECUTOR_URL: is required for EXECUTOR=%s; `carillon dev` runs workflows on this machine", c.Executor)
 	}
 	if c.WorkflowStore == "blob" {
 		if err := bucket.CheckURL(c.WorkflowBlobURL); err != nil {
@@ -201,7 +201,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	if c.DatabaseURL != "" && !c.OnPostgres() && !strings.HasPrefix(c.DatabaseURL.Reveal(), "sqlite:") {
-		problem("DATABASE_URL: begins with neither postgres:// nor sqlite:")
+		problem("DATABASE_URL: starts with neither postgres:// nor sqlite:")
 	}
 	for name, addr := range map[string]string{"HTTP_ADDR": c.HTTPAddr, "GRPC_ADDR": c.GRPCAddr} {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
@@ -227,10 +227,10 @@ func (c *Config) Validate() error {
 		problem("LEADER_LOCK: solo is for SQLite")
 	}
 	if c.LeaderLock == "redis" && c.RedisURL == "" {
-		problem("REDIS_URL: is needed for LEADER_LOCK=redis, e.g. redis://127.0.0.1:6379/0")
+		problem("REDIS_URL: is required for LEADER_LOCK=redis, e.g. redis://127.0.0.1:6379/0")
 	}
 	if scheme, _, _ := strings.Cut(c.RedisURL.Reveal(), "://"); c.RedisURL != "" && scheme != "redis" && scheme != "rediss" && scheme != "unix" {
-		problem("REDIS_URL: begins with none of redis://, rediss:// and unix://") // its text may hold a password
+		problem("REDIS_URL: starts with none of redis://, rediss:// and unix://") // its text may hold a password
 	}
 	problems = append(problems, c.authProblems()...)
 	problems = append(problems, c.tokenProblems()...)
@@ -253,7 +253,7 @@ func canBeDialled(addr string) bool {
 // CheckServe refuses what only dev may do.
 func (c *Config) CheckServe() error {
 	if c.Has("launcher") && c.Executor == "local" && !c.AllowLocalExecutor {
-		return errors.New("EXECUTOR: local runs commands on this machine; outside dev say so with ALLOW_LOCAL_EXECUTOR=true")
+		return errors.New("EXECUTOR: local runs commands on this machine; outside dev this needs ALLOW_LOCAL_EXECUTOR=true")
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func OpenStore(ctx context.Context, cfg Config, log *slog.Logger, o OpenOptions)
 	}
 	path := cfg.sqlitePath()
 	if _, err := os.Stat(path); !o.Create && os.IsNotExist(err) {
-		return nil, schedule.Explain(fs.ErrNotExist, "there is no database file %s: set DATABASE_URL, "+
+		return nil, schedule.Explain(fs.ErrNotExist, "no database file %s: set DATABASE_URL, "+
 			"or create this file with `DATABASE_URL=sqlite:%s carillon migrate`", absolute(path), path)
 	}
 	if cfg.DatabaseURL == "" {

@@ -82,10 +82,10 @@ func (d *doctor) fail(check, says, do string) {
 func (d *doctor) configuration(loaded error) {
 	switch {
 	case loaded != nil:
-		d.fail("configuration", strings.ReplaceAll(loaded.Error(), "\n", "; "), "set it right in the environment, the flags or the file of --config; README.md has the table of settings")
+		d.fail("configuration", strings.ReplaceAll(loaded.Error(), "\n", "; "), "correct it in the environment, the flags or the --config file; README.md has the table of settings")
 		return
 	case d.cfg.CheckServe() != nil && d.cfg.DataDir != "":
-		d.warn("configuration", strings.ReplaceAll(d.cfg.CheckServe().Error(), "\n", "; "), "or look at a `carillon dev` with `carillon doctor --dev`")
+		d.warn("configuration", strings.ReplaceAll(d.cfg.CheckServe().Error(), "\n", "; "), "or check a `carillon dev` with `carillon doctor --dev`")
 		return
 	}
 	d.ok("configuration", "roles %s, %s, executor %s, retention %d days", d.cfg.Roles, d.cfg.DatabaseName(), d.cfg.Executor, d.cfg.RetentionDays)
@@ -100,18 +100,18 @@ func (d *doctor) database(ctx context.Context) Store {
 	// Not the caller's context: that of the store outlives this check.
 	store, err := OpenStore(context.WithoutCancel(ctx), d.cfg, slog.New(slog.DiscardHandler), OpenOptions{})
 	if errors.Is(err, fs.ErrNotExist) {
-		d.fail("database", "there is no file "+absolute(d.cfg.sqlitePath()), "name the right one with DATA_DIR or DATABASE_URL; `carillon dev` and `carillon migrate` make one")
+		d.fail("database", "no such file: "+absolute(d.cfg.sqlitePath()), "set DATA_DIR or DATABASE_URL; `carillon dev` and `carillon migrate` create it")
 		return nil
 	}
 	if err != nil {
-		d.fail("database", d.cfg.Scrub(err).Error(), "see that the server runs and that DATABASE_URL names it, with user and password")
+		d.fail("database", d.cfg.Scrub(err).Error(), "check that the server runs, and the host, user and password of DATABASE_URL")
 		return nil
 	}
 	var took []time.Duration
 	for range 5 {
 		began := time.Now()
 		if err := store.Ping(ctx); err != nil {
-			d.fail("database", d.cfg.Scrub(err).Error(), "see that the database runs, takes writes, and is reached from here")
+			d.fail("database", d.cfg.Scrub(err).Error(), "check that the database runs, accepts writes and is reachable from here")
 			_ = store.Close() // it does not answer
 			return nil
 		}
@@ -120,7 +120,7 @@ func (d *doctor) database(ctx context.Context) Store {
 	slices.Sort(took)
 	switch median := took[len(took)/2]; {
 	case median > slowDatabase:
-		d.warn("database", fmt.Sprintf("answers in %s", median.Round(100*time.Microsecond)), "a worker should be nearer to it: within a millisecond or two")
+		d.warn("database", fmt.Sprintf("answers in %s", median.Round(100*time.Microsecond)), "run workers closer to the database: within a millisecond or two")
 	default:
 		d.ok("database", "answers in %s", median.Round(10*time.Microsecond))
 	}
@@ -133,11 +133,11 @@ func (d *doctor) schema(ctx context.Context, store Store) bool {
 	err := store.CheckSchema(ctx)
 	switch {
 	case errors.Is(err, schema.ErrUnknownSchema):
-		d.fail("schema", err.Error(), "run `carillon migrate` with the newest carillon that is in use")
+		d.fail("schema", err.Error(), "run `carillon migrate` with the newest carillon in use")
 	case err != nil:
-		d.fail("schema", d.cfg.Scrub(err).Error(), "see that the database's user may read goose_db_version")
+		d.fail("schema", d.cfg.Scrub(err).Error(), "grant the database user SELECT on goose_db_version")
 	default:
-		d.ok("schema", "is the one that this carillon knows")
+		d.ok("schema", "matches this carillon")
 	}
 	return err == nil
 }
@@ -146,15 +146,15 @@ func (d *doctor) clock(ctx context.Context, store Store) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if !d.cfg.OnPostgres() {
-		d.ok("clock", "the database's clock is this machine's")
+		d.ok("clock", "same as the database's clock")
 		return
 	}
 	skew, err := store.MeasureClock(ctx)
-	says := fmt.Sprintf("this machine's clock is %s off the database's", skew.Abs().Round(time.Millisecond))
-	const do = "run an NTP client on both machines; past 2 s a worker here does not lead"
+	says := fmt.Sprintf("this machine's clock differs from the database's by %s", skew.Abs().Round(time.Millisecond))
+	const do = "run an NTP client on both machines; a worker here does not lead beyond 2 s"
 	switch {
 	case err != nil:
-		d.fail("clock", d.cfg.Scrub(err).Error(), "see that the database answers")
+		d.fail("clock", d.cfg.Scrub(err).Error(), "check that the database answers")
 	case skew.Abs() > skewLimit:
 		d.fail("clock", says, do)
 	case skew.Abs() > skewWarning:

@@ -36,7 +36,7 @@ func (d *doctor) leaders(ctx context.Context, store Store) {
 			}
 		}
 	}
-	d.fail("leader", d.cfg.Scrub(err).Error(), "see that the database answers")
+	d.fail("leader", d.cfg.Scrub(err).Error(), "check that the database answers")
 }
 
 func (d *doctor) shards(workers []schedule.WorkerSeen, led []schedule.Leadership, shards int, now time.Time) {
@@ -44,7 +44,7 @@ func (d *doctor) shards(workers []schedule.WorkerSeen, led []schedule.Leadership
 	for _, w := range workers {
 		byID[w.WorkerID] = w
 		if w.Unfit != "" {
-			d.warn("leader", fmt.Sprintf("worker %s (%s) is unfit: %s", w.WorkerID, w.Host, w.Unfit), "what it would launch does not arrive; see to that")
+			d.warn("leader", fmt.Sprintf("worker %s (%s) is unhealthy: %s", w.WorkerID, w.Host, w.Unfit), "it could not launch runs; fix the cause")
 		}
 	}
 	if d.cfg.Has("worker") && shards != d.cfg.Shards {
@@ -61,17 +61,17 @@ func (d *doctor) shards(workers []schedule.WorkerSeen, led []schedule.Leadership
 		name := fmt.Sprintf("shard %d", shard)
 		switch {
 		case !ok || l.Holder == "" || l.Expired:
-			d.fail("leader", "nobody leads "+name, "start a worker (`carillon serve` with the role worker), and see its log for why it does not lead; nothing is planned or fired until one does")
+			d.fail("leader", "no leader for "+name, "start a worker (`carillon serve` with the role worker), and see its log for why it does not lead; nothing is planned or launched until one does")
 		case !seen:
-			d.warn("leader", fmt.Sprintf("%s is led by %s, which was not seen in the last minute; its term ends %s", name, l.Holder, l.ExpiresAt.UTC().Format(time.RFC3339)),
-				"another worker takes over then; see that one runs")
+			d.warn("leader", fmt.Sprintf("the leader of %s, %s, was not seen in the last minute; its term ends %s", name, l.Holder, l.ExpiresAt.UTC().Format(time.RFC3339)),
+				"another worker takes over then; check that one runs")
 		case now.Sub(w.SeenAt) > ms(d.cfg.LeaderTTLMS):
-			d.warn("leader", fmt.Sprintf("%s is led by %s (%s), last seen %s ago", name, l.Holder, w.Host, now.Sub(w.SeenAt).Round(time.Second)), "see whether that process hangs")
+			d.warn("leader", fmt.Sprintf("leader of %s is %s (%s), last seen %s ago", name, l.Holder, w.Host, now.Sub(w.SeenAt).Round(time.Second)), "check whether that process hangs")
 		case !l.LockHeld:
-			d.warn("leader", fmt.Sprintf("%s is led by %s (%s) without the shard's lock", name, l.Holder, w.Host),
-				"it took over from one that hung and may still hold it; end that process, or its session")
+			d.warn("leader", fmt.Sprintf("leader of %s is %s (%s), without the shard's lock", name, l.Holder, w.Host),
+				"it took over from a process that hung and may still hold the lock; end that process or its session")
 		default:
-			d.ok("leader", "%s is led by %s (%s) in epoch %d; it runs since %s and was seen %s ago", name, l.Holder, w.Host, l.Epoch,
+			d.ok("leader", "leader of %s is %s (%s), epoch %d, started %s, last seen %s ago", name, l.Holder, w.Host, l.Epoch,
 				w.StartedAt.UTC().Format(time.RFC3339), max(now.Sub(w.SeenAt), 0).Round(100*time.Millisecond))
 		}
 	}
@@ -90,7 +90,7 @@ func (d *doctor) lag(ctx context.Context, store Store) {
 	now := store.Now()
 	l, err := store.Lag(ctx, now)
 	if err != nil {
-		d.fail("lag", d.cfg.Scrub(err).Error(), "see that the database answers")
+		d.fail("lag", d.cfg.Scrub(err).Error(), "check that the database answers")
 		return
 	}
 	behind := func(what string, n int, oldest time.Time, do string) {
@@ -110,8 +110,8 @@ func (d *doctor) lag(ctx context.Context, store Store) {
 			d.ok("lag", "%s", says)
 		}
 	}
-	behind("due runs wait to be claimed", l.Due, l.OldestDue, "see that a worker leads, and whether MAX_LAUNCHES or a slow executor holds launches up (carillon_inflight)")
-	behind("schedules wait to be planned", l.Unplanned, l.OldestPlan, "see that a worker leads, and its log for passes that fail")
+	behind("due runs to claim", l.Due, l.OldestDue, "check that a worker leads, and whether MAX_LAUNCHES or a slow executor delays launches (carillon_inflight)")
+	behind("schedules to plan", l.Unplanned, l.OldestPlan, "check that a worker leads, and its log for failed passes")
 }
 
 // launcher looks whether what a worker here launches would arrive.
@@ -126,10 +126,10 @@ func (d *doctor) launcher(ctx context.Context) {
 		return
 	}
 	if d.cfg.Has("launcher") {
-		d.ok("launcher", "is in the same process as the worker")
+		d.ok("launcher", "in the same process as the worker")
 		return
 	}
-	const do = "start one (`carillon serve --roles launcher`), or name the right one with LAUNCHER_ADDR"
+	const do = "start one (`carillon serve --roles launcher`), or correct LAUNCHER_ADDR"
 	dialing, err := d.cfg.launcherDialing()
 	if err == nil {
 		var client *launcherclient.Client
@@ -142,7 +142,7 @@ func (d *doctor) launcher(ctx context.Context) {
 		d.fail("launcher", d.cfg.Scrub(err).Error(), do)
 		return
 	}
-	d.ok("launcher", "%s takes launches", d.cfg.LauncherAddr)
+	d.ok("launcher", "%s accepts launches", d.cfg.LauncherAddr)
 }
 
 func (d *doctor) queue(ctx context.Context) {
@@ -152,10 +152,10 @@ func (d *doctor) queue(ctx context.Context) {
 		_ = redis.Close() // it has told what it had to
 	}
 	if err != nil {
-		d.fail("launcher", d.cfg.Scrub(err).Error(), "see that Redis runs and REDIS_URL names it, and that a launcher runs with LAUNCH_QUEUE=redis")
+		d.fail("launcher", d.cfg.Scrub(err).Error(), "check that Redis runs, REDIS_URL is correct, and a launcher runs with LAUNCH_QUEUE=redis")
 		return
 	}
-	d.ok("launcher", "the launch queue is up and read")
+	d.ok("launcher", "the launch queue is up, and a launcher reads it")
 }
 
 // executor looks whether somebody listens where runs are sent. Nothing is sent.
@@ -169,7 +169,7 @@ func (d *doctor) executor(ctx context.Context) {
 	}
 	target, err := executorHost(d.cfg.Executor, d.cfg.ExecutorURL)
 	if err != nil {
-		d.fail("executor", err.Error(), "set EXECUTOR_URL right")
+		d.fail("executor", err.Error(), "correct EXECUTOR_URL")
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -177,11 +177,11 @@ func (d *doctor) executor(ctx context.Context) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", target)
 	if err != nil {
-		d.fail("executor", d.cfg.Scrub(err).Error(), "start the executor, or set EXECUTOR_URL right; until then launches are tried again for LAUNCH_RETRY_FOR_MS")
+		d.fail("executor", d.cfg.Scrub(err).Error(), "start the executor, or correct EXECUTOR_URL; launches are retried for LAUNCH_RETRY_FOR_MS")
 		return
 	}
 	_ = conn.Close() // nothing was said on it
-	d.ok("executor", "somebody listens at %s", target)
+	d.ok("executor", "%s accepts connections", target)
 }
 
 func executorHost(kind, address string) (string, error) {
@@ -190,7 +190,7 @@ func executorHost(kind, address string) (string, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
-		return "", errors.New("EXECUTOR_URL names no host")
+		return "", errors.New("EXECUTOR_URL has no host")
 	}
 	port := u.Port()
 	if port == "" {
@@ -209,7 +209,7 @@ func (d *doctor) server(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	const do = "start one with `carillon serve` or `carillon dev`, or name its HTTP_ADDR"
+	const do = "start one with `carillon serve` or `carillon dev`, or set its HTTP_ADDR"
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", d.cfg.HTTPAddr)
 	if err != nil {
@@ -218,7 +218,7 @@ func (d *doctor) server(ctx context.Context) {
 	}
 	_ = conn.Close() // what follows has its own
 	if d.cfg.tlsOn() {
-		d.ok("server", "somebody listens at %s, over TLS", d.cfg.HTTPAddr)
+		d.ok("server", "%s accepts connections (TLS)", d.cfg.HTTPAddr)
 		return
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.cfg.HTTPAddr+"/readyz", nil)
@@ -228,13 +228,13 @@ func (d *doctor) server(ctx context.Context) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		d.fail("server", fmt.Sprintf("%s takes connections, and answers none: %s", d.cfg.HTTPAddr, d.cfg.Scrub(err)),
-			"see whether that process hangs, and that it is a carillon")
+		d.fail("server", fmt.Sprintf("%s accepts connections but does not answer: %s", d.cfg.HTTPAddr, d.cfg.Scrub(err)),
+			"check whether that process hangs, and that it is carillon")
 		return
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		d.fail("server", fmt.Sprintf("%s answers %s", req.URL, resp.Status), "see GET /readyz with a token of an operator, or the server's log, for what is amiss")
+		d.fail("server", fmt.Sprintf("%s answers %s", req.URL, resp.Status), "GET /readyz with an operator's token, or the server's log, has the cause")
 		return
 	}
 	name, _ := os.Hostname()

@@ -27,7 +27,7 @@ func (a *App) drain() time.Duration {
 // mayServe says that a process which was told to end wants no new requests.
 func (a *App) mayServe(context.Context) error {
 	if a.told.Load() != 0 {
-		return errors.New("it is ending")
+		return errors.New("shutting down")
 	}
 	return nil
 }

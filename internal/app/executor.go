@@ -57,7 +57,7 @@ func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log
 		return nil, fmt.Errorf("start the local executor: %w", err)
 	}
 	if os.Geteuid() == 0 && cfg.LocalExecutorUser == "" {
-		log.Warn("the local executor runs commands as root: they can read every secret of this process and every file; set LOCAL_EXECUTOR_USER, or start carillon as another user")
+		log.Warn("the local executor runs commands as root, with access to all files and to the secrets of this process; set LOCAL_EXECUTOR_USER, or start carillon as another user")
 	}
 	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log, Egress: egress, User: cfg.LocalExecutorUser})
 	if err != nil {
@@ -82,7 +82,7 @@ func pruneRuns(ctx context.Context, e *local.Executor, retention time.Duration, 
 	defer ticker.Stop()
 	for {
 		if n, err := e.Prune(ctx, time.Now().Add(-retention-24*time.Hour)); err != nil && ctx.Err() == nil {
-			log.Warn("run folders not pruned", "err", err)
+			log.Warn("cannot prune run folders", "err", err)
 		} else if n > 0 {
 			log.Info("run folders pruned", "folders", n)
 		}

@@ -136,7 +136,7 @@ func guard(next http.Handler, cfg *Config, refused func(*http.Request, auth.Iden
 	}
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refused(r, auth.Identity{}, codes.PermissionDenied)
-		refuseHTTP(w, http.StatusForbidden, codes.PermissionDenied, "a page of another site may not make this call; open this server's own page, at PUBLIC_URL")
+		refuseHTTP(w, http.StatusForbidden, codes.PermissionDenied, "calls from pages of other sites are not allowed; use this server's own page at PUBLIC_URL")
 	}))
 	next = origins.Handler(next)
 	known := cfg.hosts()

@@ -28,7 +28,7 @@ func TestAnOutageWritesAFewLinesASecondAndSaysHowManyItLeftOut(t *testing.T) {
 	for i := range seconds * 1000 {
 		after := time.Duration(i) * time.Millisecond
 		say(after, "launch outcome unknown", "err", errors.New("refused"))
-		say(after, "heartbeat not written", "err", errors.New("refused"))
+		say(after, "cannot write the heartbeat", "err", errors.New("refused"))
 		say(after, fmt.Sprint("one of many, ", i%20), "err", errors.New("refused"))
 	}
 	lines := strings.Count(out.String(), "\n")

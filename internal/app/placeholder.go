@@ -50,7 +50,7 @@ func checkToken(token string, own bool) error {
 	case placeholder(token):
 		return errors.New("is a placeholder from an example; `openssl rand -hex 32` makes a value of your own")
 	case repeated(token) || own && (fewCharacters(token) || sequence(token)):
-		return errors.New("repeats itself or counts up, and is easy to guess; `openssl rand -hex 32` makes one")
+		return errors.New("is easy to guess; `openssl rand -hex 32` makes one")
 	}
 	return nil
 }

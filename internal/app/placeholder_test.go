@@ -33,10 +33,10 @@ func TestTokensThatCanBeGuessedStopTheStart(t *testing.T) {
 			"placeholder-placeholder", "secret-token-1234", "test-secret-test-secret", "your_token_goes_here", "admin-password-123", "example-token-0001",
 		}, "is a placeholder from an example; `openssl rand -hex 32` makes a value of your own"},
 		{"a short word of an example", others, []string{"changeme", "secret", "REPLACE_ME", "token", "password"}, "is a placeholder"},
-		{"one character many times", every, []string{"aaaaaaaaaaaaaaaaaaaaaaaa", "0000000000000000"}, "repeats itself or counts up"},
-		{"a few characters many times", every, []string{"deadbeefdeadbeef", "abcdabcdabcdabcd"}, "repeats itself or counts up"},
-		{"few different characters", own, []string{"aabbabababbabbaab"}, "repeats itself or counts up"},
-		{"one that counts up", own, []string{"0123456789abcdef", "abcdefghijklmnop", "1234567890123456"}, "repeats itself or counts up"},
+		{"one character many times", every, []string{"aaaaaaaaaaaaaaaaaaaaaaaa", "0000000000000000"}, "is easy to guess"},
+		{"a few characters many times", every, []string{"deadbeefdeadbeef", "abcdabcdabcdabcd"}, "is easy to guess"},
+		{"few different characters", own, []string{"aabbabababbabbaab"}, "is easy to guess"},
+		{"one that counts up", own, []string{"0123456789abcdef", "abcdefghijklmnop", "1234567890123456"}, "is easy to guess"},
 	} {
 		for _, setting := range c.settings {
 			for _, value := range c.values {

@@ -167,7 +167,7 @@ func (g *guarded) callLines() (lines, calls int) {
 		switch _ = json.Unmarshal([]byte(line), &l); {
 		case l.Msg == "call" && l.Subject == "":
 			lines, calls = lines+1, calls+1+l.LeftOut
-		case l.Msg == "refused calls without a line":
+		case l.Msg == "refused calls not logged":
 			lines, calls = lines+1, calls+l.LeftOut
 		}
 	}
@@ -247,7 +247,7 @@ func TestBrokenConnectionsHaveOneLineASecond(t *testing.T) {
 			switch _ = json.Unmarshal([]byte(line), &l); l.Msg {
 			case "connection error":
 				lines, all = lines+1, all+1+l.LeftOut
-			case "connection errors without a line":
+			case "connection errors not logged":
 				lines, all = lines+1, all+l.LeftOut
 			default:
 				continue
@@ -329,7 +329,7 @@ func TestACallWithoutAHostIsLoggedWithItsPeer(t *testing.T) {
 	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
 		t.Fatalf("%s %v", answer, err)
 	}
-	if !strings.Contains(g.logged(), `"door":"rest","peer":"127.0.0.1","via":"token","subject":"subject-viewer"`) {
+	if !strings.Contains(g.logged(), `"protocol":"rest","peer":"127.0.0.1","auth":"token","subject":"subject-viewer"`) {
 		t.Errorf("the log has no such line:\n%s", g.logged())
 	}
 }

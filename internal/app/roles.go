@@ -289,12 +289,12 @@ func reportSecret(cfg Config) ([]byte, error) {
 	}
 	path := filepath.Join(cfg.DataDir, "report.secret")
 	if err := private.File(path); err != nil {
-		return nil, fmt.Errorf("close report secret to others: %w", err)
+		return nil, fmt.Errorf("restrict the permissions of the report secret: %w", err)
 	}
 	secret, err := os.ReadFile(path)
 	if err == nil && len(secret) > 0 {
 		if len(secret) < leastToken {
-			return nil, fmt.Errorf("%s: has %d bytes, fewer than %d; delete the file, and the next start makes a random one", path, len(secret), leastToken)
+			return nil, fmt.Errorf("%s: has %d bytes, fewer than %d; delete the file, and the next start creates a random one", path, len(secret), leastToken)
 		}
 		return secret, nil
 	}
@@ -303,7 +303,7 @@ func reportSecret(cfg Config) ([]byte, error) {
 	}
 	secret = []byte(rand.Text())
 	if err := os.WriteFile(path, secret, 0o600); err != nil {
-		return nil, fmt.Errorf("keep report secret: %w", err)
+		return nil, fmt.Errorf("write report secret: %w", err)
 	}
 	return secret, nil
 }

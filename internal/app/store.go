@@ -63,7 +63,7 @@ func (a *App) closeStore() error {
 	case err := <-closed:
 		return err
 	case <-timeout.C:
-		a.log.Warn("the store has calls under way and is left as it is")
+		a.log.Warn("store not closed: calls are still in progress")
 		return nil
 	}
 }

@@ -20,8 +20,8 @@ type strangerLogs struct {
 
 func newStrangerLogs(log *slog.Logger) strangerLogs {
 	return strangerLogs{
-		calls:       trouble.NewPerPeer(log.With("component", "api"), "refused calls without a line"),
-		connections: trouble.NewPerPeer(log.With("component", "http"), "connection errors without a line"),
+		calls:       trouble.NewPerPeer(log.With("component", "api"), "refused calls not logged"),
+		connections: trouble.NewPerPeer(log.With("component", "http"), "connection errors not logged"),
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 	ViaMTLS   = "mtls"
 	ViaToken  = "token"
 	ViaReport = "report_token" // a run's own token: good for its reports only
-	ViaOpen   = "open"         // authentication is off
+	ViaOpen   = "none"         // authentication is off
 )
 
 // Identity is who makes a call. The zero Identity is this process itself, or

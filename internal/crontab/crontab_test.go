@@ -59,8 +59,8 @@ func TestACrontabIsReadAsCronReadsIt(t *testing.T) {
 	}
 	says := strings.Join(notes, "\n")
 	for _, part := range []string{
-		`line 3: no mail is sent`, `line 12: a scheduler does not see this machine start`, `line 13: is neither a setting nor five fields and a command`,
-		`line 14: its times are refused: cron hour "25"`,
+		`line 3: no mail is sent`, `line 12: Carillon does not see this machine start`, `line 13: is neither a setting nor five fields and a command`,
+		`line 14: invalid time fields: cron hour "25"`,
 	} {
 		if !strings.Contains(says, part) {
 			t.Errorf("no note %q in\n%s", part, says)
@@ -92,21 +92,21 @@ func TestWhatACrontabMayHold(t *testing.T) {
 		{name: "a mark in front", text: "\ufeff* * * * * a\n", commands: []string{"* * * * * UTC a"}},
 		{
 			name: "a zone that is none loses what is below", text: "CRON_TZ=Mars/Base\n* * * * * a\n",
-			notes: []string{"line 1: the zone is refused", "line 2: its zone is refused"},
+			notes: []string{"line 1: invalid time zone", "line 2: invalid time zone"},
 		},
 		{name: "an empty zone is the default again", text: "CRON_TZ=Asia/Tokyo\nCRON_TZ=\n* * * * * a\n", commands: []string{"* * * * * UTC a"}},
-		{name: "TZ is the commands'", text: "TZ=Asia/Tokyo\n* * * * * a\n", commands: []string{"* * * * * UTC a"}, notes: []string{"line 1: is kept for the commands"}},
+		{name: "TZ is the commands'", text: "TZ=Asia/Tokyo\n* * * * * a\n", commands: []string{"* * * * * UTC a"}, notes: []string{"line 1: is passed to the commands"}},
 		{name: "no mail is no note", text: "MAILTO=\"\"\n* * * * * a\n", commands: []string{"* * * * * UTC a"}},
 		{name: "random times", text: "0~30 * * * * a\n", notes: []string{"line 1: random times"}},
 		{name: "a command that is only a %", text: "* * * * * %\n", notes: []string{"line 1: has no command"}},
 		{name: "a = in a command is no setting", text: "0 1 * * * FOO=bar run\n", commands: []string{"0 1 * * * UTC FOO=bar run"}},
-		{name: "what is not text", text: "* * * * * a\x00b\n* * * * * \xff\n", notes: []string{"line 1: is not text", "line 2: is not text"}},
+		{name: "what is not text", text: "* * * * * a\x00b\n* * * * * \xff\n", notes: []string{"line 1: is not valid text", "line 2: is not valid text"}},
 		{name: "a day that never comes", text: "0 4 31 2 * a\n", notes: []string{"line 1: never fires"}},
 		{
 			name: "a system crontab read as a user's", text: "17 * * * * root cd /\n@daily root b\n* * * * * rooter c\n",
-			commands: []string{"* * * * * UTC rooter c"}, notes: []string{"line 1: begins with a user, as in a system crontab", "line 2: begins with a user"},
+			commands: []string{"* * * * * UTC rooter c"}, notes: []string{"line 1: starts with a user, as in a system crontab", "line 2: starts with a user"},
 		},
-		{name: "a range that goes backwards", text: "* 22-6 * * * a\n", notes: []string{"line 1: its times are refused"}},
+		{name: "a range that goes backwards", text: "* 22-6 * * * a\n", notes: []string{"line 1: invalid time fields"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := crontab.Parse(tt.text, crontab.Options{System: tt.system})

@@ -77,8 +77,8 @@ func TestSettingsBeyondTheBoundsAreNamed(t *testing.T) {
 		variables  int
 		note       string
 	}{
-		{"one variable more than are kept", many.String(), crontab.MaxSettings, "line 101: is not carried over: the settings above a line are at most 100, with 16384 bytes together"},
-		{"one byte more than is kept", "U=\n" + full, 2, "line 3: is not carried over"},
+		{"one variable more than are kept", many.String(), crontab.MaxSettings, "line 101: is not imported: the settings above a line are at most 100, with 16384 bytes together"},
+		{"one byte more than is kept", "U=\n" + full, 2, "line 3: is not imported"},
 		{"as many bytes as are kept", full, 2, ""},
 		{"the same variable again", strings.Repeat("V=x\n", 1000), 1, ""},
 	} {

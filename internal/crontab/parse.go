@@ -75,7 +75,7 @@ func Parse(text string, o Options) *File {
 	}
 	for raw := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		if p.line++; p.line > MaxLines {
-			p.lost(fmt.Sprintf("and all behind it: more than %d lines are not read", MaxLines))
+			p.lost(fmt.Sprintf("and everything after it: at most %d lines are read", MaxLines))
 			break
 		}
 		p.text = strings.TrimRight(raw, "\r\n")
@@ -120,7 +120,7 @@ func (p *parser) read(line string) {
 	case len(line) > MaxLine:
 		p.lost(fmt.Sprintf("has more than %d bytes", MaxLine))
 	case strings.ContainsRune(line, 0) || !validText(line):
-		p.lost("is not text")
+		p.lost("is not valid text")
 	default:
 		if name, value, ok := setting(line); ok {
 			p.set(name, value)
@@ -148,7 +148,7 @@ func (p *parser) entry(line string) {
 		return
 	}
 	if e.User != "" {
-		p.note("the user " + e.User + " is kept as a label: the command runs as whoever runs the executor")
+		p.note("the user " + e.User + " is kept as a label: the command runs as the executor's user")
 	}
 	p.file.Entries = append(p.file.Entries, e)
 }
@@ -156,27 +156,27 @@ func (p *parser) entry(line string) {
 func (p *parser) refuses(e *Entry) string {
 	switch {
 	case strings.EqualFold(e.Expr, "@reboot"):
-		return "a scheduler does not see this machine start; use a systemd unit, or `carillon schedule trigger`"
+		return "Carillon does not see this machine start; use a systemd unit, or `carillon schedule trigger`"
 	case e.Expr == "":
 		return "is neither a setting nor five fields and a command"
 	case strings.Contains(e.Expr, "~"):
-		return "random times (~) are not known; write the range's first value, and spread with jitter_ms"
+		return "random times (~) are not supported; write the range's first value and set jitter_ms"
 	case e.Command == "":
 		return "has no command"
 	}
 	if first, _ := word(e.Command); first == "root" && !p.o.System {
-		return "begins with a user, as in a system crontab: read it with --system"
+		return "starts with a user, as in a system crontab: import it with --system"
 	}
 	expr, err := cronexpr.Parse(e.Expr)
 	if err != nil {
-		return "its times are refused: " + err.Error()
+		return "invalid time fields: " + err.Error()
 	}
 	zone, err := cronexpr.LoadLocation(e.Timezone)
 	if err != nil {
-		return "its zone is refused: " + err.Error()
+		return "invalid time zone: " + err.Error()
 	}
 	if expr.In(zone, cronexpr.Vixie).CheckFires(schedule.MinTime.AddDate(56, 0, 0)) != nil {
-		return "never fires: no such instant within 50 years"
+		return "never fires: no match within 50 years"
 	}
 	return ""
 }

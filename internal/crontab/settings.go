@@ -57,19 +57,19 @@ func (p *parser) set(name, value string) {
 		if value == "" {
 			p.timezone = "UTC"
 		} else if _, err := cronexpr.LoadLocation(value); err != nil {
-			p.note("the zone is refused, and with it each line below: " + err.Error())
+			p.note("invalid time zone, so every line below is invalid: " + err.Error())
 		}
 	case "TZ":
 		p.variable(name, value)
-		p.note("is kept for the commands; when they run is decided by CRON_TZ, else by --tz, here " + p.timezone)
+		p.note("is passed to the commands; their times follow CRON_TZ, or --tz, here " + p.timezone)
 	case "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING":
 		if value != "" || name != "MAILTO" {
-			p.note("no mail is sent: the output of a run is kept with it, and alerts tell of failures")
+			p.note("no mail is sent: the output is kept with the run, and alerts report failures")
 		}
 	case "RANDOM_DELAY":
-		p.note("is not carried over: give the schedules jitter_ms")
+		p.note("is not imported: set jitter_ms on the schedules")
 	case "START_HOURS_RANGE":
-		p.note("is anacron's, and is not carried over")
+		p.note("is for anacron, and is not imported")
 	default:
 		p.variable(name, value)
 	}
@@ -85,7 +85,7 @@ func (p *parser) variable(name, value string) {
 		size += len(n) + len(v)
 	}
 	if len(env) > MaxSettings || size > MaxSettingsBytes {
-		p.lost(fmt.Sprintf("is not carried over: the settings above a line are at most %d, with %d bytes together; set it in the command", MaxSettings, MaxSettingsBytes))
+		p.lost(fmt.Sprintf("is not imported: the settings above a line are at most %d, with %d bytes together; set it in the command", MaxSettings, MaxSettingsBytes))
 		return
 	}
 	p.env = env

@@ -53,7 +53,7 @@ var tour = []stop{
 var postgresTour = []stop{
 	{command: "export DATABASE_URL="},
 	{command: "./bin/carillon migrate", shows: []string{"up to date"}},
-	{command: "./bin/carillon serve --executor http", shows: []string{"carillon is up"}, stays: true},
+	{command: "./bin/carillon serve --executor http", shows: []string{"carillon started"}, stays: true},
 }
 
 func nextFive(output string) error {

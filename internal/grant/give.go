@@ -49,21 +49,21 @@ func MayGive(by *Giver, g *schedule.Grant, prefix string) error {
 		problems = append(problems, fmt.Sprintf("%s%s %s %s", prefix, field, schedule.Quote(value), problem))
 	}
 	if g.UserID != by.Owner {
-		refuse("user_id", g.UserID, "is not you; leave it out, the grant is yours")
+		refuse("user_id", g.UserID, "is another user; leave it out for your own grant")
 	}
 	for i, scope := range g.Scopes {
 		field := fmt.Sprintf("scopes[%d]", i)
 		named := Named([]string{scope})
 		switch {
 		case len(named) == 0:
-			refuse(field, scope, "covers workflows that are not yours; name your workflows one by one, or ask an operator or a compiler for the grant")
+			refuse(field, scope, "covers other owners' workflows; name your workflows one by one, or ask an operator or a compiler for the grant")
 		case !by.Owns[named[0]]:
 			refuse(field, scope, "names a workflow that is not yours; store a version of it, or ask an operator or a compiler to share it with you")
 		}
 	}
 	if !by.HasAccount(g.BillingAccountID) && !by.Vouched {
-		refuse("billing_account_id", g.BillingAccountID, "is not yours: it is not your user_id, your credential does not list it, "+
-			"and no billing service vouches for it; use an account of yours, or ask an operator or a compiler for the grant")
+		refuse("billing_account_id", g.BillingAccountID, "is not yours: it is not your user_id, your token does not list it, "+
+			"and no billing service confirms it; use your own account, or ask an operator or a compiler for the grant")
 	}
 	if len(problems) == 0 {
 		return nil

@@ -39,7 +39,7 @@ func Check(c *schedule.Collect, prefix string, scopes []string, allowAll bool) {
 	}
 	switch unlimited := slices.Contains(scopes, execute+all); {
 	case unlimited && !allowAll:
-		c.Add(field, execute+all, "allows every workflow, those to come included", "name the workflows, or set allow_all_workflows as well")
+		c.Add(field, execute+all, "allows every workflow, including future ones", "name the workflows, or also set allow_all_workflows")
 	case allowAll && !unlimited:
 		c.Note(prefix+"allow_all_workflows", "is set, but no scope is "+execute+all, "leave it out, or add the scope")
 	}
@@ -61,7 +61,7 @@ func problemOf(scope string) string {
 		return ""
 	}
 	if strings.Contains(what, all) {
-		return "has a * that is neither all of it nor behind a colon at its end"
+		return "has a * that is neither the whole scope nor after its last colon"
 	}
 	if !schedule.ValidID(what) {
 		return "names no valid workflow id"

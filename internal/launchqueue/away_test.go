@@ -132,7 +132,7 @@ func TestAConsumerOutlivesARedisThatIsAway(t *testing.T) {
 	launches := r.claim(20)
 	r.publish(launches[:10]...)
 	r.eventually("it is said that Redis is away", func() error {
-		if log.count("launch queue away") == 0 {
+		if log.count("launch queue unavailable") == 0 {
 			return errors.New("nothing is said")
 		}
 		return nil
@@ -147,10 +147,10 @@ func TestAConsumerOutlivesARedisThatIsAway(t *testing.T) {
 	r.settled(launches, schedule.StatusSuccess)
 	r.once(launches)
 	r.eventually("nothing is left in hand", func() error { return r.inHand(0) })
-	if n := log.count("launch queue away"); n != 1 {
+	if n := log.count("launch queue unavailable"); n != 1 {
 		t.Errorf("it was said %d times within a minute that Redis is away", n)
 	}
-	if log.count("launch queue is back") == 0 {
+	if log.count("launch queue available again") == 0 {
 		t.Error("nobody says that Redis is back")
 	}
 }

@@ -139,7 +139,7 @@ func (c *Consumer) drain() (drained bool) {
 			select {
 			case <-s.free:
 			case <-timeout.C:
-				c.log.Warn("launches or cancels still open at the end; other consumers take them over")
+				c.log.Warn("launches or cancels still open at shutdown; other consumers take them over")
 				return false
 			}
 		}
@@ -226,7 +226,7 @@ func (c *Consumer) makeGroups() error {
 		err := c.Redis.XGroupCreateMkStream(ctx, s.name, group, "0").Err()
 		switch {
 		case err == nil:
-			c.log.Info("launch queue made", "stream", s.name)
+			c.log.Info("launch queue created", "stream", s.name)
 		case !redis.HasErrorPrefix(err, "BUSYGROUP"): // it is there already
 			return err
 		}

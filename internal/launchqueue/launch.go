@@ -50,9 +50,9 @@ func (c *Consumer) cancel(ctx context.Context, m redis.XMessage) (done bool) {
 	confirmed, err := c.Launcher.Cancel(ctx, req)
 	switch {
 	case errors.Is(err, schedule.ErrUnsupported):
-		c.log.Debug("the executor cannot cancel: the run is left to end by itself", "schedule_id", req.ScheduleID, "key", req.Key.String())
+		c.log.Debug("the executor cannot cancel: the run continues", "schedule_id", req.ScheduleID, "key", req.Key.String())
 	case err != nil:
-		c.log.Warn("cancel not delivered", "schedule_id", req.ScheduleID, "key", req.Key.String(), "err", err)
+		c.log.Warn("cannot send the cancel", "schedule_id", req.ScheduleID, "key", req.Key.String(), "err", err)
 	case confirmed:
 		c.settle(ctx, req.ScheduleID, time.Time{}, schedule.Settlement{
 			Key: req.Key, To: schedule.StatusCancelled, Reason: req.Reason, CompletedAt: c.now(),
@@ -65,7 +65,7 @@ func (c *Consumer) cancel(ctx context.Context, m redis.XMessage) (done bool) {
 // claim's lease sends its run again.
 func (c *Consumer) drop(m redis.XMessage, err error) (done bool) {
 	c.Metrics.dropped.Inc()
-	c.log.Error("launch queue entry dropped: it cannot be read", "entry", m.ID, "err", err)
+	c.log.Error("launch queue entry dropped: unreadable", "entry", m.ID, "err", err)
 	return true
 }
 
@@ -131,7 +131,7 @@ func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Tim
 // record: the run is sent again when its claim's lease is over, and answered
 // from there.
 func (c *Consumer) notSettled(scheduleID string, key schedule.Key, to schedule.Status, err error) {
-	c.log.Error("run not settled, its lease will send it again", "schedule_id", scheduleID, "key", key.String(), "to", string(to), "err", err)
+	c.log.Error("cannot record the run's outcome; it is sent again when its lease ends", "schedule_id", scheduleID, "key", key.String(), "to", string(to), "err", err)
 }
 
 func (c *Consumer) settleAll(ctx context.Context, settlements []schedule.Settlement) ([]bool, error) {

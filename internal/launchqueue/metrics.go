@@ -30,8 +30,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return p.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &Metrics{
-		up:          p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launch_queue_up", Help: "1 while this process reaches the launch queue."}),
-		read:        p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launch_queue_read", Help: "1 while a launcher reads the launch queue, as far as this process knows."}),
+		up:          p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launch_queue_up", Help: "1 while this process can reach the launch queue."}),
+		read:        p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launch_queue_read", Help: "1 while a launcher reads the launch queue, as seen by this process."}),
 		depth:       gauges("carillon_launch_queue_depth", "Entries in the launch queue, those that consumers have taken included, by stream."),
 		pending:     gauges("carillon_launch_queue_pending", "Entries of the launch queue that consumers have taken and not dealt with yet, by stream."),
 		redelivered: counter("carillon_launch_queue_redelivered_total", "Entries of the launch queue that came again: taken before and not acknowledged, or put in anew while their key is open here."),

@@ -155,7 +155,7 @@ func (o *outage) goesOn(err error) {
 	}
 	if time.Since(o.said) >= sayEvery {
 		o.said, o.told = time.Now(), true
-		o.log.Warn("launch queue away: runs are sent again when it is back", "since", o.since, "err", err)
+		o.log.Warn("launch queue unavailable: runs are sent again when it is back", "since", o.since, "err", err)
 	}
 }
 
@@ -164,7 +164,7 @@ func (o *outage) over() {
 	defer o.mu.Unlock()
 	o.up.Set(1)
 	if o.told {
-		o.log.Info("launch queue is back", "away", time.Since(o.since).Round(time.Millisecond))
+		o.log.Info("launch queue available again", "away", time.Since(o.since).Round(time.Millisecond))
 	}
 	o.since, o.told = time.Time{}, false
 }

@@ -47,7 +47,7 @@ func Expensive(req any) (calls int) {
 // Interceptor lets expensive calls in when they have a place.
 func (p *Places) Interceptor(reg prometheus.Registerer) grpc.UnaryServerInterceptor {
 	refused := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_expensive_calls_refused_total", Help: "Calls that look ahead and were refused because too many were open.",
+		Name: "carillon_expensive_calls_refused_total", Help: "Preview, forecast and simulation calls refused because too many were open.",
 	})
 	open := prometheus.NewDesc("carillon_expensive_calls", "Calls that look ahead (simulate, forecast, dry runs), by what they do.", []string{"state"}, nil)
 	reg.MustRegister(refused, collector{open, p})

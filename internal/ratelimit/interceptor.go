@@ -24,7 +24,7 @@ const (
 // those that say who calls.
 func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "carillon_calls_limited_total", Help: "Calls that were refused because their owner made too many.",
+		Name: "carillon_calls_limited_total", Help: "Calls refused by the rate limit of their owner.",
 	}, []string{"kind"})
 	reg.MustRegister(refused)
 	for _, kind := range []string{string(Read), string(Write), "stream"} {

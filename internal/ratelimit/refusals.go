@@ -27,7 +27,7 @@ import (
 // codeOf is what the caller will see of an error.
 func Refusals(perS int, now func() time.Time, codeOf func(error) codes.Code, reg prometheus.Registerer) grpc.UnaryServerInterceptor {
 	limited := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_refused_calls_limited_total", Help: "Calls that were not looked at because their caller had been refused too often.",
+		Name: "carillon_refused_calls_limited_total", Help: "Calls rejected unread because their caller had too many refused calls.",
 	})
 	reg.MustRegister(limited)
 	l := New(Limits{WritesPerS: perS}, now)

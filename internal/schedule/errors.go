@@ -10,19 +10,19 @@ import (
 // The sentinels that interfaces translate; see registrar/api for the gRPC and
 // HTTP codes.
 var (
-	ErrNotFound      = errors.New("not found")                 // also: somebody else's
-	ErrExists        = errors.New("already exists")            // the name is taken by another owner
-	ErrPrecondition  = errors.New("not possible as it stands") // e.g. trigger under skip with a run in flight
-	ErrUnpayable     = errors.New("payment required")          // the billing account cannot pay for the schedule's model
-	ErrKeyConflict   = errors.New("same key, other request")
+	ErrNotFound      = errors.New("not found")           // also: somebody else's
+	ErrExists        = errors.New("already exists")      // the name is taken by another owner
+	ErrPrecondition  = errors.New("precondition failed") // e.g. trigger under skip with a run in flight
+	ErrUnpayable     = errors.New("payment required")    // the billing account cannot pay for the schedule's model
+	ErrKeyConflict   = errors.New("the key was used before for another request")
 	ErrRunIDMismatch = errors.New("another run_id is recorded")
-	ErrFenced        = errors.New("not the leader any more") // the epoch has moved on
+	ErrFenced        = errors.New("no longer the leader") // the epoch has moved on
 	ErrUnavailable   = errors.New("unavailable")
 	ErrUnsupported   = errors.New("not supported by this executor")
 	ErrShardCount    = errors.New("another number of shards is recorded")
-	ErrBusy          = errors.New("a call of this key is open") // of the launcher: ask again in a moment
-	ErrExhausted     = errors.New("quota exhausted")            // of an owner
-	ErrQueueAway     = errors.New("the launch queue is away")
+	ErrBusy          = errors.New("a call with this key is in progress") // of the launcher: ask again in a moment
+	ErrExhausted     = errors.New("quota exhausted")                     // of an owner
+	ErrQueueAway     = errors.New("the launch queue is unavailable")
 	ErrRepeated      = errors.New("was done before") // of the stores: the registrar answers with what stands
 )
 
@@ -93,10 +93,21 @@ func (c *Collect) Err() error {
 	return &InvalidError{Violations: c.violations}
 }
 
-// Explain wraps a sentinel with what a caller can do about it.
+// Explain wraps a sentinel with what a caller can do about it. The text of an
+// ErrPrecondition stands alone: "cannot retry: the run succeeded".
 func Explain(sentinel error, format string, args ...any) error {
-	return fmt.Errorf("%w: %s", sentinel, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	if sentinel == ErrPrecondition {
+		return preconditionError(text)
+	}
+	return fmt.Errorf("%w: %s", sentinel, text)
 }
+
+// preconditionError is an ErrPrecondition without the sentinel's own text.
+type preconditionError string
+
+func (e preconditionError) Error() string { return string(e) }
+func (e preconditionError) Unwrap() error { return ErrPrecondition }
 
 // ErrUnauthenticated says that a token was shown and is not the right one.
 var ErrUnauthenticated = errors.New("not authenticated")

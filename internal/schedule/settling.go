@@ -28,7 +28,7 @@ func SettlementOf(l *Launch, reply StartReply, cancelled Reason, now time.Time) 
 	if cancelled == ReasonReplaced && (failed || o.OK()) || cancelled != "" && failed {
 		s.To, s.Reason = StatusCancelled, cancelled
 		if s.ErrorMessage == "" {
-			s.ErrorMessage = "answered " + string(o.Status) + " after its cancel was asked for"
+			s.ErrorMessage = "answered " + string(o.Status) + " after its cancel was requested"
 		}
 	}
 	return s

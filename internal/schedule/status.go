@@ -41,6 +41,29 @@ func (s Status) Terminal() bool {
 	return false
 }
 
+// Clause says s of a run: "the run " + Clause().
+func (s Status) Clause() string {
+	switch s {
+	case StatusPlanned:
+		return "is planned"
+	case StatusLaunching:
+		return "is being launched"
+	case StatusEnqueued:
+		return "was accepted by the executor"
+	case StatusStarted:
+		return "is running"
+	case StatusSuccess:
+		return "succeeded"
+	case StatusFailed:
+		return "failed"
+	case StatusSkipped:
+		return "was skipped"
+	case StatusCancelled:
+		return "was cancelled"
+	}
+	return "is " + string(s)
+}
+
 // InFlight reports whether a run with this status blocks others of its overlap key.
 func (s Status) InFlight() bool { return slices.Contains(InFlight, s) }
 

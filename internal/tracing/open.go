@@ -73,7 +73,7 @@ func Open(ctx context.Context, attributes map[string]string, log *slog.Logger) (
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	log = log.With("component", "tracing")
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("spans not exported", "err", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("cannot export spans", "err", err) }))
 	return New(sdktrace.NewBatchSpanProcessor(exporter), sampler, who), nil
 }
 

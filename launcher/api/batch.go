@@ -198,7 +198,7 @@ func (b *stream) answer(ctx context.Context, req *carillonv1.RunLauncherStartReq
 	defer func() {
 		if p := recover(); p != nil {
 			b.o.Logger.ErrorContext(ctx, "call panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			answer.Code, answer.Message = uint32(codes.Internal), "internal error; the log of the server has the cause"
+			answer.Code, answer.Message = uint32(codes.Internal), "internal error; see the server log"
 		}
 		b.o.Observe(codes.Code(answer.GetCode()), time.Since(began))
 	}()

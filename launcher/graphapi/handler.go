@@ -84,7 +84,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Whoever calls is named in the log, never its token or its input.
 	attrs := []any{"workflow_id", run.WorkflowID, "key", launcher.GraphKey(run.Key).String(), "caller", schedule.Storable(r.UserAgent(), 128)}
 	if err != nil {
-		h.log.WarnContext(ctx, "graph run without an outcome", append(attrs, "err", err)...)
+		h.log.WarnContext(ctx, "graph run has no outcome", append(attrs, "err", err)...)
 		answerError(w, err)
 		return
 	}

@@ -246,7 +246,7 @@ func TestWhatAReceiverSaysIsKeptWithoutTheSecretOfItsURL(t *testing.T) {
 			status int32
 			says   string
 		}{
-			"moved":    {schedule.DeliveryPending, 308, "the target answered 308, and redirects are not followed: set its last address"},
+			"moved":    {schedule.DeliveryPending, 308, "the target answered 308, and redirects are not followed: set the final address"},
 			"refusing": {schedule.DeliveryPending, 0, "dial tcp 192.0.2.1:443: connection refused"},
 			"busy":     {schedule.DeliveryPending, 429, "the target answered 429"},
 			"well":     {schedule.DeliveryDelivered, 204, ""},
@@ -280,7 +280,7 @@ func TestAReceiverThatIsGoneIsAskedByHandOnly(t *testing.T) {
 		ask(t, desk)
 		time.Sleep(10 * time.Minute)
 		d := outbox(t, desk)["gone"]
-		if d.State != schedule.DeliveryDead || d.LastStatus != 410 || d.LastError != "the target answered 410: it is gone" || !d.Disabled || len(o.of("gone")) != 1 {
+		if d.State != schedule.DeliveryDead || d.LastStatus != 410 || d.LastError != "the target answered 410 (gone)" || !d.Disabled || len(o.of("gone")) != 1 {
 			t.Errorf("it is %+v after %d attempts", d, len(o.of("gone")))
 		}
 		ask(t, desk) // a test is by hand, too

@@ -133,11 +133,11 @@ func (w *Watch) deliver(ctx context.Context, d *schedule.AlertDelivery) {
 	case outcome == outcomeDelivered && r.Note != "":
 		log.WarnContext(ctx, "alert delivered, but not to every recipient", "problem", r.Note)
 	case outcome == outcomeDelivered:
-		log.InfoContext(ctx, "alert delivered")
+		log.InfoContext(ctx, "notification delivered")
 	case outcome == outcomeRetry:
-		log.WarnContext(ctx, "alert not delivered", "outcome", outcome, "problem", r.Problem, "next_at", s.NextAt)
+		log.WarnContext(ctx, "notification failed, will retry", "outcome", outcome, "problem", r.Problem, "next_at", s.NextAt)
 	default:
-		log.WarnContext(ctx, "alert given up", "outcome", outcome, "problem", r.Problem)
+		log.WarnContext(ctx, "notification failed permanently", "outcome", outcome, "problem", r.Problem)
 	}
 	w.metrics.deliveries.WithLabelValues(d.TargetKind, outcome).Inc()
 }

@@ -170,7 +170,7 @@ func TestTargetsAreRefusedWithoutTellingTheirSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, urls, secrets, want string }{
-		{"no secret", "https://example.org/hidden", "", "ALERT_WEBHOOK_SECRET: is needed"},
+		{"no secret", "https://example.org/hidden", "", "ALERT_WEBHOOK_SECRET: is required"},
 		{"a secret that is none", "https://example.org/hidden", "hidden", "number 1 is not whsec_"},
 		{"a short secret", "https://example.org/hidden", "whsec_aGlkZGVu", "number 1 is not whsec_"},
 		{"more secrets than URLs", "https://example.org/hidden", secret + "," + secret, "2 secrets for 1 URLs"},

@@ -124,11 +124,16 @@ func sentence(n expect.Notice) string {
 	case expect.NoticeReminder:
 		what = "is still late: it " + what
 	case expect.NoticeRecovered:
-		now := "is well again"
-		if a.Resolution == schedule.ResolutionDeleted || a.Resolution == schedule.ResolutionRemoved {
-			now = "promises this no more"
+		now := "recovered"
+		switch a.Resolution {
+		case schedule.ResolutionHappened:
+			now = "recovered (it happened late)"
+		case schedule.ResolutionRemoved:
+			now = "no longer has this expectation"
+		case schedule.ResolutionDeleted:
+			now = "was deleted"
 		}
-		what = fmt.Sprintf("%s (%s); it %s", now, a.Resolution, what)
+		what = now + "; it " + what
 	}
 	return fmt.Sprintf("Schedule %s %s.", a.ScheduleID, what)
 }

@@ -52,7 +52,7 @@ func TestAMessageSaysInOneSentenceWhatDidNotHappen(t *testing.T) {
 		})
 	}
 	s.exec(t, `UPDATE schedules SET deleted_at = 1`)
-	if m := judge(2 * time.Hour); m.Data.Text != "Schedule s promises this no more (deleted); it had not started its run of 2026-03-02 13:00:00 UTC within 5 minutes (not_planned), 2 times in a row." {
+	if m := judge(2 * time.Hour); m.Data.Text != "Schedule s was deleted; it had not started its run of 2026-03-02 13:00:00 UTC within 5 minutes (not_planned), 2 times in a row." {
 		t.Errorf("told %q", m.Data.Text)
 	}
 }

@@ -29,16 +29,16 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	with := promauto.With(registry)
 	m := &metrics{
 		unmet: with.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "carillon_expectations_unmet", Help: "Promises of schedules that are late or alerting, in the whole database.",
+			Name: "carillon_expectations_unmet", Help: "Expectations that are late or alerting, in the whole database.",
 		}, []string{"kind"}),
 		alerts: with.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_alerts_total", Help: "Alerts that this process has opened, reminded of, and closed.",
+			Name: "carillon_alerts_total", Help: "Alerts opened, reminded of and closed by this process.",
 		}, []string{"kind", "state"}),
 		deliveries: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_alert_deliveries_total", Help: "Attempts to send a message about an alert, by kind of target.",
 		}, []string{"target_kind", "outcome"}),
 		judgedAt: with.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_expectation_judged_timestamp_seconds", Help: "When this process has last judged all that was due, in Unix seconds.",
+			Name: "carillon_expectation_judged_timestamp_seconds", Help: "When this process last evaluated all due expectations, in Unix seconds.",
 		}),
 	}
 	for _, kind := range schedule.ExpectationKinds {

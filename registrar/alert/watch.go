@@ -79,9 +79,9 @@ func (w *Watch) judgeOn(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failing:
-			w.log.WarnContext(ctx, "expectations not judged", "err", err)
+			w.log.WarnContext(ctx, "cannot evaluate expectations", "err", err)
 		case err == nil && failing:
-			w.log.InfoContext(ctx, "expectations judged again")
+			w.log.InfoContext(ctx, "expectations are evaluated again")
 		}
 		failing = err != nil
 		select {

@@ -67,7 +67,7 @@ func (a access) ended(ctx context.Context, call *auth.Call, took time.Duration, 
 	if !a.log.Enabled(ctx, level) {
 		return
 	}
-	door, from := whence(ctx)
+	protocol, from := whence(ctx)
 	leftOut := 0
 	if a.strangers != nil && stranger(call.Identity, code) {
 		var ok bool
@@ -77,7 +77,7 @@ func (a access) ended(ctx context.Context, call *auth.Call, took time.Duration, 
 	}
 	fields := []slog.Attr{
 		slog.String("method", schedule.Storable(call.Method, maxText)), slog.String("code", code.String()), slog.Duration("took", took),
-		slog.String("door", door), slog.String("peer", from), slog.String("via", call.Identity.Via),
+		slog.String("protocol", protocol), slog.String("peer", from), slog.String("auth", call.Identity.Via),
 	}
 	if id := call.Identity; id.Subject != "" {
 		fields = append(fields, slog.String("subject", id.Subject), slog.Any("roles", id.Roles))
@@ -106,7 +106,7 @@ func stranger(id auth.Identity, code codes.Code) bool {
 // whence returns the listener that a call came to, and the caller's address. The
 // gateway appends the address of its client to what that sent itself. It does so
 // for every call; x-forwarded-host is missing where Host is empty.
-func whence(ctx context.Context) (door, from string) {
+func whence(ctx context.Context) (protocol, from string) {
 	if md, ok := metadata.FromIncomingContext(ctx); ok {
 		if forwarded := md.Get("x-forwarded-for"); len(forwarded) > 0 && insideProcess(ctx) {
 			return "rest", lastOf(forwarded)

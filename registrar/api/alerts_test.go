@@ -25,9 +25,9 @@ var refusedPromises = []refused{
 	{name: "a promise that is no number", body: promising(`"start_within_ms":"soon"`), field: "expect.start_within_ms", says: "soon"},
 	{name: "a promise below zero", body: promising(`"finish_within_ms":-1`), field: "expect.finish_within_ms", says: "-1"},
 	{name: "a promise that is not a field", body: promising(`"start_within":60000`), field: "expect.start_within", says: "not a field"},
-	{name: "how to alert, but no promise", body: promising(`"alert_after":3`), field: "expect", says: "promises nothing; set start_within_ms, finish_within_ms or success_every_ms"},
-	{name: "an expect without anything in it", body: promising(""), field: "expect", says: "promises nothing; set start_within_ms, finish_within_ms or success_every_ms, or leave expect out"},
-	{name: "a trigger with an expect without anything in it", call: deployCall, rest: deployRest, body: triggerPromising(""), field: "dag.triggers[0].expect", says: "promises nothing"},
+	{name: "how to alert, but no promise", body: promising(`"alert_after":3`), field: "expect", says: "has no expectation; set start_within_ms, finish_within_ms or success_every_ms"},
+	{name: "an expect without anything in it", body: promising(""), field: "expect", says: "has no expectation; set start_within_ms, finish_within_ms or success_every_ms, or leave expect out"},
+	{name: "a trigger with an expect without anything in it", call: deployCall, rest: deployRest, body: triggerPromising(""), field: "dag.triggers[0].expect", says: "has no expectation"},
 	{name: "messages about what is no schedule", call: "AlertService/ListAlertDeliveries", rest: "GET /v1/alert-deliveries?schedule_id=a%20b", body: `{"schedule_id":"a b"}`, field: "schedule_id", says: "a b"},
 	{name: "a start within the jitter", body: promising(`"start_within_ms":30000`, "jitter_ms", "30000"), field: "expect.start_within_ms", says: "30000 is not over jitter_ms 30000"},
 	{name: "a finish within the jitter", body: promising(`"finish_within_ms":20000`, "jitter_ms", "30000"), field: "expect.finish_within_ms", says: "20000 is not over jitter_ms 30000"},
@@ -38,15 +38,15 @@ var refusedPromises = []refused{
 	},
 	{
 		name: "a success more often than the longest gap of the year", body: promising(`"success_every_ms":172800000`, "cron_expr", `"0 9 * * MON-FRI"`),
-		field: "expect.success_every_ms", says: "(72h0m0s); allow the longest gap",
+		field: "expect.success_every_ms", says: "(72h0m0s); allow for the longest gap",
 	},
 	{
 		name: "a success every while of a single run", body: promising(`"success_every_ms":60000`, "cron_expr", "-", "once_at", `"2098-01-01T00:00:00Z"`),
-		field: "expect.success_every_ms", says: "60000 makes no sense of a single run; set finish_within_ms",
+		field: "expect.success_every_ms", says: "60000 does not apply to a single run; set finish_within_ms",
 	},
 	{
 		name: "a start within of what is started by hand", body: promising(`"start_within_ms":60000`, "cron_expr", "-"),
-		field: "expect.start_within_ms", says: "60000 is measured from run_at, and a schedule that is started by hand only has none",
+		field: "expect.start_within_ms", says: "60000 is measured from run_at, which a manual schedule does not have",
 	},
 	{
 		name: "a finish within of what is started by hand", body: promising(`"finish_within_ms":60000`, "cron_expr", "-"),

@@ -60,7 +60,7 @@ func applyOf(req *carillonv1.ApplySchedulesRequest, actor string) (registrar.App
 		}
 		if w.GetRequestId() != "" || w.GetAdopt() {
 			found.Violations = append(found.Violations, schedule.Violation{
-				Field: prefix + "request_id", Problem: "and adopt have no meaning for one workflow of a set", Hint: "say them for the whole call",
+				Field: prefix + "request_id", Problem: "and adopt are not allowed for one workflow of a set", Hint: "set them for the whole call",
 			})
 		}
 		in.Workflows = append(in.Workflows, registrar.WorkflowInput{

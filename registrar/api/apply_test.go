@@ -139,7 +139,7 @@ func TestARefusalOfMuchSaysThatThereIsMore(t *testing.T) {
 	}
 	code, text := r.rest("POST", "/v1/schedules:apply", `{"set":"x","schedules":[`+strings.Join(bad, ",")+`]}`)
 	if code != 400 || !strings.Contains(text, "schedules[19].cron_expr") || strings.Contains(text, "schedules[20]") ||
-		!strings.Contains(text, "more fields are refused; these are the first 20") {
+		!strings.Contains(text, "more fields are invalid; these are the first 20") {
 		t.Errorf("%d %s", code, text)
 	}
 }

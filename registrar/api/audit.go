@@ -89,7 +89,7 @@ func (a *Auditor) append(ctx context.Context, entries ...schedule.AuditEntry) er
 }
 
 func (a *Auditor) lost(ctx context.Context, e *schedule.AuditEntry, why error) {
-	a.log.ErrorContext(ctx, "audit row not kept", "method", e.Method, "target", e.Target, "subject", e.Subject, "code", e.Code, "count", max(e.Count, 1), "err", why)
+	a.log.ErrorContext(ctx, "cannot write the audit row", "method", e.Method, "target", e.Target, "subject", e.Subject, "code", e.Code, "count", max(e.Count, 1), "err", why)
 }
 
 // worthKeeping leaves out callers that are nobody, requests that mean nothing,

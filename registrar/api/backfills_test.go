@@ -130,7 +130,7 @@ func TestABackfillThatCannotBeIsRefusedWithTheFieldAndTheReason(t *testing.T) {
 	for i := range 10 {
 		r.must("POST", "/v1/schedules/h:backfill", fmt.Sprintf(`{%s, "request_id": "r%d"}`, from, i))
 	}
-	if code, text := r.rest("POST", "/v1/schedules/h:backfill", `{`+from+`}`); code != http.StatusTooManyRequests || !strings.Contains(text, "10 backfills") {
+	if code, text := r.rest("POST", "/v1/schedules/h:backfill", `{`+from+`}`); code != http.StatusTooManyRequests || !strings.Contains(text, "10 unfinished backfills") {
 		t.Errorf("the eleventh: %d %s", code, text)
 	}
 }

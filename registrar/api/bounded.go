@@ -51,7 +51,7 @@ func boundMessages(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, n
 		return status.Error(codes.Internal, "this transport does not show the size of messages")
 	}
 	if name := wire.RecvCompress(); name != "" && name != encoding.Identity {
-		return status.Errorf(codes.Unimplemented, "grpc-encoding %.40q: compressed requests are not accepted; send them with grpc-encoding identity", name)
+		return status.Errorf(codes.Unimplemented, "grpc-encoding %.40q: compressed requests are not accepted; use grpc-encoding identity", name)
 	}
 	if limit, found := ownSize[call.FullMethod]; found {
 		ss = &bounded{ServerStream: ss, wire: wire, limit: limit}

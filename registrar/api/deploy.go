@@ -124,7 +124,7 @@ func (t trigger) upsert(raw json.RawMessage, names map[string]int) (*carillonv1.
 	var c schedule.Collect
 	name := t.name(&c, members["name"])
 	if first, taken := names[name]; taken {
-		c.Add(t.prefix+"name", name, fmt.Sprintf("is the name of trigger %d too", first), "names must differ")
+		c.Add(t.prefix+"name", name, fmt.Sprintf("is also the name of trigger %d", first), "names must differ")
 	}
 	names[name] = t.index
 	t.fill(&c, req, name)
@@ -142,7 +142,7 @@ func (t trigger) name(c *schedule.Collect, raw json.RawMessage) string {
 	var name string
 	if json.Unmarshal(raw, &name) != nil || !schedule.ValidID(t.req.GetWorkflowId()+"."+name) || name == "" {
 		room := schedule.MaxIDLength - len(t.req.GetWorkflowId()) - 1
-		c.Add(t.prefix+"name", strings.Trim(string(raw), `"`), "does not make a valid id behind \""+t.req.GetWorkflowId()+".\"",
+		c.Add(t.prefix+"name", strings.Trim(string(raw), `"`), "does not make a valid id after \""+t.req.GetWorkflowId()+".\"",
 			fmt.Sprintf("use 1 to %d of A–Z a–z 0–9 . _ : -", room))
 	}
 	return name
@@ -152,7 +152,7 @@ func (t trigger) name(c *schedule.Collect, raw json.RawMessage) string {
 func (t trigger) fill(c *schedule.Collect, req *carillonv1.UpsertScheduleRequest, name string) {
 	set := func(field string, to *string, value string) {
 		if *to != "" && *to != value {
-			c.Add(t.prefix+field, *to, "contradicts the deployment, which makes it "+schedule.Quote(value), "leave it out")
+			c.Add(t.prefix+field, *to, "contradicts the deployment, which sets it to "+schedule.Quote(value), "leave it out")
 		}
 		*to = value
 	}

@@ -78,9 +78,9 @@ func statusOf(err error) *status.Status {
 		return st
 	}
 	if storeAway(err) {
-		return status.New(codes.Unavailable, "the database cannot be reached, or takes no writes; try again")
+		return status.New(codes.Unavailable, "the database is unavailable or read-only; try again")
 	}
-	return status.New(codes.Internal, "internal error; the log of the server has the cause")
+	return status.New(codes.Internal, "internal error; see the server log")
 }
 
 // CodeOf is the code that a client sees of an error; OK for nil.
@@ -119,7 +119,7 @@ func refusal(invalid *schedule.InvalidError) *status.Status {
 	}
 	if len(invalid.Violations) > maxViolations { // or whoever mends these believes that to be all
 		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-			Field: "…", Description: fmt.Sprintf("more fields are refused; these are the first %d", maxViolations),
+			Field: "…", Description: fmt.Sprintf("more fields are invalid; these are the first %d", maxViolations),
 		})
 	}
 	return detailed(status.New(codes.InvalidArgument, schedule.Storable(invalid.Error(), maxText)), bad)

@@ -92,7 +92,7 @@ func TestExplainOverREST(t *testing.T) {
 		{"a time that is none", "/v1/schedules/nightly:explain?time=yesterday", "time", http.StatusBadRequest},
 		{"a time after all times", "/v1/schedules/nightly:explain?time=2100-01-01T00:00:00Z", "time", http.StatusBadRequest},
 		{"a local time that is none", "/v1/schedules/nightly:explain?local=2026-02-30T02:30", "local", http.StatusBadRequest},
-		{"a local time with an offset", "/v1/schedules/nightly:explain?local=2026-02-20T02:30:00Z", "an instant goes into time", http.StatusBadRequest},
+		{"a local time with an offset", "/v1/schedules/nightly:explain?local=2026-02-20T02:30:00Z", "a time with an offset goes into time", http.StatusBadRequest},
 		{"a local time before all times", "/v1/schedules/nightly:explain?local=1969-12-31T23:59", "local", http.StatusBadRequest},
 		{"both", "/v1/schedules/nightly:explain?local=2026-03-08T02:30&time=2026-03-08T02:30:00Z", "give one of them", http.StatusBadRequest},
 		{"a local time of an unknown schedule", "/v1/schedules/other:explain?local=2026-03-01T00:00", "other", http.StatusNotFound},
@@ -135,7 +135,7 @@ func TestExplainWithoutATimeIsOfTheNewestDueSlot(t *testing.T) {
 		},
 		{
 			name: "none has been due yet", members: []string{"cron_expr", `"30 2 * * *"`}, after: time.Minute,
-			code: http.StatusConflict, says: []string{"has had no slot yet"},
+			code: http.StatusConflict, says: []string{"has no past slot and no run yet"},
 		},
 		{
 			name: "a schedule without a rule that never ran", after: time.Hour,

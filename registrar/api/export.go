@@ -44,7 +44,7 @@ func (s *runServer) ExportRuns(req *carillonv1.ExportRunsRequest, stream grpc.Se
 		f.AfterRunAt, f.AfterKey = last.RunAt, last.Key
 		select {
 		case <-s.ending:
-			return status.Error(codes.Unavailable, "the server is shutting down; go on with after = the last idempotency_key that came")
+			return status.Error(codes.Unavailable, "the server is shutting down; continue with after = the last idempotency_key received")
 		default:
 		}
 	}
@@ -62,7 +62,7 @@ func (s *runServer) exportFrom(ctx context.Context, f *schedule.RunFilter, after
 	}
 	last, err := s.runs.GetRun(ctx, key)
 	if errors.Is(err, schedule.ErrNotFound) {
-		return schedule.Explain(schedule.ErrNotFound, "the run of after = %s; if retention has removed it, go on with from = its run_at", after)
+		return schedule.Explain(schedule.ErrNotFound, "the run of after = %s; if retention deleted it, continue with from = its run_at", after)
 	}
 	if err != nil {
 		return err

@@ -117,7 +117,7 @@ func TestAnExportRefusesWhatItCannotDo(t *testing.T) {
 	}{
 		{name: "a status that is none", query: "status=DONE", code: 400, says: "status"},
 		{name: "a place that is no key", query: "after=abc", code: 400, says: "after"},
-		{name: "a place that is gone", query: "after=" + strings.Repeat("0", 64), code: 404, says: "go on with from = its run_at"},
+		{name: "a place that is gone", query: "after=" + strings.Repeat("0", 64), code: 404, says: "continue with from = its run_at"},
 		{name: "a schedule that never was", query: "schedule_id=nobody", code: 404, says: "not found"},
 		{name: "a parameter that nobody knows", query: "page_size=5", code: 400, says: "page_size"},
 	} {

@@ -129,9 +129,9 @@ func TestAForecastRefusesWindowsThatAreNone(t *testing.T) {
 	now := time.Now().UTC()
 	at := func(d time.Duration) string { return now.Add(d).Format(time.RFC3339) }
 	for query, says := range map[string]string{
-		"?until=" + at(-time.Hour):                                 "is not later than the beginning",
+		"?until=" + at(-time.Hour):                                 "is not later than the start",
 		"?until=" + at(8*24*time.Hour):                             "more than 7 days",
-		"?from=" + at(48*time.Hour) + "&until=" + at(24*time.Hour): "is not later than the beginning",
+		"?from=" + at(48*time.Hour) + "&until=" + at(24*time.Hour): "is not later than the start",
 		"?peaks=51":      "less than or equal to 50",
 		"?label=%3Dacme": `label: \"=acme\" has no name before the =; write NAME=VALUE`,
 	} {

@@ -75,7 +75,7 @@ func (k kind) positive(token string, most int64) (int64, error) {
 }
 
 func forged(token string) error {
-	return schedule.Invalid("page_token", token, "was not given by this list", "take next_page_token of the page before as it is")
+	return schedule.Invalid("page_token", token, "is not a page token of this list", "use next_page_token of the previous page unchanged")
 }
 
 // A place in the list of grants is grant_id/user_id: a grant_id has no slash.

@@ -22,12 +22,12 @@ func unreadable(query url.Values, said string) error {
 		return nil
 	}
 	value := query.Get(m[1])
-	problem, hint := "is not what this parameter takes", ""
+	problem, hint := "is not valid for this parameter", ""
 	switch {
 	case strings.Contains(m[2], "parsing time"):
 		problem, hint = unreadableTime(m[1], value)
 	case strings.Contains(m[2], "strconv.ParseUint"), strings.Contains(m[2], "strconv.ParseInt"):
-		problem = "is not a whole number that this parameter takes"
+		problem = "is not a whole number in the range of this parameter"
 	case strings.Contains(m[2], "strconv.ParseBool"):
 		problem = "is not true or false"
 	}
@@ -48,7 +48,7 @@ func unreadableTime(name, value string) (problem, hint string) {
 	case noOffset:
 		return "has no offset", "write " + zulu + ", or an offset such as %2B01:00 (+ in a URL) at its end"
 	case blank == nil:
-		return "has a blank where its offset begins", "write %2B for the + in a URL: " + strings.Replace(value, " ", "%2B", 1)
+		return "has a space before its offset", "write %2B for the + in a URL: " + strings.Replace(value, " ", "%2B", 1)
 	}
 	return "is not a time such as 2026-03-08T14:00:00Z", "write RFC 3339 with an offset: Z, or such as -05:00 or %2B01:00 (+ in a URL)"
 }

@@ -211,7 +211,7 @@ var refusedOthers = []refused{
 	},
 	{
 		name: "a time whose + became a blank", call: "rest", rest: "GET /v1/schedules/s1:explain?time=2026-03-08T07:30:00+01:00", field: "time",
-		says: `has a blank where its offset begins; write %2B for the + in a URL: 2026-03-08T07:30:00%2B01:00`,
+		says: `has a space before its offset; write %2B for the + in a URL: 2026-03-08T07:30:00%2B01:00`,
 	},
 	{name: "a parameter that is no number", call: "rest", rest: "GET /v1/runs?page_size=ten", field: "page_size", says: `"ten" is not a whole number`},
 	{name: "too large a page", call: "ScheduleService/ListSchedules", rest: "GET /v1/schedules?page_size=201", body: `{"page_size":201}`, field: "page_size", says: "200"},

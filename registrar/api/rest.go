@@ -206,7 +206,7 @@ func contradiction(ctx context.Context, req any) error {
 		case fd == nil:
 			c.Note(name, "is not a parameter of this call", "")
 		case hasBody:
-			c.Note(name, "stands in the query", "this call takes it in the body")
+			c.Note(name, "is in the query", "put it in the body")
 		case inPaths(fd) && m.Get(fd).String() != values[len(values)-1]:
 			c.Add(name, values[len(values)-1], "in the query is not "+schedule.Quote(m.Get(fd).String())+" of the path", "leave it out of the query")
 		}

@@ -177,13 +177,13 @@ func checkPreview(req *carillonv1.PreviewScheduleRequest, in registrar.PreviewIn
 	if in.ScheduleID == "" {
 		c.Note("schedule_id", "is required", "or give one of cron_expr, interval_ms and once_at")
 	}
-	const alone = "has no meaning for a saved schedule"
+	const alone = "is not allowed for a saved schedule"
 	for field, given := range map[string]bool{
 		"timezone": req.Timezone != nil, "start_at": req.StartAt != nil, "end_at": req.EndAt != nil,
 		"jitter_ms": req.JitterMs != nil, "dst": req.Dst != nil,
 	} {
 		if given {
-			c.Note(field, alone, "give a whole rule with cron_expr, interval_ms or once_at, or schedule_id alone")
+			c.Note(field, alone, "give a rule with cron_expr, interval_ms or once_at, or schedule_id alone")
 		}
 	}
 	return c.Err()

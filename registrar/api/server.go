@@ -101,7 +101,7 @@ func recoverPanics(log *slog.Logger) grpc.StreamServerInterceptor {
 		defer func() {
 			if p := recover(); p != nil {
 				log.ErrorContext(ss.Context(), "call panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-				err = status.Error(codes.Internal, "internal error; the log of the server has the cause")
+				err = status.Error(codes.Internal, "internal error; see the server log")
 			}
 		}()
 		return next(srv, ss)

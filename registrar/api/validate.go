@@ -172,7 +172,7 @@ func checkValue(c *schedule.Collect, fd protoreflect.FieldDescriptor, v protoref
 	case protoreflect.StringKind:
 		// An error_message is cleaned instead: the report matters more.
 		if strings.ContainsRune(v.String(), 0) && fd.Name() != "error_message" {
-			c.Add(field, v.String(), "holds the NUL character", "leave it out")
+			c.Add(field, v.String(), "contains the NUL character", "leave it out")
 		}
 	case protoreflect.BytesKind:
 		checkRaw(c, fd, v.Bytes(), field)

@@ -186,8 +186,8 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{name: "what the receiver cannot read it will never read", status: 400, answer: "invalid_payload", want: notify.Result{Status: 400, Final: true, Problem: "the target answered 400: invalid_payload"}},
 		{name: "a hook that is not there may be made", status: 404, answer: "no_service", want: notify.Result{Status: 404, Problem: "the target answered 404: no_service"}},
 		{name: "an answer that repeats the address does not tell it", status: 500, answer: "Cannot POST {path}", want: notify.Result{Status: 500, Problem: "the target answered 500: Cannot POST …"}},
-		{name: "a hook that is gone", status: 410, want: notify.Result{Status: 410, Gone: true, Final: true, Problem: "the target answered 410: it is gone"}},
-		{name: "a redirect is not followed", status: 302, want: notify.Result{Status: 302, Problem: "the target answered 302, and redirects are not followed: set its last address"}},
+		{name: "a hook that is gone", status: 410, want: notify.Result{Status: 410, Gone: true, Final: true, Problem: "the target answered 410 (gone)"}},
+		{name: "a redirect is not followed", status: 302, want: notify.Result{Status: 302, Problem: "the target answered 302, and redirects are not followed: set the final address"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

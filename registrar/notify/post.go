@@ -38,7 +38,7 @@ func post(ctx context.Context, client *http.Client, c call) Result {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(c.body))
 	if err != nil {
-		return Result{Problem: "the URL cannot be called"} // the error would show it
+		return Result{Problem: "the URL is invalid"} // the error would show it
 	}
 	for name, value := range c.header {
 		req.Header.Set(name, value)
@@ -81,9 +81,9 @@ func judgeAnswer(resp *http.Response) Result {
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
 	case code == http.StatusGone:
-		r.Gone, r.Final, r.Problem = true, true, "the target answered 410: it is gone"
+		r.Gone, r.Final, r.Problem = true, true, "the target answered 410 (gone)"
 	case code >= 300 && code < 400:
-		r.Problem = fmt.Sprintf("the target answered %d, and redirects are not followed: set its last address", code)
+		r.Problem = fmt.Sprintf("the target answered %d, and redirects are not followed: set the final address", code)
 	default:
 		r.Problem = fmt.Sprintf("the target answered %d", code)
 		if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {

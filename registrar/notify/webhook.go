@@ -38,7 +38,7 @@ func ParseTargets(urls, secrets string, policy safehttp.Policy) ([]Target, error
 		return nil, nil
 	}
 	if strings.TrimSpace(secrets) == "" {
-		return nil, errors.New("ALERT_WEBHOOK_SECRET: is needed with ALERT_WEBHOOK_URL, so that receivers can tell our messages from others': " + secretHint)
+		return nil, errors.New("ALERT_WEBHOOK_SECRET: is required with ALERT_WEBHOOK_URL, so that receivers can verify notifications: " + secretHint)
 	}
 	each := strings.Split(urls, ",")
 	keys := strings.Split(secrets, ",")

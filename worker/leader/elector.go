@@ -170,7 +170,7 @@ func (e *Elector) campaign(ctx context.Context, lead Lead) (away time.Duration) 
 	case errors.Is(err, schedule.ErrShardCount):
 		if !e.refused {
 			e.refused = true
-			e.Logger.Error("this worker must not lead", "err", err)
+			e.Logger.Error("this worker cannot lead", "err", err)
 		}
 		return e.Jitter(refusedPause)
 	case errors.Is(err, ErrTermLost): // which has been said
@@ -237,7 +237,7 @@ func (e *Elector) follow(ctx context.Context, h *hold) (term schedule.Term, sinc
 		case errors.Is(err, schedule.ErrShardCount), err != nil && lockHeld: // others may be better off with the lock
 			return term, since, err
 		case err != nil:
-			e.quiet.Warn("leader not known", err)
+			e.quiet.Warn("cannot read the leader", err)
 		case lockHeld: // its leader lives without it, and waits for it or has another
 			e.noticeOtherLock(ctx)
 			return term, since, errGaveWay
@@ -309,7 +309,7 @@ func (e *Elector) noticeOtherLock(ctx context.Context) {
 			e.otherLock = ""
 		}
 		if e.otherLock != "" && e.otherLock != was {
-			e.Logger.Warn("the leader uses another lock: until LEADER_LOCK is the same in every worker, taking over from one that was killed takes up to LEADER_TTL_MS",
+			e.Logger.Warn("the leader uses another lock: set the same LEADER_LOCK in every worker, or taking over from a killed one takes up to LEADER_TTL_MS",
 				"leader_lock", row.LockKind, "lock", e.LockKind, "leader", row.Holder, "ttl", e.TTL)
 		}
 	}

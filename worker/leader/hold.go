@@ -30,7 +30,7 @@ func (h *hold) wait(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		h.quiet.Warn("lock not acquired", err)
+		h.quiet.Warn("cannot acquire the lock", err)
 		pause(ctx, h.Jitter(backoff(failures)))
 	}
 }
@@ -49,7 +49,7 @@ func (h *hold) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()
 	if err := h.Lock.Release(ctx); err != nil {
-		h.quiet.Warn("lock not released", err)
+		h.quiet.Warn("cannot release the lock", err)
 	}
 }
 
@@ -80,7 +80,7 @@ func (h *hold) breakOff(ctx context.Context) {
 		}
 		breakCtx, cancel := context.WithTimeout(ctx, breakLimit)
 		if err := breaker.Break(breakCtx); err != nil && !errors.Is(err, context.Canceled) {
-			h.quiet.Warn("lock not broken", err)
+			h.quiet.Warn("cannot break the lock", err)
 		}
 		cancel()
 	}

@@ -131,13 +131,13 @@ func (b *Balancer) Run(ctx context.Context) error {
 		seen, err := b.look(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				b.quiet.Warn("shares not known", err)
+				b.quiet.Warn("cannot read the shares", err)
 			}
 			continue
 		}
 		if shard, give := b.decide(seen, time.Now()); give {
 			why := b.why(seen)
-			b.Logger.Info("shard given up", "shard_given", shard, "reason", string(why.Reason), "err", why.Detail)
+			b.Logger.Info("shard released", "shard_given", shard, "reason", string(why.Reason), "err", why.Detail)
 			b.Resign(shard, why)
 		}
 	}

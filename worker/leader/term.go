@@ -110,12 +110,12 @@ func (t *tenure) giveRowBack(ctx context.Context, end schedule.TermEnd) {
 			end.Reason = schedule.EndDatabase
 		}
 		t.unresigned = &unresigned{t.term, end}
-		t.quiet.Warn("not resigned, the term will expire", err)
+		t.quiet.Warn("cannot resign; the term expires by itself", err)
 		return
 	}
 	failpoint.Hit(failpoint.Resigned)
 	if !end.Reason.Lost() {
-		t.Logger.Info("leadership given back", "epoch", t.term.Epoch, "reason", string(end.Reason))
+		t.Logger.Info("leadership released", "epoch", t.term.Epoch, "reason", string(end.Reason))
 	}
 }
 

@@ -62,11 +62,11 @@ func (f *File[T]) Get() T {
 	f.seen = seen
 	value, err := f.read()
 	if err != nil {
-		f.log.Error("changed file not taken, the last good one stays in force", "files", strings.Join(f.paths, " "), "err", err)
+		f.log.Error("cannot load the changed file; the previous version stays in use", "files", strings.Join(f.paths, " "), "err", err)
 		return f.value
 	}
 	f.value = value
-	f.log.Info("changed file taken", "files", strings.Join(f.paths, " "))
+	f.log.Info("changed file loaded", "files", strings.Join(f.paths, " "))
 	return f.value
 }
 

@@ -62,10 +62,10 @@ func (c *Config) Validate() error {
 		problem("AUTH_JWKS_URL: give it or AUTH_JWT_KEYS_FILE, not both")
 	}
 	if c.Issuer == "" {
-		problem("AUTH_JWT_ISSUER: is needed: without it every issuer that signs with the same keys may come in")
+		problem("AUTH_JWT_ISSUER: is required: without it every issuer that signs with the same keys may come in")
 	}
 	if c.Audience == "" {
-		problem("AUTH_JWT_AUDIENCE: is needed: without it a token for another service opens this one")
+		problem("AUTH_JWT_AUDIENCE: is required: without it a token for another service opens this one")
 	}
 	if len(c.Algorithms) == 0 {
 		problem("AUTH_JWT_ALGORITHMS: is empty; name some of %s, %s, %s", edDSA, es256, rs256)

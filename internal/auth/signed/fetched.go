@@ -83,7 +83,7 @@ func (f *fetchedKeys) only(context.Context) (key, bool) {
 func (f *fetchedKeys) refresh(ctx context.Context) {
 	found, err := f.fetch(ctx)
 	if err != nil {
-		f.cfg.Logger.ErrorContext(ctx, "keys of AUTH_JWKS_URL not fetched, the last ones stay in force", "url", f.cfg.JWKSURL, "err", err)
+		f.cfg.Logger.ErrorContext(ctx, "cannot fetch the keys of AUTH_JWKS_URL; the previous keys stay in use", "url", f.cfg.JWKSURL, "err", err)
 		return
 	}
 	f.mu.Lock()

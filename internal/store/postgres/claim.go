@@ -39,12 +39,12 @@ func (s *Store) Claim(ctx context.Context, req schedule.ClaimRequest, judge func
 		err = pass.whole(ctx)
 	}
 	if violates(err, oneInFlight) {
-		s.log.WarnContext(ctx, "overlap found by the database", "err", err)
+		s.log.WarnContext(ctx, "overlap detected by the database", "err", err)
 		err = pass.oneByOne(ctx)
 		pass.stamped = false // which of its transactions was committed?
 		if c := &pass.result; err != nil && len(c.Launches)+len(c.Skipped)+len(c.Cancels)+c.Waiting > 0 {
 			// What is committed is in flight and must be launched.
-			s.log.WarnContext(ctx, "rest of the batch not claimed", "launches", len(c.Launches), "err", err)
+			s.log.WarnContext(ctx, "cannot claim the rest of the batch", "launches", len(c.Launches), "err", err)
 			c.More, err = true, nil
 		}
 	}

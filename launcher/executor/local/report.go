@@ -28,7 +28,7 @@ func (e *Executor) report(ctx context.Context, r *activeRun) {
 		case <-beat.C:
 			if err := e.send(ctx, r, schedule.StatusStarted, reportTimeout); err != nil && !final(err) {
 				if ctx.Err() == nil {
-					e.cfg.Log.Warn("run's heartbeat not reported", "key", r.key.String(), "err", err)
+					e.cfg.Log.Warn("cannot report the run's heartbeat", "key", r.key.String(), "err", err)
 				}
 				beat.Reset(delays.Next())
 				continue
@@ -56,12 +56,12 @@ func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
 		err := e.send(sendCtx, r, r.result.Status, timeout)
 		if err == nil || final(err) {
 			if err != nil {
-				e.cfg.Log.Warn("run's end not wanted", "key", r.key.String(), "status", r.result.Status, "err", err)
+				e.cfg.Log.Warn("report of the run's end refused", "key", r.key.String(), "status", r.result.Status, "err", err)
 			}
 			e.closeRun(r)
 			return
 		}
-		e.cfg.Log.Warn("run's end not reported", "key", r.key.String(), "status", r.result.Status, "err", err)
+		e.cfg.Log.Warn("cannot report the run's end", "key", r.key.String(), "status", r.result.Status, "err", err)
 		if last {
 			return
 		}
@@ -99,7 +99,7 @@ func (e *Executor) send(ctx context.Context, r *activeRun, status schedule.Statu
 
 func (e *Executor) closeRun(r *activeRun) {
 	if err := e.files.close(r.key); err != nil {
-		e.cfg.Log.Warn("run not closed", "key", r.key.String(), "err", err)
+		e.cfg.Log.Warn("cannot close the run", "key", r.key.String(), "err", err)
 	}
 }
 

@@ -50,7 +50,7 @@ func (e *Executor) readopt(r *activeRun) {
 	switch {
 	case err != nil:
 		if !errors.Is(err, fs.ErrNotExist) { // else: it was closed just now
-			e.cfg.Log.Error("run not recovered", "key", r.key.String(), "err", err)
+			e.cfg.Log.Error("cannot recover the run", "key", r.key.String(), "err", err)
 		}
 		r.err = err
 		e.forget(r)
@@ -146,7 +146,7 @@ func (e *Executor) carry(ctx context.Context, r *activeRun, leave func()) {
 	if err := e.files.finish(r.key, result); err != nil {
 		// It ended all the same, and is reported so. If this process ends before
 		// that, the next one finds a marker alone and reports it as lost.
-		e.cfg.Log.Error("run's result not kept", "key", r.key.String(), "err", err)
+		e.cfg.Log.Error("cannot store the run's result", "key", r.key.String(), "err", err)
 	}
 	e.cfg.Log.Info("run ended", "key", r.key.String(), "schedule_id", r.call.ScheduleID, "workflow_id", r.call.WorkflowID,
 		"status", result.Status, "error_code", result.ErrorCode)

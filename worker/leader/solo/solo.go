@@ -53,7 +53,7 @@ func (l *Lock) Acquire(ctx context.Context) error {
 		}
 		if !said {
 			said = true
-			l.log.Info("another process leads on this file, this one follows and takes over when it ends", "lock", l.path, "process", l.holder())
+			l.log.Info("another process leads on this file; this one takes over when it ends", "lock", l.path, "process", l.holder())
 		}
 		timer := time.NewTimer(poll)
 		select {
