@@ -3,6 +3,7 @@ package registrar
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/explain"
@@ -93,8 +94,46 @@ func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time
 			return explain.Answer{}, err
 		}
 	}
+	if f.Terms, err = r.termsAround(ctx, &facts, at, now); err != nil {
+		return explain.Answer{}, err
+	}
 	answer := explain.Judge(f)
 	return answer, r.outcomes(ctx, answer.Previous, answer.Next)
+}
+
+// termsAround are the terms of a slot's shard from when it was due until
+// something became of it.
+func (r *Registrar) termsAround(ctx context.Context, facts *schedule.SlotFacts, at, now time.Time) ([]schedule.LeaderTerm, error) {
+	if r.terms == nil || at.After(now) {
+		return nil, nil
+	}
+	w := schedule.TermWindow{Bucket: schedule.Bucket(facts.Schedule.QualifiedOverlapKey()), From: at, Until: now, Now: now}
+	for i := range facts.Events {
+		if e := &facts.Events[i]; slices.Contains(schedule.RangeEvents, e.Kind) {
+			w.Until = e.Time
+		}
+	}
+	own := schedule.SlotKey(facts.Schedule.ScheduleID, at)
+	for i := range facts.Runs {
+		run := &facts.Runs[i]
+		if run.Key != own {
+			continue
+		}
+		w.Bucket, w.Until = schedule.Bucket(run.OverlapKey), now
+		if run.FireAt.Before(w.From) {
+			w.From = run.FireAt
+		}
+		for _, done := range []time.Time{run.CompletedAt, run.LaunchedAt} {
+			if !done.IsZero() {
+				w.Until = done
+			}
+		}
+	}
+	terms, err := r.terms.WindowTerms(ctx, w)
+	if len(terms) > schedule.MaxWindowTerms { // some are missing, and their place would look like a gap
+		terms = nil
+	}
+	return terms, err
 }
 
 // outcomes fills in what became of the slots around an instant.

@@ -44,6 +44,7 @@ type Options struct {
 	Workflows WorkflowStore
 	Shares    ShareStore
 	Grants    GrantStore
+	Terms     TermStore        // nil: Explain does not know who led
 	Credit    CreditGate       // nil: nobody is asked who can pay
 	Mirror    WorkflowMirror   // nil: there is none
 	Simulator Simulator        // nil: Simulate is refused
@@ -73,6 +74,7 @@ type Registrar struct {
 		schedules ScheduleStore
 	}
 	grants    GrantStore
+	terms     TermStore
 	credit    CreditGate
 	mirror    WorkflowMirror
 	simulator Simulator
@@ -112,7 +114,7 @@ func New(o Options) *Registrar {
 	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
-		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, credit: o.Credit, mirror: o.Mirror,
+		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}

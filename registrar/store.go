@@ -122,6 +122,13 @@ type ShareStore interface {
 	ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error)
 }
 
+// TermStore keeps who led, and when.
+type TermStore interface {
+	// WindowTerms are the terms that decide who led a hash bucket in a window,
+	// oldest first.
+	WindowTerms(ctx context.Context, w schedule.TermWindow) ([]schedule.LeaderTerm, error)
+}
+
 // AuditStore keeps the audit trail. What a change writes there it brings
 // itself (schedule.Change, schedule.RunChange).
 type AuditStore interface {

@@ -214,7 +214,7 @@ var may = map[string]string{
 	"WorkflowService/PutWorkflowVersion": "cuo", "WorkflowService/GetWorkflowVersion": "cuwov", "WorkflowService/ListWorkflowVersions": "cuwov", "WorkflowService/DeployWorkflow": "cuo",
 	"WorkflowService/ShareWorkflow": "co", "WorkflowService/UnshareWorkflow": "co", "WorkflowService/ListWorkflowShares": "cov",
 	"RunService/GetRun": "cuwov", "RunService/ListRuns": "cuwov", "RunService/WatchRuns": "cuwov", "RunService/ExportRuns": "cuwov", "RunService/CancelRun": "cuo", "RunService/RetryRun": "cuo", "RunService/ReportRun": "le",
-	"WorkerService/ListWorkers": "ov", "WorkerService/Resign": "o",
+	"WorkerService/ListWorkers": "ov", "WorkerService/ListProcesses": "ov", "WorkerService/ListLeaderTerms": "ov", "WorkerService/Resign": "o",
 	"RunLauncher/Start": "w", "RunLauncher/StartBatch": "w", "RunLauncher/Cancel": "w",
 	"AuditService/ListAudit":  "o",
 	"AlertService/ListAlerts": "cuwov", "AlertService/GetAlert": "cuwov", "AlertService/AcknowledgeAlert": "cuo",

@@ -79,8 +79,10 @@ var rules = map[string]Rule{
 	"/carillon.v1.GrantService/ListGrants":  consents,
 	"/carillon.v1.GrantService/RevokeGrant": revokes,
 
-	"/carillon.v1.WorkerService/ListWorkers": inspects,
-	"/carillon.v1.WorkerService/Resign":      operates,
+	"/carillon.v1.WorkerService/ListWorkers":     inspects,
+	"/carillon.v1.WorkerService/ListProcesses":   inspects,
+	"/carillon.v1.WorkerService/ListLeaderTerms": inspects,
+	"/carillon.v1.WorkerService/Resign":          operates,
 
 	"/carillon.v1.AlertService/ListAlerts":          reads,
 	"/carillon.v1.AlertService/GetAlert":            reads,

@@ -67,7 +67,8 @@ type Facts struct {
 	Reading      *Reading  // that the clock was asked for, Asked being its First; nil: an instant was asked for
 	Now          time.Time
 	KeptSince    time.Time       // what ended before it may be gone
-	Grant        *schedule.Grant // that the definition in force names, if there is one
+	Terms        []schedule.LeaderTerm // of the slot's hash bucket, while it was due; oldest first
+	Grant        *schedule.Grant       // that the definition in force names, if there is one
 	RequireGrant bool
 }
 
@@ -91,6 +92,11 @@ type Answer struct {
 	// Blocking are the runs of the overlap key that were in flight when the slot
 	// was judged, or began to wait; of one that is near, those that are now.
 	Blocking []schedule.Run
+
+	// Gaps in leadership that delayed the slot, or keep it waiting. TermsKnown:
+	// where there is none, a worker led all the time.
+	Gaps       []Gap
+	TermsKnown bool
 
 	Pause   *Pause          // that held then
 	Range   *schedule.Event // of slots without rows that it lies in

@@ -59,6 +59,7 @@ func Judge(f Facts) Answer {
 	default:
 		j.passed()
 	}
+	j.gaps()
 	j.neighbours()
 	return j.out
 }

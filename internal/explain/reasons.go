@@ -10,8 +10,10 @@ import (
 	"github.com/carillon/carillon/internal/wording"
 )
 
-// reason says why it came as it did.
+// reason says why it came as it did: first that no worker could do anything, then
+// what happened when one could.
 func (t *text) reason() {
+	t.leaderless()
 	switch t.Why {
 	case Why(schedule.ReasonOverlap), Why(schedule.ReasonQueueFull):
 		t.overlap()
@@ -28,7 +30,9 @@ func (t *text) reason() {
 	case WhyUnclaimed:
 		t.say("It was planned for %s; no worker has claimed it yet", wording.Instant(t.Slot.FireAt))
 	case WhyUnplanned:
-		t.say("It is not planned yet; `carillon doctor` shows whether there is a leader")
+		if len(t.Gaps) == 0 {
+			t.say("It is not planned yet; `carillon doctor` shows whether there is a leader")
+		}
 	case WhyBacklog:
 		t.backlog()
 	default:
@@ -70,6 +74,8 @@ func (t *text) overlap() {
 		t.say("It waits for the run in flight (overlap_policy %s)", t.Run.OverlapPolicy)
 	case t.Why == Why(schedule.ReasonQueueFull):
 		t.say("A run was in flight, and the queue was full (max_queued %d)", t.Run.MaxQueued)
+	case len(t.Gaps) > 0:
+		t.say("It could not start on time for that reason. At %s another run of its overlap key was in flight, and overlap_policy is skip", wording.Instant(t.Run.CompletedAt))
 	default:
 		t.say("Another run of its overlap key was in flight, and overlap_policy is skip")
 	}

@@ -214,22 +214,42 @@ func (t *text) launched(late, drift time.Duration) {
 func (t *text) delays() {
 	r := t.Run
 	if late := r.CreatedAt.Sub(r.FireAt); late >= time.Second {
-		t.say("Planned %s after its fire time: until then no worker led the shard, or the planner was behind", wording.Span(late))
+		why := "until then no worker led the shard, or the planner was behind"
+		switch {
+		case t.inGap(r.FireAt, r.CreatedAt):
+			why = "until then no worker led the shard"
+		case t.TermsKnown:
+			why = "a worker led, but the planner was behind"
+		}
+		t.say("Planned %s after its fire time: %s", wording.Span(late), why)
 	}
-	switch waited := r.ClaimedAt.Sub(r.Ready()); {
-	case r.ClaimedAt.IsZero() || waited < time.Second:
-	case r.WaitedForTurn() && len(t.Blocking) > 0:
-		t.say("Queued for %s (overlap_policy %s)", wording.Span(waited), r.OverlapPolicy)
-		t.blocking("Blocked by")
-	default:
-		t.say("No worker claimed it for %s: no worker led the shard, or all launch capacity was in use", wording.Span(waited))
-	}
+	t.claimDelay()
 	from := r.ClaimedAt
 	if r.FireAt.After(from) {
 		from = r.FireAt
 	}
-	if took := r.LaunchedAt.Sub(from); !r.ClaimedAt.IsZero() && took >= time.Second {
+	switch took := r.LaunchedAt.Sub(from); {
+	case r.ClaimedAt.IsZero() || took < time.Second:
+	case t.inGap(from, r.LaunchedAt):
+		t.say("Claimed, but not sent for %s: no worker led the shard", wording.Span(took))
+	default:
 		t.say("Sending it to the executor took %s", wording.Span(took))
+	}
+}
+
+func (t *text) claimDelay() {
+	r := t.Run
+	switch waited := r.ClaimedAt.Sub(r.Ready()); {
+	case r.ClaimedAt.IsZero() || waited < time.Second:
+	case t.inGap(r.Ready(), r.ClaimedAt):
+		t.say("No worker claimed it for %s: no worker led the shard", wording.Span(waited))
+	case r.WaitedForTurn() && len(t.Blocking) > 0:
+		t.say("Queued for %s (overlap_policy %s)", wording.Span(waited), r.OverlapPolicy)
+		t.blocking("Blocked by")
+	case t.TermsKnown:
+		t.say("No worker claimed it for %s: a worker led, but all launch capacity was in use (MAX_LAUNCHES, or its owner's share)", wording.Span(waited))
+	default:
+		t.say("No worker claimed it for %s: no worker led the shard, or all launch capacity was in use", wording.Span(waited))
 	}
 }
 

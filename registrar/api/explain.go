@@ -61,6 +61,7 @@ func explanationOf(a *explain.Answer) *carillonv1.ExplainSlotResponse {
 		Others: explainedRuns(a.Others), Blocking: explainedRuns(a.Blocking),
 		Range:     explainedRange(a.Range),
 		Reading:   explainedReading(a),
+		Gaps:      explainedGaps(a.Gaps),
 		CreatedAt: timestamp(a.CreatedAt), CreatedBy: a.CreatedBy, DeletedAt: timestamp(a.DeletedAt), DeletedBy: a.DeletedBy,
 		KeptSince: timestamp(a.KeptSince),
 	}
@@ -85,6 +86,13 @@ func span32(d time.Duration, ok bool) *uint32 {
 func explainedRuns(runs []schedule.Run) (out []*carillonv1.Run) {
 	for i := range runs {
 		out = append(out, runOf(&runs[i]))
+	}
+	return out
+}
+
+func explainedGaps(gaps []explain.Gap) (out []*carillonv1.LeadershipGap) {
+	for _, g := range gaps {
+		out = append(out, &carillonv1.LeadershipGap{Shard: uint32(g.Shard), From: timestamp(g.From), Until: timestamp(g.Until), Reason: string(g.Reason)})
 	}
 	return out
 }

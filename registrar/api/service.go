@@ -93,6 +93,10 @@ type Workers interface {
 	Leaders(ctx context.Context, now time.Time) ([]schedule.Leadership, error)
 	// Shards is the number that is recorded; 0 = none is.
 	Shards(ctx context.Context) (int, error)
+	// Processes were seen within a duration, ordered by id.
+	Processes(ctx context.Context, within time.Duration) ([]schedule.ProcessSeen, error)
+	// ListTerms is newest first.
+	ListTerms(ctx context.Context, f schedule.TermFilter) ([]schedule.LeaderTerm, error)
 	// AskToResign is schedule.ErrNotFound when nobody leads the shard.
 	AskToResign(ctx context.Context, shard int, now time.Time) (schedule.Leadership, error)
 }

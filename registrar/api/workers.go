@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -33,6 +34,10 @@ func (s *workerServer) ListWorkers(ctx context.Context, _ *carillonv1.ListWorker
 	if err != nil {
 		return nil, err
 	}
+	processes, err := s.processes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	resp := &carillonv1.ListWorkersResponse{Shards: uint32(shards)}
 	leads := make(map[string][]*carillonv1.Leadership)
 	for i := range leaders {
@@ -43,9 +48,59 @@ func (s *workerServer) ListWorkers(ctx context.Context, _ *carillonv1.ListWorker
 		}
 	}
 	for _, w := range seen {
-		resp.Workers = append(resp.Workers, &carillonv1.Worker{
+		worker := &carillonv1.Worker{
 			WorkerId: w.WorkerID, StartedAt: timestamp(w.StartedAt), SeenAt: timestamp(w.SeenAt), Leads: leads[w.WorkerID],
 			Host: w.Host, Unfit: w.Unfit,
+		}
+		for i := range processes {
+			if p := &processes[i]; p.ProcessID == w.WorkerID {
+				worker.Version, worker.Roles = &p.Version, &p.Roles
+			}
+		}
+		resp.Workers = append(resp.Workers, worker)
+	}
+	return resp, nil
+}
+
+func (s *workerServer) processes(ctx context.Context) ([]schedule.ProcessSeen, error) {
+	return s.workers.Processes(ctx, workersWithin)
+}
+
+func (s *workerServer) ListProcesses(ctx context.Context, _ *carillonv1.ListProcessesRequest) (*carillonv1.ListProcessesResponse, error) {
+	processes, err := s.processes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp := &carillonv1.ListProcessesResponse{}
+	for i := range processes {
+		p := &processes[i]
+		resp.Processes = append(resp.Processes, &carillonv1.Process{
+			ProcessId: p.ProcessID, Host: p.Host, Version: p.Version, Roles: p.Roles, StartedAt: timestamp(p.StartedAt), SeenAt: timestamp(p.SeenAt),
+		})
+	}
+	return resp, nil
+}
+
+// defaultTerms is the page size of ListLeaderTerms.
+const defaultTerms = 50
+
+func (s *workerServer) ListLeaderTerms(ctx context.Context, req *carillonv1.ListLeaderTermsRequest) (*carillonv1.ListLeaderTermsResponse, error) {
+	f := schedule.TermFilter{Limit: cmp.Or(int(req.GetPageSize()), defaultTerms), Now: s.now()}
+	if req.Shard != nil {
+		shard := int(req.GetShard())
+		f.Shard = &shard
+	}
+	terms, err := s.workers.ListTerms(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	resp := &carillonv1.ListLeaderTermsResponse{}
+	for i := range terms {
+		t := &terms[i]
+		resp.Terms = append(resp.Terms, &carillonv1.LeaderTerm{
+			Shard: uint32(t.Shard), Epoch: uint32(t.Epoch), WorkerId: t.WorkerID, Host: t.Host, StartedAt: timestamp(t.StartedAt),
+			EndedAt: timestamp(t.EndedAt), RenewedAt: timestamp(t.RenewedAt), Expired: t.Expired,
+			EndReason: string(t.End.Reason), EndDetail: t.End.Detail,
 		})
 	}
 	return resp, nil

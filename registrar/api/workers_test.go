@@ -2,13 +2,17 @@ package api_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 func TestWorkersAndTheirShardsAreListed(t *testing.T) {
@@ -76,5 +80,74 @@ func TestNobodyCanBeAskedToResignWhereNobodyLeads(t *testing.T) {
 	}
 	if code, text := r.rest("POST", "/v1/workers:resign", `{"shard":64}`); code != http.StatusBadRequest || !strings.Contains(text, `"field":"shard"`) {
 		t.Errorf("%d %s", code, text)
+	}
+}
+
+func TestProcessesAreListedWithVersionAndRoles(t *testing.T) {
+	r := newRig(t)
+	if got := r.must("GET", "/v1/processes", ""); got != `{"processes":[]}` {
+		t.Errorf("before the first process: %s", got)
+	}
+	started := time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
+	for id, roles := range map[string]string{"wa": "registrar,worker", "pl": "launcher"} {
+		if err := r.store.NoteProcess(t.Context(), schedule.ProcessSeen{ProcessID: id, Host: "box:1", Version: "v1.2.3", Roles: roles, StartedAt: started}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.store.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "wa", StartedAt: started}); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"processes":[{"process_id":"pl","host":"box:1","version":"v1.2.3","roles":"launcher","started_at":"2026-03-07T12:00:00Z","seen_at":"`
+	if got := r.must("GET", "/v1/processes", ""); !strings.HasPrefix(got, want) {
+		t.Errorf("%s does not begin with %s", got, want)
+	}
+	if got, want := r.must("GET", "/v1/workers", ""), `"unfit":"","version":"v1.2.3","roles":"registrar,worker"}`; !strings.Contains(got, want) {
+		t.Errorf("%s is not in %s", want, got)
+	}
+}
+
+func TestLeaderTermsAreListed(t *testing.T) {
+	r := newRig(t)
+	if got := r.must("GET", "/v1/leader-terms", ""); got != `{"terms":[]}` {
+		t.Errorf("before the first term: %s", got)
+	}
+	began := time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
+	take := func(shard int, holder string, at time.Time) schedule.Term {
+		t.Helper()
+		term, won, err := r.store.Takeover(t.Context(), schedule.TakeoverRequest{
+			Shard: shard, Shards: 2, Holder: holder, Host: holder + ":1", TTL: 10 * time.Second, LockHeld: true, Now: at,
+		})
+		if err != nil || !won {
+			t.Fatalf("take over shard %d: %v %v", shard, won, err)
+		}
+		return term
+	}
+	first := take(0, "wa", began)
+	take(0, "wb", began.Add(time.Minute))
+	take(1, "wc", began.Add(2*time.Minute))
+	if err := r.store.Resign(t.Context(), first, schedule.Resignation{Now: began, End: schedule.TermEnd{Reason: schedule.EndDatabase, Detail: "connection refused"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"terms":[{"shard":0,"epoch":2,"worker_id":"wb","host":"wb:1","started_at":"2026-03-07T12:01:00Z","ended_at":null,"renewed_at":"2026-03-07T12:01:00Z","expired":true,"end_reason":"","end_detail":""},` +
+		`{"shard":0,"epoch":1,"worker_id":"wa","host":"wa:1","started_at":"2026-03-07T12:00:00Z","ended_at":"2026-03-07T12:00:00Z","renewed_at":null,"expired":false,"end_reason":"database_unreachable","end_detail":"connection refused"}]}`
+	if got := r.must("GET", "/v1/leader-terms?shard=0", ""); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := r.must("GET", "/v1/leader-terms?page_size=1", ""); !strings.Contains(got, `"worker_id":"wc"`) || strings.Contains(got, `"wb"`) {
+		t.Errorf("the newest one: %s", got)
+	}
+	if code, text := r.rest("GET", "/v1/leader-terms?page_size=501", ""); code != http.StatusBadRequest || !strings.Contains(text, "page_size") {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+func TestEndReasonsOfTheAPIAreTheDomains(t *testing.T) {
+	field := (&carillonv1.LeaderTerm{}).ProtoReflect().Descriptor().Fields().ByName("end_reason")
+	rules, _ := proto.GetExtension(field.Options(), validate.E_Field).(*validate.FieldRules)
+	got, want := slices.Clone(rules.GetString().GetIn()), append([]string{""}, words(schedule.EndReasons)...)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("end_reason is one of %v, want %v", got, want)
 	}
 }

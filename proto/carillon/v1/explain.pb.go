@@ -145,7 +145,10 @@ type ExplainSlotResponse struct {
 	// What ended before may be gone (RETENTION_DAYS).
 	KeptSince *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
 	// What the clock has to do with it; null where an instant was asked for.
-	Reading       *ExplainedReading `protobuf:"bytes,24,opt,name=reading,proto3" json:"reading,omitempty"`
+	Reading *ExplainedReading `protobuf:"bytes,24,opt,name=reading,proto3" json:"reading,omitempty"`
+	// Times in which no worker could lead the slot's shard, and which delayed it or
+	// keep it waiting.
+	Gaps          []*LeadershipGap `protobuf:"bytes,25,rep,name=gaps,proto3" json:"gaps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -348,6 +351,85 @@ func (x *ExplainSlotResponse) GetReading() *ExplainedReading {
 	return nil
 }
 
+func (x *ExplainSlotResponse) GetGaps() []*LeadershipGap {
+	if x != nil {
+		return x.Gaps
+	}
+	return nil
+}
+
+// LeadershipGap is a time in which nothing of a shard was planned or launched.
+type LeadershipGap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Shard uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	// The last proof that a worker led.
+	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// Null: it lasts.
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// Why the leader before it ended: LeaderTerm.end_reason.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeadershipGap) Reset() {
+	*x = LeadershipGap{}
+	mi := &file_carillon_v1_explain_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeadershipGap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeadershipGap) ProtoMessage() {}
+
+func (x *LeadershipGap) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_explain_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeadershipGap.ProtoReflect.Descriptor instead.
+func (*LeadershipGap) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LeadershipGap) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *LeadershipGap) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *LeadershipGap) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *LeadershipGap) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // ExplainedReading is a local time that was asked for.
 type ExplainedReading struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -368,7 +450,7 @@ type ExplainedReading struct {
 
 func (x *ExplainedReading) Reset() {
 	*x = ExplainedReading{}
-	mi := &file_carillon_v1_explain_proto_msgTypes[2]
+	mi := &file_carillon_v1_explain_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +462,7 @@ func (x *ExplainedReading) String() string {
 func (*ExplainedReading) ProtoMessage() {}
 
 func (x *ExplainedReading) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_explain_proto_msgTypes[2]
+	mi := &file_carillon_v1_explain_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +475,7 @@ func (x *ExplainedReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedReading.ProtoReflect.Descriptor instead.
 func (*ExplainedReading) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ExplainedReading) GetLocal() string {
@@ -455,7 +537,7 @@ type ExplainedPass struct {
 
 func (x *ExplainedPass) Reset() {
 	*x = ExplainedPass{}
-	mi := &file_carillon_v1_explain_proto_msgTypes[3]
+	mi := &file_carillon_v1_explain_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +549,7 @@ func (x *ExplainedPass) String() string {
 func (*ExplainedPass) ProtoMessage() {}
 
 func (x *ExplainedPass) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_explain_proto_msgTypes[3]
+	mi := &file_carillon_v1_explain_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +562,7 @@ func (x *ExplainedPass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedPass.ProtoReflect.Descriptor instead.
 func (*ExplainedPass) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ExplainedPass) GetTime() *timestamppb.Timestamp {
@@ -552,7 +634,7 @@ type ExplainedSlot struct {
 
 func (x *ExplainedSlot) Reset() {
 	*x = ExplainedSlot{}
-	mi := &file_carillon_v1_explain_proto_msgTypes[4]
+	mi := &file_carillon_v1_explain_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -564,7 +646,7 @@ func (x *ExplainedSlot) String() string {
 func (*ExplainedSlot) ProtoMessage() {}
 
 func (x *ExplainedSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_explain_proto_msgTypes[4]
+	mi := &file_carillon_v1_explain_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -577,7 +659,7 @@ func (x *ExplainedSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedSlot.ProtoReflect.Descriptor instead.
 func (*ExplainedSlot) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExplainedSlot) GetRunAt() *timestamppb.Timestamp {
@@ -655,7 +737,7 @@ type ExplainedRule struct {
 
 func (x *ExplainedRule) Reset() {
 	*x = ExplainedRule{}
-	mi := &file_carillon_v1_explain_proto_msgTypes[5]
+	mi := &file_carillon_v1_explain_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +749,7 @@ func (x *ExplainedRule) String() string {
 func (*ExplainedRule) ProtoMessage() {}
 
 func (x *ExplainedRule) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_explain_proto_msgTypes[5]
+	mi := &file_carillon_v1_explain_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +762,7 @@ func (x *ExplainedRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedRule.ProtoReflect.Descriptor instead.
 func (*ExplainedRule) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExplainedRule) GetWords() string {
@@ -805,7 +887,7 @@ type ExplainedPause struct {
 
 func (x *ExplainedPause) Reset() {
 	*x = ExplainedPause{}
-	mi := &file_carillon_v1_explain_proto_msgTypes[6]
+	mi := &file_carillon_v1_explain_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +899,7 @@ func (x *ExplainedPause) String() string {
 func (*ExplainedPause) ProtoMessage() {}
 
 func (x *ExplainedPause) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_explain_proto_msgTypes[6]
+	mi := &file_carillon_v1_explain_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +912,7 @@ func (x *ExplainedPause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedPause.ProtoReflect.Descriptor instead.
 func (*ExplainedPause) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExplainedPause) GetFrom() *timestamppb.Timestamp {
@@ -886,7 +968,7 @@ type ExplainedRange struct {
 
 func (x *ExplainedRange) Reset() {
 	*x = ExplainedRange{}
-	mi := &file_carillon_v1_explain_proto_msgTypes[7]
+	mi := &file_carillon_v1_explain_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +980,7 @@ func (x *ExplainedRange) String() string {
 func (*ExplainedRange) ProtoMessage() {}
 
 func (x *ExplainedRange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_explain_proto_msgTypes[7]
+	mi := &file_carillon_v1_explain_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +993,7 @@ func (x *ExplainedRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedRange.ProtoReflect.Descriptor instead.
 func (*ExplainedRange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_explain_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExplainedRange) GetKind() string {
@@ -980,7 +1062,7 @@ const file_carillon_v1_explain_proto_rawDesc = "" +
 	"scheduleId\x12@\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x04time\x12\x1d\n" +
-	"\x05local\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05local\"\xc9\f\n" +
+	"\x05local\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05local\"\xf9\f\n" +
 	"\x13ExplainSlotResponse\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12.\n" +
@@ -1017,9 +1099,15 @@ const file_carillon_v1_explain_proto_rawDesc = "" +
 	"deleted_by\x18\x16 \x01(\tR\tdeletedBy\x129\n" +
 	"\n" +
 	"kept_since\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\tkeptSince\x127\n" +
-	"\areading\x18\x18 \x01(\v2\x1d.carillon.v1.ExplainedReadingR\areadingB\x0e\n" +
+	"\areading\x18\x18 \x01(\v2\x1d.carillon.v1.ExplainedReadingR\areading\x12.\n" +
+	"\x04gaps\x18\x19 \x03(\v2\x1a.carillon.v1.LeadershipGapR\x04gapsB\x0e\n" +
 	"\f_lateness_msB\v\n" +
-	"\t_drift_ms\"\xc0\x01\n" +
+	"\t_drift_ms\"\x9f\x01\n" +
+	"\rLeadershipGap\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12.\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xc0\x01\n" +
 	"\x10ExplainedReading\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\tR\x05local\x12\x1a\n" +
 	"\btimezone\x18\x02 \x01(\tR\btimezone\x12\x14\n" +
@@ -1092,57 +1180,61 @@ func file_carillon_v1_explain_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_explain_proto_rawDescData
 }
 
-var file_carillon_v1_explain_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_carillon_v1_explain_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_carillon_v1_explain_proto_goTypes = []any{
 	(*ExplainSlotRequest)(nil),    // 0: carillon.v1.ExplainSlotRequest
 	(*ExplainSlotResponse)(nil),   // 1: carillon.v1.ExplainSlotResponse
-	(*ExplainedReading)(nil),      // 2: carillon.v1.ExplainedReading
-	(*ExplainedPass)(nil),         // 3: carillon.v1.ExplainedPass
-	(*ExplainedSlot)(nil),         // 4: carillon.v1.ExplainedSlot
-	(*ExplainedRule)(nil),         // 5: carillon.v1.ExplainedRule
-	(*ExplainedPause)(nil),        // 6: carillon.v1.ExplainedPause
-	(*ExplainedRange)(nil),        // 7: carillon.v1.ExplainedRange
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*Run)(nil),                   // 9: carillon.v1.Run
+	(*LeadershipGap)(nil),         // 2: carillon.v1.LeadershipGap
+	(*ExplainedReading)(nil),      // 3: carillon.v1.ExplainedReading
+	(*ExplainedPass)(nil),         // 4: carillon.v1.ExplainedPass
+	(*ExplainedSlot)(nil),         // 5: carillon.v1.ExplainedSlot
+	(*ExplainedRule)(nil),         // 6: carillon.v1.ExplainedRule
+	(*ExplainedPause)(nil),        // 7: carillon.v1.ExplainedPause
+	(*ExplainedRange)(nil),        // 8: carillon.v1.ExplainedRange
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*Run)(nil),                   // 10: carillon.v1.Run
 }
 var file_carillon_v1_explain_proto_depIdxs = []int32{
-	8,  // 0: carillon.v1.ExplainSlotRequest.time:type_name -> google.protobuf.Timestamp
-	8,  // 1: carillon.v1.ExplainSlotResponse.time:type_name -> google.protobuf.Timestamp
-	8,  // 2: carillon.v1.ExplainSlotResponse.now:type_name -> google.protobuf.Timestamp
-	4,  // 3: carillon.v1.ExplainSlotResponse.slot:type_name -> carillon.v1.ExplainedSlot
-	4,  // 4: carillon.v1.ExplainSlotResponse.before:type_name -> carillon.v1.ExplainedSlot
-	4,  // 5: carillon.v1.ExplainSlotResponse.after:type_name -> carillon.v1.ExplainedSlot
-	5,  // 6: carillon.v1.ExplainSlotResponse.rule:type_name -> carillon.v1.ExplainedRule
-	9,  // 7: carillon.v1.ExplainSlotResponse.run:type_name -> carillon.v1.Run
-	9,  // 8: carillon.v1.ExplainSlotResponse.others:type_name -> carillon.v1.Run
-	9,  // 9: carillon.v1.ExplainSlotResponse.blocking:type_name -> carillon.v1.Run
-	6,  // 10: carillon.v1.ExplainSlotResponse.pause:type_name -> carillon.v1.ExplainedPause
-	7,  // 11: carillon.v1.ExplainSlotResponse.range:type_name -> carillon.v1.ExplainedRange
-	8,  // 12: carillon.v1.ExplainSlotResponse.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 13: carillon.v1.ExplainSlotResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	8,  // 14: carillon.v1.ExplainSlotResponse.kept_since:type_name -> google.protobuf.Timestamp
-	2,  // 15: carillon.v1.ExplainSlotResponse.reading:type_name -> carillon.v1.ExplainedReading
-	3,  // 16: carillon.v1.ExplainedReading.second:type_name -> carillon.v1.ExplainedPass
-	8,  // 17: carillon.v1.ExplainedPass.time:type_name -> google.protobuf.Timestamp
-	4,  // 18: carillon.v1.ExplainedPass.slot:type_name -> carillon.v1.ExplainedSlot
-	9,  // 19: carillon.v1.ExplainedPass.run:type_name -> carillon.v1.Run
-	8,  // 20: carillon.v1.ExplainedSlot.run_at:type_name -> google.protobuf.Timestamp
-	8,  // 21: carillon.v1.ExplainedSlot.fire_at:type_name -> google.protobuf.Timestamp
-	8,  // 22: carillon.v1.ExplainedRule.once_at:type_name -> google.protobuf.Timestamp
-	8,  // 23: carillon.v1.ExplainedRule.start_at:type_name -> google.protobuf.Timestamp
-	8,  // 24: carillon.v1.ExplainedRule.end_at:type_name -> google.protobuf.Timestamp
-	8,  // 25: carillon.v1.ExplainedRule.made_at:type_name -> google.protobuf.Timestamp
-	8,  // 26: carillon.v1.ExplainedRule.replaced_at:type_name -> google.protobuf.Timestamp
-	8,  // 27: carillon.v1.ExplainedPause.from:type_name -> google.protobuf.Timestamp
-	8,  // 28: carillon.v1.ExplainedPause.until:type_name -> google.protobuf.Timestamp
-	8,  // 29: carillon.v1.ExplainedRange.from:type_name -> google.protobuf.Timestamp
-	8,  // 30: carillon.v1.ExplainedRange.to:type_name -> google.protobuf.Timestamp
-	8,  // 31: carillon.v1.ExplainedRange.recorded_at:type_name -> google.protobuf.Timestamp
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	9,  // 0: carillon.v1.ExplainSlotRequest.time:type_name -> google.protobuf.Timestamp
+	9,  // 1: carillon.v1.ExplainSlotResponse.time:type_name -> google.protobuf.Timestamp
+	9,  // 2: carillon.v1.ExplainSlotResponse.now:type_name -> google.protobuf.Timestamp
+	5,  // 3: carillon.v1.ExplainSlotResponse.slot:type_name -> carillon.v1.ExplainedSlot
+	5,  // 4: carillon.v1.ExplainSlotResponse.before:type_name -> carillon.v1.ExplainedSlot
+	5,  // 5: carillon.v1.ExplainSlotResponse.after:type_name -> carillon.v1.ExplainedSlot
+	6,  // 6: carillon.v1.ExplainSlotResponse.rule:type_name -> carillon.v1.ExplainedRule
+	10, // 7: carillon.v1.ExplainSlotResponse.run:type_name -> carillon.v1.Run
+	10, // 8: carillon.v1.ExplainSlotResponse.others:type_name -> carillon.v1.Run
+	10, // 9: carillon.v1.ExplainSlotResponse.blocking:type_name -> carillon.v1.Run
+	7,  // 10: carillon.v1.ExplainSlotResponse.pause:type_name -> carillon.v1.ExplainedPause
+	8,  // 11: carillon.v1.ExplainSlotResponse.range:type_name -> carillon.v1.ExplainedRange
+	9,  // 12: carillon.v1.ExplainSlotResponse.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 13: carillon.v1.ExplainSlotResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	9,  // 14: carillon.v1.ExplainSlotResponse.kept_since:type_name -> google.protobuf.Timestamp
+	3,  // 15: carillon.v1.ExplainSlotResponse.reading:type_name -> carillon.v1.ExplainedReading
+	2,  // 16: carillon.v1.ExplainSlotResponse.gaps:type_name -> carillon.v1.LeadershipGap
+	9,  // 17: carillon.v1.LeadershipGap.from:type_name -> google.protobuf.Timestamp
+	9,  // 18: carillon.v1.LeadershipGap.until:type_name -> google.protobuf.Timestamp
+	4,  // 19: carillon.v1.ExplainedReading.second:type_name -> carillon.v1.ExplainedPass
+	9,  // 20: carillon.v1.ExplainedPass.time:type_name -> google.protobuf.Timestamp
+	5,  // 21: carillon.v1.ExplainedPass.slot:type_name -> carillon.v1.ExplainedSlot
+	10, // 22: carillon.v1.ExplainedPass.run:type_name -> carillon.v1.Run
+	9,  // 23: carillon.v1.ExplainedSlot.run_at:type_name -> google.protobuf.Timestamp
+	9,  // 24: carillon.v1.ExplainedSlot.fire_at:type_name -> google.protobuf.Timestamp
+	9,  // 25: carillon.v1.ExplainedRule.once_at:type_name -> google.protobuf.Timestamp
+	9,  // 26: carillon.v1.ExplainedRule.start_at:type_name -> google.protobuf.Timestamp
+	9,  // 27: carillon.v1.ExplainedRule.end_at:type_name -> google.protobuf.Timestamp
+	9,  // 28: carillon.v1.ExplainedRule.made_at:type_name -> google.protobuf.Timestamp
+	9,  // 29: carillon.v1.ExplainedRule.replaced_at:type_name -> google.protobuf.Timestamp
+	9,  // 30: carillon.v1.ExplainedPause.from:type_name -> google.protobuf.Timestamp
+	9,  // 31: carillon.v1.ExplainedPause.until:type_name -> google.protobuf.Timestamp
+	9,  // 32: carillon.v1.ExplainedRange.from:type_name -> google.protobuf.Timestamp
+	9,  // 33: carillon.v1.ExplainedRange.to:type_name -> google.protobuf.Timestamp
+	9,  // 34: carillon.v1.ExplainedRange.recorded_at:type_name -> google.protobuf.Timestamp
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_explain_proto_init() }
@@ -1158,7 +1250,7 @@ func file_carillon_v1_explain_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_explain_proto_rawDesc), len(file_carillon_v1_explain_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -150,7 +150,11 @@ type Worker struct {
 	// Why what it launches would not arrive, e.g. because its launcher is away;
 	// empty: it would. A worker that is unfit leads nothing while another one is
 	// fit.
-	Unfit         string `protobuf:"bytes,6,opt,name=unfit,proto3" json:"unfit,omitempty"`
+	Unfit string `protobuf:"bytes,6,opt,name=unfit,proto3" json:"unfit,omitempty"`
+	// The release that it runs, and its ROLES. Absent for an older release, which
+	// does not record them.
+	Version       *string `protobuf:"bytes,7,opt,name=version,proto3,oneof" json:"version,omitempty"`
+	Roles         *string `protobuf:"bytes,8,opt,name=roles,proto3,oneof" json:"roles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -227,6 +231,241 @@ func (x *Worker) GetUnfit() string {
 	return ""
 }
 
+func (x *Worker) GetVersion() string {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return ""
+}
+
+func (x *Worker) GetRoles() string {
+	if x != nil && x.Roles != nil {
+		return *x.Roles
+	}
+	return ""
+}
+
+// Process is one server process.
+type Process struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Random per process start; the worker_id of one with the worker role.
+	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// host:pid.
+	Host    string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// As ROLES names them: registrar, worker and launcher, by commas.
+	Roles     string                 `protobuf:"bytes,4,opt,name=roles,proto3" json:"roles,omitempty"`
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// A process that runs writes it every ten seconds.
+	SeenAt        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Process) Reset() {
+	*x = Process{}
+	mi := &file_carillon_v1_worker_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Process) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Process) ProtoMessage() {}
+
+func (x *Process) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_worker_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Process.ProtoReflect.Descriptor instead.
+func (*Process) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Process) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *Process) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Process) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Process) GetRoles() string {
+	if x != nil {
+		return x.Roles
+	}
+	return ""
+}
+
+func (x *Process) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *Process) GetSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SeenAt
+	}
+	return nil
+}
+
+// LeaderTerm is a time in which one worker proved that it led a shard. If it could
+// not reach the database for a while and still led afterwards, there are several
+// with one epoch.
+type LeaderTerm struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Shard     uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	Epoch     uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	WorkerId  string                 `protobuf:"bytes,3,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
+	Host      string                 `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// The last proof of life: when it resigned, or its last renewal. Null while it
+	// leads.
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// While it leads: its last renewal. Null once it has ended.
+	RenewedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=renewed_at,json=renewedAt,proto3" json:"renewed_at,omitempty"`
+	// It has not ended, but its time has run out, and nobody has taken over yet.
+	Expired bool `protobuf:"varint,8,opt,name=expired,proto3" json:"expired,omitempty"`
+	// Why it ended; empty while it leads. resigned: asked to. balanced: handed over
+	// to a worker with fewer shards. unfit: its launcher could not be reached.
+	// stopped: its process was told to end. database_unreachable, lock_lost, clock:
+	// what it was lost for. process_suspended: the process did not run. replaced:
+	// another worker took over, and it does not know why. shards_changed: another
+	// number of shards was recorded. The next leader infers what a leader could not
+	// write: expired: it stopped renewing. lock_freed: its lock came free, so it died
+	// or lost its connection. unknown: nobody recorded it.
+	EndReason string `protobuf:"bytes,9,opt,name=end_reason,json=endReason,proto3" json:"end_reason,omitempty"`
+	// The error that ended it, if there was one.
+	EndDetail     string `protobuf:"bytes,10,opt,name=end_detail,json=endDetail,proto3" json:"end_detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaderTerm) Reset() {
+	*x = LeaderTerm{}
+	mi := &file_carillon_v1_worker_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaderTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaderTerm) ProtoMessage() {}
+
+func (x *LeaderTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_worker_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaderTerm.ProtoReflect.Descriptor instead.
+func (*LeaderTerm) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *LeaderTerm) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *LeaderTerm) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *LeaderTerm) GetWorkerId() string {
+	if x != nil {
+		return x.WorkerId
+	}
+	return ""
+}
+
+func (x *LeaderTerm) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *LeaderTerm) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *LeaderTerm) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+func (x *LeaderTerm) GetRenewedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RenewedAt
+	}
+	return nil
+}
+
+func (x *LeaderTerm) GetExpired() bool {
+	if x != nil {
+		return x.Expired
+	}
+	return false
+}
+
+func (x *LeaderTerm) GetEndReason() string {
+	if x != nil {
+		return x.EndReason
+	}
+	return ""
+}
+
+func (x *LeaderTerm) GetEndDetail() string {
+	if x != nil {
+		return x.EndDetail
+	}
+	return ""
+}
+
 type ListWorkersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -235,7 +474,7 @@ type ListWorkersRequest struct {
 
 func (x *ListWorkersRequest) Reset() {
 	*x = ListWorkersRequest{}
-	mi := &file_carillon_v1_worker_proto_msgTypes[2]
+	mi := &file_carillon_v1_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -247,7 +486,7 @@ func (x *ListWorkersRequest) String() string {
 func (*ListWorkersRequest) ProtoMessage() {}
 
 func (x *ListWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_worker_proto_msgTypes[2]
+	mi := &file_carillon_v1_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -260,7 +499,7 @@ func (x *ListWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkersRequest.ProtoReflect.Descriptor instead.
 func (*ListWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{4}
 }
 
 type ListWorkersResponse struct {
@@ -279,7 +518,7 @@ type ListWorkersResponse struct {
 
 func (x *ListWorkersResponse) Reset() {
 	*x = ListWorkersResponse{}
-	mi := &file_carillon_v1_worker_proto_msgTypes[3]
+	mi := &file_carillon_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +530,7 @@ func (x *ListWorkersResponse) String() string {
 func (*ListWorkersResponse) ProtoMessage() {}
 
 func (x *ListWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_worker_proto_msgTypes[3]
+	mi := &file_carillon_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +543,7 @@ func (x *ListWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkersResponse.ProtoReflect.Descriptor instead.
 func (*ListWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListWorkersResponse) GetWorkers() []*Worker {
@@ -328,6 +567,186 @@ func (x *ListWorkersResponse) GetLeaderships() []*Leadership {
 	return nil
 }
 
+type ListProcessesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProcessesRequest) Reset() {
+	*x = ListProcessesRequest{}
+	mi := &file_carillon_v1_worker_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProcessesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProcessesRequest) ProtoMessage() {}
+
+func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_worker_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
+func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{6}
+}
+
+type ListProcessesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By process_id.
+	Processes     []*Process `protobuf:"bytes,1,rep,name=processes,proto3" json:"processes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProcessesResponse) Reset() {
+	*x = ListProcessesResponse{}
+	mi := &file_carillon_v1_worker_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProcessesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProcessesResponse) ProtoMessage() {}
+
+func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_worker_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
+func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListProcessesResponse) GetProcesses() []*Process {
+	if x != nil {
+		return x.Processes
+	}
+	return nil
+}
+
+type ListLeaderTermsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only of this shard; unset: of all.
+	Shard *uint32 `protobuf:"varint,1,opt,name=shard,proto3,oneof" json:"shard,omitempty"`
+	// At most so many, from 1 to 500. Default 50.
+	PageSize      uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLeaderTermsRequest) Reset() {
+	*x = ListLeaderTermsRequest{}
+	mi := &file_carillon_v1_worker_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLeaderTermsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLeaderTermsRequest) ProtoMessage() {}
+
+func (x *ListLeaderTermsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_worker_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLeaderTermsRequest.ProtoReflect.Descriptor instead.
+func (*ListLeaderTermsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListLeaderTermsRequest) GetShard() uint32 {
+	if x != nil && x.Shard != nil {
+		return *x.Shard
+	}
+	return 0
+}
+
+func (x *ListLeaderTermsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+type ListLeaderTermsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first.
+	Terms         []*LeaderTerm `protobuf:"bytes,1,rep,name=terms,proto3" json:"terms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLeaderTermsResponse) Reset() {
+	*x = ListLeaderTermsResponse{}
+	mi := &file_carillon_v1_worker_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLeaderTermsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLeaderTermsResponse) ProtoMessage() {}
+
+func (x *ListLeaderTermsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_worker_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLeaderTermsResponse.ProtoReflect.Descriptor instead.
+func (*ListLeaderTermsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListLeaderTermsResponse) GetTerms() []*LeaderTerm {
+	if x != nil {
+		return x.Terms
+	}
+	return nil
+}
+
 type ResignRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 0 to one less than the recorded number of shards. Default 0, the only
@@ -339,7 +758,7 @@ type ResignRequest struct {
 
 func (x *ResignRequest) Reset() {
 	*x = ResignRequest{}
-	mi := &file_carillon_v1_worker_proto_msgTypes[4]
+	mi := &file_carillon_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +770,7 @@ func (x *ResignRequest) String() string {
 func (*ResignRequest) ProtoMessage() {}
 
 func (x *ResignRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_worker_proto_msgTypes[4]
+	mi := &file_carillon_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +783,7 @@ func (x *ResignRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignRequest.ProtoReflect.Descriptor instead.
 func (*ResignRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResignRequest) GetShard() uint32 {
@@ -384,7 +803,7 @@ type ResignResponse struct {
 
 func (x *ResignResponse) Reset() {
 	*x = ResignResponse{}
-	mi := &file_carillon_v1_worker_proto_msgTypes[5]
+	mi := &file_carillon_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +815,7 @@ func (x *ResignResponse) String() string {
 func (*ResignResponse) ProtoMessage() {}
 
 func (x *ResignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_worker_proto_msgTypes[5]
+	mi := &file_carillon_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +828,7 @@ func (x *ResignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignResponse.ProtoReflect.Descriptor instead.
 func (*ResignResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ResignResponse) GetLeadership() *Leadership {
@@ -434,7 +853,7 @@ const file_carillon_v1_worker_proto_rawDesc = "" +
 	"\aexpired\x18\x05 \x01(\bR\aexpired\x12\x1b\n" +
 	"\tlock_held\x18\x06 \x01(\bR\blockHeld\x12&\n" +
 	"\x0fasked_to_resign\x18\a \x01(\bR\raskedToResign\x12\x1b\n" +
-	"\tlock_kind\x18\b \x01(\tR\blockKind\"\xee\x01\n" +
+	"\tlock_kind\x18\b \x01(\tR\blockKind\"\xbe\x02\n" +
 	"\x06Worker\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x129\n" +
 	"\n" +
@@ -442,20 +861,63 @@ const file_carillon_v1_worker_proto_rawDesc = "" +
 	"\aseen_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12-\n" +
 	"\x05leads\x18\x04 \x03(\v2\x17.carillon.v1.LeadershipR\x05leads\x12\x12\n" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x14\n" +
-	"\x05unfit\x18\x06 \x01(\tR\x05unfit\"\x14\n" +
+	"\x05unfit\x18\x06 \x01(\tR\x05unfit\x12\x1d\n" +
+	"\aversion\x18\a \x01(\tH\x00R\aversion\x88\x01\x01\x12\x19\n" +
+	"\x05roles\x18\b \x01(\tH\x01R\x05roles\x88\x01\x01B\n" +
+	"\n" +
+	"\b_versionB\b\n" +
+	"\x06_roles\"\xdc\x01\n" +
+	"\aProcess\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12\x14\n" +
+	"\x05roles\x18\x04 \x01(\tR\x05roles\x129\n" +
+	"\n" +
+	"started_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x123\n" +
+	"\aseen_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\"\x92\x04\n" +
+	"\n" +
+	"LeaderTerm\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x1b\n" +
+	"\tworker_id\x18\x03 \x01(\tR\bworkerId\x12\x12\n" +
+	"\x04host\x18\x04 \x01(\tR\x04host\x129\n" +
+	"\n" +
+	"started_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
+	"\bended_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x129\n" +
+	"\n" +
+	"renewed_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trenewedAt\x12\x18\n" +
+	"\aexpired\x18\b \x01(\bR\aexpired\x12\xc0\x01\n" +
+	"\n" +
+	"end_reason\x18\t \x01(\tB\xa0\x01\xbaH\x9c\x01r\x99\x01R\x00R\bresignedR\bbalancedR\x05unfitR\astoppedR\x14database_unreachableR\tlock_lostR\x05clockR\x11process_suspendedR\breplacedR\x0eshards_changedR\aexpiredR\n" +
+	"lock_freedR\aunknownR\tendReason\x12\x1d\n" +
+	"\n" +
+	"end_detail\x18\n" +
+	" \x01(\tR\tendDetail\"\x14\n" +
 	"\x12ListWorkersRequest\"\x97\x01\n" +
 	"\x13ListWorkersResponse\x12-\n" +
 	"\aworkers\x18\x01 \x03(\v2\x13.carillon.v1.WorkerR\aworkers\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x129\n" +
-	"\vleaderships\x18\x03 \x03(\v2\x17.carillon.v1.LeadershipR\vleaderships\".\n" +
+	"\vleaderships\x18\x03 \x03(\v2\x17.carillon.v1.LeadershipR\vleaderships\"\x16\n" +
+	"\x14ListProcessesRequest\"K\n" +
+	"\x15ListProcessesResponse\x122\n" +
+	"\tprocesses\x18\x01 \x03(\v2\x14.carillon.v1.ProcessR\tprocesses\"m\n" +
+	"\x16ListLeaderTermsRequest\x12\"\n" +
+	"\x05shard\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x10@H\x00R\x05shard\x88\x01\x01\x12%\n" +
+	"\tpage_size\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xf4\x03R\bpageSizeB\b\n" +
+	"\x06_shard\"H\n" +
+	"\x17ListLeaderTermsResponse\x12-\n" +
+	"\x05terms\x18\x01 \x03(\v2\x17.carillon.v1.LeaderTermR\x05terms\".\n" +
 	"\rResignRequest\x12\x1d\n" +
 	"\x05shard\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x10@R\x05shard\"I\n" +
 	"\x0eResignResponse\x127\n" +
 	"\n" +
 	"leadership\x18\x01 \x01(\v2\x17.carillon.v1.LeadershipR\n" +
-	"leadership2\xd8\x01\n" +
+	"leadership2\xbf\x03\n" +
 	"\rWorkerService\x12e\n" +
-	"\vListWorkers\x12\x1f.carillon.v1.ListWorkersRequest\x1a .carillon.v1.ListWorkersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/workers\x12`\n" +
+	"\vListWorkers\x12\x1f.carillon.v1.ListWorkersRequest\x1a .carillon.v1.ListWorkersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/workers\x12m\n" +
+	"\rListProcesses\x12!.carillon.v1.ListProcessesRequest\x1a\".carillon.v1.ListProcessesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/processes\x12v\n" +
+	"\x0fListLeaderTerms\x12#.carillon.v1.ListLeaderTermsRequest\x1a$.carillon.v1.ListLeaderTermsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/leader-terms\x12`\n" +
 	"\x06Resign\x12\x1a.carillon.v1.ResignRequest\x1a\x1b.carillon.v1.ResignResponse\"\x1d\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/workers:resignB\xa6\x01\n" +
 	"\x0fcom.carillon.v1B\vWorkerProtoP\x01Z9github.com/carillon/carillon/proto/carillon/v1;carillonv1\xa2\x02\x03CXX\xaa\x02\vCarillon.V1\xca\x02\vCarillon\\V1\xe2\x02\x17Carillon\\V1\\GPBMetadata\xea\x02\fCarillon::V1b\x06proto3"
 
@@ -471,33 +933,50 @@ func file_carillon_v1_worker_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_worker_proto_rawDescData
 }
 
-var file_carillon_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_carillon_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_carillon_v1_worker_proto_goTypes = []any{
-	(*Leadership)(nil),            // 0: carillon.v1.Leadership
-	(*Worker)(nil),                // 1: carillon.v1.Worker
-	(*ListWorkersRequest)(nil),    // 2: carillon.v1.ListWorkersRequest
-	(*ListWorkersResponse)(nil),   // 3: carillon.v1.ListWorkersResponse
-	(*ResignRequest)(nil),         // 4: carillon.v1.ResignRequest
-	(*ResignResponse)(nil),        // 5: carillon.v1.ResignResponse
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*Leadership)(nil),              // 0: carillon.v1.Leadership
+	(*Worker)(nil),                  // 1: carillon.v1.Worker
+	(*Process)(nil),                 // 2: carillon.v1.Process
+	(*LeaderTerm)(nil),              // 3: carillon.v1.LeaderTerm
+	(*ListWorkersRequest)(nil),      // 4: carillon.v1.ListWorkersRequest
+	(*ListWorkersResponse)(nil),     // 5: carillon.v1.ListWorkersResponse
+	(*ListProcessesRequest)(nil),    // 6: carillon.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),   // 7: carillon.v1.ListProcessesResponse
+	(*ListLeaderTermsRequest)(nil),  // 8: carillon.v1.ListLeaderTermsRequest
+	(*ListLeaderTermsResponse)(nil), // 9: carillon.v1.ListLeaderTermsResponse
+	(*ResignRequest)(nil),           // 10: carillon.v1.ResignRequest
+	(*ResignResponse)(nil),          // 11: carillon.v1.ResignResponse
+	(*timestamppb.Timestamp)(nil),   // 12: google.protobuf.Timestamp
 }
 var file_carillon_v1_worker_proto_depIdxs = []int32{
-	6, // 0: carillon.v1.Leadership.expires_at:type_name -> google.protobuf.Timestamp
-	6, // 1: carillon.v1.Worker.started_at:type_name -> google.protobuf.Timestamp
-	6, // 2: carillon.v1.Worker.seen_at:type_name -> google.protobuf.Timestamp
-	0, // 3: carillon.v1.Worker.leads:type_name -> carillon.v1.Leadership
-	1, // 4: carillon.v1.ListWorkersResponse.workers:type_name -> carillon.v1.Worker
-	0, // 5: carillon.v1.ListWorkersResponse.leaderships:type_name -> carillon.v1.Leadership
-	0, // 6: carillon.v1.ResignResponse.leadership:type_name -> carillon.v1.Leadership
-	2, // 7: carillon.v1.WorkerService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
-	4, // 8: carillon.v1.WorkerService.Resign:input_type -> carillon.v1.ResignRequest
-	3, // 9: carillon.v1.WorkerService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
-	5, // 10: carillon.v1.WorkerService.Resign:output_type -> carillon.v1.ResignResponse
-	9, // [9:11] is the sub-list for method output_type
-	7, // [7:9] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	12, // 0: carillon.v1.Leadership.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 1: carillon.v1.Worker.started_at:type_name -> google.protobuf.Timestamp
+	12, // 2: carillon.v1.Worker.seen_at:type_name -> google.protobuf.Timestamp
+	0,  // 3: carillon.v1.Worker.leads:type_name -> carillon.v1.Leadership
+	12, // 4: carillon.v1.Process.started_at:type_name -> google.protobuf.Timestamp
+	12, // 5: carillon.v1.Process.seen_at:type_name -> google.protobuf.Timestamp
+	12, // 6: carillon.v1.LeaderTerm.started_at:type_name -> google.protobuf.Timestamp
+	12, // 7: carillon.v1.LeaderTerm.ended_at:type_name -> google.protobuf.Timestamp
+	12, // 8: carillon.v1.LeaderTerm.renewed_at:type_name -> google.protobuf.Timestamp
+	1,  // 9: carillon.v1.ListWorkersResponse.workers:type_name -> carillon.v1.Worker
+	0,  // 10: carillon.v1.ListWorkersResponse.leaderships:type_name -> carillon.v1.Leadership
+	2,  // 11: carillon.v1.ListProcessesResponse.processes:type_name -> carillon.v1.Process
+	3,  // 12: carillon.v1.ListLeaderTermsResponse.terms:type_name -> carillon.v1.LeaderTerm
+	0,  // 13: carillon.v1.ResignResponse.leadership:type_name -> carillon.v1.Leadership
+	4,  // 14: carillon.v1.WorkerService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
+	6,  // 15: carillon.v1.WorkerService.ListProcesses:input_type -> carillon.v1.ListProcessesRequest
+	8,  // 16: carillon.v1.WorkerService.ListLeaderTerms:input_type -> carillon.v1.ListLeaderTermsRequest
+	10, // 17: carillon.v1.WorkerService.Resign:input_type -> carillon.v1.ResignRequest
+	5,  // 18: carillon.v1.WorkerService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
+	7,  // 19: carillon.v1.WorkerService.ListProcesses:output_type -> carillon.v1.ListProcessesResponse
+	9,  // 20: carillon.v1.WorkerService.ListLeaderTerms:output_type -> carillon.v1.ListLeaderTermsResponse
+	11, // 21: carillon.v1.WorkerService.Resign:output_type -> carillon.v1.ResignResponse
+	18, // [18:22] is the sub-list for method output_type
+	14, // [14:18] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_worker_proto_init() }
@@ -505,13 +984,15 @@ func file_carillon_v1_worker_proto_init() {
 	if File_carillon_v1_worker_proto != nil {
 		return
 	}
+	file_carillon_v1_worker_proto_msgTypes[1].OneofWrappers = []any{}
+	file_carillon_v1_worker_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_worker_proto_rawDesc), len(file_carillon_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

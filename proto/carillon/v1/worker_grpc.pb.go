@@ -19,8 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	WorkerService_ListWorkers_FullMethodName = "/carillon.v1.WorkerService/ListWorkers"
-	WorkerService_Resign_FullMethodName      = "/carillon.v1.WorkerService/Resign"
+	WorkerService_ListWorkers_FullMethodName     = "/carillon.v1.WorkerService/ListWorkers"
+	WorkerService_ListProcesses_FullMethodName   = "/carillon.v1.WorkerService/ListProcesses"
+	WorkerService_ListLeaderTerms_FullMethodName = "/carillon.v1.WorkerService/ListLeaderTerms"
+	WorkerService_Resign_FullMethodName          = "/carillon.v1.WorkerService/Resign"
 )
 
 // WorkerServiceClient is the client API for WorkerService service.
@@ -39,6 +41,14 @@ type WorkerServiceClient interface {
 	// every shard with its leader. The leader of a shard whose worker has died is
 	// shown until another one leads.
 	ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error)
+	// ListProcesses is every server process that was seen in the last minute, of
+	// whatever roles, with its version: a rolling upgrade is over when all show the
+	// new one.
+	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
+	// ListLeaderTerms is who led which shard from when to when, and why each term
+	// ended, newest first. The time between two terms of a shard is a time in which
+	// nothing of it was planned or launched.
+	ListLeaderTerms(ctx context.Context, in *ListLeaderTermsRequest, opts ...grpc.CallOption) (*ListLeaderTermsResponse, error)
 	// Resign asks the leader of a shard to hand it over, and does not wait until
 	// it has: ListWorkers shows the next epoch then. The same worker wins it
 	// again where no other has less to do. To ask twice is harmless. INVALID_ARGUMENT: the number is not below SHARDS
@@ -58,6 +68,26 @@ func (c *workerServiceClient) ListWorkers(ctx context.Context, in *ListWorkersRe
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListWorkersResponse)
 	err := c.cc.Invoke(ctx, WorkerService_ListWorkers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workerServiceClient) ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProcessesResponse)
+	err := c.cc.Invoke(ctx, WorkerService_ListProcesses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workerServiceClient) ListLeaderTerms(ctx context.Context, in *ListLeaderTermsRequest, opts ...grpc.CallOption) (*ListLeaderTermsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListLeaderTermsResponse)
+	err := c.cc.Invoke(ctx, WorkerService_ListLeaderTerms_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +120,14 @@ type WorkerServiceServer interface {
 	// every shard with its leader. The leader of a shard whose worker has died is
 	// shown until another one leads.
 	ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error)
+	// ListProcesses is every server process that was seen in the last minute, of
+	// whatever roles, with its version: a rolling upgrade is over when all show the
+	// new one.
+	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
+	// ListLeaderTerms is who led which shard from when to when, and why each term
+	// ended, newest first. The time between two terms of a shard is a time in which
+	// nothing of it was planned or launched.
+	ListLeaderTerms(context.Context, *ListLeaderTermsRequest) (*ListLeaderTermsResponse, error)
 	// Resign asks the leader of a shard to hand it over, and does not wait until
 	// it has: ListWorkers shows the next epoch then. The same worker wins it
 	// again where no other has less to do. To ask twice is harmless. INVALID_ARGUMENT: the number is not below SHARDS
@@ -107,6 +145,12 @@ type UnimplementedWorkerServiceServer struct{}
 
 func (UnimplementedWorkerServiceServer) ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListWorkers not implemented")
+}
+func (UnimplementedWorkerServiceServer) ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProcesses not implemented")
+}
+func (UnimplementedWorkerServiceServer) ListLeaderTerms(context.Context, *ListLeaderTermsRequest) (*ListLeaderTermsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListLeaderTerms not implemented")
 }
 func (UnimplementedWorkerServiceServer) Resign(context.Context, *ResignRequest) (*ResignResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Resign not implemented")
@@ -150,6 +194,42 @@ func _WorkerService_ListWorkers_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkerService_ListProcesses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProcessesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).ListProcesses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_ListProcesses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).ListProcesses(ctx, req.(*ListProcessesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _WorkerService_ListLeaderTerms_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListLeaderTermsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).ListLeaderTerms(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_ListLeaderTerms_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).ListLeaderTerms(ctx, req.(*ListLeaderTermsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _WorkerService_Resign_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ResignRequest)
 	if err := dec(in); err != nil {
@@ -178,6 +258,14 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListWorkers",
 			Handler:    _WorkerService_ListWorkers_Handler,
+		},
+		{
+			MethodName: "ListProcesses",
+			Handler:    _WorkerService_ListProcesses_Handler,
+		},
+		{
+			MethodName: "ListLeaderTerms",
+			Handler:    _WorkerService_ListLeaderTerms_Handler,
 		},
 		{
 			MethodName: "Resign",
