@@ -68,8 +68,18 @@ func showing(t *testing.T) *fake {
 		{Shard: 3, Epoch: 16, ExpiresAt: at("2026-03-08T11:59:00Z"), Expired: true},
 	}
 	f.always("ListWorkers", &carillonv1.ListWorkersResponse{Shards: 4, Leaderships: led, Workers: []*carillonv1.Worker{
-		{WorkerId: "wa", Host: "db1:4711", StartedAt: at("2026-03-08T10:00:00Z"), SeenAt: at("2026-03-08T12:00:00Z"), Leads: led[:1]},
+		{WorkerId: "wa", Host: "db1:4711", StartedAt: at("2026-03-08T10:00:00Z"), SeenAt: at("2026-03-08T12:00:00Z"), Leads: led[:1], Version: proto.String("v1.2.0"), Roles: proto.String("worker,launcher")},
 		{WorkerId: "wb", Host: "db2:17", Unfit: "the launcher at 10.0.0.5:9090 does not answer", StartedAt: at("2026-03-07T12:00:00Z"), SeenAt: at("2026-03-08T11:59:30Z"), Leads: led[1:2]},
+	}})
+	f.always("ListProcesses", &carillonv1.ListProcessesResponse{Processes: []*carillonv1.Process{
+		{ProcessId: "pl", Host: "db3:99", Version: "v1.3.0", Roles: "registrar", StartedAt: at("2026-03-08T11:00:00Z"), SeenAt: at("2026-03-08T11:59:55Z")},
+		{ProcessId: "wa", Host: "db1:4711", Version: "v1.2.0", Roles: "worker,launcher", StartedAt: at("2026-03-08T10:00:00Z"), SeenAt: at("2026-03-08T12:00:00Z")},
+	}})
+	f.always("ListLeaderTerms", &carillonv1.ListLeaderTermsResponse{Terms: []*carillonv1.LeaderTerm{
+		{Shard: 0, Epoch: 17, WorkerId: "wa", Host: "db1:4711", StartedAt: at("2026-03-08T11:50:43Z"), RenewedAt: at("2026-03-08T12:00:00Z")},
+		{Shard: 3, Epoch: 16, WorkerId: "wc", Host: "db2:18", StartedAt: at("2026-03-08T11:00:00Z"), RenewedAt: at("2026-03-08T11:58:50Z"), Expired: true},
+		{Shard: 0, Epoch: 15, WorkerId: "wb", Host: "db2:17", StartedAt: at("2026-03-08T10:00:00Z"), EndedAt: at("2026-03-08T11:50:32Z"), EndReason: "database_unreachable", EndDetail: "connection refused"},
+		{Shard: 0, Epoch: 14, WorkerId: "wa", Host: "db1:4711", StartedAt: at("2026-03-08T09:00:00Z"), EndedAt: at("2026-03-08T09:59:59.9Z"), EndReason: "stopped"},
 	}})
 	f.stream = []*carillonv1.WatchRunsResponse{{Run: running}, {Run: failedRun()}}
 	return f
@@ -105,6 +115,8 @@ func TestWhatPeopleSee(t *testing.T) {
 		{"run", "cancel", keyA},
 		{"preview", "--schedule", "nightly"},
 		{"worker", "list"},
+		{"worker", "processes"},
+		{"worker", "terms"},
 		{"worker", "resign", "--shard", "3"},
 	} {
 		name := args[0] + "_" + strings.TrimLeft(args[1], "-")

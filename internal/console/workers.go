@@ -3,6 +3,8 @@ package console
 import (
 	"slices"
 
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/wording"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -11,7 +13,26 @@ type workersView struct {
 	Shards  uint32
 	Leaders []leaderRow
 	Workers []workerRow
+	Others  []processRow // without the worker role
+	Terms   []termRow
+	// Versions that run; more than one during a rolling upgrade.
+	Versions []string
 }
+
+type processRow struct {
+	*carillonv1.Process
+	Started, Seen moment
+}
+
+// termRow is a leadership term, with the time before it in which nobody led.
+type termRow struct {
+	*carillonv1.LeaderTerm
+	Started, Ended, Renewed moment
+	Gap                     string // empty: none that is known
+}
+
+// termsShown is how many of the newest terms the page shows.
+const termsShown = 20
 
 type workerRow struct {
 	*carillonv1.Worker
@@ -31,8 +52,47 @@ func (c *Console) showWorkers(v *visit) (page, error) {
 		view.Workers = append(view.Workers, row)
 	}
 	slices.SortStableFunc(view.Workers, func(a, b workerRow) int { return len(b.GetLeads()) - len(a.GetLeads()) })
+	if err := c.addProcesses(v, &view); err != nil {
+		return page{}, err
+	}
+	if err := c.addTerms(v, &view); err != nil {
+		return page{}, err
+	}
 	return page{name: "workers", title: "Workers", view: view}, nil
 }
+
+func (c *Console) addProcesses(v *visit, view *workersView) error {
+	resp, err := c.workers.ListProcesses(v.Context(), &carillonv1.ListProcessesRequest{})
+	for _, p := range resp.GetProcesses() {
+		if !slices.Contains(view.Versions, p.GetVersion()) {
+			view.Versions = append(view.Versions, p.GetVersion())
+		}
+		if !slices.ContainsFunc(view.Workers, func(w workerRow) bool { return w.GetWorkerId() == p.GetProcessId() }) {
+			view.Others = append(view.Others, processRow{p, v.at(p.GetStartedAt()), v.at(p.GetSeenAt())})
+		}
+	}
+	slices.Sort(view.Versions)
+	return err
+}
+
+func (c *Console) addTerms(v *visit, view *workersView) error {
+	resp, err := c.workers.ListLeaderTerms(v.Context(), &carillonv1.ListLeaderTermsRequest{PageSize: 4 * termsShown})
+	terms := resp.GetTerms()
+	for i, t := range terms[:min(termsShown, len(terms))] {
+		row := termRow{LeaderTerm: t, Started: v.at(t.GetStartedAt()), Ended: v.at(t.GetEndedAt()), Renewed: v.at(t.GetRenewedAt())}
+		before := slices.IndexFunc(terms[i+1:], func(o *carillonv1.LeaderTerm) bool { return o.GetShard() == t.GetShard() })
+		if before >= 0 {
+			if o := terms[i+1+before]; o.GetEndedAt() != nil && o.GetEndReason() != string(schedule.EndUnknown) {
+				row.Gap = wording.Span(max(t.GetStartedAt().AsTime().Sub(o.GetEndedAt().AsTime()), 0))
+			}
+		}
+		view.Terms = append(view.Terms, row)
+	}
+	return err
+}
+
+// Why is why the term ended, in words.
+func (t termRow) Why() string { return schedule.EndReason(t.GetEndReason()).Words() }
 
 // Trouble counts the shards that nobody leads.
 func (w workersView) Trouble() (n int) {
