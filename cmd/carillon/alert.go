@@ -150,7 +150,7 @@ func newAlertDeliveriesCommand(o *client) *cobra.Command {
 func newAlertTestCommand(o *client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "test",
-		Short:   "Send a signed test message to every target of ALERT_WEBHOOK_URL",
+		Short:   "Send a test message to every notification target",
 		Long:    "Queues a message of the type alert.test for every target. See `carillon alert deliveries` for the result.",
 		Example: "  carillon alert test",
 		Args:    exactly(),
@@ -201,11 +201,11 @@ func (p *page) deliveries(found []*carillonv1.AlertDelivery, next string) {
 		if d.GetLastStatus() > 0 {
 			answered = fmt.Sprint(d.GetLastStatus())
 		}
-		rows[i] = p.wider([]string{d.GetDeliveryId(), d.GetType(), d.GetScheduleId(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.when(d.GetCreatedAt()), said},
-			d.GetAlertId(), d.GetUserId(), answered, p.when(d.GetEndedAt()))
+		rows[i] = p.wider([]string{d.GetDeliveryId(), d.GetType(), d.GetScheduleId(), d.GetTarget(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.when(d.GetCreatedAt()), said},
+			d.GetTargetKind(), d.GetAlertId(), d.GetUserId(), answered, p.when(d.GetEndedAt()))
 	}
-	p.list(p.wider([]string{"delivery", "type", "schedule", "host", "state", "attempts", "created", "problem"},
-		"alert", "owner", "answer", "ended"), rows, next)
+	p.list(p.wider([]string{"delivery", "type", "schedule", "target", "host", "state", "attempts", "created", "problem"},
+		"kind", "alert", "owner", "answer", "ended"), rows, next)
 }
 
 // expectations writes how promises stand; nothing where there are none.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -195,5 +197,71 @@ func TestDeadLettersAreAllSentAgainAcrossPages(t *testing.T) {
 	}
 	if want := []string{"msg_1", "msg_2", "msg_3", "msg_4"}; !slices.Equal(sent, want) {
 		t.Errorf("sent %v, want %v", fmt.Sprint(sent), want)
+	}
+}
+
+func TestATestOfNotificationsSaysWhatHappened(t *testing.T) {
+	f := answering(t)
+	f.always("TestAlerts", &carillonv1.TestAlertsResponse{Deliveries: []*carillonv1.AlertDelivery{
+		{DeliveryId: "msg_1", Target: "pager", TargetKind: "pagerduty", Host: "events.pagerduty.com", State: "PENDING"},
+		{DeliveryId: "msg_2", Target: "mail", TargetKind: "email", Host: "smtp.example.org:587", State: "PENDING"},
+	}})
+	looks := 0
+	f.answers["ListAlertDeliveries"] = func(proto.Message) (proto.Message, error) {
+		looks++
+		found := []*carillonv1.AlertDelivery{
+			{DeliveryId: "msg_9", State: "DEAD", LastError: "of another time"},
+			{DeliveryId: "msg_1", Target: "pager", TargetKind: "pagerduty", Host: "events.pagerduty.com", State: "DELIVERED", LastStatus: 202},
+			{DeliveryId: "msg_2", Target: "mail", TargetKind: "email", Host: "smtp.example.org:587", State: "PENDING"},
+		}
+		if looks > 1 {
+			found[2].LastError, found[2].LastStatus, found[2].Attempts = "AUTH: 535 no", 535, 1
+		}
+		return &carillonv1.ListAlertDeliveriesResponse{Deliveries: found}, nil
+	}
+	got := f.run(t, "notify", "test")
+	if got.code != exitFailed || got.errs != "" || looks != 2 {
+		t.Errorf("exit %d after %d looks: %s", got.code, looks, got.errs)
+	}
+	for _, line := range [][]string{{"pager", "pagerduty", "events.pagerduty.com", "delivered", "202"}, {"mail", "email", "smtp.example.org:587", "failed, retrying", "535", "AUTH: 535 no"}} {
+		for _, want := range line {
+			if !strings.Contains(got.out, want) {
+				t.Errorf("it does not say %q:\n%s", want, got.out)
+			}
+		}
+	}
+}
+
+func TestACheckOfNotificationsShowsWhereAnAlertGoes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const targets = "targets:\n  - {name: phone, kind: ntfy, url: https://ntfy.example/ours}\n  - {name: other, kind: ntfy, url: https://ntfy.example/other}\n"
+	write(targets + "routes:\n  - {match: {severity: critical, labels: {team: data}}, to: phone}\ndefault: []\n")
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"a route that matches", []string{path, "--label", "team=data,severity=critical"}, exitDone, "an alert of severity critical goes to: phone"},
+		{"nothing matches", []string{path}, exitDone, "an alert of severity error goes to: nobody"},
+		{"a severity that there is not", []string{path, "--severity", "bad"}, exitUsage, `--severity "bad" is not one of critical, error, warning, info`},
+		{"no file", nil, exitUsage, "FILE is required (or NOTIFY_FILE)"},
+		{"a file that is not there", []string{path + "x"}, exitFailed, "no such file"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := answering(t).run(t, append([]string{"notify", "check"}, tt.args...)...)
+			if got.code != tt.code || !strings.Contains(got.out+got.errs, tt.says) {
+				t.Errorf("exit %d: %s%s", got.code, got.out, got.errs)
+			}
+		})
+	}
+	write(targets + "default: nobody\n")
+	if got := answering(t).run(t, "notify", "check", path); got.code != exitFailed || !strings.Contains(got.errs, `line 4: default: no target has the name "nobody"`) {
+		t.Errorf("exit %d: %s%s", got.code, got.out, got.errs)
 	}
 }

@@ -44,7 +44,9 @@ func usage(cmd *cobra.Command, format string, args ...any) error {
 }
 
 // said reports whether an error only says by the exit code what was shown.
-func said(err error) bool { return errors.Is(err, errDiffers) || errors.Is(err, errUnwell) }
+func said(err error) bool {
+	return errors.Is(err, errDiffers) || errors.Is(err, errUnwell) || errors.Is(err, errUndelivered)
+}
 
 // report writes error message, for people, and returns the exit code.
 func (c *cli) report(err error) int {

@@ -45,7 +45,7 @@ func newRootCommand(c *cli) *cobra.Command {
 	add(groupRun, newDevCommand(), newServeCommand(), newMigrateCommand(c), newShardsCommand(c), newTokenCommand(c))
 	add(groupRun, newDoctorCommand(c), newHealthCommand(c))
 	add(groupAsk, newPreviewCommand(c), newExplainCommand(c), newForecastCommand(c), newSimulateCommand(c), newVersionCommand(c), newManCommand())
-	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), newRunCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), newAlertCommand(c),
+	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), newRunCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), newAlertCommand(c), newNotifyCommand(c),
 		newApplyCommand(c), newDriftCommand(c), newExportCommand(c), newImportCommand(c))
 	return root
 }

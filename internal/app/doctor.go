@@ -51,6 +51,7 @@ func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 			d.clock(ctx, store)
 			d.leaders(ctx, store)
 			d.lag(ctx, store)
+			d.notifications(ctx, store)
 		}
 	}
 	d.launcher(ctx)

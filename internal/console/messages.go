@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar/notify"
 )
 
 // messages are deliveries; only who sees all owners may ask for them.
@@ -32,6 +33,14 @@ func (c *Console) messages(v *visit, req *carillonv1.ListAlertDeliveriesRequest)
 		m.Rows = append(m.Rows, messageRow{d, v.at(d.GetCreatedAt()), v.at(d.GetEndedAt()), v.at(d.GetNextAt())})
 	}
 	return partOf(m, err)
+}
+
+// To is the target: its name in NOTIFY_FILE and its kind, or the host of a URL.
+func (m messageRow) To() string {
+	if m.GetTargetKind() == string(notify.KindWebhook) {
+		return m.GetHost()
+	}
+	return m.GetTarget() + " (" + m.GetTargetKind() + ", " + m.GetHost() + ")"
 }
 
 // About is what a message tells.
@@ -90,10 +99,16 @@ func (m messageRow) Advice() string {
 		return ""
 	case m.GetDisabled() || code == http.StatusGone:
 		return "The target answered 410 (gone), so nothing more is sent to it. When it is back, send this again; the first 2xx answer reopens the target."
+	case m.GetTargetKind() == string(notify.KindEmail) && code == 0:
+		return "The mail was not handed over: check the server in NOTIFY_FILE and, for a recipient that was left out, allow_domains. Then send it again."
+	case m.GetTargetKind() == string(notify.KindEmail):
+		return "The mail server refused it: check the sender, the recipients and the login in NOTIFY_FILE. Then send it again."
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return "The target rejected the signature or the caller: compare ALERT_WEBHOOK_SECRET with the target's secret, then send it again."
+		return "The target rejected the secret or the caller: compare the secret in NOTIFY_FILE or ALERT_WEBHOOK_SECRET with the target's own, then send it again."
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
-		return "The target's address does not accept this request: correct ALERT_WEBHOOK_URL, restart the registrars, then send it again."
+		return "The target's address does not accept this request: correct it in NOTIFY_FILE, which is read again at once, or in ALERT_WEBHOOK_URL and restart the registrars. Then send it again."
+	case code == http.StatusBadRequest:
+		return "The target does not accept the message or its key: check the target in NOTIFY_FILE, then send it again."
 	case code == 0:
 		return "No answer: check that the target is up, its name resolves, and ALLOW_EGRESS allows it. Then send it again."
 	}
@@ -105,7 +120,7 @@ func (c *Console) redeliver(v *visit) (toast, error) {
 	if err != nil {
 		return toast{}, err
 	}
-	return toast{Title: "Sending again", Lines: []string{"To " + resp.GetDelivery().GetHost() + ", with the same webhook-id, retried for up to 24 hours."}}, nil
+	return toast{Title: "Sending again", Lines: []string{"To " + messageRow{AlertDelivery: resp.GetDelivery()}.To() + ", with the same id, retried for up to 24 hours."}}, nil
 }
 
 // redeliverDead sends all again that were given up, of one schedule where the
@@ -143,7 +158,7 @@ func (c *Console) testAlerts(v *visit) (toast, error) {
 	}
 	t := toast{Title: counted(len(resp.GetDeliveries()), "test notification") + " sent", Lines: []string{"See the result under Notifications."}}
 	for _, d := range resp.GetDeliveries() {
-		t.Lines = append(t.Lines, "To "+d.GetHost()+".")
+		t.Lines = append(t.Lines, "To "+messageRow{AlertDelivery: d}.To()+".")
 	}
 	return t, nil
 }

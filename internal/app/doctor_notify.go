@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+const (
+	failedLately   = 24 * time.Hour // how long the doctor reports a failed notification
+	failuresListed = 200
+)
+
+// notifications looks for messages that did not arrive. The alert itself may be
+// about anything; that nobody was told of it is a problem of its own.
+func (d *doctor) notifications(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	now := store.Now()
+	failed, err := store.ListDeliveries(ctx, schedule.DeliveryFilter{State: schedule.DeliveryDead, Limit: failuresListed})
+	if err != nil {
+		d.fail("notifications", d.cfg.Scrub(err).Error(), "check that the database answers")
+		return
+	}
+	waiting, err := store.ListDeliveries(ctx, schedule.DeliveryFilter{State: schedule.DeliveryPending, Limit: failuresListed})
+	if err != nil {
+		d.fail("notifications", d.cfg.Scrub(err).Error(), "check that the database answers")
+		return
+	}
+	lately := func(m *schedule.AlertDelivery) bool { return now.Sub(m.EndedAt) < failedLately }
+	retried := func(m *schedule.AlertDelivery) bool { return m.LastError != "" }
+	says, do := countMessages(failed, "failed in the last 24 hours", lately),
+		"correct the target, then `carillon alert redeliver --dead`; `carillon alert deliveries --state DEAD` lists them"
+	if says == "" {
+		says, do = countMessages(waiting, "did not arrive yet and will be retried", retried), "check the target; `carillon notify test` shows whether it works"
+	}
+	if says != "" {
+		d.warn("notifications", says, do)
+		return
+	}
+	d.ok("notifications", "none failed in the last 24 hours")
+}
+
+// countMessages says how many messages are so, and why the newest is; empty where
+// there is none.
+func countMessages(messages []schedule.AlertDelivery, are string, so func(*schedule.AlertDelivery) bool) string {
+	n := 0
+	newest := ""
+	for i := range messages {
+		m := &messages[i]
+		if !so(m) {
+			continue
+		}
+		if n++; n == 1 {
+			newest = fmt.Sprintf("to %s (%s %s): %s", m.Target, m.TargetKind, m.Host, m.LastError)
+		}
+	}
+	switch {
+	case n == 0:
+		return ""
+	case n == 1:
+		return "1 notification " + are + ", " + newest
+	case n == failuresListed:
+		return fmt.Sprintf("%d or more notifications %s; the newest %s", n, are, newest)
+	}
+	return fmt.Sprintf("%d notifications %s; the newest %s", n, are, newest)
+}
