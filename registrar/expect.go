@@ -41,7 +41,7 @@ func (r *Registrar) checkExpect(c *schedule.Collect, d *schedule.Definition) {
 
 func within(c *schedule.Collect, field string, ms uint32, least, most time.Duration) {
 	if at := time.Duration(ms) * time.Millisecond; ms != 0 && (at < least || at > most) {
-		c.Add(field, ms, fmt.Sprintf("is not within %d (%s) to %d (%s)", least.Milliseconds(), least, most.Milliseconds(), most), "")
+		c.Add(field, ms, fmt.Sprintf("is not within %s to %s", schedule.Milliseconds(least), schedule.Milliseconds(most)), "")
 	}
 }
 
@@ -58,11 +58,11 @@ func checkSlotLimits(c *schedule.Collect, d *schedule.Definition) {
 		case byHand:
 			c.Add(l.field, l.ms, "is measured from run_at, which a manual schedule does not have", "set success_every_ms, or cron_expr, interval_ms or once_at")
 		case l.ms <= d.JitterMS:
-			c.Add(l.field, l.ms, fmt.Sprintf("is not over jitter_ms %d, by which a slot may begin behind its run_at", d.JitterMS), "allow for jitter and start time")
+			c.Add(l.field, l.ms, fmt.Sprintf("is not over jitter_ms %s, the latest start after run_at", schedule.Milliseconds(time.Duration(d.JitterMS)*time.Millisecond)), "allow for jitter and start time")
 		}
 	}
 	if start > 0 && finish > 0 && finish < start {
-		c.Add("expect.finish_within_ms", finish, fmt.Sprintf("is below start_within_ms %d: both count from run_at", start), "")
+		c.Add("expect.finish_within_ms", finish, fmt.Sprintf("is below start_within_ms %s: both count from run_at", schedule.Milliseconds(time.Duration(start)*time.Millisecond)), "")
 	}
 }
 
@@ -83,8 +83,8 @@ func (r *Registrar) checkSuccessEvery(c *schedule.Collect, d *schedule.Definitio
 		return // the rule itself is refused
 	}
 	if from, until, ok := tt.Gap(now, now.AddDate(1, 0, 0), limit); ok {
-		c.Add(field, d.Expect.SuccessEveryMS, fmt.Sprintf("(%s) is not over the time from the slot of %s to the next, %s (%s)",
-			limit, from.Format(time.RFC3339), until.Format(time.RFC3339), until.Sub(from)),
+		c.Add(field, d.Expect.SuccessEveryMS, fmt.Sprintf("is not over the time from the slot of %s to the next, %s (%s)",
+			from.Format(time.RFC3339), until.Format(time.RFC3339), schedule.ShortDuration(until.Sub(from))),
 			"allow for the longest gap and the run duration")
 	}
 }

@@ -95,7 +95,7 @@ func checkSpec(c *schedule.Collect, d *schedule.Definition) {
 		c.Note("cron_expr", "more than one of cron_expr, interval_ms and once_at is set", "keep one; none means a manual schedule")
 	}
 	if d.IntervalMS%1000 != 0 {
-		c.Add("interval_ms", d.IntervalMS, "is not a multiple of 1000", "slots are whole seconds")
+		c.Add("interval_ms", d.IntervalMS, "is not a multiple of "+schedule.Milliseconds(time.Second), "slots are whole seconds")
 	}
 	loc := checkZone(c, d.Timezone)
 	if d.CronExpr != "" {
@@ -173,14 +173,14 @@ func checkWord[T ~string](c *schedule.Collect, field string, word T, set []T) {
 func checkNumbers(c *schedule.Collect, d *schedule.Definition) {
 	atMost := func(field string, ms uint32, limit time.Duration) {
 		if int64(ms) > limit.Milliseconds() {
-			c.Add(field, ms, fmt.Sprintf("is over %d (%s)", limit.Milliseconds(), limit), "")
+			c.Add(field, ms, "is over "+schedule.Milliseconds(limit), "")
 		}
 	}
 	atMost("jitter_ms", d.JitterMS, schedule.MaxJitter)
 	atMost("catchup_window_ms", d.CatchupWindowMS, schedule.MaxCatchupWindow)
 	atMost("run_timeout_ms", d.RunTimeoutMS, schedule.MaxRunTimeout)
 	if d.RunTimeoutMS < 1000 {
-		c.Add("run_timeout_ms", d.RunTimeoutMS, "is below 1000", "use at least 1000 (one second)")
+		c.Add("run_timeout_ms", d.RunTimeoutMS, "is below "+schedule.Milliseconds(time.Second), "")
 	}
 	if d.MaxQueued < 1 || d.MaxQueued > schedule.MaxQueuedLimit {
 		c.Add("max_queued", d.MaxQueued, fmt.Sprintf("is not within 1 to %d", schedule.MaxQueuedLimit), "")

@@ -48,12 +48,13 @@ func said(err error) bool {
 	return errors.Is(err, errDiffers) || errors.Is(err, errUnwell) || errors.Is(err, errUndelivered)
 }
 
-// report writes error message, for people, and returns the exit code.
-func (c *cli) report(err error) int {
+// report writes what went wrong with a command, for people, and returns the exit
+// code. Without a command fields keep the names that they have in the API.
+func (c *cli) report(cmd *cobra.Command, err error) int {
 	if err == nil || said(err) {
 		return exitCode(err)
 	}
-	message := "carillon: " + explained(err) + "\n"
+	message := "carillon: " + explained(cmd, err) + "\n"
 	var mistaken *usageError
 	if errors.As(err, &mistaken) {
 		message += "see: " + mistaken.command + " --help\n"
@@ -80,14 +81,14 @@ func exitCode(err error) int {
 
 // explained is the error as one sentence, with each refused field on a line of
 // its own below.
-func explained(err error) string {
+func explained(cmd *cobra.Command, err error) string {
 	var invalid *schedule.InvalidError
 	if errors.As(err, &invalid) && len(invalid.Violations) > 0 {
 		before := strings.TrimSuffix(err.Error(), invalid.Error()) // what wrapped it, if anything
 		var out strings.Builder
 		out.WriteString(legible(before) + "invalid request:")
 		for _, v := range invalid.Violations {
-			out.WriteString("\n  " + legible(v.String()))
+			out.WriteString("\n  " + legible(sentence(typed(cmd, v))))
 		}
 		return out.String()
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,6 +92,68 @@ func TestRefusalsAreSaidInTheServersWordsAlone(t *testing.T) {
 			got := f.run(t, "schedule", "get", "x", "-o", "json")
 			if got.code != tt.code || got.errs != tt.want || got.out != "" {
 				t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s\nwant:   %s", got.code, tt.code, got.out, got.errs, tt.want)
+			}
+		})
+	}
+}
+
+func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
+	refused := func(violations ...string) error {
+		bad := &errdetails.BadRequest{}
+		for _, v := range violations {
+			field, problem, _ := strings.Cut(v, ": ")
+			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: field, Description: problem})
+		}
+		st, err := status.New(codes.InvalidArgument, "invalid").WithDetails(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Err()
+	}
+	definition := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(definition, []byte("cron_expr: '@daily'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, call string
+		answer     error
+		args       []string
+		want       string
+	}{
+		{
+			name: "a flag that is required", call: "UpsertSchedule", answer: refused("workflow_id: is required", "user_id: is required; name the owner"),
+			args: []string{"schedule", "upsert", "--id", "a", "--cron", "@daily"}, want: "\n  --workflow is required\n  --user is required; name the owner\n",
+		},
+		{
+			name: "durations, not milliseconds", call: "UpsertSchedule", answer: refused("jitter_ms: 90000000 (25h) is over 3600000 (1h)", "expect.start_within_ms: 1 (1ms) is not over jitter_ms 5 (5ms); allow for jitter"),
+			args: []string{"schedule", "upsert", "--id", "a", "--jitter", "25h"}, want: "\n  --jitter: 25h is over 1h\n  --expect-start: 1ms is not over --jitter 5ms; allow for jitter\n",
+		},
+		{
+			name: "other flags in the sentence", call: "UpsertSchedule", answer: refused("cron_expr: more than one of cron_expr, interval_ms and once_at is set"),
+			args: []string{"schedule", "upsert", "--cron", "@daily", "--every", "1m"}, want: "\n  --cron: more than one of --cron, --every and --at is set\n",
+		},
+		{
+			name: "a field of the file keeps its name, a flag beside it does not", call: "UpsertSchedule", answer: refused("workflow_id: is required", "timezone: \"Mars\" is no zone"),
+			args: []string{"schedule", "upsert", "-f", definition, "--tz", "Mars"}, want: "\n  workflow_id: is required\n  --tz: \"Mars\" is no zone\n",
+		},
+		{
+			name: "an argument", call: "GetSchedule", answer: refused("schedule_id: \"a b\" is not a valid id"),
+			args: []string{"schedule", "get", "a b"}, want: "\n  ID: \"a b\" is not a valid id\n",
+		},
+		{
+			name: "an argument that has a name of its own", call: "BackfillSchedule", answer: refused("schedule_id: \"a b\" is not a valid id", "to: \"x\" is in the future", "rate_per_minute: 7 is too much"),
+			args: []string{"backfill", "a b", "--from", "7d"}, want: "\n  SCHEDULE: \"a b\" is not a valid id\n  --to: \"x\" is in the future\n  --rate: 7 is too much\n",
+		},
+		{
+			name: "a field that no flag sets", call: "UpsertSchedule", answer: refused("labels.team: \"x\" is over 128 bytes", "unheard_of: is odd"),
+			args: []string{"schedule", "upsert", "--label", "team=x"}, want: "\n  --label: \"x\" is over 128 bytes\n  unheard_of: is odd\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(t)
+			f.refuses(tt.call, tt.answer)
+			if got := f.run(t, tt.args...); got.code != exitFailed || got.errs != "carillon: invalid request:"+tt.want {
+				t.Errorf("exit %d: %s\nwant %s", got.code, got.errs, tt.want)
 			}
 		})
 	}

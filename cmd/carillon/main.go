@@ -67,5 +67,6 @@ func (c *cli) run(ctx context.Context, args []string) int {
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.errs)
-	return c.report(root.ExecuteContext(ctx))
+	ran, err := root.ExecuteContextC(ctx)
+	return c.report(ran, err)
 }

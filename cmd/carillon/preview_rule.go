@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/carillon/carillon/internal/plan"
@@ -87,10 +86,10 @@ func definitionOf(req *carillonv1.PreviewScheduleRequest) (*schedule.Definition,
 		c.Note("timezone", err.Error(), "")
 	}
 	if req.IntervalMs != nil && (d.IntervalMS == 0 || d.IntervalMS%1000 != 0) {
-		c.Add("interval_ms", d.IntervalMS, "is not a multiple of 1000, from 1000 up", "write whole seconds")
+		c.Add("interval_ms", d.IntervalMS, "is not a multiple of "+schedule.Milliseconds(time.Second), "write whole seconds, at least one")
 	}
 	if d.Jitter() > schedule.MaxJitter {
-		c.Add("jitter_ms", d.JitterMS, fmt.Sprintf("is more than %d", schedule.MaxJitter.Milliseconds()), "")
+		c.Add("jitter_ms", d.JitterMS, "is over "+schedule.Milliseconds(schedule.MaxJitter), "")
 	}
 	if !schedule.ValidID(d.ScheduleID) {
 		c.Add("schedule_id", d.ScheduleID, "is not an id", "write 1 to 128 of A–Z a–z 0–9 . _ : -")

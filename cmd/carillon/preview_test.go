@@ -146,14 +146,14 @@ func TestPreviewRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{name: "every field at once", args: []string{"--cron", "61 * * * *", "--tz", "Mars/Base", "--dst", "maybe"}, want: "invalid request:\n  dst: \"maybe\" is not a policy; write vixie or literal\n  cron_expr: cron minute \"61\""},
-		{name: "what never fires", args: []string{"--cron", "0 0 31 2 *"}, want: "cron_expr: " + cronexpr.ErrNeverFires.Error()},
-		{name: "an empty expression", args: []string{"--cron", ""}, want: "cron_expr: "},
-		{name: "half a second", args: []string{"--every", "500ms"}, want: "interval_ms: 500 is not a multiple of 1000"},
-		{name: "nothing between runs", args: []string{"--every", "0s"}, want: "interval_ms: 0 is not a multiple of 1000"},
-		{name: "more jitter than there may be", args: []string{"--cron", "@daily", "--jitter", "2h"}, want: "jitter_ms: 7200000 is more than 3600000"},
-		{name: "an id that is none", args: []string{"--cron", "@daily", "--id", "a b"}, want: "schedule_id: \"a b\" is not an id"},
-		{name: "a window that ends before it begins", args: []string{"--cron", "@daily", "--to", "2026-03-08T11:00:00Z"}, want: "to: is not later than the start of the window"},
+		{name: "every field at once", args: []string{"--cron", "61 * * * *", "--tz", "Mars/Base", "--dst", "maybe"}, want: "invalid request:\n  --dst: \"maybe\" is not a policy; write vixie or literal\n  --cron: cron minute \"61\""},
+		{name: "what never fires", args: []string{"--cron", "0 0 31 2 *"}, want: "--cron: " + cronexpr.ErrNeverFires.Error()},
+		{name: "an empty expression", args: []string{"--cron", ""}, want: "--cron: "},
+		{name: "half a second", args: []string{"--every", "500ms"}, want: "--every: 500ms is not a multiple of 1s; write whole seconds"},
+		{name: "nothing between runs", args: []string{"--every", "0s"}, want: "--every: 0s is not a multiple of 1s; write whole seconds"},
+		{name: "more jitter than there may be", args: []string{"--cron", "@daily", "--jitter", "2h"}, want: "--jitter: 2h is over 1h"},
+		{name: "an id that is none", args: []string{"--cron", "@daily", "--id", "a b"}, want: "--id: \"a b\" is not an id"},
+		{name: "a window that ends before it begins", args: []string{"--cron", "@daily", "--to", "2026-03-08T11:00:00Z"}, want: "--to is not later than the start of the window"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := execute(t, surroundings{}, append([]string{"preview"}, tt.args...)...)

@@ -207,19 +207,7 @@ func stamp(t time.Time) string {
 
 // span is a duration without its idle units: 1h, not 1h0m0s.
 func span(milliseconds uint32) string {
-	return trimmed(time.Duration(milliseconds) * time.Millisecond)
-}
-
-// trimmed is a duration without its zero units.
-func trimmed(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return schedule.ShortDuration(time.Duration(milliseconds) * time.Millisecond)
 }
 
 // pairs is a set of labels as k=v, sorted.
@@ -248,5 +236,5 @@ func brief(d time.Duration) string {
 	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
 	}
-	return trimmed(d.Round(time.Second))
+	return schedule.ShortDuration(d.Round(time.Second))
 }

@@ -81,7 +81,7 @@ func (c *cli) oneByOne(errs []error) error {
 			continue
 		}
 		if last != nil {
-			c.report(last)
+			c.report(nil, last)
 		}
 		last = err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The sentinels that interfaces translate; see registrar/api for the gRPC and
@@ -55,7 +56,16 @@ func (e *InvalidError) Error() string {
 // Invalid is an InvalidError for one field. Value is quoted and cut to a
 // readable length.
 func Invalid(field string, value any, problem, hint string) *InvalidError {
-	return &InvalidError{Violations: []Violation{{Field: field, Problem: Quote(value) + " " + problem, Hint: hint}}}
+	shown := Quote(value)
+	if strings.HasSuffix(field, "_ms") {
+		switch ms := value.(type) {
+		case uint32:
+			shown = Milliseconds(time.Duration(ms) * time.Millisecond)
+		case int64:
+			shown = Milliseconds(time.Duration(ms) * time.Millisecond)
+		}
+	}
+	return &InvalidError{Violations: []Violation{{Field: field, Problem: shown + " " + problem, Hint: hint}}}
 }
 
 // Quote shows a refused value safely: control characters escaped, at most 80

@@ -29,24 +29,24 @@ var refusedPromises = []refused{
 	{name: "an expect without anything in it", body: promising(""), field: "expect", says: "has no expectation; set start_within_ms, finish_within_ms or success_every_ms, or leave expect out"},
 	{name: "a trigger with an expect without anything in it", call: deployCall, rest: deployRest, body: triggerPromising(""), field: "dag.triggers[0].expect", says: "has no expectation"},
 	{name: "messages about what is no schedule", call: "AlertService/ListAlertDeliveries", rest: "GET /v1/alert-deliveries?schedule_id=a%20b", body: `{"schedule_id":"a b"}`, field: "schedule_id", says: "a b"},
-	{name: "a start within the jitter", body: promising(`"start_within_ms":30000`, "jitter_ms", "30000"), field: "expect.start_within_ms", says: "30000 is not over jitter_ms 30000"},
-	{name: "a finish within the jitter", body: promising(`"finish_within_ms":20000`, "jitter_ms", "30000"), field: "expect.finish_within_ms", says: "20000 is not over jitter_ms 30000"},
-	{name: "a finish before the start", body: promising(`"start_within_ms":60000,"finish_within_ms":59000`), field: "expect.finish_within_ms", says: "59000 is below start_within_ms 60000"},
+	{name: "a start within the jitter", body: promising(`"start_within_ms":30000`, "jitter_ms", "30000"), field: "expect.start_within_ms", says: "30000 (30s) is not over jitter_ms 30000 (30s)"},
+	{name: "a finish within the jitter", body: promising(`"finish_within_ms":20000`, "jitter_ms", "30000"), field: "expect.finish_within_ms", says: "20000 (20s) is not over jitter_ms 30000 (30s)"},
+	{name: "a finish before the start", body: promising(`"start_within_ms":60000,"finish_within_ms":59000`), field: "expect.finish_within_ms", says: "59000 (59s) is below start_within_ms 60000 (1m)"},
 	{
 		name: "a success more often than the rule has a slot", body: promising(`"success_every_ms":300000`),
-		field: "expect.success_every_ms", says: "300000 (5m0s) is not over the time from the slot of ",
+		field: "expect.success_every_ms", says: "300000 (5m) is not over the time from the slot of ",
 	},
 	{
 		name: "a success more often than the longest gap of the year", body: promising(`"success_every_ms":172800000`, "cron_expr", `"0 9 * * MON-FRI"`),
-		field: "expect.success_every_ms", says: "(72h0m0s); allow for the longest gap",
+		field: "expect.success_every_ms", says: "(72h); allow for the longest gap",
 	},
 	{
 		name: "a success every while of a single run", body: promising(`"success_every_ms":60000`, "cron_expr", "-", "once_at", `"2098-01-01T00:00:00Z"`),
-		field: "expect.success_every_ms", says: "60000 does not apply to a single run; set finish_within_ms",
+		field: "expect.success_every_ms", says: "60000 (1m) does not apply to a single run; set finish_within_ms",
 	},
 	{
 		name: "a start within of what is started by hand", body: promising(`"start_within_ms":60000`, "cron_expr", "-"),
-		field: "expect.start_within_ms", says: "60000 is measured from run_at, which a manual schedule does not have",
+		field: "expect.start_within_ms", says: "60000 (1m) is measured from run_at, which a manual schedule does not have",
 	},
 	{
 		name: "a finish within of what is started by hand", body: promising(`"finish_within_ms":60000`, "cron_expr", "-"),
@@ -58,7 +58,7 @@ var refusedPromises = []refused{
 	},
 	{
 		name: "a trigger that promises a success more often than it fires", call: deployCall, rest: deployRest, body: triggerPromising(`"success_every_ms":60000`),
-		field: "dag.triggers[0].expect.success_every_ms", says: "60000 (1m0s) is not over the time from the slot of",
+		field: "dag.triggers[0].expect.success_every_ms", says: "60000 (1m) is not over the time from the slot of",
 	},
 	{
 		name: "a trigger with a promise that is not a field", call: deployCall, rest: deployRest, body: triggerPromising(`"starts":1`),
