@@ -19,13 +19,13 @@ import (
 const (
 	launchesSpan    = 24 * time.Hour
 	maxLaunchesSpan = 7 * 24 * time.Hour
-	flattenBudget   = 200_000                  // launches of the schedules that a change is sought for
-	flattenSteps    = 50                       // for each of them
-	launchesPage    = 1000                     // schedules read at once
-	maxForecast     = 20_000                   // schedules
-	memberSteps     = 12 * work.PerMicrosecond // to read one
-	peakSteps       = 2 * work.PerMicrosecond  // to look for one at a peak
-	peakApart       = 5                        // minutes
+	flattenBudget   = 200_000                 // launches of the schedules that a change is sought for
+	flattenSteps    = 50                      // for each of them
+	launchesPage    = 10_000                  // schedules read at once
+	maxForecast     = 100_000                 // schedules
+	memberSteps     = 6 * work.PerMicrosecond // to read one
+	peakSteps       = 2 * work.PerMicrosecond // to look for one at a peak
+	peakApart       = 5                       // minutes
 )
 
 // LaunchesInput asks for a forecast of the schedules of Filter.
@@ -44,6 +44,7 @@ type LaunchesForecast struct {
 	Peaks                         []LaunchesPeak
 	Flattenings                   []plan.Flattening
 	Schedules, Paused, Unreadable int
+	Launching                     int // schedules with a launch in the window
 }
 
 // LaunchesPeak is one of the busiest minutes.
@@ -80,13 +81,17 @@ func (r *Registrar) ForecastLaunches(ctx context.Context, in LaunchesInput) (*La
 	if err != nil {
 		return nil, err
 	}
-	out.Until = plan.Affordable(members, out.From, out.Until, budget.Left()/2, meter)
+	groups := plan.Groups(members, out.From)
+	out.Until = plan.Affordable(groups, out.From, out.Until, budget.Left()/2, meter)
 	out.Minutes = plan.NewMinutes(out.From, out.Until)
 	out.Minutes.Meter = meter
-	for i := range members {
-		out.Launches += out.Minutes.Add(members[i].Load, out.From, out.Until, 1)
+	for i := range groups {
+		if n := out.Minutes.Add(groups[i].Load, out.From, out.Until, len(groups[i].Members)); n > 0 {
+			out.Launches += n * len(groups[i].Members)
+			out.Launching += len(groups[i].Members)
+		}
 	}
-	herd := out.name(members, in, meter)
+	herd := out.name(groups, in, meter)
 	if budget.Err() == nil && len(herd) > 0 {
 		most := min(flattenBudget, budget.Left()/flattenSteps)
 		out.Flattenings = plan.Flatten(out.Minutes, affordable(herd, out.From, out.Until, most), out.From, out.Until)
@@ -111,7 +116,7 @@ func checkSpan(from, until time.Time) error {
 // members reads the schedules that launch, page by page, and keeps of each what
 // a forecast needs.
 func (r *Registrar) members(ctx context.Context, f schedule.ScheduleFilter, now time.Time, out *LaunchesForecast, meter plan.Meter) (members []plan.Member, err error) {
-	f.Now, f.Limit = now, launchesPage
+	f.Now, f.Limit, f.Lean = now, launchesPage, true
 	for {
 		rows, err := r.schedules.ListSchedules(ctx, f)
 		if err != nil {
@@ -143,7 +148,6 @@ func memberOf(s schedule.Schedule, now time.Time, out *LaunchesForecast) (m plan
 		return m, false
 	}
 	out.Schedules++
-	s.Input, s.Labels = nil, nil // they may be large, and are kept for nothing
 	load := plan.Load{Timetable: tt, Since: s.RevisedAt}
 	if s.Pause.Active(now) {
 		load.After = from(&s, now)
@@ -151,36 +155,48 @@ func memberOf(s schedule.Schedule, now time.Time, out *LaunchesForecast) (m plan
 	return plan.Member{Schedule: &s, Load: load}, true
 }
 
-// name names the peaks, and returns whoever launches at one of them.
-func (f *LaunchesForecast) name(members []plan.Member, in LaunchesInput, meter plan.Meter) (herd []plan.Member) {
-	atPeak := make([]bool, len(members))
+// name names the peaks, and returns the schedules that launch at one of them.
+func (f *LaunchesForecast) name(groups []plan.Group, in LaunchesInput, meter plan.Meter) (herd []plan.Member) {
+	atPeak := make([]bool, len(groups))
 	for _, minute := range f.Minutes.Peaks(in.Peaks, peakApart) {
 		p := LaunchesPeak{Minute: f.Minutes.At(minute)}
-		for i := range members {
+		for i := range groups {
 			if !meter(peakSteps) {
 				return nil
 			}
 			n := 0
-			for range members[i].Load.Launches(later(p.Minute, f.From), earlier(p.Minute.Add(time.Minute), f.Until)) {
+			for range groups[i].Load.Launches(later(p.Minute, f.From), earlier(p.Minute.Add(time.Minute), f.Until)) {
 				n++
 			}
 			if n == 0 {
 				continue
 			}
 			atPeak[i] = true
-			p.Launches, p.Schedules = p.Launches+n, p.Schedules+1
-			p.Contributors = append(p.Contributors, Contributor{Schedule: members[i].Schedule, Launches: n})
+			p.Launches, p.Schedules = p.Launches+n*len(groups[i].Members), p.Schedules+len(groups[i].Members)
+			for _, m := range groups[i].Members {
+				p.contributes(Contributor{Schedule: m.Schedule, Launches: n}, in.Contributors)
+			}
 		}
-		slices.SortStableFunc(p.Contributors, func(a, b Contributor) int { return cmp.Compare(b.Launches, a.Launches) })
-		p.Contributors = slices.Clone(p.Contributors[:min(len(p.Contributors), in.Contributors)])
 		f.Peaks = append(f.Peaks, p)
 	}
 	for i, at := range atPeak {
 		if at {
-			herd = append(herd, members[i])
+			herd = append(herd, groups[i].Members...)
 		}
 	}
 	return herd
+}
+
+// contributes keeps a contributor while it is among the most that are named: the
+// busiest first, then by id.
+func (p *LaunchesPeak) contributes(c Contributor, most int) {
+	at, _ := slices.BinarySearchFunc(p.Contributors, c, func(a, b Contributor) int {
+		return cmp.Or(cmp.Compare(b.Launches, a.Launches), cmp.Compare(a.Schedule.ScheduleID, b.Schedule.ScheduleID))
+	})
+	if at < most {
+		p.Contributors = slices.Insert(p.Contributors, at, c)
+		p.Contributors = p.Contributors[:min(len(p.Contributors), most)]
+	}
 }
 
 // affordable are those of a herd that launch least often, for they make its

@@ -39,6 +39,7 @@ type Config struct {
 // Options are a Registrar's parts.
 type Options struct {
 	Schedules ScheduleStore
+	Fleet     FleetStore // nil: lists by next_run_at and overviews are refused
 	Runs      RunStore
 	Backfills BackfillStore
 	Workflows WorkflowStore
@@ -66,6 +67,7 @@ type Options struct {
 // Registrar registers, changes, answers and takes reports.
 type Registrar struct {
 	schedules ownSchedules // as the caller may see them, see owner.go
+	fleet     FleetStore
 	runs      RunStore
 	backfills BackfillStore
 	workflows WorkflowStore
@@ -118,7 +120,7 @@ func New(o Options) *Registrar {
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
-	r.simulator = o.Simulator
+	r.simulator, r.fleet = o.Simulator, o.Fleet
 	r.all.schedules = schedules
 	return r
 }

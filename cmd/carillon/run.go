@@ -12,8 +12,7 @@ import (
 func newRunCommand(c *cli) *cobra.Command {
 	cmd := newGroup("run", "Show, follow, report, cancel and retry runs")
 	cmd.Aliases = []string{"runs"}
-	cmd.Long = "A run is named by its idempotency key. The first digits (8 or more) are enough if they match only one run\n" +
-		"among the newest."
+	cmd.Long = "A run is named by its idempotency key. The first digits (4 or more) are enough if they match only one run."
 	o := newClient(c)
 	o.flags(cmd)
 	list, watch, export := o.watched(newRunListCommand(o)), newRunWatchCommand(o), newRunExportCommand(o)
@@ -46,11 +45,7 @@ func newRunGetCommand(o *client) *cobra.Command {
 		Example: "  carillon run get 5f0c5a3d9b1e",
 		Args:    exactly("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			key, err := wholeKey(ctx, l, args[0])
-			if err != nil {
-				return err
-			}
-			resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: key})
+			resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: args[0]})
 			if err != nil {
 				return err
 			}

@@ -16,10 +16,8 @@ func newRunCancelCommand(o *client) *cobra.Command {
 		Short:   "Cancel a run: immediately before it is sent, else when the executor confirms",
 		Example: "  carillon run cancel 5f0c5a3d9b1e --note 'wrong input'",
 		Args:    exactly("KEY"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
-			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
-				return err
-			}
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.IdempotencyKey = args[0]
 			resp, err := call(ctx, l, runs(l).CancelRun, req)
 			if err != nil {
 				return err
@@ -45,10 +43,8 @@ func newRunRetryCommand(o *client) *cobra.Command {
 		Short:   "Retry a run that has ended",
 		Example: "  carillon run retry 5f0c5a3d9b1e --wait",
 		Args:    exactly("KEY"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
-			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
-				return err
-			}
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.IdempotencyKey = args[0]
 			resp, err := call(ctx, l, runs(l).RetryRun, req)
 			if err != nil {
 				return err

@@ -48,6 +48,8 @@ func newRunListCommand(o *client) *cobra.Command {
 	f := cmd.Flags()
 	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
 	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back", o.fromNow(&filter.To, -1))
+	f.StringVar(&filter.RunId, "run-id", "", "only with this run `ID` of the executor")
+	f.StringVar(&filter.TraceId, "trace-id", "", "only with this trace `ID`")
 	limitFlag(cmd, &limit)
 	f.IntVar(&limit, "last", limit, "same as --limit: the newest `NUMBER`")
 	return cmd

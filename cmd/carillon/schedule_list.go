@@ -15,10 +15,11 @@ func newScheduleListCommand(o *client) *cobra.Command {
 	limit := defaultLimit
 	filter := &carillonv1.ListSchedulesRequest{}
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List schedules, ordered by id",
-		Example: "  carillon schedule list --workflow report --state active\n  carillon schedule list --label team=billing --limit 0 -o json",
-		Args:    cobra.NoArgs,
+		Use:   "list",
+		Short: "List schedules, ordered by id or by their next run",
+		Example: "  carillon schedule list --workflow report --state active\n  carillon schedule list --label team=billing --limit 0 -o json\n" +
+			"  carillon schedule list --order-by next_run_at --limit 10",
+		Args: cobra.NoArgs,
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
 				filter.PageSize, filter.PageToken = size, token
@@ -48,6 +49,10 @@ func newScheduleListCommand(o *client) *cobra.Command {
 	f.StringVar(&filter.ManagedBy, "managed-by", "", "only schedules managed by this `NAME`")
 	f.StringVar(&filter.Label, "label", "", "only with this label: `NAME=VALUE`, or NAME for any value")
 	f.Func("state", "only in this `STATE`: active, paused or exhausted", optional(&filter.State))
+	f.StringVar(&filter.ExecutionGrantId, "grant", "", "only schedules that name this execution grant `ID`")
+	f.StringVar(&filter.Query, "search", "", "only with this `TEXT` in id, workflow, owner, rule, zone, managed-by or a label")
+	f.StringVar(&filter.OrderBy, "order-by", "", "list by this `FIELD`: schedule_id (default), or next_run_at (active schedules, soonest first)")
+	words(cmd, "order-by", []string{"schedule_id", "next_run_at"})
 	limitFlag(cmd, &limit)
 	words(cmd, "state", []string{"active", "paused", "exhausted"})
 	return cmd

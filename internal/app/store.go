@@ -29,6 +29,7 @@ type Store interface {
 	workflow.Standings
 	launchqueue.Store
 	registrar.ScheduleStore
+	registrar.FleetStore
 	registrar.RunStore
 	registrar.OutcomeStore
 	registrar.BackfillStore

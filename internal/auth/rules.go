@@ -39,6 +39,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.ScheduleService/UpsertSchedule":     changes,
 	"/carillon.v1.ScheduleService/GetSchedule":        reads,
 	"/carillon.v1.ScheduleService/ListSchedules":      reads,
+	"/carillon.v1.ScheduleService/GetOverview":        reads,
 	"/carillon.v1.ScheduleService/PauseSchedule":      changes,
 	"/carillon.v1.ScheduleService/ResumeSchedule":     changes,
 	"/carillon.v1.ScheduleService/SetPaused":          changes,

@@ -55,7 +55,6 @@ type Console struct {
 	workflows carillonv1.WorkflowServiceClient
 	workers   carillonv1.WorkerServiceClient
 	alerts    carillonv1.AlertServiceClient
-	listings  listings
 	live      livePages
 	mux       *http.ServeMux
 }

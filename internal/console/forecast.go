@@ -22,6 +22,7 @@ type forecastView struct {
 	Schedules   uint32
 	Paused      uint32
 	Unreadable  uint32
+	Launching   uint32 // schedules with a launch until Until
 	Until       moment
 	Short       bool // more launches lie ahead than one call counts
 }
@@ -58,7 +59,8 @@ func (c *Console) forecast(v *visit, view *timelineView) (forecastView, error) {
 	}
 	f := forecastView{
 		Launches: resp.GetLaunches(), Schedules: resp.GetSchedules(), Paused: resp.GetPaused(), Unreadable: resp.GetUnreadable(),
-		Until: v.at(resp.GetUntil()),
+		Launching: resp.GetLaunching(),
+		Until:     v.at(resp.GetUntil()),
 	}
 	f.Short = until.Sub(f.Until.Instant) > time.Minute
 	for _, p := range resp.GetPeaks() {

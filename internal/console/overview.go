@@ -1,7 +1,6 @@
 package console
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,9 +13,9 @@ import (
 // What the overview looks at. Each bound is said on the page where it is met.
 const (
 	soonShown   = 12
+	lateShown   = 12
 	failedShown = 8
-	sampled     = 200 // runs of the last hour that drift is read from
-	inFlightMax = 200
+	sampled     = 200             // runs of the last hour that drift is read from
 	lateGrace   = 5 * time.Second // a tick and a retry are no lateness worth a look
 	failedSince = 24 * time.Hour
 )
@@ -24,10 +23,9 @@ const (
 // overviewView is the first page.
 type overviewView struct {
 	Soon     part[soon]
+	Counts   part[*carillonv1.GetOverviewResponse]
 	Late     part[[]runRow]
-	Waiting  int
 	Failed   part[[]runRow]
-	Flying   part[[]runRow]
 	Alerts   part[alertCount]
 	Drift    part[spread]
 	Lateness spread
@@ -36,12 +34,7 @@ type overviewView struct {
 }
 
 // soon are the schedules that fire within the hour, soonest first.
-type soon struct {
-	Rows  []soonRow
-	Count int
-	Total int
-	More  bool // there are more schedules than were looked through
-}
+type soon struct{ Rows []soonRow }
 
 type soonRow struct {
 	*carillonv1.Schedule
@@ -83,6 +76,10 @@ func (c *Console) showOverview(v *visit) (page, error) {
 	g.Go(func() error { view.Soon = partOf(c.firesSoon(v)); return nil })
 	g.Go(func() error { c.lookAtRuns(v, &view); return nil })
 	g.Go(func() error {
+		view.Counts = partOf(c.schedules.GetOverview(v.Context(), &carillonv1.GetOverviewRequest{}))
+		return nil
+	})
+	g.Go(func() error {
 		resp, err := c.workers.ListWorkers(v.Context(), &carillonv1.ListWorkersRequest{})
 		view.Workers = partOf(resp, err)
 		view.Leaders = v.leaders(resp)
@@ -96,23 +93,18 @@ func (c *Console) showOverview(v *visit) (page, error) {
 	return page{name: "overview", title: "Overview", view: view}, nil
 }
 
-// firesSoon looks through the active schedules; their list is ordered by id.
-func (c *Console) firesSoon(v *visit) (soon, error) {
-	active := "active"
-	all, more, err := c.listed(v, &carillonv1.ListSchedulesRequest{State: &active})
-	if err != nil {
-		return soon{}, err
-	}
-	s := soon{More: more, Total: len(all)}
-	for _, one := range all {
+func (c *Console) firesSoon(v *visit) (s soon, err error) {
+	resp, err := c.schedules.ListSchedules(v.Context(), &carillonv1.ListSchedulesRequest{
+		OrderBy: orderByNext, NextBefore: timestamppb.New(v.now.Add(time.Hour)), PageSize: soonShown,
+	})
+	for _, one := range resp.GetSchedules() {
+		// The next slot of a schedule that the planner is behind on may be far.
 		if next := v.at(one.GetNextRunAt()); next.Is() && next.Instant.Sub(v.now) <= time.Hour {
 			s.Rows = append(s.Rows, soonRow{one, next, v.rule(one)})
 		}
 	}
 	slices.SortStableFunc(s.Rows, func(a, b soonRow) int { return a.Next.Instant.Compare(b.Next.Instant) })
-	s.Count = len(s.Rows)
-	s.Rows = s.Rows[:min(len(s.Rows), soonShown)]
-	return s, nil
+	return s, err
 }
 
 func (c *Console) lookAtRuns(v *visit, view *overviewView) {
@@ -120,24 +112,11 @@ func (c *Console) lookAtRuns(v *visit, view *overviewView) {
 		resp, err := c.runs.ListRuns(v.Context(), req)
 		return v.rows(resp.GetRuns()), err
 	}
-	hour := timestamppb.New(v.now.Add(-time.Hour))
-	due, err := list(&carillonv1.ListRunsRequest{Status: []string{"PLANNED"}, To: timestamppb.New(v.now), PageSize: inFlightMax})
-	flying, flyErr := list(&carillonv1.ListRunsRequest{Status: []string{"LAUNCHING", "ENQUEUED", "STARTED"}, PageSize: inFlightMax})
-	view.Flying = partOf(flying, flyErr)
-	var late []runRow
-	for _, r := range slices.Concat(due, flying) {
-		if r.Overdue(v.now, lateGrace) {
-			late = append(late, r)
-		}
-		if r.GetStatus() == "PLANNED" && r.Waiting.Is() {
-			view.Waiting++
-		}
-	}
-	view.Late = partOf(late, err)
+	view.Late = partOf(list(&carillonv1.ListRunsRequest{DueBefore: timestamppb.New(v.now.Add(-lateGrace)), PageSize: lateShown}))
 	view.Failed = partOf(list(&carillonv1.ListRunsRequest{Status: []string{"FAILED"}, From: timestamppb.New(v.now.Add(-failedSince)), PageSize: failedShown}))
 	scheduled := "schedule"
 	launched, err := list(&carillonv1.ListRunsRequest{
-		Trigger: &scheduled, Status: []string{"ENQUEUED", "STARTED", "SUCCESS", "FAILED"}, From: hour, PageSize: sampled,
+		Trigger: &scheduled, Status: []string{"ENQUEUED", "STARTED", "SUCCESS", "FAILED"}, From: timestamppb.New(v.now.Add(-time.Hour)), PageSize: sampled,
 	})
 	view.Drift = partOf(spreadOf(launched, func(r runRow) moment { return r.RunAt }), err)
 	view.Lateness = spreadOf(launched, func(r runRow) moment { return r.FireAt })
@@ -199,14 +178,14 @@ func (v *visit) leaders(resp *carillonv1.ListWorkersResponse) (rows []leaderRow)
 
 // Sum is the sentence above the page.
 func (o overviewView) Sum() string {
+	if o.Counts.Fails != nil {
+		return ""
+	}
 	late, failed := "Nothing is late", "nothing failed in the last 24 hours"
-	if n := len(o.Late.Is); n > 0 {
+	if n := int(o.Counts.Is.GetRunsLate()); n > 0 {
 		late = counted(n, "run") + " late now"
 	}
-	switch n := len(o.Failed.Is); {
-	case n >= failedShown:
-		failed = fmt.Sprintf("%d or more runs failed in the last 24 hours", n)
-	case n > 0:
+	if n := int(o.Counts.Is.GetRunsFailed()); n > 0 {
 		failed = counted(n, "run") + " failed in the last 24 hours"
 	}
 	if n := o.Alerts.Is.Open; n > 0 {

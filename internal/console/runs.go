@@ -1,7 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,12 +20,14 @@ const runsShown = 50
 
 // runsView is the ledger.
 type runsView struct {
-	Schedule, Owner, Workflow, Reason, Trigger, From, To string
-	Status                                               []string
-	Statuses, Reasons, Triggers                          []string // to choose from
-	Rows                                                 []runRow
-	Next, First                                          string
-	Zone                                                 string
+	Query, Schedule, Owner, Workflow, Reason, Trigger, From, To string
+	Late                                                        bool   // only what should have been launched by now
+	Several                                                     string // Query begins several keys: which
+	Status                                                      []string
+	Statuses, Reasons, Triggers                                 []string // to choose from
+	Rows                                                        []runRow
+	Next, First                                                 string
+	Zone                                                        string
 }
 
 // Chosen reports whether the status is one of those asked for.
@@ -31,16 +35,18 @@ func (r runsView) Chosen(status string) bool { return slices.Contains(r.Status, 
 
 // Filtered reports whether an empty list may be the filter's doing.
 func (r runsView) Filtered() bool {
-	return r.Schedule+r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != "" || len(r.Status) > 0 || r.First != ""
+	return r.Query+r.Schedule+r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != "" || r.Late || len(r.Status) > 0 || r.First != ""
 }
 
 // More reports whether one of the filters that stand aside is used.
-func (r runsView) More() bool { return r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != "" }
+func (r runsView) More() bool {
+	return r.Late || r.Owner+r.Workflow+r.Reason+r.Trigger+r.From+r.To != ""
+}
 
 func (c *Console) showRuns(v *visit) (page, error) {
 	view := runsView{
 		Schedule: v.param("schedule"), Owner: v.param("owner"), Workflow: v.param("workflow"), Reason: v.param("reason"),
-		Trigger: v.param("trigger"), From: v.param("from"), To: v.param("to"), Status: chosen(v.URL.Query()),
+		Query: v.param("q"), Late: v.param("late") != "", Trigger: v.param("trigger"), From: v.param("from"), To: v.param("to"), Status: chosen(v.URL.Query()),
 		Statuses: texts(schedule.Statuses), Reasons: texts(schedule.Reasons), Triggers: texts(schedule.Triggers), Zone: v.zone.String(),
 	}
 	req := &carillonv1.ListRunsRequest{
@@ -52,6 +58,12 @@ func (c *Console) showRuns(v *visit) (page, error) {
 	}
 	if view.Trigger != "" {
 		req.Trigger = &view.Trigger
+	}
+	if view.Late {
+		req.DueBefore = timestamppb.New(v.now.Add(-lateGrace))
+	}
+	if view.Query != "" {
+		return c.findRuns(v, view)
 	}
 	var err error
 	if req.From, err = v.instant("from"); err != nil {
@@ -73,6 +85,41 @@ func (c *Console) showRuns(v *visit) (page, error) {
 	}
 	return page{name: "runs", title: "Runs", view: view}, nil
 }
+
+// findRuns looks for a run_id, a trace_id, or the first digits of a key. The
+// other filters are left out: an id finds what it names.
+func (c *Console) findRuns(v *visit, view runsView) (page, error) {
+	var found []*carillonv1.Run
+	for _, req := range []*carillonv1.ListRunsRequest{{RunId: view.Query, PageSize: runsShown}, {TraceId: view.Query, PageSize: runsShown}} {
+		resp, err := c.runs.ListRuns(v.Context(), req)
+		if err != nil {
+			return page{}, err
+		}
+		found = append(found, resp.GetRuns()...)
+	}
+	if keyDigits.MatchString(view.Query) {
+		resp, err := c.runs.GetRun(v.Context(), &carillonv1.GetRunRequest{IdempotencyKey: view.Query})
+		switch status.Code(err) {
+		case codes.OK:
+			found = append(found, resp.GetRun())
+		case codes.NotFound:
+		case codes.InvalidArgument: // several runs
+			failed := failureOf(err)
+			view.Several = failed.Of("idempotency_key")
+		default:
+			return page{}, err
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *carillonv1.Run) int {
+		return cmp.Or(b.GetRunAt().AsTime().Compare(a.GetRunAt().AsTime()), cmp.Compare(a.GetIdempotencyKey(), b.GetIdempotencyKey()))
+	})
+	found = slices.CompactFunc(found, func(a, b *carillonv1.Run) bool { return a.GetIdempotencyKey() == b.GetIdempotencyKey() })
+	view.Rows = v.rows(found)
+	return page{name: "runs", title: "Runs", view: view}, nil
+}
+
+// keyDigits are the first digits of a key, or all of them.
+var keyDigits = regexp.MustCompile(`^[0-9a-fA-F]{4,64}$`)
 
 func chosen(q url.Values) (all []string) {
 	for _, one := range q["status"] {

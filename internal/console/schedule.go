@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"net/url"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -33,7 +34,7 @@ type scheduleView struct {
 }
 
 // fact is one line of a definition that is not the default.
-type fact struct{ Name, Value, Note string }
+type fact struct{ Name, Value, Note, Link string }
 
 // fireRow is a slot ahead.
 type fireRow struct {
@@ -92,13 +93,13 @@ func (c *Console) showSchedule(v *visit) (page, error) {
 // factsOf are the settings of a schedule, with what they mean.
 func factsOf(s *carillonv1.Schedule) []fact {
 	facts := []fact{
-		{"Overlap", s.GetOverlapPolicy(), overlapWords[s.GetOverlapPolicy()]},
-		{"Catch-up", s.GetCatchupPolicy(), catchupWords[s.GetCatchupPolicy()]},
-		{"Run timeout", msWords(s.GetRunTimeoutMs()), ""},
+		{Name: "Overlap", Value: s.GetOverlapPolicy(), Note: overlapWords[s.GetOverlapPolicy()]},
+		{Name: "Catch-up", Value: s.GetCatchupPolicy(), Note: catchupWords[s.GetCatchupPolicy()]},
+		{Name: "Run timeout", Value: msWords(s.GetRunTimeoutMs())},
 	}
 	add := func(shown bool, name, value, note string) {
 		if shown {
-			facts = append(facts, fact{name, value, note})
+			facts = append(facts, fact{Name: name, Value: value, Note: note})
 		}
 	}
 	add(s.GetJitterMs() > 0, "Jitter", "± "+msWords(s.GetJitterMs()), "random, but fixed per slot")
@@ -109,7 +110,9 @@ func factsOf(s *carillonv1.Schedule) []fact {
 	add(s.GetPriority() != 0, "Priority", fmt.Sprintf("%+d", s.GetPriority()), "higher goes first among due slots")
 	add(s.GetStartAt() != nil, "Starts", s.GetStartAt().AsTime().Format("2006-01-02 15:04:05 UTC"), "")
 	add(s.GetEndAt() != nil, "Ends", s.GetEndAt().AsTime().Format("2006-01-02 15:04:05 UTC"), "")
-	add(s.GetExecutionGrantId() != "", "Grant", s.GetExecutionGrantId(), "")
+	if grant := s.GetExecutionGrantId(); grant != "" {
+		facts = append(facts, fact{Name: "Grant", Value: grant, Link: Prefix + "schedules?grant=" + url.QueryEscape(grant)})
+	}
 	add(s.GetManagedBy() != "", "Managed by", s.GetManagedBy(), "its next deployment may change it")
 	return facts
 }

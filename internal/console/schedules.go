@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -12,6 +11,7 @@ import (
 )
 
 const (
+	orderByNext    = "next_run_at"
 	schedulesShown = 25
 	stripShown     = 20 // runs in a schedule's strip
 	askedAtOnce    = 8  // strips
@@ -19,16 +19,15 @@ const (
 
 // schedulesView is the list of schedules.
 type schedulesView struct {
-	Query, Owner, Label, State, Workflow string
-	Rows                                 []*scheduleRow
-	Next, First                          string // addresses of other pages; empty: there is none
-	Searched                             int    // how many were looked through for Query; 0: all there are
-	Request                              string
+	Query, Owner, Label, State, Workflow, Grant string
+	Rows                                        []*scheduleRow
+	Next, First                                 string // addresses of other pages; empty: there is none
+	Request                                     string
 }
 
 // Filtered reports whether an empty list may be the filter's doing.
 func (s schedulesView) Filtered() bool {
-	return s.Query+s.Owner+s.Label+s.State+s.Workflow != "" || s.First != ""
+	return s.Query+s.Owner+s.Label+s.State+s.Workflow+s.Grant != "" || s.First != ""
 }
 
 type scheduleRow struct {
@@ -79,57 +78,30 @@ func (v *visit) scheduleRow(s *carillonv1.Schedule) *scheduleRow {
 
 func (c *Console) showSchedules(v *visit) (page, error) {
 	view := schedulesView{
-		Query: v.param("q"), Owner: v.param("owner"), Label: v.param("label"), State: v.param("state"), Workflow: v.param("workflow"),
+		Query: v.param("q"), Owner: v.param("owner"), Label: v.param("label"), State: v.param("state"), Workflow: v.param("workflow"), Grant: v.param("grant"),
 	}
 	req := &carillonv1.ListSchedulesRequest{
-		UserId: view.Owner, Label: view.Label, WorkflowId: view.Workflow, PageSize: schedulesShown, PageToken: v.param("page_token"),
+		Query: view.Query, UserId: view.Owner, Label: view.Label, WorkflowId: view.Workflow, ExecutionGrantId: view.Grant,
+		PageSize: schedulesShown, PageToken: v.param("page_token"),
 	}
 	if view.State != "" {
 		req.State = &view.State
 	}
-	var found []*carillonv1.Schedule
-	var err error
-	if view.Query == "" {
-		var resp *carillonv1.ListSchedulesResponse
-		resp, err = c.schedules.ListSchedules(v.Context(), req)
-		found = resp.GetSchedules()
-		if token := resp.GetNextPageToken(); token != "" {
-			view.Next = v.with("page_token", token)
-		}
-		if req.GetPageToken() != "" {
-			view.First = v.with("page_token", "")
-		}
-	} else {
-		found, err = c.search(v, &view, req)
-	}
+	resp, err := c.schedules.ListSchedules(v.Context(), req)
 	if err != nil {
 		return page{}, err
 	}
-	for _, s := range found {
+	if token := resp.GetNextPageToken(); token != "" {
+		view.Next = v.with("page_token", token)
+	}
+	if req.GetPageToken() != "" {
+		view.First = v.with("page_token", "")
+	}
+	for _, s := range resp.GetSchedules() {
 		view.Rows = append(view.Rows, v.scheduleRow(s))
 	}
 	c.fillStrips(v, view.Rows)
 	return page{name: "schedules", title: "Schedules", view: view}, nil
-}
-
-// search looks for a word in what a list shows of a schedule. The API filters
-// by whole values only.
-func (c *Console) search(v *visit, view *schedulesView, req *carillonv1.ListSchedulesRequest) ([]*carillonv1.Schedule, error) {
-	req.PageToken = ""
-	all, more, err := c.listed(v, req)
-	if err != nil {
-		return nil, err
-	}
-	word := strings.ToLower(view.Query)
-	found := slices.DeleteFunc(all, func(s *carillonv1.Schedule) bool {
-		row := scheduleRow{Schedule: s}
-		text := strings.Join(append(row.LabelList(), s.GetScheduleId(), s.GetWorkflowId(), s.GetUserId(), s.GetCronExpr(), s.GetTimezone(), s.GetManagedBy()), "\n")
-		return !strings.Contains(strings.ToLower(text), word)
-	})
-	if more || len(found) > schedulesShown {
-		view.Searched = len(all)
-	}
-	return found[:min(len(found), schedulesShown)], nil
 }
 
 // fillStrips asks for the last runs of each row. A strip that fails leaves its

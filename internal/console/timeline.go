@@ -24,8 +24,7 @@ type timelineView struct {
 	Forecast               part[forecastView]
 	Lanes                  []*lane
 	Hours                  []hourMark
-	Hidden                 int // schedules that fire too, below the fold
-	More                   bool
+	More                   bool // more schedules fire than have a lane
 	Zone                   string
 }
 
@@ -39,6 +38,15 @@ type lane struct {
 	BandX percent
 	BandW percent
 	Fails string
+}
+
+// Hidden is how many schedules fire that have no lane; 0 where that is not known.
+func (t timelineView) Hidden() int {
+	f := t.Forecast.Is
+	if !t.More || f.Short || t.Forecast.Fails != nil {
+		return 0
+	}
+	return max(0, int(f.Launching)-len(t.Lanes))
 }
 
 // Path is the schedule's own page.
@@ -57,20 +65,20 @@ type hourMark struct {
 
 func (c *Console) showTimeline(v *visit) (page, error) {
 	view := timelineView{Owner: v.param("owner"), Label: v.param("label"), Workflow: v.param("workflow"), Zone: v.zone.String()}
-	active := "active"
-	all, more, err := c.listed(v, &carillonv1.ListSchedulesRequest{State: &active, UserId: view.Owner, Label: view.Label, WorkflowId: view.Workflow})
+	resp, err := c.schedules.ListSchedules(v.Context(), &carillonv1.ListSchedulesRequest{
+		OrderBy: orderByNext, NextBefore: timestamppb.New(v.now.Add(timelineFor)), PageSize: lanes,
+		UserId: view.Owner, Label: view.Label, WorkflowId: view.Workflow,
+	})
 	if err != nil {
 		return page{}, err
 	}
-	view.More = more
-	for _, s := range all {
+	view.More = resp.GetNextPageToken() != ""
+	for _, s := range resp.GetSchedules() {
 		if next := v.at(s.GetNextRunAt()); next.Is() && next.Instant.Sub(v.now) < timelineFor {
 			view.Lanes = append(view.Lanes, &lane{Schedule: s, Next: next})
 		}
 	}
 	slices.SortStableFunc(view.Lanes, func(a, b *lane) int { return a.Next.Instant.Compare(b.Next.Instant) })
-	view.Hidden = max(0, len(view.Lanes)-lanes)
-	view.Lanes = view.Lanes[:min(len(view.Lanes), lanes)]
 	var g errgroup.Group
 	g.SetLimit(askedAtOnce)
 	g.Go(func() error { view.Forecast = partOf(c.forecast(v, &view)); return nil })

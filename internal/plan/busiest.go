@@ -27,14 +27,14 @@ func Horizon(loads []Load, from, until time.Time, limit int, meter Meter) time.T
 
 // Affordable is Horizon for a limit in steps, of which a launch with jitter takes
 // more.
-func Affordable(members []Member, from, until time.Time, limit int, meter Meter) time.Time {
+func Affordable(groups []Group, from, until time.Time, limit int, meter Meter) time.Time {
 	return halved(from, until, limit, func(until time.Time, spend func(int) bool) {
-		for i := range members {
+		for i := range groups {
 			if !meter.spend(countSteps) {
 				return
 			}
-			n, _ := members[i].Load.Timetable.Count(from, until)
-			if !spend(n * members[i].Load.steps()) {
+			n, _ := groups[i].Load.Timetable.Count(from, until)
+			if !spend(n * groups[i].Load.steps()) {
 				return
 			}
 		}

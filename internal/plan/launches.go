@@ -29,6 +29,57 @@ type Load struct {
 	Since     time.Time // slots not later are not this load's: an edit plans none before itself
 }
 
+// Group is schedules that launch at the very same instants.
+type Group struct {
+	Load    Load
+	Members []Member
+}
+
+// cadence is what decides the launches of a schedule without jitter in a window.
+// Two with equal cadences launch at the same instants.
+type cadence struct {
+	cron, zone                             string
+	dst                                    schedule.DST
+	interval                               uint32
+	anchor, once, start, end, after, since int64 // Unix microseconds
+}
+
+// Groups puts the schedules together that launch at the same instants from from
+// on, so that each rule is walked once. A jitter is a schedule's own.
+func Groups(members []Member, from time.Time) (groups []Group) {
+	at := make(map[cadence]int)
+	for _, m := range members {
+		if m.Load.Timetable.jitter > 0 {
+			groups = append(groups, Group{Load: m.Load, Members: []Member{m}})
+			continue
+		}
+		key := m.cadence(from)
+		i, known := at[key]
+		if !known {
+			i = len(groups)
+			at[key] = i
+			groups = append(groups, Group{Load: m.Load})
+		}
+		groups[i].Members = append(groups[i].Members, m)
+	}
+	return groups
+}
+
+func (m *Member) cadence(from time.Time) cadence {
+	d := &m.Schedule.Definition
+	c := cadence{
+		cron: d.CronExpr, zone: d.Timezone, dst: d.DST, interval: d.IntervalMS,
+		once: d.OnceAt.UnixMicro(), start: d.StartAt.UnixMicro(), end: d.EndAt.UnixMicro(), after: m.Load.After.UnixMicro(),
+	}
+	if d.IntervalMS > 0 {
+		c.anchor = m.Schedule.CreatedAt.UnixMicro()
+	}
+	if m.Load.Since.After(from) {
+		c.since = m.Load.Since.UnixMicro()
+	}
+	return c
+}
+
 // Launches are the instants in [from, until) at which the load launches, in
 // order. Jitter reaches at most half way to the neighbouring slots, so that only
 // the last slot before from and the first one after until may have moved in.

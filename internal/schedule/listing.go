@@ -33,6 +33,10 @@ type ScheduleFilter struct {
 	After      string // schedule_id of the last row of the page before
 	Limit      int
 
+	// Lean leaves out input, labels and last_run_at, which cost more to read than
+	// the rest.
+	Lean bool
+
 	// Of ListUpcoming alone: the next slot is before NextBefore (zero: whenever it
 	// is) and, with After, behind the place (AfterNext, After).
 	NextBefore, AfterNext time.Time

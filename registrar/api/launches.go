@@ -46,6 +46,7 @@ func (s *scheduleServer) ForecastLaunches(ctx context.Context, req *carillonv1.F
 		From: timestamp(f.From), Until: timestamp(f.Until), Launches: count32(int64(f.Launches)),
 		LaunchesPerMinute: make([]uint32, len(f.Minutes.Count)),
 		Schedules:         count32(int64(f.Schedules)), Paused: count32(int64(f.Paused)), Unreadable: count32(int64(f.Unreadable)),
+		Launching: count32(int64(f.Launching)),
 	}
 	for i, n := range f.Minutes.Count {
 		resp.LaunchesPerMinute[i] = count32(int64(n))

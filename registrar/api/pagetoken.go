@@ -20,6 +20,7 @@ type kind string
 
 const (
 	schedulesPage kind = "s"
+	upcomingPage  kind = "n"
 	runsPage      kind = "r"
 	eventsPage    kind = "e"
 	revisionsPage kind = "v"
@@ -115,6 +116,27 @@ func runAfter(token string) (at time.Time, key schedule.Key, err error) {
 		return at, key, forged(token)
 	}
 	return at, key, nil
+}
+
+// upcomingPlace is where a schedule stands in the list by next slots.
+func upcomingPlace(at time.Time, scheduleID string) string {
+	return upcomingPage.token(strconv.FormatInt(at.UnixMicro(), 10) + "." + scheduleID)
+}
+
+func upcomingAfter(token string) (at time.Time, scheduleID string, err error) {
+	place, err := upcomingPage.key(token)
+	if err != nil || place == "" {
+		return at, "", err
+	}
+	micros, scheduleID, _ := strings.Cut(place, ".")
+	unix, err := strconv.ParseInt(micros, 10, 64)
+	if err != nil || unix < 0 || unix >= schedule.MaxTime.UnixMicro() || !schedule.ValidID(scheduleID) {
+		return at, "", forged(token)
+	}
+	if at = time.UnixMicro(unix).UTC(); upcomingPlace(at, scheduleID) != token {
+		return at, "", forged(token)
+	}
+	return at, scheduleID, nil
 }
 
 // versionPlace is where a workflow version stands in the list.

@@ -24,7 +24,7 @@ type runServer struct {
 }
 
 func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (*carillonv1.GetRunResponse, error) {
-	key, err := schedule.ParseKey(req.GetIdempotencyKey())
+	key, err := s.runs.RunKey(ctx, req.GetIdempotencyKey())
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,7 @@ func filterOf(req runFilter) schedule.RunFilter {
 
 func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsRequest) (*carillonv1.ListRunsResponse, error) {
 	f := filterOf(req)
+	f.RunID, f.TraceID, f.DueBefore = req.GetRunId(), req.GetTraceId(), fromTimestamp(req.GetDueBefore())
 	size := pageSize(req.GetPageSize())
 	f.Limit = size + 1
 	var err error
@@ -128,7 +129,7 @@ func bearer(ctx context.Context) string {
 }
 
 func (s *runServer) CancelRun(ctx context.Context, req *carillonv1.CancelRunRequest) (*carillonv1.CancelRunResponse, error) {
-	key, err := schedule.ParseKey(req.GetIdempotencyKey())
+	key, err := s.runs.RunKey(ctx, req.GetIdempotencyKey())
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (s *runServer) CancelRun(ctx context.Context, req *carillonv1.CancelRunRequ
 }
 
 func (s *runServer) RetryRun(ctx context.Context, req *carillonv1.RetryRunRequest) (*carillonv1.RetryRunResponse, error) {
-	key, err := schedule.ParseKey(req.GetIdempotencyKey())
+	key, err := s.runs.RunKey(ctx, req.GetIdempotencyKey())
 	if err != nil {
 		return nil, err
 	}

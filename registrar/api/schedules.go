@@ -54,20 +54,25 @@ func (s *scheduleServer) GetSchedule(ctx context.Context, req *carillonv1.GetSch
 }
 
 func (s *scheduleServer) ListSchedules(ctx context.Context, req *carillonv1.ListSchedulesRequest) (*carillonv1.ListSchedulesResponse, error) {
-	after, err := schedulesPage.id(req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
 	size := pageSize(req.GetPageSize())
 	label, value, err := labelFilter(req.GetLabel())
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.read.List(ctx, schedule.ScheduleFilter{
-		UserID: req.GetUserId(), WorkflowID: req.GetWorkflowId(), ManagedBy: req.GetManagedBy(),
-		State: schedule.ScheduleState(req.GetState()), LabelKey: label, LabelValue: value,
-		After: after, Limit: size + 1,
-	})
+	f := schedule.ScheduleFilter{
+		UserID: req.GetUserId(), WorkflowID: req.GetWorkflowId(), ManagedBy: req.GetManagedBy(), GrantID: req.GetExecutionGrantId(), Text: req.GetQuery(),
+		State: schedule.ScheduleState(req.GetState()), LabelKey: label, LabelValue: value, Limit: size + 1,
+	}
+	if req.GetOrderBy() == "next_run_at" {
+		return s.listUpcoming(ctx, req, f, size)
+	}
+	if req.NextBefore != nil {
+		return nil, schedule.Invalid("next_before", req.GetNextBefore().AsTime().Format(time.RFC3339), "has no meaning for this order", "set order_by to next_run_at")
+	}
+	if f.After, err = schedulesPage.id(req.GetPageToken()); err != nil {
+		return nil, err
+	}
+	rows, err := s.read.List(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +85,41 @@ func (s *scheduleServer) ListSchedules(ctx context.Context, req *carillonv1.List
 		resp.NextPageToken = schedulesPage.token(shown[len(shown)-1].Schedule.ScheduleID)
 	}
 	return resp, nil
+}
+
+func (s *scheduleServer) listUpcoming(ctx context.Context, req *carillonv1.ListSchedulesRequest, f schedule.ScheduleFilter, size int) (*carillonv1.ListSchedulesResponse, error) {
+	var err error
+	f.NextBefore = fromTimestamp(req.GetNextBefore())
+	if f.AfterNext, f.After, err = upcomingAfter(req.GetPageToken()); err != nil {
+		return nil, err
+	}
+	rows, err := s.read.ListUpcoming(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	shown, more := page(rows, size, func(v *registrar.UpcomingView) int { return len(v.Schedule.Input) })
+	resp := &carillonv1.ListSchedulesResponse{}
+	for _, v := range shown {
+		resp.Schedules = append(resp.Schedules, scheduleOf(v.View))
+	}
+	if more {
+		last := &shown[len(shown)-1]
+		resp.NextPageToken = upcomingPlace(last.At, last.Schedule.ScheduleID)
+	}
+	return resp, nil
+}
+
+func (s *scheduleServer) GetOverview(ctx context.Context, req *carillonv1.GetOverviewRequest) (*carillonv1.GetOverviewResponse, error) {
+	n, err := s.read.Overview(ctx, schedule.FleetQuery{
+		UserID: req.GetUserId(), NextBefore: fromTimestamp(req.GetNextBefore()), FailedSince: fromTimestamp(req.GetFailedSince()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &carillonv1.GetOverviewResponse{
+		ActiveSchedules: uint32(n.Active), UpcomingSchedules: uint32(n.Upcoming), BehindSchedules: uint32(n.Behind),
+		RunsInFlight: uint32(n.InFlight), RunsWaiting: uint32(n.Waiting), RunsLate: uint32(n.Late), RunsFailed: uint32(n.Failed),
+	}, nil
 }
 
 // labelFilter reads NAME=VALUE, or NAME for any value. Without a name it would be

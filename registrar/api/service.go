@@ -32,6 +32,10 @@ type ScheduleReader interface {
 	ScheduleID(ctx context.Context, id string) (string, error)
 	// List is ordered by schedule_id; the registrar sets f.Now.
 	List(ctx context.Context, f schedule.ScheduleFilter) ([]registrar.View, error)
+	// ListUpcoming is ordered by the next slot, then schedule_id.
+	ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]registrar.UpcomingView, error)
+	// Overview counts schedules and runs.
+	Overview(ctx context.Context, q schedule.FleetQuery) (schedule.FleetCounts, error)
 	// Preview returns where the next page begins; zero = there is none.
 	Preview(ctx context.Context, in registrar.PreviewInput) (fires []registrar.Fire, next time.Time, err error)
 	// ForecastLaunches counts launches minute by minute.
@@ -76,6 +80,8 @@ type Grants interface {
 
 // Runs is the ledger.
 type Runs interface {
+	// RunKey is the key that text is, or begins.
+	RunKey(ctx context.Context, text string) (schedule.Key, error)
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
 	// ListRuns: the registrar sets f.Now.
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)

@@ -358,8 +358,11 @@ func (s *Store) GetSchedule(ctx context.Context, scheduleID string) (*schedule.S
 // ListSchedules is ordered by schedule_id, tombstones excluded.
 func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
 	statement := sqlListSchedules
-	if f.Failing {
+	switch {
+	case f.Failing:
 		statement = sqlListFailing
+	case f.Lean:
+		statement = leanSchedules
 	}
 	rows, err := collectSchedules(ctx, s.pool, statement, append(scheduleFilterArgs(&f), f.After, f.Limit)...)
 	if err != nil {
@@ -367,6 +370,9 @@ func (s *Store) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([
 	}
 	return rows, nil
 }
+
+// leanSchedules is sqlListSchedules without what ScheduleFilter.Lean leaves out.
+var leanSchedules = strings.NewReplacer("s.input,", "NULL::text,", " s.labels,", " NULL::jsonb,", lastRun, "NULL::timestamptz").Replace(sqlListSchedules)
 
 // scheduleFilterArgs are $1 to $9 of a list's statement.
 func scheduleFilterArgs(f *schedule.ScheduleFilter) []any {

@@ -278,8 +278,15 @@ func (s *Store) schedulesQuery(f schedule.ScheduleFilter) (statement string, arg
 	q := conditions{args: []any{f.After}}
 	q.add(f.Failing, sqlWhereFailing)
 	q.addSchedules(&f, s.Now())
-	return sqlListSchedules + q.where.String() + sqlListSchedulesOrder, append(q.args, f.Limit)
+	list := sqlListSchedules
+	if f.Lean {
+		list = leanSchedules
+	}
+	return list + q.where.String() + sqlListSchedulesOrder, append(q.args, f.Limit)
 }
+
+// leanSchedules is sqlListSchedules without what ScheduleFilter.Lean leaves out.
+var leanSchedules = strings.NewReplacer("s.input,", "NULL,", "s.labels,", "NULL,", lastRun, "NULL").Replace(sqlListSchedules)
 
 func (c *conditions) addSchedules(f *schedule.ScheduleFilter, now time.Time) {
 	c.add(f.UserID != "", sqlWhereUser, f.UserID)

@@ -148,9 +148,11 @@ type ForecastLaunchesResponse struct {
 	Flattenings []*ForecastFlattening `protobuf:"bytes,6,rep,name=flattenings,proto3" json:"flattenings,omitempty"`
 	// How many schedules were counted, how many more are paused until further
 	// notice, and how many more cannot be read.
-	Schedules     uint32 `protobuf:"varint,7,opt,name=schedules,proto3" json:"schedules,omitempty"`
-	Paused        uint32 `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
-	Unreadable    uint32 `protobuf:"varint,9,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	Schedules  uint32 `protobuf:"varint,7,opt,name=schedules,proto3" json:"schedules,omitempty"`
+	Paused     uint32 `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
+	Unreadable uint32 `protobuf:"varint,9,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// How many of the counted schedules launch in the window.
+	Launching     uint32 `protobuf:"varint,10,opt,name=launching,proto3" json:"launching,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -244,6 +246,13 @@ func (x *ForecastLaunchesResponse) GetPaused() uint32 {
 func (x *ForecastLaunchesResponse) GetUnreadable() uint32 {
 	if x != nil {
 		return x.Unreadable
+	}
+	return 0
+}
+
+func (x *ForecastLaunchesResponse) GetLaunching() uint32 {
+	if x != nil {
+		return x.Launching
 	}
 	return 0
 }
@@ -598,7 +607,7 @@ const file_carillon_v1_forecast_proto_rawDesc = "" +
 	"\x05peaks\x18\a \x01(\rB\a\xbaH\x04*\x02\x182H\x00R\x05peaks\x88\x01\x01\x120\n" +
 	"\fcontributors\x18\b \x01(\rB\a\xbaH\x04*\x02\x182H\x01R\fcontributors\x88\x01\x01B\b\n" +
 	"\x06_peaksB\x0f\n" +
-	"\r_contributors\"\x92\x03\n" +
+	"\r_contributors\"\xb0\x03\n" +
 	"\x18ForecastLaunchesResponse\x12.\n" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12.\n" +
@@ -610,7 +619,9 @@ const file_carillon_v1_forecast_proto_rawDesc = "" +
 	"\x06paused\x18\b \x01(\rR\x06paused\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\t \x01(\rR\n" +
-	"unreadable\"\xc2\x01\n" +
+	"unreadable\x12\x1c\n" +
+	"\tlaunching\x18\n" +
+	" \x01(\rR\tlaunching\"\xc2\x01\n" +
 	"\fForecastPeak\x122\n" +
 	"\x06minute\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06minute\x12\x1a\n" +
 	"\blaunches\x18\x02 \x01(\rR\blaunches\x12\x1c\n" +

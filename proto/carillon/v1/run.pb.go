@@ -321,8 +321,10 @@ func (x *Run) GetClaimedAt() *timestamppb.Timestamp {
 }
 
 type GetRunRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key, or enough of its first digits (4 or more) to name one run that the
+	// caller sees. INVALID_ARGUMENT names the runs where there are several.
+	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -424,7 +426,15 @@ type ListRunsRequest struct {
 	// Default 50, at most 200.
 	PageSize uint32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,10,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,10,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// The executor's own id of the run.
+	RunId string `protobuf:"bytes,11,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The executor's trace id of the run, or the one that Carillon makes: the first
+	// 32 digits of the key.
+	TraceId string `protobuf:"bytes,12,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	// Only late runs: PLANNED or LAUNCHING, fire_at before this time, and not waiting
+	// for a run of their overlap key.
+	DueBefore     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=due_before,json=dueBefore,proto3" json:"due_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,6 +537,27 @@ func (x *ListRunsRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListRunsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetDueBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DueBefore
+	}
+	return nil
 }
 
 type ListRunsResponse struct {
@@ -716,8 +747,10 @@ func (x *ReportRunResponse) GetMoved() bool {
 }
 
 type CancelRunRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key, or enough of its first digits (4 or more) to name one run that the
+	// caller sees. INVALID_ARGUMENT names the runs where there are several.
+	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Why; at most 1024 bytes.
 	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
 	// Taken for uniformity; the call is safe to repeat without it.
@@ -832,8 +865,10 @@ func (x *CancelRunResponse) GetEffect() string {
 }
 
 type RetryRunRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key, or enough of its first digits (4 or more) to name one run that the
+	// caller sees. INVALID_ARGUMENT names the runs where there are several.
+	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Names the attempt: the same id gives the same run. Default: generated.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Default: the schedule's.
@@ -1289,11 +1324,11 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x129\n" +
 	"\n" +
-	"claimed_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt\"V\n" +
-	"\rGetRunRequest\x12E\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\"4\n" +
+	"claimed_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt\"[\n" +
+	"\rGetRunRequest\x12J\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\"4\n" +
 	"\x0eGetRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xfe\x06\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xff\a\n" +
 	"\x0fListRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -1309,7 +1344,11 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\tpage_size\x18\t \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\n" +
-	" \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageTokenB\t\n" +
+	" \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x12\x1f\n" +
+	"\x06run_id\x18\v \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05runId\x12#\n" +
+	"\btrace_id\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\atraceId\x129\n" +
+	"\n" +
+	"due_before\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tdueBeforeB\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
 	"\b_trigger\"`\n" +
@@ -1325,17 +1364,17 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\rerror_message\x18\x05 \x01(\tR\ferrorMessage\"M\n" +
 	"\x11ReportRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x14\n" +
-	"\x05moved\x18\x02 \x01(\bR\x05moved\"\xba\x01\n" +
-	"\x10CancelRunRequest\x12E\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1c\n" +
+	"\x05moved\x18\x02 \x01(\bR\x05moved\"\xbf\x01\n" +
+	"\x10CancelRunRequest\x12J\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12\x1c\n" +
 	"\x04note\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12A\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\"O\n" +
 	"\x11CancelRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x16\n" +
-	"\x06effect\x18\x02 \x01(\tR\x06effect\"\xfe\x01\n" +
-	"\x0fRetryRunRequest\x12E\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12A\n" +
+	"\x06effect\x18\x02 \x01(\tR\x06effect\"\x83\x02\n" +
+	"\x0fRetryRunRequest\x12J\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12A\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12N\n" +
 	"\x0eoverlap_policy\x18\x03 \x01(\tB\"\xbaH\x1fr\x1dR\x05allowR\x04skipR\x05queueR\areplaceH\x00R\roverlapPolicy\x88\x01\x01B\x11\n" +
@@ -1435,35 +1474,36 @@ var file_carillon_v1_run_proto_depIdxs = []int32{
 	0,  // 11: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
 	15, // 12: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
 	15, // 13: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 14: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	0,  // 15: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 16: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 17: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	15, // 18: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	15, // 19: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 20: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	15, // 21: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	15, // 22: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 23: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	1,  // 24: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	3,  // 25: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	5,  // 26: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	7,  // 27: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	9,  // 28: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	11, // 29: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	13, // 30: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	2,  // 31: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	4,  // 32: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	6,  // 33: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	8,  // 34: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	10, // 35: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	12, // 36: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	14, // 37: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	31, // [31:38] is the sub-list for method output_type
-	24, // [24:31] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	15, // 14: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	0,  // 15: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	0,  // 16: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 17: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 18: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	15, // 19: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	15, // 20: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 21: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	15, // 22: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	15, // 23: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 24: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	1,  // 25: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	3,  // 26: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	5,  // 27: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	7,  // 28: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	9,  // 29: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	11, // 30: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	13, // 31: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	2,  // 32: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	4,  // 33: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	6,  // 34: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	8,  // 35: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	10, // 36: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	12, // 37: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	14, // 38: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	32, // [32:39] is the sub-list for method output_type
+	25, // [25:32] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }

@@ -935,7 +935,18 @@ type ListSchedulesRequest struct {
 	// empty next_page_token ends the list.
 	PageSize uint32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only schedules with this text in schedule_id, workflow_id, user_id, cron_expr,
+	// timezone, managed_by or "key=value" of a label; ASCII letters match in either
+	// case.
+	Query string `protobuf:"bytes,8,opt,name=query,proto3" json:"query,omitempty"`
+	// Only schedules that name this execution grant.
+	ExecutionGrantId string `protobuf:"bytes,9,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
+	// Default schedule_id. next_run_at lists active schedules with a slot ahead, the
+	// soonest first; a schedule that the planner is behind on comes first of all.
+	OrderBy string `protobuf:"bytes,10,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// With order_by=next_run_at: only schedules with a slot before this time.
+	NextBefore    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_before,json=nextBefore,proto3" json:"next_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1019,6 +1030,197 @@ func (x *ListSchedulesRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListSchedulesRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *ListSchedulesRequest) GetExecutionGrantId() string {
+	if x != nil {
+		return x.ExecutionGrantId
+	}
+	return ""
+}
+
+func (x *ListSchedulesRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+func (x *ListSchedulesRequest) GetNextBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextBefore
+	}
+	return nil
+}
+
+type GetOverviewRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default: all owners that the caller sees.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Default: an hour from now.
+	NextBefore *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_before,json=nextBefore,proto3" json:"next_before,omitempty"`
+	// Default: 24 hours ago.
+	FailedSince   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=failed_since,json=failedSince,proto3" json:"failed_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverviewRequest) Reset() {
+	*x = GetOverviewRequest{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverviewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverviewRequest) ProtoMessage() {}
+
+func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverviewRequest.ProtoReflect.Descriptor instead.
+func (*GetOverviewRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetOverviewRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *GetOverviewRequest) GetNextBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextBefore
+	}
+	return nil
+}
+
+func (x *GetOverviewRequest) GetFailedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FailedSince
+	}
+	return nil
+}
+
+type GetOverviewResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Schedules that are neither paused nor exhausted.
+	ActiveSchedules uint32 `protobuf:"varint,1,opt,name=active_schedules,json=activeSchedules,proto3" json:"active_schedules,omitempty"`
+	// Those with a slot before next_before.
+	UpcomingSchedules uint32 `protobuf:"varint,2,opt,name=upcoming_schedules,json=upcomingSchedules,proto3" json:"upcoming_schedules,omitempty"`
+	// Those that the planner is behind on: slots of theirs are due and are not yet
+	// in the ledger. 0 while a worker plans.
+	BehindSchedules uint32 `protobuf:"varint,3,opt,name=behind_schedules,json=behindSchedules,proto3" json:"behind_schedules,omitempty"`
+	// Runs that are LAUNCHING, ENQUEUED or STARTED.
+	RunsInFlight uint32 `protobuf:"varint,4,opt,name=runs_in_flight,json=runsInFlight,proto3" json:"runs_in_flight,omitempty"`
+	// Runs that wait for another run of their overlap key.
+	RunsWaiting uint32 `protobuf:"varint,5,opt,name=runs_waiting,json=runsWaiting,proto3" json:"runs_waiting,omitempty"`
+	// Runs that should have been launched 5 seconds ago and wait for no other run.
+	RunsLate uint32 `protobuf:"varint,6,opt,name=runs_late,json=runsLate,proto3" json:"runs_late,omitempty"`
+	// FAILED runs with run_at since failed_since.
+	RunsFailed    uint32 `protobuf:"varint,7,opt,name=runs_failed,json=runsFailed,proto3" json:"runs_failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverviewResponse) Reset() {
+	*x = GetOverviewResponse{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverviewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverviewResponse) ProtoMessage() {}
+
+func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverviewResponse.ProtoReflect.Descriptor instead.
+func (*GetOverviewResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GetOverviewResponse) GetActiveSchedules() uint32 {
+	if x != nil {
+		return x.ActiveSchedules
+	}
+	return 0
+}
+
+func (x *GetOverviewResponse) GetUpcomingSchedules() uint32 {
+	if x != nil {
+		return x.UpcomingSchedules
+	}
+	return 0
+}
+
+func (x *GetOverviewResponse) GetBehindSchedules() uint32 {
+	if x != nil {
+		return x.BehindSchedules
+	}
+	return 0
+}
+
+func (x *GetOverviewResponse) GetRunsInFlight() uint32 {
+	if x != nil {
+		return x.RunsInFlight
+	}
+	return 0
+}
+
+func (x *GetOverviewResponse) GetRunsWaiting() uint32 {
+	if x != nil {
+		return x.RunsWaiting
+	}
+	return 0
+}
+
+func (x *GetOverviewResponse) GetRunsLate() uint32 {
+	if x != nil {
+		return x.RunsLate
+	}
+	return 0
+}
+
+func (x *GetOverviewResponse) GetRunsFailed() uint32 {
+	if x != nil {
+		return x.RunsFailed
+	}
+	return 0
+}
+
 type ListSchedulesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Schedules     []*Schedule            `protobuf:"bytes,1,rep,name=schedules,proto3" json:"schedules,omitempty"`
@@ -1029,7 +1231,7 @@ type ListSchedulesResponse struct {
 
 func (x *ListSchedulesResponse) Reset() {
 	*x = ListSchedulesResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1243,7 @@ func (x *ListSchedulesResponse) String() string {
 func (*ListSchedulesResponse) ProtoMessage() {}
 
 func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1256,7 @@ func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
@@ -1086,7 +1288,7 @@ type PauseScheduleRequest struct {
 
 func (x *PauseScheduleRequest) Reset() {
 	*x = PauseScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1300,7 @@ func (x *PauseScheduleRequest) String() string {
 func (*PauseScheduleRequest) ProtoMessage() {}
 
 func (x *PauseScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1313,7 @@ func (x *PauseScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PauseScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PauseScheduleRequest) GetScheduleId() string {
@@ -1151,7 +1353,7 @@ type PauseScheduleResponse struct {
 
 func (x *PauseScheduleResponse) Reset() {
 	*x = PauseScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1365,7 @@ func (x *PauseScheduleResponse) String() string {
 func (*PauseScheduleResponse) ProtoMessage() {}
 
 func (x *PauseScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1378,7 @@ func (x *PauseScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PauseScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PauseScheduleResponse) GetSchedule() *Schedule {
@@ -1199,7 +1401,7 @@ type ResumeScheduleRequest struct {
 
 func (x *ResumeScheduleRequest) Reset() {
 	*x = ResumeScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1413,7 @@ func (x *ResumeScheduleRequest) String() string {
 func (*ResumeScheduleRequest) ProtoMessage() {}
 
 func (x *ResumeScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1426,7 @@ func (x *ResumeScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeScheduleRequest.ProtoReflect.Descriptor instead.
 func (*ResumeScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResumeScheduleRequest) GetScheduleId() string {
@@ -1257,7 +1459,7 @@ type ResumeScheduleResponse struct {
 
 func (x *ResumeScheduleResponse) Reset() {
 	*x = ResumeScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1471,7 @@ func (x *ResumeScheduleResponse) String() string {
 func (*ResumeScheduleResponse) ProtoMessage() {}
 
 func (x *ResumeScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1484,7 @@ func (x *ResumeScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeScheduleResponse.ProtoReflect.Descriptor instead.
 func (*ResumeScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResumeScheduleResponse) GetSchedule() *Schedule {
@@ -1302,7 +1504,7 @@ type SetPausedRequest struct {
 
 func (x *SetPausedRequest) Reset() {
 	*x = SetPausedRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1516,7 @@ func (x *SetPausedRequest) String() string {
 func (*SetPausedRequest) ProtoMessage() {}
 
 func (x *SetPausedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1529,7 @@ func (x *SetPausedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPausedRequest.ProtoReflect.Descriptor instead.
 func (*SetPausedRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetPausedRequest) GetScheduleId() string {
@@ -1352,7 +1554,7 @@ type SetPausedResponse struct {
 
 func (x *SetPausedResponse) Reset() {
 	*x = SetPausedResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1566,7 @@ func (x *SetPausedResponse) String() string {
 func (*SetPausedResponse) ProtoMessage() {}
 
 func (x *SetPausedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1579,7 @@ func (x *SetPausedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPausedResponse.ProtoReflect.Descriptor instead.
 func (*SetPausedResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{15}
 }
 
 type DeleteScheduleRequest struct {
@@ -1391,7 +1593,7 @@ type DeleteScheduleRequest struct {
 
 func (x *DeleteScheduleRequest) Reset() {
 	*x = DeleteScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1605,7 @@ func (x *DeleteScheduleRequest) String() string {
 func (*DeleteScheduleRequest) ProtoMessage() {}
 
 func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1618,7 @@ func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteScheduleRequest) GetScheduleId() string {
@@ -1441,7 +1643,7 @@ type DeleteScheduleResponse struct {
 
 func (x *DeleteScheduleResponse) Reset() {
 	*x = DeleteScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1655,7 @@ func (x *DeleteScheduleResponse) String() string {
 func (*DeleteScheduleResponse) ProtoMessage() {}
 
 func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1668,7 @@ func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{17}
 }
 
 type PreviewScheduleRequest struct {
@@ -1498,7 +1700,7 @@ type PreviewScheduleRequest struct {
 
 func (x *PreviewScheduleRequest) Reset() {
 	*x = PreviewScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1712,7 @@ func (x *PreviewScheduleRequest) String() string {
 func (*PreviewScheduleRequest) ProtoMessage() {}
 
 func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1725,7 @@ func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PreviewScheduleRequest) GetScheduleId() string {
@@ -1627,7 +1829,7 @@ type PreviewScheduleResponse struct {
 
 func (x *PreviewScheduleResponse) Reset() {
 	*x = PreviewScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1841,7 @@ func (x *PreviewScheduleResponse) String() string {
 func (*PreviewScheduleResponse) ProtoMessage() {}
 
 func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1854,7 @@ func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PreviewScheduleResponse) GetFires() []*Fire {
@@ -1684,7 +1886,7 @@ type TriggerScheduleRequest struct {
 
 func (x *TriggerScheduleRequest) Reset() {
 	*x = TriggerScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1898,7 @@ func (x *TriggerScheduleRequest) String() string {
 func (*TriggerScheduleRequest) ProtoMessage() {}
 
 func (x *TriggerScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1911,7 @@ func (x *TriggerScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerScheduleRequest.ProtoReflect.Descriptor instead.
 func (*TriggerScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TriggerScheduleRequest) GetScheduleId() string {
@@ -1749,7 +1951,7 @@ type TriggerScheduleResponse struct {
 
 func (x *TriggerScheduleResponse) Reset() {
 	*x = TriggerScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1963,7 @@ func (x *TriggerScheduleResponse) String() string {
 func (*TriggerScheduleResponse) ProtoMessage() {}
 
 func (x *TriggerScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1976,7 @@ func (x *TriggerScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerScheduleResponse.ProtoReflect.Descriptor instead.
 func (*TriggerScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TriggerScheduleResponse) GetRun() *Run {
@@ -1807,7 +2009,7 @@ type ScheduleEvent struct {
 
 func (x *ScheduleEvent) Reset() {
 	*x = ScheduleEvent{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +2021,7 @@ func (x *ScheduleEvent) String() string {
 func (*ScheduleEvent) ProtoMessage() {}
 
 func (x *ScheduleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +2034,7 @@ func (x *ScheduleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleEvent.ProtoReflect.Descriptor instead.
 func (*ScheduleEvent) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ScheduleEvent) GetTime() *timestamppb.Timestamp {
@@ -1911,7 +2113,7 @@ type ListScheduleEventsRequest struct {
 
 func (x *ListScheduleEventsRequest) Reset() {
 	*x = ListScheduleEventsRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2125,7 @@ func (x *ListScheduleEventsRequest) String() string {
 func (*ListScheduleEventsRequest) ProtoMessage() {}
 
 func (x *ListScheduleEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2138,7 @@ func (x *ListScheduleEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScheduleEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListScheduleEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListScheduleEventsRequest) GetScheduleId() string {
@@ -1970,7 +2172,7 @@ type ListScheduleEventsResponse struct {
 
 func (x *ListScheduleEventsResponse) Reset() {
 	*x = ListScheduleEventsResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2184,7 @@ func (x *ListScheduleEventsResponse) String() string {
 func (*ListScheduleEventsResponse) ProtoMessage() {}
 
 func (x *ListScheduleEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2197,7 @@ func (x *ListScheduleEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScheduleEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListScheduleEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListScheduleEventsResponse) GetEvents() []*ScheduleEvent {
@@ -2050,7 +2252,7 @@ type ScheduleDefinition struct {
 
 func (x *ScheduleDefinition) Reset() {
 	*x = ScheduleDefinition{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2264,7 @@ func (x *ScheduleDefinition) String() string {
 func (*ScheduleDefinition) ProtoMessage() {}
 
 func (x *ScheduleDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2277,7 @@ func (x *ScheduleDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleDefinition.ProtoReflect.Descriptor instead.
 func (*ScheduleDefinition) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ScheduleDefinition) GetScheduleId() string {
@@ -2259,7 +2461,7 @@ type ScheduleRevision struct {
 
 func (x *ScheduleRevision) Reset() {
 	*x = ScheduleRevision{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2473,7 @@ func (x *ScheduleRevision) String() string {
 func (*ScheduleRevision) ProtoMessage() {}
 
 func (x *ScheduleRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2486,7 @@ func (x *ScheduleRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleRevision.ProtoReflect.Descriptor instead.
 func (*ScheduleRevision) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ScheduleRevision) GetRevision() uint32 {
@@ -2329,7 +2531,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2543,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2556,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListRevisionsRequest) GetScheduleId() string {
@@ -2388,7 +2590,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2602,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2615,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*ScheduleRevision {
@@ -2462,7 +2664,7 @@ type ApplySchedulesRequest struct {
 
 func (x *ApplySchedulesRequest) Reset() {
 	*x = ApplySchedulesRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2676,7 @@ func (x *ApplySchedulesRequest) String() string {
 func (*ApplySchedulesRequest) ProtoMessage() {}
 
 func (x *ApplySchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2689,7 @@ func (x *ApplySchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplySchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ApplySchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ApplySchedulesRequest) GetSet() string {
@@ -2567,7 +2769,7 @@ type ApplySchedulesResponse struct {
 
 func (x *ApplySchedulesResponse) Reset() {
 	*x = ApplySchedulesResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2781,7 @@ func (x *ApplySchedulesResponse) String() string {
 func (*ApplySchedulesResponse) ProtoMessage() {}
 
 func (x *ApplySchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2794,7 @@ func (x *ApplySchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplySchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ApplySchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ApplySchedulesResponse) GetChanges() []*ScheduleChange {
@@ -2660,7 +2862,7 @@ type ScheduleChange struct {
 
 func (x *ScheduleChange) Reset() {
 	*x = ScheduleChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2874,7 @@ func (x *ScheduleChange) String() string {
 func (*ScheduleChange) ProtoMessage() {}
 
 func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2887,7 @@ func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleChange.ProtoReflect.Descriptor instead.
 func (*ScheduleChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ScheduleChange) GetScheduleId() string {
@@ -2757,7 +2959,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +2971,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +2984,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FieldChange) GetField() string {
@@ -2825,7 +3027,7 @@ type FireChange struct {
 
 func (x *FireChange) Reset() {
 	*x = FireChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +3039,7 @@ func (x *FireChange) String() string {
 func (*FireChange) ProtoMessage() {}
 
 func (x *FireChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +3052,7 @@ func (x *FireChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireChange.ProtoReflect.Descriptor instead.
 func (*FireChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FireChange) GetAdded() uint32 {
@@ -2900,7 +3102,7 @@ type WorkflowChange struct {
 
 func (x *WorkflowChange) Reset() {
 	*x = WorkflowChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2912,7 +3114,7 @@ func (x *WorkflowChange) String() string {
 func (*WorkflowChange) ProtoMessage() {}
 
 func (x *WorkflowChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2925,7 +3127,7 @@ func (x *WorkflowChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkflowChange.ProtoReflect.Descriptor instead.
 func (*WorkflowChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WorkflowChange) GetWorkflowId() string {
@@ -2963,7 +3165,7 @@ type LaunchForecast struct {
 
 func (x *LaunchForecast) Reset() {
 	*x = LaunchForecast{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +3177,7 @@ func (x *LaunchForecast) String() string {
 func (*LaunchForecast) ProtoMessage() {}
 
 func (x *LaunchForecast) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +3190,7 @@ func (x *LaunchForecast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchForecast.ProtoReflect.Descriptor instead.
 func (*LaunchForecast) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LaunchForecast) GetUntil() *timestamppb.Timestamp {
@@ -3026,7 +3228,7 @@ type LaunchPeak struct {
 
 func (x *LaunchPeak) Reset() {
 	*x = LaunchPeak{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3038,7 +3240,7 @@ func (x *LaunchPeak) String() string {
 func (*LaunchPeak) ProtoMessage() {}
 
 func (x *LaunchPeak) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3051,7 +3253,7 @@ func (x *LaunchPeak) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchPeak.ProtoReflect.Descriptor instead.
 func (*LaunchPeak) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LaunchPeak) GetLaunches() uint32 {
@@ -3213,7 +3415,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"scheduleId\"u\n" +
 	"\x13GetScheduleResponse\x121\n" +
 	"\bschedule\x18\x01 \x01(\v2\x15.carillon.v1.ScheduleR\bschedule\x12+\n" +
-	"\apreview\x18\x02 \x03(\v2\x11.carillon.v1.FireR\apreview\"\x9f\x03\n" +
+	"\apreview\x18\x02 \x03(\v2\x11.carillon.v1.FireR\apreview\"\x9e\x05\n" +
 	"\x14ListSchedulesRequest\x12H\n" +
 	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -3224,8 +3426,28 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x05label\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x81\x02R\x05label\x12%\n" +
 	"\tpage_size\x18\x06 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageTokenB\b\n" +
-	"\x06_state\"t\n" +
+	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x12/\n" +
+	"\x05query\x18\b \x01(\tB\x19\xbaH\x16r\x14(\x80\x022\x0f^[^\\x00-\\x1f]*$R\x05query\x12P\n" +
+	"\x12execution_grant_id\x18\t \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\x10executionGrantId\x12=\n" +
+	"\border_by\x18\n" +
+	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1aR\vschedule_idR\vnext_run_atR\aorderBy\x12;\n" +
+	"\vnext_before\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"nextBeforeB\b\n" +
+	"\x06_state\"\xda\x01\n" +
+	"\x12GetOverviewRequest\x12H\n" +
+	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12;\n" +
+	"\vnext_before\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"nextBefore\x12=\n" +
+	"\ffailed_since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vfailedSince\"\xa1\x02\n" +
+	"\x13GetOverviewResponse\x12)\n" +
+	"\x10active_schedules\x18\x01 \x01(\rR\x0factiveSchedules\x12-\n" +
+	"\x12upcoming_schedules\x18\x02 \x01(\rR\x11upcomingSchedules\x12)\n" +
+	"\x10behind_schedules\x18\x03 \x01(\rR\x0fbehindSchedules\x12$\n" +
+	"\x0eruns_in_flight\x18\x04 \x01(\rR\frunsInFlight\x12!\n" +
+	"\fruns_waiting\x18\x05 \x01(\rR\vrunsWaiting\x12\x1b\n" +
+	"\truns_late\x18\x06 \x01(\rR\brunsLate\x12\x1f\n" +
+	"\vruns_failed\x18\a \x01(\rR\n" +
+	"runsFailed\"t\n" +
 	"\x15ListSchedulesResponse\x123\n" +
 	"\tschedules\x18\x01 \x03(\v2\x15.carillon.v1.ScheduleR\tschedules\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x84\x02\n" +
@@ -3432,11 +3654,12 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"LaunchPeak\x12\x1a\n" +
 	"\blaunches\x18\x01 \x01(\rR\blaunches\x12\x12\n" +
 	"\x04peak\x18\x02 \x01(\rR\x04peak\x123\n" +
-	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\xc0\x16\n" +
+	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\xa8\x17\n" +
 	"\x0fScheduleService\x12\xad\x01\n" +
 	"\x0eUpsertSchedule\x12\".carillon.v1.UpsertScheduleRequest\x1a#.carillon.v1.UpsertScheduleResponse\"R\x82\xd3\xe4\x93\x02L:\x01*Z\x12:\x01*\"\r/v1/schedulesZ\x16:\x01*\"\x11/schedules/upsert\x1a\x1b/v1/schedules/{schedule_id}\x12\x91\x01\n" +
 	"\vGetSchedule\x12\x1f.carillon.v1.GetScheduleRequest\x1a .carillon.v1.GetScheduleResponse\"?\x82\xd3\xe4\x93\x029Z\x1a\x12\x18/schedules/{schedule_id}\x12\x1b/v1/schedules/{schedule_id}\x12m\n" +
-	"\rListSchedules\x12!.carillon.v1.ListSchedulesRequest\x1a\".carillon.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x12\x84\x01\n" +
+	"\rListSchedules\x12!.carillon.v1.ListSchedulesRequest\x1a\".carillon.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x12f\n" +
+	"\vGetOverview\x12\x1f.carillon.v1.GetOverviewRequest\x1a .carillon.v1.GetOverviewResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/overview\x12\x84\x01\n" +
 	"\rPauseSchedule\x12!.carillon.v1.PauseScheduleRequest\x1a\".carillon.v1.PauseScheduleResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/schedules/{schedule_id}:pause\x12\x88\x01\n" +
 	"\x0eResumeSchedule\x12\".carillon.v1.ResumeScheduleRequest\x1a#.carillon.v1.ResumeScheduleResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/schedules/{schedule_id}:resume\x12g\n" +
 	"\tSetPaused\x12\x1d.carillon.v1.SetPausedRequest\x1a\x1e.carillon.v1.SetPausedResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/schedules/pause\x12\x9a\x01\n" +
@@ -3469,7 +3692,7 @@ func file_carillon_v1_schedule_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_schedule_proto_rawDescData
 }
 
-var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*Schedule)(nil),                   // 0: carillon.v1.Schedule
 	(*Fire)(nil),                       // 1: carillon.v1.Fire
@@ -3478,173 +3701,180 @@ var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*GetScheduleRequest)(nil),         // 4: carillon.v1.GetScheduleRequest
 	(*GetScheduleResponse)(nil),        // 5: carillon.v1.GetScheduleResponse
 	(*ListSchedulesRequest)(nil),       // 6: carillon.v1.ListSchedulesRequest
-	(*ListSchedulesResponse)(nil),      // 7: carillon.v1.ListSchedulesResponse
-	(*PauseScheduleRequest)(nil),       // 8: carillon.v1.PauseScheduleRequest
-	(*PauseScheduleResponse)(nil),      // 9: carillon.v1.PauseScheduleResponse
-	(*ResumeScheduleRequest)(nil),      // 10: carillon.v1.ResumeScheduleRequest
-	(*ResumeScheduleResponse)(nil),     // 11: carillon.v1.ResumeScheduleResponse
-	(*SetPausedRequest)(nil),           // 12: carillon.v1.SetPausedRequest
-	(*SetPausedResponse)(nil),          // 13: carillon.v1.SetPausedResponse
-	(*DeleteScheduleRequest)(nil),      // 14: carillon.v1.DeleteScheduleRequest
-	(*DeleteScheduleResponse)(nil),     // 15: carillon.v1.DeleteScheduleResponse
-	(*PreviewScheduleRequest)(nil),     // 16: carillon.v1.PreviewScheduleRequest
-	(*PreviewScheduleResponse)(nil),    // 17: carillon.v1.PreviewScheduleResponse
-	(*TriggerScheduleRequest)(nil),     // 18: carillon.v1.TriggerScheduleRequest
-	(*TriggerScheduleResponse)(nil),    // 19: carillon.v1.TriggerScheduleResponse
-	(*ScheduleEvent)(nil),              // 20: carillon.v1.ScheduleEvent
-	(*ListScheduleEventsRequest)(nil),  // 21: carillon.v1.ListScheduleEventsRequest
-	(*ListScheduleEventsResponse)(nil), // 22: carillon.v1.ListScheduleEventsResponse
-	(*ScheduleDefinition)(nil),         // 23: carillon.v1.ScheduleDefinition
-	(*ScheduleRevision)(nil),           // 24: carillon.v1.ScheduleRevision
-	(*ListRevisionsRequest)(nil),       // 25: carillon.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),      // 26: carillon.v1.ListRevisionsResponse
-	(*ApplySchedulesRequest)(nil),      // 27: carillon.v1.ApplySchedulesRequest
-	(*ApplySchedulesResponse)(nil),     // 28: carillon.v1.ApplySchedulesResponse
-	(*ScheduleChange)(nil),             // 29: carillon.v1.ScheduleChange
-	(*FieldChange)(nil),                // 30: carillon.v1.FieldChange
-	(*FireChange)(nil),                 // 31: carillon.v1.FireChange
-	(*WorkflowChange)(nil),             // 32: carillon.v1.WorkflowChange
-	(*LaunchForecast)(nil),             // 33: carillon.v1.LaunchForecast
-	(*LaunchPeak)(nil),                 // 34: carillon.v1.LaunchPeak
-	nil,                                // 35: carillon.v1.Schedule.LabelsEntry
-	nil,                                // 36: carillon.v1.UpsertScheduleRequest.LabelsEntry
-	nil,                                // 37: carillon.v1.ScheduleDefinition.LabelsEntry
-	(*timestamppb.Timestamp)(nil),      // 38: google.protobuf.Timestamp
-	(*Expectation)(nil),                // 39: carillon.v1.Expectation
-	(*ExpectationState)(nil),           // 40: carillon.v1.ExpectationState
-	(*NewGrant)(nil),                   // 41: carillon.v1.NewGrant
-	(*Run)(nil),                        // 42: carillon.v1.Run
-	(*DeployWorkflowRequest)(nil),      // 43: carillon.v1.DeployWorkflowRequest
-	(*BackfillScheduleRequest)(nil),    // 44: carillon.v1.BackfillScheduleRequest
-	(*GetBackfillRequest)(nil),         // 45: carillon.v1.GetBackfillRequest
-	(*ListBackfillsRequest)(nil),       // 46: carillon.v1.ListBackfillsRequest
-	(*PauseBackfillRequest)(nil),       // 47: carillon.v1.PauseBackfillRequest
-	(*ResumeBackfillRequest)(nil),      // 48: carillon.v1.ResumeBackfillRequest
-	(*CancelBackfillRequest)(nil),      // 49: carillon.v1.CancelBackfillRequest
-	(*ForecastLaunchesRequest)(nil),    // 50: carillon.v1.ForecastLaunchesRequest
-	(*SimulateSchedulesRequest)(nil),   // 51: carillon.v1.SimulateSchedulesRequest
-	(*ExplainSlotRequest)(nil),         // 52: carillon.v1.ExplainSlotRequest
-	(*BackfillScheduleResponse)(nil),   // 53: carillon.v1.BackfillScheduleResponse
-	(*GetBackfillResponse)(nil),        // 54: carillon.v1.GetBackfillResponse
-	(*ListBackfillsResponse)(nil),      // 55: carillon.v1.ListBackfillsResponse
-	(*PauseBackfillResponse)(nil),      // 56: carillon.v1.PauseBackfillResponse
-	(*ResumeBackfillResponse)(nil),     // 57: carillon.v1.ResumeBackfillResponse
-	(*CancelBackfillResponse)(nil),     // 58: carillon.v1.CancelBackfillResponse
-	(*ForecastLaunchesResponse)(nil),   // 59: carillon.v1.ForecastLaunchesResponse
-	(*SimulateSchedulesResponse)(nil),  // 60: carillon.v1.SimulateSchedulesResponse
-	(*ExplainSlotResponse)(nil),        // 61: carillon.v1.ExplainSlotResponse
+	(*GetOverviewRequest)(nil),         // 7: carillon.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),        // 8: carillon.v1.GetOverviewResponse
+	(*ListSchedulesResponse)(nil),      // 9: carillon.v1.ListSchedulesResponse
+	(*PauseScheduleRequest)(nil),       // 10: carillon.v1.PauseScheduleRequest
+	(*PauseScheduleResponse)(nil),      // 11: carillon.v1.PauseScheduleResponse
+	(*ResumeScheduleRequest)(nil),      // 12: carillon.v1.ResumeScheduleRequest
+	(*ResumeScheduleResponse)(nil),     // 13: carillon.v1.ResumeScheduleResponse
+	(*SetPausedRequest)(nil),           // 14: carillon.v1.SetPausedRequest
+	(*SetPausedResponse)(nil),          // 15: carillon.v1.SetPausedResponse
+	(*DeleteScheduleRequest)(nil),      // 16: carillon.v1.DeleteScheduleRequest
+	(*DeleteScheduleResponse)(nil),     // 17: carillon.v1.DeleteScheduleResponse
+	(*PreviewScheduleRequest)(nil),     // 18: carillon.v1.PreviewScheduleRequest
+	(*PreviewScheduleResponse)(nil),    // 19: carillon.v1.PreviewScheduleResponse
+	(*TriggerScheduleRequest)(nil),     // 20: carillon.v1.TriggerScheduleRequest
+	(*TriggerScheduleResponse)(nil),    // 21: carillon.v1.TriggerScheduleResponse
+	(*ScheduleEvent)(nil),              // 22: carillon.v1.ScheduleEvent
+	(*ListScheduleEventsRequest)(nil),  // 23: carillon.v1.ListScheduleEventsRequest
+	(*ListScheduleEventsResponse)(nil), // 24: carillon.v1.ListScheduleEventsResponse
+	(*ScheduleDefinition)(nil),         // 25: carillon.v1.ScheduleDefinition
+	(*ScheduleRevision)(nil),           // 26: carillon.v1.ScheduleRevision
+	(*ListRevisionsRequest)(nil),       // 27: carillon.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),      // 28: carillon.v1.ListRevisionsResponse
+	(*ApplySchedulesRequest)(nil),      // 29: carillon.v1.ApplySchedulesRequest
+	(*ApplySchedulesResponse)(nil),     // 30: carillon.v1.ApplySchedulesResponse
+	(*ScheduleChange)(nil),             // 31: carillon.v1.ScheduleChange
+	(*FieldChange)(nil),                // 32: carillon.v1.FieldChange
+	(*FireChange)(nil),                 // 33: carillon.v1.FireChange
+	(*WorkflowChange)(nil),             // 34: carillon.v1.WorkflowChange
+	(*LaunchForecast)(nil),             // 35: carillon.v1.LaunchForecast
+	(*LaunchPeak)(nil),                 // 36: carillon.v1.LaunchPeak
+	nil,                                // 37: carillon.v1.Schedule.LabelsEntry
+	nil,                                // 38: carillon.v1.UpsertScheduleRequest.LabelsEntry
+	nil,                                // 39: carillon.v1.ScheduleDefinition.LabelsEntry
+	(*timestamppb.Timestamp)(nil),      // 40: google.protobuf.Timestamp
+	(*Expectation)(nil),                // 41: carillon.v1.Expectation
+	(*ExpectationState)(nil),           // 42: carillon.v1.ExpectationState
+	(*NewGrant)(nil),                   // 43: carillon.v1.NewGrant
+	(*Run)(nil),                        // 44: carillon.v1.Run
+	(*DeployWorkflowRequest)(nil),      // 45: carillon.v1.DeployWorkflowRequest
+	(*BackfillScheduleRequest)(nil),    // 46: carillon.v1.BackfillScheduleRequest
+	(*GetBackfillRequest)(nil),         // 47: carillon.v1.GetBackfillRequest
+	(*ListBackfillsRequest)(nil),       // 48: carillon.v1.ListBackfillsRequest
+	(*PauseBackfillRequest)(nil),       // 49: carillon.v1.PauseBackfillRequest
+	(*ResumeBackfillRequest)(nil),      // 50: carillon.v1.ResumeBackfillRequest
+	(*CancelBackfillRequest)(nil),      // 51: carillon.v1.CancelBackfillRequest
+	(*ForecastLaunchesRequest)(nil),    // 52: carillon.v1.ForecastLaunchesRequest
+	(*SimulateSchedulesRequest)(nil),   // 53: carillon.v1.SimulateSchedulesRequest
+	(*ExplainSlotRequest)(nil),         // 54: carillon.v1.ExplainSlotRequest
+	(*BackfillScheduleResponse)(nil),   // 55: carillon.v1.BackfillScheduleResponse
+	(*GetBackfillResponse)(nil),        // 56: carillon.v1.GetBackfillResponse
+	(*ListBackfillsResponse)(nil),      // 57: carillon.v1.ListBackfillsResponse
+	(*PauseBackfillResponse)(nil),      // 58: carillon.v1.PauseBackfillResponse
+	(*ResumeBackfillResponse)(nil),     // 59: carillon.v1.ResumeBackfillResponse
+	(*CancelBackfillResponse)(nil),     // 60: carillon.v1.CancelBackfillResponse
+	(*ForecastLaunchesResponse)(nil),   // 61: carillon.v1.ForecastLaunchesResponse
+	(*SimulateSchedulesResponse)(nil),  // 62: carillon.v1.SimulateSchedulesResponse
+	(*ExplainSlotResponse)(nil),        // 63: carillon.v1.ExplainSlotResponse
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
-	38, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
-	38, // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
-	38, // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
-	35, // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
-	38, // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
-	38, // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
-	38, // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
-	38, // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
-	38, // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
-	38, // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
-	38, // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	38, // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
-	39, // 12: carillon.v1.Schedule.expect:type_name -> carillon.v1.Expectation
-	40, // 13: carillon.v1.Schedule.expectations:type_name -> carillon.v1.ExpectationState
-	38, // 14: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
-	38, // 15: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
-	38, // 16: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	38, // 17: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	38, // 18: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	36, // 19: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
-	41, // 20: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
-	39, // 21: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
-	38, // 22: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
+	40, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
+	40, // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
+	40, // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
+	37, // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
+	40, // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
+	40, // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
+	40, // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
+	40, // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
+	40, // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
+	40, // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
+	40, // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	40, // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
+	41, // 12: carillon.v1.Schedule.expect:type_name -> carillon.v1.Expectation
+	42, // 13: carillon.v1.Schedule.expectations:type_name -> carillon.v1.ExpectationState
+	40, // 14: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
+	40, // 15: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
+	40, // 16: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	40, // 17: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	40, // 18: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	38, // 19: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
+	43, // 20: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
+	41, // 21: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
+	40, // 22: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
 	0,  // 23: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
 	1,  // 24: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
-	0,  // 25: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
-	38, // 26: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 27: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	0,  // 28: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	38, // 29: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	38, // 30: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	38, // 31: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	38, // 32: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	38, // 33: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
-	1,  // 34: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
-	42, // 35: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
-	38, // 36: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
-	38, // 37: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
-	38, // 38: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
-	20, // 39: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
-	38, // 40: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
-	38, // 41: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
-	38, // 42: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
-	37, // 43: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
-	39, // 44: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
-	23, // 45: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
-	38, // 46: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
-	24, // 47: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
-	2,  // 48: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
-	43, // 49: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
-	29, // 50: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
-	32, // 51: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
-	33, // 52: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
-	38, // 53: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
-	30, // 54: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
-	31, // 55: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
-	1,  // 56: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
-	1,  // 57: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
-	38, // 58: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
-	38, // 59: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
-	34, // 60: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
-	34, // 61: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
-	38, // 62: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
-	2,  // 63: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
-	4,  // 64: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
-	6,  // 65: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
-	8,  // 66: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
-	10, // 67: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
-	12, // 68: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
-	14, // 69: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
-	18, // 70: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
-	44, // 71: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
-	45, // 72: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	46, // 73: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	47, // 74: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
-	48, // 75: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
-	49, // 76: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	16, // 77: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	50, // 78: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
-	51, // 79: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
-	27, // 80: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
-	52, // 81: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
-	21, // 82: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	25, // 83: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	3,  // 84: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	5,  // 85: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	7,  // 86: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	9,  // 87: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	11, // 88: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	13, // 89: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	15, // 90: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	19, // 91: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	53, // 92: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
-	54, // 93: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
-	55, // 94: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	56, // 95: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
-	57, // 96: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
-	58, // 97: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
-	17, // 98: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	59, // 99: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
-	60, // 100: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
-	28, // 101: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
-	61, // 102: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
-	22, // 103: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	26, // 104: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	84, // [84:105] is the sub-list for method output_type
-	63, // [63:84] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	40, // 25: carillon.v1.ListSchedulesRequest.next_before:type_name -> google.protobuf.Timestamp
+	40, // 26: carillon.v1.GetOverviewRequest.next_before:type_name -> google.protobuf.Timestamp
+	40, // 27: carillon.v1.GetOverviewRequest.failed_since:type_name -> google.protobuf.Timestamp
+	0,  // 28: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
+	40, // 29: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 30: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	0,  // 31: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	40, // 32: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	40, // 33: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	40, // 34: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	40, // 35: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	40, // 36: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
+	1,  // 37: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
+	44, // 38: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
+	40, // 39: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
+	40, // 40: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
+	40, // 41: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
+	22, // 42: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
+	40, // 43: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
+	40, // 44: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
+	40, // 45: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
+	39, // 46: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
+	41, // 47: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
+	25, // 48: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
+	40, // 49: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
+	26, // 50: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
+	2,  // 51: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
+	45, // 52: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
+	31, // 53: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
+	34, // 54: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
+	35, // 55: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
+	40, // 56: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
+	32, // 57: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
+	33, // 58: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
+	1,  // 59: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
+	1,  // 60: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
+	40, // 61: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
+	40, // 62: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
+	36, // 63: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
+	36, // 64: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
+	40, // 65: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
+	2,  // 66: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
+	4,  // 67: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
+	6,  // 68: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
+	7,  // 69: carillon.v1.ScheduleService.GetOverview:input_type -> carillon.v1.GetOverviewRequest
+	10, // 70: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
+	12, // 71: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
+	14, // 72: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
+	16, // 73: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
+	20, // 74: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
+	46, // 75: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
+	47, // 76: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	48, // 77: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	49, // 78: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
+	50, // 79: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
+	51, // 80: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	18, // 81: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	52, // 82: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
+	53, // 83: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
+	29, // 84: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
+	54, // 85: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
+	23, // 86: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	27, // 87: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	3,  // 88: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	5,  // 89: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	9,  // 90: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	8,  // 91: carillon.v1.ScheduleService.GetOverview:output_type -> carillon.v1.GetOverviewResponse
+	11, // 92: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	13, // 93: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	15, // 94: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	17, // 95: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	21, // 96: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	55, // 97: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
+	56, // 98: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
+	57, // 99: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	58, // 100: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
+	59, // 101: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
+	60, // 102: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
+	19, // 103: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	61, // 104: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
+	62, // 105: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
+	30, // 106: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
+	63, // 107: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
+	24, // 108: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	28, // 109: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	88, // [88:110] is the sub-list for method output_type
+	66, // [66:88] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_schedule_proto_init() }
@@ -3664,16 +3894,16 @@ func file_carillon_v1_schedule_proto_init() {
 	file_carillon_v1_schedule_proto_msgTypes[2].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[3].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[6].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[12].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[16].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[14].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[18].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_schedule_proto_rawDesc), len(file_carillon_v1_schedule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	ScheduleService_UpsertSchedule_FullMethodName     = "/carillon.v1.ScheduleService/UpsertSchedule"
 	ScheduleService_GetSchedule_FullMethodName        = "/carillon.v1.ScheduleService/GetSchedule"
 	ScheduleService_ListSchedules_FullMethodName      = "/carillon.v1.ScheduleService/ListSchedules"
+	ScheduleService_GetOverview_FullMethodName        = "/carillon.v1.ScheduleService/GetOverview"
 	ScheduleService_PauseSchedule_FullMethodName      = "/carillon.v1.ScheduleService/PauseSchedule"
 	ScheduleService_ResumeSchedule_FullMethodName     = "/carillon.v1.ScheduleService/ResumeSchedule"
 	ScheduleService_SetPaused_FullMethodName          = "/carillon.v1.ScheduleService/SetPaused"
@@ -67,8 +68,11 @@ type ScheduleServiceClient interface {
 	UpsertSchedule(ctx context.Context, in *UpsertScheduleRequest, opts ...grpc.CallOption) (*UpsertScheduleResponse, error)
 	// GetSchedule is a schedule with its next five fires.
 	GetSchedule(ctx context.Context, in *GetScheduleRequest, opts ...grpc.CallOption) (*GetScheduleResponse, error)
-	// ListSchedules is ordered by schedule_id. Deleted schedules are not listed.
+	// ListSchedules is ordered by schedule_id, or by the next slot. Deleted schedules
+	// are not listed.
 	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
+	// GetOverview counts schedules and runs: what an operator looks at first.
+	GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error)
 	// PauseSchedule stops the schedule's own slots: within a second of the answer
 	// nothing of it is sent any more. Slots that are due and not yet sent end
 	// SKIPPED(paused); runs by hand, retries and runs in flight go on. Pausing a
@@ -180,6 +184,16 @@ func (c *scheduleServiceClient) ListSchedules(ctx context.Context, in *ListSched
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListSchedulesResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_ListSchedules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *scheduleServiceClient) GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetOverviewResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_GetOverview_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -391,8 +405,11 @@ type ScheduleServiceServer interface {
 	UpsertSchedule(context.Context, *UpsertScheduleRequest) (*UpsertScheduleResponse, error)
 	// GetSchedule is a schedule with its next five fires.
 	GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error)
-	// ListSchedules is ordered by schedule_id. Deleted schedules are not listed.
+	// ListSchedules is ordered by schedule_id, or by the next slot. Deleted schedules
+	// are not listed.
 	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
+	// GetOverview counts schedules and runs: what an operator looks at first.
+	GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error)
 	// PauseSchedule stops the schedule's own slots: within a second of the answer
 	// nothing of it is sent any more. Slots that are due and not yet sent end
 	// SKIPPED(paused); runs by hand, retries and runs in flight go on. Pausing a
@@ -488,6 +505,9 @@ func (UnimplementedScheduleServiceServer) GetSchedule(context.Context, *GetSched
 }
 func (UnimplementedScheduleServiceServer) ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSchedules not implemented")
+}
+func (UnimplementedScheduleServiceServer) GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetOverview not implemented")
 }
 func (UnimplementedScheduleServiceServer) PauseSchedule(context.Context, *PauseScheduleRequest) (*PauseScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PauseSchedule not implemented")
@@ -614,6 +634,24 @@ func _ScheduleService_ListSchedules_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ScheduleServiceServer).ListSchedules(ctx, req.(*ListSchedulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ScheduleService_GetOverview_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetOverviewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).GetOverview(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_GetOverview_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).GetOverview(ctx, req.(*GetOverviewRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -960,6 +998,10 @@ var ScheduleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSchedules",
 			Handler:    _ScheduleService_ListSchedules_Handler,
+		},
+		{
+			MethodName: "GetOverview",
+			Handler:    _ScheduleService_GetOverview_Handler,
 		},
 		{
 			MethodName: "PauseSchedule",
