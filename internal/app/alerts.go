@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth/reload"
 	"github.com/carillon/carillon/internal/safehttp"
+	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
 	registrarapi "github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/registrar/notify"
@@ -13,7 +14,7 @@ import (
 
 // buildAlerts makes what evaluates expectations and sends notifications. It is
 // the registrar's, and needs no leader.
-func (a *App) buildAlerts() (registrarapi.Alerts, error) {
+func (a *App) buildAlerts(reg *registrar.Registrar) (registrarapi.Alerts, error) {
 	if !a.cfg.Has("registrar") {
 		return nil, nil
 	}
@@ -26,7 +27,7 @@ func (a *App) buildAlerts() (registrarapi.Alerts, error) {
 		return nil, err
 	}
 	a.watch = alert.New(alert.Options{
-		Judge: a.store, Outbox: a.store, Routes: routes, Client: policy.NewClient(safehttp.Options{}), Now: a.store.Now,
+		Judge: a.store, Explainer: reg, Outbox: a.store, Routes: routes, Client: policy.NewClient(safehttp.Options{}), Now: a.store.Now,
 		Logger: a.log, Registry: a.registry, PublicURL: a.publicURL(),
 	})
 	return alert.NewDesk(a.store, a.watch), nil

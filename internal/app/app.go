@@ -205,7 +205,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		a.ownerLimits(),
 		a.commandLimits(),
 	}, options...)
-	alerts, err := a.buildAlerts()
+	alerts, err := a.buildAlerts(reg)
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,15 @@ var causes = map[schedule.Cause]string{
 	schedule.CauseNotAccepted:  "The run was sent, and no executor accepted it. Is the executor up, and does it answer?",
 	schedule.CauseStillRunning: "The executor accepted the run, and it has not ended. See the run.",
 	schedule.CauseTooLate:      "It happened after the limit. The run shows where the time went.",
+	schedule.CauseNoLeader:     "No worker led the schedule's shard. See the workers.",
+	schedule.CauseNoReport:     "The run that blocks the slot was accepted, and the executor has not reported since. Explain the slot, and ask the executor.",
+	"executor_unreachable":     "The executor could not be reached.",
+	"executor_timeout":         "The executor did not answer in time.",
+	"executor_error":           "The executor answered with an error.",
+	"executor_bad_answer":      "The executor's answer broke the contract.",
+	"launcher_unreachable":     "The launcher could not be reached.",
+	"queue_unavailable":        "The launch queue could not be reached.",
+	"workflow_unavailable":     "The workflow store could not be read.",
 	schedule.CauseNoSuccess:    "No run succeeded in that time. See how its runs ended.",
 }
 

@@ -66,7 +66,7 @@ type Facts struct {
 	Asked        time.Time // the instant, with its fraction
 	Reading      *Reading  // that the clock was asked for, Asked being its First; nil: an instant was asked for
 	Now          time.Time
-	KeptSince    time.Time       // what ended before it may be gone
+	KeptSince    time.Time             // what ended before it may be gone
 	Terms        []schedule.LeaderTerm // of the slot's hash bucket, while it was due; oldest first
 	Grant        *schedule.Grant       // that the definition in force names, if there is one
 	RequireGrant bool

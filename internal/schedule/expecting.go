@@ -145,6 +145,8 @@ const (
 	CauseNotAccepted  Cause = "not_accepted"  // no executor has said yes
 	CauseStillRunning Cause = "still_running" // accepted, and not ended
 	CauseTooLate      Cause = "too_late"      // it happened, behind the limit
+	CauseNoLeader     Cause = "no_leader"     // no worker led the shard
+	CauseNoReport     Cause = "no_report"     // accepted, or blocked by a run that was, and nothing was reported since
 	CauseNoSuccess    Cause = "no_success"    // of every run since
 )
 
@@ -182,7 +184,7 @@ type Alert struct {
 	AckedBy    string
 	AckNote    string
 	RunKey     Key    // of kind failure: the newest failed run
-	Detail     string // of kind failure: its error, at most MaxAlertDetail bytes
+	Detail     string // of kind failure: its error; of the others: the cause in a sentence, if known; at most MaxAlertDetail bytes
 }
 
 // MaxAlertDetail bounds Alert.Detail, in bytes.

@@ -120,6 +120,9 @@ func sentence(n expect.Notice) string {
 	if a.Late > 1 {
 		what += fmt.Sprintf(", %d times in a row", a.Late)
 	}
+	if a.Detail != "" && (a.Kind == schedule.ExpectStart || a.Kind == schedule.ExpectFinish) {
+		what += ": " + strings.TrimSuffix(a.Detail, ".")
+	}
 	switch n.Type {
 	case expect.NoticeReminder:
 		what = "is still late: it " + what

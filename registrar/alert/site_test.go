@@ -18,6 +18,7 @@ import (
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
 	"github.com/carillon/carillon/registrar/notify"
 )
@@ -27,7 +28,14 @@ type ledger interface {
 	alert.JudgeStore
 	alert.Ledger
 	alert.Outbox
-	ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error
+	registrar.ScheduleStore
+	registrar.RunStore
+	registrar.GrantStore
+	registrar.TermStore
+	Takeover(ctx context.Context, req schedule.TakeoverRequest) (schedule.Term, bool, error)
+	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
+	Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error)
+	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error)
 	Migrate(ctx context.Context) (int, error)
 }
 
@@ -63,6 +71,8 @@ type site struct {
 	store ledger
 	db    *sql.DB
 	now   func() time.Time
+
+	explainer alert.Explainer
 }
 
 func newSite(t testing.TB, e engine) *site {
@@ -109,7 +119,7 @@ func routesTo(t testing.TB, urls ...string) func() *notify.Routes {
 func (s *site) newWatch(t testing.TB, client *http.Client, urls ...string) *alert.Watch {
 	t.Helper()
 	return alert.New(alert.Options{
-		Judge: s.store, Outbox: s.store, Routes: routesTo(t, urls...), Client: client, Now: func() time.Time { return s.now() },
+		Judge: s.store, Explainer: s.explainer, Outbox: s.store, Routes: routesTo(t, urls...), Client: client, Now: func() time.Time { return s.now() },
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), PublicURL: "https://carillon.example.org/",
 	})
 }

@@ -17,8 +17,10 @@ import (
 
 // Options are a Watch's parts.
 type Options struct {
-	Judge  JudgeStore
-	Outbox Outbox
+	Judge JudgeStore
+	// Explainer follows causes to their root; nil: they stay as they are.
+	Explainer Explainer
+	Outbox    Outbox
 	// Routes says which targets there are, and who is told of what. It is asked
 	// again each time, since the operator's file may change.
 	Routes    func() *notify.Routes
@@ -34,6 +36,7 @@ type Options struct {
 // Watch judges and tells.
 type Watch struct {
 	judge       JudgeStore
+	explainer   Explainer
 	outbox      Outbox
 	routes      func() *notify.Routes
 	client      *http.Client
@@ -48,7 +51,7 @@ type Watch struct {
 // New makes a Watch of its parts.
 func New(o Options) *Watch {
 	return &Watch{
-		judge: o.Judge, outbox: o.Outbox, routes: o.Routes, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
+		judge: o.Judge, explainer: o.Explainer, outbox: o.Outbox, routes: o.Routes, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
 		log: o.Logger.With("component", "alerts"), publicURL: strings.TrimRight(o.PublicURL, "/"), environment: o.Environment, wake: make(chan struct{}, 1),
 	}
 }
@@ -104,6 +107,7 @@ func (w *Watch) Judge(ctx context.Context) error {
 				verdicts := make([]schedule.ExpectationVerdict, len(cases))
 				for i := range cases {
 					out := expect.Judge(&cases[i], now)
+					w.explain(judging, &cases[i], &out)
 					deliveries := w.tell(&out, cases[i].Schedule, now)
 					verdicts[i] = schedule.ExpectationVerdict{State: out.State, Drop: out.Drop, Alerts: out.Alerts, Deliveries: deliveries}
 					notices = append(notices, out.Notices...)

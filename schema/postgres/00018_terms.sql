@@ -37,11 +37,7 @@ CREATE TABLE processes (
 ALTER TABLE schedule_runs ADD COLUMN first_sent_at timestamptz;
 ALTER TABLE execution_requests ADD COLUMN sent_at timestamptz;
 
--- The cause of an alert as a sentence.
-ALTER TABLE alerts ADD COLUMN cause_detail text;
-
 -- +goose Down
-ALTER TABLE alerts DROP COLUMN cause_detail;
 ALTER TABLE execution_requests DROP COLUMN sent_at;
 ALTER TABLE schedule_runs DROP COLUMN first_sent_at;
 DROP TABLE processes;

@@ -38,7 +38,10 @@ type Alert struct {
 	Revision uint32 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
 	LimitMs  uint32 `protobuf:"varint,7,opt,name=limit_ms,json=limitMs,proto3" json:"limit_ms,omitempty"`
 	// What became of last_slot: not_planned, not_claimed, not_accepted,
-	// still_running, too_late, no_success, or the reason of its run.
+	// still_running, too_late, no_success, or the reason of its run. If another run
+	// blocked it, why that run was in flight: no_report, still_running, or the error
+	// code of its launch, e.g. executor_unreachable. no_leader: no worker led its
+	// shard.
 	Cause string `protobuf:"bytes,8,opt,name=cause,proto3" json:"cause,omitempty"`
 	// Late slots in a row so far; of success, limits without one.
 	Late uint32 `protobuf:"varint,9,opt,name=late,proto3" json:"late,omitempty"`

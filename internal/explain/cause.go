@@ -1,0 +1,94 @@
+package explain
+
+import (
+	"slices"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/wording"
+)
+
+// Cause is why a slot did not start, or not finish, in time: one word and a
+// sentence. It follows a slot that another run blocked to what holds that run. It
+// is empty where the slot's own run says it all.
+func (a *Answer) Cause() (cause schedule.Cause, sentence string) {
+	switch {
+	case len(a.Gaps) > 0 && a.leaderless():
+		return schedule.CauseNoLeader, a.Gaps[0].String() + "."
+	case len(a.Blocking) > 0 && a.blocked():
+		b := &a.Blocking[0]
+		cause = root(b)
+		return cause, "Blocked by " + described(b) + "."
+	case a.Run != nil && a.Run.Status == schedule.StatusLaunching:
+		if cause = root(a.Run); cause != schedule.CauseNotAccepted {
+			return cause, sentenceOf(a.Run.ErrorMessage)
+		}
+	}
+	return "", ""
+}
+
+// leaderless reports whether the slot's fate is one that a missing leader
+// explains.
+func (a *Answer) leaderless() bool {
+	if a.Run == nil {
+		return a.Verdict == VerdictNotFired || a.Verdict == VerdictDue || a.Verdict == VerdictUnrecorded
+	}
+	switch a.Run.Reason {
+	case schedule.ReasonMissed, schedule.ReasonOverlap, schedule.ReasonQueueFull, schedule.ReasonCoalesced, schedule.ReasonNone, schedule.ReasonAccepted:
+		return true
+	}
+	return false
+}
+
+func (a *Answer) blocked() bool {
+	return a.Verdict == VerdictWaiting || a.Run != nil && schedule.BlockedBy(a.Run.Reason)
+}
+
+// launchCodes are the error codes that say what a launch waits for.
+var launchCodes = []schedule.ErrorCode{
+	"executor_unreachable", "executor_timeout", "executor_error", "executor_bad_answer",
+	"launcher_unreachable", "queue_unavailable", "workflow_unavailable",
+}
+
+// root is why a run is, or was, in flight for so long.
+func root(r *schedule.Run) schedule.Cause {
+	if slices.Contains(launchCodes, schedule.ErrorCode(r.ErrorCode)) && r.LaunchedAt.IsZero() {
+		return schedule.Cause(r.ErrorCode)
+	}
+	switch {
+	case r.Status == schedule.StatusLaunching:
+		return schedule.CauseNotAccepted
+	case r.Status == schedule.StatusEnqueued:
+		return schedule.CauseNoReport
+	case r.Status == schedule.StatusStarted:
+		return schedule.CauseStillRunning
+	case r.Reason == schedule.ReasonTimeout, r.Reason == schedule.ReasonLost, r.Reason == schedule.ReasonLaunchUnavailable:
+		return schedule.Cause(r.Reason)
+	}
+	return schedule.Cause(schedule.ReasonOverlap)
+}
+
+// described is a blocking run with what is known of it.
+func described(r *schedule.Run) string {
+	s := "run " + r.Key.String()[:12] + " of " + r.ScheduleID + ", run_at " + wording.Instant(r.RunAt)
+	switch {
+	case r.Status == schedule.StatusLaunching:
+		s += ", which no executor has accepted since " + wording.Instant(r.NotLaunchedBefore())
+	case r.Status == schedule.StatusEnqueued:
+		s += ", which was accepted at " + wording.Instant(r.LaunchedAt) + " and has not reported since"
+	case r.Status == schedule.StatusStarted:
+		s += ", which runs since " + wording.Instant(r.StartedAt)
+	case !r.CompletedAt.IsZero():
+		s += ", which ended " + string(r.Status) + inBrackets(string(r.Reason)) + " at " + wording.Instant(r.CompletedAt)
+	}
+	if r.ErrorMessage != "" {
+		s += ": " + r.ErrorMessage
+	}
+	return s
+}
+
+func sentenceOf(s string) string {
+	if s == "" {
+		return ""
+	}
+	return s + "."
+}

@@ -1,0 +1,89 @@
+package explain_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/explain"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+func TestACauseFollowsTheBlockingRunToItsRoot(t *testing.T) {
+	skipped := row(ended(schedule.StatusSkipped, schedule.ReasonOverlap))
+	by := func(edit func(*schedule.Run)) func(*explain.Facts) {
+		return func(f *explain.Facts) {
+			b := schedule.Run{
+				Key: schedule.SlotKey("nightly", at("2026-03-07T06:30:00Z")), ScheduleID: "nightly", RunAt: at("2026-03-07T06:30:00Z"), FireAt: at("2026-03-07T06:30:00Z"),
+				ClaimedAt: at("2026-03-07T06:30:00Z"), LaunchedAt: at("2026-03-07T06:30:01Z"), Status: schedule.StatusEnqueued,
+			}
+			edit(&b)
+			f.Blocking = []schedule.Run{b}
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		edits []func(*explain.Facts)
+		cause schedule.Cause
+		says  string
+	}{
+		{
+			name: "no executor takes the blocking run", cause: "executor_unreachable", says: "connection refused",
+			edits: []func(*explain.Facts){skipped, by(func(r *schedule.Run) {
+				r.Status, r.LaunchedAt, r.ErrorCode, r.ErrorMessage = schedule.StatusLaunching, time.Time{}, "executor_unreachable", "connection refused"
+			})},
+		},
+		{
+			name: "why its launch fails is not known", cause: schedule.CauseNotAccepted, says: "which no executor has accepted since 2026-03-07T06:30:00Z",
+			edits: []func(*explain.Facts){skipped, by(func(r *schedule.Run) { r.Status, r.LaunchedAt = schedule.StatusLaunching, time.Time{} })},
+		},
+		{
+			name: "the blocking run never reports", cause: schedule.CauseNoReport, says: "was accepted at 2026-03-07T06:30:01Z and has not reported since",
+			edits: []func(*explain.Facts){skipped, by(func(*schedule.Run) {})},
+		},
+		{
+			name: "the blocking run is at work", cause: schedule.CauseStillRunning, says: "which runs since 2026-03-07T06:31:00Z",
+			edits: []func(*explain.Facts){skipped, by(func(r *schedule.Run) {
+				r.Status, r.StartedAt = schedule.StatusStarted, at("2026-03-07T06:31:00Z")
+			})},
+		},
+		{
+			name: "the blocking run was given up", cause: "timeout", says: "ended FAILED(timeout) at 2026-03-07T07:31:00Z",
+			edits: []func(*explain.Facts){skipped, by(func(r *schedule.Run) {
+				r.Status, r.Reason, r.CompletedAt = schedule.StatusFailed, schedule.ReasonTimeout, at("2026-03-07T07:31:00Z")
+			})},
+		},
+		{
+			name: "the blocking run was just long", cause: "overlap", says: "ended SUCCESS at 2026-03-07T07:31:00Z",
+			edits: []func(*explain.Facts){skipped, by(func(r *schedule.Run) {
+				r.Status, r.CompletedAt = schedule.StatusSuccess, at("2026-03-07T07:31:00Z")
+			})},
+		},
+		{
+			name: "no worker led when it was due", cause: schedule.CauseNoLeader, says: "No worker led shard 0 from 2026-03-07T07:29:58Z to 2026-03-07T07:30:10Z (database unreachable).",
+			edits: []func(*explain.Facts){row(ended(schedule.StatusSkipped, schedule.ReasonOverlap), func(r *schedule.Run) { r.CompletedAt = r.FireAt.Add(11 * time.Second) }), blocked, away},
+		},
+		{
+			name: "its own launch fails", cause: "executor_error", says: "HTTP 500",
+			edits: []func(*explain.Facts){row(func(r *schedule.Run) {
+				r.Status, r.ClaimedAt, r.ErrorCode, r.ErrorMessage = schedule.StatusLaunching, r.FireAt, "executor_error", "HTTP 500"
+			})},
+		},
+		{
+			name:  "its own run failed: that says it all",
+			edits: []func(*explain.Facts){row(ended(schedule.StatusFailed, schedule.ReasonWorkflowFailed))},
+		},
+		{
+			name:  "its run goes on: that says it all",
+			edits: []func(*explain.Facts){row(func(r *schedule.Run) { r.Status, r.ClaimedAt, r.LaunchedAt = schedule.StatusEnqueued, r.FireAt, r.FireAt })},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := explain.Judge(asked(nightly(), due, c.edits...))
+			cause, sentence := a.Cause()
+			if cause != c.cause || !strings.Contains(sentence, c.says) || (c.cause == "") != (sentence == "") {
+				t.Errorf("the cause is %q: %q; want %q: …%q…", cause, sentence, c.cause, c.says)
+			}
+		})
+	}
+}

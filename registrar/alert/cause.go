@@ -1,0 +1,50 @@
+package alert
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/expect"
+	"github.com/carillon/carillon/internal/explain"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Explainer tells what became of a slot; *registrar.Registrar is one.
+type Explainer interface {
+	Explain(ctx context.Context, scheduleID string, at time.Time) (explain.Answer, error)
+}
+
+// explainTimeout bounds the explanation of one slot. Its expectation is locked
+// meanwhile; without an answer the alert keeps the plain cause.
+const explainTimeout = 2 * time.Second
+
+// explain follows the cause of an alert to its root, whenever a slot was added to
+// it: not "overlap", but why the run was in flight that blocked the slot; not
+// "not_planned", but why no worker led.
+func (w *Watch) explain(ctx context.Context, c *schedule.ExpectationCase, out *expect.Outcome) {
+	for i := range out.Alerts {
+		a := &out.Alerts[i]
+		old := c.Alert != nil && c.Alert.LastSlot.Equal(a.LastSlot)
+		if w.explainer == nil || old || !a.ClosedAt.IsZero() || !slices.Contains(slotKinds, a.Kind) {
+			continue
+		}
+		asking, cancel := context.WithTimeout(ctx, explainTimeout)
+		answer, err := w.explainer.Explain(asking, a.ScheduleID, a.LastSlot)
+		cancel()
+		a.Detail = ""
+		if err == nil {
+			if cause, sentence := answer.Cause(); cause != "" {
+				a.Cause, a.Detail = cause, schedule.Storable(sentence, schedule.MaxAlertDetail)
+			}
+		}
+		for n := range out.Notices {
+			if notice := &out.Notices[n].Alert; notice.AlertID == a.AlertID {
+				notice.Cause, notice.Detail = a.Cause, a.Detail
+			}
+		}
+	}
+}
+
+// slotKinds are the kinds whose alerts are about a slot.
+var slotKinds = []schedule.ExpectationKind{schedule.ExpectStart, schedule.ExpectFinish}
