@@ -65,8 +65,8 @@ var ErrCancelAccepted = errors.New("cancel accepted; the run ends later")
 // ErrUnsupported says that an executor has no such call.
 var ErrUnsupported = schedule.ErrUnsupported
 
-// Reporter takes what an executor in this process has to say of its runs; the
-// registrar implements it. Status is STARTED, SUCCESS or FAILED.
+// Reporter takes what an executor in this process says of its runs. The registrar
+// implements it.
 type Reporter interface {
-	ReportOutcome(ctx context.Context, key schedule.Key, status schedule.Status, runID, errorCode, errorMessage string) error
+	ReportOutcome(ctx context.Context, r schedule.ExecutorReport) error
 }

@@ -136,8 +136,12 @@ type ReportInput struct {
 	RunID        string
 	ErrorCode    string
 	ErrorMessage string
+	Output       string // what the run wrote so far, or its end
+	ExitCode     *int32
+	LogURL       string
 	Token        string // as sent; empty: none
 	byToken      bool   // Token was shown, and is the run's
+	outputCut    int    // bytes that were cut from the front of Output
 }
 
 // CancelInput asks for the end of a run.

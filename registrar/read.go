@@ -197,6 +197,17 @@ func (r *Registrar) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run
 	return r.runs.GetRun(ctx, key)
 }
 
+// RunLog answers a part of what a run wrote, and the run as it was just before:
+// where that had ended, nothing is added behind the parts.
+func (r *Registrar) RunLog(ctx context.Context, q schedule.RunLogQuery) (*schedule.Run, []schedule.LogPart, error) {
+	run, err := r.runs.GetRun(ctx, q.Key)
+	if err != nil || r.logs == nil {
+		return run, nil, err
+	}
+	parts, err := r.logs.ReadRunLog(ctx, q)
+	return run, parts, err
+}
+
 // ListRuns answers runs, newest run_at first.
 func (r *Registrar) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	f.Now = r.now()

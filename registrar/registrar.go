@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -34,6 +35,8 @@ type Config struct {
 	// ReportLate is how long after its run's end a report token is accepted; 0:
 	// as long as the run is kept.
 	ReportLate time.Duration
+	// Mask masks secrets in what reports bring. nil: known forms only.
+	Mask *output.Masker
 }
 
 // Options are a Registrar's parts.
@@ -41,6 +44,7 @@ type Options struct {
 	Schedules ScheduleStore
 	Fleet     FleetStore // nil: lists by next_run_at and overviews are refused
 	Runs      RunStore
+	Logs      LogStore // nil: no run has a log
 	Backfills BackfillStore
 	Workflows WorkflowStore
 	Shares    ShareStore
@@ -69,6 +73,7 @@ type Registrar struct {
 	schedules ownSchedules // as the caller may see them, see owner.go
 	fleet     FleetStore
 	runs      RunStore
+	logs      LogStore
 	backfills BackfillStore
 	workflows WorkflowStore
 	shares    ShareStore
@@ -116,7 +121,7 @@ func New(o Options) *Registrar {
 	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
-		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, credit: o.Credit, mirror: o.Mirror,
+		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, logs: o.Logs, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}

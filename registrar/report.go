@@ -3,12 +3,14 @@ package registrar
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/failpoint"
+	"github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/trouble"
 )
@@ -48,9 +50,14 @@ func (r *Registrar) report(ctx context.Context, in ReportInput) (schedule.Run, b
 	return run, moved, nil
 }
 
+// KnowsReportToken reports whether a token is the one of the run's reports.
+func (r *Registrar) KnowsReportToken(key schedule.Key, token string) bool {
+	return r.cfg.ReportSecret != nil && schedule.CheckReportToken(r.cfg.ReportSecret, key, token)
+}
+
 // ReportOutcome is Report for executors inside this process.
-func (r *Registrar) ReportOutcome(ctx context.Context, key schedule.Key, status schedule.Status, runID, errorCode, errorMessage string) error {
-	in := ReportInput{Key: key, Status: status, RunID: runID, ErrorCode: errorCode, ErrorMessage: errorMessage}
+func (r *Registrar) ReportOutcome(ctx context.Context, o schedule.ExecutorReport) error {
+	in := ReportInput{Key: o.Key, Status: o.Status, RunID: o.RunID, ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, ExitCode: o.ExitCode}
 	if err := r.checkReport(ctx, &in); err != nil {
 		return err
 	}
@@ -79,8 +86,48 @@ func (r *Registrar) checkReport(ctx context.Context, in *ReportInput) error {
 	// Cut rather than refused: losing the end of a message is better than losing
 	// the end of a run.
 	in.ErrorCode = schedule.ExecutorErrorCode(in.ErrorCode)
-	in.ErrorMessage = schedule.Storable(in.ErrorMessage, schedule.MaxErrorMessage)
-	return c.Err()
+	in.ErrorMessage = schedule.Storable(r.cfg.Mask.Mask(in.ErrorMessage), schedule.MaxErrorMessage)
+	if err := c.Err(); err != nil {
+		return err
+	}
+	r.readOutput(ctx, in)
+	return nil
+}
+
+// readOutput makes the report's output fit to be kept. A URL that cannot be kept
+// is left out: refusing the report would lose the end of the run.
+func (r *Registrar) readOutput(ctx context.Context, in *ReportInput) {
+	if in.LogURL != "" {
+		if problem := badLogURL(in.LogURL); problem != "" {
+			r.log.WarnContext(ctx, "log_url of a report left out", "key", in.Key.String(), "log_url", schedule.Storable(in.LogURL, maxShownURL), "problem", problem)
+			in.LogURL = ""
+		}
+	}
+	if in.Output != "" {
+		masked := r.cfg.Mask.Mask(output.Clean([]byte(in.Output)))
+		in.Output, in.outputCut = output.KeepEnd(masked, schedule.MaxReportedOutput)
+	}
+}
+
+// maxShownURL bounds a URL in the log.
+const maxShownURL = 200
+
+func badLogURL(text string) string {
+	if len(text) > schedule.MaxLogURL {
+		return fmt.Sprintf("has %d bytes, more than %d", len(text), schedule.MaxLogURL)
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsFunc(text, isControl) || !utf8.ValidString(text) {
+		return "is not an absolute http or https URL"
+	}
+	if u.User != nil {
+		return "holds credentials"
+	}
+	return ""
+}
+
+func (in *ReportInput) report() *schedule.RunReport {
+	return &schedule.RunReport{ExitCode: in.ExitCode, LogURL: in.LogURL, Output: in.Output, OutputCut: int64(in.outputCut)}
 }
 
 // report is the pure part. Outcomes:
@@ -101,7 +148,11 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		if repeats(run, in) {
 			return schedule.RunChange{Now: now}, nil
 		}
-		return schedule.RunChange{Now: now, LateReport: in.Status, Events: []schedule.Event{ignored(run, in, now)}}, nil
+		change := schedule.RunChange{Now: now, LateReport: in.Status, Events: []schedule.Event{ignored(run, in, now)}}
+		if in.Status.Terminal() && run.Status.Terminal() && run.Status != schedule.StatusSkipped {
+			change.Report = in.report() // of a run that timed out, say: its end explains why
+		}
+		return change, nil
 	}
 	settle := &schedule.Settlement{Key: run.Key, To: in.Status, RunID: in.RunID}
 	if run.LaunchedAt.IsZero() {
@@ -113,7 +164,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 			settle.StartedAt = now
 		}
 		settle.TimeoutAt = now.Add(runTimeout(found.Definition))
-		return schedule.RunChange{Now: now, Settle: settle}, nil
+		return schedule.RunChange{Now: now, Settle: settle, Report: in.report()}, nil
 	}
 	settle.CompletedAt = now
 	settle.ErrorCode, settle.ErrorMessage = in.ErrorCode, in.ErrorMessage
@@ -130,7 +181,7 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 			settle.ErrorMessage = "reported " + string(in.Status) + " after its cancel was requested"
 		}
 	}
-	return schedule.RunChange{Now: now, Settle: settle}, nil
+	return schedule.RunChange{Now: now, Settle: settle, Report: in.report()}, nil
 }
 
 // runTimeout is the definition's; a revision that can no longer be read must

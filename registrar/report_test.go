@@ -104,7 +104,7 @@ func TestOnlyGoodTokensUseUpTheReportsOfARun(t *testing.T) {
 	if err := report(good); !errors.Is(err, tooMany) {
 		t.Errorf("one report too many is answered %v", err)
 	}
-	if err := r.ReportOutcome(r.Context(), key, schedule.StatusSuccess, "", "", ""); err != nil {
+	if err := r.ReportOutcome(r.Context(), schedule.ExecutorReport{Key: key, Status: schedule.StatusSuccess}); err != nil {
 		t.Errorf("an executor inside the process is limited: %v", err)
 	}
 }

@@ -63,6 +63,12 @@ type OutcomeStore interface {
 	FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error)
 }
 
+// LogStore keeps what runs wrote.
+type LogStore interface {
+	// ReadRunLog is in the order of Seq; none of an unknown run.
+	ReadRunLog(ctx context.Context, q schedule.RunLogQuery) ([]schedule.LogPart, error)
+}
+
 // BackfillStore keeps backfills; the worker feeds them.
 type BackfillStore interface {
 	// ChangeBackfill locks one backfill behind its schedule, hands them (or that

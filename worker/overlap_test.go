@@ -130,7 +130,7 @@ func TestReplaceCancelsTheRunInFlight(t *testing.T) {
 			return func(ref schedule.CancelRequest) error {
 				r.executor.reports.Go(func() {
 					time.Sleep(1500 * time.Millisecond)
-					_ = r.registrar.ReportOutcome(r.Context(), ref.Key, schedule.StatusSuccess, "", "", "")
+					_ = r.registrar.ReportOutcome(r.Context(), schedule.ExecutorReport{Key: ref.Key, Status: schedule.StatusSuccess})
 				})
 				return errCut
 			}
@@ -142,7 +142,7 @@ func TestReplaceCancelsTheRunInFlight(t *testing.T) {
 				}
 				r.executor.reports.Go(func() {
 					time.Sleep(1200 * time.Millisecond)
-					_ = r.registrar.ReportOutcome(r.Context(), ref.Key, schedule.StatusFailed, "", "stopped", "asked to stop")
+					_ = r.registrar.ReportOutcome(r.Context(), schedule.ExecutorReport{Key: ref.Key, Status: schedule.StatusFailed, ErrorCode: "stopped", ErrorMessage: "asked to stop"})
 				})
 				return launcher.ErrCancelAccepted
 			}

@@ -50,11 +50,11 @@ func TestReportsAreSafeLateRepeatedAndOutOfOrder(t *testing.T) {
 				r.Errorf("%d events of ignored reports, want %d", n, i)
 			}
 		}
-		err := r.registrar.ReportOutcome(r.Context(), run.Key, schedule.StatusSuccess, "another", "", "")
+		err := r.registrar.ReportOutcome(r.Context(), schedule.ExecutorReport{Key: run.Key, Status: schedule.StatusSuccess, RunID: "another"})
 		if !errors.Is(err, schedule.ErrRunIDMismatch) {
 			r.Errorf("a report of another run_id: %v, want ErrRunIDMismatch", err)
 		}
-		err = r.registrar.ReportOutcome(r.Context(), schedule.Key{1}, schedule.StatusSuccess, "", "", "")
+		err = r.registrar.ReportOutcome(r.Context(), schedule.ExecutorReport{Key: schedule.Key{1}, Status: schedule.StatusSuccess})
 		if !errors.Is(err, schedule.ErrNotFound) {
 			r.Errorf("a report of an unknown key: %v, want ErrNotFound", err)
 		}

@@ -223,7 +223,7 @@ func (r *rig) pause(scheduleID string, until time.Time) {
 
 func (r *rig) report(key schedule.Key, status schedule.Status) {
 	r.Helper()
-	if err := r.registrar.ReportOutcome(r.Context(), key, status, "", "", ""); err != nil {
+	if err := r.registrar.ReportOutcome(r.Context(), schedule.ExecutorReport{Key: key, Status: status}); err != nil {
 		r.Errorf("report %s: %v", status, err)
 	}
 }

@@ -25,7 +25,7 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 		want string
 	}{
 		{name: "an unknown command", args: []string{"schedul"}, want: "carillon: unknown command \"schedul\"; did you mean schedule?\nsee: carillon --help\n"},
-		{name: "an unknown command below another", args: []string{"run", "lost"}, want: "carillon: unknown command \"lost\"; did you mean list?\nsee: carillon run --help\n"},
+		{name: "an unknown command below another", args: []string{"run", "lost"}, want: "carillon: unknown command \"lost\"; did you mean list or logs?\nsee: carillon run --help\n"},
 		{name: "an unknown flag", args: []string{"run", "list", "--colour"}, want: "carillon: unknown flag: --colour\nsee: carillon run list --help\n"},
 		{name: "a time back with a dash", args: []string{"explain", "nightly", "-2h"}, want: "write a time in the past without a dash, such as 2h\nsee: carillon explain --help\n"},
 		{name: "a missing argument", args: []string{"schedule", "get"}, want: "carillon: ID is required\nsee: carillon schedule get --help\n"},

@@ -17,7 +17,7 @@ func newRunCommand(c *cli) *cobra.Command {
 	o.flags(cmd)
 	list, watch, export := o.watched(newRunListCommand(o)), newRunWatchCommand(o), newRunExportCommand(o)
 	cmd.AddCommand(
-		list, o.completes(o.watched(newRunGetCommand(o)), runKeys), watch, export,
+		list, o.completes(o.watched(newRunGetCommand(o)), runKeys), o.completes(newRunLogsCommand(o), runKeys), watch, export,
 		o.completes(newRunReportCommand(o), runKeys), o.completes(newRunCancelCommand(o), runKeys), o.completes(newRunRetryCommand(o), runKeys),
 	)
 	return o.completesFlags(cmd)
@@ -67,6 +67,10 @@ func (p *page) run(r *carillonv1.Run) {
 	if r.GetCompletedAt() != nil {
 		timeout = nil // it has none any more
 	}
+	var exitCode string
+	if r.ExitCode != nil {
+		exitCode = fmt.Sprint(r.GetExitCode())
+	}
 	failed := r.GetErrorCode()
 	if r.GetErrorMessage() != "" {
 		failed += ": " + r.GetErrorMessage()
@@ -75,6 +79,7 @@ func (p *page) run(r *carillonv1.Run) {
 		[2]string{"key", r.GetIdempotencyKey()},
 		[2]string{"status", outcome(r)},
 		[2]string{"error", failed},
+		[2]string{"exit code", exitCode},
 		[2]string{"schedule", fmt.Sprintf("%s revision %d", r.GetScheduleId(), r.GetRevision())},
 		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
 		[2]string{"owner", r.GetUserId()},
@@ -94,6 +99,8 @@ func (p *page) run(r *carillonv1.Run) {
 		[2]string{"times out", p.when(timeout)},
 		[2]string{"run id", r.GetRunId()},
 		[2]string{"trace id", r.GetTraceId()},
+		[2]string{"log", r.GetLogUrl()},
+		[2]string{"trace", r.GetTraceUrl()},
 		[2]string{"updated", p.when(r.GetUpdatedAt())},
 	)
 }

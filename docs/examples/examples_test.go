@@ -40,9 +40,9 @@ type report struct {
 	message string
 }
 
-func (s *stand) ReportOutcome(_ context.Context, _ schedule.Key, status schedule.Status, _, _, message string) error {
-	if status.Terminal() {
-		s.reports <- report{status, message}
+func (s *stand) ReportOutcome(_ context.Context, r schedule.ExecutorReport) error {
+	if r.Status.Terminal() {
+		s.reports <- report{r.Status, r.ErrorMessage}
 	}
 	return nil
 }

@@ -210,7 +210,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 		return err
 	}
 	if a.cfg.Has("registrar") {
-		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Backfills: reg, Workers: a.store, Trail: a.store, Alerts: alerts, Now: a.store.Now, Ending: a.ending})
+		registrarapi.Register(a.grpc, registrarapi.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg, Backfills: reg, Workers: a.store, Trail: a.store, Alerts: alerts, Links: a.cfg.links(), Now: a.store.Now, Ending: a.ending})
 	} else if a.launch != nil { // executors report to where they were called from
 		registrarapi.RegisterReports(a.grpc, reg)
 	}
@@ -224,7 +224,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	if a.loopback, a.conn, err = registrarapi.Loopback(); err != nil {
 		return fmt.Errorf("open loopback: %w", err)
 	}
-	gateway, err := registrarapi.NewGateway(ctx, a.gate.Forward(a.conn), registrarapi.GatewayOptions{Launcher: a.launch != nil})
+	gateway, err := registrarapi.NewGateway(ctx, a.gate.Forward(a.conn), registrarapi.GatewayOptions{Launcher: a.launch != nil, ReportToken: reg.KnowsReportToken})
 	if err != nil {
 		return fmt.Errorf("build REST gateway: %w", err)
 	}
@@ -266,6 +266,7 @@ func (a *App) Run(ctx context.Context) error {
 	servers.Go(func() error { a.watchClock(serveCtx); return nil })
 	servers.Go(func() error { a.followClock(serveCtx); return nil })
 	servers.Go(func() error { return a.watchExpectations(serveCtx) })
+	servers.Go(func() error { a.pruneLogs(serveCtx); return nil })
 	servers.Go(func() error { a.auditor.Run(serveCtx); return nil })
 	if a.executor != nil && a.executor.serve != nil {
 		servers.Go(func() error { return a.executor.serve(serveCtx) })

@@ -115,6 +115,11 @@ type Config struct {
 	MaxConnections        int `name:"max_connections" default:"2000" min:"10" max:"1000000" help:"concurrent connections on HTTP_ADDR, and as many on GRPC_ADDR; at the limit the unauthenticated one that is idle longest is closed"`
 	MaxConnectionsPerPeer int `name:"max_connections_per_peer" default:"500" min:"10" max:"1000000" help:"concurrent unauthenticated connections of one IPv4 address or IPv6 /64 network; a proxy is one peer"`
 
+	LogURLTemplate   string `name:"log_url_template" help:"where people find the log of a run that reported no log_url of its own: a URL with {key}, {run_id}, {trace_id}, {schedule_id}, {workflow_id}, {user_id}, {attempt}, {scheduled_for}"`
+	TraceURLTemplate string `name:"trace_url_template" help:"where people find the trace of a run; the same placeholders"`
+	LogMask          string `name:"log_mask" help:"regular expression (RE2): what it matches in the output of runs is kept as ***, in addition to known forms of secrets; the same in registrar and launcher"`
+	LogRetentionDays int    `name:"log_retention_days" default:"30" min:"1" max:"3650" help:"how long the output of runs is kept; at most RETENTION_DAYS"`
+
 	LogLevel  string `name:"log_level" default:"info" oneof:"debug info warn error" help:"minimum log level"`
 	LogFormat string `name:"log_format" default:"json" oneof:"json text" help:"log format on stderr"`
 }
@@ -235,7 +240,7 @@ func (c *Config) Validate() error {
 	problems = append(problems, c.authProblems()...)
 	problems = append(problems, c.tokenProblems()...)
 	problems = append(problems, c.localExecutorProblems()...)
-	problems = append(problems, c.checkCredit(), c.checkAlerts(), c.checkAllowedHosts())
+	problems = append(problems, c.checkCredit(), c.checkAlerts(), c.checkAllowedHosts(), c.checkOutput())
 	return errors.Join(problems...)
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"net/http"
 
 	"google.golang.org/grpc/codes"
@@ -23,3 +24,9 @@ func Guard(next http.Handler, cfg Config) http.Handler {
 func CgroupMemoryLimit(self, root string) (int64, bool) {
 	return cgroupFiles{self: self, root: root}.memoryLimit()
 }
+
+// Store is the process' store.
+func (a *App) Store() Store { return a.store }
+
+// PruneLogs prunes the output of runs once.
+func (a *App) PruneLogs(ctx context.Context) { a.pruneLogsOnce(ctx) }

@@ -7,6 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/executor/local"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
@@ -40,9 +41,14 @@ type Store interface {
 	alert.JudgeStore
 	alert.Ledger
 	alert.Outbox
+	registrar.LogStore
+	local.LogStore
 
 	// Lag is what should have been claimed and planned by now, over all shards.
 	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
+	// PruneRunLogs deletes up to limit parts of logs that were written before; 0:
+	// none is left.
+	PruneRunLogs(ctx context.Context, before time.Time, limit int) (int, error)
 	Migrate(ctx context.Context) (applied int, err error)
 	CheckSchema(ctx context.Context) error
 	Ping(ctx context.Context) error

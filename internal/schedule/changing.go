@@ -87,8 +87,11 @@ type RunChange struct {
 	// each status a run notes one: of the next ones nothing is written, no Events
 	// either. Empty: there is none.
 	LateReport Status
-	Audit      *AuditEntry // written in the same transaction; nil: none
-	Now        time.Time
+	// Report is written where the change moves the run, or with a late report that
+	// is the first of its status. nil: none.
+	Report *RunReport
+	Audit  *AuditEntry // written in the same transaction; nil: none
+	Now    time.Time
 }
 
 // GivesWork reports whether a worker may have something to do once the change is

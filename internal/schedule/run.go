@@ -50,6 +50,8 @@ type Run struct {
 
 	ErrorCode    string
 	ErrorMessage string
+	ExitCode     *int32 // as reported; nil: it was not
+	LogURL       string // as reported
 
 	CreatedAt time.Time
 	UpdatedAt time.Time

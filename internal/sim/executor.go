@@ -179,7 +179,7 @@ func (x *executor) end(wk *work) (cancelled bool) {
 func (w *world) report(wk *work, status schedule.Status, tries int) {
 	for n := range tries {
 		err := w.clients.call(context.Background(), siteReport, idOf(wk.call.Key), nil, func() error {
-			return w.registrar.ReportOutcome(context.Background(), wk.call.Key, status, wk.outcome.RunID, wk.outcome.ErrorCode, "")
+			return w.registrar.ReportOutcome(context.Background(), schedule.ExecutorReport{Key: wk.call.Key, Status: status, RunID: wk.outcome.RunID, ErrorCode: wk.outcome.ErrorCode})
 		})
 		if err == nil || w.calm.Load() && n > 1 {
 			return

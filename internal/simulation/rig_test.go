@@ -220,7 +220,7 @@ func (a *assumed) Run(_ context.Context, call launcher.Call) (schedule.Outcome, 
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return // cancelled
 		}
-		if err := a.registrar.ReportOutcome(context.Background(), call.Key, status, "", "simulated", ""); err != nil {
+		if err := a.registrar.ReportOutcome(context.Background(), schedule.ExecutorReport{Key: call.Key, Status: status, ErrorCode: "simulated"}); err != nil {
 			a.t.Errorf("report: %v", err)
 		}
 	})

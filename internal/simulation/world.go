@@ -242,7 +242,7 @@ func (w *world) fire() (err error) {
 // end reports the run that ends next.
 func (w *world) end() error {
 	e := w.runs.popEnd()
-	err := w.users.ReportOutcome(w.ctx, e.key, e.status, "", e.code, "")
+	err := w.users.ReportOutcome(w.ctx, schedule.ExecutorReport{Key: e.key, Status: e.status, ErrorCode: e.code})
 	w.wake()
 	return err
 }

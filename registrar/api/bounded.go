@@ -12,13 +12,25 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 // Size limits of the calls that a caller without credentials may make.
 const (
 	maxHealthBytes = 1 << 10
-	maxReportBytes = 64<<10 + 1<<10 // an error message, and 1 KiB for the other fields
+	// Over gRPC the token of a report is for a key that stands in the message, so it
+	// cannot be checked before. 64 KiB of output, and 16 KiB for all else.
+	maxReportBytes = schedule.MaxReportedOutput + 16<<10
+)
+
+// Size limits of a report over REST: of callers who have not shown the run's
+// token, and of those who have. JSON needs up to six bytes for one of the output,
+// and output that is too long is cut only here.
+const (
+	maxReportBody       = 65 << 10
+	maxReportBodyProved = 512 << 10
 )
 
 // ownSize holds the calls with a limit of their own. gRPC has one limit for all
@@ -54,7 +66,7 @@ func boundMessages(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, n
 		return status.Errorf(codes.Unimplemented, "grpc-encoding %.40q: compressed requests are not accepted; use grpc-encoding identity", name)
 	}
 	if limit, found := ownSize[call.FullMethod]; found {
-		ss = &bounded{ServerStream: ss, wire: wire, limit: limit}
+		ss = &bounded{ServerStream: ss, wire: wire, limit: limit, method: call.FullMethod}
 	}
 	return next(srv, ss)
 }
@@ -62,8 +74,22 @@ func boundMessages(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, n
 // bounded reads the one request message of a call under the call's own limit.
 type bounded struct {
 	grpc.ServerStream
-	wire  frames
-	limit int
+	wire   frames
+	limit  int
+	method string
+}
+
+// allowed is the limit for this caller. A report has another one where the caller
+// is known already, and where the gateway has held its body to one.
+func (b *bounded) allowed() int {
+	if b.method != carillonv1.RunService_ReportRun_FullMethodName {
+		return b.limit
+	}
+	call := auth.CallFrom(b.Context())
+	if insideProcess(b.Context()) || call != nil && !stranger(call.Identity, codes.Unauthenticated) {
+		return maxReportBodyProved
+	}
+	return b.limit
 }
 
 func (b *bounded) RecvMsg(m any) error {
@@ -102,8 +128,8 @@ func (b *bounded) header() (length int, err error) {
 		return 0, status.Error(codes.InvalidArgument, "the message is marked as compressed and the call names no grpc-encoding")
 	}
 	n := uint32(prefix[1])<<24 | uint32(prefix[2])<<16 | uint32(prefix[3])<<8 | uint32(prefix[4])
-	if uint64(n) > uint64(b.limit) {
-		return 0, status.Errorf(codes.ResourceExhausted, "the request has %d bytes, more than %d", n, b.limit)
+	if limit := b.allowed(); uint64(n) > uint64(limit) {
+		return 0, status.Errorf(codes.ResourceExhausted, "the request has %d bytes, more than %d", n, limit)
 	}
 	return int(n), nil
 }

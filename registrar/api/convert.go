@@ -112,6 +112,9 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 	if !r.RetryOf.IsZero() {
 		out.RetryOf = r.RetryOf.String()
 	}
+	if out.ExitCode = r.ExitCode; r.LogURL != "" {
+		out.LogUrl = &r.LogURL
+	}
 	return out
 }
 

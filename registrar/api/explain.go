@@ -26,7 +26,11 @@ func (s *scheduleServer) ExplainSlot(ctx context.Context, req *carillonv1.Explai
 	if err != nil {
 		return nil, err
 	}
-	return explanationOf(&a), nil
+	resp := explanationOf(&a)
+	if resp.Run != nil {
+		s.links.add(resp.Run)
+	}
+	return resp, nil
 }
 
 func explainedReading(a *explain.Answer) *carillonv1.ExplainedReading {

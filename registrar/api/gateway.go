@@ -30,6 +30,8 @@ const (
 // GatewayOptions say what else the gateway offers beside the registrar's calls.
 type GatewayOptions struct {
 	Launcher bool // POST /run-launcher/start
+	// ReportToken reports whether a token is the one of a run's reports. nil: none is.
+	ReportToken func(key schedule.Key, token string) bool
 }
 
 // NewGateway is the REST side: each call becomes one gRPC call over conn,
@@ -61,20 +63,38 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		limit := int64(maxBody)
+		limit, report := int64(maxBody), strings.HasSuffix(r.URL.Path, ":report")
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/v1/workflows/"):
 			limit = maxDAGBody
 		case r.URL.Path == "/v1/schedules:apply":
 			limit = schedule.MaxApplyBytes
-		case strings.HasSuffix(r.URL.Path, ":report"): // read before the run's token is checked
-			limit = maxReportBytes
+		case report: // read before the run's token is checked
+			limit = reportLimit(r, o.ReportToken)
 		}
-		sent := &sent{ReadCloser: http.MaxBytesReader(w, r.Body, limit), method: r.Method, query: r.URL.Query()}
+		sent := &sent{ReadCloser: http.MaxBytesReader(w, r.Body, limit), method: r.Method, query: r.URL.Query(), anyBytes: report}
 		r = r.WithContext(context.WithValue(r.Context(), sentKey{}, sent))
 		r.Body = sent
 		mux.ServeHTTP(w, r)
 	}), nil
+}
+
+// reportLimit bounds the body of a report. The token is checked before the body
+// is read, so that only whoever may report this run can send a large one.
+func reportLimit(r *http.Request, good func(schedule.Key, string) bool) int64 {
+	name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/runs/"), ":report")
+	key, err := schedule.ParseKey(name)
+	if err != nil || good == nil {
+		return maxReportBody
+	}
+	token := r.Header.Get(reportHeader)
+	if scheme, shown, ok := strings.Cut(r.Header.Get("Authorization"), " "); token == "" && ok && strings.EqualFold(scheme, "bearer") {
+		token = strings.TrimSpace(shown)
+	}
+	if token != "" && good(key, token) {
+		return maxReportBodyProved
+	}
+	return maxReportBody
 }
 
 // passedOn are the headers that calls see, and under which names.

@@ -26,6 +26,8 @@ type Services struct {
 	// Actor names who makes a call, for events and revisions; nil: the subject of
 	// the caller's identity.
 	Actor func(context.Context) string
+	// Links lead from runs to other systems.
+	Links Links
 	// Now is the clock that runs are stamped by; nil: time.Now.
 	Now func() time.Time
 	// Ending is closed when the server is to end: watches, which have no end of
@@ -41,10 +43,10 @@ func Register(server grpc.ServiceRegistrar, s Services) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, alerts: s.Alerts, actor: s.Actor, backfills: s.Backfills, now: s.Now})
+	carillonv1.RegisterScheduleServiceServer(server, &scheduleServer{write: s.Writer, read: s.Reader, alerts: s.Alerts, actor: s.Actor, backfills: s.Backfills, now: s.Now, links: s.Links})
 	carillonv1.RegisterWorkflowServiceServer(server, &workflowServer{workflows: s.Workflows, actor: s.Actor})
 	carillonv1.RegisterGrantServiceServer(server, &grantServer{grants: s.Grants, actor: s.Actor, now: s.Now})
-	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending})
+	carillonv1.RegisterRunServiceServer(server, &runServer{runs: s.Runs, actor: s.Actor, now: s.Now, ending: s.Ending, links: s.Links})
 	if s.Trail == nil {
 		carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})
 	} else {

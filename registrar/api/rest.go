@@ -34,6 +34,7 @@ type sent struct {
 	method        string
 	query         url.Values
 	refused       error                                   // why the body was refused
+	anyBytes      bool                                    // bytes that are no UTF-8 count as U+FFFD
 	named         map[protoreflect.FieldDescriptor]string // what the body set, as text
 }
 
@@ -107,6 +108,9 @@ func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 		case len(bytes.TrimSpace(text)) == 0:
 			return io.EOF
 		default:
+			if s, ok := r.(*sent); ok && s.anyBytes {
+				text = anyText(text)
+			}
 			err = m.Unmarshal(text, v)
 		}
 		if s, ok := r.(*sent); ok {
@@ -117,6 +121,29 @@ func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 		}
 		return err
 	})
+}
+
+// anyText makes JSON text readable that holds bytes of no UTF-8, or escapes of half
+// a surrogate pair, as Python writes such bytes. Each becomes U+FFFD.
+func anyText(text []byte) []byte {
+	text = bytes.ToValidUTF8(text, []byte("\uFFFD"))
+	surrogate := func(at int, first byte) bool { // \ud8.. to \udb.., or \udc.. to \udf..
+		return at+6 <= len(text) && text[at] == '\\' && text[at+1] == 'u' && text[at+2]|0x20 == 'd' &&
+			bytes.IndexByte([]byte("89ab"), text[at+3]|0x20) >= 0 == (first == 'h') && bytes.IndexByte([]byte("89abcdef"), text[at+3]|0x20) >= 0
+	}
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] != '\\':
+		case surrogate(i, 'h') && surrogate(i+6, 'l'):
+			i += 11
+		case surrogate(i, 'h') || surrogate(i, 'l'):
+			copy(text[i+2:], "fffd")
+			i += 5
+		default:
+			i++ // what is escaped, such as another backslash
+		}
+	}
+	return text
 }
 
 // remember keeps the ids and numbers that a path might overwrite.

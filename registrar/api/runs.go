@@ -19,6 +19,7 @@ type runServer struct {
 	runs  Runs
 	actor func(context.Context) string
 	now   func() time.Time
+	links Links
 
 	ending <-chan struct{}
 }
@@ -32,7 +33,9 @@ func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return &carillonv1.GetRunResponse{Run: runOf(run)}, nil
+	resp := &carillonv1.GetRunResponse{Run: runOf(run)}
+	s.links.add(resp.Run)
+	return resp, nil
 }
 
 // runFilter is what ListRuns, WatchRuns and ExportRuns have in common.
@@ -75,7 +78,9 @@ func (s *runServer) ListRuns(ctx context.Context, req *carillonv1.ListRunsReques
 	shown, more := page(rows, size, small)
 	resp := &carillonv1.ListRunsResponse{}
 	for i := range shown {
-		resp.Runs = append(resp.Runs, runOf(&shown[i]))
+		run := runOf(&shown[i])
+		s.links.add(run)
+		resp.Runs = append(resp.Runs, run)
 	}
 	if more {
 		last := &shown[len(shown)-1]
@@ -92,6 +97,7 @@ func (s *runServer) ReportRun(ctx context.Context, req *carillonv1.ReportRunRequ
 	run, moved, err := s.runs.Report(ctx, registrar.ReportInput{
 		Key: key, Status: schedule.Status(req.GetStatus()), RunID: req.GetRunId(),
 		ErrorCode: req.GetErrorCode(), ErrorMessage: req.GetErrorMessage(),
+		Output: req.GetOutput(), ExitCode: req.ExitCode, LogURL: req.GetLogUrl(),
 		Token: reportToken(ctx),
 	})
 	if err != nil {

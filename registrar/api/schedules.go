@@ -23,6 +23,7 @@ type scheduleServer struct {
 
 	backfills Backfills
 	now       func() time.Time
+	links     Links
 }
 
 func (s *scheduleServer) UpsertSchedule(ctx context.Context, req *carillonv1.UpsertScheduleRequest) (*carillonv1.UpsertScheduleResponse, error) {

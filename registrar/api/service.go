@@ -85,6 +85,8 @@ type Runs interface {
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
 	// ListRuns: the registrar sets f.Now.
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
+	// RunLog answers a part of what a run wrote, and the run as it was before.
+	RunLog(ctx context.Context, q schedule.RunLogQuery) (*schedule.Run, []schedule.LogPart, error)
 	Report(ctx context.Context, in registrar.ReportInput) (run schedule.Run, moved bool, err error)
 	CancelRun(ctx context.Context, in registrar.CancelInput) (schedule.Run, error)
 	CancelEffect(run *schedule.Run) string

@@ -167,11 +167,14 @@ func checkValues(c *schedule.Collect, m protoreflect.Message, prefix string) {
 	})
 }
 
+// cleaned are the members of a report that are cleaned instead of refused: the end
+// of the run matters more.
+var cleaned = map[protoreflect.Name]bool{"error_message": true, "output": true, "log_url": true}
+
 func checkValue(c *schedule.Collect, fd protoreflect.FieldDescriptor, v protoreflect.Value, field string) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
-		// An error_message is cleaned instead: the report matters more.
-		if strings.ContainsRune(v.String(), 0) && fd.Name() != "error_message" {
+		if strings.ContainsRune(v.String(), 0) && !cleaned[fd.Name()] {
 			c.Add(field, v.String(), "contains the NUL character", "leave it out")
 		}
 	case protoreflect.BytesKind:

@@ -65,6 +65,7 @@ GRANT SELECT, INSERT, DELETE ON workflow_shares TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON expectations, alert_targets TO sched_api; -- judges what did not happen, and tells of it
 GRANT SELECT, INSERT, UPDATE ON alerts, alert_deliveries TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_failures TO sched_api, sched_worker, sched_launcher; -- whoever ends a run
+GRANT SELECT, INSERT, DELETE ON run_logs TO sched_api; -- a report replaces the output of earlier ones
 
 -- sched_worker: plans, claims, settles, leads, and prunes what retention no
 -- longer keeps. Of a schedule it moves the cursor and ends a pause whose time
@@ -79,6 +80,7 @@ GRANT SELECT ON execution_grants TO sched_worker; -- judged at the claim
 GRANT SELECT, INSERT, UPDATE, DELETE ON backfills, backfill_runs TO sched_worker;
 GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON leader_terms TO sched_worker;
+GRANT SELECT, DELETE ON run_logs TO sched_worker; -- prunes them
 
 -- sched_launcher: remembers keys, reads what to run, and settles what executors
 -- say (their reports, and what comes through a launch queue).
@@ -87,6 +89,7 @@ GRANT UPDATE (last_run_at) ON schedules TO sched_launcher;
 GRANT UPDATE ON schedule_runs TO sched_launcher;
 GRANT SELECT, INSERT, UPDATE ON execution_requests TO sched_launcher;
 GRANT INSERT ON schedule_events, audit_log TO sched_launcher;
+GRANT SELECT, INSERT, DELETE ON run_logs TO sched_launcher; -- of the local executor, and reported
 
 -- Every server process notes its version and roles.
 GRANT SELECT, INSERT, UPDATE, DELETE ON processes TO sched_api, sched_worker, sched_launcher;

@@ -67,8 +67,12 @@ func (t *tx) writeRunChange(run *schedule.Run, c *schedule.RunChange) (after sch
 		moved = t.insert(*c.Insert, c.Now) || moved
 		stands = t.runs[c.Insert.Key]
 	}
-	if t.noteLateReport(run.Key, c.LateReport) {
+	first := t.noteLateReport(run.Key, c.LateReport)
+	if first {
 		t.note(run.ScheduleID, c.Events, c.Now)
+	}
+	if !c.Report.Empty() && (moved || c.LateReport != "" && first) {
+		t.writeReport(run, c.Report, c.Now)
 	}
 	t.audit(c.Audit, c.Now)
 	return *stands, moved

@@ -76,6 +76,7 @@ type Store struct {
 	buckets    map[string]int  // of overlap keys, once worked out
 	closed     bool
 
+	logs        map[schedule.Key][]schedule.LogPart
 	lateReports map[schedule.Key]int // LateReportBit of those that have their event
 }
 
@@ -92,8 +93,8 @@ func New(o Options) *Store {
 	return &Store{
 		opts: o, schedules: make(map[string]*schedule.Schedule), unreadable: make(map[string]error),
 		revisions: make(map[revisionID]*schedule.Revision), runs: make(map[schedule.Key]*schedule.Run), live: newLiving(),
-		lateReports: make(map[schedule.Key]int),
-		requests:    make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
+		lateReports: make(map[schedule.Key]int), logs: make(map[schedule.Key][]schedule.LogPart),
+		requests: make(map[schedule.Key]*request), workflows: make(map[schedule.WorkflowUse]schedule.WorkflowVersion),
 		shares:  make(map[shareID]schedule.WorkflowShare),
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),

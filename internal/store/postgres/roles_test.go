@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -11,12 +12,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/executor/local"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/schema"
@@ -35,7 +38,7 @@ var roleNeeds = []struct {
 		"sched_api",
 		[]reflect.Type{
 			reflect.TypeFor[registrar.ScheduleStore](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[registrar.WorkflowStore](), reflect.TypeFor[registrar.GrantStore](),
-			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](),
+			reflect.TypeFor[api.Workers](), reflect.TypeFor[api.AuditTrail](), reflect.TypeFor[registrar.AuditStore](), reflect.TypeFor[registrar.BackfillStore](), reflect.TypeFor[registrar.LogStore](),
 		},
 		nil,
 	},
@@ -43,14 +46,14 @@ var roleNeeds = []struct {
 		"sched_worker",
 		[]reflect.Type{
 			reflect.TypeFor[worker.PlanStore](), reflect.TypeFor[worker.FireStore](), reflect.TypeFor[leader.LeaseStore](), reflect.TypeFor[leader.Roster](),
-			reflect.TypeFor[worker.BackfillStore](),
+			reflect.TypeFor[worker.BackfillStore](), reflect.TypeFor[logPruner](),
 		},
 		nil,
 	},
 	{
 		"sched_launcher",
 		[]reflect.Type{
-			reflect.TypeFor[launcher.Store](), reflect.TypeFor[launcher.WorkflowStore](), reflect.TypeFor[launchqueue.Store](), reflect.TypeFor[registrar.RunStore](),
+			reflect.TypeFor[launcher.Store](), reflect.TypeFor[launcher.WorkflowStore](), reflect.TypeFor[launchqueue.Store](), reflect.TypeFor[registrar.RunStore](), reflect.TypeFor[local.LogStore](),
 		},
 		map[string]string{
 			"sqlInsertRuns": "of the changes of a run it only takes reports; triggers and retries are the registrar's",
@@ -58,6 +61,11 @@ var roleNeeds = []struct {
 		},
 	},
 	{"sched_ro", nil, nil},
+}
+
+// logPruner is what a process with the worker role does besides its loops.
+type logPruner interface {
+	PruneRunLogs(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
 // withRoles is a database with the roles, and a connection of its owner.

@@ -92,7 +92,8 @@ type runRow struct {
 	launchedAt, startedAt, completedAt, timeoutAt pgtype.Timestamptz
 	createdAt, updatedAt                          pgtype.Timestamptz
 	userID, workflowID                            pgtype.Text
-	version                                       pgtype.Int4
+	version, exitCode                             pgtype.Int4
+	logURL                                        pgtype.Text
 }
 
 func (w *runRow) targets() []any {
@@ -107,7 +108,7 @@ func (w *runRow) targets() []any {
 }
 
 func (w *runRow) identityTargets() []any {
-	return append(w.targets(), &w.userID, &w.workflowID, &w.version)
+	return append(w.targets(), &w.userID, &w.workflowID, &w.version, &w.exitCode, &w.logURL)
 }
 
 // claimTargets are those of claimColumns.
@@ -145,8 +146,11 @@ func (w *runRow) run() (schedule.Run, error) {
 		CancelRequestedAt: d.time("cancel_requested_at", w.cancelRequestedAt), CancelReason: schedule.Reason(w.cancelReason.String),
 		LaunchedAt: d.time("launched_at", w.launchedAt), StartedAt: d.time("started_at", w.startedAt),
 		CompletedAt: d.time("completed_at", w.completedAt), TimeoutAt: d.time("timeout_at", w.timeoutAt),
-		ErrorCode: w.errorCode.String, ErrorMessage: w.errorMessage.String,
+		ErrorCode: w.errorCode.String, ErrorMessage: w.errorMessage.String, LogURL: w.logURL.String,
 		CreatedAt: d.time("created_at", w.createdAt), UpdatedAt: d.time("updated_at", w.updatedAt),
+	}
+	if w.exitCode.Valid {
+		r.ExitCode = new(w.exitCode.Int32)
 	}
 	if d.err != nil {
 		return r, fmt.Errorf("run %s of %s: %w", r.Key, r.ScheduleID, d.err)

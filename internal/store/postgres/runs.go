@@ -120,6 +120,11 @@ func writeRunChange(ctx context.Context, tx pgx.Tx, key schedule.Key, change *sc
 			return false, err
 		}
 	}
+	if !change.Report.Empty() && (moved || change.LateReport != "" && first) {
+		if err := writeReport(ctx, tx, key, change.Report, change.Now); err != nil {
+			return false, err
+		}
+	}
 	if change.Audit != nil {
 		if err := insertAudit(ctx, tx, []schedule.AuditEntry{*change.Audit}); err != nil {
 			return false, err

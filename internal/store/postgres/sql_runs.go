@@ -8,9 +8,9 @@ r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
 r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message,
 r.created_at, r.updated_at`
 
-// identityColumns come from the revision. Hot statements leave them out: the
-// cached definition has them.
-const identityColumns = `, d.user_id, d.workflow_id, d.version`
+// identityColumns come from the revision, or from a report. Hot statements leave
+// them out: the cached definition has the former, and no claim needs the latter.
+const identityColumns = `, d.user_id, d.workflow_id, d.version, r.exit_code, r.log_url`
 
 const joinRevision = `
 LEFT JOIN schedule_revisions d ON d.schedule_id = r.schedule_id AND d.revision = r.revision`

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,8 @@ const runColumns = `r.idempotency_key, r.schedule_id, r.revision, v.user_id, v.w
  r.run_at, r.fire_at, r.status, r.reason, r.trigger, r.overlap_key, r.overlap_policy, r.exclusive, r.max_queued,
  r.waiting_since, r.judged_at, r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id,
  r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
- r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.created_at, r.updated_at`
+ r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.created_at, r.updated_at,
+ r.exit_code, r.log_url`
 
 // ofRevision: owner and workflow are read off the revision, not copied per run.
 const ofRevision = ` LEFT JOIN schedule_revisions v ON v.schedule_id = r.schedule_id AND v.revision = r.revision`
@@ -26,6 +28,8 @@ type runRow struct {
 	key, retryOf                                                 key
 	scheduleID, user, workflow, status, reason, trigger          text
 	overlapKey, policy, runID, trace, cancelReason, code, detail text
+	logURL                                                       text
+	exitCode                                                     sql.NullInt32
 	revision, version, maxQueued, attempt, deliveries            number
 	priority, epoch                                              number
 	exclusive                                                    flag
@@ -42,11 +46,12 @@ func (r *runRow) columns() []any {
 		&r.waiting, &r.judged, &r.attempt, &r.retryOf, &r.deliveries, &r.input, &r.priority, &r.runID, &r.trace,
 		&r.epoch, &r.claimed, &r.claimedUntil, &r.cancel, &r.cancelReason,
 		&r.launched, &r.started, &r.completed, &r.timeout, &r.code, &r.detail, &r.created, &r.updated,
+		&r.exitCode, &r.logURL,
 	}
 }
 
 func (r *runRow) run() schedule.Run {
-	return schedule.Run{
+	run := schedule.Run{
 		Key: schedule.Key(r.key), ScheduleID: string(r.scheduleID), Revision: int64(r.revision),
 		UserID: string(r.user), WorkflowID: string(r.workflow), Version: int32(r.version),
 		RunAt: r.runAt.Time, FireAt: r.fireAt.Time,
@@ -60,9 +65,13 @@ func (r *runRow) run() schedule.Run {
 		Epoch: int64(r.epoch), ClaimedAt: r.claimed.Time, ClaimedUntil: r.claimedUntil.Time,
 		CancelRequestedAt: r.cancel.Time, CancelReason: schedule.Reason(r.cancelReason),
 		LaunchedAt: r.launched.Time, StartedAt: r.started.Time, CompletedAt: r.completed.Time, TimeoutAt: r.timeout.Time,
-		ErrorCode: string(r.code), ErrorMessage: string(r.detail),
+		ErrorCode: string(r.code), ErrorMessage: string(r.detail), LogURL: string(r.logURL),
 		CreatedAt: r.created.Time, UpdatedAt: r.updated.Time,
 	}
+	if r.exitCode.Valid {
+		run.ExitCode = new(r.exitCode.Int32)
+	}
+	return run
 }
 
 // plannedColumns are runColumns without what a PLANNED row does not have yet,

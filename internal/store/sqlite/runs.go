@@ -117,6 +117,11 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 			return after, false, err
 		}
 	}
+	if !c.Report.Empty() && (moved || c.LateReport != "" && first) {
+		if err := writeReport(ctx, t, run.Key, c.Report, c.Now); err != nil {
+			return after, false, err
+		}
+	}
 	if err := t.insertAudit(ctx, c.Audit, c.Now); err != nil {
 		return after, false, err
 	}

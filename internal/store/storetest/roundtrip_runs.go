@@ -93,10 +93,14 @@ func livedRunSurvives(r *rig) {
 	equal(r, "CancelsDue: runs", bodily(due[0]), bodily(stored(want)))
 
 	r.now = r.at(time.Minute)
-	r.hold(r.settle(schedule.Settlement{
-		Key: want.Key, To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed,
-		ErrorCode: "E1", ErrorMessage: awkward, CompletedAt: completed,
-	})[0], "FAILED")
+	_, moved := r.changeRun(want.Key, func(schedule.RunInput) schedule.RunChange {
+		return schedule.RunChange{Settle: &schedule.Settlement{
+			Key: want.Key, To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed,
+			ErrorCode: "E1", ErrorMessage: awkward, CompletedAt: completed,
+		}, Report: &schedule.RunReport{ExitCode: new(int32(-3)), LogURL: "https://logs.example/?q=ü"}}
+	})
+	r.hold(moved, "FAILED")
+	want.ExitCode, want.LogURL = new(int32(-3)), "https://logs.example/?q=ü"
 	want.Status, want.Reason, want.ErrorCode, want.ErrorMessage = schedule.StatusFailed, schedule.ReasonWorkflowFailed, "E1", awkward
 	want.CompletedAt, want.UpdatedAt = completed, r.now
 	for _, field := range []*time.Time{&want.WaitingSince, &want.ClaimedUntil} { // never set on a run that has ended

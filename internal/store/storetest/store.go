@@ -8,6 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/executor/local"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
@@ -40,6 +41,8 @@ type Store interface {
 	alert.JudgeStore
 	alert.Ledger
 	alert.Outbox
+	registrar.LogStore
+	local.LogStore
 
 	// Listen calls wake, with the first and the last of the hash buckets concerned
 	// or with all, whenever a run was inserted by ChangeSchedules or ChangeRun, a
@@ -49,6 +52,9 @@ type Store interface {
 	Listen(ctx context.Context, wake func(first, last int)) error
 	// Lag is what should have been claimed and planned by now, over all shards.
 	Lag(ctx context.Context, now time.Time) (schedule.Lag, error)
+	// PruneRunLogs deletes up to limit parts of logs that were written before; 0:
+	// none is left.
+	PruneRunLogs(ctx context.Context, before time.Time, limit int) (int, error)
 	// Ping says whether the database answers.
 	Ping(ctx context.Context) error
 	Close() error
@@ -114,6 +120,7 @@ var topics = []topic{
 	{name: "alerts", checks: alerts},
 	{name: "failing", checks: failing},
 	{name: "runs", checks: runChanges},
+	{name: "run logs", checks: runLogs},
 	{name: "backfills", checks: backfills},
 	{name: "lists", checks: lists},
 	{name: "fleet", checks: fleet},

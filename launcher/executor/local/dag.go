@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,12 @@ type Step struct {
 	Retries         int               `json:"retries"`    // more attempts after the first
 	RetryDelayMS    int64             `json:"retry_delay_ms"`
 	ContinueOnError bool              `json:"continue_on_error"` // its failure is not the run's
+}
+
+// step finds a step by its id.
+func (d *DAG) step(id string) *Step {
+	i := slices.IndexFunc(d.Steps, func(s Step) bool { return s.ID == id })
+	return &d.Steps[i]
 }
 
 // Script is a shell script: in JSON one string, or a list of its lines.

@@ -73,6 +73,9 @@ func (e *Executor) judge(ctx context.Context, r *activeRun, steps []StepResult) 
 	result := e.ended(r.key, r.call, schedule.StatusSuccess, "", "")
 	if failed := firstFailure(r.dag, steps); failed != nil {
 		result = e.ended(r.key, r.call, schedule.StatusFailed, "step_failed", fmt.Sprintf("step %q %s", failed.ID, failed.Message))
+		if step := r.dag.step(failed.ID); step.HTTP == nil && failed.Code > 0 {
+			result.ExitCode = new(int32(failed.Code))
+		}
 	}
 	// A run whose last step had ended well is not undone by a stop that came
 	// just then.

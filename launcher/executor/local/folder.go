@@ -37,6 +37,7 @@ type Result struct {
 	Status       schedule.Status `json:"status"`
 	ErrorCode    string          `json:"error_code,omitempty"`
 	ErrorMessage string          `json:"error_message,omitempty"`
+	ExitCode     *int32          `json:"exit_code,omitempty"` // of the step that failed first, where it is a command
 	StartedAt    time.Time       `json:"started_at,omitzero"`
 	CompletedAt  time.Time       `json:"completed_at"`
 	Steps        []StepResult    `json:"steps,omitempty"`

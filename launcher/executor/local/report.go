@@ -91,10 +91,13 @@ func (e *Executor) send(ctx context.Context, r *activeRun, status schedule.Statu
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var code, message string
+	var exitCode *int32
 	if status.Terminal() {
-		code, message = r.result.ErrorCode, r.result.ErrorMessage
+		code, message, exitCode = r.result.ErrorCode, r.result.ErrorMessage, r.result.ExitCode
 	}
-	return e.cfg.Reporter.ReportOutcome(ctx, r.key, status, runID(r.key), code, message)
+	return e.cfg.Reporter.ReportOutcome(ctx, schedule.ExecutorReport{
+		Key: r.key, Status: status, RunID: runID(r.key), ErrorCode: code, ErrorMessage: message, ExitCode: exitCode,
+	})
 }
 
 func (e *Executor) closeRun(r *activeRun) {

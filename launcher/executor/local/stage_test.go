@@ -51,7 +51,7 @@ type ledger struct {
 	more    chan struct{} // capacity 1: something came in
 }
 
-func (l *ledger) ReportOutcome(_ context.Context, key schedule.Key, status schedule.Status, runID, code, message string) error {
+func (l *ledger) ReportOutcome(_ context.Context, r schedule.ExecutorReport) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer func() {
@@ -63,7 +63,7 @@ func (l *ledger) ReportOutcome(_ context.Context, key schedule.Key, status sched
 	if l.refuse != nil {
 		return l.refuse
 	}
-	l.reports = append(l.reports, report{key, status, runID, code, message})
+	l.reports = append(l.reports, report{r.Key, r.Status, r.RunID, r.ErrorCode, r.ErrorMessage})
 	return nil
 }
 

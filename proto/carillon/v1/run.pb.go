@@ -75,7 +75,13 @@ type Run struct {
 	UpdatedAt    *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// When a leader first took it up for launching, by the verdict on its overlap
 	// policy; up to a second before fire_at. Null: it never was.
-	ClaimedAt     *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=claimed_at,json=claimedAt,proto3" json:"claimed_at,omitempty"`
+	ClaimedAt *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=claimed_at,json=claimedAt,proto3" json:"claimed_at,omitempty"`
+	// As reported, or of the step of the local executor that failed. Absent: unknown.
+	ExitCode *int32 `protobuf:"varint,31,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// Where the run's log is: as reported, else by LOG_URL_TEMPLATE. Absent: neither.
+	LogUrl *string `protobuf:"bytes,32,opt,name=log_url,json=logUrl,proto3,oneof" json:"log_url,omitempty"`
+	// Where the run's trace is, by TRACE_URL_TEMPLATE. Absent: that is not set.
+	TraceUrl      *string `protobuf:"bytes,33,opt,name=trace_url,json=traceUrl,proto3,oneof" json:"trace_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -320,6 +326,242 @@ func (x *Run) GetClaimedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Run) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *Run) GetLogUrl() string {
+	if x != nil && x.LogUrl != nil {
+		return *x.LogUrl
+	}
+	return ""
+}
+
+func (x *Run) GetTraceUrl() string {
+	if x != nil && x.TraceUrl != nil {
+		return *x.TraceUrl
+	}
+	return ""
+}
+
+// LogPart is a piece of a run's output: whole lines of plain text.
+type LogPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Place among the parts of the run.
+	Seq uint32 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Of the local executor. Empty: the output that an executor reported. That part
+	// replaces any earlier part without a step.
+	Step string                 `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// UTF-8 without control characters but line feeds and tabs.
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Bytes of the step's output that are not kept and belong directly before text.
+	SkippedBytes  uint32 `protobuf:"varint,5,opt,name=skipped_bytes,json=skippedBytes,proto3" json:"skipped_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogPart) Reset() {
+	*x = LogPart{}
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogPart) ProtoMessage() {}
+
+func (x *LogPart) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
+func (*LogPart) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LogPart) GetSeq() uint32 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *LogPart) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *LogPart) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *LogPart) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *LogPart) GetSkippedBytes() uint32 {
+	if x != nil {
+		return x.SkippedBytes
+	}
+	return 0
+}
+
+type GetRunLogsRequest struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// Only this step.
+	Step string `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
+	// next_after of an earlier answer: only what came since. Default: all.
+	After         uint32 `protobuf:"varint,3,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunLogsRequest) Reset() {
+	*x = GetRunLogsRequest{}
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunLogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunLogsRequest) ProtoMessage() {}
+
+func (x *GetRunLogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunLogsRequest.ProtoReflect.Descriptor instead.
+func (*GetRunLogsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *GetRunLogsRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *GetRunLogsRequest) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *GetRunLogsRequest) GetAfter() uint32 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+type GetRunLogsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Parts []*LogPart             `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Send it as after to read on.
+	NextAfter uint32 `protobuf:"varint,2,opt,name=next_after,json=nextAfter,proto3" json:"next_after,omitempty"`
+	// Nothing more follows: the run has ended, and this is the last page.
+	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	// The run's status when this was read.
+	Status        string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunLogsResponse) Reset() {
+	*x = GetRunLogsResponse{}
+	mi := &file_carillon_v1_run_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunLogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunLogsResponse) ProtoMessage() {}
+
+func (x *GetRunLogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunLogsResponse.ProtoReflect.Descriptor instead.
+func (*GetRunLogsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GetRunLogsResponse) GetParts() []*LogPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *GetRunLogsResponse) GetNextAfter() uint32 {
+	if x != nil {
+		return x.NextAfter
+	}
+	return 0
+}
+
+func (x *GetRunLogsResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *GetRunLogsResponse) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
 type GetRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key, or enough of its first digits (4 or more) to name one run that the
@@ -331,7 +573,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -343,7 +585,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -356,7 +598,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetRunRequest) GetIdempotencyKey() string {
@@ -375,7 +617,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	mi := &file_carillon_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -387,7 +629,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	mi := &file_carillon_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -400,7 +642,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -441,7 +683,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[3]
+	mi := &file_carillon_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -453,7 +695,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[3]
+	mi := &file_carillon_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -466,7 +708,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListRunsRequest) GetScheduleId() string {
@@ -570,7 +812,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[4]
+	mi := &file_carillon_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +824,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[4]
+	mi := &file_carillon_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +837,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -621,15 +863,25 @@ type ReportRunRequest struct {
 	// What went wrong, for programs and for people. Neither is refused: of
 	// error_code at most 128 of A–Z a–z 0–9 . _ : - are kept, with anything else
 	// between them as one underscore; error_message is cut to 4096 bytes.
-	ErrorCode     string `protobuf:"bytes,4,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
-	ErrorMessage  string `protobuf:"bytes,5,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
+	ErrorCode    string `protobuf:"bytes,4,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	ErrorMessage string `protobuf:"bytes,5,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
+	// What the run wrote so far, or its end: the last 64 KiB are kept, secrets masked.
+	// Each report that has output replaces the output of earlier ones. A REST body
+	// that is larger than 65 KiB must show the run's report token in its header; with
+	// it 512 KiB are accepted. Over gRPC a report is at most 80 KiB, or 512 KiB from
+	// callers with credentials of their own.
+	Output   string `protobuf:"bytes,6,opt,name=output,proto3" json:"output,omitempty"`
+	ExitCode *int32 `protobuf:"varint,7,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// Absolute http or https URL of at most 2048 bytes, where people find the run's
+	// log. Anything else is left out, and a line in the server's log says so.
+	LogUrl        string `protobuf:"bytes,8,opt,name=log_url,json=logUrl,proto3" json:"log_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportRunRequest) Reset() {
 	*x = ReportRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[5]
+	mi := &file_carillon_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +893,7 @@ func (x *ReportRunRequest) String() string {
 func (*ReportRunRequest) ProtoMessage() {}
 
 func (x *ReportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[5]
+	mi := &file_carillon_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +906,7 @@ func (x *ReportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRunRequest.ProtoReflect.Descriptor instead.
 func (*ReportRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReportRunRequest) GetIdempotencyKey() string {
@@ -692,6 +944,27 @@ func (x *ReportRunRequest) GetErrorMessage() string {
 	return ""
 }
 
+func (x *ReportRunRequest) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *ReportRunRequest) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *ReportRunRequest) GetLogUrl() string {
+	if x != nil {
+		return x.LogUrl
+	}
+	return ""
+}
+
 type ReportRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run as it stands now.
@@ -704,7 +977,7 @@ type ReportRunResponse struct {
 
 func (x *ReportRunResponse) Reset() {
 	*x = ReportRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[6]
+	mi := &file_carillon_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +989,7 @@ func (x *ReportRunResponse) String() string {
 func (*ReportRunResponse) ProtoMessage() {}
 
 func (x *ReportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[6]
+	mi := &file_carillon_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +1002,7 @@ func (x *ReportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRunResponse.ProtoReflect.Descriptor instead.
 func (*ReportRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReportRunResponse) GetRun() *Run {
@@ -761,7 +1034,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[7]
+	mi := &file_carillon_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +1046,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[7]
+	mi := &file_carillon_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +1059,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CancelRunRequest) GetIdempotencyKey() string {
@@ -822,7 +1095,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[8]
+	mi := &file_carillon_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +1107,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[8]
+	mi := &file_carillon_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +1120,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -879,7 +1152,7 @@ type RetryRunRequest struct {
 
 func (x *RetryRunRequest) Reset() {
 	*x = RetryRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[9]
+	mi := &file_carillon_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +1164,7 @@ func (x *RetryRunRequest) String() string {
 func (*RetryRunRequest) ProtoMessage() {}
 
 func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[9]
+	mi := &file_carillon_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1177,7 @@ func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunRequest.ProtoReflect.Descriptor instead.
 func (*RetryRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RetryRunRequest) GetIdempotencyKey() string {
@@ -938,7 +1211,7 @@ type RetryRunResponse struct {
 
 func (x *RetryRunResponse) Reset() {
 	*x = RetryRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[10]
+	mi := &file_carillon_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1223,7 @@ func (x *RetryRunResponse) String() string {
 func (*RetryRunResponse) ProtoMessage() {}
 
 func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[10]
+	mi := &file_carillon_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1236,7 @@ func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunResponse.ProtoReflect.Descriptor instead.
 func (*RetryRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RetryRunResponse) GetRun() *Run {
@@ -992,7 +1265,7 @@ type WatchRunsRequest struct {
 
 func (x *WatchRunsRequest) Reset() {
 	*x = WatchRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[11]
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1277,7 @@ func (x *WatchRunsRequest) String() string {
 func (*WatchRunsRequest) ProtoMessage() {}
 
 func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[11]
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1290,7 @@ func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchRunsRequest) GetScheduleId() string {
@@ -1085,7 +1358,7 @@ type WatchRunsResponse struct {
 
 func (x *WatchRunsResponse) Reset() {
 	*x = WatchRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[12]
+	mi := &file_carillon_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1370,7 @@ func (x *WatchRunsResponse) String() string {
 func (*WatchRunsResponse) ProtoMessage() {}
 
 func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[12]
+	mi := &file_carillon_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1383,7 @@ func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchRunsResponse) GetRun() *Run {
@@ -1141,7 +1414,7 @@ type ExportRunsRequest struct {
 
 func (x *ExportRunsRequest) Reset() {
 	*x = ExportRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[13]
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1426,7 @@ func (x *ExportRunsRequest) String() string {
 func (*ExportRunsRequest) ProtoMessage() {}
 
 func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[13]
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1439,7 @@ func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExportRunsRequest) GetScheduleId() string {
@@ -1241,7 +1514,7 @@ type ExportRunsResponse struct {
 
 func (x *ExportRunsResponse) Reset() {
 	*x = ExportRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1526,7 @@ func (x *ExportRunsResponse) String() string {
 func (*ExportRunsResponse) ProtoMessage() {}
 
 func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1539,7 @@ func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExportRunsResponse) GetRun() *Run {
@@ -1280,7 +1553,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\f\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\r\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -1324,7 +1597,32 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x129\n" +
 	"\n" +
-	"claimed_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt\"[\n" +
+	"claimed_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt\x12 \n" +
+	"\texit_code\x18\x1f \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x1c\n" +
+	"\alog_url\x18  \x01(\tH\x01R\x06logUrl\x88\x01\x01\x12 \n" +
+	"\ttrace_url\x18! \x01(\tH\x02R\btraceUrl\x88\x01\x01B\f\n" +
+	"\n" +
+	"_exit_codeB\n" +
+	"\n" +
+	"\b_log_urlB\f\n" +
+	"\n" +
+	"_trace_url\"\x98\x01\n" +
+	"\aLogPart\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\rR\x03seq\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\tR\x04step\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12#\n" +
+	"\rskipped_bytes\x18\x05 \x01(\rR\fskippedBytes\"\x8d\x01\n" +
+	"\x11GetRunLogsRequest\x12E\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1b\n" +
+	"\x04step\x18\x02 \x01(\tB\a\xbaH\x04r\x02(@R\x04step\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\rR\x05after\"\xe6\x01\n" +
+	"\x12GetRunLogsResponse\x12*\n" +
+	"\x05parts\x18\x01 \x03(\v2\x14.carillon.v1.LogPartR\x05parts\x12\x1d\n" +
+	"\n" +
+	"next_after\x18\x02 \x01(\rR\tnextAfter\x12\x1a\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12i\n" +
+	"\x06status\x18\x04 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\"[\n" +
 	"\rGetRunRequest\x12J\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\"4\n" +
 	"\x0eGetRunResponse\x12\"\n" +
@@ -1354,14 +1652,19 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\b_trigger\"`\n" +
 	"\x10ListRunsResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfb\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xdc\x02\n" +
 	"\x10ReportRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12;\n" +
 	"\x06status\x18\x02 \x01(\tB#\xe2A\x01\x02\xbaH\x1cr\x1aR\aSTARTEDR\aSUCCESSR\x06FAILEDR\x06status\x12\x1f\n" +
 	"\x06run_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05runId\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x04 \x01(\tR\terrorCode\x12#\n" +
-	"\rerror_message\x18\x05 \x01(\tR\ferrorMessage\"M\n" +
+	"\rerror_message\x18\x05 \x01(\tR\ferrorMessage\x12\x16\n" +
+	"\x06output\x18\x06 \x01(\tR\x06output\x12 \n" +
+	"\texit_code\x18\a \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x17\n" +
+	"\alog_url\x18\b \x01(\tR\x06logUrlB\f\n" +
+	"\n" +
+	"_exit_code\"M\n" +
 	"\x11ReportRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12\x14\n" +
 	"\x05moved\x18\x02 \x01(\bR\x05moved\"\xbf\x01\n" +
@@ -1415,12 +1718,14 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"\b_trigger\"8\n" +
 	"\x12ExportRunsResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\xac\x06\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run2\xa4\a\n" +
 	"\n" +
 	"RunService\x12e\n" +
 	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x1b.carillon.v1.GetRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/runs/{idempotency_key}\x12}\n" +
 	"\bListRuns\x12\x1c.carillon.v1.ListRunsRequest\x1a\x1d.carillon.v1.ListRunsResponse\"4\x82\xd3\xe4\x93\x02.Z\"\x12 /v1/schedules/{schedule_id}/runs\x12\b/v1/runs\x12x\n" +
-	"\tReportRun\x12\x1d.carillon.v1.ReportRunRequest\x1a\x1e.carillon.v1.ReportRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:report\x12x\n" +
+	"\tReportRun\x12\x1d.carillon.v1.ReportRunRequest\x1a\x1e.carillon.v1.ReportRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:report\x12v\n" +
+	"\n" +
+	"GetRunLogs\x12\x1e.carillon.v1.GetRunLogsRequest\x1a\x1f.carillon.v1.GetRunLogsResponse\"'\x82\xd3\xe4\x93\x02!\x12\x1f/v1/runs/{idempotency_key}/logs\x12x\n" +
 	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/runs/{idempotency_key}:cancel\x12t\n" +
 	"\bRetryRun\x12\x1c.carillon.v1.RetryRunRequest\x1a\x1d.carillon.v1.RetryRunResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/runs/{idempotency_key}:retry\x12d\n" +
 	"\tWatchRuns\x12\x1d.carillon.v1.WatchRunsRequest\x1a\x1e.carillon.v1.WatchRunsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:watch0\x01\x12h\n" +
@@ -1440,70 +1745,77 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                   // 0: carillon.v1.Run
-	(*GetRunRequest)(nil),         // 1: carillon.v1.GetRunRequest
-	(*GetRunResponse)(nil),        // 2: carillon.v1.GetRunResponse
-	(*ListRunsRequest)(nil),       // 3: carillon.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 4: carillon.v1.ListRunsResponse
-	(*ReportRunRequest)(nil),      // 5: carillon.v1.ReportRunRequest
-	(*ReportRunResponse)(nil),     // 6: carillon.v1.ReportRunResponse
-	(*CancelRunRequest)(nil),      // 7: carillon.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),     // 8: carillon.v1.CancelRunResponse
-	(*RetryRunRequest)(nil),       // 9: carillon.v1.RetryRunRequest
-	(*RetryRunResponse)(nil),      // 10: carillon.v1.RetryRunResponse
-	(*WatchRunsRequest)(nil),      // 11: carillon.v1.WatchRunsRequest
-	(*WatchRunsResponse)(nil),     // 12: carillon.v1.WatchRunsResponse
-	(*ExportRunsRequest)(nil),     // 13: carillon.v1.ExportRunsRequest
-	(*ExportRunsResponse)(nil),    // 14: carillon.v1.ExportRunsResponse
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*LogPart)(nil),               // 1: carillon.v1.LogPart
+	(*GetRunLogsRequest)(nil),     // 2: carillon.v1.GetRunLogsRequest
+	(*GetRunLogsResponse)(nil),    // 3: carillon.v1.GetRunLogsResponse
+	(*GetRunRequest)(nil),         // 4: carillon.v1.GetRunRequest
+	(*GetRunResponse)(nil),        // 5: carillon.v1.GetRunResponse
+	(*ListRunsRequest)(nil),       // 6: carillon.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 7: carillon.v1.ListRunsResponse
+	(*ReportRunRequest)(nil),      // 8: carillon.v1.ReportRunRequest
+	(*ReportRunResponse)(nil),     // 9: carillon.v1.ReportRunResponse
+	(*CancelRunRequest)(nil),      // 10: carillon.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),     // 11: carillon.v1.CancelRunResponse
+	(*RetryRunRequest)(nil),       // 12: carillon.v1.RetryRunRequest
+	(*RetryRunResponse)(nil),      // 13: carillon.v1.RetryRunResponse
+	(*WatchRunsRequest)(nil),      // 14: carillon.v1.WatchRunsRequest
+	(*WatchRunsResponse)(nil),     // 15: carillon.v1.WatchRunsResponse
+	(*ExportRunsRequest)(nil),     // 16: carillon.v1.ExportRunsRequest
+	(*ExportRunsResponse)(nil),    // 17: carillon.v1.ExportRunsResponse
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	15, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	15, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	15, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	15, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	15, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	15, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	15, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	15, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	15, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	15, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	15, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
-	0,  // 11: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	15, // 12: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	15, // 13: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	15, // 14: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
-	0,  // 15: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	0,  // 16: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 17: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 18: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	15, // 19: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	15, // 20: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 21: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	15, // 22: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	15, // 23: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 24: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	1,  // 25: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	3,  // 26: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	5,  // 27: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	7,  // 28: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	9,  // 29: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	11, // 30: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	13, // 31: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	2,  // 32: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	4,  // 33: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	6,  // 34: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	8,  // 35: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	10, // 36: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	12, // 37: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	14, // 38: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	32, // [32:39] is the sub-list for method output_type
-	25, // [25:32] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	18, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	18, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	18, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	18, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	18, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	18, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	18, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	18, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	18, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	18, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	18, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	18, // 11: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	1,  // 12: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
+	0,  // 13: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
+	18, // 14: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	18, // 15: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	18, // 16: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	0,  // 17: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	0,  // 18: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 19: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 20: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	18, // 21: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	18, // 22: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 23: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	18, // 24: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	18, // 25: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 26: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	4,  // 27: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	6,  // 28: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	8,  // 29: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	2,  // 30: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	10, // 31: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	12, // 32: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	14, // 33: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	16, // 34: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	5,  // 35: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	7,  // 36: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	9,  // 37: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	3,  // 38: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	11, // 39: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	13, // 40: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	15, // 41: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	17, // 42: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	35, // [35:43] is the sub-list for method output_type
+	27, // [27:35] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -1511,17 +1823,19 @@ func file_carillon_v1_run_proto_init() {
 	if File_carillon_v1_run_proto != nil {
 		return
 	}
-	file_carillon_v1_run_proto_msgTypes[3].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[9].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[13].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[0].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[12].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	RunService_GetRun_FullMethodName     = "/carillon.v1.RunService/GetRun"
 	RunService_ListRuns_FullMethodName   = "/carillon.v1.RunService/ListRuns"
 	RunService_ReportRun_FullMethodName  = "/carillon.v1.RunService/ReportRun"
+	RunService_GetRunLogs_FullMethodName = "/carillon.v1.RunService/GetRunLogs"
 	RunService_CancelRun_FullMethodName  = "/carillon.v1.RunService/CancelRun"
 	RunService_RetryRun_FullMethodName   = "/carillon.v1.RunService/RetryRun"
 	RunService_WatchRuns_FullMethodName  = "/carillon.v1.RunService/WatchRuns"
@@ -53,6 +54,11 @@ type RunServiceClient interface {
 	// with the run is sent as "Authorization: Bearer …". It expires some time after
 	// the run's end (a day by default): UNAUTHENTICATED.
 	ReportRun(ctx context.Context, in *ReportRunRequest, opts ...grpc.CallOption) (*ReportRunResponse, error)
+	// GetRunLogs answers what a run wrote, oldest part first: the steps of the local
+	// executor, or the output that an executor reported. Secrets are masked. To follow
+	// a run, ask again with after = next_after until complete. Output is kept for
+	// LOG_RETENTION_DAYS, and bounded (docs/executors.md).
+	GetRunLogs(ctx context.Context, in *GetRunLogsRequest, opts ...grpc.CallOption) (*GetRunLogsResponse, error)
 	// CancelRun ends a run: at once while nothing was sent, else when the
 	// executor confirms it or CANCEL_WAIT_MS is over. Without
 	// EXECUTOR_CANCEL_URL an HTTP executor is not asked: the run goes on there,
@@ -108,6 +114,16 @@ func (c *runServiceClient) ReportRun(ctx context.Context, in *ReportRunRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReportRunResponse)
 	err := c.cc.Invoke(ctx, RunService_ReportRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) GetRunLogs(ctx context.Context, in *GetRunLogsRequest, opts ...grpc.CallOption) (*GetRunLogsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRunLogsResponse)
+	err := c.cc.Invoke(ctx, RunService_GetRunLogs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -197,6 +213,11 @@ type RunServiceServer interface {
 	// with the run is sent as "Authorization: Bearer …". It expires some time after
 	// the run's end (a day by default): UNAUTHENTICATED.
 	ReportRun(context.Context, *ReportRunRequest) (*ReportRunResponse, error)
+	// GetRunLogs answers what a run wrote, oldest part first: the steps of the local
+	// executor, or the output that an executor reported. Secrets are masked. To follow
+	// a run, ask again with after = next_after until complete. Output is kept for
+	// LOG_RETENTION_DAYS, and bounded (docs/executors.md).
+	GetRunLogs(context.Context, *GetRunLogsRequest) (*GetRunLogsResponse, error)
 	// CancelRun ends a run: at once while nothing was sent, else when the
 	// executor confirms it or CANCEL_WAIT_MS is over. Without
 	// EXECUTOR_CANCEL_URL an HTTP executor is not asked: the run goes on there,
@@ -236,6 +257,9 @@ func (UnimplementedRunServiceServer) ListRuns(context.Context, *ListRunsRequest)
 }
 func (UnimplementedRunServiceServer) ReportRun(context.Context, *ReportRunRequest) (*ReportRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReportRun not implemented")
+}
+func (UnimplementedRunServiceServer) GetRunLogs(context.Context, *GetRunLogsRequest) (*GetRunLogsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRunLogs not implemented")
 }
 func (UnimplementedRunServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
@@ -324,6 +348,24 @@ func _RunService_ReportRun_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_GetRunLogs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRunLogsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).GetRunLogs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_GetRunLogs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).GetRunLogs(ctx, req.(*GetRunLogsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_CancelRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CancelRunRequest)
 	if err := dec(in); err != nil {
@@ -400,6 +442,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReportRun",
 			Handler:    _RunService_ReportRun_Handler,
+		},
+		{
+			MethodName: "GetRunLogs",
+			Handler:    _RunService_GetRunLogs_Handler,
 		},
 		{
 			MethodName: "CancelRun",

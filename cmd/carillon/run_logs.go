@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	runoutput "github.com/carillon/carillon/internal/output"
+	"github.com/carillon/carillon/internal/rawjson"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// logsEvery is how often a run that is followed is asked for more.
+const logsEvery = time.Second
+
+func newRunLogsCommand(o *client) *cobra.Command {
+	var follow bool
+	req := &carillonv1.GetRunLogsRequest{}
+	cmd := &cobra.Command{
+		Use:   "logs KEY",
+		Short: "Show what a run wrote",
+		Long: "Shows what a run wrote: the steps of the local executor, each line behind its step's name, or the output\n" +
+			"that an executor reported. Secrets are masked. With -f it follows the run until that has ended. With -o json\n" +
+			"each part is one JSON object on a line.",
+		Example: "  carillon run logs 5f0c5a3d9b1e\n  carillon run logs 5f0c5a3d9b1e -f --step fetch",
+		Args:    exactly("KEY"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if o.output == outputYAML {
+				return usage(cmd, "logs have no YAML form; use -o json")
+			}
+			return nil
+		},
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
+			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
+				return err
+			}
+			p := &logPrinter{out: o.out, json: o.output == outputJSON, names: req.GetStep() == ""}
+			resp, err := followLogs(ctx, l, req, follow, p)
+			if err != nil || p.any || !o.output.people() || resp == nil {
+				return err
+			}
+			_, err = fmt.Fprintln(o.errs, nothingWritten(resp, req))
+			return err
+		}),
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run has ended")
+	cmd.Flags().StringVar(&req.Step, "step", "", "only the step `NAME` of the local executor")
+	return cmd
+}
+
+// followLogs prints pages until there are no more, or until the run has ended.
+func followLogs(ctx context.Context, l *link, req *carillonv1.GetRunLogsRequest, follow bool, p *logPrinter) (*carillonv1.GetRunLogsResponse, error) {
+	answered := time.Now()
+	for {
+		resp, err := call(ctx, l, runs(l).GetRunLogs, req)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil // the user has ended it
+		case err != nil && (!follow || !away(err) || time.Since(answered) > waitSilent):
+			return nil, err
+		case err == nil:
+			answered = time.Now()
+			if err := p.print(resp); err != nil {
+				return nil, err
+			}
+			more := resp.GetNextAfter() != req.GetAfter()
+			req.After = resp.GetNextAfter()
+			if resp.GetComplete() || !follow && !more {
+				return resp, nil
+			}
+			if more {
+				continue // perhaps another page is there
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(logsEvery):
+		}
+	}
+}
+
+// nothingWritten says why there is nothing to show.
+func nothingWritten(resp *carillonv1.GetRunLogsResponse, req *carillonv1.GetRunLogsRequest) string {
+	key := short(req.GetIdempotencyKey())
+	if req.GetStep() != "" {
+		return fmt.Sprintf("run %s (%s): no output of a step %s is kept", key, resp.GetStatus(), legible(req.GetStep()))
+	}
+	return fmt.Sprintf("run %s (%s): no output is kept. Its executor reported none so far, or LOG_RETENTION_DAYS are over. carillon run get %s shows links to logs elsewhere", key, resp.GetStatus(), key)
+}
+
+// logPrinter prints parts of a run's output.
+type logPrinter struct {
+	out      io.Writer
+	json     bool
+	names    bool   // each line behind its step's name
+	reported string // the output of the last report that was printed
+	any      bool
+}
+
+func (p *logPrinter) print(resp *carillonv1.GetRunLogsResponse) error {
+	for _, part := range resp.GetParts() {
+		p.any = true
+		if p.json {
+			text, err := rawjson.Marshal(part)
+			if err != nil {
+				return err
+			}
+			if _, err := p.out.Write(append(text, '\n')); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := io.WriteString(p.out, p.text(part)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text is a part as a terminal may show it: the server cleans output, and a
+// terminal must not depend on that.
+func (p *logPrinter) text(part *carillonv1.LogPart) string {
+	text := part.GetText()
+	if part.GetStep() == "" { // it replaces what was shown: only what is new goes out
+		if rest, ok := strings.CutPrefix(text, p.reported); ok && p.reported != "" {
+			p.reported, text = text, rest
+		} else {
+			p.reported = text
+		}
+	}
+	text = runoutput.Clean([]byte(text))
+	if part.GetSkippedBytes() > 0 {
+		text = runoutput.CutNote(int64(part.GetSkippedBytes())) + "\n" + text
+	}
+	if text == "" {
+		return ""
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if !p.names || part.GetStep() == "" {
+		return text
+	}
+	name := legible(part.GetStep()) + " | "
+	return name + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+name) + "\n"
+}

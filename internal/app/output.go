@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon/carillon/internal/output"
+	registrarapi "github.com/carillon/carillon/registrar/api"
+)
+
+// checkOutput looks at the settings about the output of runs.
+func (c *Config) checkOutput() error {
+	var problems []error
+	for name, text := range map[string]string{"LOG_URL_TEMPLATE": c.LogURLTemplate, "TRACE_URL_TEMPLATE": c.TraceURLTemplate} {
+		if _, err := registrarapi.ParseLinkTemplate(text); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if _, err := output.NewMasker(c.LogMask); err != nil {
+		problems = append(problems, fmt.Errorf("LOG_MASK: %w", err))
+	}
+	return errors.Join(problems...)
+}
+
+// links are of a configuration that Validate has let pass.
+func (c *Config) links() registrarapi.Links {
+	logs, _ := registrarapi.ParseLinkTemplate(c.LogURLTemplate)
+	traces, _ := registrarapi.ParseLinkTemplate(c.TraceURLTemplate)
+	return registrarapi.Links{Log: logs, Trace: traces}
+}
+
+// mask masks secrets in the output of runs: known forms, LOG_MASK, and the secrets
+// of this process. It is of a configuration that Validate has let pass.
+func (c *Config) mask() *output.Masker {
+	m, _ := output.NewMasker(c.LogMask)
+	return m.With(c.secrets()...)
+}
+
+func (c *Config) logRetention() time.Duration {
+	return time.Duration(min(c.LogRetentionDays, c.RetentionDays)) * 24 * time.Hour
+}
+
+const (
+	pruneLogsEvery = 10 * time.Minute
+	pruneLogsBatch = 500 // parts, of up to 64 KiB each
+)
+
+// pruneLogs removes output that LOG_RETENTION_DAYS no longer keeps. Every worker
+// does it: they may delete the same parts without harm.
+func (a *App) pruneLogs(ctx context.Context) {
+	if !a.cfg.Has("worker") {
+		return
+	}
+	ticker := time.NewTicker(pruneLogsEvery)
+	defer ticker.Stop()
+	for {
+		a.pruneLogsOnce(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *App) pruneLogsOnce(ctx context.Context) {
+	before, total := a.store.Now().Add(-a.cfg.logRetention()), 0
+	for ctx.Err() == nil {
+		n, err := a.store.PruneRunLogs(ctx, before, pruneLogsBatch)
+		if err != nil && ctx.Err() == nil {
+			a.log.Warn("output of runs not pruned", "err", err)
+		}
+		total += n
+		if err != nil || n == 0 {
+			break
+		}
+	}
+	if total > 0 {
+		a.log.Info("output of runs pruned", "parts", total, "before", before)
+	}
+}

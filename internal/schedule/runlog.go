@@ -1,0 +1,70 @@
+package schedule
+
+import "time"
+
+// Bounds of what is kept of a run's output, in bytes.
+const (
+	MaxReportedOutput = 64 << 10  // of a report
+	MaxStepOutput     = 256 << 10 // of a step of the local executor
+	MaxRunOutput      = 1 << 20   // of all steps of a run
+	MaxLogPart        = 64 << 10
+	MaxLogURL         = 2048
+)
+
+// ExecutorReport is what an executor in this process says of a run.
+type ExecutorReport struct {
+	Key          Key
+	Status       Status // STARTED, SUCCESS or FAILED
+	RunID        string
+	ErrorCode    string
+	ErrorMessage string
+	ExitCode     *int32 // of the process that the run is, or failed by
+}
+
+// LogPart is a piece of what a run wrote: whole lines of plain text, with secrets
+// masked.
+type LogPart struct {
+	Seq       int64  // place among the parts of its run, from 1
+	Step      string // of the local executor; "": the output that was reported
+	WrittenAt time.Time
+	From, To  int64 // bytes of the step's raw output that it stands for
+	Text      string
+	// Skipped is how many bytes of the step are missing directly before this part.
+	// A store computes it; it is not written.
+	Skipped int64
+}
+
+// RunLogAppend adds parts to a run's log and removes others of it.
+type RunLogAppend struct {
+	Key   Key
+	Parts []LogPart
+	Drop  []int64 // Seq of parts that make room
+}
+
+// RunLogQuery selects parts of one run's log, in the order of Seq.
+type RunLogQuery struct {
+	Key   Key
+	Step  string // "": all
+	After int64  // Seq of the last part that the caller has; 0: from the beginning
+	Limit int
+	Last  bool // the last Limit parts instead, still in the order of Seq
+}
+
+// RunReport is what a report says besides the outcome. Empty members leave what
+// is recorded.
+type RunReport struct {
+	ExitCode  *int32
+	LogURL    string
+	Output    string // replaces the output of earlier reports
+	OutputCut int64  // bytes that were cut from its front
+}
+
+// Empty reports whether there is nothing to write.
+func (r *RunReport) Empty() bool {
+	return r == nil || r.ExitCode == nil && r.LogURL == "" && r.Output == ""
+}
+
+// Part is the output as a part of the run's log.
+func (r *RunReport) Part(now time.Time) LogPart {
+	return LogPart{WrittenAt: now, From: r.OutputCut, To: r.OutputCut + int64(len(r.Output)), Text: r.Output}
+}

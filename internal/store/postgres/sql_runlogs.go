@@ -1,0 +1,42 @@
+package postgres
+
+const sqlNoteReport = `
+UPDATE schedule_runs SET exit_code = COALESCE($2::integer, exit_code), log_url = COALESCE($3::text, log_url)
+WHERE idempotency_key = $1 AND status IN ('STARTED','SUCCESS','FAILED','CANCELLED')`
+
+// The number comes before the deletion: a reader that has the part that goes
+// must find the new one behind it.
+const sqlInsertReportedOutput = `
+INSERT INTO run_logs (idempotency_key, seq, step, written_at, from_byte, to_byte, content)
+SELECT $1, COALESCE(max(seq), 0) + 1, '', $2, $3, $4, $5 FROM run_logs WHERE idempotency_key = $1`
+
+const sqlDropReportedOutput = `
+DELETE FROM run_logs l WHERE l.idempotency_key = $1 AND l.step = ''
+	AND l.seq < (SELECT max(seq) FROM run_logs m WHERE m.idempotency_key = $1)`
+
+const sqlInsertLogParts = `
+INSERT INTO run_logs (idempotency_key, seq, step, written_at, from_byte, to_byte, content)
+SELECT $1, u.seq, u.step, u.written_at, u.from_byte, u.to_byte, u.content
+FROM unnest($2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[], $6::bigint[], $7::text[])
+	AS u(seq, step, written_at, from_byte, to_byte, content)
+ON CONFLICT DO NOTHING`
+
+const sqlDropLogParts = `
+DELETE FROM run_logs WHERE idempotency_key = $1 AND seq = ANY($2::bigint[])`
+
+// logParts numbers the gaps before it selects: a page must know what the one
+// before it held. A run has a few thousand parts at most.
+const logParts = `
+SELECT seq, step, written_at, from_byte, to_byte, skipped, content FROM (
+	SELECT *, GREATEST(from_byte - lag(to_byte, 1, 0::bigint) OVER (PARTITION BY step ORDER BY seq), 0) AS skipped
+	FROM run_logs WHERE idempotency_key = $1) l
+WHERE ($2 = '' OR step = $2) AND seq > $3`
+
+const (
+	sqlReadRunLog  = logParts + ` ORDER BY seq LIMIT $4`
+	sqlReadLastLog = logParts + ` ORDER BY seq DESC LIMIT $4`
+)
+
+const sqlPruneRunLogs = `
+DELETE FROM run_logs WHERE (idempotency_key, seq) IN (
+	SELECT idempotency_key, seq FROM run_logs WHERE written_at < $1 ORDER BY written_at LIMIT $2)`
