@@ -26,7 +26,7 @@ func (w *Watch) explain(ctx context.Context, c *schedule.ExpectationCase, out *e
 	for i := range out.Alerts {
 		a := &out.Alerts[i]
 		old := c.Alert != nil && c.Alert.LastSlot.Equal(a.LastSlot)
-		if w.explainer == nil || old || !a.ClosedAt.IsZero() || !slices.Contains(slotKinds, a.Kind) {
+		if w.explainer == nil || old || !slices.Contains(slotKinds, a.Kind) {
 			continue
 		}
 		asking, cancel := context.WithTimeout(ctx, explainTimeout)
