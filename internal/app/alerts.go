@@ -28,7 +28,7 @@ func (a *App) buildAlerts(reg *registrar.Registrar) (registrarapi.Alerts, error)
 	}
 	a.watch = alert.New(alert.Options{
 		Judge: a.store, Explainer: reg, Outbox: a.store, Routes: routes, Client: policy.NewClient(safehttp.Options{}), Now: a.store.Now,
-		Logger: a.log, Registry: a.registry, PublicURL: a.publicURL(),
+		Logger: a.log, Registry: a.registry, PublicURL: a.publicURL(), Environment: a.cfg.Environment,
 	})
 	return alert.NewDesk(a.store, a.watch), nil
 }

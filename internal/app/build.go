@@ -8,14 +8,18 @@ import (
 )
 
 // showBuild registers carillon_build_info, which tells releases apart during a
-// rolling upgrade. It returns the release as it is shown.
-func showBuild(registry prometheus.Registerer, version string) string {
+// rolling upgrade, and environments from each other. It returns the release as it
+// is shown.
+func showBuild(registry prometheus.Registerer, version, environment string) string {
 	if version == "" {
 		version = "(unknown)"
 	}
+	labels := prometheus.Labels{"version": version, "go_version": runtime.Version()}
+	if environment != "" {
+		labels["environment"] = environment
+	}
 	promauto.With(registry).NewGauge(prometheus.GaugeOpts{
-		Name: "carillon_build_info", Help: "Always 1. The labels are the release and the Go version.",
-		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
+		Name: "carillon_build_info", Help: "Always 1. The labels are the release, the Go version and ENVIRONMENT.", ConstLabels: labels,
 	}).Set(1)
 	return version
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ type Config struct {
 	HTTPAddr    string `name:"http_addr" default:"127.0.0.1:8080" help:"REST, metrics and health"`
 	GRPCAddr    string `name:"grpc_addr" default:"127.0.0.1:9090" help:"gRPC"`
 	PublicURL   string `name:"public_url" help:"base URL for executors' reports and for links in notifications; with several processes an address that all share, such as a load balancer's (default: http://HTTP_ADDR)"`
+	Environment string `name:"environment" help:"name of this installation, such as prod or staging; sent to executors and in notifications, shown in logs, metrics and the console; 1 to 32 of A–Z a–z 0–9 . _ -"`
 	DataDir     string `name:"data_dir" default:"./.carillon" help:"SQLite database and files of the local executor"`
 	DatabaseURL Secret `name:"database_url" secret:"true" help:"postgres://… or sqlite:PATH (default: sqlite in DATA_DIR)"`
 
@@ -182,6 +184,17 @@ func Flags(fs FlagSet, overrides map[string]any) {
 	fs.String("config", "", "YAML file with settings, named as in the environment but in lower case")
 }
 
+func (c *Config) checkEnvironment() error {
+	if environmentName.MatchString(c.Environment) {
+		return nil
+	}
+	return fmt.Errorf("ENVIRONMENT: %q is not a name: 1 to 32 of A–Z a–z 0–9 . _ -, the first a letter or digit", c.Environment)
+}
+
+// environmentName also takes nothing: ENVIRONMENT is not set. It is a label's
+// value, a header and a part of addresses, so it has no characters to escape.
+var environmentName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$`)
+
 // Validate lists everything that is wrong, with the value and its bounds.
 func (c *Config) Validate() error {
 	problems := c.bounds()
@@ -240,7 +253,7 @@ func (c *Config) Validate() error {
 	problems = append(problems, c.authProblems()...)
 	problems = append(problems, c.tokenProblems()...)
 	problems = append(problems, c.localExecutorProblems()...)
-	problems = append(problems, c.checkCredit(), c.checkAlerts(), c.checkAllowedHosts(), c.checkOutput())
+	problems = append(problems, c.checkCredit(), c.checkAlerts(), c.checkEnvironment(), c.checkAllowedHosts(), c.checkOutput())
 	return errors.Join(problems...)
 }
 

@@ -65,6 +65,8 @@ func TestBadSettingsStopTheStartWithNameValueAndBounds(t *testing.T) {
 		{"a lock on Redis without Redis", map[string]string{"LEADER_LOCK": "redis"}, []string{"REDIS_URL: is required for LEADER_LOCK=redis"}},
 		{"a Redis that is none", map[string]string{"REDIS_URL": "http://u:secret@x"}, []string{"REDIS_URL: starts with none of redis://"}},
 		{"an egress that is no place", map[string]string{"ALLOW_EGRESS": "loopback,10.0.0.0/33"}, []string{`ALLOW_EGRESS: "10.0.0.0/33" is not a destination; write loopback`}},
+		{"an environment with a space", map[string]string{"ENVIRONMENT": "my prod"}, []string{`ENVIRONMENT: "my prod" is not a name: 1 to 32 of A–Z a–z 0–9 . _ -`}},
+		{"an environment that is too long", map[string]string{"ENVIRONMENT": strings.Repeat("p", 33)}, []string{"ENVIRONMENT: "}},
 		{"an unknown database", map[string]string{"DATABASE_URL": "mysql://x"}, []string{"DATABASE_URL: starts with neither"}},
 		{
 			"everything at once",

@@ -89,7 +89,11 @@ func (d *doctor) configuration(loaded error) {
 		d.warn("configuration", strings.ReplaceAll(d.cfg.CheckServe().Error(), "\n", "; "), "or check a `carillon dev` with `carillon doctor --dev`")
 		return
 	}
-	d.ok("configuration", "roles %s, %s, executor %s, retention %d days", d.cfg.Roles, d.cfg.DatabaseName(), d.cfg.Executor, d.cfg.RetentionDays)
+	environment := ""
+	if d.cfg.Environment != "" {
+		environment = "environment " + d.cfg.Environment + ", "
+	}
+	d.ok("configuration", "%sroles %s, %s, executor %s, retention %d days", environment, d.cfg.Roles, d.cfg.DatabaseName(), d.cfg.Executor, d.cfg.RetentionDays)
 }
 
 // slowDatabase is a round trip that a scheduler of thousands feels.

@@ -29,7 +29,7 @@ func newExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slo
 	case "local":
 		return newLocalExecutor(cfg, baseURL, reports, log)
 	case "grpc":
-		e, err := grpcexecutor.New(grpcexecutor.Config{Target: cfg.ExecutorURL, Token: cfg.ExecutorToken.Reveal(), Timeout: ms(cfg.ExecutorTimeoutMS)})
+		e, err := grpcexecutor.New(grpcexecutor.Config{Target: cfg.ExecutorURL, Token: cfg.ExecutorToken.Reveal(), Timeout: ms(cfg.ExecutorTimeoutMS), Environment: cfg.Environment})
 		if err != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func newExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slo
 	}
 	e, err := httpexecutor.New(httpexecutor.Config{
 		URL: cfg.ExecutorURL, CancelURL: cfg.ExecutorCancelURL, Token: cfg.ExecutorToken.Reveal(), Timeout: ms(cfg.ExecutorTimeoutMS),
-		Dialect: cfg.ExecutorDialect,
+		Dialect: cfg.ExecutorDialect, Environment: cfg.Environment,
 	})
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log
 	if os.Geteuid() == 0 && cfg.LocalExecutorUser == "" {
 		log.Warn("the local executor runs commands as root, with access to all files and to the secrets of this process; set LOCAL_EXECUTOR_USER, or start carillon as another user")
 	}
-	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log, Egress: egress, User: cfg.LocalExecutorUser})
+	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log, Egress: egress, User: cfg.LocalExecutorUser, Environment: cfg.Environment})
 	if err != nil {
 		return nil, fmt.Errorf("start the local executor: %w", err)
 	}

@@ -26,7 +26,11 @@ func NewLogger(w io.Writer, cfg Config) *slog.Logger {
 	if tracing.On() {
 		lines = traced{lines}
 	}
-	return slog.New(Sparing(lines))
+	log := slog.New(Sparing(lines))
+	if cfg.Environment != "" {
+		log = log.With("environment", cfg.Environment)
+	}
+	return log
 }
 
 // traced puts the trace id beside the key of every line that tells of a run.

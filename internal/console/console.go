@@ -39,6 +39,8 @@ type Options struct {
 	// Now is the clock that schedules are judged by.
 	Now    func() time.Time
 	Logger *slog.Logger
+	// Environment is ENVIRONMENT, shown on every page; empty: none.
+	Environment string
 	// Secure keeps the session's cookie to HTTPS also where TLS ends before
 	// this process.
 	Secure bool

@@ -35,6 +35,8 @@ type frame struct {
 	Zone   string
 	Now    int64  // Unix milliseconds; browsers' clocks are wrong now and then
 	Caller string // who is signed in; empty: nobody needs to be
+	// Environment is prod, staging and the like; empty: none.
+	Environment string
 	View   any
 }
 
@@ -100,7 +102,7 @@ func (c *Console) render(w http.ResponseWriter, v *visit, p page) {
 	var out bytes.Buffer
 	err := c.pages[p.name].ExecuteTemplate(&out, "layout", frame{
 		Title: p.title, Page: p.name, Theme: v.theme, Zone: v.zone.String(), Now: v.now.UnixMilli(),
-		Caller: callerName(v.id), View: p.view,
+		Caller: callerName(v.id), Environment: c.o.Environment, View: p.view,
 	})
 	if err != nil {
 		c.log.ErrorContext(v.Context(), "page not rendered", "page", p.name, "err", err)

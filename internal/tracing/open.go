@@ -65,7 +65,9 @@ func Open(ctx context.Context, attributes map[string]string, log *slog.Logger) (
 	}
 	own := []attribute.KeyValue{attribute.String("service.name", "carillon")}
 	for name, value := range attributes {
-		own = append(own, attribute.String(name, value))
+		if value != "" {
+			own = append(own, attribute.String(name, value))
+		}
 	}
 	// What the environment says (OTEL_SERVICE_NAME) comes last, and wins.
 	who, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(own...), resource.WithFromEnv())

@@ -68,7 +68,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	}
 	var resp *carillonv1.ExecutorRunResponse
 	sent, err := e.call(ctx, cmp.Or(call.TraceParent, executor.TraceParent(call.Key)), call.SendBy, func(ctx context.Context) (err error) {
-		resp, err = e.rpc.Run(ctx, requestOf(call), grpc.PerRPCCredentials(sendBy(call.SendBy)))
+		resp, err = e.rpc.Run(ctx, e.requestOf(call), grpc.PerRPCCredentials(sendBy(call.SendBy)))
 		return err
 	})
 	if err != nil {
@@ -101,7 +101,7 @@ func (e *Executor) Cancel(ctx context.Context, ref schedule.CancelRequest) error
 	sent, err := e.call(ctx, executor.TraceParent(ref.Key), time.Time{}, func(ctx context.Context) (err error) {
 		resp, err = e.rpc.Cancel(ctx, &carillonv1.ExecutorCancelRequest{
 			IdempotencyKey: ref.Key.String(), WorkflowId: ref.WorkflowID, RunId: ref.RunID, Reason: string(ref.Reason),
-			ScheduleId: ref.ScheduleID, ScheduledFor: timestamp(ref.ScheduledFor),
+			ScheduleId: ref.ScheduleID, ScheduledFor: timestamp(ref.ScheduledFor), Environment: e.cfg.Environment,
 		})
 		return err
 	})
@@ -119,7 +119,7 @@ func (e *Executor) GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.
 	var resp *carillonv1.ExecutorGetByKeyResponse
 	sent, err := e.call(ctx, executor.TraceParent(ref.Key), time.Time{}, func(ctx context.Context) (err error) {
 		resp, err = e.rpc.GetByKey(ctx, &carillonv1.ExecutorGetByKeyRequest{
-			IdempotencyKey: ref.Key.String(), ScheduleId: ref.ScheduleID, ScheduledFor: timestamp(ref.ScheduledFor),
+			IdempotencyKey: ref.Key.String(), ScheduleId: ref.ScheduleID, ScheduledFor: timestamp(ref.ScheduledFor), Environment: e.cfg.Environment,
 		})
 		return err
 	})
@@ -172,14 +172,14 @@ func (e *Executor) call(ctx context.Context, traceParent string, by time.Time, i
 	return s.begun.Load(), err
 }
 
-func requestOf(call launcher.Call) *carillonv1.ExecutorRunRequest {
+func (e *Executor) requestOf(call launcher.Call) *carillonv1.ExecutorRunRequest {
 	return &carillonv1.ExecutorRunRequest{
 		IdempotencyKey: call.Key.String(), ScheduleId: call.ScheduleID,
 		WorkflowId: call.WorkflowID, Version: call.Version, UserId: call.UserID,
 		ScheduledFor: timestamppb.New(call.ScheduledFor), Trigger: string(call.Trigger),
 		Attempt: call.Attempt, Epoch: uint32(call.Epoch), ExecutionGrantId: call.ExecutionGrantID,
 		Input: call.Input, Dag: call.DAG, ReportUrl: call.ReportURL, ReportToken: call.ReportToken,
-		RunTimeoutMs: uint32(call.RunTimeout.Milliseconds()),
+		RunTimeoutMs: uint32(call.RunTimeout.Milliseconds()), Environment: e.cfg.Environment,
 	}
 }
 

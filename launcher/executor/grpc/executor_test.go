@@ -97,7 +97,7 @@ func TestRunSendsTheWholeCall(t *testing.T) {
 		got = req
 		md, _ = metadata.FromIncomingContext(ctx)
 		return &carillonv1.ExecutorRunResponse{RunId: "r"}, nil
-	}}, grpcexecutor.Config{Token: "secret"})
+	}}, grpcexecutor.Config{Token: "secret", Environment: "prod"})
 	call := exampleCall()
 	o, err := e.Run(t.Context(), call)
 	key := call.Key.String()
@@ -107,7 +107,7 @@ func TestRunSendsTheWholeCall(t *testing.T) {
 	want := &carillonv1.ExecutorRunRequest{
 		IdempotencyKey: key, ScheduleId: "s-1", WorkflowId: "w", Version: 3, UserId: "u", ScheduledFor: timestamppb.New(runAt),
 		Trigger: "schedule", Attempt: 1, Epoch: 7, ExecutionGrantId: "g", Input: []byte(`{"n": 1e400}`), Dag: []byte(`{"steps": []}`),
-		ReportUrl: "http://c/report", ReportToken: "rt", RunTimeoutMs: 3600000,
+		ReportUrl: "http://c/report", ReportToken: "rt", RunTimeoutMs: 3600000, Environment: "prod",
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
@@ -231,19 +231,20 @@ func TestCancelAndGetByKeyNameTheRunAndItsSlot(t *testing.T) {
 	e := serve(t, &service{
 		cancel: func(req *carillonv1.ExecutorCancelRequest) error { cancelled = req; return nil },
 		byKey: func(req *carillonv1.ExecutorGetByKeyRequest) (*carillonv1.ExecutorGetByKeyResponse, error) {
-			want := &carillonv1.ExecutorGetByKeyRequest{IdempotencyKey: key.String(), ScheduleId: "s", ScheduledFor: timestamppb.New(noon)}
+			want := &carillonv1.ExecutorGetByKeyRequest{IdempotencyKey: key.String(), ScheduleId: "s", ScheduledFor: timestamppb.New(noon), Environment: "prod"}
 			if diff := cmp.Diff(want, req, protocmp.Transform()); diff != "" {
 				return nil, fmt.Errorf("asked (-want +got):\n%s", diff)
 			}
 			return &carillonv1.ExecutorGetByKeyResponse{RunId: "r", Status: "SUCCESS"}, nil
 		},
-	}, grpcexecutor.Config{})
+	}, grpcexecutor.Config{Environment: "prod"})
 	ref := schedule.CancelRequest{Key: key, ScheduleID: "s", ScheduledFor: noon, WorkflowID: "w", RunID: "r", Reason: schedule.ReasonReplaced}
 	if err := e.Cancel(t.Context(), ref); err != nil {
 		t.Errorf("Cancel() = %v", err)
 	}
 	want := &carillonv1.ExecutorCancelRequest{
 		IdempotencyKey: key.String(), WorkflowId: "w", RunId: "r", Reason: "replaced", ScheduleId: "s", ScheduledFor: timestamppb.New(noon),
+		Environment: "prod",
 	}
 	if diff := cmp.Diff(want, cancelled, protocmp.Transform()); diff != "" {
 		t.Errorf("cancel (-want +got):\n%s", diff)

@@ -20,20 +20,25 @@ const DefaultTimeout = 10 * time.Second
 // Config says where the executor is. The zero value of everything but URL is
 // useful.
 type Config struct {
-	URL       string        // EXECUTOR_URL, a template with {workflow_id} and {version}
-	CancelURL string        // EXECUTOR_CANCEL_URL, a template with {idempotency_key}, {run_id}, {schedule_id}, {scheduled_for}; empty: cannot cancel
+	URL       string        // EXECUTOR_URL, a template with {workflow_id}, {version} and {environment}
+	CancelURL string        // EXECUTOR_CANCEL_URL, a template with {idempotency_key}, {run_id}, {schedule_id}, {scheduled_for}, {environment}; empty: cannot cancel
 	Token     string        // EXECUTOR_TOKEN, sent as a bearer token; empty: none
 	Dialect   string        // EXECUTOR_DIALECT; empty: carillon
 	Timeout   time.Duration // of one call; 0: DefaultTimeout
+	// Environment is ENVIRONMENT; empty: not set, and not sent.
+	Environment string
 }
 
 // Validate returns everything that is wrong with the configuration, as a
 // *schedule.InvalidError whose fields are the variables' names.
 func (c Config) Validate() error {
 	var bad schedule.Collect
-	checkTemplate(&bad, "EXECUTOR_URL", c.URL, []string{workflowID, version})
+	checkTemplate(&bad, "EXECUTOR_URL", c.URL, []string{workflowID, version, environment})
+	if c.Environment == "" && strings.Contains(c.URL+c.CancelURL, environment) {
+		bad.Note("ENVIRONMENT", "is not set, and the executor's address has "+environment, "set it, such as to prod")
+	}
 	if c.CancelURL != "" {
-		checkTemplate(&bad, "EXECUTOR_CANCEL_URL", c.CancelURL, []string{idempotencyKey, runID, scheduleID, scheduledFor})
+		checkTemplate(&bad, "EXECUTOR_CANCEL_URL", c.CancelURL, []string{idempotencyKey, runID, scheduleID, scheduledFor, environment})
 		if !strings.Contains(c.CancelURL, idempotencyKey) && !strings.Contains(c.CancelURL, runID) {
 			bad.Add("EXECUTOR_CANCEL_URL", c.CancelURL, "does not name a run", "put "+idempotencyKey+" or "+runID+" into it")
 		}

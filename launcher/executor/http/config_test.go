@@ -33,6 +33,7 @@ func TestValidate(t *testing.T) {
 		{name: "a fragment", cfg: httpexecutor.Config{URL: "http://e/run#x"}, want: []string{"holds a fragment"}},
 		{name: "an unknown placeholder", cfg: httpexecutor.Config{URL: "http://e/{workflow}"}, want: []string{"unknown placeholder; only {workflow_id} and {version}"}},
 		{name: "a placeholder of the other address", cfg: httpexecutor.Config{URL: "http://e/{run_id}"}, want: []string{"unknown placeholder"}},
+		{name: "an environment that is not set", cfg: httpexecutor.Config{URL: "http://e/{environment}/run"}, want: []string{"ENVIRONMENT: is not set, and the executor's address has {environment}"}},
 		{name: "an open brace", cfg: httpexecutor.Config{URL: "http://e/{workflow_id"}, want: []string{"unknown placeholder"}},
 		{name: "a workflow may not choose the host", cfg: httpexecutor.Config{URL: "http://{workflow_id}.e/run"}, want: []string{"holds a placeholder in its host"}},
 		{

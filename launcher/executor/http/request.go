@@ -31,6 +31,7 @@ type runBody struct {
 	Trigger          string          `json:"trigger"`
 	Attempt          int32           `json:"attempt"`
 	Epoch            int64           `json:"epoch"`
+	Environment      string          `json:"environment,omitempty"`
 	ExecutionGrantID string          `json:"execution_grant_id"`
 	Input            json.RawMessage `json:"input"` // null when there is none
 	DAG              json.RawMessage `json:"dag,omitempty"`
@@ -44,31 +45,41 @@ func (c Config) carillonRequest(call launcher.Call) (request, error) {
 		IdempotencyKey: call.Key.String(), ScheduleID: call.ScheduleID,
 		WorkflowID: call.WorkflowID, Version: call.Version, UserID: call.UserID,
 		ScheduledFor: call.ScheduledFor.UTC().Format(time.RFC3339Nano), Trigger: string(call.Trigger),
-		Attempt: call.Attempt, Epoch: call.Epoch, ExecutionGrantID: call.ExecutionGrantID,
+		Attempt: call.Attempt, Epoch: call.Epoch, Environment: c.Environment, ExecutionGrantID: call.ExecutionGrantID,
 		Input: call.Input, DAG: call.DAG, ReportURL: call.ReportURL, ReportToken: call.ReportToken,
 	})
 	if err != nil {
 		return request{}, err
 	}
 	return request{
-		url:    expand(c.URL, workflowValues(call)),
-		header: map[string]string{"Idempotency-Key": call.Key.String()},
+		url:    expand(c.URL, c.workflowValues(call)),
+		header: c.headers(map[string]string{"Idempotency-Key": call.Key.String()}),
 		body:   body,
 	}, nil
 }
 
-// The headers of a cancel.
 const (
+	headerEnvironment = "X-Carillon-Environment" // of every call, if ENVIRONMENT is set
+
+	// The headers of a cancel.
 	headerScheduleID   = "X-Carillon-Schedule-Id"
 	headerScheduledFor = "X-Carillon-Scheduled-For"
 )
+
+// headers adds the environment to the headers of a call.
+func (c Config) headers(header map[string]string) map[string]string {
+	if c.Environment != "" {
+		header[headerEnvironment] = c.Environment
+	}
+	return header
+}
 
 // cancelRequest is the DELETE that ends a run. A URL without one of its values
 // would name another resource, and a 404 from there would confirm a cancel that
 // nobody has checked: such a request is an error.
 func (c Config) cancelRequest(ref schedule.CancelRequest) (request, error) {
-	r := request{header: map[string]string{"Idempotency-Key": ref.Key.String()}}
-	values := map[string]string{idempotencyKey: ref.Key.String(), runID: ref.RunID, scheduleID: ref.ScheduleID, scheduledFor: ""}
+	r := request{header: c.headers(map[string]string{"Idempotency-Key": ref.Key.String()})}
+	values := map[string]string{idempotencyKey: ref.Key.String(), runID: ref.RunID, scheduleID: ref.ScheduleID, scheduledFor: "", environment: c.Environment}
 	if !ref.ScheduledFor.IsZero() {
 		values[scheduledFor] = ref.ScheduledFor.UTC().Format(time.RFC3339Nano)
 	}
@@ -105,11 +116,11 @@ func (c Config) graphRequest(call launcher.Call) (request, error) {
 		return request{}, err
 	}
 	r := request{
-		url: expand(c.URL, workflowValues(call)),
-		header: map[string]string{
+		url: expand(c.URL, c.workflowValues(call)),
+		header: c.headers(map[string]string{
 			"Idempotency-Key": graphKey(call),
 			"X-Carillon-Key":  call.Key.String(),
-		},
+		}),
 		body: body,
 	}
 	if call.ReportURL != "" { // for a graph that goes on after its 202
@@ -143,8 +154,8 @@ func graphKey(call launcher.Call) string {
 	return pair + ":" + string(call.Trigger) + ":" + call.Key.String()
 }
 
-func workflowValues(call launcher.Call) map[string]string {
-	return map[string]string{workflowID: call.WorkflowID, version: strconv.Itoa(int(call.Version))}
+func (c Config) workflowValues(call launcher.Call) map[string]string {
+	return map[string]string{workflowID: call.WorkflowID, version: strconv.Itoa(int(call.Version)), environment: c.Environment}
 }
 
 func encode(v any) ([]byte, error) {

@@ -13,6 +13,7 @@ const (
 	runID          = "{run_id}"
 	scheduleID     = "{schedule_id}"
 	scheduledFor   = "{scheduled_for}"
+	environment    = "{environment}"
 )
 
 // expand replaces placeholders: escaped as one path segment before the first

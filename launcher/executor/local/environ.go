@@ -54,6 +54,9 @@ func (s *scene) stepEnv(e *Executor, step *Step, ended map[string]*StepResult) [
 	if e.cfg.BaseURL != "" {
 		env = append(env, "CARILLON_URL="+strings.TrimRight(e.cfg.BaseURL, "/"))
 	}
+	if e.cfg.Environment != "" {
+		env = append(env, "CARILLON_ENVIRONMENT="+e.cfg.Environment)
+	}
 	for _, need := range step.Needs {
 		name := "CARILLON_NEED_" + variable(need)
 		env = append(env, name+"="+ended[need].Status, fmt.Sprintf("%s_CODE=%d", name, ended[need].Code))

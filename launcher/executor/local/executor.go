@@ -32,6 +32,7 @@ const (
 type Config struct {
 	Dir             string            // DATA_DIR
 	BaseURL         string            // this Carillon's own address; steps see it as CARILLON_URL
+	Environment     string            // ENVIRONMENT; steps see it as CARILLON_ENVIRONMENT
 	Concurrency     int               // runs at once, others wait; 0: DefaultConcurrency
 	StepConcurrency int               // steps at once in one run; 0: DefaultStepConcurrency
 	StopGrace       time.Duration     // between SIGTERM and SIGKILL; 0: DefaultStopGrace

@@ -135,7 +135,7 @@ func TestRetriesAndForgivenFailures(t *testing.T) {
 func TestWhatAStepSees(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://secret")
 	t.Setenv("ALSO_PASSED", "yes")
-	s := stage(t, local.Config{PassEnv: []string{"ALSO_PASSED"}, BaseURL: "http://127.0.0.1:8080/"})
+	s := stage(t, local.Config{PassEnv: []string{"ALSO_PASSED"}, BaseURL: "http://127.0.0.1:8080/", Environment: "prod"})
 	call := callOf(0, `{"env":{"A":"dag","INPUT_KEEP":"default","INPUT_OTHER":"default"},"steps":[{"id":"only","env":{"A":"step"},"shell":"env; pwd; cat \"$CARILLON_INPUT_FILE\"; test -d \"$CARILLON_RUN_DIR\""}]}`)
 	call.Input = json.RawMessage(`{"keep":9007199254740993,"path":"a b\nc","deep":{"x":1},"none":null,"no-name":1,"nul":"\u0000","yes":true}`)
 	if r := s.play(t, call); r.status != schedule.StatusSuccess {
@@ -146,7 +146,7 @@ func TestWhatAStepSees(t *testing.T) {
 		"\nA=step\n", "\nALSO_PASSED=yes\n", "\nINPUT_KEEP=9007199254740993\n", "\nINPUT_OTHER=default\n", "\nINPUT_PATH=a b\nc\n", "\nINPUT_YES=true\n",
 		"\nCARILLON_INPUT=" + string(call.Input) + "\n", "\nCARILLON_RUN_AT=2026-03-08T12:00:00Z\n", "\nCARILLON_SCHEDULE_ID=s\n",
 		"\nCARILLON_WORKFLOW_ID=w\n", "\nCARILLON_VERSION=2\n", "\nCARILLON_KEY=" + call.Key.String() + "\n", "\nCARILLON_ATTEMPT=1\n",
-		"\nCARILLON_TRIGGER=schedule\n", "\nCARILLON_STEP=only\n", "\nCARILLON_URL=http://127.0.0.1:8080\n",
+		"\nCARILLON_TRIGGER=schedule\n", "\nCARILLON_STEP=only\n", "\nCARILLON_ENVIRONMENT=prod\n", "\nCARILLON_URL=http://127.0.0.1:8080\n",
 		"\nCARILLON_WORK_DIR=" + filepath.Join(s.dir, "work", "owners", "u", "w") + "\n", "\n" + filepath.Join(s.dir, "work", "owners", "u", "w") + "\n" + string(call.Input),
 	} {
 		if !strings.Contains(log, want) {

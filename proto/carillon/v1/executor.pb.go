@@ -48,7 +48,9 @@ type ExecutorRunRequest struct {
 	// Sent with each report as "Authorization: Bearer …".
 	ReportToken string `protobuf:"bytes,14,opt,name=report_token,json=reportToken,proto3" json:"report_token,omitempty"`
 	// Without a report for so long the run is FAILED(timeout).
-	RunTimeoutMs  uint32 `protobuf:"varint,15,opt,name=run_timeout_ms,json=runTimeoutMs,proto3" json:"run_timeout_ms,omitempty"`
+	RunTimeoutMs uint32 `protobuf:"varint,15,opt,name=run_timeout_ms,json=runTimeoutMs,proto3" json:"run_timeout_ms,omitempty"`
+	// ENVIRONMENT of the launcher, such as prod. Empty: not set.
+	Environment   string `protobuf:"bytes,16,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,6 +190,13 @@ func (x *ExecutorRunRequest) GetRunTimeoutMs() uint32 {
 	return 0
 }
 
+func (x *ExecutorRunRequest) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
+}
+
 type ExecutorRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The executor's own id of the run.
@@ -276,7 +285,9 @@ type ExecutorCancelRequest struct {
 	ScheduleId string `protobuf:"bytes,5,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// The nominal instant, run_at. Unset if the caller of the launcher did not
 	// give it.
-	ScheduledFor  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
+	ScheduledFor *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
+	// ENVIRONMENT of the launcher. Empty: not set.
+	Environment   string `protobuf:"bytes,7,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -353,6 +364,13 @@ func (x *ExecutorCancelRequest) GetScheduledFor() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ExecutorCancelRequest) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
+}
+
 type ExecutorCancelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run ends later, and a terminal report follows.
@@ -404,7 +422,9 @@ type ExecutorGetByKeyRequest struct {
 	// Empty for a graph run, which has no schedule.
 	ScheduleId string `protobuf:"bytes,2,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// The nominal instant, run_at.
-	ScheduledFor  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
+	ScheduledFor *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
+	// ENVIRONMENT of the launcher. Empty: not set.
+	Environment   string `protobuf:"bytes,4,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -458,6 +478,13 @@ func (x *ExecutorGetByKeyRequest) GetScheduledFor() *timestamppb.Timestamp {
 		return x.ScheduledFor
 	}
 	return nil
+}
+
+func (x *ExecutorGetByKeyRequest) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
 }
 
 type ExecutorGetByKeyResponse struct {
@@ -541,7 +568,7 @@ var File_carillon_v1_executor_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x04\n" +
+	"\x1acarillon/v1/executor.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x05\n" +
 	"\x12ExecutorRunRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -561,14 +588,15 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\n" +
 	"report_url\x18\r \x01(\tR\treportUrl\x12!\n" +
 	"\freport_token\x18\x0e \x01(\tR\vreportToken\x12$\n" +
-	"\x0erun_timeout_ms\x18\x0f \x01(\rR\frunTimeoutMs\"\xc8\x01\n" +
+	"\x0erun_timeout_ms\x18\x0f \x01(\rR\frunTimeoutMs\x12 \n" +
+	"\venvironment\x18\x10 \x01(\tR\venvironment\"\xc8\x01\n" +
 	"\x13ExecutorRunResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12;\n" +
 	"\x06status\x18\x02 \x01(\tB#\xbaH \xd8\x01\x01r\x1bR\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06status\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x03 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\x04 \x01(\tR\ferrorMessage\x12\x19\n" +
-	"\btrace_id\x18\x05 \x01(\tR\atraceId\"\xaf\x02\n" +
+	"\btrace_id\x18\x05 \x01(\tR\atraceId\"\xd1\x02\n" +
 	"\x15ExecutorCancelRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vworkflow_id\x18\x02 \x01(\tR\n" +
@@ -577,14 +605,16 @@ const file_carillon_v1_executor_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\tcancelledR\breplacedR\x06reason\x12\x1f\n" +
 	"\vschedule_id\x18\x05 \x01(\tR\n" +
 	"scheduleId\x12?\n" +
-	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\"4\n" +
+	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\x12 \n" +
+	"\venvironment\x18\a \x01(\tR\venvironment\"4\n" +
 	"\x16ExecutorCancelResponse\x12\x1a\n" +
-	"\baccepted\x18\x01 \x01(\bR\baccepted\"\xc2\x01\n" +
+	"\baccepted\x18\x01 \x01(\bR\baccepted\"\xe4\x01\n" +
 	"\x17ExecutorGetByKeyRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
 	"scheduleId\x12?\n" +
-	"\rscheduled_for\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\"\xcd\x01\n" +
+	"\rscheduled_for\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\x12 \n" +
+	"\venvironment\x18\x04 \x01(\tR\venvironment\"\xcd\x01\n" +
 	"\x18ExecutorGetByKeyResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12;\n" +
 	"\x06status\x18\x02 \x01(\tB#\xbaH \xd8\x01\x01r\x1bR\bENQUEUEDR\aSUCCESSR\x06FAILEDR\x06status\x12\x1d\n" +
