@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/carillon/carillon/internal/testservices/reserve"
 )
 
 // mayBeEmpty are queries that a deployment without trouble answers with
@@ -106,12 +107,7 @@ func startPrometheus(t *testing.T, s *site) string {
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := lis.Addr().String()
-	_ = lis.Close()
+	address := reserve.Addr(t)
 	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	var log strings.Builder
 	command := exec.CommandContext(ctx, program, "--config.file="+filepath.Join(dir, "prometheus.yml"),

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/testservices/reserve"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -160,14 +160,7 @@ func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
 }
 
 func TestServerThatIsNotThere(t *testing.T) {
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := lis.Addr().String()
-	if err := lis.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := reserve.Addr(t)
 	for _, args := range [][]string{{"schedule", "list"}, {"run", "watch"}, {"preview", "--schedule", "x"}} {
 		got := execute(t, surroundings{}, append(args, "--server", address)...)
 		want := "carillon: no server answers at " + address + " (connect: connection refused); start one with `carillon dev`, or name another with --server or CARILLON_SERVER\n"

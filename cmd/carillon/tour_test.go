@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon/carillon/internal/testservices/reserve"
 )
 
 const tourFile = "../../docs/tour.md"
@@ -50,16 +51,6 @@ const tourCrontab = `MAILTO=ops@example.org
 @reboot /usr/local/bin/warm-up
 `
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lis.Close()
-	return lis.Addr().String()
-}
-
 // monday is nine o'clock on one that lies ahead, as its own clock shows it, and
 // never the first: there is a slot before it, whatever day the tour is taken on.
 func monday(now time.Time) string {
@@ -76,8 +67,8 @@ func tour(t *testing.T) string {
 	dir := t.TempDir()
 	crontab := filepath.Join(dir, "crontab")
 	writeFile(t, crontab, tourCrontab)
-	server := freePort(t)
-	for name, value := range map[string]string{"DATA_DIR": filepath.Join(dir, "data"), "HTTP_ADDR": freePort(t), "GRPC_ADDR": server} {
+	server := reserve.Addr(t)
+	for name, value := range map[string]string{"DATA_DIR": filepath.Join(dir, "data"), "HTTP_ADDR": reserve.Addr(t), "GRPC_ADDR": server} {
 		t.Setenv(name, value)
 	}
 	env := map[string]string{"CARILLON_SERVER": server}

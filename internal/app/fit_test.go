@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/carillon/carillon/internal/app"
 	"github.com/carillon/carillon/internal/auth/tokenfile"
+	"github.com/carillon/carillon/internal/testservices/reserve"
 )
 
 // begin runs a process until the test ends.
@@ -70,12 +70,7 @@ func metricsOf(t *testing.T, a *app.App) string {
 }
 
 func TestAWorkerWithoutItsLauncherIsNotReadyAndSaysWhy(t *testing.T) {
-	reserved, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := reserved.Addr().String()
-	_ = reserved.Close()
+	addr := reserve.Addr(t)
 	folder := t.TempDir()
 	w := begin(t, map[string]any{"data_dir": folder, "roles": "worker", "launcher_addr": addr})
 

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,34 +88,4 @@ func seed(t testing.TB) uint64 {
 	}
 	t.Logf("seed: E2E_SEED=%d", chosen)
 	return chosen
-}
-
-var (
-	portsMu sync.Mutex
-	portsIn = make(map[int]bool)
-)
-
-// freePort returns a loopback address that nobody listens on. It lies below
-// the ports that kernels give to outgoing connections, so that it is still free
-// when a killed process starts again.
-func freePort(t testing.TB) string {
-	t.Helper()
-	portsMu.Lock()
-	defer portsMu.Unlock()
-	for range 1000 {
-		port := 12_000 + rand.IntN(18_000)
-		if portsIn[port] {
-			continue
-		}
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		lis, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		_ = lis.Close()
-		portsIn[port] = true
-		return address
-	}
-	t.Fatal("no free port between 12000 and 30000")
-	return ""
 }

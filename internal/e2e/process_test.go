@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/carillon/carillon/internal/testservices/reserve"
 )
 
 // process is one carillon with addresses of its own. It can be killed and
@@ -38,7 +40,7 @@ func newProcess(t testing.TB, name string, args, env []string) *process {
 	t.Helper()
 	p := &process{
 		t: t, name: name, args: args, env: env, dir: t.TempDir(),
-		httpAddr: freePort(t), grpcAddr: freePort(t), log: &logTail{},
+		httpAddr: reserve.Addr(t), grpcAddr: reserve.Addr(t), log: &logTail{},
 	}
 	t.Cleanup(func() {
 		p.kill()

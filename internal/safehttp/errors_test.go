@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/safehttp"
+	"github.com/carillon/carillon/internal/testservices/reserve"
 )
 
 // address is an IPv4 address or an IPv6 one in brackets, with or without a port.
@@ -22,17 +23,6 @@ var address = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+|\[[0-9a-f:]+\]`)
 // dnsAt is a resolver that reaches its server by dial.
 func dnsAt(dial func(ctx context.Context) (net.Conn, error)) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
-}
-
-// closedPort is an address of loopback where nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = lis.Close()
-	return lis.Addr().String()
 }
 
 func TestErrorsNameNoAddressThatTheURLDoesNot(t *testing.T) {
@@ -45,7 +35,7 @@ func TestErrorsNameNoAddressThatTheURLDoesNot(t *testing.T) {
 		_ = c.Close()
 	}))
 	t.Cleanup(reset.Close)
-	_, closed, _ := net.SplitHostPort(closedPort(t))
+	_, closed, _ := net.SplitHostPort(reserve.Addr(t))
 	_, resets, _ := net.SplitHostPort(reset.Listener.Addr().String())
 	loopback := resolve(t, map[string][][]netip.Addr{"trusted.example.com": {ips("127.0.0.1")}})
 	var dialer net.Dialer
@@ -58,7 +48,7 @@ func TestErrorsNameNoAddressThatTheURLDoesNot(t *testing.T) {
 	}{
 		{"a name that does not exist", "http://none.example.com/", "", resolve(t, nil), "lookup none.example.com: no such host"},
 		{"a DNS server that is down", "http://x.example.com/", "", dnsAt(func(ctx context.Context) (net.Conn, error) {
-			return dialer.DialContext(ctx, "udp", closedPort(t))
+			return dialer.DialContext(ctx, "udp", reserve.Addr(t))
 		}), "lookup x.example.com: "},
 		{"a DNS server that does not answer", "http://x.example.com/", "", dnsAt(func(context.Context) (net.Conn, error) {
 			return nil, &net.OpError{Op: "read", Net: "udp", Source: &net.UDPAddr{IP: net.IPv4(10, 0, 0, 5)}, Addr: &net.UDPAddr{IP: net.IPv4(10, 0, 0, 2)}, Err: os.ErrDeadlineExceeded}

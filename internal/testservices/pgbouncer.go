@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon/carillon/internal/testservices/reserve"
 )
 
 // PgBouncer starts a PgBouncer in front of a test's database and returns the
@@ -26,24 +28,18 @@ func PgBouncer(t testing.TB, database, mode string) string {
 	program := serverURL(t, "TEST_PGBOUNCER")
 	ctx, cancel := context.WithTimeout(t.Context(), stepLimit)
 	defer cancel()
-	var problem error
-	for range 5 { // another process may take the port in between
-		port, err := freePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		through, err := withAddress(database, port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if problem = startPgBouncer(ctx, t, program, database, mode, port); problem == nil {
-			if problem = awaitPostgres(ctx, through); problem == nil {
-				return through
-			}
-		}
+	port := reserve.Number(t)
+	through, err := withAddress(database, port)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("start %s: %v", program, problem)
-	return ""
+	if err = startPgBouncer(ctx, t, program, database, mode, port); err == nil {
+		err = awaitPostgres(ctx, through)
+	}
+	if err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	return through
 }
 
 // startPgBouncer starts one as another user where this is root, whom it
@@ -135,15 +131,6 @@ func anyUser(names ...string) (*syscall.Credential, error) {
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(uidErr, gidErr)
 	}
 	return nil, fmt.Errorf("none of the users %q exists", names)
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
 // withAddress returns the database's URL at another port of this machine.

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/carillon/carillon/internal/testservices/reserve"
 	"github.com/carillon/carillon/launcher/api"
 )
 
@@ -32,7 +33,7 @@ func listen(t *testing.T, addr string, l api.Launcher) (at string, stop func()) 
 
 func TestStartsGoToTheNextLauncherAtTheAddress(t *testing.T) {
 	first := newGated(request(1).Key)
-	addr, kill := listen(t, "127.0.0.1:0", first)
+	addr, kill := listen(t, reserve.Addr(t), first)
 	c := connect(t, addr)
 	open := starting(t.Context(), c, request(0))
 	within(t, first.began, "the start")

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/carillon/carillon/internal/testservices/reserve"
 )
 
 const service = "carillon.v1.RunLauncher"
@@ -81,12 +83,7 @@ func mute(t *testing.T) string {
 
 // TestALauncherThatIsBackIsFoundSoon: the library's own pauses grow to minutes.
 func TestALauncherThatIsBackIsFoundSoon(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().String()
-	_ = listener.Close()
+	addr := reserve.Addr(t)
 	c := connect(t, addr)
 	look := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/tools/servers"
+
+	"github.com/carillon/carillon/internal/testservices/reserve"
 )
 
 // child is one process with addresses of its own. It can be killed and started
@@ -184,21 +185,15 @@ func within(ctx context.Context, bound time.Duration, what string, check func() 
 	}
 }
 
-// ports gives addresses that nobody listens on. They lie below the ports that
-// kernels give to outgoing connections, so that they are still free when a
-// killed process starts again.
-type ports struct{ next int }
+// ports gives addresses for processes that are killed and start again at the
+// same ones. They are held until the rig ends.
+type ports struct{ held []*reserve.Port }
 
 func (p *ports) free() (string, error) {
-	for ; p.next < 30_000; p.next++ {
-		address := fmt.Sprintf("127.0.0.1:%d", p.next)
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		_ = listener.Close()
-		p.next++
-		return address, nil
+	port, err := reserve.New()
+	if err != nil {
+		return "", err
 	}
-	return "", fmt.Errorf("no free port below 30000")
+	p.held = append(p.held, port)
+	return port.Addr(), nil
 }

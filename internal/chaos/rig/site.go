@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -79,7 +78,6 @@ func (s *site) environ() []string {
 // build starts what the dose wants, empty and ready.
 func (s *site) build(ctx context.Context, o Options) error {
 	s.toStore, s.toLaunch = make(map[string]*proxy.Link), make(map[string]*proxy.Link)
-	s.ports.next = 12_000 + rand.IntN(16_000)
 	logs := filepath.Join(s.folder, record.LogsFolder)
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return err

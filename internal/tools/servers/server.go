@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/carillon/carillon/internal/testservices/reserve"
 )
 
 const (
@@ -24,6 +25,7 @@ const (
 type Server struct {
 	name    string
 	url     string
+	port    *reserve.Port // held until Stop, so that Restart finds it free
 	folder  folder
 	program string
 	args    []string
@@ -109,38 +111,32 @@ func (r *Set) Stop() {
 	}
 }
 
-// startOnFreePort starts a server on a random port and waits until it is
-// ready. Another process may take the port in between: then the server ends
-// at once, and another port is tried.
+// startOnFreePort starts a server on a port that is reserved for it, and waits
+// until it is ready. If it ends at once, it is tried on another port.
 func startOnFreePort(ctx context.Context, spawnAt func(port int) (*Server, error)) (*Server, error) {
 	var problem error
 	for range startAttempts {
-		port, err := freePort()
+		port, err := reserve.New()
 		if err != nil {
 			return nil, err
 		}
-		s, err := spawnAt(port)
+		s, err := spawnAt(port.Number)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, port.Release())
 		}
 		if problem = s.waitReady(ctx); problem == nil {
+			s.port = port
 			return s, nil
 		}
 		s.Crash()
+		if err := port.Release(); err != nil {
+			return nil, err
+		}
 		if !errors.Is(problem, errEndedEarly) {
 			break
 		}
 	}
 	return nil, problem
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
 // spawn starts program as the owner of the folder, with its output in a log
@@ -225,6 +221,9 @@ func (s *Server) Stop() {
 		fmt.Fprintf(os.Stderr, "servers: %s ended before the command did; its log ends with:\n%s\n", s.name, s.log())
 	default:
 		s.Crash()
+	}
+	if s.port != nil {
+		_ = s.port.Release() // it ends with this process anyway
 	}
 	s.folder.remove()
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/testservices/reserve"
 	"github.com/carillon/carillon/launcher"
 	grpcexecutor "github.com/carillon/carillon/launcher/executor/grpc"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -263,11 +264,6 @@ func TestACancelThatIsAcceptedConfirmsNothing(t *testing.T) {
 }
 
 func TestNotSentIsSaidOnlyWhenNothingCanHaveLeft(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = closed.Close()
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // connects by its backlog, and never says a word
 	if err != nil {
 		t.Fatal(err)
@@ -278,15 +274,15 @@ func TestNotSentIsSaidOnlyWhenNothingCanHaveLeft(t *testing.T) {
 	tests := []struct {
 		name string
 		ctx  context.Context
-		addr net.Addr
+		addr string
 	}{
-		{name: "nobody listens", ctx: t.Context(), addr: closed.Addr()},
-		{name: "whoever listens does not speak gRPC", ctx: t.Context(), addr: mute.Addr()},
-		{name: "the call is over before it begins", ctx: ended, addr: closed.Addr()},
+		{name: "nobody listens", ctx: t.Context(), addr: reserve.Addr(t)},
+		{name: "whoever listens does not speak gRPC", ctx: t.Context(), addr: mute.Addr().String()},
+		{name: "the call is over before it begins", ctx: ended, addr: mute.Addr().String()},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			e := newExecutor(t, grpcexecutor.Config{Target: tt.addr.String(), Timeout: 200 * time.Millisecond})
+			e := newExecutor(t, grpcexecutor.Config{Target: tt.addr, Timeout: 200 * time.Millisecond})
 			_, runErr := e.Run(tt.ctx, exampleCall())
 			_, askErr := e.GetByKey(tt.ctx, schedule.RunRef{Key: exampleCall().Key})
 			for call, err := range map[string]error{"Run": runErr, "GetByKey": askErr, "Cancel": e.Cancel(tt.ctx, schedule.CancelRequest{})} {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/testservices/reserve"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor"
 	httpexecutor "github.com/carillon/carillon/launcher/executor/http"
@@ -218,8 +219,6 @@ func TestRedirectsAreNotFollowedAndAreNoRefusal(t *testing.T) {
 }
 
 func TestNotSentIsSaidOnlyWhenNothingCanHaveLeft(t *testing.T) {
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
 	ended, end := context.WithCancel(t.Context())
@@ -229,7 +228,7 @@ func TestNotSentIsSaidOnlyWhenNothingCanHaveLeft(t *testing.T) {
 		ctx  context.Context
 		url  string
 	}{
-		{name: "nobody listens", ctx: t.Context(), url: closed.URL},
+		{name: "nobody listens", ctx: t.Context(), url: "http://" + reserve.Addr(t)},
 		{name: "the TLS handshake fails", ctx: t.Context(), url: strings.Replace(plain.URL, "http:", "https:", 1)},
 		{name: "the call is over before it begins", ctx: ended, url: plain.URL},
 	}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/internal/testservices/reserve"
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/redislock"
 )
@@ -214,18 +214,12 @@ func ownRedis(t *testing.T) (url string, kill func() (start func())) {
 	if err != nil {
 		t.Skip("redis-server is not in PATH, and only a Redis of its own may be paused or killed")
 	}
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := lis.Addr().(*net.TCPAddr)
-	if err := lis.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := reserve.Addr(t)
+	_, port, _ := net.SplitHostPort(addr)
 	folder := t.TempDir()
 	var end func()
 	start := func() {
-		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "--port", strconv.Itoa(addr.Port), "--bind", "127.0.0.1",
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "--port", port, "--bind", "127.0.0.1",
 			"--save", "", "--appendonly", "no", "--dir", folder)
 		cmd.Env = os.Environ()
 		if err := cmd.Start(); err != nil {
@@ -233,7 +227,7 @@ func ownRedis(t *testing.T) (url string, kill func() (start func())) {
 		}
 		end = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 		for limit := time.Now().Add(10 * time.Second); ; <-time.After(20 * time.Millisecond) {
-			conn, err := net.Dial("tcp", addr.String())
+			conn, err := net.Dial("tcp", addr)
 			if err == nil {
 				_ = conn.Close()
 				return
@@ -245,5 +239,5 @@ func ownRedis(t *testing.T) (url string, kill func() (start func())) {
 	}
 	start()
 	t.Cleanup(func() { end() })
-	return "redis://" + addr.String() + "/0", func() func() { end(); return start }
+	return "redis://" + addr + "/0", func() func() { end(); return start }
 }
