@@ -23,7 +23,10 @@ type UpsertInput struct {
 	// Adopt takes over a schedule that has another manager. omitempty: the hash
 	// of a deploy covers this struct, and must not change for deploys of an
 	// earlier version.
-	Adopt     bool `json:",omitempty"`
+	Adopt bool `json:",omitempty"`
+	// IfRevision refuses the upsert with schedule.ErrStale unless the schedule
+	// exists and has this revision; 0: any.
+	IfRevision int64 `json:"-"` // not part of the hash of a deploy
 	RequestID string
 	Actor     string
 }

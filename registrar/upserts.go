@@ -219,6 +219,9 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 	var changes []schedule.Change
 	for i := range all.inputs {
 		current := found[i].Schedule
+		if want := all.inputs[i].IfRevision; want != 0 && (current == nil || !current.Alive() || current.Revision != want) {
+			return nil, nil, stale(&all.definitions[i], want, current)
+		}
 		definition := all.definition(i, current)
 		if err := all.checkGrant(found[i], i, &definition, now); err != nil {
 			return nil, nil, all.prefixed(i, err)

@@ -37,6 +37,7 @@ var (
 // not here is denied, and a test fails for a registered one without an entry.
 var rules = map[string]Rule{
 	"/carillon.v1.ScheduleService/UpsertSchedule":     changes,
+	"/carillon.v1.ScheduleService/PatchSchedule":      changes,
 	"/carillon.v1.ScheduleService/GetSchedule":        reads,
 	"/carillon.v1.ScheduleService/ListSchedules":      reads,
 	"/carillon.v1.ScheduleService/GetOverview":        reads,

@@ -21,6 +21,7 @@ var (
 	ErrUnavailable   = errors.New("unavailable")
 	ErrUnsupported   = errors.New("not supported by this executor")
 	ErrShardCount    = errors.New("another number of shards is recorded")
+	ErrStale         = errors.New("the schedule was changed in the meantime")
 	ErrBusy          = errors.New("a call with this key is in progress") // of the launcher: ask again in a moment
 	ErrExhausted     = errors.New("quota exhausted")                     // of an owner
 	ErrQueueAway     = errors.New("the launch queue is unavailable")

@@ -30,6 +30,9 @@ const (
 	// ReasonUnpayable marks the FAILED_PRECONDITION that REST answers as 402: the
 	// billing account cannot pay for the schedule's model.
 	ReasonUnpayable = "UNPAYABLE"
+	// ReasonStale marks the ABORTED that REST answers as 412: the schedule has
+	// another revision than the request names.
+	ReasonStale = "REVISION_MISMATCH"
 )
 
 // codeOf maps every sentinel; the first that fits counts.
@@ -53,6 +56,7 @@ var codeOf = []struct {
 	{schedule.ErrUnsupported, codes.Unimplemented, ""},
 	{schedule.ErrShardCount, codes.FailedPrecondition, ""},
 	{schedule.ErrBusy, codes.Aborted, ""},
+	{schedule.ErrStale, codes.Aborted, ReasonStale},
 	{schedule.ErrQueueAway, codes.Unavailable, ""},
 	{context.Canceled, codes.Canceled, ""},
 	{context.DeadlineExceeded, codes.DeadlineExceeded, ""},

@@ -56,6 +56,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 		{"ErrUnsupported", schedule.ErrUnsupported, codes.Unimplemented, http.StatusNotImplemented, "not supported", ""},
 		{"ErrShardCount", schedule.ErrShardCount, codes.FailedPrecondition, http.StatusConflict, "number of shards", ""},
 		{"ErrBusy", schedule.ErrBusy, codes.Aborted, http.StatusConflict, "is in progress", ""},
+		{"ErrStale", schedule.ErrStale, codes.Aborted, http.StatusPreconditionFailed, "changed in the meantime", "REVISION_MISMATCH"},
 		{"ErrExhausted", schedule.Explain(schedule.ErrExhausted, "1000 schedules"), codes.ResourceExhausted, http.StatusTooManyRequests, "1000", ""},
 		{"ErrQueueAway", schedule.ErrQueueAway, codes.Unavailable, http.StatusServiceUnavailable, "queue", ""},
 		{"", schedule.Invalid("cron_expr", "x", "is refused", ""), codes.InvalidArgument, http.StatusBadRequest, `cron_expr: "x" is refused`, ""},

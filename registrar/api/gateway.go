@@ -45,6 +45,7 @@ func NewGateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOpt
 		runtime.WithRoutingErrorHandler(answerRouting),
 		runtime.WithDisablePathLengthFallback(), // and a POST is never taken for a GET
 		runtime.WithDisableHTTPMethodOverride(),
+		runtime.WithForwardResponseOption(tagRevision),
 	)
 	checked := checkedConn{conn}
 	err := errors.Join(
@@ -165,7 +166,7 @@ func retryAfter(st *status.Status) string {
 	return ""
 }
 
-// httpStatus is the gateway's own mapping with three exceptions.
+// httpStatus is the gateway's own mapping with four exceptions.
 func httpStatus(st *status.Status) int {
 	for _, detail := range st.Details() {
 		info, ok := detail.(*errdetails.ErrorInfo)
@@ -174,6 +175,8 @@ func httpStatus(st *status.Status) int {
 			return http.StatusUnprocessableEntity
 		case ok && info.GetReason() == ReasonUnpayable:
 			return http.StatusPaymentRequired
+		case ok && info.GetReason() == ReasonStale:
+			return http.StatusPreconditionFailed
 		}
 	}
 	if st.Code() == codes.FailedPrecondition {

@@ -35,6 +35,7 @@ type sent struct {
 	query         url.Values
 	refused       error                                   // why the body was refused
 	anyBytes      bool                                    // bytes that are no UTF-8 count as U+FFFD
+	members       []string                                // of the body of a patch, by name
 	named         map[protoreflect.FieldDescriptor]string // what the body set, as text
 }
 
@@ -75,6 +76,10 @@ func marshalMembers[T any](members map[string]T) ([]byte, error) {
 }
 
 func (marshaler) Unmarshal(text []byte, v any) error {
+	if part, ok := v.(**carillonv1.UpsertScheduleRequest); ok { // the body is one field of a request
+		*part = &carillonv1.UpsertScheduleRequest{}
+		v = *part
+	}
 	m, ok := v.(proto.Message)
 	if !ok {
 		return fmt.Errorf("cannot read JSON into %T", v)
@@ -115,6 +120,9 @@ func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 		}
 		if s, ok := r.(*sent); ok {
 			s.refused = err
+			if s.method == http.MethodPatch && err == nil {
+				s.members = membersOf(text)
+			}
 			if msg, ok := v.(proto.Message); ok && err == nil {
 				s.remember(msg.ProtoReflect())
 			}
@@ -169,6 +177,9 @@ func (c checkedConn) Invoke(ctx context.Context, method string, req, resp any, o
 	if err := contradiction(ctx, req); err != nil {
 		return err
 	}
+	if patch, ok := req.(*carillonv1.PatchScheduleRequest); ok {
+		maskMembers(ctx, patch)
+	}
 	return c.ClientConnInterface.Invoke(ctx, method, req, resp, opts...)
 }
 
@@ -222,6 +233,9 @@ func contradiction(ctx context.Context, req any) error {
 	m := msg.ProtoReflect()
 	checkUTF8(&c, m)
 	for fd, value := range s.named {
+		if fd.ContainingMessage() != m.Descriptor() {
+			continue // the body is one field of the request, and no path overwrites it
+		}
 		if now := m.Get(fd).String(); now != value {
 			c.Add(string(fd.Name()), value, "in the body is not "+schedule.Quote(now)+" of the path", "leave it out of the body")
 		}

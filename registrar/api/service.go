@@ -17,6 +17,8 @@ import (
 // ScheduleWriter changes schedules.
 type ScheduleWriter interface {
 	Upsert(ctx context.Context, in registrar.UpsertInput) (registrar.UpsertResult, error)
+	// Patch is an Upsert of what is made of the schedule as it is.
+	Patch(ctx context.Context, p registrar.PatchInput) (registrar.UpsertResult, error)
 	Pause(ctx context.Context, in registrar.PauseInput) (registrar.View, error)
 	Resume(ctx context.Context, in registrar.ResumeInput) (registrar.View, error)
 	Delete(ctx context.Context, scheduleID, actor string) error

@@ -11,6 +11,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -825,6 +826,153 @@ func (x *UpsertScheduleResponse) GetWarning() string {
 	return ""
 }
 
+type PatchScheduleRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// The new values. A field that update_mask names and that is not set here
+	// takes its default. Rules are checked on the result.
+	Schedule *UpsertScheduleRequest `protobuf:"bytes,2,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	// Names of fields of UpsertScheduleRequest, and labels.NAME for one label.
+	// schedule_id, user_id, request_id and adopt cannot change. Default: the fields
+	// that are set in schedule.
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// The revision that the change is based on, as GetSchedule answers it, with or
+	// without quotes. Default: any.
+	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Take over a schedule that has another manager than schedule.managed_by.
+	Adopt         bool `protobuf:"varint,5,opt,name=adopt,proto3" json:"adopt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PatchScheduleRequest) Reset() {
+	*x = PatchScheduleRequest{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PatchScheduleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PatchScheduleRequest) ProtoMessage() {}
+
+func (x *PatchScheduleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PatchScheduleRequest.ProtoReflect.Descriptor instead.
+func (*PatchScheduleRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PatchScheduleRequest) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *PatchScheduleRequest) GetSchedule() *UpsertScheduleRequest {
+	if x != nil {
+		return x.Schedule
+	}
+	return nil
+}
+
+func (x *PatchScheduleRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
+	}
+	return nil
+}
+
+func (x *PatchScheduleRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *PatchScheduleRequest) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
+}
+
+type PatchScheduleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it is now.
+	Schedule *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	// False: the schedule was as asked for already, and nothing was written.
+	Changed bool `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// As in UpsertScheduleResponse.
+	Warning       *string `protobuf:"bytes,3,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PatchScheduleResponse) Reset() {
+	*x = PatchScheduleResponse{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PatchScheduleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PatchScheduleResponse) ProtoMessage() {}
+
+func (x *PatchScheduleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PatchScheduleResponse.ProtoReflect.Descriptor instead.
+func (*PatchScheduleResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PatchScheduleResponse) GetSchedule() *Schedule {
+	if x != nil {
+		return x.Schedule
+	}
+	return nil
+}
+
+func (x *PatchScheduleResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *PatchScheduleResponse) GetWarning() string {
+	if x != nil && x.Warning != nil {
+		return *x.Warning
+	}
+	return ""
+}
+
 type GetScheduleRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId    string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
@@ -834,7 +982,7 @@ type GetScheduleRequest struct {
 
 func (x *GetScheduleRequest) Reset() {
 	*x = GetScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +994,7 @@ func (x *GetScheduleRequest) String() string {
 func (*GetScheduleRequest) ProtoMessage() {}
 
 func (x *GetScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1007,7 @@ func (x *GetScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetScheduleRequest.ProtoReflect.Descriptor instead.
 func (*GetScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetScheduleRequest) GetScheduleId() string {
@@ -880,7 +1028,7 @@ type GetScheduleResponse struct {
 
 func (x *GetScheduleResponse) Reset() {
 	*x = GetScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +1040,7 @@ func (x *GetScheduleResponse) String() string {
 func (*GetScheduleResponse) ProtoMessage() {}
 
 func (x *GetScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +1053,7 @@ func (x *GetScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetScheduleResponse.ProtoReflect.Descriptor instead.
 func (*GetScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetScheduleResponse) GetSchedule() *Schedule {
@@ -953,7 +1101,7 @@ type ListSchedulesRequest struct {
 
 func (x *ListSchedulesRequest) Reset() {
 	*x = ListSchedulesRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1113,7 @@ func (x *ListSchedulesRequest) String() string {
 func (*ListSchedulesRequest) ProtoMessage() {}
 
 func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1126,7 @@ func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListSchedulesRequest) GetUserId() string {
@@ -1072,7 +1220,7 @@ type GetOverviewRequest struct {
 
 func (x *GetOverviewRequest) Reset() {
 	*x = GetOverviewRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1232,7 @@ func (x *GetOverviewRequest) String() string {
 func (*GetOverviewRequest) ProtoMessage() {}
 
 func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1245,7 @@ func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOverviewRequest.ProtoReflect.Descriptor instead.
 func (*GetOverviewRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetOverviewRequest) GetUserId() string {
@@ -1144,7 +1292,7 @@ type GetOverviewResponse struct {
 
 func (x *GetOverviewResponse) Reset() {
 	*x = GetOverviewResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1304,7 @@ func (x *GetOverviewResponse) String() string {
 func (*GetOverviewResponse) ProtoMessage() {}
 
 func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1317,7 @@ func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOverviewResponse.ProtoReflect.Descriptor instead.
 func (*GetOverviewResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetOverviewResponse) GetActiveSchedules() uint32 {
@@ -1231,7 +1379,7 @@ type ListSchedulesResponse struct {
 
 func (x *ListSchedulesResponse) Reset() {
 	*x = ListSchedulesResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1391,7 @@ func (x *ListSchedulesResponse) String() string {
 func (*ListSchedulesResponse) ProtoMessage() {}
 
 func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1404,7 @@ func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
@@ -1288,7 +1436,7 @@ type PauseScheduleRequest struct {
 
 func (x *PauseScheduleRequest) Reset() {
 	*x = PauseScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1448,7 @@ func (x *PauseScheduleRequest) String() string {
 func (*PauseScheduleRequest) ProtoMessage() {}
 
 func (x *PauseScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1461,7 @@ func (x *PauseScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PauseScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PauseScheduleRequest) GetScheduleId() string {
@@ -1353,7 +1501,7 @@ type PauseScheduleResponse struct {
 
 func (x *PauseScheduleResponse) Reset() {
 	*x = PauseScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1513,7 @@ func (x *PauseScheduleResponse) String() string {
 func (*PauseScheduleResponse) ProtoMessage() {}
 
 func (x *PauseScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1526,7 @@ func (x *PauseScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PauseScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PauseScheduleResponse) GetSchedule() *Schedule {
@@ -1401,7 +1549,7 @@ type ResumeScheduleRequest struct {
 
 func (x *ResumeScheduleRequest) Reset() {
 	*x = ResumeScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1561,7 @@ func (x *ResumeScheduleRequest) String() string {
 func (*ResumeScheduleRequest) ProtoMessage() {}
 
 func (x *ResumeScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1574,7 @@ func (x *ResumeScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeScheduleRequest.ProtoReflect.Descriptor instead.
 func (*ResumeScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResumeScheduleRequest) GetScheduleId() string {
@@ -1459,7 +1607,7 @@ type ResumeScheduleResponse struct {
 
 func (x *ResumeScheduleResponse) Reset() {
 	*x = ResumeScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1619,7 @@ func (x *ResumeScheduleResponse) String() string {
 func (*ResumeScheduleResponse) ProtoMessage() {}
 
 func (x *ResumeScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1632,7 @@ func (x *ResumeScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeScheduleResponse.ProtoReflect.Descriptor instead.
 func (*ResumeScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResumeScheduleResponse) GetSchedule() *Schedule {
@@ -1504,7 +1652,7 @@ type SetPausedRequest struct {
 
 func (x *SetPausedRequest) Reset() {
 	*x = SetPausedRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1664,7 @@ func (x *SetPausedRequest) String() string {
 func (*SetPausedRequest) ProtoMessage() {}
 
 func (x *SetPausedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1677,7 @@ func (x *SetPausedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPausedRequest.ProtoReflect.Descriptor instead.
 func (*SetPausedRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SetPausedRequest) GetScheduleId() string {
@@ -1554,7 +1702,7 @@ type SetPausedResponse struct {
 
 func (x *SetPausedResponse) Reset() {
 	*x = SetPausedResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1714,7 @@ func (x *SetPausedResponse) String() string {
 func (*SetPausedResponse) ProtoMessage() {}
 
 func (x *SetPausedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1727,7 @@ func (x *SetPausedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPausedResponse.ProtoReflect.Descriptor instead.
 func (*SetPausedResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{17}
 }
 
 type DeleteScheduleRequest struct {
@@ -1593,7 +1741,7 @@ type DeleteScheduleRequest struct {
 
 func (x *DeleteScheduleRequest) Reset() {
 	*x = DeleteScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1753,7 @@ func (x *DeleteScheduleRequest) String() string {
 func (*DeleteScheduleRequest) ProtoMessage() {}
 
 func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1766,7 @@ func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteScheduleRequest) GetScheduleId() string {
@@ -1643,7 +1791,7 @@ type DeleteScheduleResponse struct {
 
 func (x *DeleteScheduleResponse) Reset() {
 	*x = DeleteScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1803,7 @@ func (x *DeleteScheduleResponse) String() string {
 func (*DeleteScheduleResponse) ProtoMessage() {}
 
 func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1816,7 @@ func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{19}
 }
 
 type PreviewScheduleRequest struct {
@@ -1700,7 +1848,7 @@ type PreviewScheduleRequest struct {
 
 func (x *PreviewScheduleRequest) Reset() {
 	*x = PreviewScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1860,7 @@ func (x *PreviewScheduleRequest) String() string {
 func (*PreviewScheduleRequest) ProtoMessage() {}
 
 func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1873,7 @@ func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PreviewScheduleRequest) GetScheduleId() string {
@@ -1829,7 +1977,7 @@ type PreviewScheduleResponse struct {
 
 func (x *PreviewScheduleResponse) Reset() {
 	*x = PreviewScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1989,7 @@ func (x *PreviewScheduleResponse) String() string {
 func (*PreviewScheduleResponse) ProtoMessage() {}
 
 func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +2002,7 @@ func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PreviewScheduleResponse) GetFires() []*Fire {
@@ -1886,7 +2034,7 @@ type TriggerScheduleRequest struct {
 
 func (x *TriggerScheduleRequest) Reset() {
 	*x = TriggerScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2046,7 @@ func (x *TriggerScheduleRequest) String() string {
 func (*TriggerScheduleRequest) ProtoMessage() {}
 
 func (x *TriggerScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2059,7 @@ func (x *TriggerScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerScheduleRequest.ProtoReflect.Descriptor instead.
 func (*TriggerScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TriggerScheduleRequest) GetScheduleId() string {
@@ -1951,7 +2099,7 @@ type TriggerScheduleResponse struct {
 
 func (x *TriggerScheduleResponse) Reset() {
 	*x = TriggerScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2111,7 @@ func (x *TriggerScheduleResponse) String() string {
 func (*TriggerScheduleResponse) ProtoMessage() {}
 
 func (x *TriggerScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2124,7 @@ func (x *TriggerScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerScheduleResponse.ProtoReflect.Descriptor instead.
 func (*TriggerScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TriggerScheduleResponse) GetRun() *Run {
@@ -2009,7 +2157,7 @@ type ScheduleEvent struct {
 
 func (x *ScheduleEvent) Reset() {
 	*x = ScheduleEvent{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2169,7 @@ func (x *ScheduleEvent) String() string {
 func (*ScheduleEvent) ProtoMessage() {}
 
 func (x *ScheduleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2182,7 @@ func (x *ScheduleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleEvent.ProtoReflect.Descriptor instead.
 func (*ScheduleEvent) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ScheduleEvent) GetTime() *timestamppb.Timestamp {
@@ -2113,7 +2261,7 @@ type ListScheduleEventsRequest struct {
 
 func (x *ListScheduleEventsRequest) Reset() {
 	*x = ListScheduleEventsRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +2273,7 @@ func (x *ListScheduleEventsRequest) String() string {
 func (*ListScheduleEventsRequest) ProtoMessage() {}
 
 func (x *ListScheduleEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +2286,7 @@ func (x *ListScheduleEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScheduleEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListScheduleEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListScheduleEventsRequest) GetScheduleId() string {
@@ -2172,7 +2320,7 @@ type ListScheduleEventsResponse struct {
 
 func (x *ListScheduleEventsResponse) Reset() {
 	*x = ListScheduleEventsResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2184,7 +2332,7 @@ func (x *ListScheduleEventsResponse) String() string {
 func (*ListScheduleEventsResponse) ProtoMessage() {}
 
 func (x *ListScheduleEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2197,7 +2345,7 @@ func (x *ListScheduleEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScheduleEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListScheduleEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListScheduleEventsResponse) GetEvents() []*ScheduleEvent {
@@ -2252,7 +2400,7 @@ type ScheduleDefinition struct {
 
 func (x *ScheduleDefinition) Reset() {
 	*x = ScheduleDefinition{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2412,7 @@ func (x *ScheduleDefinition) String() string {
 func (*ScheduleDefinition) ProtoMessage() {}
 
 func (x *ScheduleDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2425,7 @@ func (x *ScheduleDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleDefinition.ProtoReflect.Descriptor instead.
 func (*ScheduleDefinition) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ScheduleDefinition) GetScheduleId() string {
@@ -2461,7 +2609,7 @@ type ScheduleRevision struct {
 
 func (x *ScheduleRevision) Reset() {
 	*x = ScheduleRevision{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2621,7 @@ func (x *ScheduleRevision) String() string {
 func (*ScheduleRevision) ProtoMessage() {}
 
 func (x *ScheduleRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2634,7 @@ func (x *ScheduleRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleRevision.ProtoReflect.Descriptor instead.
 func (*ScheduleRevision) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ScheduleRevision) GetRevision() uint32 {
@@ -2531,7 +2679,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2691,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2704,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListRevisionsRequest) GetScheduleId() string {
@@ -2590,7 +2738,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2750,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2763,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*ScheduleRevision {
@@ -2664,7 +2812,7 @@ type ApplySchedulesRequest struct {
 
 func (x *ApplySchedulesRequest) Reset() {
 	*x = ApplySchedulesRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2824,7 @@ func (x *ApplySchedulesRequest) String() string {
 func (*ApplySchedulesRequest) ProtoMessage() {}
 
 func (x *ApplySchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2837,7 @@ func (x *ApplySchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplySchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ApplySchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ApplySchedulesRequest) GetSet() string {
@@ -2769,7 +2917,7 @@ type ApplySchedulesResponse struct {
 
 func (x *ApplySchedulesResponse) Reset() {
 	*x = ApplySchedulesResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2781,7 +2929,7 @@ func (x *ApplySchedulesResponse) String() string {
 func (*ApplySchedulesResponse) ProtoMessage() {}
 
 func (x *ApplySchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2794,7 +2942,7 @@ func (x *ApplySchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplySchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ApplySchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ApplySchedulesResponse) GetChanges() []*ScheduleChange {
@@ -2862,7 +3010,7 @@ type ScheduleChange struct {
 
 func (x *ScheduleChange) Reset() {
 	*x = ScheduleChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2874,7 +3022,7 @@ func (x *ScheduleChange) String() string {
 func (*ScheduleChange) ProtoMessage() {}
 
 func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2887,7 +3035,7 @@ func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleChange.ProtoReflect.Descriptor instead.
 func (*ScheduleChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ScheduleChange) GetScheduleId() string {
@@ -2959,7 +3107,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +3119,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2984,7 +3132,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FieldChange) GetField() string {
@@ -3027,7 +3175,7 @@ type FireChange struct {
 
 func (x *FireChange) Reset() {
 	*x = FireChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3187,7 @@ func (x *FireChange) String() string {
 func (*FireChange) ProtoMessage() {}
 
 func (x *FireChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3200,7 @@ func (x *FireChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireChange.ProtoReflect.Descriptor instead.
 func (*FireChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FireChange) GetAdded() uint32 {
@@ -3102,7 +3250,7 @@ type WorkflowChange struct {
 
 func (x *WorkflowChange) Reset() {
 	*x = WorkflowChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3262,7 @@ func (x *WorkflowChange) String() string {
 func (*WorkflowChange) ProtoMessage() {}
 
 func (x *WorkflowChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3275,7 @@ func (x *WorkflowChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkflowChange.ProtoReflect.Descriptor instead.
 func (*WorkflowChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WorkflowChange) GetWorkflowId() string {
@@ -3165,7 +3313,7 @@ type LaunchForecast struct {
 
 func (x *LaunchForecast) Reset() {
 	*x = LaunchForecast{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3177,7 +3325,7 @@ func (x *LaunchForecast) String() string {
 func (*LaunchForecast) ProtoMessage() {}
 
 func (x *LaunchForecast) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3190,7 +3338,7 @@ func (x *LaunchForecast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchForecast.ProtoReflect.Descriptor instead.
 func (*LaunchForecast) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LaunchForecast) GetUntil() *timestamppb.Timestamp {
@@ -3228,7 +3376,7 @@ type LaunchPeak struct {
 
 func (x *LaunchPeak) Reset() {
 	*x = LaunchPeak{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3388,7 @@ func (x *LaunchPeak) String() string {
 func (*LaunchPeak) ProtoMessage() {}
 
 func (x *LaunchPeak) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3401,7 @@ func (x *LaunchPeak) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchPeak.ProtoReflect.Descriptor instead.
 func (*LaunchPeak) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LaunchPeak) GetLaunches() uint32 {
@@ -3281,7 +3429,7 @@ var File_carillon_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\r\n" +
+	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\r\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -3407,6 +3555,20 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12:\n" +
 	"\vnext_run_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tnextRunAt\x12\x1d\n" +
+	"\awarning\x18\x03 \x01(\tH\x00R\awarning\x88\x01\x01B\n" +
+	"\n" +
+	"\b_warning\"\x97\x02\n" +
+	"\x14PatchScheduleRequest\x12G\n" +
+	"\vschedule_id\x18\x01 \x01(\tB&\xe2A\x01\x02\xbaH\x1f\xc8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
+	"scheduleId\x12F\n" +
+	"\bschedule\x18\x02 \x01(\v2\".carillon.v1.UpsertScheduleRequestB\x06\xbaH\x03\xd8\x01\x03R\bschedule\x12;\n" +
+	"\vupdate_mask\x18\x03 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"updateMask\x12\x1b\n" +
+	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02(@R\x04etag\x12\x14\n" +
+	"\x05adopt\x18\x05 \x01(\bR\x05adopt\"\x8f\x01\n" +
+	"\x15PatchScheduleResponse\x121\n" +
+	"\bschedule\x18\x01 \x01(\v2\x15.carillon.v1.ScheduleR\bschedule\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\x12\x1d\n" +
 	"\awarning\x18\x03 \x01(\tH\x00R\awarning\x88\x01\x01B\n" +
 	"\n" +
 	"\b_warning\"]\n" +
@@ -3654,9 +3816,10 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"LaunchPeak\x12\x1a\n" +
 	"\blaunches\x18\x01 \x01(\rR\blaunches\x12\x12\n" +
 	"\x04peak\x18\x02 \x01(\rR\x04peak\x123\n" +
-	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\xa8\x17\n" +
+	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\xb0\x18\n" +
 	"\x0fScheduleService\x12\xad\x01\n" +
-	"\x0eUpsertSchedule\x12\".carillon.v1.UpsertScheduleRequest\x1a#.carillon.v1.UpsertScheduleResponse\"R\x82\xd3\xe4\x93\x02L:\x01*Z\x12:\x01*\"\r/v1/schedulesZ\x16:\x01*\"\x11/schedules/upsert\x1a\x1b/v1/schedules/{schedule_id}\x12\x91\x01\n" +
+	"\x0eUpsertSchedule\x12\".carillon.v1.UpsertScheduleRequest\x1a#.carillon.v1.UpsertScheduleResponse\"R\x82\xd3\xe4\x93\x02L:\x01*Z\x12:\x01*\"\r/v1/schedulesZ\x16:\x01*\"\x11/schedules/upsert\x1a\x1b/v1/schedules/{schedule_id}\x12\x85\x01\n" +
+	"\rPatchSchedule\x12!.carillon.v1.PatchScheduleRequest\x1a\".carillon.v1.PatchScheduleResponse\"-\x82\xd3\xe4\x93\x02':\bschedule2\x1b/v1/schedules/{schedule_id}\x12\x91\x01\n" +
 	"\vGetSchedule\x12\x1f.carillon.v1.GetScheduleRequest\x1a .carillon.v1.GetScheduleResponse\"?\x82\xd3\xe4\x93\x029Z\x1a\x12\x18/schedules/{schedule_id}\x12\x1b/v1/schedules/{schedule_id}\x12m\n" +
 	"\rListSchedules\x12!.carillon.v1.ListSchedulesRequest\x1a\".carillon.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x12f\n" +
 	"\vGetOverview\x12\x1f.carillon.v1.GetOverviewRequest\x1a .carillon.v1.GetOverviewResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/overview\x12\x84\x01\n" +
@@ -3692,189 +3855,197 @@ func file_carillon_v1_schedule_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_schedule_proto_rawDescData
 }
 
-var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*Schedule)(nil),                   // 0: carillon.v1.Schedule
 	(*Fire)(nil),                       // 1: carillon.v1.Fire
 	(*UpsertScheduleRequest)(nil),      // 2: carillon.v1.UpsertScheduleRequest
 	(*UpsertScheduleResponse)(nil),     // 3: carillon.v1.UpsertScheduleResponse
-	(*GetScheduleRequest)(nil),         // 4: carillon.v1.GetScheduleRequest
-	(*GetScheduleResponse)(nil),        // 5: carillon.v1.GetScheduleResponse
-	(*ListSchedulesRequest)(nil),       // 6: carillon.v1.ListSchedulesRequest
-	(*GetOverviewRequest)(nil),         // 7: carillon.v1.GetOverviewRequest
-	(*GetOverviewResponse)(nil),        // 8: carillon.v1.GetOverviewResponse
-	(*ListSchedulesResponse)(nil),      // 9: carillon.v1.ListSchedulesResponse
-	(*PauseScheduleRequest)(nil),       // 10: carillon.v1.PauseScheduleRequest
-	(*PauseScheduleResponse)(nil),      // 11: carillon.v1.PauseScheduleResponse
-	(*ResumeScheduleRequest)(nil),      // 12: carillon.v1.ResumeScheduleRequest
-	(*ResumeScheduleResponse)(nil),     // 13: carillon.v1.ResumeScheduleResponse
-	(*SetPausedRequest)(nil),           // 14: carillon.v1.SetPausedRequest
-	(*SetPausedResponse)(nil),          // 15: carillon.v1.SetPausedResponse
-	(*DeleteScheduleRequest)(nil),      // 16: carillon.v1.DeleteScheduleRequest
-	(*DeleteScheduleResponse)(nil),     // 17: carillon.v1.DeleteScheduleResponse
-	(*PreviewScheduleRequest)(nil),     // 18: carillon.v1.PreviewScheduleRequest
-	(*PreviewScheduleResponse)(nil),    // 19: carillon.v1.PreviewScheduleResponse
-	(*TriggerScheduleRequest)(nil),     // 20: carillon.v1.TriggerScheduleRequest
-	(*TriggerScheduleResponse)(nil),    // 21: carillon.v1.TriggerScheduleResponse
-	(*ScheduleEvent)(nil),              // 22: carillon.v1.ScheduleEvent
-	(*ListScheduleEventsRequest)(nil),  // 23: carillon.v1.ListScheduleEventsRequest
-	(*ListScheduleEventsResponse)(nil), // 24: carillon.v1.ListScheduleEventsResponse
-	(*ScheduleDefinition)(nil),         // 25: carillon.v1.ScheduleDefinition
-	(*ScheduleRevision)(nil),           // 26: carillon.v1.ScheduleRevision
-	(*ListRevisionsRequest)(nil),       // 27: carillon.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),      // 28: carillon.v1.ListRevisionsResponse
-	(*ApplySchedulesRequest)(nil),      // 29: carillon.v1.ApplySchedulesRequest
-	(*ApplySchedulesResponse)(nil),     // 30: carillon.v1.ApplySchedulesResponse
-	(*ScheduleChange)(nil),             // 31: carillon.v1.ScheduleChange
-	(*FieldChange)(nil),                // 32: carillon.v1.FieldChange
-	(*FireChange)(nil),                 // 33: carillon.v1.FireChange
-	(*WorkflowChange)(nil),             // 34: carillon.v1.WorkflowChange
-	(*LaunchForecast)(nil),             // 35: carillon.v1.LaunchForecast
-	(*LaunchPeak)(nil),                 // 36: carillon.v1.LaunchPeak
-	nil,                                // 37: carillon.v1.Schedule.LabelsEntry
-	nil,                                // 38: carillon.v1.UpsertScheduleRequest.LabelsEntry
-	nil,                                // 39: carillon.v1.ScheduleDefinition.LabelsEntry
-	(*timestamppb.Timestamp)(nil),      // 40: google.protobuf.Timestamp
-	(*Expectation)(nil),                // 41: carillon.v1.Expectation
-	(*ExpectationState)(nil),           // 42: carillon.v1.ExpectationState
-	(*NewGrant)(nil),                   // 43: carillon.v1.NewGrant
-	(*Run)(nil),                        // 44: carillon.v1.Run
-	(*DeployWorkflowRequest)(nil),      // 45: carillon.v1.DeployWorkflowRequest
-	(*BackfillScheduleRequest)(nil),    // 46: carillon.v1.BackfillScheduleRequest
-	(*GetBackfillRequest)(nil),         // 47: carillon.v1.GetBackfillRequest
-	(*ListBackfillsRequest)(nil),       // 48: carillon.v1.ListBackfillsRequest
-	(*PauseBackfillRequest)(nil),       // 49: carillon.v1.PauseBackfillRequest
-	(*ResumeBackfillRequest)(nil),      // 50: carillon.v1.ResumeBackfillRequest
-	(*CancelBackfillRequest)(nil),      // 51: carillon.v1.CancelBackfillRequest
-	(*ForecastLaunchesRequest)(nil),    // 52: carillon.v1.ForecastLaunchesRequest
-	(*SimulateSchedulesRequest)(nil),   // 53: carillon.v1.SimulateSchedulesRequest
-	(*ExplainSlotRequest)(nil),         // 54: carillon.v1.ExplainSlotRequest
-	(*BackfillScheduleResponse)(nil),   // 55: carillon.v1.BackfillScheduleResponse
-	(*GetBackfillResponse)(nil),        // 56: carillon.v1.GetBackfillResponse
-	(*ListBackfillsResponse)(nil),      // 57: carillon.v1.ListBackfillsResponse
-	(*PauseBackfillResponse)(nil),      // 58: carillon.v1.PauseBackfillResponse
-	(*ResumeBackfillResponse)(nil),     // 59: carillon.v1.ResumeBackfillResponse
-	(*CancelBackfillResponse)(nil),     // 60: carillon.v1.CancelBackfillResponse
-	(*ForecastLaunchesResponse)(nil),   // 61: carillon.v1.ForecastLaunchesResponse
-	(*SimulateSchedulesResponse)(nil),  // 62: carillon.v1.SimulateSchedulesResponse
-	(*ExplainSlotResponse)(nil),        // 63: carillon.v1.ExplainSlotResponse
+	(*PatchScheduleRequest)(nil),       // 4: carillon.v1.PatchScheduleRequest
+	(*PatchScheduleResponse)(nil),      // 5: carillon.v1.PatchScheduleResponse
+	(*GetScheduleRequest)(nil),         // 6: carillon.v1.GetScheduleRequest
+	(*GetScheduleResponse)(nil),        // 7: carillon.v1.GetScheduleResponse
+	(*ListSchedulesRequest)(nil),       // 8: carillon.v1.ListSchedulesRequest
+	(*GetOverviewRequest)(nil),         // 9: carillon.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),        // 10: carillon.v1.GetOverviewResponse
+	(*ListSchedulesResponse)(nil),      // 11: carillon.v1.ListSchedulesResponse
+	(*PauseScheduleRequest)(nil),       // 12: carillon.v1.PauseScheduleRequest
+	(*PauseScheduleResponse)(nil),      // 13: carillon.v1.PauseScheduleResponse
+	(*ResumeScheduleRequest)(nil),      // 14: carillon.v1.ResumeScheduleRequest
+	(*ResumeScheduleResponse)(nil),     // 15: carillon.v1.ResumeScheduleResponse
+	(*SetPausedRequest)(nil),           // 16: carillon.v1.SetPausedRequest
+	(*SetPausedResponse)(nil),          // 17: carillon.v1.SetPausedResponse
+	(*DeleteScheduleRequest)(nil),      // 18: carillon.v1.DeleteScheduleRequest
+	(*DeleteScheduleResponse)(nil),     // 19: carillon.v1.DeleteScheduleResponse
+	(*PreviewScheduleRequest)(nil),     // 20: carillon.v1.PreviewScheduleRequest
+	(*PreviewScheduleResponse)(nil),    // 21: carillon.v1.PreviewScheduleResponse
+	(*TriggerScheduleRequest)(nil),     // 22: carillon.v1.TriggerScheduleRequest
+	(*TriggerScheduleResponse)(nil),    // 23: carillon.v1.TriggerScheduleResponse
+	(*ScheduleEvent)(nil),              // 24: carillon.v1.ScheduleEvent
+	(*ListScheduleEventsRequest)(nil),  // 25: carillon.v1.ListScheduleEventsRequest
+	(*ListScheduleEventsResponse)(nil), // 26: carillon.v1.ListScheduleEventsResponse
+	(*ScheduleDefinition)(nil),         // 27: carillon.v1.ScheduleDefinition
+	(*ScheduleRevision)(nil),           // 28: carillon.v1.ScheduleRevision
+	(*ListRevisionsRequest)(nil),       // 29: carillon.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),      // 30: carillon.v1.ListRevisionsResponse
+	(*ApplySchedulesRequest)(nil),      // 31: carillon.v1.ApplySchedulesRequest
+	(*ApplySchedulesResponse)(nil),     // 32: carillon.v1.ApplySchedulesResponse
+	(*ScheduleChange)(nil),             // 33: carillon.v1.ScheduleChange
+	(*FieldChange)(nil),                // 34: carillon.v1.FieldChange
+	(*FireChange)(nil),                 // 35: carillon.v1.FireChange
+	(*WorkflowChange)(nil),             // 36: carillon.v1.WorkflowChange
+	(*LaunchForecast)(nil),             // 37: carillon.v1.LaunchForecast
+	(*LaunchPeak)(nil),                 // 38: carillon.v1.LaunchPeak
+	nil,                                // 39: carillon.v1.Schedule.LabelsEntry
+	nil,                                // 40: carillon.v1.UpsertScheduleRequest.LabelsEntry
+	nil,                                // 41: carillon.v1.ScheduleDefinition.LabelsEntry
+	(*timestamppb.Timestamp)(nil),      // 42: google.protobuf.Timestamp
+	(*Expectation)(nil),                // 43: carillon.v1.Expectation
+	(*ExpectationState)(nil),           // 44: carillon.v1.ExpectationState
+	(*NewGrant)(nil),                   // 45: carillon.v1.NewGrant
+	(*fieldmaskpb.FieldMask)(nil),      // 46: google.protobuf.FieldMask
+	(*Run)(nil),                        // 47: carillon.v1.Run
+	(*DeployWorkflowRequest)(nil),      // 48: carillon.v1.DeployWorkflowRequest
+	(*BackfillScheduleRequest)(nil),    // 49: carillon.v1.BackfillScheduleRequest
+	(*GetBackfillRequest)(nil),         // 50: carillon.v1.GetBackfillRequest
+	(*ListBackfillsRequest)(nil),       // 51: carillon.v1.ListBackfillsRequest
+	(*PauseBackfillRequest)(nil),       // 52: carillon.v1.PauseBackfillRequest
+	(*ResumeBackfillRequest)(nil),      // 53: carillon.v1.ResumeBackfillRequest
+	(*CancelBackfillRequest)(nil),      // 54: carillon.v1.CancelBackfillRequest
+	(*ForecastLaunchesRequest)(nil),    // 55: carillon.v1.ForecastLaunchesRequest
+	(*SimulateSchedulesRequest)(nil),   // 56: carillon.v1.SimulateSchedulesRequest
+	(*ExplainSlotRequest)(nil),         // 57: carillon.v1.ExplainSlotRequest
+	(*BackfillScheduleResponse)(nil),   // 58: carillon.v1.BackfillScheduleResponse
+	(*GetBackfillResponse)(nil),        // 59: carillon.v1.GetBackfillResponse
+	(*ListBackfillsResponse)(nil),      // 60: carillon.v1.ListBackfillsResponse
+	(*PauseBackfillResponse)(nil),      // 61: carillon.v1.PauseBackfillResponse
+	(*ResumeBackfillResponse)(nil),     // 62: carillon.v1.ResumeBackfillResponse
+	(*CancelBackfillResponse)(nil),     // 63: carillon.v1.CancelBackfillResponse
+	(*ForecastLaunchesResponse)(nil),   // 64: carillon.v1.ForecastLaunchesResponse
+	(*SimulateSchedulesResponse)(nil),  // 65: carillon.v1.SimulateSchedulesResponse
+	(*ExplainSlotResponse)(nil),        // 66: carillon.v1.ExplainSlotResponse
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
-	40, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
-	40, // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
-	40, // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
-	37, // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
-	40, // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
-	40, // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
-	40, // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
-	40, // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
-	40, // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
-	40, // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
-	40, // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	40, // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
-	41, // 12: carillon.v1.Schedule.expect:type_name -> carillon.v1.Expectation
-	42, // 13: carillon.v1.Schedule.expectations:type_name -> carillon.v1.ExpectationState
-	40, // 14: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
-	40, // 15: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
-	40, // 16: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	40, // 17: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	40, // 18: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	38, // 19: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
-	43, // 20: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
-	41, // 21: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
-	40, // 22: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
-	0,  // 23: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	1,  // 24: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
-	40, // 25: carillon.v1.ListSchedulesRequest.next_before:type_name -> google.protobuf.Timestamp
-	40, // 26: carillon.v1.GetOverviewRequest.next_before:type_name -> google.protobuf.Timestamp
-	40, // 27: carillon.v1.GetOverviewRequest.failed_since:type_name -> google.protobuf.Timestamp
-	0,  // 28: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
-	40, // 29: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 30: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	0,  // 31: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	40, // 32: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	40, // 33: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	40, // 34: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	40, // 35: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	40, // 36: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
-	1,  // 37: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
-	44, // 38: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
-	40, // 39: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
-	40, // 40: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
-	40, // 41: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
-	22, // 42: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
-	40, // 43: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
-	40, // 44: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
-	40, // 45: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
-	39, // 46: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
-	41, // 47: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
-	25, // 48: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
-	40, // 49: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
-	26, // 50: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
-	2,  // 51: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
-	45, // 52: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
-	31, // 53: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
-	34, // 54: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
-	35, // 55: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
-	40, // 56: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
-	32, // 57: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
-	33, // 58: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
-	1,  // 59: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
-	1,  // 60: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
-	40, // 61: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
-	40, // 62: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
-	36, // 63: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
-	36, // 64: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
-	40, // 65: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
-	2,  // 66: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
-	4,  // 67: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
-	6,  // 68: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
-	7,  // 69: carillon.v1.ScheduleService.GetOverview:input_type -> carillon.v1.GetOverviewRequest
-	10, // 70: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
-	12, // 71: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
-	14, // 72: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
-	16, // 73: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
-	20, // 74: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
-	46, // 75: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
-	47, // 76: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	48, // 77: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	49, // 78: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
-	50, // 79: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
-	51, // 80: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	18, // 81: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	52, // 82: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
-	53, // 83: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
-	29, // 84: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
-	54, // 85: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
-	23, // 86: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	27, // 87: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	3,  // 88: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	5,  // 89: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	9,  // 90: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	8,  // 91: carillon.v1.ScheduleService.GetOverview:output_type -> carillon.v1.GetOverviewResponse
-	11, // 92: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	13, // 93: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	15, // 94: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	17, // 95: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	21, // 96: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	55, // 97: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
-	56, // 98: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
-	57, // 99: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	58, // 100: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
-	59, // 101: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
-	60, // 102: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
-	19, // 103: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	61, // 104: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
-	62, // 105: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
-	30, // 106: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
-	63, // 107: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
-	24, // 108: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	28, // 109: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	88, // [88:110] is the sub-list for method output_type
-	66, // [66:88] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	42, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
+	42, // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
+	42, // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
+	39, // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
+	42, // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
+	42, // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
+	42, // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
+	42, // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
+	42, // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
+	42, // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
+	42, // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	42, // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
+	43, // 12: carillon.v1.Schedule.expect:type_name -> carillon.v1.Expectation
+	44, // 13: carillon.v1.Schedule.expectations:type_name -> carillon.v1.ExpectationState
+	42, // 14: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
+	42, // 15: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
+	42, // 16: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	42, // 17: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	42, // 18: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	40, // 19: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
+	45, // 20: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
+	43, // 21: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
+	42, // 22: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
+	2,  // 23: carillon.v1.PatchScheduleRequest.schedule:type_name -> carillon.v1.UpsertScheduleRequest
+	46, // 24: carillon.v1.PatchScheduleRequest.update_mask:type_name -> google.protobuf.FieldMask
+	0,  // 25: carillon.v1.PatchScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	0,  // 26: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	1,  // 27: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
+	42, // 28: carillon.v1.ListSchedulesRequest.next_before:type_name -> google.protobuf.Timestamp
+	42, // 29: carillon.v1.GetOverviewRequest.next_before:type_name -> google.protobuf.Timestamp
+	42, // 30: carillon.v1.GetOverviewRequest.failed_since:type_name -> google.protobuf.Timestamp
+	0,  // 31: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
+	42, // 32: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 33: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	0,  // 34: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	42, // 35: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	42, // 36: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	42, // 37: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	42, // 38: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	42, // 39: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
+	1,  // 40: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
+	47, // 41: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
+	42, // 42: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
+	42, // 43: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
+	42, // 44: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
+	24, // 45: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
+	42, // 46: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
+	42, // 47: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
+	42, // 48: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
+	41, // 49: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
+	43, // 50: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
+	27, // 51: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
+	42, // 52: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
+	28, // 53: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
+	2,  // 54: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
+	48, // 55: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
+	33, // 56: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
+	36, // 57: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
+	37, // 58: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
+	42, // 59: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
+	34, // 60: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
+	35, // 61: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
+	1,  // 62: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
+	1,  // 63: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
+	42, // 64: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
+	42, // 65: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
+	38, // 66: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
+	38, // 67: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
+	42, // 68: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
+	2,  // 69: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
+	4,  // 70: carillon.v1.ScheduleService.PatchSchedule:input_type -> carillon.v1.PatchScheduleRequest
+	6,  // 71: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
+	8,  // 72: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
+	9,  // 73: carillon.v1.ScheduleService.GetOverview:input_type -> carillon.v1.GetOverviewRequest
+	12, // 74: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
+	14, // 75: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
+	16, // 76: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
+	18, // 77: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
+	22, // 78: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
+	49, // 79: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
+	50, // 80: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	51, // 81: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	52, // 82: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
+	53, // 83: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
+	54, // 84: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	20, // 85: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	55, // 86: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
+	56, // 87: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
+	31, // 88: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
+	57, // 89: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
+	25, // 90: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	29, // 91: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	3,  // 92: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	5,  // 93: carillon.v1.ScheduleService.PatchSchedule:output_type -> carillon.v1.PatchScheduleResponse
+	7,  // 94: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	11, // 95: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	10, // 96: carillon.v1.ScheduleService.GetOverview:output_type -> carillon.v1.GetOverviewResponse
+	13, // 97: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	15, // 98: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	17, // 99: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	19, // 100: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	23, // 101: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	58, // 102: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
+	59, // 103: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
+	60, // 104: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	61, // 105: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
+	62, // 106: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
+	63, // 107: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
+	21, // 108: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	64, // 109: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
+	65, // 110: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
+	32, // 111: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
+	66, // 112: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
+	26, // 113: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	30, // 114: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	92, // [92:115] is the sub-list for method output_type
+	69, // [69:92] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_schedule_proto_init() }
@@ -3893,17 +4064,18 @@ func file_carillon_v1_schedule_proto_init() {
 	file_carillon_v1_schedule_proto_msgTypes[1].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[2].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[3].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[6].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[14].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[18].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[5].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[8].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[16].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[20].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_schedule_proto_rawDesc), len(file_carillon_v1_schedule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	ScheduleService_UpsertSchedule_FullMethodName     = "/carillon.v1.ScheduleService/UpsertSchedule"
+	ScheduleService_PatchSchedule_FullMethodName      = "/carillon.v1.ScheduleService/PatchSchedule"
 	ScheduleService_GetSchedule_FullMethodName        = "/carillon.v1.ScheduleService/GetSchedule"
 	ScheduleService_ListSchedules_FullMethodName      = "/carillon.v1.ScheduleService/ListSchedules"
 	ScheduleService_GetOverview_FullMethodName        = "/carillon.v1.ScheduleService/GetOverview"
@@ -66,7 +67,18 @@ type ScheduleServiceClient interface {
 	// belongs to another owner. FAILED_PRECONDITION: managed_by names another
 	// manager than the schedule has, and adopt is not set.
 	UpsertSchedule(ctx context.Context, in *UpsertScheduleRequest, opts ...grpc.CallOption) (*UpsertScheduleResponse, error)
-	// GetSchedule is a schedule with its next five fires.
+	// PatchSchedule changes the fields of a schedule that update_mask names, and
+	// keeps all others. The result is checked, recorded and audited as
+	// UpsertSchedule does it. Without etag it applies to the schedule as it is now,
+	// so two patches of different fields both take effect. ABORTED (412 on REST):
+	// the schedule has another revision than etag says, and nothing was written.
+	// NOT_FOUND: there is no such schedule; a patch creates none. REST takes the
+	// new values as the body, update_mask, etag and adopt as parameters, and
+	// If-Match instead of etag. Without update_mask the members of the body are the
+	// mask: a member that is null sets the default.
+	PatchSchedule(ctx context.Context, in *PatchScheduleRequest, opts ...grpc.CallOption) (*PatchScheduleResponse, error)
+	// GetSchedule is a schedule with its next five fires. On REST the header ETag
+	// is its revision.
 	GetSchedule(ctx context.Context, in *GetScheduleRequest, opts ...grpc.CallOption) (*GetScheduleResponse, error)
 	// ListSchedules is ordered by schedule_id, or by the next slot. Deleted schedules
 	// are not listed.
@@ -164,6 +176,16 @@ func (c *scheduleServiceClient) UpsertSchedule(ctx context.Context, in *UpsertSc
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UpsertScheduleResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_UpsertSchedule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *scheduleServiceClient) PatchSchedule(ctx context.Context, in *PatchScheduleRequest, opts ...grpc.CallOption) (*PatchScheduleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PatchScheduleResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_PatchSchedule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -403,7 +425,18 @@ type ScheduleServiceServer interface {
 	// belongs to another owner. FAILED_PRECONDITION: managed_by names another
 	// manager than the schedule has, and adopt is not set.
 	UpsertSchedule(context.Context, *UpsertScheduleRequest) (*UpsertScheduleResponse, error)
-	// GetSchedule is a schedule with its next five fires.
+	// PatchSchedule changes the fields of a schedule that update_mask names, and
+	// keeps all others. The result is checked, recorded and audited as
+	// UpsertSchedule does it. Without etag it applies to the schedule as it is now,
+	// so two patches of different fields both take effect. ABORTED (412 on REST):
+	// the schedule has another revision than etag says, and nothing was written.
+	// NOT_FOUND: there is no such schedule; a patch creates none. REST takes the
+	// new values as the body, update_mask, etag and adopt as parameters, and
+	// If-Match instead of etag. Without update_mask the members of the body are the
+	// mask: a member that is null sets the default.
+	PatchSchedule(context.Context, *PatchScheduleRequest) (*PatchScheduleResponse, error)
+	// GetSchedule is a schedule with its next five fires. On REST the header ETag
+	// is its revision.
 	GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error)
 	// ListSchedules is ordered by schedule_id, or by the next slot. Deleted schedules
 	// are not listed.
@@ -499,6 +532,9 @@ type UnimplementedScheduleServiceServer struct{}
 
 func (UnimplementedScheduleServiceServer) UpsertSchedule(context.Context, *UpsertScheduleRequest) (*UpsertScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpsertSchedule not implemented")
+}
+func (UnimplementedScheduleServiceServer) PatchSchedule(context.Context, *PatchScheduleRequest) (*PatchScheduleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PatchSchedule not implemented")
 }
 func (UnimplementedScheduleServiceServer) GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSchedule not implemented")
@@ -598,6 +634,24 @@ func _ScheduleService_UpsertSchedule_Handler(srv interface{}, ctx context.Contex
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ScheduleServiceServer).UpsertSchedule(ctx, req.(*UpsertScheduleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ScheduleService_PatchSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PatchScheduleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).PatchSchedule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_PatchSchedule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).PatchSchedule(ctx, req.(*PatchScheduleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -990,6 +1044,10 @@ var ScheduleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpsertSchedule",
 			Handler:    _ScheduleService_UpsertSchedule_Handler,
+		},
+		{
+			MethodName: "PatchSchedule",
+			Handler:    _ScheduleService_PatchSchedule_Handler,
 		},
 		{
 			MethodName: "GetSchedule",
