@@ -10,7 +10,7 @@ import (
 
 // resolveExpect fills in alert_after once anything is promised.
 func resolveExpect(e schedule.Expect) schedule.Expect {
-	if len(e.Kinds()) > 0 {
+	if len(e.Kinds()) > 0 || e.OnFailure != "" {
 		e.AlertAfter = max(e.AlertAfter, 1)
 	}
 	return e
@@ -22,14 +22,17 @@ func (r *Registrar) checkExpect(c *schedule.Collect, d *schedule.Definition) {
 	if e == (schedule.Expect{}) {
 		return
 	}
-	if len(e.Kinds()) == 0 {
-		c.Note("expect", "has no expectation", "set start_within_ms, finish_within_ms or success_every_ms, or leave expect out")
+	if len(e.Kinds()) == 0 && e.OnFailure == "" {
+		c.Note("expect", "has no expectation", "set start_within_ms, finish_within_ms, success_every_ms or on_failure, or leave expect out")
 		return
 	}
 	within(c, "expect.start_within_ms", e.StartWithinMS, schedule.MinExpectation, schedule.MaxExpectWithin)
 	within(c, "expect.finish_within_ms", e.FinishWithinMS, schedule.MinExpectation, schedule.MaxExpectWithin)
 	within(c, "expect.success_every_ms", e.SuccessEveryMS, schedule.MinExpectation, schedule.MaxSuccessEvery)
 	within(c, "expect.remind_every_ms", e.RemindEveryMS, schedule.MinRemindEvery, schedule.MaxSuccessEvery)
+	if e.OnFailure != "" && e.OnFailure != schedule.OnFailureAlert && e.OnFailure != schedule.OnFailureIgnore {
+		c.Add("expect.on_failure", e.OnFailure, "is neither alert nor ignore", "leave it out for what DEFAULT_EXPECT says")
+	}
 	if e.AlertAfter > schedule.MaxAlertAfter {
 		c.Add("expect.alert_after", e.AlertAfter, fmt.Sprintf("is over %d", schedule.MaxAlertAfter), "")
 	}

@@ -46,6 +46,7 @@ type View struct {
 	Schedule  *schedule.Schedule
 	NextRunAt time.Time // next slot after now; zero when paused or exhausted
 	Paused    bool      // now
+	Recent    schedule.Recent
 }
 
 // Fire is one moment at which a schedule fires.

@@ -23,7 +23,11 @@ func (r *Registrar) Get(ctx context.Context, scheduleID string, n int) (GetResul
 	if err != nil {
 		return GetResult{}, err
 	}
-	return GetResult{View: view(s, now), Preview: fires}, nil
+	views := []View{view(s, now)}
+	if err := r.addRecent(ctx, views); err != nil {
+		return GetResult{}, err
+	}
+	return GetResult{View: views[0], Preview: fires}, nil
 }
 
 func view(s *schedule.Schedule, now time.Time) View {
@@ -62,7 +66,7 @@ func (r *Registrar) List(ctx context.Context, f schedule.ScheduleFilter) ([]View
 	for i := range rows {
 		out[i] = view(&rows[i], now)
 	}
-	return out, nil
+	return out, r.addRecent(ctx, out)
 }
 
 // Events answers a schedule's log, newest first, also after its deletion, and

@@ -44,7 +44,8 @@ type Options struct {
 	Schedules ScheduleStore
 	Fleet     FleetStore // nil: lists by next_run_at and overviews are refused
 	Runs      RunStore
-	Logs      LogStore // nil: no run has a log
+	Logs      LogStore     // nil: no run has a log
+	Outcomes  OutcomeStore // nil: lists do not say how schedules do
 	Backfills BackfillStore
 	Workflows WorkflowStore
 	Shares    ShareStore
@@ -74,6 +75,7 @@ type Registrar struct {
 	fleet     FleetStore
 	runs      RunStore
 	logs      LogStore
+	recent    OutcomeStore
 	backfills BackfillStore
 	workflows WorkflowStore
 	shares    ShareStore
@@ -125,7 +127,7 @@ func New(o Options) *Registrar {
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
-	r.simulator, r.fleet = o.Simulator, o.Fleet
+	r.simulator, r.fleet, r.recent = o.Simulator, o.Fleet, o.Outcomes
 	r.all.schedules = schedules
 	return r
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -45,17 +46,17 @@ func newAlertListCommand(o *client) *cobra.Command {
 					rows[i] = p.wider([]string{
 						a.GetAlertId(), a.GetScheduleId(), promise(a), fmt.Sprint(a.GetLate()), p.when(a.GetLastSlot()), a.GetCause(),
 						p.when(a.GetOpenedAt()), alertState(p, a),
-					}, a.GetWorkflowId(), a.GetUserId(), fmt.Sprint(a.GetRevision()), p.when(a.GetFirstSlot()), p.when(a.GetDeadline()), a.GetAckNote())
+					}, a.GetWorkflowId(), a.GetUserId(), fmt.Sprint(a.GetRevision()), p.when(a.GetFirstSlot()), p.when(a.GetDeadline()), a.GetAckNote(), a.GetDetail())
 				}
 				p.list(p.wider([]string{"alert", "schedule", "promise", "late", "slot", "cause", "opened", "state"},
-					"workflow", "owner", "revision", "first slot", "deadline", "note"), rows, next)
+					"workflow", "owner", "revision", "first slot", "deadline", "note", "error"), rows, next)
 			})
 		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.UserId, "user", "", "only of schedules of this owner `ID`")
 	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
-	f.Func("kind", "only of this `KIND`: start, finish or success", optional(&filter.Kind))
+	f.Func("kind", "only of this `KIND`: start, finish, success or failure", optional(&filter.Kind))
 	f.Func("state", "only in this `STATE`: open or closed", optional(&filter.State))
 	limitFlag(cmd, &limit)
 	words(cmd, "kind", schedule.ExpectationKinds)
@@ -65,6 +66,9 @@ func newAlertListCommand(o *client) *cobra.Command {
 
 // promise is what was promised, in words.
 func promise(a *carillonv1.Alert) string {
+	if a.GetKind() == string(schedule.ExpectNoFailure) {
+		return "no failure"
+	}
 	limit := span(a.GetLimitMs())
 	if a.GetKind() == string(schedule.ExpectSuccess) {
 		return "success every " + limit
@@ -165,6 +169,14 @@ func newAlertTestCommand(o *client) *cobra.Command {
 }
 
 // alert writes one alert.
+// deadlineOf is empty for failures: they have none.
+func deadlineOf(a *carillonv1.Alert) *timestamppb.Timestamp {
+	if a.GetKind() == string(schedule.ExpectNoFailure) {
+		return nil
+	}
+	return a.GetDeadline()
+}
+
 func (p *page) alert(a *carillonv1.Alert) {
 	p.fields(
 		[2]string{"alert", a.GetAlertId()},
@@ -175,8 +187,10 @@ func (p *page) alert(a *carillonv1.Alert) {
 		[2]string{"consecutive misses", fmt.Sprint(a.GetLate())},
 		[2]string{"since", p.when(a.GetFirstSlot())},
 		[2]string{"last slot", p.when(a.GetLastSlot())},
-		[2]string{"deadline", p.when(a.GetDeadline())},
+		[2]string{"deadline", p.when(deadlineOf(a))},
 		[2]string{"cause", a.GetCause()},
+		[2]string{"error", a.GetDetail()},
+		[2]string{"failed run", a.GetIdempotencyKey()},
 		[2]string{"opened", p.when(a.GetOpenedAt())},
 		[2]string{"closed", p.when(a.GetClosedAt())},
 		[2]string{"resolution", a.GetResolution()},

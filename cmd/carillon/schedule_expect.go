@@ -21,12 +21,13 @@ func expectFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("expect-finish", "alert if a run has not succeeded this `DURATION` after its run_at", func(s string) error { return millis(&e().FinishWithinMs)(s) })
 	f.Func("expect-success", "alert if no run has succeeded for this `DURATION`", func(s string) error { return millis(&e().SuccessEveryMs)(s) })
 	f.Func("alert-after", "`NUMBER` of consecutive misses before an alert (default 1)", func(s string) error { return number32(&e().AlertAfter)(s) })
+	f.Func("on-failure", "`WORD`: alert or ignore when runs fail (default: what DEFAULT_EXPECT says)", func(s string) error { return optional(&e().OnFailure)(s) })
 	f.Func("remind-every", "remind of an open alert every `DURATION` (default: never)", func(s string) error { return millis(&e().RemindEveryMs)(s) })
 }
 
 // expectDocument is what of it is set, by the API's names.
-func expectDocument(e *carillonv1.Expectation) map[string]uint32 {
-	out := make(map[string]uint32)
+func expectDocument(e *carillonv1.Expectation) map[string]any {
+	out := make(map[string]any)
 	for name, ms := range map[string]*uint32{
 		"start_within_ms": e.StartWithinMs, "finish_within_ms": e.FinishWithinMs, "success_every_ms": e.SuccessEveryMs,
 		"alert_after": e.AlertAfter, "remind_every_ms": e.RemindEveryMs,
@@ -34,6 +35,9 @@ func expectDocument(e *carillonv1.Expectation) map[string]uint32 {
 		if ms != nil {
 			out[name] = *ms
 		}
+	}
+	if e.OnFailure != nil {
+		out["on_failure"] = *e.OnFailure
 	}
 	return out
 }
@@ -52,6 +56,9 @@ func expectText(e *carillonv1.Expectation) string {
 	add("start within", e.StartWithinMs)
 	add("finish within", e.FinishWithinMs)
 	add("success every", e.SuccessEveryMs)
+	if word := e.GetOnFailure(); word != "" {
+		parts = append(parts, word+" failures")
+	}
 	if e.GetAlertAfter() > 1 {
 		parts = append(parts, fmt.Sprintf("alert after %d consecutive misses", e.GetAlertAfter()))
 	}

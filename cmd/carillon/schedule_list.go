@@ -18,7 +18,7 @@ func newScheduleListCommand(o *client) *cobra.Command {
 		Use:   "list",
 		Short: "List schedules, ordered by id or by their next run",
 		Example: "  carillon schedule list --workflow report --state active\n  carillon schedule list --label team=billing --limit 0 -o json\n" +
-			"  carillon schedule list --order-by next_run_at --limit 10",
+			"  carillon schedule list --order-by next_run_at --limit 10\n  carillon schedule list --failing",
 		Args: cobra.NoArgs,
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
@@ -34,11 +34,11 @@ func newScheduleListCommand(o *client) *cobra.Command {
 				for i, s := range found {
 					rows[i] = p.wider([]string{
 						s.GetScheduleId(), fmt.Sprintf("%s@%d", s.GetWorkflowId(), s.GetVersion()), s.GetUserId(),
-						rule(s), state(s), p.when(s.GetNextRunAt()), p.when(s.GetLastRunAt()),
+						rule(s), state(s), p.when(s.GetNextRunAt()), p.when(s.GetLastRunAt()), p.outcome(s), p.strip(s.GetRecentOutcomes()),
 					}, s.GetOverlapPolicy(), s.GetCatchupPolicy(), jittered(s.GetJitterMs()), fmt.Sprint(s.GetPriority()), s.GetExecutionGrantId(),
 						s.GetManagedBy(), pairs(s.GetLabels()), fmt.Sprint(s.GetRevision()), p.when(s.GetCreatedAt()), s.GetPauseNote())
 				}
-				p.list(p.wider([]string{"schedule", "workflow", "owner", "rule", "state", "next run", "last run"},
+				p.list(p.wider([]string{"schedule", "workflow", "owner", "rule", "state", "next run", "last run", "last outcome", "outcomes"},
 					"overlap", "catch-up", "jitter", "priority", "grant", "managed by", "labels", "revision", "created", "pause note"), rows, next)
 			})
 		}),
@@ -53,6 +53,7 @@ func newScheduleListCommand(o *client) *cobra.Command {
 	f.StringVar(&filter.Query, "search", "", "only with this `TEXT` in id, workflow, owner, rule, zone, managed-by or a label")
 	f.StringVar(&filter.OrderBy, "order-by", "", "list by this `FIELD`: schedule_id (default), or next_run_at (active schedules, soonest first)")
 	words(cmd, "order-by", []string{"schedule_id", "next_run_at"})
+	f.BoolVar(&filter.Failing, "failing", false, "only failing schedules: the newest run that succeeded or failed has failed")
 	limitFlag(cmd, &limit)
 	words(cmd, "state", []string{"active", "paused", "exhausted"})
 	return cmd

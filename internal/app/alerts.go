@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth/reload"
 	"github.com/carillon/carillon/internal/safehttp"
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
 	registrarapi "github.com/carillon/carillon/registrar/api"
@@ -29,6 +30,7 @@ func (a *App) buildAlerts(reg *registrar.Registrar) (registrarapi.Alerts, error)
 	a.watch = alert.New(alert.Options{
 		Judge: a.store, Explainer: reg, Outbox: a.store, Routes: routes, Client: policy.NewClient(safehttp.Options{}), Now: a.store.Now,
 		Logger: a.log, Registry: a.registry, PublicURL: a.publicURL(), Environment: a.cfg.Environment,
+		OnFailure: map[string]schedule.OnFailure{"failure": schedule.OnFailureAlert, "none": schedule.OnFailureIgnore}[a.cfg.DefaultExpect],
 	})
 	return alert.NewDesk(a.store, a.watch), nil
 }

@@ -27,6 +27,7 @@ type Config struct {
 	MaxCatchupPerTick    int    `name:"max_catchup_per_tick" default:"100" min:"1" max:"1000" help:"missed slots that one schedule catches up per tick"`
 	DefaultOverlapPolicy string `name:"default_overlap_policy" default:"skip" oneof:"allow skip queue replace" help:"for schedules that do not set one"`
 	DefaultCatchupPolicy string `name:"default_catchup_policy" default:"none" oneof:"none fire_immediately spread latest" help:"for schedules that do not set one"`
+	DefaultExpect        string `name:"default_expect" default:"failure" oneof:"failure none" help:"alert when a schedule fails, and when it recovers; none = only schedules with expect.on_failure"`
 	DefaultJitterMS      int    `name:"default_jitter_ms" default:"0" min:"0" max:"3600000" help:"for schedules that do not set one"`
 
 	HTTPAddr    string `name:"http_addr" default:"127.0.0.1:8080" help:"REST, metrics and health"`

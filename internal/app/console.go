@@ -16,7 +16,7 @@ func (a *App) addConsole(mux *http.ServeMux) {
 	pages := console.New(console.Options{
 		Conn: a.gate.Forward(a.conn), Door: a.gate, Now: a.store.Now, Logger: a.log,
 		Environment: a.cfg.Environment,
-		Secure: strings.HasPrefix(a.cfg.PublicURL, "https://"),
+		Secure:      strings.HasPrefix(a.cfg.PublicURL, "https://"),
 	})
 	mux.Handle("/{$}", pages)
 	mux.Handle(console.Prefix, pages)

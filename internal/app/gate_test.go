@@ -206,7 +206,7 @@ func (g *guarded) invoke(who string, m protoreflect.MethodDescriptor) codes.Code
 // table: c compiler, u user, w worker, l launcher, e executor, o operator,
 // v viewer.
 var may = map[string]string{
-	"ScheduleService/UpsertSchedule": "cuo", "ScheduleService/PatchSchedule": "cuo", "ScheduleService/ApplySchedules": "cuo", "ScheduleService/GetSchedule": "cuwov", "ScheduleService/ListSchedules": "cuwov",
+	"ScheduleService/UpsertSchedule": "cuo", "ScheduleService/PatchSchedule": "cuo", "ScheduleService/ApplySchedules": "cuo", "ScheduleService/GetSchedule": "cuwov", "ScheduleService/ListSchedules": "cuwov", "ScheduleService/GroupFailures": "cuwov",
 	"ScheduleService/PauseSchedule": "cuo", "ScheduleService/ResumeSchedule": "cuo", "ScheduleService/SetPaused": "cuo", "ScheduleService/DeleteSchedule": "cuo",
 	"ScheduleService/TriggerSchedule": "cuo", "ScheduleService/PreviewSchedule": "cuwov", "ScheduleService/ListScheduleEvents": "cuwov", "ScheduleService/ExplainSlot": "cuwov", "ScheduleService/ForecastLaunches": "cuwov", "ScheduleService/ListRevisions": "cuwov",
 	"ScheduleService/BackfillSchedule": "cuo", "ScheduleService/GetBackfill": "cuwov", "ScheduleService/ListBackfills": "cuwov", "ScheduleService/PauseBackfill": "cuo", "ScheduleService/ResumeBackfill": "cuo", "ScheduleService/CancelBackfill": "cuo",

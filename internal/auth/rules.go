@@ -41,6 +41,7 @@ var rules = map[string]Rule{
 	"/carillon.v1.ScheduleService/GetSchedule":        reads,
 	"/carillon.v1.ScheduleService/ListSchedules":      reads,
 	"/carillon.v1.ScheduleService/GetOverview":        reads,
+	"/carillon.v1.ScheduleService/GroupFailures":      reads,
 	"/carillon.v1.ScheduleService/PauseSchedule":      changes,
 	"/carillon.v1.ScheduleService/ResumeSchedule":     changes,
 	"/carillon.v1.ScheduleService/SetPaused":          changes,

@@ -66,6 +66,22 @@ func (a alertRow) Why() string {
 // Promise is what was promised.
 func (a alertRow) Promise() string { return promiseWords(a.GetKind(), a.GetLimitMs()) }
 
+// Late is what its slots are called.
+func (a alertRow) Late() string {
+	if a.GetKind() == string(schedule.ExpectNoFailure) {
+		return "failed"
+	}
+	return "late"
+}
+
+// FailedRun is the page of the newest failed run; empty: the alert is not about one.
+func (a alertRow) FailedRun() string {
+	if a.GetIdempotencyKey() == "" {
+		return ""
+	}
+	return Prefix + "runs/" + a.GetIdempotencyKey()
+}
+
 // Cause is what the cause's word means.
 func (a alertRow) Cause() string { return causeWords(a.GetCause()) }
 
@@ -76,6 +92,9 @@ func (a alertRow) InARow() string {
 	}
 	if a.GetKind() == string(schedule.ExpectSuccess) {
 		return fmt.Sprintf("%d consecutive periods without success", a.GetLate())
+	}
+	if a.GetKind() == string(schedule.ExpectNoFailure) {
+		return fmt.Sprintf("%d failed runs since the last success", a.GetLate())
 	}
 	return fmt.Sprintf("%d consecutive slots", a.GetLate())
 }

@@ -26,6 +26,7 @@ type overviewView struct {
 	Counts   part[*carillonv1.GetOverviewResponse]
 	Late     part[[]runRow]
 	Failed   part[[]runRow]
+	Failing  part[failingView]
 	Alerts   part[alertCount]
 	Drift    part[spread]
 	Lateness spread
@@ -86,6 +87,7 @@ func (c *Console) showOverview(v *visit) (page, error) {
 		return nil
 	})
 	g.Go(func() error { view.Alerts = partOf(c.openAlerts(v)); return nil })
+	g.Go(func() error { view.Failing = partOf(c.failing(v)); return nil })
 	_ = g.Wait()                                                  // each part has its own error
 	if f := view.Late.Fails; f != nil && view.Soon.Fails != nil { // nothing to show at all
 		return page{name: "failure", title: f.Title, view: *f, code: f.code}, nil

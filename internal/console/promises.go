@@ -74,6 +74,8 @@ func promiseWords(kind string, limitMS uint32) string {
 	switch schedule.ExpectationKind(kind) {
 	case schedule.ExpectStart:
 		return "to start within " + limit + " of its slot"
+	case schedule.ExpectNoFailure:
+		return "no failed runs"
 	case schedule.ExpectFinish:
 		return "to succeed within " + limit + " of its slot"
 	}

@@ -17,6 +17,10 @@ const (
 	askedAtOnce    = 8  // strips
 )
 
+// stateFailing is a choice among the states, though a failing schedule is in one
+// of the others as well.
+const stateFailing = "failing"
+
 // schedulesView is the list of schedules.
 type schedulesView struct {
 	Query, Owner, Label, State, Workflow, Grant string
@@ -37,7 +41,8 @@ type scheduleRow struct {
 	NextThere   moment // in its own
 	PausedUntil moment
 	Strip       strip
-	Blind       bool // its runs could not be asked for
+	Blind       bool         // its runs could not be asked for
+	Failure     *failureView // nil: it is not failing
 }
 
 // Path is the schedule's own page.
@@ -72,7 +77,7 @@ func (s *scheduleRow) LabelList() (all []string) {
 
 func (v *visit) scheduleRow(s *carillonv1.Schedule) *scheduleRow {
 	return &scheduleRow{
-		Schedule: s, Rule: v.rule(s), Next: v.at(s.GetNextRunAt()), NextThere: v.in(s.GetNextRunAt(), s.GetTimezone()), PausedUntil: v.at(s.GetPausedUntil()),
+		Schedule: s, Rule: v.rule(s), Next: v.at(s.GetNextRunAt()), NextThere: v.in(s.GetNextRunAt(), s.GetTimezone()), PausedUntil: v.at(s.GetPausedUntil()), Failure: v.failureOf(s),
 	}
 }
 
@@ -84,7 +89,11 @@ func (c *Console) showSchedules(v *visit) (page, error) {
 		Query: view.Query, UserId: view.Owner, Label: view.Label, WorkflowId: view.Workflow, ExecutionGrantId: view.Grant,
 		PageSize: schedulesShown, PageToken: v.param("page_token"),
 	}
-	if view.State != "" {
+	switch view.State {
+	case "":
+	case stateFailing:
+		req.Failing = true
+	default:
 		req.State = &view.State
 	}
 	resp, err := c.schedules.ListSchedules(v.Context(), req)

@@ -60,6 +60,8 @@ func Judge(c *schedule.ExpectationCase, now time.Time) Outcome {
 	case c.Unreadable != nil:
 		j.s.JudgeAt = now.Add(unreadable)
 		return j.outcome(false)
+	case c.State.Kind == schedule.ExpectNoFailure:
+		return j.failures()
 	case c.State.Kind == schedule.ExpectSuccess:
 		j.successes(limit)
 	default:
@@ -93,7 +95,7 @@ func (j *judgement) promised() (time.Duration, schedule.Resolution) {
 		return 0, schedule.ResolutionDeleted
 	}
 	limit := s.Expect.Limit(j.s.Kind)
-	if limit == 0 && j.c.Unreadable == nil {
+	if limit == 0 && j.s.Kind != schedule.ExpectNoFailure && j.c.Unreadable == nil {
 		return 0, schedule.ResolutionRemoved
 	}
 	return limit, ""
@@ -118,6 +120,7 @@ type broken struct {
 	cause    schedule.Cause
 	limit    time.Duration
 	inRow    int64
+	named    time.Time // by what the alert is named; default slot
 }
 
 func (j *judgement) late(b broken) {
@@ -149,8 +152,11 @@ func (j *judgement) open(b broken) {
 	}
 	s := j.c.Schedule
 	j.opened = true
+	if b.named.IsZero() {
+		b.named = b.slot
+	}
 	j.alert = &schedule.Alert{
-		AlertID:    schedule.AlertID(s.ScheduleID, j.s.Kind, b.slot),
+		AlertID:    schedule.AlertID(s.ScheduleID, j.s.Kind, b.named),
 		ScheduleID: s.ScheduleID, WorkflowID: s.WorkflowID, UserID: s.UserID, Kind: j.s.Kind, Revision: s.Revision,
 		LimitMS: uint32(b.limit.Milliseconds()), FirstSlot: j.s.LateSince, OpenedAt: j.now, NotifiedAt: j.now,
 	}

@@ -64,8 +64,11 @@ func (w *Watch) message(n expect.Notice, now time.Time) notify.Message {
 	m := notify.Message{Type: n.Type, Timestamp: now, Data: notify.MessageData{
 		Text: sentence(n), Environment: w.environment, AlertID: a.AlertID, ScheduleID: a.ScheduleID, WorkflowID: a.WorkflowID, UserID: a.UserID,
 		Kind: a.Kind, LimitMS: a.LimitMS, Cause: a.Cause, Late: a.Late, FirstSlot: a.FirstSlot, LastSlot: a.LastSlot, Deadline: a.Deadline,
-		OpenedAt: a.OpenedAt, ClosedAt: a.ClosedAt, Resolution: a.Resolution,
+		OpenedAt: a.OpenedAt, ClosedAt: a.ClosedAt, Resolution: a.Resolution, Error: a.Detail,
 	}}
+	if !a.RunKey.IsZero() {
+		m.Data.Run = a.RunKey.String()
+	}
 	if w.publicURL != "" {
 		m.Data.URL, m.Data.APIURL = w.publicURL+"/ui/alerts/"+a.AlertID, w.publicURL+"/v1/alerts/"+a.AlertID
 	}
@@ -105,6 +108,9 @@ func envelopes(routes *notify.Routes, to []string, m notify.Message, seed string
 // sentence says a notice to people.
 func sentence(n expect.Notice) string {
 	a := &n.Alert
+	if a.Kind == schedule.ExpectNoFailure {
+		return failureSentence(n)
+	}
 	limit := wording.Span(time.Duration(a.LimitMS) * time.Millisecond)
 	has := "has"
 	if n.Type == expect.NoticeRecovered {

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 
 type metrics struct {
 	unmet      *prometheus.GaugeVec
+	failing    *prometheus.GaugeVec
 	alerts     *prometheus.CounterVec
 	deliveries *prometheus.CounterVec
 	judgedAt   prometheus.Gauge
@@ -31,6 +33,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		unmet: with.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "carillon_expectations_unmet", Help: "Expectations that are late or alerting, in the whole database.",
 		}, []string{"kind"}),
+		failing: with.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "carillon_schedules_failing", Help: "Schedules whose newest decided run failed, in the whole database, by its reason.",
+		}, []string{"reason"}),
 		alerts: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_alerts_total", Help: "Alerts opened, reminded of and closed by this process.",
 		}, []string{"kind", "state"}),
@@ -40,6 +45,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		judgedAt: with.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_expectation_judged_timestamp_seconds", Help: "When this process last evaluated all due expectations, in Unix seconds.",
 		}),
+	}
+	for _, reason := range failureReasons() {
+		m.failing.WithLabelValues(reason)
 	}
 	for _, kind := range schedule.ExpectationKinds {
 		m.unmet.WithLabelValues(string(kind))
@@ -64,4 +72,32 @@ func (m *metrics) judged(unmet map[schedule.ExpectationKind]int, now time.Time) 
 		m.unmet.WithLabelValues(string(kind)).Set(float64(unmet[kind]))
 	}
 	m.judgedAt.Set(float64(now.UnixMicro()) / 1e6)
+}
+
+// failureReasons are the values of the label reason.
+func failureReasons() (reasons []string) {
+	for _, reason := range schedule.Reasons {
+		if schedule.Ending(reason) == schedule.StatusFailed {
+			reasons = append(reasons, string(reason))
+		}
+	}
+	return append(reasons, otherReason)
+}
+
+// otherReason stands for a reason that this process does not know, of a newer one.
+const otherReason = "other"
+
+func (m *metrics) failingNow(groups []schedule.FailureGroup) {
+	counts := make(map[string]int64)
+	known := failureReasons()
+	for i := range groups {
+		reason := string(groups[i].Reason)
+		if !slices.Contains(known, reason) {
+			reason = otherReason
+		}
+		counts[reason] += groups[i].Schedules
+	}
+	for _, reason := range known {
+		m.failing.WithLabelValues(reason).Set(float64(counts[reason]))
+	}
 }

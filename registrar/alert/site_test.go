@@ -36,6 +36,7 @@ type ledger interface {
 	Plan(ctx context.Context, req schedule.PlanRequest, decide func([]schedule.PlanCandidate) []schedule.PlanDecision) (schedule.PlanResult, error)
 	Claim(ctx context.Context, req schedule.ClaimRequest, judge func(schedule.OverlapGroup) []schedule.Verdict) (schedule.ClaimResult, error)
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) ([]bool, error)
+	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) ([]bool, error)
 	Migrate(ctx context.Context) (int, error)
 }
 

@@ -18,6 +18,9 @@ type JudgeStore interface {
 	// judged (kind failure), up to limit of them. A schedule that fails for the first
 	// time gets its expectation here.
 	WakeFailures(ctx context.Context, now time.Time, limit int) error
+	// FailureGroups is the failing schedules of an owner, "" = everybody's, by reason
+	// and error code.
+	FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error)
 	// UnmetExpectations counts by kind what is late or alerting.
 	UnmetExpectations(ctx context.Context) (map[schedule.ExpectationKind]int, error)
 	// ListExpectations are the states of one schedule, ordered by kind.

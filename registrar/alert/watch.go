@@ -29,6 +29,8 @@ type Options struct {
 	Logger    *slog.Logger
 	Registry  prometheus.Registerer
 	PublicURL string // of the registrars, for links to the console and the API; empty: none
+	// OnFailure is for schedules that say nothing themselves; empty: as ignore.
+	OnFailure schedule.OnFailure
 	// Environment is prod, staging and the like; empty: none.
 	Environment string
 }
@@ -45,6 +47,8 @@ type Watch struct {
 	metrics     *metrics
 	publicURL   string
 	environment string
+	onFailure   schedule.OnFailure
+	counted     time.Time     // when failing schedules were counted; only Judge uses it
 	wake        chan struct{} // there is something to send
 }
 
@@ -52,14 +56,15 @@ type Watch struct {
 func New(o Options) *Watch {
 	return &Watch{
 		judge: o.Judge, explainer: o.Explainer, outbox: o.Outbox, routes: o.Routes, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
-		log: o.Logger.With("component", "alerts"), publicURL: strings.TrimRight(o.PublicURL, "/"), environment: o.Environment, wake: make(chan struct{}, 1),
+		log: o.Logger.With("component", "alerts"), publicURL: strings.TrimRight(o.PublicURL, "/"), environment: o.Environment, onFailure: o.OnFailure, wake: make(chan struct{}, 1),
 	}
 }
 
 const (
 	judgeEvery   = 2 * time.Second // how soon a deadline that has passed is noticed
 	judgeTimeout = 30 * time.Second
-	atOnce       = 200 // expectations of one transaction
+	countEvery   = 10 * time.Second // of failing schedules
+	atOnce       = 200              // expectations of one transaction
 	maxRuns      = 2000
 	maxHistory   = 100
 )
@@ -101,11 +106,17 @@ func (w *Watch) Judge(ctx context.Context) error {
 		now := w.now()
 		var notices []expect.Notice // of the last try
 		judging, cancel := context.WithTimeout(ctx, judgeTimeout)
+		err := w.judge.WakeFailures(judging, now, atOnce)
+		if err != nil {
+			cancel()
+			return err
+		}
 		n, err := w.judge.JudgeExpectations(judging, schedule.JudgeRequest{Now: now, Limit: atOnce, MaxRuns: maxRuns, MaxHistory: maxHistory},
 			func(cases []schedule.ExpectationCase) []schedule.ExpectationVerdict {
 				notices = nil
 				verdicts := make([]schedule.ExpectationVerdict, len(cases))
 				for i := range cases {
+					cases[i].OnFailure = w.onFailure
 					out := expect.Judge(&cases[i], now)
 					w.explain(judging, &cases[i], &out)
 					deliveries := w.tell(&out, cases[i].Schedule, now)
@@ -158,8 +169,17 @@ func (w *Watch) Wake() {
 
 func (w *Watch) count(ctx context.Context, now time.Time) error {
 	unmet, err := w.judge.UnmetExpectations(ctx)
-	if err == nil {
-		w.metrics.judged(unmet, now)
+	if err != nil {
+		return err
 	}
-	return err
+	if now.Sub(w.counted).Abs() >= countEvery { // it reads one row for each failing schedule
+		groups, err := w.judge.FailureGroups(ctx, "")
+		if err != nil {
+			return err
+		}
+		w.counted = now
+		w.metrics.failingNow(groups)
+	}
+	w.metrics.judged(unmet, now)
+	return nil
 }

@@ -122,7 +122,7 @@ func alertOf(a *schedule.Alert) *carillonv1.Alert {
 		Revision: count32(a.Revision), LimitMs: a.LimitMS, Cause: string(a.Cause), Late: count32(a.Late),
 		FirstSlot: timestamp(a.FirstSlot), LastSlot: timestamp(a.LastSlot), Deadline: timestamp(a.Deadline),
 		OpenedAt: timestamp(a.OpenedAt), ClosedAt: timestamp(a.ClosedAt), Resolution: string(a.Resolution),
-		AckedAt: timestamp(a.AckedAt), AckedBy: a.AckedBy, AckNote: a.AckNote,
+		AckedAt: timestamp(a.AckedAt), AckedBy: a.AckedBy, AckNote: a.AckNote, IdempotencyKey: keyText(a.RunKey), Detail: a.Detail,
 	}
 }
 

@@ -54,6 +54,7 @@ func scheduleOf(v registrar.View) *carillonv1.Schedule {
 	if v.Paused {
 		out.PauseNote, out.PausedBy, out.PausedUntil = s.Pause.Note, s.Pause.By, timestamp(s.Pause.Until)
 	}
+	addRecent(out, &v.Recent)
 	return out
 }
 

@@ -13,7 +13,7 @@ func expectIn(e *carillonv1.Expectation) schedule.Expect {
 	}
 	return schedule.Expect{
 		StartWithinMS: e.GetStartWithinMs(), FinishWithinMS: e.GetFinishWithinMs(), SuccessEveryMS: e.GetSuccessEveryMs(),
-		AlertAfter: max(e.GetAlertAfter(), 1), RemindEveryMS: e.GetRemindEveryMs(),
+		AlertAfter: max(e.GetAlertAfter(), 1), RemindEveryMS: e.GetRemindEveryMs(), OnFailure: schedule.OnFailure(e.GetOnFailure()),
 	}
 }
 
@@ -28,10 +28,15 @@ func expectOut(e schedule.Expect) *carillonv1.Expectation {
 		}
 		return &n
 	}
-	return &carillonv1.Expectation{
+	out := &carillonv1.Expectation{
 		StartWithinMs: set(e.StartWithinMS), FinishWithinMs: set(e.FinishWithinMS), SuccessEveryMs: set(e.SuccessEveryMS),
 		AlertAfter: set(e.AlertAfter), RemindEveryMs: set(e.RemindEveryMS),
 	}
+	if e.OnFailure != "" {
+		word := string(e.OnFailure)
+		out.OnFailure = &word
+	}
+	return out
 }
 
 func expectationsOf(states []schedule.ExpectationState) []*carillonv1.ExpectationState {

@@ -62,9 +62,12 @@ func (s *scheduleServer) ListSchedules(ctx context.Context, req *carillonv1.List
 	}
 	f := schedule.ScheduleFilter{
 		UserID: req.GetUserId(), WorkflowID: req.GetWorkflowId(), ManagedBy: req.GetManagedBy(), GrantID: req.GetExecutionGrantId(), Text: req.GetQuery(),
-		State: schedule.ScheduleState(req.GetState()), LabelKey: label, LabelValue: value, Limit: size + 1,
+		State: schedule.ScheduleState(req.GetState()), Failing: req.GetFailing(), LabelKey: label, LabelValue: value, Limit: size + 1,
 	}
 	if req.GetOrderBy() == "next_run_at" {
+		if req.GetFailing() {
+			return nil, schedule.Invalid("failing", true, "cannot be combined with order_by next_run_at", "leave order_by out")
+		}
 		return s.listUpcoming(ctx, req, f, size)
 	}
 	if req.NextBefore != nil {

@@ -38,6 +38,8 @@ type ScheduleReader interface {
 	ListUpcoming(ctx context.Context, f schedule.ScheduleFilter) ([]registrar.UpcomingView, error)
 	// Overview counts schedules and runs.
 	Overview(ctx context.Context, q schedule.FleetQuery) (schedule.FleetCounts, error)
+	// FailureGroups is the failing schedules of an owner, "" = everybody's.
+	FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error)
 	// Preview returns where the next page begins; zero = there is none.
 	Preview(ctx context.Context, in registrar.PreviewInput) (fires []registrar.Fire, next time.Time, err error)
 	// ForecastLaunches counts launches minute by minute.

@@ -42,6 +42,8 @@ type MessageData struct {
 	OpenedAt    time.Time                `json:"opened_at,omitzero"`
 	ClosedAt    time.Time                `json:"closed_at,omitzero"`
 	Resolution  schedule.Resolution      `json:"resolution,omitempty"`
+	Run         string                   `json:"idempotency_key,omitempty"` // of kind failure: the newest failed run
+	Error       string                   `json:"error,omitempty"`           // of kind failure: its error
 	// OutputTail holds the last lines that the failed run wrote: at most
 	// MaxTailLines lines and MaxTailBytes bytes, secrets masked, no control
 	// characters but line breaks and tabs. Empty: no output is kept.
@@ -121,6 +123,7 @@ func (m *Message) facts() []fact {
 	add("Owner", d.UserID)
 	add("Severity", string(d.Severity))
 	add("Cause", string(d.Cause))
+	add("Error", d.Error)
 	if d.Late > 1 {
 		add("In a row", fmt.Sprint(d.Late))
 		add("First slot", at(d.FirstSlot))

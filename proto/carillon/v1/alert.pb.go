@@ -32,7 +32,7 @@ type Alert struct {
 	WorkflowId string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	// The schedule's owner.
 	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// start, finish or success.
+	// start, finish, success or failure.
 	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The schedule's revision when it was opened.
 	Revision uint32 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -43,23 +43,28 @@ type Alert struct {
 	// code of its launch, e.g. executor_unreachable. no_leader: no worker led its
 	// shard.
 	Cause string `protobuf:"bytes,8,opt,name=cause,proto3" json:"cause,omitempty"`
-	// Late slots in a row so far; of success, limits without one.
+	// Late slots in a row so far; of success, limits without one; of failure, failed
+	// runs since the last success.
 	Late uint32 `protobuf:"varint,9,opt,name=late,proto3" json:"late,omitempty"`
-	// The first late slot; of success, since when there was none.
+	// The first late slot, or the first that failed; of success, since when there was
+	// none.
 	FirstSlot *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=first_slot,json=firstSlot,proto3" json:"first_slot,omitempty"`
 	LastSlot  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_slot,json=lastSlot,proto3" json:"last_slot,omitempty"`
-	// By when last_slot ought to have happened.
+	// By when last_slot ought to have happened; of failure, when its run ended.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	OpenedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
 	// Null while it is open.
 	ClosedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`
 	// Once closed: recovered, happened (late), removed or deleted.
-	Resolution    string                 `protobuf:"bytes,15,opt,name=resolution,proto3" json:"resolution,omitempty"`
-	AckedAt       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=acked_at,json=ackedAt,proto3" json:"acked_at,omitempty"`
-	AckedBy       string                 `protobuf:"bytes,17,opt,name=acked_by,json=ackedBy,proto3" json:"acked_by,omitempty"`
-	AckNote       string                 `protobuf:"bytes,18,opt,name=ack_note,json=ackNote,proto3" json:"ack_note,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Resolution string                 `protobuf:"bytes,15,opt,name=resolution,proto3" json:"resolution,omitempty"`
+	AckedAt    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=acked_at,json=ackedAt,proto3" json:"acked_at,omitempty"`
+	AckedBy    string                 `protobuf:"bytes,17,opt,name=acked_by,json=ackedBy,proto3" json:"acked_by,omitempty"`
+	AckNote    string                 `protobuf:"bytes,18,opt,name=ack_note,json=ackNote,proto3" json:"ack_note,omitempty"`
+	// Of failure: the newest failed run, and its error.
+	IdempotencyKey string `protobuf:"bytes,19,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	Detail         string `protobuf:"bytes,20,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Alert) Reset() {
@@ -218,6 +223,20 @@ func (x *Alert) GetAckNote() string {
 	return ""
 }
 
+func (x *Alert) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *Alert) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // Expectation is what a schedule promises. An alert is opened when it is broken.
 type Expectation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -235,6 +254,9 @@ type Expectation struct {
 	// Tell an open alert again, so often, until it recovers or is acknowledged. Not
 	// set: it is told once. At least 5 minutes.
 	RemindEveryMs *uint32 `protobuf:"varint,5,opt,name=remind_every_ms,json=remindEveryMs,proto3,oneof" json:"remind_every_ms,omitempty"`
+	// Whether an alert opens when runs fail (kind failure): after alert_after failed
+	// runs, until the next success. Default: what DEFAULT_EXPECT says.
+	OnFailure     *string `protobuf:"bytes,6,opt,name=on_failure,json=onFailure,proto3,oneof" json:"on_failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -304,10 +326,17 @@ func (x *Expectation) GetRemindEveryMs() uint32 {
 	return 0
 }
 
+func (x *Expectation) GetOnFailure() string {
+	if x != nil && x.OnFailure != nil {
+		return *x.OnFailure
+	}
+	return ""
+}
+
 // ExpectationState says how one promise of a schedule stands.
 type ExpectationState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// start, finish or success.
+	// start, finish, success or failure.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// ok, late (broken, fewer than alert_after times in a row) or alerting.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
@@ -1216,15 +1245,15 @@ var File_carillon_v1_alert_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_alert_proto_rawDesc = "" +
 	"\n" +
-	"\x17carillon/v1/alert.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x05\n" +
+	"\x17carillon/v1/alert.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x06\n" +
 	"\x05Alert\x12\x19\n" +
 	"\balert_id\x18\x01 \x01(\tR\aalertId\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
 	"\vworkflow_id\x18\x03 \x01(\tR\n" +
 	"workflowId\x12\x17\n" +
-	"\auser_id\x18\x04 \x01(\tR\x06userId\x121\n" +
-	"\x04kind\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18R\x05startR\x06finishR\asuccessR\x04kind\x12\x1a\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\x12:\n" +
+	"\x04kind\x18\x05 \x01(\tB&\xbaH#r!R\x05startR\x06finishR\asuccessR\afailureR\x04kind\x12\x1a\n" +
 	"\brevision\x18\x06 \x01(\rR\brevision\x12\x19\n" +
 	"\blimit_ms\x18\a \x01(\rR\alimitMs\x12\x14\n" +
 	"\x05cause\x18\b \x01(\tR\x05cause\x12\x12\n" +
@@ -1241,7 +1270,9 @@ const file_carillon_v1_alert_proto_rawDesc = "" +
 	"resolution\x125\n" +
 	"\backed_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\aackedAt\x12\x19\n" +
 	"\backed_by\x18\x11 \x01(\tR\aackedBy\x12\x19\n" +
-	"\back_note\x18\x12 \x01(\tR\aackNote\"\x9a\x03\n" +
+	"\back_note\x18\x12 \x01(\tR\aackNote\x12'\n" +
+	"\x0fidempotency_key\x18\x13 \x01(\tR\x0eidempotencyKey\x12\x16\n" +
+	"\x06detail\x18\x14 \x01(\tR\x06detail\"\xe3\x03\n" +
 	"\vExpectation\x12;\n" +
 	"\x0fstart_within_ms\x18\x01 \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xe4\xc0\x04(\xe8\aH\x00R\rstartWithinMs\x88\x01\x01\x12=\n" +
 	"\x10finish_within_ms\x18\x02 \x01(\rB\x0e\xbaH\v*\t\x18\x80\x90\xe4\xc0\x04(\xe8\aH\x01R\x0efinishWithinMs\x88\x01\x01\x12=\n" +
@@ -1250,26 +1281,29 @@ const file_carillon_v1_alert_proto_rawDesc = "" +
 	"\xbaH\a*\x05\x18\xe8\a(\x01H\x03R\n" +
 	"alertAfter\x88\x01\x01\x12<\n" +
 	"\x0fremind_every_ms\x18\x05 \x01(\rB\x0f\xbaH\f*\n" +
-	"\x18\x80\xd8\xf8\xbd\x0e(\xe0\xa7\x12H\x04R\rremindEveryMs\x88\x01\x01B\x12\n" +
+	"\x18\x80\xd8\xf8\xbd\x0e(\xe0\xa7\x12H\x04R\rremindEveryMs\x88\x01\x01\x128\n" +
+	"\n" +
+	"on_failure\x18\x06 \x01(\tB\x14\xbaH\x11r\x0fR\x05alertR\x06ignoreH\x05R\tonFailure\x88\x01\x01B\x12\n" +
 	"\x10_start_within_msB\x13\n" +
 	"\x11_finish_within_msB\x13\n" +
 	"\x11_success_every_msB\x0e\n" +
 	"\f_alert_afterB\x12\n" +
-	"\x10_remind_every_ms\"\xce\x02\n" +
-	"\x10ExpectationState\x121\n" +
-	"\x04kind\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18R\x05startR\x06finishR\asuccessR\x04kind\x121\n" +
+	"\x10_remind_every_msB\r\n" +
+	"\v_on_failure\"\xd7\x02\n" +
+	"\x10ExpectationState\x12:\n" +
+	"\x04kind\x18\x01 \x01(\tB&\xbaH#r!R\x05startR\x06finishR\asuccessR\afailureR\x04kind\x121\n" +
 	"\x06status\x18\x02 \x01(\tB\x19\xbaH\x16r\x14R\x02okR\x04lateR\balertingR\x06status\x12\x12\n" +
 	"\x04late\x18\x03 \x01(\rR\x04late\x129\n" +
 	"\n" +
 	"late_since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tlateSince\x121\n" +
 	"\x06met_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05metAt\x12\x19\n" +
 	"\balert_id\x18\x06 \x01(\tR\aalertId\x127\n" +
-	"\tjudged_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\bjudgedAt\"\xed\x02\n" +
+	"\tjudged_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\bjudgedAt\"\xf6\x02\n" +
 	"\x11ListAlertsRequest\x12H\n" +
 	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
-	"scheduleId\x126\n" +
-	"\x04kind\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18R\x05startR\x06finishR\asuccessH\x00R\x04kind\x88\x01\x01\x12.\n" +
+	"scheduleId\x12?\n" +
+	"\x04kind\x18\x03 \x01(\tB&\xbaH#r!R\x05startR\x06finishR\asuccessR\afailureH\x00R\x04kind\x88\x01\x01\x12.\n" +
 	"\x05state\x18\x04 \x01(\tB\x13\xbaH\x10r\x0eR\x04openR\x06closedH\x01R\x05state\x88\x01\x01\x12%\n" +
 	"\tpage_size\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\xc8\x01R\bpageSize\x12'\n" +
 	"\n" +

@@ -79,7 +79,15 @@ type Schedule struct {
 	// What is alerted about when it does not happen; null: nothing.
 	Expect *Expectation `protobuf:"bytes,37,opt,name=expect,proto3" json:"expect,omitempty"`
 	// How it stands, by kind; only GetSchedule says it.
-	Expectations  []*ExpectationState `protobuf:"bytes,38,rep,name=expectations,proto3" json:"expectations,omitempty"`
+	Expectations []*ExpectationState `protobuf:"bytes,38,rep,name=expectations,proto3" json:"expectations,omitempty"`
+	// How its newest runs ended, newest slot first: SUCCESS, FAILED, SKIPPED or
+	// CANCELLED, at most 20. GetSchedule and ListSchedules say it.
+	RecentOutcomes []string `protobuf:"bytes,50,rep,name=recent_outcomes,json=recentOutcomes,proto3" json:"recent_outcomes,omitempty"`
+	// The first of them in full.
+	LastOutcome *ScheduleOutcome `protobuf:"bytes,51,opt,name=last_outcome,json=lastOutcome,proto3" json:"last_outcome,omitempty"`
+	// How it fails: set while its newest run that was decided, SUCCESS or FAILED, is
+	// FAILED. Of several runs of one slot the one that ended last counts.
+	Failure       *ScheduleFailure `protobuf:"bytes,52,opt,name=failure,proto3" json:"failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,6 +388,226 @@ func (x *Schedule) GetExpectations() []*ExpectationState {
 	return nil
 }
 
+func (x *Schedule) GetRecentOutcomes() []string {
+	if x != nil {
+		return x.RecentOutcomes
+	}
+	return nil
+}
+
+func (x *Schedule) GetLastOutcome() *ScheduleOutcome {
+	if x != nil {
+		return x.LastOutcome
+	}
+	return nil
+}
+
+func (x *Schedule) GetFailure() *ScheduleFailure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+// ScheduleOutcome is how one run of a schedule ended.
+type ScheduleOutcome struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Status         string                 `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	Reason         string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	ErrorCode      string                 `protobuf:"bytes,3,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	RunAt          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=run_at,json=runAt,proto3" json:"run_at,omitempty"`
+	EndedAt        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	IdempotencyKey string                 `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ScheduleOutcome) Reset() {
+	*x = ScheduleOutcome{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleOutcome) ProtoMessage() {}
+
+func (x *ScheduleOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleOutcome.ProtoReflect.Descriptor instead.
+func (*ScheduleOutcome) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ScheduleOutcome) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *ScheduleOutcome) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ScheduleOutcome) GetErrorCode() string {
+	if x != nil {
+		return x.ErrorCode
+	}
+	return ""
+}
+
+func (x *ScheduleOutcome) GetRunAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RunAt
+	}
+	return nil
+}
+
+func (x *ScheduleOutcome) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+func (x *ScheduleOutcome) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+// ScheduleFailure is how a failing schedule fails.
+type ScheduleFailure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Failed runs since the last success.
+	Failures uint32 `protobuf:"varint,1,opt,name=failures,proto3" json:"failures,omitempty"`
+	// When the first of them ended.
+	FirstAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=first_at,json=firstAt,proto3" json:"first_at,omitempty"`
+	// When the newest ended, and how.
+	LastAt    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	Reason    string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	ErrorCode string                 `protobuf:"bytes,5,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	// Empty once the run is pruned.
+	ErrorMessage   string `protobuf:"bytes,6,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
+	IdempotencyKey string `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// The slots of the first and of the newest.
+	FirstRunAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=first_run_at,json=firstRunAt,proto3" json:"first_run_at,omitempty"`
+	LastRunAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_run_at,json=lastRunAt,proto3" json:"last_run_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleFailure) Reset() {
+	*x = ScheduleFailure{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleFailure) ProtoMessage() {}
+
+func (x *ScheduleFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleFailure.ProtoReflect.Descriptor instead.
+func (*ScheduleFailure) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ScheduleFailure) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *ScheduleFailure) GetFirstAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstAt
+	}
+	return nil
+}
+
+func (x *ScheduleFailure) GetLastAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAt
+	}
+	return nil
+}
+
+func (x *ScheduleFailure) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ScheduleFailure) GetErrorCode() string {
+	if x != nil {
+		return x.ErrorCode
+	}
+	return ""
+}
+
+func (x *ScheduleFailure) GetErrorMessage() string {
+	if x != nil {
+		return x.ErrorMessage
+	}
+	return ""
+}
+
+func (x *ScheduleFailure) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *ScheduleFailure) GetFirstRunAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstRunAt
+	}
+	return nil
+}
+
+func (x *ScheduleFailure) GetLastRunAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastRunAt
+	}
+	return nil
+}
+
 // Fire is one moment at which a schedule fires.
 type Fire struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -397,7 +625,7 @@ type Fire struct {
 
 func (x *Fire) Reset() {
 	*x = Fire{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[1]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -409,7 +637,7 @@ func (x *Fire) String() string {
 func (*Fire) ProtoMessage() {}
 
 func (x *Fire) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[1]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -422,7 +650,7 @@ func (x *Fire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fire.ProtoReflect.Descriptor instead.
 func (*Fire) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Fire) GetRunAt() *timestamppb.Timestamp {
@@ -538,7 +766,7 @@ type UpsertScheduleRequest struct {
 
 func (x *UpsertScheduleRequest) Reset() {
 	*x = UpsertScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[2]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +778,7 @@ func (x *UpsertScheduleRequest) String() string {
 func (*UpsertScheduleRequest) ProtoMessage() {}
 
 func (x *UpsertScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[2]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +791,7 @@ func (x *UpsertScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertScheduleRequest.ProtoReflect.Descriptor instead.
 func (*UpsertScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *UpsertScheduleRequest) GetScheduleId() string {
@@ -777,7 +1005,7 @@ type UpsertScheduleResponse struct {
 
 func (x *UpsertScheduleResponse) Reset() {
 	*x = UpsertScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[3]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +1017,7 @@ func (x *UpsertScheduleResponse) String() string {
 func (*UpsertScheduleResponse) ProtoMessage() {}
 
 func (x *UpsertScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[3]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +1030,7 @@ func (x *UpsertScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpsertScheduleResponse.ProtoReflect.Descriptor instead.
 func (*UpsertScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UpsertScheduleResponse) GetScheduleId() string {
@@ -847,7 +1075,7 @@ type PatchScheduleRequest struct {
 
 func (x *PatchScheduleRequest) Reset() {
 	*x = PatchScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +1087,7 @@ func (x *PatchScheduleRequest) String() string {
 func (*PatchScheduleRequest) ProtoMessage() {}
 
 func (x *PatchScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[4]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +1100,7 @@ func (x *PatchScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PatchScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PatchScheduleRequest) GetScheduleId() string {
@@ -924,7 +1152,7 @@ type PatchScheduleResponse struct {
 
 func (x *PatchScheduleResponse) Reset() {
 	*x = PatchScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1164,7 @@ func (x *PatchScheduleResponse) String() string {
 func (*PatchScheduleResponse) ProtoMessage() {}
 
 func (x *PatchScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[5]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1177,7 @@ func (x *PatchScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PatchScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PatchScheduleResponse) GetSchedule() *Schedule {
@@ -982,7 +1210,7 @@ type GetScheduleRequest struct {
 
 func (x *GetScheduleRequest) Reset() {
 	*x = GetScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1222,7 @@ func (x *GetScheduleRequest) String() string {
 func (*GetScheduleRequest) ProtoMessage() {}
 
 func (x *GetScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[6]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1235,7 @@ func (x *GetScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetScheduleRequest.ProtoReflect.Descriptor instead.
 func (*GetScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetScheduleRequest) GetScheduleId() string {
@@ -1028,7 +1256,7 @@ type GetScheduleResponse struct {
 
 func (x *GetScheduleResponse) Reset() {
 	*x = GetScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1268,7 @@ func (x *GetScheduleResponse) String() string {
 func (*GetScheduleResponse) ProtoMessage() {}
 
 func (x *GetScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[7]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1281,7 @@ func (x *GetScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetScheduleResponse.ProtoReflect.Descriptor instead.
 func (*GetScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetScheduleResponse) GetSchedule() *Schedule {
@@ -1094,14 +1322,16 @@ type ListSchedulesRequest struct {
 	// soonest first; a schedule that the planner is behind on comes first of all.
 	OrderBy string `protobuf:"bytes,10,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// With order_by=next_run_at: only schedules with a slot before this time.
-	NextBefore    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_before,json=nextBefore,proto3" json:"next_before,omitempty"`
+	NextBefore *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_before,json=nextBefore,proto3" json:"next_before,omitempty"`
+	// Only failing schedules: those with a failure. Not with order_by=next_run_at.
+	Failing       bool `protobuf:"varint,20,opt,name=failing,proto3" json:"failing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSchedulesRequest) Reset() {
 	*x = ListSchedulesRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1343,7 @@ func (x *ListSchedulesRequest) String() string {
 func (*ListSchedulesRequest) ProtoMessage() {}
 
 func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[8]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1356,7 @@ func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListSchedulesRequest) GetUserId() string {
@@ -1206,6 +1436,13 @@ func (x *ListSchedulesRequest) GetNextBefore() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ListSchedulesRequest) GetFailing() bool {
+	if x != nil {
+		return x.Failing
+	}
+	return false
+}
+
 type GetOverviewRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Default: all owners that the caller sees.
@@ -1220,7 +1457,7 @@ type GetOverviewRequest struct {
 
 func (x *GetOverviewRequest) Reset() {
 	*x = GetOverviewRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1469,7 @@ func (x *GetOverviewRequest) String() string {
 func (*GetOverviewRequest) ProtoMessage() {}
 
 func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[9]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1482,7 @@ func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOverviewRequest.ProtoReflect.Descriptor instead.
 func (*GetOverviewRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetOverviewRequest) GetUserId() string {
@@ -1292,7 +1529,7 @@ type GetOverviewResponse struct {
 
 func (x *GetOverviewResponse) Reset() {
 	*x = GetOverviewResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1541,7 @@ func (x *GetOverviewResponse) String() string {
 func (*GetOverviewResponse) ProtoMessage() {}
 
 func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[10]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1554,7 @@ func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOverviewResponse.ProtoReflect.Descriptor instead.
 func (*GetOverviewResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetOverviewResponse) GetActiveSchedules() uint32 {
@@ -1369,6 +1606,201 @@ func (x *GetOverviewResponse) GetRunsFailed() uint32 {
 	return 0
 }
 
+type GroupFailuresRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only of this owner.
+	UserId        string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupFailuresRequest) Reset() {
+	*x = GroupFailuresRequest{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupFailuresRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupFailuresRequest) ProtoMessage() {}
+
+func (x *GroupFailuresRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupFailuresRequest.ProtoReflect.Descriptor instead.
+func (*GroupFailuresRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GroupFailuresRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+type GroupFailuresResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The largest first.
+	Groups []*FailureGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Failing schedules in all.
+	Schedules     uint32 `protobuf:"varint,2,opt,name=schedules,proto3" json:"schedules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupFailuresResponse) Reset() {
+	*x = GroupFailuresResponse{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupFailuresResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupFailuresResponse) ProtoMessage() {}
+
+func (x *GroupFailuresResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupFailuresResponse.ProtoReflect.Descriptor instead.
+func (*GroupFailuresResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GroupFailuresResponse) GetGroups() []*FailureGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *GroupFailuresResponse) GetSchedules() uint32 {
+	if x != nil {
+		return x.Schedules
+	}
+	return 0
+}
+
+// FailureGroup is the failing schedules whose newest runs failed in the same way.
+type FailureGroup struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Reason    string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	ErrorCode string                 `protobuf:"bytes,2,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	// Schedules, and their failed runs since each one's last success.
+	Schedules uint32 `protobuf:"varint,3,opt,name=schedules,proto3" json:"schedules,omitempty"`
+	Failures  uint32 `protobuf:"varint,4,opt,name=failures,proto3" json:"failures,omitempty"`
+	// When the first of these runs ended, and when the newest.
+	FirstAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=first_at,json=firstAt,proto3" json:"first_at,omitempty"`
+	LastAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	// At most 5 schedule ids, those that failed last first.
+	Examples      []string `protobuf:"bytes,7,rep,name=examples,proto3" json:"examples,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailureGroup) Reset() {
+	*x = FailureGroup{}
+	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailureGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailureGroup) ProtoMessage() {}
+
+func (x *FailureGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailureGroup.ProtoReflect.Descriptor instead.
+func (*FailureGroup) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *FailureGroup) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *FailureGroup) GetErrorCode() string {
+	if x != nil {
+		return x.ErrorCode
+	}
+	return ""
+}
+
+func (x *FailureGroup) GetSchedules() uint32 {
+	if x != nil {
+		return x.Schedules
+	}
+	return 0
+}
+
+func (x *FailureGroup) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *FailureGroup) GetFirstAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstAt
+	}
+	return nil
+}
+
+func (x *FailureGroup) GetLastAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAt
+	}
+	return nil
+}
+
+func (x *FailureGroup) GetExamples() []string {
+	if x != nil {
+		return x.Examples
+	}
+	return nil
+}
+
 type ListSchedulesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Schedules     []*Schedule            `protobuf:"bytes,1,rep,name=schedules,proto3" json:"schedules,omitempty"`
@@ -1379,7 +1811,7 @@ type ListSchedulesResponse struct {
 
 func (x *ListSchedulesResponse) Reset() {
 	*x = ListSchedulesResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1823,7 @@ func (x *ListSchedulesResponse) String() string {
 func (*ListSchedulesResponse) ProtoMessage() {}
 
 func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[11]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1836,7 @@ func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
@@ -1436,7 +1868,7 @@ type PauseScheduleRequest struct {
 
 func (x *PauseScheduleRequest) Reset() {
 	*x = PauseScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1880,7 @@ func (x *PauseScheduleRequest) String() string {
 func (*PauseScheduleRequest) ProtoMessage() {}
 
 func (x *PauseScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[12]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1893,7 @@ func (x *PauseScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PauseScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PauseScheduleRequest) GetScheduleId() string {
@@ -1501,7 +1933,7 @@ type PauseScheduleResponse struct {
 
 func (x *PauseScheduleResponse) Reset() {
 	*x = PauseScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1945,7 @@ func (x *PauseScheduleResponse) String() string {
 func (*PauseScheduleResponse) ProtoMessage() {}
 
 func (x *PauseScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[13]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1958,7 @@ func (x *PauseScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PauseScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PauseScheduleResponse) GetSchedule() *Schedule {
@@ -1549,7 +1981,7 @@ type ResumeScheduleRequest struct {
 
 func (x *ResumeScheduleRequest) Reset() {
 	*x = ResumeScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1993,7 @@ func (x *ResumeScheduleRequest) String() string {
 func (*ResumeScheduleRequest) ProtoMessage() {}
 
 func (x *ResumeScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[14]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +2006,7 @@ func (x *ResumeScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeScheduleRequest.ProtoReflect.Descriptor instead.
 func (*ResumeScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResumeScheduleRequest) GetScheduleId() string {
@@ -1607,7 +2039,7 @@ type ResumeScheduleResponse struct {
 
 func (x *ResumeScheduleResponse) Reset() {
 	*x = ResumeScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +2051,7 @@ func (x *ResumeScheduleResponse) String() string {
 func (*ResumeScheduleResponse) ProtoMessage() {}
 
 func (x *ResumeScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[15]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +2064,7 @@ func (x *ResumeScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeScheduleResponse.ProtoReflect.Descriptor instead.
 func (*ResumeScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResumeScheduleResponse) GetSchedule() *Schedule {
@@ -1652,7 +2084,7 @@ type SetPausedRequest struct {
 
 func (x *SetPausedRequest) Reset() {
 	*x = SetPausedRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +2096,7 @@ func (x *SetPausedRequest) String() string {
 func (*SetPausedRequest) ProtoMessage() {}
 
 func (x *SetPausedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[16]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +2109,7 @@ func (x *SetPausedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPausedRequest.ProtoReflect.Descriptor instead.
 func (*SetPausedRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetPausedRequest) GetScheduleId() string {
@@ -1702,7 +2134,7 @@ type SetPausedResponse struct {
 
 func (x *SetPausedResponse) Reset() {
 	*x = SetPausedResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +2146,7 @@ func (x *SetPausedResponse) String() string {
 func (*SetPausedResponse) ProtoMessage() {}
 
 func (x *SetPausedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[17]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +2159,7 @@ func (x *SetPausedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPausedResponse.ProtoReflect.Descriptor instead.
 func (*SetPausedResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{22}
 }
 
 type DeleteScheduleRequest struct {
@@ -1741,7 +2173,7 @@ type DeleteScheduleRequest struct {
 
 func (x *DeleteScheduleRequest) Reset() {
 	*x = DeleteScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +2185,7 @@ func (x *DeleteScheduleRequest) String() string {
 func (*DeleteScheduleRequest) ProtoMessage() {}
 
 func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[18]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +2198,7 @@ func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeleteScheduleRequest) GetScheduleId() string {
@@ -1791,7 +2223,7 @@ type DeleteScheduleResponse struct {
 
 func (x *DeleteScheduleResponse) Reset() {
 	*x = DeleteScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +2235,7 @@ func (x *DeleteScheduleResponse) String() string {
 func (*DeleteScheduleResponse) ProtoMessage() {}
 
 func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[19]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +2248,7 @@ func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteScheduleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{24}
 }
 
 type PreviewScheduleRequest struct {
@@ -1848,7 +2280,7 @@ type PreviewScheduleRequest struct {
 
 func (x *PreviewScheduleRequest) Reset() {
 	*x = PreviewScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2292,7 @@ func (x *PreviewScheduleRequest) String() string {
 func (*PreviewScheduleRequest) ProtoMessage() {}
 
 func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[20]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2305,7 @@ func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PreviewScheduleRequest) GetScheduleId() string {
@@ -1977,7 +2409,7 @@ type PreviewScheduleResponse struct {
 
 func (x *PreviewScheduleResponse) Reset() {
 	*x = PreviewScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2421,7 @@ func (x *PreviewScheduleResponse) String() string {
 func (*PreviewScheduleResponse) ProtoMessage() {}
 
 func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[21]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2434,7 @@ func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PreviewScheduleResponse) GetFires() []*Fire {
@@ -2034,7 +2466,7 @@ type TriggerScheduleRequest struct {
 
 func (x *TriggerScheduleRequest) Reset() {
 	*x = TriggerScheduleRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2478,7 @@ func (x *TriggerScheduleRequest) String() string {
 func (*TriggerScheduleRequest) ProtoMessage() {}
 
 func (x *TriggerScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[22]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2491,7 @@ func (x *TriggerScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerScheduleRequest.ProtoReflect.Descriptor instead.
 func (*TriggerScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TriggerScheduleRequest) GetScheduleId() string {
@@ -2099,7 +2531,7 @@ type TriggerScheduleResponse struct {
 
 func (x *TriggerScheduleResponse) Reset() {
 	*x = TriggerScheduleResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2543,7 @@ func (x *TriggerScheduleResponse) String() string {
 func (*TriggerScheduleResponse) ProtoMessage() {}
 
 func (x *TriggerScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[23]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2556,7 @@ func (x *TriggerScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerScheduleResponse.ProtoReflect.Descriptor instead.
 func (*TriggerScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TriggerScheduleResponse) GetRun() *Run {
@@ -2157,7 +2589,7 @@ type ScheduleEvent struct {
 
 func (x *ScheduleEvent) Reset() {
 	*x = ScheduleEvent{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2601,7 @@ func (x *ScheduleEvent) String() string {
 func (*ScheduleEvent) ProtoMessage() {}
 
 func (x *ScheduleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[24]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2614,7 @@ func (x *ScheduleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleEvent.ProtoReflect.Descriptor instead.
 func (*ScheduleEvent) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ScheduleEvent) GetTime() *timestamppb.Timestamp {
@@ -2261,7 +2693,7 @@ type ListScheduleEventsRequest struct {
 
 func (x *ListScheduleEventsRequest) Reset() {
 	*x = ListScheduleEventsRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2705,7 @@ func (x *ListScheduleEventsRequest) String() string {
 func (*ListScheduleEventsRequest) ProtoMessage() {}
 
 func (x *ListScheduleEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[25]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2718,7 @@ func (x *ListScheduleEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScheduleEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListScheduleEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListScheduleEventsRequest) GetScheduleId() string {
@@ -2320,7 +2752,7 @@ type ListScheduleEventsResponse struct {
 
 func (x *ListScheduleEventsResponse) Reset() {
 	*x = ListScheduleEventsResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2764,7 @@ func (x *ListScheduleEventsResponse) String() string {
 func (*ListScheduleEventsResponse) ProtoMessage() {}
 
 func (x *ListScheduleEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[26]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2777,7 @@ func (x *ListScheduleEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScheduleEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListScheduleEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListScheduleEventsResponse) GetEvents() []*ScheduleEvent {
@@ -2400,7 +2832,7 @@ type ScheduleDefinition struct {
 
 func (x *ScheduleDefinition) Reset() {
 	*x = ScheduleDefinition{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2844,7 @@ func (x *ScheduleDefinition) String() string {
 func (*ScheduleDefinition) ProtoMessage() {}
 
 func (x *ScheduleDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[27]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2857,7 @@ func (x *ScheduleDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleDefinition.ProtoReflect.Descriptor instead.
 func (*ScheduleDefinition) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ScheduleDefinition) GetScheduleId() string {
@@ -2609,7 +3041,7 @@ type ScheduleRevision struct {
 
 func (x *ScheduleRevision) Reset() {
 	*x = ScheduleRevision{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +3053,7 @@ func (x *ScheduleRevision) String() string {
 func (*ScheduleRevision) ProtoMessage() {}
 
 func (x *ScheduleRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[28]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +3066,7 @@ func (x *ScheduleRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleRevision.ProtoReflect.Descriptor instead.
 func (*ScheduleRevision) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ScheduleRevision) GetRevision() uint32 {
@@ -2679,7 +3111,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +3123,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[29]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +3136,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListRevisionsRequest) GetScheduleId() string {
@@ -2738,7 +3170,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +3182,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[30]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +3195,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*ScheduleRevision {
@@ -2812,7 +3244,7 @@ type ApplySchedulesRequest struct {
 
 func (x *ApplySchedulesRequest) Reset() {
 	*x = ApplySchedulesRequest{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +3256,7 @@ func (x *ApplySchedulesRequest) String() string {
 func (*ApplySchedulesRequest) ProtoMessage() {}
 
 func (x *ApplySchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[31]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +3269,7 @@ func (x *ApplySchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplySchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ApplySchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ApplySchedulesRequest) GetSet() string {
@@ -2917,7 +3349,7 @@ type ApplySchedulesResponse struct {
 
 func (x *ApplySchedulesResponse) Reset() {
 	*x = ApplySchedulesResponse{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3361,7 @@ func (x *ApplySchedulesResponse) String() string {
 func (*ApplySchedulesResponse) ProtoMessage() {}
 
 func (x *ApplySchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[32]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3374,7 @@ func (x *ApplySchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplySchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ApplySchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ApplySchedulesResponse) GetChanges() []*ScheduleChange {
@@ -3010,7 +3442,7 @@ type ScheduleChange struct {
 
 func (x *ScheduleChange) Reset() {
 	*x = ScheduleChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3454,7 @@ func (x *ScheduleChange) String() string {
 func (*ScheduleChange) ProtoMessage() {}
 
 func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[33]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3467,7 @@ func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleChange.ProtoReflect.Descriptor instead.
 func (*ScheduleChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ScheduleChange) GetScheduleId() string {
@@ -3107,7 +3539,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3119,7 +3551,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[34]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3132,7 +3564,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FieldChange) GetField() string {
@@ -3175,7 +3607,7 @@ type FireChange struct {
 
 func (x *FireChange) Reset() {
 	*x = FireChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3187,7 +3619,7 @@ func (x *FireChange) String() string {
 func (*FireChange) ProtoMessage() {}
 
 func (x *FireChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[35]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3200,7 +3632,7 @@ func (x *FireChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireChange.ProtoReflect.Descriptor instead.
 func (*FireChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FireChange) GetAdded() uint32 {
@@ -3250,7 +3682,7 @@ type WorkflowChange struct {
 
 func (x *WorkflowChange) Reset() {
 	*x = WorkflowChange{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3262,7 +3694,7 @@ func (x *WorkflowChange) String() string {
 func (*WorkflowChange) ProtoMessage() {}
 
 func (x *WorkflowChange) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[36]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3275,7 +3707,7 @@ func (x *WorkflowChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkflowChange.ProtoReflect.Descriptor instead.
 func (*WorkflowChange) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WorkflowChange) GetWorkflowId() string {
@@ -3313,7 +3745,7 @@ type LaunchForecast struct {
 
 func (x *LaunchForecast) Reset() {
 	*x = LaunchForecast{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[37]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3325,7 +3757,7 @@ func (x *LaunchForecast) String() string {
 func (*LaunchForecast) ProtoMessage() {}
 
 func (x *LaunchForecast) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[37]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3338,7 +3770,7 @@ func (x *LaunchForecast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchForecast.ProtoReflect.Descriptor instead.
 func (*LaunchForecast) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{37}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LaunchForecast) GetUntil() *timestamppb.Timestamp {
@@ -3376,7 +3808,7 @@ type LaunchPeak struct {
 
 func (x *LaunchPeak) Reset() {
 	*x = LaunchPeak{}
-	mi := &file_carillon_v1_schedule_proto_msgTypes[38]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3820,7 @@ func (x *LaunchPeak) String() string {
 func (*LaunchPeak) ProtoMessage() {}
 
 func (x *LaunchPeak) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_schedule_proto_msgTypes[38]
+	mi := &file_carillon_v1_schedule_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3833,7 @@ func (x *LaunchPeak) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchPeak.ProtoReflect.Descriptor instead.
 func (*LaunchPeak) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{38}
+	return file_carillon_v1_schedule_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LaunchPeak) GetLaunches() uint32 {
@@ -3429,7 +3861,7 @@ var File_carillon_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\r\n" +
+	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x0e\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -3479,10 +3911,35 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18$ \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x120\n" +
 	"\x06expect\x18% \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x12A\n" +
-	"\fexpectations\x18& \x03(\v2\x1d.carillon.v1.ExpectationStateR\fexpectations\x1a9\n" +
+	"\fexpectations\x18& \x03(\v2\x1d.carillon.v1.ExpectationStateR\fexpectations\x12'\n" +
+	"\x0frecent_outcomes\x182 \x03(\tR\x0erecentOutcomes\x12?\n" +
+	"\flast_outcome\x183 \x01(\v2\x1c.carillon.v1.ScheduleOutcomeR\vlastOutcome\x126\n" +
+	"\afailure\x184 \x01(\v2\x1c.carillon.v1.ScheduleFailureR\afailure\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa6\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbe\x04\n" +
+	"\x0fScheduleOutcome\x12i\n" +
+	"\x06status\x18\x01 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\x12\x8d\x02\n" +
+	"\x06reason\x18\x02 \x01(\tB\xf4\x01\xbaH\xf0\x01\xd8\x01\x01r\xea\x01R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\x06reason\x12\x1d\n" +
+	"\n" +
+	"error_code\x18\x03 \x01(\tR\terrorCode\x121\n" +
+	"\x06run_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x125\n" +
+	"\bended_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12'\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\"\x90\x05\n" +
+	"\x0fScheduleFailure\x12\x1a\n" +
+	"\bfailures\x18\x01 \x01(\rR\bfailures\x125\n" +
+	"\bfirst_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x123\n" +
+	"\alast_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\x8d\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\xf4\x01\xbaH\xf0\x01\xd8\x01\x01r\xea\x01R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\x06reason\x12\x1d\n" +
+	"\n" +
+	"error_code\x18\x05 \x01(\tR\terrorCode\x12#\n" +
+	"\rerror_message\x18\x06 \x01(\tR\ferrorMessage\x12'\n" +
+	"\x0fidempotency_key\x18\a \x01(\tR\x0eidempotencyKey\x12<\n" +
+	"\ffirst_run_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"firstRunAt\x12:\n" +
+	"\vlast_run_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tlastRunAt\"\xa6\x01\n" +
 	"\x04Fire\x121\n" +
 	"\x06run_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x123\n" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
@@ -3577,7 +4034,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"scheduleId\"u\n" +
 	"\x13GetScheduleResponse\x121\n" +
 	"\bschedule\x18\x01 \x01(\v2\x15.carillon.v1.ScheduleR\bschedule\x12+\n" +
-	"\apreview\x18\x02 \x03(\v2\x11.carillon.v1.FireR\apreview\"\x9e\x05\n" +
+	"\apreview\x18\x02 \x03(\v2\x11.carillon.v1.FireR\apreview\"\xb8\x05\n" +
 	"\x14ListSchedulesRequest\x12H\n" +
 	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12C\n" +
 	"\vworkflow_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -3594,7 +4051,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\border_by\x18\n" +
 	" \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1aR\vschedule_idR\vnext_run_atR\aorderBy\x12;\n" +
 	"\vnext_before\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"nextBeforeB\b\n" +
+	"nextBefore\x12\x18\n" +
+	"\afailing\x18\x14 \x01(\bR\afailingB\b\n" +
 	"\x06_state\"\xda\x01\n" +
 	"\x12GetOverviewRequest\x12H\n" +
 	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12;\n" +
@@ -3609,7 +4067,22 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\fruns_waiting\x18\x05 \x01(\rR\vrunsWaiting\x12\x1b\n" +
 	"\truns_late\x18\x06 \x01(\rR\brunsLate\x12\x1f\n" +
 	"\vruns_failed\x18\a \x01(\rR\n" +
-	"runsFailed\"t\n" +
+	"runsFailed\"`\n" +
+	"\x14GroupFailuresRequest\x12H\n" +
+	"\auser_id\x18\x01 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\"h\n" +
+	"\x15GroupFailuresResponse\x121\n" +
+	"\x06groups\x18\x01 \x03(\v2\x19.carillon.v1.FailureGroupR\x06groups\x12\x1c\n" +
+	"\tschedules\x18\x02 \x01(\rR\tschedules\"\xff\x03\n" +
+	"\fFailureGroup\x12\x8d\x02\n" +
+	"\x06reason\x18\x01 \x01(\tB\xf4\x01\xbaH\xf0\x01\xd8\x01\x01r\xea\x01R\aoverlapR\x06missedR\n" +
+	"queue_fullR\tcoalescedR\x06pausedR\adeletedR\rgrant_expiredR\rgrant_revokedR\fgrant_deniedR\x0elaunch_refusedR\x12launch_unavailableR\x12workflow_not_foundR\x0fworkflow_failedR\atimeoutR\x04lostR\breplacedR\tcancelledR\fkey_conflictR\bacceptedR\x06reason\x12\x1d\n" +
+	"\n" +
+	"error_code\x18\x02 \x01(\tR\terrorCode\x12\x1c\n" +
+	"\tschedules\x18\x03 \x01(\rR\tschedules\x12\x1a\n" +
+	"\bfailures\x18\x04 \x01(\rR\bfailures\x125\n" +
+	"\bfirst_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x123\n" +
+	"\alast_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\x1a\n" +
+	"\bexamples\x18\a \x03(\tR\bexamples\"t\n" +
 	"\x15ListSchedulesResponse\x123\n" +
 	"\tschedules\x18\x01 \x03(\v2\x15.carillon.v1.ScheduleR\tschedules\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x84\x02\n" +
@@ -3816,13 +4289,14 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"LaunchPeak\x12\x1a\n" +
 	"\blaunches\x18\x01 \x01(\rR\blaunches\x12\x12\n" +
 	"\x04peak\x18\x02 \x01(\rR\x04peak\x123\n" +
-	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\xb0\x18\n" +
+	"\apeak_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06peakAt2\x9e\x19\n" +
 	"\x0fScheduleService\x12\xad\x01\n" +
 	"\x0eUpsertSchedule\x12\".carillon.v1.UpsertScheduleRequest\x1a#.carillon.v1.UpsertScheduleResponse\"R\x82\xd3\xe4\x93\x02L:\x01*Z\x12:\x01*\"\r/v1/schedulesZ\x16:\x01*\"\x11/schedules/upsert\x1a\x1b/v1/schedules/{schedule_id}\x12\x85\x01\n" +
 	"\rPatchSchedule\x12!.carillon.v1.PatchScheduleRequest\x1a\".carillon.v1.PatchScheduleResponse\"-\x82\xd3\xe4\x93\x02':\bschedule2\x1b/v1/schedules/{schedule_id}\x12\x91\x01\n" +
 	"\vGetSchedule\x12\x1f.carillon.v1.GetScheduleRequest\x1a .carillon.v1.GetScheduleResponse\"?\x82\xd3\xe4\x93\x029Z\x1a\x12\x18/schedules/{schedule_id}\x12\x1b/v1/schedules/{schedule_id}\x12m\n" +
 	"\rListSchedules\x12!.carillon.v1.ListSchedulesRequest\x1a\".carillon.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x12f\n" +
-	"\vGetOverview\x12\x1f.carillon.v1.GetOverviewRequest\x1a .carillon.v1.GetOverviewResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/overview\x12\x84\x01\n" +
+	"\vGetOverview\x12\x1f.carillon.v1.GetOverviewRequest\x1a .carillon.v1.GetOverviewResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/overview\x12l\n" +
+	"\rGroupFailures\x12!.carillon.v1.GroupFailuresRequest\x1a\".carillon.v1.GroupFailuresResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/failures\x12\x84\x01\n" +
 	"\rPauseSchedule\x12!.carillon.v1.PauseScheduleRequest\x1a\".carillon.v1.PauseScheduleResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/schedules/{schedule_id}:pause\x12\x88\x01\n" +
 	"\x0eResumeSchedule\x12\".carillon.v1.ResumeScheduleRequest\x1a#.carillon.v1.ResumeScheduleResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/schedules/{schedule_id}:resume\x12g\n" +
 	"\tSetPaused\x12\x1d.carillon.v1.SetPausedRequest\x1a\x1e.carillon.v1.SetPausedResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/schedules/pause\x12\x9a\x01\n" +
@@ -3855,197 +4329,215 @@ func file_carillon_v1_schedule_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_schedule_proto_rawDescData
 }
 
-var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_carillon_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_carillon_v1_schedule_proto_goTypes = []any{
 	(*Schedule)(nil),                   // 0: carillon.v1.Schedule
-	(*Fire)(nil),                       // 1: carillon.v1.Fire
-	(*UpsertScheduleRequest)(nil),      // 2: carillon.v1.UpsertScheduleRequest
-	(*UpsertScheduleResponse)(nil),     // 3: carillon.v1.UpsertScheduleResponse
-	(*PatchScheduleRequest)(nil),       // 4: carillon.v1.PatchScheduleRequest
-	(*PatchScheduleResponse)(nil),      // 5: carillon.v1.PatchScheduleResponse
-	(*GetScheduleRequest)(nil),         // 6: carillon.v1.GetScheduleRequest
-	(*GetScheduleResponse)(nil),        // 7: carillon.v1.GetScheduleResponse
-	(*ListSchedulesRequest)(nil),       // 8: carillon.v1.ListSchedulesRequest
-	(*GetOverviewRequest)(nil),         // 9: carillon.v1.GetOverviewRequest
-	(*GetOverviewResponse)(nil),        // 10: carillon.v1.GetOverviewResponse
-	(*ListSchedulesResponse)(nil),      // 11: carillon.v1.ListSchedulesResponse
-	(*PauseScheduleRequest)(nil),       // 12: carillon.v1.PauseScheduleRequest
-	(*PauseScheduleResponse)(nil),      // 13: carillon.v1.PauseScheduleResponse
-	(*ResumeScheduleRequest)(nil),      // 14: carillon.v1.ResumeScheduleRequest
-	(*ResumeScheduleResponse)(nil),     // 15: carillon.v1.ResumeScheduleResponse
-	(*SetPausedRequest)(nil),           // 16: carillon.v1.SetPausedRequest
-	(*SetPausedResponse)(nil),          // 17: carillon.v1.SetPausedResponse
-	(*DeleteScheduleRequest)(nil),      // 18: carillon.v1.DeleteScheduleRequest
-	(*DeleteScheduleResponse)(nil),     // 19: carillon.v1.DeleteScheduleResponse
-	(*PreviewScheduleRequest)(nil),     // 20: carillon.v1.PreviewScheduleRequest
-	(*PreviewScheduleResponse)(nil),    // 21: carillon.v1.PreviewScheduleResponse
-	(*TriggerScheduleRequest)(nil),     // 22: carillon.v1.TriggerScheduleRequest
-	(*TriggerScheduleResponse)(nil),    // 23: carillon.v1.TriggerScheduleResponse
-	(*ScheduleEvent)(nil),              // 24: carillon.v1.ScheduleEvent
-	(*ListScheduleEventsRequest)(nil),  // 25: carillon.v1.ListScheduleEventsRequest
-	(*ListScheduleEventsResponse)(nil), // 26: carillon.v1.ListScheduleEventsResponse
-	(*ScheduleDefinition)(nil),         // 27: carillon.v1.ScheduleDefinition
-	(*ScheduleRevision)(nil),           // 28: carillon.v1.ScheduleRevision
-	(*ListRevisionsRequest)(nil),       // 29: carillon.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),      // 30: carillon.v1.ListRevisionsResponse
-	(*ApplySchedulesRequest)(nil),      // 31: carillon.v1.ApplySchedulesRequest
-	(*ApplySchedulesResponse)(nil),     // 32: carillon.v1.ApplySchedulesResponse
-	(*ScheduleChange)(nil),             // 33: carillon.v1.ScheduleChange
-	(*FieldChange)(nil),                // 34: carillon.v1.FieldChange
-	(*FireChange)(nil),                 // 35: carillon.v1.FireChange
-	(*WorkflowChange)(nil),             // 36: carillon.v1.WorkflowChange
-	(*LaunchForecast)(nil),             // 37: carillon.v1.LaunchForecast
-	(*LaunchPeak)(nil),                 // 38: carillon.v1.LaunchPeak
-	nil,                                // 39: carillon.v1.Schedule.LabelsEntry
-	nil,                                // 40: carillon.v1.UpsertScheduleRequest.LabelsEntry
-	nil,                                // 41: carillon.v1.ScheduleDefinition.LabelsEntry
-	(*timestamppb.Timestamp)(nil),      // 42: google.protobuf.Timestamp
-	(*Expectation)(nil),                // 43: carillon.v1.Expectation
-	(*ExpectationState)(nil),           // 44: carillon.v1.ExpectationState
-	(*NewGrant)(nil),                   // 45: carillon.v1.NewGrant
-	(*fieldmaskpb.FieldMask)(nil),      // 46: google.protobuf.FieldMask
-	(*Run)(nil),                        // 47: carillon.v1.Run
-	(*DeployWorkflowRequest)(nil),      // 48: carillon.v1.DeployWorkflowRequest
-	(*BackfillScheduleRequest)(nil),    // 49: carillon.v1.BackfillScheduleRequest
-	(*GetBackfillRequest)(nil),         // 50: carillon.v1.GetBackfillRequest
-	(*ListBackfillsRequest)(nil),       // 51: carillon.v1.ListBackfillsRequest
-	(*PauseBackfillRequest)(nil),       // 52: carillon.v1.PauseBackfillRequest
-	(*ResumeBackfillRequest)(nil),      // 53: carillon.v1.ResumeBackfillRequest
-	(*CancelBackfillRequest)(nil),      // 54: carillon.v1.CancelBackfillRequest
-	(*ForecastLaunchesRequest)(nil),    // 55: carillon.v1.ForecastLaunchesRequest
-	(*SimulateSchedulesRequest)(nil),   // 56: carillon.v1.SimulateSchedulesRequest
-	(*ExplainSlotRequest)(nil),         // 57: carillon.v1.ExplainSlotRequest
-	(*BackfillScheduleResponse)(nil),   // 58: carillon.v1.BackfillScheduleResponse
-	(*GetBackfillResponse)(nil),        // 59: carillon.v1.GetBackfillResponse
-	(*ListBackfillsResponse)(nil),      // 60: carillon.v1.ListBackfillsResponse
-	(*PauseBackfillResponse)(nil),      // 61: carillon.v1.PauseBackfillResponse
-	(*ResumeBackfillResponse)(nil),     // 62: carillon.v1.ResumeBackfillResponse
-	(*CancelBackfillResponse)(nil),     // 63: carillon.v1.CancelBackfillResponse
-	(*ForecastLaunchesResponse)(nil),   // 64: carillon.v1.ForecastLaunchesResponse
-	(*SimulateSchedulesResponse)(nil),  // 65: carillon.v1.SimulateSchedulesResponse
-	(*ExplainSlotResponse)(nil),        // 66: carillon.v1.ExplainSlotResponse
+	(*ScheduleOutcome)(nil),            // 1: carillon.v1.ScheduleOutcome
+	(*ScheduleFailure)(nil),            // 2: carillon.v1.ScheduleFailure
+	(*Fire)(nil),                       // 3: carillon.v1.Fire
+	(*UpsertScheduleRequest)(nil),      // 4: carillon.v1.UpsertScheduleRequest
+	(*UpsertScheduleResponse)(nil),     // 5: carillon.v1.UpsertScheduleResponse
+	(*PatchScheduleRequest)(nil),       // 6: carillon.v1.PatchScheduleRequest
+	(*PatchScheduleResponse)(nil),      // 7: carillon.v1.PatchScheduleResponse
+	(*GetScheduleRequest)(nil),         // 8: carillon.v1.GetScheduleRequest
+	(*GetScheduleResponse)(nil),        // 9: carillon.v1.GetScheduleResponse
+	(*ListSchedulesRequest)(nil),       // 10: carillon.v1.ListSchedulesRequest
+	(*GetOverviewRequest)(nil),         // 11: carillon.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),        // 12: carillon.v1.GetOverviewResponse
+	(*GroupFailuresRequest)(nil),       // 13: carillon.v1.GroupFailuresRequest
+	(*GroupFailuresResponse)(nil),      // 14: carillon.v1.GroupFailuresResponse
+	(*FailureGroup)(nil),               // 15: carillon.v1.FailureGroup
+	(*ListSchedulesResponse)(nil),      // 16: carillon.v1.ListSchedulesResponse
+	(*PauseScheduleRequest)(nil),       // 17: carillon.v1.PauseScheduleRequest
+	(*PauseScheduleResponse)(nil),      // 18: carillon.v1.PauseScheduleResponse
+	(*ResumeScheduleRequest)(nil),      // 19: carillon.v1.ResumeScheduleRequest
+	(*ResumeScheduleResponse)(nil),     // 20: carillon.v1.ResumeScheduleResponse
+	(*SetPausedRequest)(nil),           // 21: carillon.v1.SetPausedRequest
+	(*SetPausedResponse)(nil),          // 22: carillon.v1.SetPausedResponse
+	(*DeleteScheduleRequest)(nil),      // 23: carillon.v1.DeleteScheduleRequest
+	(*DeleteScheduleResponse)(nil),     // 24: carillon.v1.DeleteScheduleResponse
+	(*PreviewScheduleRequest)(nil),     // 25: carillon.v1.PreviewScheduleRequest
+	(*PreviewScheduleResponse)(nil),    // 26: carillon.v1.PreviewScheduleResponse
+	(*TriggerScheduleRequest)(nil),     // 27: carillon.v1.TriggerScheduleRequest
+	(*TriggerScheduleResponse)(nil),    // 28: carillon.v1.TriggerScheduleResponse
+	(*ScheduleEvent)(nil),              // 29: carillon.v1.ScheduleEvent
+	(*ListScheduleEventsRequest)(nil),  // 30: carillon.v1.ListScheduleEventsRequest
+	(*ListScheduleEventsResponse)(nil), // 31: carillon.v1.ListScheduleEventsResponse
+	(*ScheduleDefinition)(nil),         // 32: carillon.v1.ScheduleDefinition
+	(*ScheduleRevision)(nil),           // 33: carillon.v1.ScheduleRevision
+	(*ListRevisionsRequest)(nil),       // 34: carillon.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),      // 35: carillon.v1.ListRevisionsResponse
+	(*ApplySchedulesRequest)(nil),      // 36: carillon.v1.ApplySchedulesRequest
+	(*ApplySchedulesResponse)(nil),     // 37: carillon.v1.ApplySchedulesResponse
+	(*ScheduleChange)(nil),             // 38: carillon.v1.ScheduleChange
+	(*FieldChange)(nil),                // 39: carillon.v1.FieldChange
+	(*FireChange)(nil),                 // 40: carillon.v1.FireChange
+	(*WorkflowChange)(nil),             // 41: carillon.v1.WorkflowChange
+	(*LaunchForecast)(nil),             // 42: carillon.v1.LaunchForecast
+	(*LaunchPeak)(nil),                 // 43: carillon.v1.LaunchPeak
+	nil,                                // 44: carillon.v1.Schedule.LabelsEntry
+	nil,                                // 45: carillon.v1.UpsertScheduleRequest.LabelsEntry
+	nil,                                // 46: carillon.v1.ScheduleDefinition.LabelsEntry
+	(*timestamppb.Timestamp)(nil),      // 47: google.protobuf.Timestamp
+	(*Expectation)(nil),                // 48: carillon.v1.Expectation
+	(*ExpectationState)(nil),           // 49: carillon.v1.ExpectationState
+	(*NewGrant)(nil),                   // 50: carillon.v1.NewGrant
+	(*fieldmaskpb.FieldMask)(nil),      // 51: google.protobuf.FieldMask
+	(*Run)(nil),                        // 52: carillon.v1.Run
+	(*DeployWorkflowRequest)(nil),      // 53: carillon.v1.DeployWorkflowRequest
+	(*BackfillScheduleRequest)(nil),    // 54: carillon.v1.BackfillScheduleRequest
+	(*GetBackfillRequest)(nil),         // 55: carillon.v1.GetBackfillRequest
+	(*ListBackfillsRequest)(nil),       // 56: carillon.v1.ListBackfillsRequest
+	(*PauseBackfillRequest)(nil),       // 57: carillon.v1.PauseBackfillRequest
+	(*ResumeBackfillRequest)(nil),      // 58: carillon.v1.ResumeBackfillRequest
+	(*CancelBackfillRequest)(nil),      // 59: carillon.v1.CancelBackfillRequest
+	(*ForecastLaunchesRequest)(nil),    // 60: carillon.v1.ForecastLaunchesRequest
+	(*SimulateSchedulesRequest)(nil),   // 61: carillon.v1.SimulateSchedulesRequest
+	(*ExplainSlotRequest)(nil),         // 62: carillon.v1.ExplainSlotRequest
+	(*BackfillScheduleResponse)(nil),   // 63: carillon.v1.BackfillScheduleResponse
+	(*GetBackfillResponse)(nil),        // 64: carillon.v1.GetBackfillResponse
+	(*ListBackfillsResponse)(nil),      // 65: carillon.v1.ListBackfillsResponse
+	(*PauseBackfillResponse)(nil),      // 66: carillon.v1.PauseBackfillResponse
+	(*ResumeBackfillResponse)(nil),     // 67: carillon.v1.ResumeBackfillResponse
+	(*CancelBackfillResponse)(nil),     // 68: carillon.v1.CancelBackfillResponse
+	(*ForecastLaunchesResponse)(nil),   // 69: carillon.v1.ForecastLaunchesResponse
+	(*SimulateSchedulesResponse)(nil),  // 70: carillon.v1.SimulateSchedulesResponse
+	(*ExplainSlotResponse)(nil),        // 71: carillon.v1.ExplainSlotResponse
 }
 var file_carillon_v1_schedule_proto_depIdxs = []int32{
-	42, // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
-	42, // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
-	42, // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
-	39, // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
-	42, // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
-	42, // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
-	42, // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
-	42, // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
-	42, // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
-	42, // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
-	42, // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
-	42, // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
-	43, // 12: carillon.v1.Schedule.expect:type_name -> carillon.v1.Expectation
-	44, // 13: carillon.v1.Schedule.expectations:type_name -> carillon.v1.ExpectationState
-	42, // 14: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
-	42, // 15: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
-	42, // 16: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	42, // 17: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	42, // 18: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	40, // 19: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
-	45, // 20: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
-	43, // 21: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
-	42, // 22: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
-	2,  // 23: carillon.v1.PatchScheduleRequest.schedule:type_name -> carillon.v1.UpsertScheduleRequest
-	46, // 24: carillon.v1.PatchScheduleRequest.update_mask:type_name -> google.protobuf.FieldMask
-	0,  // 25: carillon.v1.PatchScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	0,  // 26: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	1,  // 27: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
-	42, // 28: carillon.v1.ListSchedulesRequest.next_before:type_name -> google.protobuf.Timestamp
-	42, // 29: carillon.v1.GetOverviewRequest.next_before:type_name -> google.protobuf.Timestamp
-	42, // 30: carillon.v1.GetOverviewRequest.failed_since:type_name -> google.protobuf.Timestamp
-	0,  // 31: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
-	42, // 32: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 33: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	0,  // 34: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
-	42, // 35: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
-	42, // 36: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
-	42, // 37: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
-	42, // 38: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	42, // 39: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
-	1,  // 40: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
-	47, // 41: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
-	42, // 42: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
-	42, // 43: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
-	42, // 44: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
-	24, // 45: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
-	42, // 46: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
-	42, // 47: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
-	42, // 48: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
-	41, // 49: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
-	43, // 50: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
-	27, // 51: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
-	42, // 52: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
-	28, // 53: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
-	2,  // 54: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
-	48, // 55: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
-	33, // 56: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
-	36, // 57: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
-	37, // 58: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
-	42, // 59: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
-	34, // 60: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
-	35, // 61: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
-	1,  // 62: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
-	1,  // 63: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
-	42, // 64: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
-	42, // 65: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
-	38, // 66: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
-	38, // 67: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
-	42, // 68: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
-	2,  // 69: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
-	4,  // 70: carillon.v1.ScheduleService.PatchSchedule:input_type -> carillon.v1.PatchScheduleRequest
-	6,  // 71: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
-	8,  // 72: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
-	9,  // 73: carillon.v1.ScheduleService.GetOverview:input_type -> carillon.v1.GetOverviewRequest
-	12, // 74: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
-	14, // 75: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
-	16, // 76: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
-	18, // 77: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
-	22, // 78: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
-	49, // 79: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
-	50, // 80: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	51, // 81: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	52, // 82: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
-	53, // 83: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
-	54, // 84: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	20, // 85: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	55, // 86: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
-	56, // 87: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
-	31, // 88: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
-	57, // 89: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
-	25, // 90: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
-	29, // 91: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
-	3,  // 92: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
-	5,  // 93: carillon.v1.ScheduleService.PatchSchedule:output_type -> carillon.v1.PatchScheduleResponse
-	7,  // 94: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
-	11, // 95: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
-	10, // 96: carillon.v1.ScheduleService.GetOverview:output_type -> carillon.v1.GetOverviewResponse
-	13, // 97: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
-	15, // 98: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
-	17, // 99: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
-	19, // 100: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
-	23, // 101: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
-	58, // 102: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
-	59, // 103: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
-	60, // 104: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	61, // 105: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
-	62, // 106: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
-	63, // 107: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
-	21, // 108: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	64, // 109: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
-	65, // 110: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
-	32, // 111: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
-	66, // 112: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
-	26, // 113: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
-	30, // 114: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
-	92, // [92:115] is the sub-list for method output_type
-	69, // [69:92] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	47,  // 0: carillon.v1.Schedule.once_at:type_name -> google.protobuf.Timestamp
+	47,  // 1: carillon.v1.Schedule.start_at:type_name -> google.protobuf.Timestamp
+	47,  // 2: carillon.v1.Schedule.end_at:type_name -> google.protobuf.Timestamp
+	44,  // 3: carillon.v1.Schedule.labels:type_name -> carillon.v1.Schedule.LabelsEntry
+	47,  // 4: carillon.v1.Schedule.revised_at:type_name -> google.protobuf.Timestamp
+	47,  // 5: carillon.v1.Schedule.paused_until:type_name -> google.protobuf.Timestamp
+	47,  // 6: carillon.v1.Schedule.next_run_at:type_name -> google.protobuf.Timestamp
+	47,  // 7: carillon.v1.Schedule.last_run_at:type_name -> google.protobuf.Timestamp
+	47,  // 8: carillon.v1.Schedule.backlog_from:type_name -> google.protobuf.Timestamp
+	47,  // 9: carillon.v1.Schedule.backlog_until:type_name -> google.protobuf.Timestamp
+	47,  // 10: carillon.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	47,  // 11: carillon.v1.Schedule.updated_at:type_name -> google.protobuf.Timestamp
+	48,  // 12: carillon.v1.Schedule.expect:type_name -> carillon.v1.Expectation
+	49,  // 13: carillon.v1.Schedule.expectations:type_name -> carillon.v1.ExpectationState
+	1,   // 14: carillon.v1.Schedule.last_outcome:type_name -> carillon.v1.ScheduleOutcome
+	2,   // 15: carillon.v1.Schedule.failure:type_name -> carillon.v1.ScheduleFailure
+	47,  // 16: carillon.v1.ScheduleOutcome.run_at:type_name -> google.protobuf.Timestamp
+	47,  // 17: carillon.v1.ScheduleOutcome.ended_at:type_name -> google.protobuf.Timestamp
+	47,  // 18: carillon.v1.ScheduleFailure.first_at:type_name -> google.protobuf.Timestamp
+	47,  // 19: carillon.v1.ScheduleFailure.last_at:type_name -> google.protobuf.Timestamp
+	47,  // 20: carillon.v1.ScheduleFailure.first_run_at:type_name -> google.protobuf.Timestamp
+	47,  // 21: carillon.v1.ScheduleFailure.last_run_at:type_name -> google.protobuf.Timestamp
+	47,  // 22: carillon.v1.Fire.run_at:type_name -> google.protobuf.Timestamp
+	47,  // 23: carillon.v1.Fire.fire_at:type_name -> google.protobuf.Timestamp
+	47,  // 24: carillon.v1.UpsertScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	47,  // 25: carillon.v1.UpsertScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	47,  // 26: carillon.v1.UpsertScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	45,  // 27: carillon.v1.UpsertScheduleRequest.labels:type_name -> carillon.v1.UpsertScheduleRequest.LabelsEntry
+	50,  // 28: carillon.v1.UpsertScheduleRequest.grant:type_name -> carillon.v1.NewGrant
+	48,  // 29: carillon.v1.UpsertScheduleRequest.expect:type_name -> carillon.v1.Expectation
+	47,  // 30: carillon.v1.UpsertScheduleResponse.next_run_at:type_name -> google.protobuf.Timestamp
+	4,   // 31: carillon.v1.PatchScheduleRequest.schedule:type_name -> carillon.v1.UpsertScheduleRequest
+	51,  // 32: carillon.v1.PatchScheduleRequest.update_mask:type_name -> google.protobuf.FieldMask
+	0,   // 33: carillon.v1.PatchScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	0,   // 34: carillon.v1.GetScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	3,   // 35: carillon.v1.GetScheduleResponse.preview:type_name -> carillon.v1.Fire
+	47,  // 36: carillon.v1.ListSchedulesRequest.next_before:type_name -> google.protobuf.Timestamp
+	47,  // 37: carillon.v1.GetOverviewRequest.next_before:type_name -> google.protobuf.Timestamp
+	47,  // 38: carillon.v1.GetOverviewRequest.failed_since:type_name -> google.protobuf.Timestamp
+	15,  // 39: carillon.v1.GroupFailuresResponse.groups:type_name -> carillon.v1.FailureGroup
+	47,  // 40: carillon.v1.FailureGroup.first_at:type_name -> google.protobuf.Timestamp
+	47,  // 41: carillon.v1.FailureGroup.last_at:type_name -> google.protobuf.Timestamp
+	0,   // 42: carillon.v1.ListSchedulesResponse.schedules:type_name -> carillon.v1.Schedule
+	47,  // 43: carillon.v1.PauseScheduleRequest.until:type_name -> google.protobuf.Timestamp
+	0,   // 44: carillon.v1.PauseScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	0,   // 45: carillon.v1.ResumeScheduleResponse.schedule:type_name -> carillon.v1.Schedule
+	47,  // 46: carillon.v1.PreviewScheduleRequest.once_at:type_name -> google.protobuf.Timestamp
+	47,  // 47: carillon.v1.PreviewScheduleRequest.start_at:type_name -> google.protobuf.Timestamp
+	47,  // 48: carillon.v1.PreviewScheduleRequest.end_at:type_name -> google.protobuf.Timestamp
+	47,  // 49: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	47,  // 50: carillon.v1.PreviewScheduleRequest.to:type_name -> google.protobuf.Timestamp
+	3,   // 51: carillon.v1.PreviewScheduleResponse.fires:type_name -> carillon.v1.Fire
+	52,  // 52: carillon.v1.TriggerScheduleResponse.run:type_name -> carillon.v1.Run
+	47,  // 53: carillon.v1.ScheduleEvent.time:type_name -> google.protobuf.Timestamp
+	47,  // 54: carillon.v1.ScheduleEvent.from:type_name -> google.protobuf.Timestamp
+	47,  // 55: carillon.v1.ScheduleEvent.to:type_name -> google.protobuf.Timestamp
+	29,  // 56: carillon.v1.ListScheduleEventsResponse.events:type_name -> carillon.v1.ScheduleEvent
+	47,  // 57: carillon.v1.ScheduleDefinition.once_at:type_name -> google.protobuf.Timestamp
+	47,  // 58: carillon.v1.ScheduleDefinition.start_at:type_name -> google.protobuf.Timestamp
+	47,  // 59: carillon.v1.ScheduleDefinition.end_at:type_name -> google.protobuf.Timestamp
+	46,  // 60: carillon.v1.ScheduleDefinition.labels:type_name -> carillon.v1.ScheduleDefinition.LabelsEntry
+	48,  // 61: carillon.v1.ScheduleDefinition.expect:type_name -> carillon.v1.Expectation
+	32,  // 62: carillon.v1.ScheduleRevision.definition:type_name -> carillon.v1.ScheduleDefinition
+	47,  // 63: carillon.v1.ScheduleRevision.created_at:type_name -> google.protobuf.Timestamp
+	33,  // 64: carillon.v1.ListRevisionsResponse.revisions:type_name -> carillon.v1.ScheduleRevision
+	4,   // 65: carillon.v1.ApplySchedulesRequest.schedules:type_name -> carillon.v1.UpsertScheduleRequest
+	53,  // 66: carillon.v1.ApplySchedulesRequest.workflows:type_name -> carillon.v1.DeployWorkflowRequest
+	38,  // 67: carillon.v1.ApplySchedulesResponse.changes:type_name -> carillon.v1.ScheduleChange
+	41,  // 68: carillon.v1.ApplySchedulesResponse.workflows:type_name -> carillon.v1.WorkflowChange
+	42,  // 69: carillon.v1.ApplySchedulesResponse.forecast:type_name -> carillon.v1.LaunchForecast
+	47,  // 70: carillon.v1.ScheduleChange.next_run_at:type_name -> google.protobuf.Timestamp
+	39,  // 71: carillon.v1.ScheduleChange.fields:type_name -> carillon.v1.FieldChange
+	40,  // 72: carillon.v1.ScheduleChange.fires:type_name -> carillon.v1.FireChange
+	3,   // 73: carillon.v1.FireChange.first_added:type_name -> carillon.v1.Fire
+	3,   // 74: carillon.v1.FireChange.first_removed:type_name -> carillon.v1.Fire
+	47,  // 75: carillon.v1.FireChange.counted_until:type_name -> google.protobuf.Timestamp
+	47,  // 76: carillon.v1.LaunchForecast.until:type_name -> google.protobuf.Timestamp
+	43,  // 77: carillon.v1.LaunchForecast.before:type_name -> carillon.v1.LaunchPeak
+	43,  // 78: carillon.v1.LaunchForecast.after:type_name -> carillon.v1.LaunchPeak
+	47,  // 79: carillon.v1.LaunchPeak.peak_at:type_name -> google.protobuf.Timestamp
+	4,   // 80: carillon.v1.ScheduleService.UpsertSchedule:input_type -> carillon.v1.UpsertScheduleRequest
+	6,   // 81: carillon.v1.ScheduleService.PatchSchedule:input_type -> carillon.v1.PatchScheduleRequest
+	8,   // 82: carillon.v1.ScheduleService.GetSchedule:input_type -> carillon.v1.GetScheduleRequest
+	10,  // 83: carillon.v1.ScheduleService.ListSchedules:input_type -> carillon.v1.ListSchedulesRequest
+	11,  // 84: carillon.v1.ScheduleService.GetOverview:input_type -> carillon.v1.GetOverviewRequest
+	13,  // 85: carillon.v1.ScheduleService.GroupFailures:input_type -> carillon.v1.GroupFailuresRequest
+	17,  // 86: carillon.v1.ScheduleService.PauseSchedule:input_type -> carillon.v1.PauseScheduleRequest
+	19,  // 87: carillon.v1.ScheduleService.ResumeSchedule:input_type -> carillon.v1.ResumeScheduleRequest
+	21,  // 88: carillon.v1.ScheduleService.SetPaused:input_type -> carillon.v1.SetPausedRequest
+	23,  // 89: carillon.v1.ScheduleService.DeleteSchedule:input_type -> carillon.v1.DeleteScheduleRequest
+	27,  // 90: carillon.v1.ScheduleService.TriggerSchedule:input_type -> carillon.v1.TriggerScheduleRequest
+	54,  // 91: carillon.v1.ScheduleService.BackfillSchedule:input_type -> carillon.v1.BackfillScheduleRequest
+	55,  // 92: carillon.v1.ScheduleService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	56,  // 93: carillon.v1.ScheduleService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	57,  // 94: carillon.v1.ScheduleService.PauseBackfill:input_type -> carillon.v1.PauseBackfillRequest
+	58,  // 95: carillon.v1.ScheduleService.ResumeBackfill:input_type -> carillon.v1.ResumeBackfillRequest
+	59,  // 96: carillon.v1.ScheduleService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	25,  // 97: carillon.v1.ScheduleService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	60,  // 98: carillon.v1.ScheduleService.ForecastLaunches:input_type -> carillon.v1.ForecastLaunchesRequest
+	61,  // 99: carillon.v1.ScheduleService.SimulateSchedules:input_type -> carillon.v1.SimulateSchedulesRequest
+	36,  // 100: carillon.v1.ScheduleService.ApplySchedules:input_type -> carillon.v1.ApplySchedulesRequest
+	62,  // 101: carillon.v1.ScheduleService.ExplainSlot:input_type -> carillon.v1.ExplainSlotRequest
+	30,  // 102: carillon.v1.ScheduleService.ListScheduleEvents:input_type -> carillon.v1.ListScheduleEventsRequest
+	34,  // 103: carillon.v1.ScheduleService.ListRevisions:input_type -> carillon.v1.ListRevisionsRequest
+	5,   // 104: carillon.v1.ScheduleService.UpsertSchedule:output_type -> carillon.v1.UpsertScheduleResponse
+	7,   // 105: carillon.v1.ScheduleService.PatchSchedule:output_type -> carillon.v1.PatchScheduleResponse
+	9,   // 106: carillon.v1.ScheduleService.GetSchedule:output_type -> carillon.v1.GetScheduleResponse
+	16,  // 107: carillon.v1.ScheduleService.ListSchedules:output_type -> carillon.v1.ListSchedulesResponse
+	12,  // 108: carillon.v1.ScheduleService.GetOverview:output_type -> carillon.v1.GetOverviewResponse
+	14,  // 109: carillon.v1.ScheduleService.GroupFailures:output_type -> carillon.v1.GroupFailuresResponse
+	18,  // 110: carillon.v1.ScheduleService.PauseSchedule:output_type -> carillon.v1.PauseScheduleResponse
+	20,  // 111: carillon.v1.ScheduleService.ResumeSchedule:output_type -> carillon.v1.ResumeScheduleResponse
+	22,  // 112: carillon.v1.ScheduleService.SetPaused:output_type -> carillon.v1.SetPausedResponse
+	24,  // 113: carillon.v1.ScheduleService.DeleteSchedule:output_type -> carillon.v1.DeleteScheduleResponse
+	28,  // 114: carillon.v1.ScheduleService.TriggerSchedule:output_type -> carillon.v1.TriggerScheduleResponse
+	63,  // 115: carillon.v1.ScheduleService.BackfillSchedule:output_type -> carillon.v1.BackfillScheduleResponse
+	64,  // 116: carillon.v1.ScheduleService.GetBackfill:output_type -> carillon.v1.GetBackfillResponse
+	65,  // 117: carillon.v1.ScheduleService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	66,  // 118: carillon.v1.ScheduleService.PauseBackfill:output_type -> carillon.v1.PauseBackfillResponse
+	67,  // 119: carillon.v1.ScheduleService.ResumeBackfill:output_type -> carillon.v1.ResumeBackfillResponse
+	68,  // 120: carillon.v1.ScheduleService.CancelBackfill:output_type -> carillon.v1.CancelBackfillResponse
+	26,  // 121: carillon.v1.ScheduleService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	69,  // 122: carillon.v1.ScheduleService.ForecastLaunches:output_type -> carillon.v1.ForecastLaunchesResponse
+	70,  // 123: carillon.v1.ScheduleService.SimulateSchedules:output_type -> carillon.v1.SimulateSchedulesResponse
+	37,  // 124: carillon.v1.ScheduleService.ApplySchedules:output_type -> carillon.v1.ApplySchedulesResponse
+	71,  // 125: carillon.v1.ScheduleService.ExplainSlot:output_type -> carillon.v1.ExplainSlotResponse
+	31,  // 126: carillon.v1.ScheduleService.ListScheduleEvents:output_type -> carillon.v1.ListScheduleEventsResponse
+	35,  // 127: carillon.v1.ScheduleService.ListRevisions:output_type -> carillon.v1.ListRevisionsResponse
+	104, // [104:128] is the sub-list for method output_type
+	80,  // [80:104] is the sub-list for method input_type
+	80,  // [80:80] is the sub-list for extension type_name
+	80,  // [80:80] is the sub-list for extension extendee
+	0,   // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_schedule_proto_init() }
@@ -4061,21 +4553,21 @@ func file_carillon_v1_schedule_proto_init() {
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_simulate_proto_init()
 	file_carillon_v1_workflow_proto_init()
-	file_carillon_v1_schedule_proto_msgTypes[1].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[2].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[3].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[4].OneofWrappers = []any{}
 	file_carillon_v1_schedule_proto_msgTypes[5].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[8].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[16].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[20].OneofWrappers = []any{}
-	file_carillon_v1_schedule_proto_msgTypes[22].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[7].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[10].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[21].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[25].OneofWrappers = []any{}
+	file_carillon_v1_schedule_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_schedule_proto_rawDesc), len(file_carillon_v1_schedule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

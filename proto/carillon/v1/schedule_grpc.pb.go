@@ -24,6 +24,7 @@ const (
 	ScheduleService_GetSchedule_FullMethodName        = "/carillon.v1.ScheduleService/GetSchedule"
 	ScheduleService_ListSchedules_FullMethodName      = "/carillon.v1.ScheduleService/ListSchedules"
 	ScheduleService_GetOverview_FullMethodName        = "/carillon.v1.ScheduleService/GetOverview"
+	ScheduleService_GroupFailures_FullMethodName      = "/carillon.v1.ScheduleService/GroupFailures"
 	ScheduleService_PauseSchedule_FullMethodName      = "/carillon.v1.ScheduleService/PauseSchedule"
 	ScheduleService_ResumeSchedule_FullMethodName     = "/carillon.v1.ScheduleService/ResumeSchedule"
 	ScheduleService_SetPaused_FullMethodName          = "/carillon.v1.ScheduleService/SetPaused"
@@ -85,6 +86,9 @@ type ScheduleServiceClient interface {
 	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
 	// GetOverview counts schedules and runs: what an operator looks at first.
 	GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error)
+	// GroupFailures is the failing schedules by reason and error code, with counts
+	// and times: what fails, and since when, however many schedules there are.
+	GroupFailures(ctx context.Context, in *GroupFailuresRequest, opts ...grpc.CallOption) (*GroupFailuresResponse, error)
 	// PauseSchedule stops the schedule's own slots: within a second of the answer
 	// nothing of it is sent any more. Slots that are due and not yet sent end
 	// SKIPPED(paused); runs by hand, retries and runs in flight go on. Pausing a
@@ -216,6 +220,16 @@ func (c *scheduleServiceClient) GetOverview(ctx context.Context, in *GetOverview
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetOverviewResponse)
 	err := c.cc.Invoke(ctx, ScheduleService_GetOverview_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *scheduleServiceClient) GroupFailures(ctx context.Context, in *GroupFailuresRequest, opts ...grpc.CallOption) (*GroupFailuresResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GroupFailuresResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_GroupFailures_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -443,6 +457,9 @@ type ScheduleServiceServer interface {
 	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
 	// GetOverview counts schedules and runs: what an operator looks at first.
 	GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error)
+	// GroupFailures is the failing schedules by reason and error code, with counts
+	// and times: what fails, and since when, however many schedules there are.
+	GroupFailures(context.Context, *GroupFailuresRequest) (*GroupFailuresResponse, error)
 	// PauseSchedule stops the schedule's own slots: within a second of the answer
 	// nothing of it is sent any more. Slots that are due and not yet sent end
 	// SKIPPED(paused); runs by hand, retries and runs in flight go on. Pausing a
@@ -544,6 +561,9 @@ func (UnimplementedScheduleServiceServer) ListSchedules(context.Context, *ListSc
 }
 func (UnimplementedScheduleServiceServer) GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetOverview not implemented")
+}
+func (UnimplementedScheduleServiceServer) GroupFailures(context.Context, *GroupFailuresRequest) (*GroupFailuresResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GroupFailures not implemented")
 }
 func (UnimplementedScheduleServiceServer) PauseSchedule(context.Context, *PauseScheduleRequest) (*PauseScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PauseSchedule not implemented")
@@ -706,6 +726,24 @@ func _ScheduleService_GetOverview_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ScheduleServiceServer).GetOverview(ctx, req.(*GetOverviewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ScheduleService_GroupFailures_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GroupFailuresRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).GroupFailures(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_GroupFailures_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).GroupFailures(ctx, req.(*GroupFailuresRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1060,6 +1098,10 @@ var ScheduleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetOverview",
 			Handler:    _ScheduleService_GetOverview_Handler,
+		},
+		{
+			MethodName: "GroupFailures",
+			Handler:    _ScheduleService_GroupFailures_Handler,
 		},
 		{
 			MethodName: "PauseSchedule",

@@ -1,0 +1,40 @@
+package alert
+
+import (
+	"fmt"
+
+	"github.com/carillon/carillon/internal/expect"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// failureSentence says to people that a schedule fails, or no longer does.
+func failureSentence(n expect.Notice) string {
+	a := &n.Alert
+	switch {
+	case n.Type == expect.NoticeRecovered && a.Resolution == schedule.ResolutionRecovered:
+		return fmt.Sprintf("Schedule %s recovered: its run succeeded after %s.", a.ScheduleID, failedRuns(a.Late))
+	case n.Type == expect.NoticeRecovered && a.Resolution == schedule.ResolutionDeleted:
+		return fmt.Sprintf("Schedule %s was deleted after %s.", a.ScheduleID, failedRuns(a.Late))
+	case n.Type == expect.NoticeRecovered:
+		return fmt.Sprintf("Schedule %s no longer alerts on failures; it had %s.", a.ScheduleID, failedRuns(a.Late))
+	}
+	verb, row := "failed", ""
+	if n.Type == expect.NoticeReminder {
+		verb = "is still failing"
+	}
+	if a.Late > 1 {
+		row = fmt.Sprintf(" (%s since the last success)", failedRuns(a.Late))
+	}
+	why := string(a.Cause)
+	if a.Detail != "" {
+		why += ", " + a.Detail
+	}
+	return fmt.Sprintf("Schedule %s %s%s: %s (slot %s).", a.ScheduleID, verb, row, why, stamp(a.LastSlot))
+}
+
+func failedRuns(n int64) string {
+	if n == 1 {
+		return "1 failed run"
+	}
+	return fmt.Sprintf("%d failed runs", n)
+}

@@ -1,0 +1,103 @@
+package alert_test
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert"
+)
+
+// end brings a run of s to its end, past all that a worker does.
+func (s *site) end(t testing.TB, of *schedule.Schedule, slot time.Time, settlement schedule.Settlement) {
+	t.Helper()
+	run := schedule.Run{
+		Key: schedule.SlotKey(of.ScheduleID, slot), ScheduleID: of.ScheduleID, Revision: of.Revision, RunAt: slot, FireAt: slot, Status: schedule.StatusPlanned,
+		Trigger: schedule.TriggerSchedule, OverlapKey: of.QualifiedOverlapKey(), OverlapPolicy: of.OverlapPolicy, MaxQueued: 1, Attempt: 1,
+	}
+	req := schedule.ChangeRequest{ScheduleIDs: []string{of.ScheduleID}}
+	err := s.store.ChangeSchedules(t.Context(), req, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+		return []schedule.Change{{ScheduleID: of.ScheduleID, Runs: []schedule.Run{run}, Now: s.now()}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec(t, "UPDATE schedule_runs SET status = 'LAUNCHING' WHERE status = 'PLANNED'")
+	settlement.Key = run.Key
+	moved, err := s.store.SettleLaunched(t.Context(), s.now(), []schedule.Settlement{settlement})
+	if err != nil || !moved[0] {
+		t.Fatalf("moved %v, %v", moved, err)
+	}
+}
+
+func TestAFailingScheduleIsToldOnceAndItsRecoveryToo(t *testing.T) {
+	t.Parallel()
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, e)
+			now := time.Now().Truncate(time.Second)
+			s.now = func() time.Time { return now }
+			row := hourly("nightly", now.Add(-48*time.Hour))
+			row.Expect = schedule.Expect{}
+			quiet := hourly("quiet", now.Add(-48*time.Hour))
+			quiet.Expect = schedule.Expect{OnFailure: schedule.OnFailureIgnore, AlertAfter: 1}
+			for _, one := range []*schedule.Schedule{&row, &quiet} {
+				err := s.store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{one.ScheduleID}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+					return []schedule.Change{{ScheduleID: one.ScheduleID, Row: one, NewRevision: true, Now: now}}, nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			w := alert.New(alert.Options{
+				Judge: s.store, Outbox: s.store, Routes: routesTo(t, "http://127.0.0.1:9/hook"), Client: http.DefaultClient, Now: s.now, Logger: slog.New(slog.DiscardHandler),
+				Registry: prometheus.NewRegistry(), OnFailure: schedule.OnFailureAlert,
+			})
+			judge := func() {
+				t.Helper()
+				now = now.Add(2 * time.Second)
+				if err := w.Judge(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			failed := schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit", ErrorMessage: "status 3"}
+			first := now.Add(-24 * time.Hour)
+			for i, to := range []schedule.Settlement{failed, failed, {To: schedule.StatusSuccess}} {
+				slot := first.Add(time.Duration(i) * time.Hour)
+				s.end(t, &row, slot, to)
+				s.end(t, &quiet, slot, to)
+				judge()
+				judge()
+			}
+			open := true
+			if still, err := s.store.ListAlerts(t.Context(), schedule.AlertFilter{Open: &open, Limit: 10}); err != nil || len(still) > 0 {
+				t.Errorf("open alerts: %+v, %v", still, err)
+			}
+			all, err := s.store.ListAlerts(t.Context(), schedule.AlertFilter{Limit: 10})
+			if err != nil || len(all) != 1 || all[0].ScheduleID != "nightly" || all[0].Late != 2 || all[0].Detail != "exit: status 3" {
+				t.Errorf("alerts: %+v, %v", all, err)
+			}
+			sent, err := s.store.ListDeliveries(t.Context(), schedule.DeliveryFilter{Limit: 10})
+			if err != nil || len(sent) != 2 {
+				t.Fatalf("%d messages, %v, want one of the failure and one of the recovery", len(sent), err)
+			}
+			for i, want := range []string{
+				"Schedule nightly recovered: its run succeeded after 2 failed runs.",
+				"Schedule nightly failed: workflow_failed, exit: status 3 (slot ",
+			} {
+				if !strings.Contains(sent[i].Payload, want) {
+					t.Errorf("message %d does not say %q: %s", i, want, sent[i].Payload)
+				}
+			}
+			if want := schedule.SlotKey("nightly", first).String(); !strings.Contains(sent[1].Payload, want) || !strings.Contains(sent[1].Payload, "exit: status 3") {
+				t.Errorf("the message does not name the run %s and its error: %s", want, sent[1].Payload)
+			}
+		})
+	}
+}

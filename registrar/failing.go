@@ -1,0 +1,42 @@
+package registrar
+
+import (
+	"context"
+
+	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// addRecent adds how the newest runs of each schedule ended.
+func (r *Registrar) addRecent(ctx context.Context, views []View) error {
+	if r.recent == nil || len(views) == 0 {
+		return nil
+	}
+	ids := make([]string, len(views))
+	for i := range views {
+		ids[i] = views[i].Schedule.ScheduleID
+	}
+	recent, err := r.recent.RecentOutcomes(ctx, ids, schedule.RecentOutcomes)
+	if err != nil {
+		return err
+	}
+	for i := range views {
+		views[i].Recent = recent[ids[i]]
+	}
+	return nil
+}
+
+// FailureGroups is the failing schedules by how they fail: of one owner, "" =
+// everybody's. A caller with an owner gets that owner's alone.
+func (r *Registrar) FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error) {
+	if owner := auth.FromContext(ctx).Owner; owner != "" {
+		if userID != "" && userID != owner {
+			return nil, nil
+		}
+		userID = owner
+	}
+	if r.recent == nil {
+		return nil, nil
+	}
+	return r.recent.FailureGroups(ctx, userID)
+}
