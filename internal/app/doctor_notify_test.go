@@ -33,9 +33,9 @@ func TestTheDoctorNamesNotificationsThatDidNotArrive(t *testing.T) {
 		t.Errorf("with none: %q", got)
 	}
 	now := store.Now()
-	send := func(id string, s schedule.DeliverySettlement) {
+	send := func(id, alertID string, s schedule.DeliverySettlement) {
 		t.Helper()
-		d := schedule.AlertDelivery{DeliveryID: id, Type: "alert.test", Target: "ops", TargetKind: "email", Host: "smtp.example.org:587", Payload: "{}", CreatedAt: now}
+		d := schedule.AlertDelivery{DeliveryID: id, AlertID: alertID, Type: "alert.opened", Target: "ops", TargetKind: "email", Host: "smtp.example.org:587", Payload: "{}", CreatedAt: now}
 		if err := store.InsertDeliveries(t.Context(), []schedule.AlertDelivery{d}); err != nil {
 			t.Fatal(err)
 		}
@@ -47,15 +47,16 @@ func TestTheDoctorNamesNotificationsThatDidNotArrive(t *testing.T) {
 			t.Fatal(moved, err)
 		}
 	}
-	send("a", schedule.DeliverySettlement{State: schedule.DeliveryDead, Error: "550 no", Now: now.Add(-25 * time.Hour)})
+	send("a", "al-1", schedule.DeliverySettlement{State: schedule.DeliveryDead, Error: "550 no", Now: now.Add(-25 * time.Hour)})
 	if got := said(); !strings.HasPrefix(got, "ok ") {
 		t.Errorf("with one of yesterday: %q", got)
 	}
-	send("b", schedule.DeliverySettlement{State: schedule.DeliveryPending, NextAt: now.Add(time.Hour), Error: "451 later", Now: now})
+	send("b", "al-1", schedule.DeliverySettlement{State: schedule.DeliveryPending, NextAt: now.Add(time.Hour), Error: "451 later", Now: now})
 	if got := said(); got != "warn 1 notification did not arrive yet and will be retried, to ops (email smtp.example.org:587): 451 later" {
 		t.Errorf("with one that waits: %q", got)
 	}
-	send("c", schedule.DeliverySettlement{State: schedule.DeliveryDead, Error: "535 wrong", Now: now})
+	send("d", "", schedule.DeliverySettlement{State: schedule.DeliveryDead, Error: "a test", Now: now})
+	send("c", "al-1", schedule.DeliverySettlement{State: schedule.DeliveryDead, Error: "535 wrong", Now: now})
 	if got := said(); got != "warn 1 notification failed in the last 24 hours, to ops (email smtp.example.org:587): 535 wrong" {
 		t.Errorf("with one that failed: %q", got)
 	}

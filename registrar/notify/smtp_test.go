@@ -339,3 +339,21 @@ func TestALabelSendsMailWithinTheAllowedDomainsOnly(t *testing.T) {
 		})
 	}
 }
+
+func TestATestOfATargetWithoutFixedRecipientsTriesTheLogin(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, password, problem, note string }{
+		{name: "it works", password: "s3cret-pass", note: "connected and logged in; no mail was sent, as the target has no fixed recipient"},
+		{name: "it is refused", password: "wr0ng-pass", problem: `AUTH: 535 "no: /mailer/…"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newMailServer(t, func(*mailServer) {})
+			got := send(t, target(t, fmt.Sprintf("kind: email, smtp: %q, from: mail@example.org, to_label: mailto, allow_domains: example.org, username: mailer, password: %s, ca_file: '%s'",
+				s.addr(), secretFile(t, tt.password), s.ca)), messages()["test"])
+			if got.Problem != tt.problem || got.Note != tt.note || len(s.took()) > 0 {
+				t.Errorf("%+v, and the server took %+v", got, s.took())
+			}
+		})
+	}
+}
