@@ -27,7 +27,7 @@ for workload in ${WORKLOADS:-herd steps}; do
 	*) peers= ;; # of Carillon alone
 	esac
 	[ -z "$peers" ] || peers=${PEERS:-$peers}
-	case $workload in register | neighbours) peers=carillon-sqlite ;; esac
+	case $workload in register | neighbours | console) peers=carillon-sqlite ;; esac
 	[ -n "$peers" ] || peers=none
 	[ "$peers" = none ] || set -- "$@" -systems "carillon,$peers"
 	[ -z "${OUT:-}" ] || set -- "$@" -out "$OUT"

@@ -54,6 +54,7 @@ func (c *Console) act(do func(*visit) (toast, error)) http.Handler {
 			err = status.Errorf(codes.InvalidArgument, "the form cannot be read, or has more than %d bytes", maxForm)
 		} else {
 			said, err = do(v)
+			c.counts.forget()
 		}
 		if err != nil {
 			said = failedToast(err)

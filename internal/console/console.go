@@ -57,6 +57,7 @@ type Console struct {
 	workflows carillonv1.WorkflowServiceClient
 	workers   carillonv1.WorkerServiceClient
 	alerts    carillonv1.AlertServiceClient
+	counts    keptCounts
 	live      livePages
 	mux       *http.ServeMux
 }

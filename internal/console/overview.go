@@ -77,7 +77,9 @@ func (c *Console) showOverview(v *visit) (page, error) {
 	g.Go(func() error { view.Soon = partOf(c.firesSoon(v)); return nil })
 	g.Go(func() error { c.lookAtRuns(v, &view); return nil })
 	g.Go(func() error {
-		view.Counts = partOf(c.schedules.GetOverview(v.Context(), &carillonv1.GetOverviewRequest{}))
+		view.Counts = partOf(c.counts.of(v, func() (*carillonv1.GetOverviewResponse, error) {
+			return c.schedules.GetOverview(v.Context(), &carillonv1.GetOverviewRequest{})
+		}))
 		return nil
 	})
 	g.Go(func() error {

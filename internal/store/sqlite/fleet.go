@@ -50,14 +50,9 @@ func (s *Store) CountFleet(ctx context.Context, query schedule.FleetQuery) (n sc
 	if err != nil {
 		return n, fmt.Errorf("count active schedules: %w", err)
 	}
-	next := nextSlots(active.Now, query.NextBefore)
-	next.args = append(next.args, active.Now.UnixMicro())
-	next.addSchedules(&active, active.Now)
-	err = s.readers.query(ctx, sqlNextSlots+sqlCountUpcoming+next.where.String(), func(scan scan) error { return scan(&n.Upcoming, &n.Behind) }, next.args...)
-	if err != nil {
+	if err := s.countUpcoming(ctx, &active, query.NextBefore, &n); err != nil {
 		return n, fmt.Errorf("count upcoming schedules: %w", err)
 	}
-	n.Upcoming -= n.Behind
 	for _, c := range []struct {
 		to        *int
 		statement string
@@ -80,4 +75,19 @@ func (s *Store) CountFleet(ctx context.Context, query schedule.FleetQuery) (n sc
 		*c.to += more
 	}
 	return n, nil
+}
+
+func (s *Store) countUpcoming(ctx context.Context, f *schedule.ScheduleFilter, before time.Time, n *schedule.FleetCounts) error {
+	from, to := f.Now.UnixMicro(), ceilMicros(either(before, schedule.MaxTime))
+	cursors := conditions{args: []any{from, to, to}}
+	cursors.addSchedules(f, f.Now)
+	err := s.readers.query(ctx, sqlCountCursors+cursors.where.String(), func(scan scan) error { return scan(&n.Upcoming, &n.Behind) }, cursors.args...)
+	if err != nil {
+		return err
+	}
+	planned, more := conditions{args: []any{from, to, to}}, 0
+	planned.addSchedules(f, f.Now)
+	err = s.readers.query(ctx, sqlCountPlanned+planned.where.String(), func(scan scan) error { return scan(&more) }, planned.args...)
+	n.Upcoming += more - n.Behind
+	return err
 }

@@ -106,6 +106,11 @@ const (
 	sqlListUpcomingOrder = ` ORDER BY next.at, s.schedule_id LIMIT ?)
  SELECT page.at, ` + scheduleColumns + ` FROM page CROSS JOIN schedules s ON s.schedule_id = page.id ORDER BY page.at, page.id`
 	sqlWhereAfterNext = ` AND (next.at, s.schedule_id) > (?, ?)`
-	sqlCountUpcoming  = ` SELECT count(*), COALESCE(sum(next.at <= ?), 0) FROM next CROSS JOIN schedules s ON s.schedule_id = next.schedule_id WHERE s.deleted_at IS NULL`
+	// CountFleet counts those by their cursors, then those by their planned rows alone.
+	sqlCountCursors = `SELECT count(*), COALESCE(sum(s.next_run_at <= ?), 0) FROM schedules s INDEXED BY schedules_plan_at
+ WHERE s.plan_at IS NOT NULL AND s.plan_at < ? AND s.next_run_at < ? AND s.deleted_at IS NULL`
+	sqlCountPlanned = `SELECT count(DISTINCT s.schedule_id) FROM schedule_runs r INDEXED BY schedule_runs_due CROSS JOIN schedules s ON s.schedule_id = r.schedule_id
+ WHERE r.status = 'PLANNED' AND r.waiting_since IS NULL AND r.trigger = 'schedule' AND r.run_at > ? AND r.run_at < ?
+  AND (s.next_run_at IS NULL OR s.next_run_at >= ?) AND s.deleted_at IS NULL`
 	sqlCountSchedules = `SELECT count(*) FROM schedules s WHERE s.deleted_at IS NULL`
 )

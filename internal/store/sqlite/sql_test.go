@@ -68,11 +68,11 @@ func completed(all map[string]string, name string) string {
 	case strings.HasPrefix(name, "sqlRecentRuns"):
 		return statement + ")" + all["ofRows"]
 	case name == "sqlNextSlots":
-		return statement + all["sqlCountUpcoming"]
+		return statement + ` SELECT 1 FROM next`
 	case name == "sqlListUpcomingOrder":
 		return all["sqlNextSlots"] + all["sqlListUpcoming"] + statement
 	case name == "sqlWhereAfterNext":
-		return all["sqlNextSlots"] + all["sqlCountUpcoming"] + statement
+		return all["sqlNextSlots"] + ` SELECT 1 FROM next JOIN schedules s USING (schedule_id) WHERE 1` + statement
 	default:
 		return statement
 	}
