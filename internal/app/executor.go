@@ -24,10 +24,10 @@ type executorRole struct {
 	close func()                          // nil: nothing to free
 }
 
-func newExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slog.Logger) (*executorRole, error) {
+func newExecutor(cfg Config, baseURL string, reports launcher.Reporter, logs local.LogStore, log *slog.Logger) (*executorRole, error) {
 	switch cfg.Executor {
 	case "local":
-		return newLocalExecutor(cfg, baseURL, reports, log)
+		return newLocalExecutor(cfg, baseURL, reports, logs, log)
 	case "grpc":
 		e, err := grpcexecutor.New(grpcexecutor.Config{Target: cfg.ExecutorURL, Token: cfg.ExecutorToken.Reveal(), Timeout: ms(cfg.ExecutorTimeoutMS), Environment: cfg.Environment})
 		if err != nil {
@@ -45,7 +45,7 @@ func newExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slo
 	return &executorRole{Executor: e, close: e.Close}, nil
 }
 
-func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log *slog.Logger) (*executorRole, error) {
+func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, logs local.LogStore, log *slog.Logger) (*executorRole, error) {
 	egress, err := safehttp.ParsePolicy(cfg.AllowEgress)
 	if err != nil {
 		return nil, fmt.Errorf("ALLOW_EGRESS: %w", err)
@@ -59,7 +59,7 @@ func newLocalExecutor(cfg Config, baseURL string, reports launcher.Reporter, log
 	if os.Geteuid() == 0 && cfg.LocalExecutorUser == "" {
 		log.Warn("the local executor runs commands as root, with access to all files and to the secrets of this process; set LOCAL_EXECUTOR_USER, or start carillon as another user")
 	}
-	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log, Egress: egress, User: cfg.LocalExecutorUser, Environment: cfg.Environment})
+	e, err := local.New(local.Config{Dir: cfg.DataDir, BaseURL: baseURL, Reporter: reports, Log: log, Egress: egress, User: cfg.LocalExecutorUser, Environment: cfg.Environment, Logs: logs, Mask: cfg.mask()})
 	if err != nil {
 		return nil, fmt.Errorf("start the local executor: %w", err)
 	}

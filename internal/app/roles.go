@@ -64,7 +64,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 	}
 	if given != nil {
 		a.executor = &executorRole{Executor: given}
-	} else if a.executor, err = newExecutor(a.cfg, a.scheme()+a.HTTPAddr(), reg, a.log); err != nil {
+	} else if a.executor, err = newExecutor(a.cfg, a.scheme()+a.HTTPAddr(), reg, a.store, a.log); err != nil {
 		return err
 	}
 	a.launch = launcher.New(launcher.Options{

@@ -21,6 +21,7 @@ type runView struct {
 	DAG     *carillonv1.WorkflowVersion
 	DAGText string
 	DAGNote string
+	Output  runOutput
 	Request string // of a retry
 }
 
@@ -46,6 +47,7 @@ func (c *Console) showRun(v *visit) (page, error) {
 	row := v.row(resp.GetRun())
 	view := runView{Run: row, Zone: v.zone.String(), Steps: stepsOf(row), Request: rand.Text()}
 	view.Bar, view.Span = barOf(row, v.now)
+	view.Output = c.outputOf(v, row.GetIdempotencyKey())
 	dag, err := c.workflows.GetWorkflowVersion(v.Context(), &carillonv1.GetWorkflowVersionRequest{
 		WorkflowId: row.GetWorkflowId(), Version: row.GetVersion(), UserId: row.GetUserId(),
 	})

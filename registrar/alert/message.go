@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,7 +21,7 @@ import (
 // in the alert which targets know of it, so that they are told of its end, too,
 // whatever the routes say by then. Ids follow from what is told: a verdict that
 // is found again adds no message.
-func (w *Watch) tell(out *expect.Outcome, s *schedule.Schedule, now time.Time) []schedule.AlertDelivery {
+func (w *Watch) tell(ctx context.Context, out *expect.Outcome, s *schedule.Schedule, now time.Time) []schedule.AlertDelivery {
 	if len(out.Notices) == 0 {
 		return nil
 	}
@@ -40,6 +41,7 @@ func (w *Watch) tell(out *expect.Outcome, s *schedule.Schedule, now time.Time) [
 			kept.Targets = union(kept.Targets, to)
 		}
 		m := w.message(n, now)
+		m.Data.OutputTail = w.outputTail(ctx, n, now)
 		m.Data.Labels, m.Data.Severity = labels, severity
 		seed := fmt.Sprintf("%s/%s/%d", a.AlertID, n.Type, now.UnixMicro())
 		deliveries = append(deliveries, envelopes(routes, to, m, seed)...)

@@ -21,6 +21,7 @@ type Options struct {
 	// Explainer follows causes to their root; nil: they stay as they are.
 	Explainer Explainer
 	Outbox    Outbox
+	Output    OutputStore // nil: messages go out without the output of failed runs
 	// Routes says which targets there are, and who is told of what. It is asked
 	// again each time, since the operator's file may change.
 	Routes    func() *notify.Routes
@@ -40,6 +41,7 @@ type Watch struct {
 	judge       JudgeStore
 	explainer   Explainer
 	outbox      Outbox
+	output      OutputStore
 	routes      func() *notify.Routes
 	client      *http.Client
 	now         func() time.Time
@@ -55,7 +57,7 @@ type Watch struct {
 // New makes a Watch of its parts.
 func New(o Options) *Watch {
 	return &Watch{
-		judge: o.Judge, explainer: o.Explainer, outbox: o.Outbox, routes: o.Routes, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
+		judge: o.Judge, explainer: o.Explainer, outbox: o.Outbox, output: o.Output, routes: o.Routes, client: o.Client, now: o.Now, metrics: newMetrics(o.Registry),
 		log: o.Logger.With("component", "alerts"), publicURL: strings.TrimRight(o.PublicURL, "/"), environment: o.Environment, onFailure: o.OnFailure, wake: make(chan struct{}, 1),
 	}
 }
@@ -119,7 +121,7 @@ func (w *Watch) Judge(ctx context.Context) error {
 					cases[i].OnFailure = w.onFailure
 					out := expect.Judge(&cases[i], now)
 					w.explain(judging, &cases[i], &out)
-					deliveries := w.tell(&out, cases[i].Schedule, now)
+					deliveries := w.tell(judging, &out, cases[i].Schedule, now)
 					verdicts[i] = schedule.ExpectationVerdict{State: out.State, Drop: out.Drop, Alerts: out.Alerts, Deliveries: deliveries}
 					notices = append(notices, out.Notices...)
 				}

@@ -64,6 +64,17 @@
       if (again) { again = false; soon(); }
     }
   }
+  // A run that writes: its page asks for more every two seconds, and shows the end
+  // unless the reader has scrolled up.
+  let atEnd = true;
+  const toEnd = () => { const el = $("[data-end]"); if (el && atEnd) el.scrollTop = el.scrollHeight; };
+  document.addEventListener("scroll", (event) => {
+    const el = event.target;
+    if (el.matches?.("[data-end]")) atEnd = el.scrollTop + el.clientHeight >= el.scrollHeight - 8;
+  }, true);
+  document.body.addEventListener("carillon:fresh", toEnd);
+  toEnd();
+  setInterval(() => { if ($("[data-tail]")) soon(); }, 2000);
   const atMost = Number($("[data-every]")?.dataset.every || 1000); // one every so often, and always one after the last change
   function soon() {
     if (!timer) timer = setTimeout(refresh, Math.max(50, last + atMost - Date.now()));

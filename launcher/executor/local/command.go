@@ -27,7 +27,7 @@ func (e *Executor) command(ctx context.Context, s *scene, step *Step, env []stri
 	cmd.SysProcAttr = e.account.attributes(ownGroup())
 	cmd.Cancel = func() error { return terminateGroup(cmd.Process) }
 	cmd.WaitDelay = e.cfg.StopGrace
-	out, err := newOutput(log, log.stderr())
+	out, err := newCapture(log, log.stderr())
 	if err != nil {
 		return attempt{code: 127, message: "could not be started: " + err.Error()}
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/carillon/carillon/internal/output"
 )
 
 // inherited are the variables of this process that steps see. The others stay
@@ -62,6 +64,17 @@ func (s *scene) stepEnv(e *Executor, step *Step, ended map[string]*StepResult) [
 		env = append(env, name+"="+ended[need].Status, fmt.Sprintf("%s_CODE=%d", name, ended[need].Code))
 	}
 	return env
+}
+
+// secretsOf are the values of variables whose names say that they are secrets.
+func secretsOf(env []string) (values []string) {
+	for _, setting := range env {
+		name, value, _ := strings.Cut(setting, "=")
+		if output.SecretName(name) && !strings.HasPrefix(name, "CARILLON_") {
+			values = append(values, value)
+		}
+	}
+	return values
 }
 
 // inputMembers are the top-level strings, numbers and booleans of an input

@@ -28,12 +28,13 @@ type scene struct {
 	runDir  string // runs/<2 hex>/<key>
 	workDir string // see folders.workOf
 	base    []string
+	log     *runLog
 }
 
 // execute runs the DAG. Its folder and marker are there.
 func (e *Executor) execute(ctx context.Context, r *activeRun) *Result {
 	began := e.cfg.Now().UTC()
-	s := scene{call: r.call, key: r.key, dag: r.dag, runDir: e.files.run(r.key)}
+	s := scene{call: r.call, key: r.key, dag: r.dag, runDir: e.files.run(r.key), log: r.log}
 	s.workDir, _ = e.files.workOf(r.call.UserID, r.call.WorkflowID) // it was safe when it was accepted
 	var result *Result
 	if err := s.prepare(e.files.work, e.account); err != nil {
@@ -162,7 +163,8 @@ type attempt struct {
 // step runs one step with its retries.
 func (e *Executor) step(ctx context.Context, s *scene, step *Step, env []string) StepResult {
 	result := StepResult{ID: step.ID, Status: stepFailed, StartedAt: e.cfg.Now().UTC()}
-	log, err := openStepLog(filepath.Join(s.runDir, "logs", step.ID+".log"))
+	mask := e.cfg.Mask.With(secretsOf(env)...)
+	log, err := openStepLog(filepath.Join(s.runDir, "logs", step.ID+".log"), s.log.open(step.ID, mask))
 	if err != nil {
 		result.Message, result.CompletedAt = err.Error(), e.cfg.Now().UTC()
 		return result
@@ -178,7 +180,7 @@ func (e *Executor) step(ctx context.Context, s *scene, step *Step, env []string)
 			result.Status, result.Message = stepSuccess, ""
 			break
 		}
-		result.Message = executor.Text(a.message, executor.MaxMessage)
+		result.Message = executor.Text(mask.Mask(a.message), executor.MaxMessage)
 		log.note("%s", result.Message)
 		if result.Attempts > step.Retries || ctx.Err() != nil {
 			break

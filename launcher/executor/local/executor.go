@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/private"
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
@@ -39,6 +40,8 @@ type Config struct {
 	Egress          safehttp.Policy   // where HTTP steps may go beside the public internet: ALLOW_EGRESS
 	PassEnv         []string          // variables of this process that steps may see, beside PATH, HOME and the like
 	User            string            // LOCAL_EXECUTOR_USER: whom commands run as; "": whom this process runs as
+	Logs            LogStore          // where the output of steps is kept for all processes; nil: in files alone
+	Mask            *output.Masker    // secrets in the output; nil: known forms only
 	Reporter        launcher.Reporter // nil: ends are kept in files and reported to nobody
 	Log             *slog.Logger      // nil: silent
 	Now             func() time.Time  // nil: time.Now
@@ -69,7 +72,8 @@ type activeRun struct {
 	accepted chan struct{}
 	call     accepted
 	dag      *DAG
-	err      error // it was not accepted
+	log      *runLog // nil until it begins
+	err      error   // it was not accepted
 
 	done   chan struct{}
 	result *Result

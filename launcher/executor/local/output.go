@@ -13,18 +13,18 @@ import (
 // Only a child that has left the group can still hold it open.
 const lastWords = time.Second
 
-// output carries what a command writes. The pipes are our own: os/exec would
+// capture carries what a command writes. The pipes are our own: os/exec would
 // wait for its own until every child has closed them, before the group can be
 // ended.
-type output struct{ stdout, stderr pipe }
+type capture struct{ stdout, stderr pipe }
 
 type pipe struct {
 	read, write *os.File
 	to          io.Writer
 }
 
-func newOutput(stdout, stderr io.Writer) (*output, error) {
-	o := &output{stdout: pipe{to: stdout}, stderr: pipe{to: stderr}}
+func newCapture(stdout, stderr io.Writer) (*capture, error) {
+	o := &capture{stdout: pipe{to: stdout}, stderr: pipe{to: stderr}}
 	var errs [2]error
 	o.stdout.read, o.stdout.write, errs[0] = os.Pipe()
 	o.stderr.read, o.stderr.write, errs[1] = os.Pipe()
@@ -44,14 +44,14 @@ func (p pipe) copy() {
 }
 
 // handedOver closes our copies of the ends that the command writes to.
-func (o *output) handedOver() {
+func (o *capture) handedOver() {
 	_ = o.stdout.write.Close()
 	_ = o.stderr.write.Close()
 }
 
 // within waits until the command and its children have closed their output,
 // but not longer than d.
-func (o *output) within(d time.Duration, copies *sync.WaitGroup) {
+func (o *capture) within(d time.Duration, copies *sync.WaitGroup) {
 	end := time.Now().Add(d)
 	_ = o.stdout.read.SetReadDeadline(end)
 	_ = o.stderr.read.SetReadDeadline(end)

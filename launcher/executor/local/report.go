@@ -43,6 +43,7 @@ func (e *Executor) report(ctx context.Context, r *activeRun) {
 // run. When ctx ends it tries once more; what is left the next start reports.
 func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
 	if r.result.ErrorCode == string(schedule.CodeCancelled) {
+		e.flushLog(ctx, r)
 		e.closeRun(r) // Cancel's answer says it
 		return
 	}
@@ -53,6 +54,7 @@ func (e *Executor) reportEnd(ctx context.Context, r *activeRun) {
 		if last {
 			sendCtx, timeout = context.WithoutCancel(ctx), lastReport
 		}
+		e.flushLog(ctx, r) // what could not be written before; then the end is reported
 		err := e.send(sendCtx, r, r.result.Status, timeout)
 		if err == nil || final(err) {
 			if err != nil {
@@ -98,6 +100,20 @@ func (e *Executor) send(ctx context.Context, r *activeRun, status schedule.Statu
 	return e.cfg.Reporter.ReportOutcome(ctx, schedule.ExecutorReport{
 		Key: r.key, Status: status, RunID: runID(r.key), ErrorCode: code, ErrorMessage: message, ExitCode: exitCode,
 	})
+}
+
+// flushLog writes what is left of the run's log.
+func (e *Executor) flushLog(ctx context.Context, r *activeRun) {
+	if r.log == nil {
+		return
+	}
+	if err := r.log.flush(context.WithoutCancel(ctx), true); err != nil {
+		e.logNotStored(r, err)
+	}
+}
+
+func (e *Executor) logNotStored(r *activeRun, err error) {
+	e.cfg.Log.Warn("cannot store the output of a run; it is tried again", "key", r.key.String(), "err", err)
 }
 
 func (e *Executor) closeRun(r *activeRun) {

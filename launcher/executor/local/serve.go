@@ -140,8 +140,12 @@ func (e *Executor) carry(ctx context.Context, r *activeRun, leave func()) {
 	var reports sync.WaitGroup
 	result, begun := e.begin(runCtx, r)
 	if begun {
+		r.log = newRunLog(r.key, e.cfg.Logs, e.cfg.Now)
+		executed := make(chan struct{})
 		reports.Go(func() { e.report(ctx, r) })
+		reports.Go(func() { r.log.follow(ctx, executed, func(err error) { e.logNotStored(r, err) }) })
 		result = e.execute(runCtx, r)
+		close(executed)
 	}
 	if err := e.files.finish(r.key, result); err != nil {
 		// It ended all the same, and is reported so. If this process ends before

@@ -20,18 +20,20 @@ type stepLog struct {
 	file *os.File
 	left int
 	end  []byte
+	live *liveLog // nil: the file is all
 }
 
-func openStepLog(path string) (*stepLog, error) {
+func openStepLog(path string, live *liveLog) (*stepLog, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the step's log: %w", err)
 	}
-	return &stepLog{file: file, left: maxStepLog}, nil
+	return &stepLog{file: file, left: maxStepLog, live: live}, nil
 }
 
 // Write never fails: a full disk must not end a command by SIGPIPE.
 func (l *stepLog) Write(p []byte) (int, error) {
+	l.live.write(p)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.left == 0 {
