@@ -157,7 +157,7 @@ func unpayable(scheduleID string, q CreditQuestion, message string) error {
 
 func payer(q CreditQuestion) string {
 	if q.BillingAccountID == "" {
-		return "owner " + schedule.Quote(q.UserID) + ", whose schedule has no grant and so no billing account,"
+		return "owner " + schedule.Quote(q.UserID) + ", which has no grant and no billing account,"
 	}
 	return "billing account " + schedule.Quote(q.BillingAccountID)
 }

@@ -203,7 +203,7 @@ func TestWhatIsWrongIsNamedByItsPlaceInTheFiles(t *testing.T) {
 ]`}, want: []string{`DIR/b.json:3: schedule_id: "dunning" is the id of DIR/a.yaml:10 (document 2) too; ids must differ`}},
 		{
 			name: "a name twice in one object", files: map[string]string{"a.yaml": twoSchedules + "version: 2\n"},
-			want: []string{"DIR/a.yaml:12 (document 2): version: stands twice in one object"},
+			want: []string{"DIR/a.yaml:12 (document 2): version: is there twice in one object"},
 		},
 		{
 			name: "a trigger", files: map[string]string{"a.yaml": "workflow_id: w\nversion: 1\ntriggers:\n  - type: schedule_based\n    cron_expr: daily\n"},

@@ -61,7 +61,7 @@ func TestBatchAnswersALine(t *testing.T) {
 		{name: "an empty zone", line: `{"expr":"@daily","tz":""}`, want: `{"error":"time zone \"\": is empty; write an IANA name such as Europe/Berlin, or UTC"}`},
 		{name: "an unknown policy", line: `{"expr":"@daily","dst":"x"}`, want: `{"error":"dst \"x\" is not a policy; write vixie or literal"}`},
 		{name: "a time without an offset", line: `{"expr":"@daily","after":"2024-01-01 00:00"}`, want: `{"error":"after \"2024-01-01 00:00\" is not RFC 3339, such as 2024-03-09T12:00:00Z"}`},
-		{name: "what never fires", line: `{"expr":"0 0 30 2 *"}`, want: `{"error":"it never fires: the cron expression matches no instant in the next 50 years"}`},
+		{name: "what never fires", line: `{"expr":"0 0 30 2 *"}`, want: `{"error":"it never fires: the cron expression never matches within 50 years"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := batchOf(t, tt.line+"\n"); got != tt.want+"\n" {

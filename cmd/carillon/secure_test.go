@@ -128,7 +128,7 @@ func TestTokenNewPrintsTheTokenOnceAndTheLineThatKnowsIt(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"--subject": {"--role", "user"}, "--role is required": {"--subject", "ada"}, `--role "root" is not one of`: {"--subject", "ada", "--role", "root"},
-		"is not a user_id": {"--subject", "*", "--role", "user"}, "has no meaning": {"--subject", "ci", "--role", "compiler", "--owner", "ada"},
+		"is not a user_id": {"--subject", "*", "--role", "user"}, "is not allowed without": {"--subject", "ci", "--role", "compiler", "--owner", "ada"},
 	} {
 		if got := execute(t, surroundings{}, append([]string{"token", "new"}, args...)...); got.code != exitUsage || !strings.Contains(got.errs, want) {
 			t.Errorf("%v: exit %d: %s; want %q", args, got.code, got.errs, want)

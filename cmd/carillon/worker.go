@@ -144,7 +144,7 @@ func newWorkerTermsCommand(o *client) *cobra.Command {
 		Use:   "terms",
 		Short: "List who led which shard, and why each term ended",
 		Long: "Lists leadership terms, newest first: which worker led which shard from when to when, why the term ended, and how\n" +
-			"long nobody led before it. In that time nothing of the shard was planned or launched.",
+			"long the shard had no leader before it. In that time nothing in it was planned or launched.",
 		Example: "  carillon worker terms\n  carillon worker terms --shard 3 --limit 200",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {

@@ -24,7 +24,7 @@ import (
 )
 
 // refused is the whole answer to who is not known, whatever they show.
-const refused = `{"code":16,"message":"` + "not authenticated: show a valid token (Authorization: Bearer …) or a client certificate that is known here" + `","details":[]}`
+const refused = `{"code":16,"message":"` + "not authenticated: send a valid token (Authorization: Bearer …) or a known client certificate" + `","details":[]}`
 
 func TestNoForgedTokenGetsInByEitherDoor(t *testing.T) {
 	now := time.Now()

@@ -46,7 +46,7 @@ func TestAnOwnerGetsAsManySchedulesAsTheSettingSays(t *testing.T) {
 		}
 		text, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if resp.StatusCode != want || want == 429 && !strings.Contains(string(text), `quota exhausted: owner \"ada\" would have 3 schedules, more than 2; delete some first, or have the operator raise OWNER_MAX_SCHEDULES`) {
+		if resp.StatusCode != want || want == 429 && !strings.Contains(string(text), `quota exhausted: owner \"ada\" would have 3 schedules, more than 2; delete some, or ask the operator to raise OWNER_MAX_SCHEDULES`) {
 			t.Errorf("schedule %d of %s: %d %s, want %d", i, owner, resp.StatusCode, text, want)
 		}
 	}

@@ -32,11 +32,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		up:          p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launch_queue_up", Help: "1 while this process can reach the launch queue."}),
 		read:        p.NewGauge(prometheus.GaugeOpts{Name: "carillon_launch_queue_read", Help: "1 while a launcher reads the launch queue, as seen by this process."}),
-		depth:       gauges("carillon_launch_queue_depth", "Entries in the launch queue, those that consumers have taken included, by stream."),
-		pending:     gauges("carillon_launch_queue_pending", "Entries of the launch queue that consumers have taken and not dealt with yet, by stream."),
-		redelivered: counter("carillon_launch_queue_redelivered_total", "Entries of the launch queue that came again: taken before and not acknowledged, or put in anew while their key is open here."),
-		takenOver:   counter("carillon_launch_queue_taken_over_total", "Entries of the launch queue taken over from a consumer that left them alone."),
-		dropped:     counter("carillon_launch_queue_dropped_total", "Entries of the launch queue that could not be read."),
+		depth:       gauges("carillon_launch_queue_depth", "Entries in the launch queue, including those taken by consumers, by stream."),
+		pending:     gauges("carillon_launch_queue_pending", "Entries taken by consumers and not finished yet, by stream."),
+		redelivered: counter("carillon_launch_queue_redelivered_total", "Launch queue entries that came again: not acknowledged before, or added again while their key is open here."),
+		takenOver:   counter("carillon_launch_queue_taken_over_total", "Launch queue entries taken over from a consumer that stopped working on them."),
+		dropped:     counter("carillon_launch_queue_dropped_total", "Unreadable launch queue entries."),
 	}
 	for _, s := range streams {
 		m.depth.WithLabelValues(s.label)

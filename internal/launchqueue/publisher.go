@@ -74,7 +74,7 @@ func (p *Publisher) Reach(ctx context.Context) error {
 	show(p.metrics.up, err == nil)
 	show(p.metrics.read, marks > 0)
 	if err != nil {
-		return fmt.Errorf("the launch queue is away: %w", err)
+		return fmt.Errorf("the launch queue is unavailable: %w", err)
 	}
 	p.metrics.measure(ctx, p.redis)
 	if marks == 0 {

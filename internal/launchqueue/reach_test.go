@@ -67,7 +67,7 @@ func TestAWorkerSeesWhetherTheQueueIsThereAndSomebodyReadsIt(t *testing.T) {
 	c := r.consume(10)
 	r.eventually("a launcher reads", func() error { return is(1, 1, "") })
 	w.set(true)
-	r.eventually("Redis is away", func() error { return is(0, 0, "launch queue is away") })
+	r.eventually("Redis is away", func() error { return is(0, 0, "launch queue is unavailable") })
 	w.set(false)
 	r.eventually("it is back", func() error { return is(1, 1, "") })
 	c.stop()

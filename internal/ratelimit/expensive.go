@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -81,8 +82,8 @@ func placeOf(ctx context.Context) string {
 // full refuses a call that found no place.
 func (p *Places) full() error {
 	return comeAgain(time.Second,
-		"too many simulations, forecasts, backfills, dry runs and large previews are open: each caller may have one at work and %d waiting, none longer than %s; make them one after the other",
-		p.limits.PerOwner, p.limits.Patience)
+		"too many simulations, forecasts, backfills, dry runs and large previews are open: each caller may have one running and %d waiting, none longer than %s; call them one after the other",
+		p.limits.PerOwner, schedule.ShortDuration(p.limits.Patience))
 }
 
 // collector shows how many expensive calls are open.

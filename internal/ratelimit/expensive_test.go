@@ -75,7 +75,7 @@ func TestAnOwnersForecastsWaitForEachOtherAndNotForThoseOfOthers(t *testing.T) {
 	forecast("ada") // one of the two waits, the other is refused
 	err := <-refused
 	st := status.Convert(err)
-	if st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "one at work and 1 waiting") {
+	if st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "one running and 1 waiting") {
 		t.Errorf("got %v, want RESOURCE_EXHAUSTED that names the limit", err)
 	}
 	if len(st.Details()) != 1 {
@@ -115,7 +115,7 @@ func checkRefusedOverREST(t *testing.T, base string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" || !strings.Contains(string(text), "make them one after the other") {
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" || !strings.Contains(string(text), "call them one after the other") {
 		t.Errorf("%d, Retry-After %q: %s; want 429 that says when to come again", resp.StatusCode, resp.Header.Get("Retry-After"), text)
 	}
 }

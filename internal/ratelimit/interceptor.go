@@ -49,7 +49,7 @@ func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInter
 			closed, ok := l.OpenWatch(id.Subject)
 			if !ok {
 				refused.WithLabelValues("stream").Inc()
-				return status.Errorf(codes.ResourceExhausted, "%d watches and exports are open already, which is the most for one caller; close one", l.limits.Watches)
+				return status.Errorf(codes.ResourceExhausted, "%d watches and exports are already open, the maximum for one caller; close one", l.limits.Watches)
 			}
 			defer closed()
 		}
@@ -64,7 +64,7 @@ func (l *Limiter) Interceptors(reg prometheus.Registerer) (grpc.UnaryServerInter
 		closed, ok := l.Open(owner)
 		if !ok {
 			refused.WithLabelValues("stream").Inc()
-			return status.Errorf(codes.ResourceExhausted, "%d streams are open already, which is the most for one owner; close one", l.limits.Streams)
+			return status.Errorf(codes.ResourceExhausted, "%d streams are already open, the maximum for one owner; close one", l.limits.Streams)
 		}
 		defer closed()
 		return next(srv, ss)
@@ -103,5 +103,5 @@ func cost(req any) int {
 
 // tooMany is the answer to an owner that calls too often.
 func tooMany(kind Kind, perS int, wait time.Duration) error {
-	return comeAgain(wait, "too many calls that %s: this owner may make %d a second, and %d at once", kind, perS, burst*perS)
+	return comeAgain(wait, "too many calls that %s: this owner may make %d per second, and %d at once", kind, perS, burst*perS)
 }

@@ -120,7 +120,7 @@ func TestAnOwnerThatFloodsIsToldWhenToComeAgain(t *testing.T) {
 				t.Errorf("%s: Retry-After %q", c.name, retryAfter)
 			}
 		}
-		if passed < 2 || !strings.Contains(refused, "a second, and 2 at once; try again in") {
+		if passed < 2 || !strings.Contains(refused, "per second, and 2 at once; try again in") {
 			t.Errorf("%s: %d of 20 passed, the last refusal is %s", c.name, passed, refused)
 		}
 	}
@@ -150,10 +150,10 @@ func TestACallerHasSoManyWatchesOpenAndNoMore(t *testing.T) {
 		most int
 		says string
 	}{
-		{"an owner", auth.Identity{Subject: "ada", Owner: "ada", Roles: []auth.Role{auth.User}}, 2, "2 streams are open already, which is the most for one owner"},
-		{"a service that acts for every owner", auth.Identity{Subject: "ci", Roles: []auth.Role{auth.Compiler}}, 3, "3 watches and exports are open already, which is the most for one caller"},
-		{"a viewer", auth.Identity{Subject: "eve", Roles: []auth.Role{auth.Viewer}}, 3, "3 watches and exports are open already"},
-		{"everyone, where authentication is off", auth.Identity{Via: auth.ViaOpen}, 3, "3 watches and exports are open already"},
+		{"an owner", auth.Identity{Subject: "ada", Owner: "ada", Roles: []auth.Role{auth.User}}, 2, "2 streams are already open, the maximum for one owner"},
+		{"a service that acts for every owner", auth.Identity{Subject: "ci", Roles: []auth.Role{auth.Compiler}}, 3, "3 watches and exports are already open, the maximum for one caller"},
+		{"a viewer", auth.Identity{Subject: "eve", Roles: []auth.Role{auth.Viewer}}, 3, "3 watches and exports are already open"},
+		{"everyone, where authentication is off", auth.Identity{Via: auth.ViaOpen}, 3, "3 watches and exports are already open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			id, reg := c.id, prometheus.NewRegistry()

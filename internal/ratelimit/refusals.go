@@ -38,7 +38,7 @@ func Refusals(perS int, now func() time.Time, codeOf func(error) codes.Code, reg
 		}
 		if wait := l.wait(who); wait > 0 {
 			limited.Inc()
-			return nil, comeAgain(wait, "too many calls of this caller were refused: at most %d a second, and %d at once", perS, burst*perS)
+			return nil, comeAgain(wait, "too many refused calls of this caller: at most %d per second, and %d at once", perS, burst*perS)
 		}
 		resp, err := next(ctx, req)
 		if refusal(codeOf(err)) {
@@ -94,7 +94,7 @@ func Reports(perS int, now func() time.Time) func(schedule.Key) error {
 		if wait == 0 {
 			return nil
 		}
-		return comeAgain(wait, "too many reports of this run: at most %d a second, and %d at once", perS, burst*perS)
+		return comeAgain(wait, "too many reports of this run: at most %d per second, and %d at once", perS, burst*perS)
 	}
 }
 

@@ -91,7 +91,7 @@ func (r *reader) message(md protoreflect.MessageDescriptor, prefix string) {
 		seen[name] = true
 		switch {
 		case again:
-			r.refuse(prefix+name, "stands twice in one object", "keep one")
+			r.refuse(prefix+name, "is there twice in one object", "keep one")
 			r.value()
 		case fd == nil && slices.Contains(allow, name):
 			r.value()
@@ -151,7 +151,7 @@ func (r *reader) object(fd protoreflect.FieldDescriptor, path string) {
 	r.members(func(name string, token []byte) {
 		at := path + "[" + schedule.Quote(name) + "]"
 		if seen[name] {
-			r.refuse(at, "stands twice in one object", "keep one")
+			r.refuse(at, "is there twice in one object", "keep one")
 			r.value()
 			return
 		}

@@ -18,7 +18,7 @@ import (
 type RefusedError struct{ why string }
 
 func (e *RefusedError) Error() string {
-	return "the address is refused: it " + e.why + " (ALLOW_EGRESS says what is allowed)"
+	return "the address is not allowed: it " + e.why + " (see ALLOW_EGRESS)"
 }
 
 func refuse(format string, args ...any) error {
@@ -157,7 +157,7 @@ func (p Policy) dialer(resolver *net.Resolver) func(ctx context.Context, network
 	judging.Control = func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return refuse("leads to no address")
+			return refuse("resolves to no address")
 		}
 		return p.checkAddress(at)
 	}

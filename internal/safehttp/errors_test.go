@@ -55,7 +55,7 @@ func TestErrorsNameNoAddressThatTheURLDoesNot(t *testing.T) {
 		}), "lookup x.example.com: timeout"},
 		{"a port where nobody listens", "http://trusted.example.com:" + closed + "/", "trusted.example.com", loopback, "connection refused"},
 		{"a connection that is reset", "http://trusted.example.com:" + resets + "/", "trusted.example.com", loopback, ""},
-		{"a name that leads inside", "http://trusted.example.com/", "", loopback, "leads to a loopback address"},
+		{"a name that leads inside", "http://trusted.example.com/", "", loopback, "resolves to a loopback address"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			policy, err := safehttp.ParsePolicy(c.allow)

@@ -118,17 +118,17 @@ func (p Policy) checkAddress(at netip.AddrPort) error {
 		return nil
 	}
 	if kind, public := kindOf(at.Addr()); !public {
-		return refuse("leads to %s address", kind)
+		return refuse("resolves to %s address", kind)
 	}
 	own := p.own
 	if own == nil {
 		own = ownAddresses
 	}
 	if slices.Contains(own(), ip) {
-		return refuse("leads to an address of this machine")
+		return refuse("resolves to an address of this machine")
 	}
 	if at.Port() != 80 && at.Port() != 443 {
-		return refuse("leads to port %d; without leave only 80 and 443 are open", at.Port())
+		return refuse("uses port %d; only 80 and 443 are allowed by default", at.Port())
 	}
 	return nil
 }

@@ -21,5 +21,5 @@ func CheckQuota(owner string, living, limit int) error {
 	if limit <= 0 || living <= limit {
 		return nil
 	}
-	return Explain(ErrExhausted, "owner %s would have %d schedules, more than %d; delete some first, or have the operator raise OWNER_MAX_SCHEDULES", Quote(owner), living, limit)
+	return Explain(ErrExhausted, "owner %s would have %d schedules, more than %d; delete some, or ask the operator to raise OWNER_MAX_SCHEDULES", Quote(owner), living, limit)
 }

@@ -76,11 +76,11 @@ func (c *Client) Reach(ctx context.Context) error {
 	switch status.Code(err) {
 	case codes.OK:
 	case codes.NotFound, codes.Unimplemented:
-		return fmt.Errorf("the server at %s is no launcher: LAUNCHER_ADDR is to name one with the launcher role", c.addr)
+		return fmt.Errorf("the server at %s is not a launcher: set LAUNCHER_ADDR to a process with the launcher role", c.addr)
 	case codes.DeadlineExceeded:
 		return fmt.Errorf("the launcher at %s does not answer", c.addr)
 	default:
-		return fmt.Errorf("the launcher at %s is not reached: %s", c.addr, status.Convert(err).Message())
+		return fmt.Errorf("cannot reach the launcher at %s: %s", c.addr, status.Convert(err).Message())
 	}
 	if s := resp.GetStatus(); s != healthv1.HealthCheckResponse_SERVING {
 		return fmt.Errorf("the launcher at %s answers %s", c.addr, s)
@@ -89,11 +89,11 @@ func (c *Client) Reach(ctx context.Context) error {
 	case codes.OK, codes.Unimplemented: // as a launcher before batches answers
 		return nil
 	case codes.Unauthenticated:
-		return fmt.Errorf("the launcher at %s does not know this worker: LAUNCHER_TOKEN, or LAUNCHER_CERT_FILE, is to be one that it takes", c.addr)
+		return fmt.Errorf("the launcher at %s does not accept this worker: check LAUNCHER_TOKEN or LAUNCHER_CERT_FILE", c.addr)
 	case codes.PermissionDenied:
-		return fmt.Errorf("the launcher at %s does not let this worker launch: its token or certificate is to have the role worker", c.addr)
+		return fmt.Errorf("the launcher at %s does not allow this worker to launch: its token or certificate needs the role worker", c.addr)
 	default:
-		return fmt.Errorf("the launcher at %s takes no launches: %s", c.addr, status.Convert(err).Message())
+		return fmt.Errorf("the launcher at %s accepts no launches: %s", c.addr, status.Convert(err).Message())
 	}
 }
 

@@ -293,7 +293,7 @@ func answerTo(c *call, a *carillonv1.RunLauncherStartBatchAnswer) answer {
 // broken ends what is open on a stream that has ended.
 func (l *line) broken(s *stream, err error) {
 	if errors.Is(err, io.EOF) {
-		err = status.Error(codes.Unavailable, "the launcher ended the stream before it had answered")
+		err = status.Error(codes.Unavailable, "the launcher ended the stream before it answered")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

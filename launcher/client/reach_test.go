@@ -36,10 +36,10 @@ func TestALauncherIsReachedWhereOneServes(t *testing.T) {
 	}{
 		{name: "a launcher", serve: serving(healthv1.HealthCheckResponse_SERVING, service)},
 		{name: "one that is ending", serve: serving(healthv1.HealthCheckResponse_NOT_SERVING, service), want: "answers NOT_SERVING"},
-		{name: "a server without the launcher role", serve: serving(healthv1.HealthCheckResponse_SERVING), want: "is no launcher: LAUNCHER_ADDR"},
+		{name: "a server without the launcher role", serve: serving(healthv1.HealthCheckResponse_SERVING), want: "is not a launcher: set LAUNCHER_ADDR"},
 		{
 			name:  "a server of something else",
-			serve: func(t *testing.T) string { return serveAs(t, func(grpc.ServiceRegistrar) {}) }, want: "is no launcher: LAUNCHER_ADDR",
+			serve: func(t *testing.T) string { return serveAs(t, func(grpc.ServiceRegistrar) {}) }, want: "is not a launcher: set LAUNCHER_ADDR",
 		},
 		{name: "nothing", serve: func(*testing.T) string { return "127.0.0.1:1" }, want: "refused"},
 		{name: "a server that does not answer", serve: mute, want: "does not answer"},

@@ -75,7 +75,7 @@ func TestAShardBeyondTheRecordedNumberIsRefusedWithThatNumber(t *testing.T) {
 func TestNobodyCanBeAskedToResignWhereNobodyLeads(t *testing.T) {
 	r := newRig(t)
 	code, text := r.rest("POST", "/v1/workers:resign", `{"shard":1}`)
-	if answer := readRefusal(t, text); code != http.StatusNotFound || answer.Code != int(codes.NotFound) || !strings.Contains(answer.Message, "nobody leads shard 1") {
+	if answer := readRefusal(t, text); code != http.StatusNotFound || answer.Code != int(codes.NotFound) || !strings.Contains(answer.Message, "no worker leads shard 1") {
 		t.Errorf("%d %s", code, text)
 	}
 	if code, text := r.rest("POST", "/v1/workers:resign", `{"shard":64}`); code != http.StatusBadRequest || !strings.Contains(text, `"field":"shard"`) {

@@ -158,7 +158,7 @@ func (p *parser) email(t Target, e *targetEntry) (_ Target, field string, err er
 	case len(e.To) == 0 && e.ToLabel == "":
 		return t, "to", errors.New("is missing: give to, to_label or both")
 	case (e.ToLabel == "") != (len(e.AllowDomains) == 0):
-		return t, "allow_domains", errors.New("to_label and allow_domains go together: owners write labels, and must not send mail to everybody")
+		return t, "allow_domains", errors.New("to_label and allow_domains go together: owners write labels, and must not be able to send mail to everyone")
 	}
 	t.Host, t.sender = e.SMTP, to
 	return t, "", nil

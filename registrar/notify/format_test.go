@@ -211,7 +211,7 @@ func TestATargetWithinThePrivateNetworkIsRefusedAlsoAfterItsSecretChanged(t *tes
 	write("http://127.0.0.1:1/hook")
 	to := target(t, "kind: slack, url: {file: "+path+"}")
 	write("http://169.254.169.254/latest/meta-data")
-	if got := send(t, to, messages()["opened"]); !strings.Contains(got.Problem, "refused") || strings.Contains(got.Problem, "meta-data") {
+	if got := send(t, to, messages()["opened"]); !strings.Contains(got.Problem, "not allowed") || strings.Contains(got.Problem, "meta-data") {
 		t.Errorf("%+v", got)
 	}
 }

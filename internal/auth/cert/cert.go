@@ -134,7 +134,7 @@ func readPool(path string) (*x509.CertPool, error) {
 // authority has signed. A URI that no entry names is somebody without roles.
 func (c Callers) Identify(state *tls.ConnectionState, by *Authority, now time.Time) (auth.Identity, error) {
 	if len(state.PeerCertificates) == 0 {
-		return auth.Identity{}, errors.New("no client certificate is shown")
+		return auth.Identity{}, errors.New("no client certificate")
 	}
 	if err := by.verify(state.PeerCertificates, now); err != nil {
 		return auth.Identity{}, err

@@ -247,7 +247,7 @@ func TestOddNamesAreRefusedAtTheStart(t *testing.T) {
 		{"a user", "spiffe://me@example.org/worker", "is not a SPIFFE ID"},
 		{"a query", worker + "?a", "is not a SPIFFE ID"},
 		{"an empty fragment", worker + "#", "is not a SPIFFE ID"},
-		{"a path that leads back", "spiffe://example.org/x/../worker", "has a path with"},
+		{"a path that leads back", "spiffe://example.org/x/../worker", "in its path"},
 		{"another scheme, with a host in upper case", "https://Example.org/w", "is not in its plain form"},
 		{"another scheme, with a user", "https://me@example.org/w", "is not in its plain form"},
 		{"another scheme, with a fragment", "https://example.org/w#x", "is not in its plain form"},

@@ -19,7 +19,7 @@ import (
 func nameOf(leaf *x509.Certificate) (string, error) {
 	switch {
 	case leaf.IsCA:
-		return "", errors.New("the client certificate is an authority's")
+		return "", errors.New("the client certificate is a CA certificate")
 	case !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth):
 		return "", errors.New("the client certificate is not made for clients (extended key usage clientAuth)")
 	case len(leaf.URIs) != 1:
@@ -123,7 +123,7 @@ func checkName(name string) error {
 	case strings.EqualFold(u.Scheme, "spiffe") && !spiffeID.MatchString(name):
 		return errors.New("is not a SPIFFE ID: scheme and trust domain are lower case, path segments hold A-Z a-z 0-9 . _ -, and no slash ends it, such as spiffe://example.org/worker")
 	case slices.ContainsFunc(strings.Split(u.Path, "/"), func(segment string) bool { return segment == "." || segment == ".." }):
-		return errors.New("has a path with . or .. in it")
+		return errors.New("has . or .. in its path")
 	case u.String() != name || u.Host != strings.ToLower(u.Host) || u.User != nil || u.Fragment != "":
 		return errors.New("is not in its plain form: scheme and host in lower case, no user, no fragment")
 	}

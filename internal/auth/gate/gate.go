@@ -73,7 +73,7 @@ type Credentials struct {
 }
 
 // ErrUnauthenticated is the one answer to whoever shows nothing that is good.
-var ErrUnauthenticated = errors.New("not authenticated: show a valid token (Authorization: Bearer …) or a client certificate that is known here")
+var ErrUnauthenticated = errors.New("not authenticated: send a valid token (Authorization: Bearer …) or a known client certificate")
 
 // Identify is who shows these credentials. A token decides alone where there
 // is one: a bad one is not made good by a certificate.
@@ -122,30 +122,30 @@ func (g *Gate) identify(ctx context.Context, c Credentials) (auth.Identity, erro
 	switch len(c.Authorization) {
 	case 0:
 		if c.TLS == nil || len(c.TLS.PeerCertificates) == 0 || g.o.Callers == nil || g.o.Signers == nil {
-			return auth.Identity{}, errors.New("nothing is shown")
+			return auth.Identity{}, errors.New("no credentials")
 		}
 		return g.o.Callers.Identify(c.TLS, g.o.Signers, g.o.Now())
 	case 1:
 	default:
-		return auth.Identity{}, errors.New("more than one Authorization is shown")
+		return auth.Identity{}, errors.New("more than one Authorization header")
 	}
 	scheme, token, _ := strings.Cut(c.Authorization[0], " ")
 	switch token = strings.TrimSpace(token); {
 	case !strings.EqualFold(scheme, "bearer") || token == "":
-		return auth.Identity{}, errors.New("what is shown is not Bearer and a token")
+		return auth.Identity{}, errors.New("the Authorization header is not \"Bearer TOKEN\"")
 	case isReportToken(token):
 		// Good for nothing but the report that its own run's key is in, which the
 		// registrar looks at.
 		return auth.Identity{Via: auth.ViaReport}, nil
 	case strings.HasPrefix(token, tokenfile.Prefix):
 		if g.o.Tokens == nil {
-			return auth.Identity{}, errors.New("static tokens are not taken here")
+			return auth.Identity{}, errors.New("static tokens are not accepted")
 		}
 		return g.o.Tokens.Identify(token)
 	case g.o.Signed != nil:
 		return g.o.Signed.Identify(ctx, token)
 	}
-	return auth.Identity{}, errors.New("signed tokens are not taken here")
+	return auth.Identity{}, errors.New("signed tokens are not accepted")
 }
 
 // isReportToken tells the token of a run from all others: 64 hex digits.
@@ -177,7 +177,7 @@ func (g *Gate) admit(method string, id auth.Identity, shown error) (auth.Identit
 	case id.Via == auth.ViaReport: // before the name is looked at: anybody can make up such a token
 		return auth.Identity{}, ErrUnauthenticated
 	case !known:
-		return auth.Identity{}, refusal{codes.Unimplemented, "there is no such call"}
+		return auth.Identity{}, refusal{codes.Unimplemented, "no such call"}
 	}
 	admitted, ok := rule.Admit(id)
 	if !ok {

@@ -62,7 +62,7 @@ func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo
 
 // errExpired ends streams, which may be open for longer than what let them in
 // is good.
-var errExpired = status.Error(codes.Unauthenticated, "what opened this stream has expired; show another")
+var errExpired = status.Error(codes.Unauthenticated, "the credentials of this stream have expired; open a new one")
 
 // overBy is the answer of a stream that the gate has ended; nil if it has not.
 func overBy(ctx context.Context) error {

@@ -32,7 +32,7 @@ const (
 )
 
 // errRevoked is the answer to a caller that is no longer accepted.
-var errRevoked = status.Error(codes.Unauthenticated, "what opened this stream is no longer accepted; show another")
+var errRevoked = status.Error(codes.Unauthenticated, "the credentials of this stream are no longer accepted; open a new one")
 
 // guardStream is the context of an admitted stream. It ends, with the answer as
 // its cause, when the caller is accepted no longer. end must be called.

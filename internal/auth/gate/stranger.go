@@ -69,7 +69,7 @@ func (g *Gate) watch(ctx context.Context, m met) (leave func(), err error) {
 	}
 	mine := g.strangers.watch.enter(peerOf(ctx))
 	if mine == nil {
-		return nil, status.Errorf(codes.ResourceExhausted, "callers without credentials may keep %d health watches open each, and %d together; use Health/Check, or show a token", watchPerPeer, watchTotal)
+		return nil, status.Errorf(codes.ResourceExhausted, "callers without credentials may keep %d health watches open each, and %d together; use Health/Check, or send a token", watchPerPeer, watchTotal)
 	}
 	return func() { g.strangers.watch.leave(mine) }, nil
 }
@@ -99,9 +99,9 @@ func (s strangers) RecvMsg(m any) error {
 	case err := <-read:
 		return err
 	case <-mine.evicted:
-		return status.Error(codes.Unavailable, "the message did not come, and other callers without credentials wait; try again")
+		return status.Error(codes.Unavailable, "the message did not arrive, and other callers without credentials wait; try again")
 	case <-timeout.C:
-		return status.Errorf(codes.DeadlineExceeded, "the message did not come within %s", readTimeout)
+		return status.Errorf(codes.DeadlineExceeded, "the message did not arrive within %s", readTimeout)
 	}
 }
 

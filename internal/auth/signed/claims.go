@@ -27,7 +27,7 @@ func invalid(claim string, value any, problem string) error {
 // refuse names the claim for which the parser refused a token, or untimely did.
 func (v *Verifier) refuse(claims jwt.MapClaims) error {
 	if issuer, _ := claims["iss"].(string); issuer != v.cfg.Issuer {
-		return invalid("iss", claims["iss"], "is not the issuer that is trusted here")
+		return invalid("iss", claims["iss"], "is not the trusted issuer")
 	}
 	if audience, err := claims.GetAudience(); err != nil || !slices.Contains(audience, v.cfg.Audience) {
 		return invalid("aud", claims["aud"], "does not name this service")
@@ -71,7 +71,7 @@ func (v *Verifier) untimely(claims jwt.MapClaims) error {
 	case !ok:
 		return invalid("exp", nil, "is required")
 	case exp.Sub(v.cfg.Now()) > v.cfg.MaxLifetime+Leeway, dated && exp.Sub(iat) > v.cfg.MaxLifetime:
-		return invalid("exp", claims["exp"], "is too late: a token lives "+v.cfg.MaxLifetime.String()+" at most")
+		return invalid("exp", claims["exp"], "is too late: the longest lifetime is "+v.cfg.MaxLifetime.String()+" at most")
 	}
 	return nil
 }

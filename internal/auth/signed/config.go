@@ -59,13 +59,13 @@ func (c *Config) Validate() error {
 	var problems []error
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if (c.JWKSURL == "") == (c.KeysFile == "") {
-		problem("AUTH_JWKS_URL: give it or AUTH_JWT_KEYS_FILE, not both")
+		problem("AUTH_JWKS_URL: set it or AUTH_JWT_KEYS_FILE, not both")
 	}
 	if c.Issuer == "" {
-		problem("AUTH_JWT_ISSUER: is required: without it every issuer that signs with the same keys may come in")
+		problem("AUTH_JWT_ISSUER: is required: without it tokens of every issuer with the same keys are accepted")
 	}
 	if c.Audience == "" {
-		problem("AUTH_JWT_AUDIENCE: is required: without it a token for another service opens this one")
+		problem("AUTH_JWT_AUDIENCE: is required: without it tokens for other services are accepted")
 	}
 	if len(c.Algorithms) == 0 {
 		problem("AUTH_JWT_ALGORITHMS: is empty; name some of %s, %s, %s", edDSA, es256, rs256)
@@ -76,7 +76,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	if slices.Contains(c.Algorithms, hs256) && len(c.Algorithms) > 1 {
-		problem("AUTH_JWT_ALGORITHMS: %s stands alone or not at all", hs256)
+		problem("AUTH_JWT_ALGORITHMS: %s cannot be combined with others", hs256)
 	}
 	if c.JWKSURL != "" {
 		problems = append(problems, checkURL(c.JWKSURL))
@@ -94,7 +94,7 @@ func checkURL(text string) error {
 		return errors.New("AUTH_JWKS_URL: is not a URL")
 	}
 	if u.User != nil {
-		return errors.New("AUTH_JWKS_URL: holds a user or password, which logs would show; keys are public, or in AUTH_JWT_KEYS_FILE")
+		return errors.New("AUTH_JWKS_URL: contains a user or password, which logs would show; keys are public, or in AUTH_JWT_KEYS_FILE")
 	}
 	loopback := slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, strings.ToLower(u.Hostname()))
 	if u.Scheme != "https" && (u.Scheme != "http" || !loopback) {

@@ -127,5 +127,5 @@ func (f *fetchedKeys) fetch(ctx context.Context) ([]key, error) {
 }
 
 func noRedirect(*http.Request, []*http.Request) error {
-	return errors.New("the address of keys redirects; give the one that it leads to")
+	return errors.New("the address of the keys redirects; set the final address")
 }

@@ -107,21 +107,21 @@ func (j *jwk) public() (any, error) {
 	case j.Kty == "RSA":
 		e := new(big.Int).SetBytes(j.E)
 		if len(j.N) == 0 || !e.IsInt64() || e.Int64() < 3 || e.Int64() > math.MaxInt32 || e.Bit(0) == 0 {
-			return nil, errors.New("is no RSA key: n is missing, or e is not an odd number from 3 to 2^31-1")
+			return nil, errors.New("is not an RSA key: n is missing, or e is not an odd number from 3 to 2^31-1")
 		}
 		return &rsa.PublicKey{N: new(big.Int).SetBytes(j.N), E: int(e.Int64())}, nil
 	case j.Kty == "EC" && j.Crv == "P-256":
 		if len(j.X) != 32 || len(j.Y) != 32 {
-			return nil, errors.New("is no key on P-256: x and y are not 32 bytes each")
+			return nil, errors.New("is not a P-256 key: x and y are not 32 bytes each")
 		}
 		public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, j.X, j.Y)) // 4: uncompressed
 		if err != nil {
-			return nil, fmt.Errorf("is no key on P-256: %w", err)
+			return nil, fmt.Errorf("is not a P-256 key: %w", err)
 		}
 		return public, nil
 	case j.Kty == "OKP" && j.Crv == "Ed25519":
 		if len(j.X) != ed25519.PublicKeySize {
-			return nil, fmt.Errorf("is no Ed25519 key: x has %d bytes, not %d", len(j.X), ed25519.PublicKeySize)
+			return nil, fmt.Errorf("is not an Ed25519 key: x has %d bytes, not %d", len(j.X), ed25519.PublicKeySize)
 		}
 		return ed25519.PublicKey(j.X), nil
 	case j.Kty == "oct":

@@ -20,14 +20,14 @@ func TestKeysInAFileThatAreNoKeysStopTheStart(t *testing.T) {
 		set  any
 		says string
 	}{
-		{name: "a point that is not on the curve", set: with(ec, "y", ec["x"]), says: "keys[0]: is no key on P-256"},
-		{name: "a coordinate without its leading zeros", set: with(ec, "x", "AQ"), says: "keys[0]: is no key on P-256: x and y are not 32 bytes each"},
+		{name: "a point that is not on the curve", set: with(ec, "y", ec["x"]), says: "keys[0]: is not a P-256 key"},
+		{name: "a coordinate without its leading zeros", set: with(ec, "x", "AQ"), says: "keys[0]: is not a P-256 key: x and y are not 32 bytes each"},
 		{name: "a curve for agreements", set: with(ed, "crv", "X25519"), says: `keys[0]: is of kind "OKP", curve "X25519"`},
-		{name: "an Ed25519 key that is too short", set: with(ed, "x", "AQAB"), says: "keys[0]: is no Ed25519 key: x has 3 bytes, not 32"},
-		{name: "an exponent of 1", set: with(rs, "e", "AQ"), says: "keys[0]: is no RSA key"},
-		{name: "an even exponent", set: with(rs, "e", "AQAA"), says: "keys[0]: is no RSA key"},
-		{name: "an exponent of 9 bytes", set: with(rs, "e", "AQAAAAAAAAAB"), says: "keys[0]: is no RSA key"},
-		{name: "no modulus", set: with(rs, "n", nil), says: "keys[0]: is no RSA key"},
+		{name: "an Ed25519 key that is too short", set: with(ed, "x", "AQAB"), says: "keys[0]: is not an Ed25519 key: x has 3 bytes, not 32"},
+		{name: "an exponent of 1", set: with(rs, "e", "AQ"), says: "keys[0]: is not an RSA key"},
+		{name: "an even exponent", set: with(rs, "e", "AQAA"), says: "keys[0]: is not an RSA key"},
+		{name: "an exponent of 9 bytes", set: with(rs, "e", "AQAAAAAAAAAB"), says: "keys[0]: is not an RSA key"},
+		{name: "no modulus", set: with(rs, "n", nil), says: "keys[0]: is not an RSA key"},
 		{name: "a modulus that is no base64url", set: with(rs, "n", "+/+/"), says: "keys[0]: "},
 		{name: "a key for signing alone", set: with(ed, "key_ops", []string{"sign"}), says: "keys[0]: is for sign, not to verify"},
 		{name: "a kid that is no text", set: with(ed, "kid", 7), says: "keys[0]: "},

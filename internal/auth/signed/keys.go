@@ -113,7 +113,7 @@ func readPEM(text []byte, algorithms []string) ([]key, error) {
 			return all, nil
 		}
 		if block.Type != "PUBLIC KEY" {
-			return nil, fmt.Errorf("holds a %s; only blocks of the type PUBLIC KEY are taken", block.Type)
+			return nil, fmt.Errorf("holds a %s; only blocks of the type PUBLIC KEY are accepted", block.Type)
 		}
 		public, err := x509.ParsePKIXPublicKey(block.Bytes)
 		if err != nil {
@@ -140,7 +140,7 @@ func (k *key) check(algorithms []string) error {
 		}
 	}
 	if !slices.ContainsFunc(algorithms, k.fits) {
-		return fmt.Errorf("is a %T, which none of the allowed algorithms takes", k.public)
+		return fmt.Errorf("is a %T, which no allowed algorithm supports", k.public)
 	}
 	return nil
 }

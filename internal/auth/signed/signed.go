@@ -56,7 +56,7 @@ func (v *Verifier) Identify(ctx context.Context, token string) (auth.Identity, e
 	case errors.Is(err, jwt.ErrTokenInvalidClaims): // its signature is good
 		return auth.Identity{}, v.refuse(claims)
 	case err != nil || !parsed.Valid:
-		reason := why("its signature does not fit the key, or AUTH_JWT_ALGORITHMS does not list its alg")
+		reason := why("its signature does not match the key, or AUTH_JWT_ALGORITHMS does not list its alg")
 		errors.As(err, &reason)
 		return auth.Identity{}, fmt.Errorf("%w: %w", ErrInvalid, reason)
 	case v.untimely(claims) != nil:
@@ -128,7 +128,7 @@ func (v *Verifier) key(ctx context.Context, t *jwt.Token) (any, error) {
 	case !ok:
 		return nil, why("no trusted key has its kid " + schedule.Quote(fmt.Sprint(t.Header["kid"])))
 	case !found.fits(t.Method.Alg()):
-		return nil, why("its alg does not fit the key that its kid names")
+		return nil, why("its alg does not match the key with its kid")
 	}
 	return found.public, nil
 }

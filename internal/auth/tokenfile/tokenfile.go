@@ -46,7 +46,7 @@ type Entry struct {
 }
 
 // ErrUnknown is what every token gets that is not good.
-var ErrUnknown = errors.New("the token is not known or has expired")
+var ErrUnknown = errors.New("unknown or expired token")
 
 // New makes a token and sets the hash of the entry that knows it. The token is
 // stored nowhere.
@@ -121,10 +121,10 @@ func (e *Entry) known() (known, error) {
 			return k, fmt.Errorf("owner: %s is not a user_id; %s", schedule.Quote(k.identity.Owner), schedule.OwnerHint)
 		}
 	} else if e.Owner != "" {
-		return k, fmt.Errorf("owner: %s has no meaning without the role user", schedule.Quote(e.Owner))
+		return k, fmt.Errorf("owner: %s is not allowed without the role user", schedule.Quote(e.Owner))
 	}
 	if len(e.Accounts) > 0 && !slices.Contains(e.Roles, auth.User) {
-		return k, fmt.Errorf("accounts: %s has no meaning without the role user", quoted(e.Accounts))
+		return k, fmt.Errorf("accounts: %s is not allowed without the role user", quoted(e.Accounts))
 	}
 	for _, account := range e.Accounts {
 		if !schedule.ValidID(account) {

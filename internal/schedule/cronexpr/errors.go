@@ -6,7 +6,7 @@ import (
 )
 
 // ErrNeverFires reports an expression without a slot in the next 50 years.
-var ErrNeverFires = errors.New("the cron expression matches no instant in the next 50 years")
+var ErrNeverFires = errors.New("the cron expression never matches within 50 years")
 
 // SyntaxError reports text that the grammar refuses.
 type SyntaxError struct {

@@ -49,7 +49,7 @@ func Parse(expr string) (*Expr, error) {
 		return nil, err
 	}
 	if !secondOpinion(parsed.text) {
-		return nil, wholeError(text, "the second parser refuses it; spell it in a plainer way")
+		return nil, wholeError(text, "the second parser rejects it; write it in a simpler way")
 	}
 	return parsed, nil
 }
@@ -80,7 +80,7 @@ func macroProblem(macro string) string {
 	case strings.HasPrefix(macro, "@every"):
 		return "is not a cron expression; use an interval schedule"
 	case macro == "@reboot":
-		return "is not accepted: a schedule has slots in time, not at the start of a machine"
+		return "is not accepted: a schedule runs at times, not at system start"
 	}
 	return "is not a macro; write @yearly, @annually, @monthly, @weekly, @daily, @midnight or @hourly"
 }
@@ -91,7 +91,7 @@ func splitFields(text string) ([6]string, error) {
 	var texts [6]string
 	upper := strings.ToUpper(text)
 	if strings.HasPrefix(upper, "TZ=") || strings.HasPrefix(upper, "CRON_TZ=") {
-		return texts, wholeError(text, "the time zone is a field of its own; remove the prefix")
+		return texts, wholeError(text, "the time zone is a separate field; remove the prefix")
 	}
 	found := strings.Fields(text)
 	switch len(found) {

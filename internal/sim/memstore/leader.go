@@ -111,7 +111,7 @@ func (s *Store) AskToResign(ctx context.Context, shard int, now time.Time) (aske
 	err = s.write(ctx, func(t *tx) error {
 		row := t.leaders[shard]
 		if row == nil || !row.expires.After(s.clock(now)) {
-			return schedule.Explain(schedule.ErrNotFound, "nobody leads shard %d", shard)
+			return schedule.Explain(schedule.ErrNotFound, "no worker leads shard %d", shard)
 		}
 		row.asked, t.wake = row.Epoch, true
 		asked = t.leadershipOf(shard, s.clock(now))

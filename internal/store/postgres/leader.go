@@ -130,7 +130,7 @@ func (s *Store) AskToResign(ctx context.Context, shard int, _ time.Time) (schedu
 			return err
 		}
 		if len(rows) == 0 {
-			return schedule.Explain(schedule.ErrNotFound, "nobody leads shard %d", shard)
+			return schedule.Explain(schedule.ErrNotFound, "no worker leads shard %d", shard)
 		}
 		asked = rows[0]
 		return wakeListeners(ctx, tx)

@@ -96,7 +96,7 @@ func (s *Store) AskToResign(ctx context.Context, shard int, now time.Time) (sche
 		case err != nil:
 			return err
 		case n == 0:
-			return schedule.Explain(schedule.ErrNotFound, "nobody leads shard %d", shard)
+			return schedule.Explain(schedule.ErrNotFound, "no worker leads shard %d", shard)
 		}
 		rows, err := leaderships(ctx, t, now)
 		for _, l := range rows {

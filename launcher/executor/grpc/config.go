@@ -33,9 +33,9 @@ func (c Config) Validate() error {
 		bad.Note("EXECUTOR_URL", "is empty", "give the executor's address, such as 127.0.0.1:7001")
 	case hasScheme && scheme == "unix":
 	case hasScheme && scheme != "dns":
-		bad.Add("EXECUTOR_URL", c.Target, "is no address of a gRPC server", "write host:port, dns:///host:port or unix:///path (EXECUTOR=http takes http addresses)")
+		bad.Add("EXECUTOR_URL", c.Target, "is not an address of a gRPC server", "write host:port, dns:///host:port or unix:///path (EXECUTOR=http takes http addresses)")
 	case hasScheme && !strings.HasPrefix(rest, "/"):
-		bad.Add("EXECUTOR_URL", c.Target, "names a DNS server of its own", "write dns:///host:port")
+		bad.Add("EXECUTOR_URL", c.Target, "contains a DNS server", "write dns:///host:port")
 	case c.host() == "":
 		bad.Add("EXECUTOR_URL", c.Target, "has no host or no port", "write host:port")
 	}

@@ -343,7 +343,7 @@ func TestValidate(t *testing.T) {
 		{name: "an http address", cfg: grpcexecutor.Config{Target: "http://e:1/run"}, want: "EXECUTOR=http takes http addresses"},
 		{name: "no port", cfg: grpcexecutor.Config{Target: "executor"}, want: "has no host or no port"},
 		{name: "no host", cfg: grpcexecutor.Config{Target: ":7001"}, want: "has no host or no port"},
-		{name: "a DNS server", cfg: grpcexecutor.Config{Target: "dns://8.8.8.8/e:1"}, want: "names a DNS server"},
+		{name: "a DNS server", cfg: grpcexecutor.Config{Target: "dns://8.8.8.8/e:1"}, want: "contains a DNS server"},
 		{name: "a token with a line break", cfg: grpcexecutor.Config{Target: "e:1", Token: "t\n"}, want: "EXECUTOR_TOKEN: contains a line break"},
 		{name: "a negative timeout", cfg: grpcexecutor.Config{Target: "e:1", Timeout: -1}, want: "EXECUTOR_TIMEOUT_MS"},
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // errLate ends a call that could not be handed to a connection in time.
-var errLate = errors.New("no connection took it while the check of pause and cancel was good")
+var errLate = errors.New("no connection was available in time")
 
 // sending is one call on its way.
 type sending struct {

@@ -89,7 +89,7 @@ func checkTemplate(bad *schedule.Collect, field, template string, placeholders [
 	case u.Fragment != "" || strings.Contains(sample, "#"):
 		bad.Add(field, template, "holds a fragment, which is never sent", "remove what follows #")
 	case strings.Contains(authority(template), "{"):
-		bad.Add(field, template, "holds a placeholder in its host", "placeholders may stand in the path and the query")
+		bad.Add(field, template, "holds a placeholder in its host", "placeholders are allowed in the path and the query")
 	}
 }
 

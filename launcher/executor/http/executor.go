@@ -70,7 +70,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	if climbs(e.cfg.URL, workflowID, call.WorkflowID) {
 		return schedule.Outcome{}, &launcher.Refusal{
 			Code:    string(schedule.CodeWorkflowIDUnsafe),
-			Message: "workflow_id " + call.WorkflowID + " cannot stand in the path of EXECUTOR_URL; name the workflow otherwise",
+			Message: "workflow_id " + call.WorkflowID + " cannot be used in the path of EXECUTOR_URL; rename the workflow",
 		}
 	}
 	build, read := e.cfg.carillonRequest, readCarillon

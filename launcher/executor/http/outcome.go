@@ -59,7 +59,7 @@ func (a answer) finished(read reader) (schedule.Outcome, error) {
 		o.ErrorCode = schedule.ExecutorErrorCode(s.ErrorCode)
 		o.ErrorMessage = executor.Text(s.ErrorMessage, executor.MaxMessage)
 	default:
-		return schedule.Outcome{}, unknown("the executor answered 200 with status %s; it is SUCCESS or FAILED, or 202 if it goes on",
+		return schedule.Outcome{}, unknown("the executor answered 200 with status %s; it must be SUCCESS or FAILED, or 202 if the run continues",
 			schedule.Quote(s.Status))
 	}
 	return o, nil
@@ -104,7 +104,7 @@ func (a answer) read(read reader) (said, error) {
 	}
 	s, err := read(a.body)
 	if err != nil {
-		return said{}, unknown("the executor answered %d with something else than the JSON object of the contract: %v: %s",
+		return said{}, unknown("the executor answered %d with something other than the JSON object of the contract: %v: %s",
 			a.status, err, schedule.Quote(string(a.body)))
 	}
 	if !executor.ValidRunID(s.RunID) {
@@ -143,7 +143,7 @@ func (a answer) words() string {
 func (a answer) describe() string {
 	line := "the executor answered " + statusLine(a.status)
 	if a.status >= 300 && a.status < 400 {
-		return line + " to " + redirectTarget(a.header) + "; redirects are not followed: set the URL to where the executor is"
+		return line + " to " + redirectTarget(a.header) + "; redirects are not followed: set the URL to the final address"
 	}
 	if text := executor.Text(string(a.body), 200); text != "" {
 		return line + ": " + text

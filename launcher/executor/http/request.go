@@ -88,7 +88,7 @@ func (c Config) cancelRequest(ref schedule.CancelRequest) (request, error) {
 		case value == "" && strings.Contains(c.CancelURL, placeholder):
 			return r, fmt.Errorf("EXECUTOR_CANCEL_URL needs %s, which is not known yet", strings.Trim(placeholder, "{}"))
 		case climbs(c.CancelURL, placeholder, value):
-			return r, fmt.Errorf("%s %q cannot stand in the path of EXECUTOR_CANCEL_URL", strings.Trim(placeholder, "{}"), value)
+			return r, fmt.Errorf("%s %q cannot be used in the path of EXECUTOR_CANCEL_URL", strings.Trim(placeholder, "{}"), value)
 		}
 	}
 	for header, placeholder := range map[string]string{headerScheduleID: scheduleID, headerScheduledFor: scheduledFor} {

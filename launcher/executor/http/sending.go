@@ -11,7 +11,7 @@ import (
 )
 
 // errLate ends a call of which nothing was written in time.
-var errLate = errors.New("no connection took it while the check of pause and cancel was good")
+var errLate = errors.New("no connection was available in time")
 
 // sending is one request on its way. The transport may give it one connection
 // after another, as those that it kept turn out to be dead; each admits what is

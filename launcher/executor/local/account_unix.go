@@ -36,7 +36,7 @@ func findAccount(text string) (*account, error) {
 	if !numbers {
 		found, err := user.Lookup(text)
 		if err != nil {
-			return nil, refuse("is no user of this machine", "make it (useradd --system), or give UID:GID")
+			return nil, refuse("is not a user of this machine", "create it (useradd --system), or use UID:GID")
 		}
 		uid, gid, a.home = found.Uid, found.Gid, found.HomeDir
 	}
@@ -47,12 +47,12 @@ func findAccount(text string) (*account, error) {
 	case errors.Join(errs[:]...) != nil || a.uid < 0 || a.gid < 0:
 		return nil, refuse("is neither a user's name nor UID:GID", "write carillon-steps or 990:990")
 	case a.uid == 0 || a.gid == 0:
-		return nil, refuse("is root, or in its group", "name a user with no rights")
+		return nil, refuse("is root, or in its group", "use an unprivileged user")
 	case a.uid == os.Geteuid():
-		return nil, refuse("is the user that this process runs as", "name another one, or leave the setting out")
+		return nil, refuse("is the user of this process", "use another user, or leave the setting out")
 	}
 	if missing := missingRights(); missing != "" {
-		return nil, refuse("cannot be taken on by this process, which lacks "+missing, "start carillon as root, or leave the setting out")
+		return nil, refuse("cannot be used by this process, which lacks "+missing, "start carillon as root, or leave the setting out")
 	}
 	return a, nil
 }
@@ -124,7 +124,7 @@ func (a *account) probe(work string) error {
 	cmd.Dir, cmd.SysProcAttr = folder, a.attributes(ownGroup())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return schedule.Invalid("LOCAL_EXECUTOR_USER", a.name, fmt.Sprintf("cannot run a command in %s: %v %s", filepath.Dir(folder), err, out),
-			"see that it may enter each folder above DATA_DIR, and that /bin/sh is there")
+			"check that the user may enter each folder above DATA_DIR, and that /bin/sh exists")
 	}
 	return nil
 }

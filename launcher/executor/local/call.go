@@ -28,7 +28,7 @@ const (
 func (e *Executor) call(ctx context.Context, s *scene, c *HTTPCall, env []string, log *stepLog) attempt {
 	req, err := c.request(ctx, env)
 	if err != nil {
-		return attempt{message: "could not be sent: " + err.Error()}
+		return attempt{message: "cannot send: " + err.Error()}
 	}
 	log.note("%s %s", req.Method, req.URL.Redacted())
 	resp, err := e.client.Do(req)
@@ -37,7 +37,7 @@ func (e *Executor) call(ctx context.Context, s *scene, c *HTTPCall, env []string
 		return attempt{message: "was not sent: " + refused.Error()}
 	}
 	if err != nil {
-		return attempt{message: "got no answer: " + err.Error()}
+		return attempt{message: "no answer: " + err.Error()}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	log.note("%s", resp.Status)
@@ -69,7 +69,7 @@ func (c *HTTPCall) keep(resp *http.Response, dir string, owner *account, log *st
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxSaved+1))
 	if err != nil {
-		return "got an answer that broke off: " + err.Error()
+		return "the answer broke off: " + err.Error()
 	}
 	if len(body) > maxSaved {
 		return fmt.Sprintf("got an answer of more than %d bytes, which is not saved", maxSaved)

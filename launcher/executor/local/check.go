@@ -25,7 +25,7 @@ func check(bad *schedule.Collect, dag *DAG) {
 		if !schedule.ValidID(step.ID) || len(step.ID) > MaxStepID {
 			bad.Add(at+".id", step.ID, "is not an id", fmt.Sprintf("use 1 to %d of A–Z a–z 0–9 . _ : -", MaxStepID))
 		} else if first, taken := place[step.ID]; taken {
-			bad.Add(at+".id", step.ID, fmt.Sprintf("is also the id of steps[%d]", first), "give each step its own")
+			bad.Add(at+".id", step.ID, fmt.Sprintf("is also the id of steps[%d]", first), "use unique ids")
 		} else {
 			place[step.ID] = i
 		}
@@ -58,7 +58,7 @@ func checkStep(bad *schedule.Collect, at string, step *Step) {
 		bad.Add(at+".retries", step.Retries, "is out of bounds", fmt.Sprintf("give 0 to %d", MaxRetries))
 	}
 	if step.RetryDelayMS < 0 || step.RetryDelayMS > MaxRetryDelay.Milliseconds() {
-		bad.Add(at+".retry_delay_ms", step.RetryDelayMS, "is out of bounds", fmt.Sprintf("give 1 to %d, or leave it out for a second", MaxRetryDelay.Milliseconds()))
+		bad.Add(at+".retry_delay_ms", step.RetryDelayMS, "is out of bounds", fmt.Sprintf("give 1 to %d, or leave it out for one second", MaxRetryDelay.Milliseconds()))
 	}
 	if step.HTTP != nil {
 		checkCall(bad, at+".http", step.HTTP)
@@ -107,7 +107,7 @@ func checkNeeds(bad *schedule.Collect, dag *DAG, place map[string]int) {
 		step := &dag.Steps[i]
 		for _, need := range step.Needs {
 			if _, known := place[need]; !known {
-				bad.Add(fmt.Sprintf("steps[%d].needs", i), need, "is no step's id", "name a step of this DAG")
+				bad.Add(fmt.Sprintf("steps[%d].needs", i), need, "is not the id of a step", "name a step of this DAG")
 				return
 			}
 		}
@@ -132,5 +132,5 @@ func checkNeeds(bad *schedule.Collect, dag *DAG, place map[string]int) {
 			circle = append(circle, dag.Steps[i].ID)
 		}
 	}
-	bad.Add("steps", strings.Join(circle, ", "), "need each other in a circle, or stand behind one", "remove one of their needs")
+	bad.Add("steps", strings.Join(circle, ", "), "depend on each other in a cycle, or on steps in one", "remove one dependency")
 }

@@ -83,7 +83,7 @@ const (
 // names every place that is wrong.
 func Parse(raw []byte) (*DAG, error) {
 	if len(raw) > schedule.MaxDAGBytes {
-		return nil, schedule.Invalid("dag", fmt.Sprintf("%d bytes", len(raw)), fmt.Sprintf("is more than %d", schedule.MaxDAGBytes), "keep large files beside it")
+		return nil, schedule.Invalid("dag", fmt.Sprintf("%d bytes", len(raw)), fmt.Sprintf("is more than %d", schedule.MaxDAGBytes), "store large files elsewhere")
 	}
 	var outer struct {
 		Env   map[string]string `json:"env"`
@@ -124,7 +124,7 @@ func decodeStep(raw json.RawMessage) (Step, error) {
 		return Step{}, err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return Step{}, fmt.Errorf("something stands behind it")
+		return Step{}, fmt.Errorf("there is text after it")
 	}
 	return step, nil
 }

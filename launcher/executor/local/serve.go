@@ -178,7 +178,7 @@ func (e *Executor) begin(ctx context.Context, r *activeRun) (*Result, bool) {
 	err := e.files.begin(r.key, now)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return e.ended(r.key, r.call, schedule.StatusFailed, string(schedule.CodeLost), "it was begun before, and nobody knows how it ended"), false
+		return e.ended(r.key, r.call, schedule.StatusFailed, string(schedule.CodeLost), "it was started before, and its outcome is unknown"), false
 	case err != nil:
 		return e.ended(r.key, r.call, schedule.StatusFailed, "not_begun", err.Error()), false
 	}

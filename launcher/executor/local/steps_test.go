@@ -64,7 +64,7 @@ func TestAFailingStepEndsTheRun(t *testing.T) {
 		{name: "no such program", dag: `{"steps":[{"id":"only","run":["no-such-program"]}]}`, want: `step "only" could not be started: exec: "no-such-program": executable file not found`},
 		{name: "no such folder", dag: `{"steps":[{"id":"only","dir":"nowhere","shell":"true"}]}`, want: `step "only" could not be started: `},
 		{name: "its own timeout", dag: `{"steps":[{"id":"only","timeout_ms":50,"shell":"echo waiting >&2; sleep 60"}]}`, want: `step "only" did not end within 50ms: waiting`},
-		{name: "an address that nobody serves", dag: `{"steps":[{"id":"only","http":{"url":"http://127.0.0.1:1/"}}]}`, want: `step "only" got no answer: `},
+		{name: "an address that nobody serves", dag: `{"steps":[{"id":"only","http":{"url":"http://127.0.0.1:1/"}}]}`, want: `step "only" no answer: `},
 		{name: "an address with a variable that is not set", dag: `{"steps":[{"id":"only","http":{"url":"http://e/${NOPE}"}}]}`, want: `variable NOPE is not set`},
 		{name: "an address that is none", dag: `{"env":{"U":"e"},"steps":[{"id":"only","http":{"url":"${U}/x"}}]}`, want: `url "e/x" is not an absolute`},
 	}
@@ -260,7 +260,7 @@ func TestACallThatIsNotAllowedOutsideFailsInWords(t *testing.T) {
 	s := stage(t, local.Config{Egress: egress(t, "192.0.2.1")})
 	for i, address := range []string{server.URL, strings.Replace(server.URL, "127.0.0.1", "localhost", 1), "http://169.254.169.254/latest/meta-data/"} {
 		r := s.play(t, callOf(i, `{"steps":[{"id":"only","http":{"url":"`+address+`"}}]}`))
-		if r.status != schedule.StatusFailed || !strings.Contains(r.message, "was not sent: the address is refused") || !strings.Contains(r.message, "ALLOW_EGRESS") {
+		if r.status != schedule.StatusFailed || !strings.Contains(r.message, "was not sent: the address is not allowed") || !strings.Contains(r.message, "ALLOW_EGRESS") {
 			t.Errorf("%s: reported %+v", address, r)
 		}
 	}

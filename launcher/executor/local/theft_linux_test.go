@@ -188,7 +188,7 @@ true`)+`},
 
 func TestAnAccountThatIsNoneStopsTheStart(t *testing.T) {
 	for _, c := range []struct{ name, user, says string }{
-		{"nobody of this machine", "no-such-user", "is no user of this machine"},
+		{"nobody of this machine", "no-such-user", "is not a user of this machine"},
 		{"no number", "a:b", "is neither a user's name nor UID:GID"},
 		{"below zero", "-1:5", "is neither a user's name nor UID:GID"},
 		{"root", "root", "is root, or in its group"},
