@@ -27,8 +27,8 @@ type UpsertInput struct {
 	// IfRevision refuses the upsert with schedule.ErrStale unless the schedule
 	// exists and has this revision; 0: any.
 	IfRevision int64 `json:"-"` // not part of the hash of a deploy
-	RequestID string
-	Actor     string
+	RequestID  string
+	Actor      string
 }
 
 // UpsertResult is what an upsert did.

@@ -263,12 +263,11 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 	return deeds, changes, all.unasked()
 }
 
-// definition is what the i-th upsert asks for. In a deploy, an input in another
-// layout is the same input: files are formatted, and YAML has a layout of its
-// own.
+// definition is what the i-th upsert asks for. An input in another layout is the
+// same input: files are formatted, and YAML has a layout of its own.
 func (all *upserts) definition(i int, current *schedule.Schedule) schedule.Definition {
 	d := all.definitions[i]
-	if all.managed.By != "" && current != nil && schedule.SameJSON(d.Input, current.Input) {
+	if current != nil && schedule.SameJSON(d.Input, current.Input) {
 		d.Input = current.Input
 	}
 	if all.managed.By == "" && !all.inputs[i].Adopt && ownedBy(current, &d) {

@@ -16,7 +16,8 @@ func newScheduleCommand(c *cli) *cobra.Command {
 	o := newClient(c)
 	o.flags(cmd)
 	cmd.AddCommand(
-		newScheduleUpsertCommand(o), o.completes(o.watched(newScheduleGetCommand(o)), scheduleIDs), o.watched(newScheduleListCommand(o)),
+		newScheduleUpsertCommand(o), o.completes(newScheduleSetCommand(o), scheduleIDs), o.completes(newScheduleEditCommand(o), scheduleIDs),
+		o.completes(o.watched(newScheduleGetCommand(o)), scheduleIDs), o.watched(newScheduleListCommand(o)),
 		o.completes(newSchedulePauseCommand(o), scheduleIDs), o.completes(newScheduleResumeCommand(o), scheduleIDs),
 		o.completes(newScheduleTriggerCommand(o), scheduleIDs), o.completes(newScheduleDeleteCommand(o), scheduleIDs),
 		o.completes(o.watched(newScheduleEventsCommand(o)), scheduleIDs), o.completes(o.watched(newScheduleRevisionsCommand(o)), scheduleIDs),

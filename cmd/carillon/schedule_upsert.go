@@ -3,12 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/editable"
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
@@ -23,7 +28,8 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 		Short: "Create a schedule, or replace its whole definition",
 		Long: "Creates a schedule or replaces its whole definition. Unset fields take their defaults, except that a paused\n" +
 			"schedule stays paused and a managed schedule keeps its manager. The same definition again changes nothing.\n" +
-			"With -f the definition is JSON or YAML with the API's field names; flags then replace single fields.",
+			"With -f the definition is JSON or YAML with the API's field names, or what `schedule get -o yaml` prints; flags\n" +
+			"then replace single fields. Unset fields take their defaults: to change single fields, use `schedule set`.",
 		Example: "  carillon schedule upsert --id nightly --workflow report --version 1 --user ada --cron '30 2 * * *' --tz Europe/Berlin\n" +
 			"  carillon schedule upsert --id poll --workflow fetch --version 2 --user ada --every 30s --jitter 5s --input @input.json\n" +
 			"  carillon schedule upsert -f nightly.yaml",
@@ -43,11 +49,15 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 				}
 				req.Input = raw
 			}
-			resp, err := call(ctx, l, schedules(l).UpsertSchedule, req)
+			var header metadata.MD
+			upsert := func(ctx context.Context, req *carillonv1.UpsertScheduleRequest, options ...grpc.CallOption) (*carillonv1.UpsertScheduleResponse, error) {
+				return schedules(l).UpsertSchedule(ctx, req, append(options, grpc.Header(&header))...)
+			}
+			resp, err := call(ctx, l, upsert, req)
 			if err != nil {
 				return err
 			}
-			return o.showUpserted(resp)
+			return o.showUpserted(resp, slices.Equal(header.Get("carillon-changed"), []string{"false"}))
 		}),
 	}
 	f := cmd.Flags()
@@ -70,7 +80,7 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse) error {
+func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse, unchanged bool) error {
 	if resp.GetWarning() != "" {
 		if _, err := fmt.Fprintln(c.errs, "warning:", resp.GetWarning()); err != nil {
 			return err
@@ -80,6 +90,9 @@ func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse) error {
 		next := "no next run (paused, exhausted or started by hand)"
 		if resp.GetNextRunAt() != nil {
 			next = "next run " + p.when(resp.GetNextRunAt())
+		}
+		if unchanged {
+			next = "unchanged; " + next
 		}
 		p.line("%s: %s", resp.GetScheduleId(), next)
 	})
@@ -131,8 +144,30 @@ func (c *cli) definitionFile(name string, req *carillonv1.UpsertScheduleRequest)
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if err := rawjson.Unmarshal(text, req); err != nil {
+	if err := readDefinition(text, req); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	return nil
+}
+
+// readDefinition reads an upsert, or what `schedule get` answers: then the upsert
+// that leaves that schedule as it is.
+func readDefinition(text []byte, req *carillonv1.UpsertScheduleRequest) error {
+	var shown struct {
+		Schedule json.RawMessage `json:"schedule"`
+		Revision json.RawMessage `json:"revision"`
+	}
+	if json.Unmarshal(text, &shown) != nil || shown.Schedule == nil && shown.Revision == nil {
+		return rawjson.Unmarshal(text, req)
+	}
+	got := &carillonv1.GetScheduleResponse{Schedule: &carillonv1.Schedule{}}
+	var into proto.Message = got
+	if shown.Schedule == nil {
+		into = got.GetSchedule()
+	}
+	if err := rawjson.Unmarshal(text, into); err != nil {
+		return err
+	}
+	proto.Merge(req, editable.Definition(got.GetSchedule()))
 	return nil
 }

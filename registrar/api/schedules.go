@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar"
@@ -30,6 +33,10 @@ func (s *scheduleServer) UpsertSchedule(ctx context.Context, req *carillonv1.Ups
 	done, err := s.write.Upsert(ctx, upsertOf(req, s.actor(ctx)))
 	if err != nil {
 		return nil, err
+	}
+	if !done.Changed {
+		// A header, because the answer of an upsert has exactly the documented members.
+		_ = grpc.SetHeader(ctx, metadata.Pairs("carillon-changed", "false")) // fails only outside a call
 	}
 	resp := &carillonv1.UpsertScheduleResponse{ScheduleId: done.Schedule.ScheduleID, NextRunAt: timestamp(done.NextRunAt)}
 	if done.Warning != "" {
