@@ -66,7 +66,7 @@ func (s *site) start(t *testing.T, executor string, more map[string]any) {
 	t.Helper()
 	settings := map[string]any{
 		"http_addr": "127.0.0.1:0", "grpc_addr": "127.0.0.1:0", "data_dir": t.TempDir(), "workflow_store": "none",
-		"executor_url": executor + "/{workflow_id}",
+		"executor_url": executor + "/{workflow_id}", "environment": "test",
 	}
 	for name, value := range more {
 		settings[name] = value

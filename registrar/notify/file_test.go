@@ -106,7 +106,7 @@ func TestAFileIsRefusedByLineAndFieldWithoutItsSecrets(t *testing.T) {
 	t.Setenv("NOTIFY_TEST_UNSET", "")
 	for _, tt := range []struct{ name, file, want string }{
 		{"no YAML", "targets: [", "line 1: did not find expected node content"},
-		{"an unknown field", "targets:\n  - {name: a, kind: slack, adress: x}", "line 2: adress: is not a field here"},
+		{"an unknown field", "targets:\n  - {name: a, kind: slack, colour: x}", "line 2: colour: is not a field here"},
 		{"no name", "targets:\n  - kind: slack", `line 2: targets[0].name: "" is not a name`},
 		{"a name with a comma", "targets: [{name: 'a,b', kind: slack}]", `targets[0].name: "a,b" is not a name`},
 		{"a kind that there is not", "targets:\n\n  - name: a\n    kind: sms", `line 4: targets[0].kind: "sms" is not one of webhook, email, slack, pagerduty, teams, ntfy`},
