@@ -12,6 +12,7 @@ import (
 // called is when the executor was called, and what it said; zero: it was not.
 type called struct {
 	at      time.Time
+	took    time.Duration
 	outcome schedule.Outcome
 	err     error
 }
@@ -89,10 +90,10 @@ func (s *start) call() bool {
 	call.TraceParent = cmp.Or(span.TraceParent(), call.TraceParent)
 	failpoint.Hit(failpoint.Sending)
 	outcome, err := s.executor.Run(ctx, call)
-	s.called = called{at, outcome, err}
+	s.called = called{at, time.Since(began), outcome, err}
 	s.hangUp()
 	span.End(outcome, err)
 	failpoint.Hit(failpoint.Sent)
-	s.metrics.called(time.Since(began), outcome, err)
+	s.metrics.called(s.called.took, outcome, err)
 	return true
 }

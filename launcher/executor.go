@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -51,6 +52,7 @@ type Refusal struct {
 	Code    string // e.g. "http_403", "invalid_argument", or the executor's own error_code
 	Message string
 	Reason  schedule.Reason // "": launch_refused
+	Unsent  bool            // the executor was not called
 }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("refused: %s: %s", r.Code, r.Message) }
@@ -58,6 +60,30 @@ func (r *Refusal) Error() string { return fmt.Sprintf("refused: %s: %s", r.Code,
 // ErrNotSent says that no request was ever written to a connection, so the
 // executor cannot have seen the key in this attempt.
 var ErrNotSent = errors.New("not sent")
+
+// CallError is an executor's error with the code that says what went wrong. What
+// it wraps says whether the call was sent.
+type CallError struct {
+	Code schedule.ErrorCode // one of executor_*
+	Err  error
+}
+
+func (e *CallError) Error() string { return e.Err.Error() }
+func (e *CallError) Unwrap() error { return e.Err }
+
+// CallCode is the code of an executor's error that is no Refusal.
+func CallCode(err error) schedule.ErrorCode {
+	if e, ok := errors.AsType[*CallError](err); ok {
+		return e.Code
+	}
+	switch {
+	case errors.Is(err, ErrNotSent):
+		return schedule.CodeExecutorUnreachable
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return schedule.CodeExecutorTimeout
+	}
+	return schedule.CodeOutcomeUnknown
+}
 
 // ErrCancelAccepted says that an executor ends the run later.
 var ErrCancelAccepted = errors.New("cancel accepted; the run ends later")

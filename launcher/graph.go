@@ -90,7 +90,7 @@ func (s *start) permitted(ctx context.Context, b begun) (reply schedule.StartRep
 			err = fmt.Errorf("%w: %w", ErrWithheld, err)
 		}
 	}
-	s.release(ctx, b.Sent)
+	s.release(ctx, s.before)
 	return reply, true, err
 }
 

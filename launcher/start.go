@@ -19,7 +19,7 @@ var (
 	// ErrBusy: another call of this key is open.
 	ErrBusy = schedule.ErrBusy
 	// ErrWithheld: a check failed, but that is not final.
-	ErrWithheld = errors.New("not to be sent now")
+	ErrWithheld = schedule.ErrWithheld
 	// ErrOutcomeUnknown: the executor was called and did not answer definitely.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
@@ -37,7 +37,8 @@ var (
 func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	hash, err := requestHash(req)
 	if err != nil {
-		return refuse(schedule.ReasonLaunchRefused, schedule.CodeInvalidInput, err.Error()), nil
+		// Nothing is final before fire_at.
+		return refuse(schedule.ReasonLaunchRefused, schedule.CodeInvalidInput, err.Error()), l.gates.wait(ctx, req.FireAt)
 	}
 	// What was handed over early is checked and recorded ahead of fire_at, while
 	// there is time for it, but so late that the check is still good at fire_at.
@@ -64,9 +65,9 @@ func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 				return reply, err
 			}
 		case schedule.Recorded, schedule.Refused:
-			return schedule.StartReply{Outcome: b.Request.Outcome}, nil
+			return schedule.StartReply{Outcome: b.Request.Outcome, Deliveries: b.Request.Calls}, nil
 		case schedule.Conflict:
-			return refuse(schedule.ReasonKeyConflict, schedule.CodeKeyConflict, "the key was used before for another request"), nil
+			return refuse(schedule.ReasonKeyConflict, schedule.CodeKeyConflict, "the key was used before for another request"), s.gates.wait(ctx, s.req.FireAt)
 		case schedule.Busy:
 			return schedule.StartReply{}, ErrBusy
 		default:
@@ -95,6 +96,7 @@ type start struct {
 	req       schedule.StartRequest
 	hash      [32]byte
 	lease     *lease    // of the key while it is ours
+	before    int32     // calls of the key that may have reached the executor before this start
 	dialed    bool      // it has one of the executor's calls,
 	dialedBy  string    // as this owner: whose a graph run is, is asked anew with each check
 	asked     bool      // the executor was asked by key, and does not know it or cannot say
@@ -147,7 +149,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // granted goes on with a key that is ours, and keeps it so meanwhile.
 func (s *start) granted(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	failpoint.Hit(failpoint.KeyRecorded)
-	s.lease = s.leases.keep(b)
+	s.lease, s.before = s.leases.keep(b), b.Request.Calls-1
 	defer s.leases.leave(s.lease)
 	return s.proceed(ctx, b)
 }
@@ -165,10 +167,10 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 		if reply, over, err := s.ask(ctx, b); over {
 			return reply, true, err
 		}
-		if !s.req.SendUntil.IsZero() && s.now().After(s.req.SendUntil) {
-			s.release(ctx, true)
-			return reply, true, fmt.Errorf("%w: its time to be sent again was over at %s", ErrWithheld, s.req.SendUntil.Format(time.RFC3339))
-		}
+	}
+	if s.overdue() {
+		s.release(ctx, s.before)
+		return reply, true, fmt.Errorf("%w: its time to be launched was over at %s", ErrWithheld, s.req.SendUntil.Format(time.RFC3339))
 	}
 	if reply, over, err := s.permitted(ctx, b); over {
 		return reply, true, err
@@ -180,18 +182,23 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 	over, err = s.callInTime(ctx)
 	switch {
 	case err != nil:
-		s.release(ctx, b.Sent)
+		s.release(ctx, s.before)
 		return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
 	case !over:
-		s.release(ctx, b.Sent)
+		s.release(ctx, s.before)
 		s.loaded = false // what the owner may run is as old as the check
 		return reply, false, nil
 	case s.called.err != nil:
-		reply, err = s.callFailed(ctx, b, s.called.err)
+		reply, err = s.callFailed(ctx, s.called.err)
 	default:
 		reply, err = s.finish(ctx, s.called.outcome, s.called.at)
 	}
 	return reply, true, err
+}
+
+// overdue reports whether nothing of the run is to be sent any more.
+func (s *start) overdue() bool {
+	return !s.req.SendUntil.IsZero() && s.now().After(s.req.SendUntil)
 }
 
 // ask asks the executor what became of the key; over = false: it does not know
@@ -209,8 +216,8 @@ func (s *start) ask(ctx context.Context, b begun) (reply schedule.StartReply, ov
 		s.asked = true
 		return reply, false, nil
 	}
-	s.release(ctx, true)
-	return reply, true, fmt.Errorf("%w: ask by key: %w", ErrOutcomeUnknown, err)
+	s.release(ctx, s.before)
+	return reply, true, s.failed(fmt.Errorf("%w: ask by key: %w", ErrOutcomeUnknown, err))
 }
 
 func (s *start) getByKey(ctx context.Context) (schedule.Outcome, error) {
@@ -233,23 +240,35 @@ func (s *start) withheld(ctx context.Context, b begun) (schedule.StartReply, err
 }
 
 // load loads the DAG, once for each check; over = true: there is none that the
-// owner may run, or not now.
+// owner may run, or not now. That there is none is final from fire_at on only: it
+// may be deployed until then.
 func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	if s.loaded {
 		return reply, false, nil
 	}
+	early := s.now().Before(s.req.FireAt)
 	dag, err := s.workflows.LoadDAG(s.loads.from(time.Now()), s.req.UserID, s.req.WorkflowID, s.req.Version)
 	if err == nil {
 		s.loaded = true
 		s.prepare(dag)
 		return reply, false, nil
 	}
-	if verdict, definite := s.unloadable(err); definite && !b.Sent && s.leases.ours(s.lease) {
+	verdict, definite := s.unloadable(err)
+	switch {
+	case definite && early:
+		if err := s.gates.wait(ctx, s.req.FireAt); err != nil {
+			s.release(ctx, s.before)
+			return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
+		}
+		return s.load(ctx, b)
+	case definite && !b.Sent && s.leases.ours(s.lease):
 		reply, err = s.finish(ctx, verdict.Outcome, time.Time{})
 		return reply, true, err
 	}
-	s.release(ctx, b.Sent)
-	return reply, true, fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err)
+	s.release(ctx, s.before)
+	return reply, true, &schedule.LaunchError{
+		Code: schedule.CodeWorkflowUnavailable, Err: fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err),
+	}
 }
 
 // prepare puts the call together while there is time for it.
@@ -277,23 +296,42 @@ func (s *start) unloadable(err error) (verdict schedule.StartReply, definite boo
 }
 
 // callFailed sorts an executor's error: a definite no is recorded, anything
-// else leaves the key open.
-func (s *start) callFailed(ctx context.Context, b begun, err error) (schedule.StartReply, error) {
+// else leaves the key open. After the last call that is made, an executor that
+// can be asked by key is.
+func (s *start) callFailed(ctx context.Context, err error) (schedule.StartReply, error) {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
-		return s.finish(ctx, schedule.Outcome{
+		reply, err := s.finish(ctx, schedule.Outcome{
 			Status: schedule.StatusFailed, Reason: cmp.Or(refusal.Reason, schedule.ReasonLaunchRefused),
 			ErrorCode: refusal.Code, ErrorMessage: refusal.Message,
 		}, time.Time{})
+		if !refusal.Unsent {
+			reply.Deliveries = s.before + 1
+		}
+		return reply, err
 	}
 	notSent := errors.Is(err, ErrNotSent)
-	s.release(ctx, b.Sent || !notSent)
-	s.log.WarnContext(ctx, "executor call failed", "schedule_id", s.req.ScheduleID, "run_at", s.req.ScheduledFor,
-		"key", s.req.Key.String(), "sent", !notSent, "err", err)
-	if notSent {
-		return schedule.StartReply{}, err
+	if !notSent && s.overdue() {
+		if outcome, err := s.getByKey(ctx); err == nil {
+			return s.finish(ctx, outcome, s.called.at)
+		}
 	}
-	return schedule.StartReply{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	e := s.failed(err)
+	s.release(ctx, e.Deliveries)
+	s.log.WarnContext(ctx, "executor call failed", "schedule_id", s.req.ScheduleID, "run_at", s.req.ScheduledFor,
+		"key", s.req.Key.String(), "error_code", string(e.Code), "sent", !notSent, "err", err)
+	return schedule.StartReply{}, e
+}
+
+// failed is what an attempt came to whose call failed, or whose executor could
+// not be asked by key.
+func (s *start) failed(err error) *schedule.LaunchError {
+	code := CallCode(err)
+	e := &schedule.LaunchError{Code: code, Deliveries: s.before, At: s.called.at, Took: s.called.took, Err: err}
+	if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {
+		e.Reached, e.Deliveries, e.Err = true, s.before+1, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return e
 }
 
 // finish records a definite outcome, so that every repeat is answered the same,
@@ -314,16 +352,20 @@ func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt
 		return schedule.StartReply{}, fmt.Errorf("record outcome of key %s: %w", s.req.Key, err)
 	}
 	failpoint.Hit(failpoint.OutcomeRecorded)
-	return schedule.StartReply{Outcome: standing, LaunchedAt: launchedAt}, nil
+	reply := schedule.StartReply{Outcome: standing, LaunchedAt: launchedAt, Deliveries: s.before}
+	if !launchedAt.IsZero() {
+		reply.Deliveries++
+	}
+	return reply, nil
 }
 
-// release gives the key back early, if it is still ours. If that fails, the
-// lease ends by itself.
-func (s *start) release(ctx context.Context, sent bool) {
+// release gives the key back early, if it is still ours. calls is how many calls
+// of it may have reached the executor. If that fails, the lease ends by itself.
+func (s *start) release(ctx context.Context, calls int32) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	for _, until := range s.leases.leave(s.lease) {
-		if err := s.store.Release(ctx, s.req.Key, until, sent, s.now()); err != nil {
+		if err := s.store.Release(ctx, s.req.Key, until, calls, s.now()); err != nil {
 			s.log.WarnContext(ctx, "cannot release the key", "key", s.req.Key.String(), "err", err)
 		}
 	}

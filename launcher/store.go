@@ -24,11 +24,12 @@ type Store interface {
 	// same transaction, for it may have been by the first.
 	Finish(ctx context.Context, done []schedule.FinishRequest, now time.Time) (standing []schedule.Outcome, err error)
 	// Release ends the lease of a call whose outcome is unknown, so that the key
-	// may be sent again. sent = false says that in no attempt a request was ever
-	// written to a connection. lease is the LeaseUntil that the caller was granted,
+	// may be sent again. calls is how many calls of the key may have reached the
+	// executor; 0 says that in no attempt a request was ever written to a
+	// connection. lease is the LeaseUntil that the caller was granted,
 	// or given by the last Extend, to the microsecond: if the key has passed to
 	// another sender, or is DONE, nothing changes.
-	Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error
+	Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error
 	// Extend keeps the keys of open calls: each gets a lease of so long from now,
 	// if its lease is still the one that the caller was granted or given last.
 	// held are the new LeaseUntil; zero = the key has passed to another sender, was

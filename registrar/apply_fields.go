@@ -46,6 +46,7 @@ func fieldTexts(d *schedule.Definition) []fieldText {
 		{"labels", labelsText(d.Labels)},
 		{"managed_by", d.ManagedBy},
 		{"expect", d.Expect.Text()},
+		{"launch_timeout_ms", number(d.LaunchTimeoutMS)},
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // CancelEffect says what happens next to a run that CancelRun returned.
 func (r *Registrar) CancelEffect(run *schedule.Run) string {
 	switch {
-	case run.Status == schedule.StatusCancelled && run.Deliveries == 0:
+	case run.Status == schedule.StatusCancelled && run.ClaimedAt.IsZero():
 		return "The run is cancelled. It was never sent to the executor."
 	case run.Status == schedule.StatusCancelled:
 		return "The run is cancelled."

@@ -98,6 +98,11 @@ func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time
 		return explain.Answer{}, err
 	}
 	answer := explain.Judge(f)
+	if answer.Run != nil {
+		if answer.Attempts, err = r.LaunchAttempts(ctx, answer.Run); err != nil {
+			return explain.Answer{}, err
+		}
+	}
 	return answer, r.outcomes(ctx, answer.Previous, answer.Next)
 }
 

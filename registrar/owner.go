@@ -180,6 +180,13 @@ func (s ownRuns) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, e
 	return found, err
 }
 
+func (s ownRuns) LaunchAttempts(ctx context.Context, key schedule.Key) ([]schedule.LaunchAttempt, error) {
+	if _, err := s.GetRun(ctx, key); err != nil {
+		return nil, err
+	}
+	return s.RunStore.LaunchAttempts(ctx, key)
+}
+
 func (s ownRuns) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	if !ownOnly(ctx, &f.UserID) {
 		return nil, nil

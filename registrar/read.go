@@ -212,6 +212,20 @@ func (r *Registrar) RunLog(ctx context.Context, q schedule.RunLogQuery) (*schedu
 	return run, parts, err
 }
 
+// LaunchAttempts are the last attempts to launch a run, oldest first: the failed
+// ones, and the one that ended its launch.
+func (r *Registrar) LaunchAttempts(ctx context.Context, run *schedule.Run) (attempts []schedule.LaunchAttempt, err error) {
+	if run.FailedAttempts > 0 {
+		if attempts, err = r.runs.LaunchAttempts(ctx, run.Key); err != nil {
+			return nil, err
+		}
+	}
+	if last, ended := run.LastAttempt(); ended {
+		attempts = append(attempts, last)
+	}
+	return attempts[max(0, len(attempts)-schedule.KeptAttempts):], nil
+}
+
 // ListRuns answers runs, newest run_at first.
 func (r *Registrar) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	f.Now = r.now()

@@ -173,6 +173,10 @@ func (p *page) GetRun(_ context.Context, key schedule.Key) (*schedule.Run, error
 	return nil, schedule.ErrNotFound
 }
 
+func (p *page) LaunchAttempts(context.Context, schedule.Key) ([]schedule.LaunchAttempt, error) {
+	return nil, nil
+}
+
 func (p *page) ListRuns(context.Context, schedule.RunFilter) ([]schedule.Run, error) { return nil, nil }
 
 func (p *page) PutWorkflow(context.Context, *schedule.WorkflowVersion) error { return nil }

@@ -50,6 +50,9 @@ type RunStore interface {
 	// schedule.ErrNotFound for an unknown key. It wakes the worker.
 	ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error)
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
+	// LaunchAttempts are the last failed attempts to launch a run
+	// (schedule.KeptAttempts), oldest first; none of an unknown key.
+	LaunchAttempts(ctx context.Context, key schedule.Key) ([]schedule.LaunchAttempt, error)
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
 }
 

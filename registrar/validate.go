@@ -179,6 +179,10 @@ func checkNumbers(c *schedule.Collect, d *schedule.Definition) {
 	atMost("jitter_ms", d.JitterMS, schedule.MaxJitter)
 	atMost("catchup_window_ms", d.CatchupWindowMS, schedule.MaxCatchupWindow)
 	atMost("run_timeout_ms", d.RunTimeoutMS, schedule.MaxRunTimeout)
+	atMost("launch_timeout_ms", d.LaunchTimeoutMS, schedule.MaxLaunchTimeout)
+	if d.LaunchTimeoutMS > 0 && d.LaunchTimeoutMS < 1000 {
+		c.Add("launch_timeout_ms", d.LaunchTimeoutMS, "is below 1000", "give a second at least, or 0 for LAUNCH_RETRY_FOR_MS")
+	}
 	if d.RunTimeoutMS < 1000 {
 		c.Add("run_timeout_ms", d.RunTimeoutMS, "is below "+schedule.Milliseconds(time.Second), "")
 	}

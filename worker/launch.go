@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
@@ -29,14 +30,13 @@ func (t *term) launchAll(launches []schedule.Launch) {
 
 // launch sends one run and settles what comes back.
 func (t *term) launch(l *schedule.Launch) {
-	t.log.Debug("run launched", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(), "deliveries", l.Run.Deliveries)
-	if l.Run.Deliveries > 1 {
+	t.log.Debug("run launched", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(), "again", l.Again)
+	if l.Again {
 		t.Metrics.redelivered.Inc()
 	} else {
 		t.Metrics.emitted.WithLabelValues(string(l.Run.Trigger)).Inc()
 	}
 	req := l.StartRequest()
-	req.SendUntil = l.Run.ClaimedAt.Add(t.cfg.RetryFor)
 	failpoint.Hit(failpoint.HandingOver)
 	asked := t.now()
 	span := t.Tracer.Launch(l)
@@ -45,7 +45,7 @@ func (t *term) launch(l *schedule.Launch) {
 	span.End(reply.Outcome, err)
 	failpoint.Hit(failpoint.HandedOver)
 	if err != nil {
-		t.unknown(l, err)
+		t.unknown(l, &req, err)
 		return
 	}
 	t.Metrics.answered(l, asked, t.now())
@@ -59,34 +59,61 @@ func (t *term) launch(l *schedule.Launch) {
 	}
 	cancelled := cmp.Or(t.cancels.reason(l.Run.Key), l.Run.CancelReason) // the log begins with the term
 	t.settle(l, schedule.SettlementOf(l, reply, cancelled, t.now()))
+	if !reply.LaunchedAt.IsZero() {
+		t.recovered()
+	}
+}
+
+// recovered is for an executor that has just taken a run: what waits for it is
+// tried now. The settlements change no status, so any term may write them.
+func (t *term) recovered() {
+	waiting := t.unanswered.Recovered(t.now())
+	if len(waiting) == 0 {
+		return
+	}
+	t.log.Info("executor takes runs again, retrying those that wait", "runs", len(waiting))
+	for some := range slices.Chunk(waiting, maxBatch) {
+		if _, err := t.settleAll(t.trusted, some); err != nil {
+			return // each is tried when its pause is over
+		}
+	}
+	t.Wake(0, schedule.Buckets-1)
 }
 
 // unknown leaves the run LAUNCHING: the same key is sent again after a backoff.
-func (t *term) unknown(l *schedule.Launch, cause error) {
+func (t *term) unknown(l *schedule.Launch, req *schedule.StartRequest, cause error) {
 	if t.trusted.Err() != nil {
 		return // the next leader sends it again
 	}
-	s := t.unanswered.Settlement(l.Run.Key, cause, t.now())
-	t.log.Warn("launch outcome unknown", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(),
-		"deliveries", l.Run.Deliveries, "again_at", s.ClaimedUntil, "err", cause)
-	t.settle(l, s)
+	s := t.unanswered.Settlement(req, cause, t.now())
+	failed := l.Run.FailedAttempts
+	if s.Attempt != nil {
+		failed++
+	}
+	t.log.Warn("launch attempt failed", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", l.Run.Key.String(),
+		"attempts", failed, "error_code", s.ErrorCode, "next_attempt_at", s.ClaimedUntil, "gives_up_at", req.SendUntil, "err", cause)
+	if t.settle(l, s) {
+		t.unanswered.Written(&s, t.now())
+	}
 }
 
-// settle writes one settlement, together with those of other launches.
-func (t *term) settle(l *schedule.Launch, s schedule.Settlement) {
+// settle writes one settlement, together with those of other launches, and
+// reports whether it moved the run.
+func (t *term) settle(l *schedule.Launch, s schedule.Settlement) (moved bool) {
 	moved, err := t.settles.Do(t.trusted, s)
 	if err != nil {
 		if t.trusted.Err() == nil && !errors.Is(err, schedule.ErrFenced) {
 			t.log.Error("cannot record the run's outcome; it is sent again when its lease ends", "key", s.Key.String(), "to", string(s.To), "err", err)
 		}
-		return
+		return false
 	}
 	if !moved || s.To == schedule.StatusLaunching {
-		return // a report was faster, or it is to be sent again
+		return moved // a report was faster, or it is to be sent again
 	}
 	t.Metrics.ended(s.To, s.Reason, s.LaunchedAt.IsZero())
 	t.log.Log(t.calls, trouble.RunLevel(s.To), "run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
 		"status", string(s.To), "reason", string(s.Reason), "error_code", s.ErrorCode, "run_id", s.RunID)
+	return moved
 }
 
 // settleAll writes a batch of settlements in one fenced transaction. Once the

@@ -50,22 +50,25 @@ type FireStore interface {
 	// Reclaim takes LAUNCHING rows that are to be sent again: those of an older
 	// epoch at once, our own once claimed_until has passed; as far as their owners
 	// have room, the first of each before the second of any. They get the term's
-	// epoch, a new claimed_until and one delivery more. Rows with
+	// epoch and a new claimed_until. Rows with
 	// cancel_requested_at are left out, unless their execution request is DONE:
 	// then the resend is answered from the record, and settles them.
 	Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]schedule.Launch, error)
 	// Settle moves runs forward, each where its status allows; moved[i] says
 	// whether the i-th did. A settlement to LAUNCHING only renews claimed_until
-	// and notes its error, which ends when the run leaves LAUNCHING.
+	// and notes its error, which ends when the run leaves LAUNCHING, and its
+	// attempt, which stays.
 	// A run that was launched counts as last_run_at of its schedule from then on.
 	Settle(ctx context.Context, term schedule.Term, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
 	// Sweep ends what is past its bound: ENQUEUED and STARTED past timeout_at
-	// (FAILED timeout); LAUNCHING claimed RetryFor ago or longer of which nothing
-	// was ever sent, i.e. without an execution request or with sent = false
-	// (FAILED launch_unavailable), or past timeout_at (FAILED lost); in-flight
-	// rows whose cancel was asked for CancelWait ago (CANCELLED with their
+	// (FAILED timeout); LAUNCHING past timeout_at (FAILED launch_unavailable where
+	// nothing was ever sent, i.e. without an execution request or with sent =
+	// false, else FAILED lost), unless its outcome is recorded, a call of it is
+	// open, or what may have been sent was not yet tried again in this term (those
+	// end RetryFor later); in-flight rows whose cancel was asked for CancelWait ago (CANCELLED with their
 	// cancel_reason, plus a cancel_timed_out event), LAUNCHING ones whose
-	// execution request is DONE only past timeout_at: Reclaim comes for them.
+	// execution request is DONE only RetryFor after timeout_at: Reclaim comes for
+	// them.
 	Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error)
 	// NextFireAt is the earliest fire_at later than now of the PLANNED rows that
 	// do not wait; zero = none.

@@ -74,6 +74,7 @@ func exported(s *carillonv1.Schedule) ([]byte, error) {
 	d.add("catchup_policy", s.GetCatchupPolicy())
 	unless(&d, "catchup_window_ms", s.GetCatchupWindowMs(), uint32(schedule.DefaultCatchupSpan.Milliseconds()))
 	d.add("run_timeout_ms", s.GetRunTimeoutMs())
+	unless(&d, "launch_timeout_ms", s.GetLaunchTimeoutMs(), 0)
 	unless(&d, "priority", s.GetPriority(), 0)
 	unless(&d, "execution_grant_id", s.GetExecutionGrantId(), "")
 	if s.GetExpect() != nil {

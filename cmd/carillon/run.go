@@ -56,16 +56,19 @@ func newRunGetCommand(o *client) *cobra.Command {
 
 // run writes everything about one run.
 func (p *page) run(r *carillonv1.Run) {
-	var deliveries, attempt string
-	if r.GetDeliveries() > 0 {
-		deliveries = fmt.Sprint(r.GetDeliveries())
+	var attempts, attempt string
+	switch n := launchAttempts(r); {
+	case r.GetLaunch() != nil:
+		attempts = fmt.Sprintf("%d, %d reached the executor", n, r.GetDeliveries())
+	case n > 0:
+		attempts = fmt.Sprint(n)
 	}
 	if r.GetAttempt() > 1 {
 		attempt = fmt.Sprint(r.GetAttempt())
 	}
 	timeout := r.GetTimeoutAt()
-	if r.GetCompletedAt() != nil {
-		timeout = nil // it has none any more
+	if r.GetCompletedAt() != nil || r.GetLaunch().GetGivesUpAt() != nil {
+		timeout = nil // it has none any more, or is given up then
 	}
 	var exitCode string
 	if r.ExitCode != nil {
@@ -92,7 +95,9 @@ func (p *page) run(r *carillonv1.Run) {
 		[2]string{"waiting since", p.when(r.GetWaitingSince())},
 		[2]string{"claimed", p.when(r.GetClaimedAt())},
 		[2]string{"launched", p.when(r.GetLaunchedAt())},
-		[2]string{"launch attempts", deliveries},
+		[2]string{"launch attempts", attempts},
+		[2]string{"next attempt", p.when(r.GetLaunch().GetNextAttemptAt())},
+		[2]string{"gives up", p.when(r.GetLaunch().GetGivesUpAt())},
 		[2]string{"started", p.when(r.GetStartedAt())},
 		[2]string{"cancel requested", p.when(r.GetCancelRequestedAt())},
 		[2]string{"completed", p.when(r.GetCompletedAt())},
@@ -103,4 +108,35 @@ func (p *page) run(r *carillonv1.Run) {
 		[2]string{"trace", r.GetTraceUrl()},
 		[2]string{"updated", p.when(r.GetUpdatedAt())},
 	)
+	p.attempts(r.GetLaunch().GetLog())
+}
+
+// launchAttempts is how often the launch of a run was tried. The API counts them
+// where one has failed.
+func launchAttempts(r *carillonv1.Run) int32 {
+	if r.GetLaunch() == nil && r.GetLaunchedAt() != nil {
+		return max(r.GetDeliveries(), 1)
+	}
+	return r.GetLaunch().GetAttempts()
+}
+
+// attempts writes the last attempts to launch a run.
+func (p *page) attempts(log []*carillonv1.LaunchAttempt) {
+	if len(log) == 0 {
+		return
+	}
+	rows := make([][]string, len(log))
+	for i, a := range log {
+		failed := a.GetErrorCode()
+		if a.GetErrorMessage() != "" {
+			failed += ": " + a.GetErrorMessage()
+		}
+		took := ""
+		if a.GetTookMs() > 0 {
+			took = span(a.GetTookMs())
+		}
+		rows[i] = []string{p.when(a.GetAt()), a.GetResult(), took, failed}
+	}
+	p.line("")
+	p.table([]string{"launch attempt", "result", "duration", "error"}, rows)
 }

@@ -37,7 +37,7 @@ func newRunListCommand(o *client) *cobra.Command {
 					rows[i] = p.wider([]string{
 						p.when(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), late(r), lasted(r), p.key(r.GetIdempotencyKey()),
 					}, p.when(r.GetFireAt()), p.when(r.GetLaunchedAt()), p.when(r.GetCompletedAt()), r.GetUserId(), r.GetOverlapPolicy(),
-						fmt.Sprint(r.GetAttempt()), fmt.Sprint(r.GetDeliveries()), fmt.Sprint(r.GetEpoch()), r.GetRunId(), r.GetErrorCode(), r.GetErrorMessage())
+						fmt.Sprint(r.GetAttempt()), fmt.Sprint(launchAttempts(r)), fmt.Sprint(r.GetEpoch()), r.GetRunId(), r.GetErrorCode(), r.GetErrorMessage())
 				}
 				p.list(p.wider([]string{"run at", "schedule", "workflow", "status", "trigger", "delay", "duration", "key"},
 					"fires at", "launched", "completed", "owner", "overlap", "attempt", "launch attempts", "epoch", "run id", "error", "message"), rows, next)

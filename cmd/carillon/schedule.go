@@ -87,6 +87,10 @@ func (p *page) definition(s *carillonv1.Schedule) {
 	if s.GetPriority() != 0 {
 		priority = fmt.Sprint(s.GetPriority())
 	}
+	launchTimeout := ""
+	if s.GetLaunchTimeoutMs() > 0 {
+		launchTimeout = span(s.GetLaunchTimeoutMs())
+	}
 	p.fields(
 		[2]string{"schedule", s.GetScheduleId()},
 		[2]string{"workflow", fmt.Sprintf("%s version %d", s.GetWorkflowId(), s.GetVersion())},
@@ -99,6 +103,7 @@ func (p *page) definition(s *carillonv1.Schedule) {
 		[2]string{"overlap", overlap},
 		[2]string{"catch-up", catchup},
 		[2]string{"run timeout", span(s.GetRunTimeoutMs())},
+		[2]string{"launch timeout", launchTimeout},
 		[2]string{"priority", priority},
 		[2]string{"input", string(s.GetInput())},
 		[2]string{"grant", s.GetExecutionGrantId()},

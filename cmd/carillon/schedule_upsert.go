@@ -129,6 +129,7 @@ func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("catchup", "`POLICY` for missed runs: none (default), fire_immediately, spread or latest", optional(&req.CatchupPolicy))
 	f.Func("catchup-window", "how far back missed runs are caught up: a `DURATION`", millis(&req.CatchupWindowMs))
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails", millis(&req.RunTimeoutMs))
+	f.Func("launch-timeout", "`DURATION` after its fire time in which a run must be accepted (default: LAUNCH_RETRY_FOR_MS)", millis(&req.LaunchTimeoutMs))
 	f.Func("priority", "`NUMBER`; higher goes first among due runs", signed32(&req.Priority))
 }
 

@@ -102,6 +102,7 @@ func factsOf(s *carillonv1.Schedule) []fact {
 			facts = append(facts, fact{Name: name, Value: value, Note: note})
 		}
 	}
+	add(s.GetLaunchTimeoutMs() > 0, "Launch timeout", msWords(s.GetLaunchTimeoutMs()), "a run that is not accepted by then fails")
 	add(s.GetJitterMs() > 0, "Jitter", "± "+msWords(s.GetJitterMs()), "random, but fixed per slot")
 	add(s.GetDst() != "vixie", "Daylight saving", s.GetDst(), "gap: skipped; fold: runs twice")
 	add(s.GetOverlapKey() != s.GetScheduleId(), "Overlap key", s.GetOverlapKey(), "shared with other schedules of its owner")

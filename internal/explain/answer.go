@@ -15,6 +15,7 @@ const (
 	VerdictFailed      Verdict = "failed"        // FAILED
 	VerdictSkipped     Verdict = "skipped"       // SKIPPED
 	VerdictCancelled   Verdict = "cancelled"     // CANCELLED
+	VerdictRetrying    Verdict = "retrying"      // LAUNCHING: the launch failed and is tried again
 	VerdictInFlight    Verdict = "in_flight"     // LAUNCHING, ENQUEUED, STARTED
 	VerdictWaiting     Verdict = "waiting"       // PLANNED, behind a run of its overlap key
 	VerdictDue         Verdict = "due"           // its time has come, and it is not claimed or not even planned yet
@@ -29,7 +30,7 @@ const (
 
 // Verdicts is the closed set.
 var Verdicts = []Verdict{
-	VerdictRan, VerdictFailed, VerdictSkipped, VerdictCancelled, VerdictInFlight, VerdictWaiting, VerdictDue,
+	VerdictRan, VerdictFailed, VerdictSkipped, VerdictCancelled, VerdictRetrying, VerdictInFlight, VerdictWaiting, VerdictDue,
 	VerdictNotFired, VerdictWillFire, VerdictWillNotFire, VerdictNotASlot, VerdictNoSchedule, VerdictExpired, VerdictUnrecorded,
 }
 
@@ -87,8 +88,10 @@ type Answer struct {
 	Second         *Answer // of the second pass, where the clock shows the reading twice; whoever asks fills it in
 	Rule           *Rule   // in force then, or of the run; nil: none was
 
-	Run    *schedule.Run  // the slot's row
-	Others []schedule.Run // at the same second, by hand, retry or backfill
+	Run *schedule.Run // the slot's row
+	// Attempts are the last ones to launch Run, oldest first; whoever asks fills them in.
+	Attempts []schedule.LaunchAttempt
+	Others   []schedule.Run // at the same second, by hand, retry or backfill
 	// Blocking are the runs of the overlap key that were in flight when the slot
 	// was judged, or began to wait; of one that is near, those that are now.
 	Blocking []schedule.Run

@@ -198,6 +198,9 @@ func (j *judge) judgeRow(row *schedule.Run) {
 		j.judgePlan(row)
 	default:
 		j.say(VerdictInFlight, why)
+		if row.Retrying() {
+			j.say(VerdictRetrying, why)
+		}
 	}
 	if row.Status != schedule.StatusPlanned && !schedule.BlockedBy(row.Reason) && !row.WaitedForTurn() {
 		j.out.Blocking = nil // nothing was in its way

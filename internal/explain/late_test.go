@@ -68,7 +68,7 @@ func TestLateRunsSayWhy(t *testing.T) {
 			facts: asked(nightly(), slot, row(ended(schedule.StatusFailed, schedule.ReasonLost), func(r *schedule.Run) {
 				r.LaunchedAt = time.Time{}
 			})),
-			verdict: explain.VerdictFailed, why: "lost", says: []string{"The slot at 2026-03-07T02:30:00-05:00 EST failed: it is unknown whether the executor accepted it.", "It is unknown whether the executor received it."},
+			verdict: explain.VerdictFailed, why: "lost", says: []string{"The slot at 2026-03-07T02:30:00-05:00 EST failed: it is unknown whether the executor accepted it.", "The executor did not accept it in time. It may have received it."},
 		},
 	} {
 		t.Run(tt.name, tt.check)

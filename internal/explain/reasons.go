@@ -38,6 +38,9 @@ func (t *text) reason() {
 	default:
 		t.ended()
 	}
+	if t.Verdict == VerdictRetrying {
+		t.retrying()
+	}
 	t.standing()
 }
 
@@ -62,7 +65,7 @@ var endings = map[schedule.Reason]string{
 	schedule.ReasonWorkflowNotFound:  "The workflow store has no such version of the workflow that the owner may run",
 	schedule.ReasonWorkflowFailed:    "The executor reported a failure",
 	schedule.ReasonTimeout:           "The executor did not report within the run timeout",
-	schedule.ReasonLost:              "It is unknown whether the executor received it",
+	schedule.ReasonLost:              "The executor did not accept it in time. It may have received it",
 	schedule.ReasonReplaced:          "A newer slot replaced it (overlap_policy replace)",
 	schedule.ReasonCancelled:         "Its cancel was requested",
 	schedule.ReasonKeyConflict:       "Its idempotency key was used before for another request",

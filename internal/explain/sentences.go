@@ -17,6 +17,7 @@ func (a *Answer) Sentences() []string {
 	t.reading()
 	t.rule()
 	t.times()
+	t.attempts()
 	t.others()
 	t.around()
 	return t.lines
@@ -113,6 +114,8 @@ func (t *text) outcome() string {
 		return "was skipped"
 	case VerdictCancelled:
 		return "was cancelled"
+	case VerdictRetrying:
+		return "is retrying: it has not been launched"
 	case VerdictInFlight:
 		return "is in progress: " + stage(t.Run)
 	case VerdictWaiting:

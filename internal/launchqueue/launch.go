@@ -3,6 +3,7 @@ package launchqueue
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,6 +37,9 @@ func (c *Consumer) launch(ctx context.Context, m redis.XMessage) (done bool) {
 	default:
 		c.unanswered.Answered(req.Key)
 		c.settleReply(ctx, req, reply)
+		if !reply.LaunchedAt.IsZero() {
+			c.recovered(ctx)
+		}
 	}
 	return true
 }
@@ -91,13 +95,25 @@ func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, r
 	c.settle(ctx, req.ScheduleID, req.ScheduledFor, schedule.SettlementOf(l, reply, run.CancelReason, c.now()))
 }
 
+// recovered is for an executor that has just taken a run: the leader puts what
+// waits for it into the queue again with its next tick.
+func (c *Consumer) recovered(ctx context.Context) {
+	for some := range slices.Chunk(c.unanswered.Recovered(c.now()), maxPipeline) {
+		if _, err := c.settleAll(ctx, some); err != nil {
+			return // each is tried when its pause is over
+		}
+	}
+}
+
 // unknown leaves a run LAUNCHING: the leader sends the same key again after a
 // backoff.
 func (c *Consumer) unknown(ctx context.Context, req schedule.StartRequest, cause error) {
-	s := c.unanswered.Settlement(req.Key, cause, c.now())
-	c.log.Warn("launch outcome unknown", "schedule_id", req.ScheduleID, "run_at", req.ScheduledFor, "key", req.Key.String(),
-		"again_at", s.ClaimedUntil, "err", cause)
-	c.settle(ctx, req.ScheduleID, req.ScheduledFor, s)
+	s := c.unanswered.Settlement(&req, cause, c.now())
+	c.log.Warn("launch attempt failed", "schedule_id", req.ScheduleID, "run_at", req.ScheduledFor, "key", req.Key.String(),
+		"error_code", s.ErrorCode, "next_attempt_at", s.ClaimedUntil, "gives_up_at", req.SendUntil, "err", cause)
+	if c.settle(ctx, req.ScheduleID, req.ScheduledFor, s) {
+		c.unanswered.Written(&s, c.now())
+	}
 }
 
 func (c *Consumer) row(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
@@ -106,16 +122,16 @@ func (c *Consumer) row(ctx context.Context, key schedule.Key) (*schedule.Run, er
 	return c.Store.GetRun(ctx, key)
 }
 
-// settle writes one settlement, together with those of other entries. A cancel
-// does not say the run_at of its run: zero.
-func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Time, s schedule.Settlement) {
+// settle writes one settlement, together with those of other entries, and reports
+// whether it moved the run. A cancel does not say the run_at of its run: zero.
+func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Time, s schedule.Settlement) (moved bool) {
 	moved, err := c.settles.Do(ctx, s)
 	if err != nil {
 		c.notSettled(scheduleID, s.Key, s.To, err)
-		return
+		return false
 	}
 	if !moved || s.To == schedule.StatusLaunching {
-		return // a report was faster, or it is to be sent again
+		return moved // a report was faster, or it is to be sent again
 	}
 	if c.Observer != nil {
 		c.Observer.RunEnded(s.To, s.Reason, s.LaunchedAt.IsZero())
@@ -125,6 +141,7 @@ func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Tim
 		fields = append(fields, "run_at", runAt)
 	}
 	c.log.Log(ctx, trouble.RunLevel(s.To), "run settled", fields...)
+	return moved
 }
 
 // notSettled says that an answer was not written. It stands in the launcher's

@@ -33,7 +33,8 @@ type Definition struct {
 	CatchupPolicy   CatchupPolicy `json:"catchup_policy"`
 	CatchupWindowMS uint32        `json:"catchup_window_ms"`
 	RunTimeoutMS    uint32        `json:"run_timeout_ms"`
-	Priority        int32         `json:"priority"` // higher first
+	LaunchTimeoutMS uint32        `json:"launch_timeout_ms,omitempty"` // 0: LAUNCH_RETRY_FOR_MS
+	Priority        int32         `json:"priority"`                    // higher first
 
 	Input            json.RawMessage   `json:"input,omitempty"` // raw JSON, as sent
 	ExecutionGrantID string            `json:"execution_grant_id,omitempty"`
@@ -51,7 +52,7 @@ func (d *Definition) Equal(o *Definition) bool {
 		d.DST == o.DST && d.JitterMS == o.JitterMS &&
 		d.OverlapPolicy == o.OverlapPolicy && d.OverlapKey == o.OverlapKey && d.MaxQueued == o.MaxQueued &&
 		d.CatchupPolicy == o.CatchupPolicy && d.CatchupWindowMS == o.CatchupWindowMS &&
-		d.RunTimeoutMS == o.RunTimeoutMS && d.Priority == o.Priority &&
+		d.RunTimeoutMS == o.RunTimeoutMS && d.LaunchTimeoutMS == o.LaunchTimeoutMS && d.Priority == o.Priority &&
 		bytes.Equal(d.Input, o.Input) && d.ExecutionGrantID == o.ExecutionGrantID &&
 		maps.Equal(d.Labels, o.Labels) && d.ManagedBy == o.ManagedBy && d.Expect == o.Expect
 }
@@ -61,6 +62,10 @@ func (d *Definition) Jitter() time.Duration { return millis(d.JitterMS) }
 
 // RunTimeout is how long a run may show no sign of life.
 func (d *Definition) RunTimeout() time.Duration { return millis(d.RunTimeoutMS) }
+
+// LaunchTimeout is how long after its fire time a run may take to be accepted;
+// 0: LAUNCH_RETRY_FOR_MS.
+func (d *Definition) LaunchTimeout() time.Duration { return millis(d.LaunchTimeoutMS) }
 
 // CatchupWindow is how old a missed slot may be and still be caught up.
 func (d *Definition) CatchupWindow() time.Duration { return millis(d.CatchupWindowMS) }

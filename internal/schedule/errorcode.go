@@ -22,7 +22,15 @@ const (
 	CodeGrantExpired         ErrorCode = "grant_expired"         // grant_expired
 	CodeGrantRevoked         ErrorCode = "grant_revoked"         // grant_revoked
 	CodeGrantDenied          ErrorCode = "grant_denied"          // grant_denied
-	CodeOutcomeUnknown       ErrorCode = "outcome_unknown"       // none yet: why a run is still LAUNCHING
+	CodeExecutorUnreachable  ErrorCode = "executor_unreachable"  // launch_unavailable, lost: no connection took the call
+	CodeExecutorTimeout      ErrorCode = "executor_timeout"      // lost: the call was sent, and no answer came
+	CodeExecutorError        ErrorCode = "executor_error"        // lost: 5xx, 408, 409, 425, 429, or a gRPC code that refuses nothing for good
+	CodeExecutorBadAnswer    ErrorCode = "executor_bad_answer"   // lost: the answer breaks the contract (a redirect, HTML, no status)
+	CodeLauncherUnreachable  ErrorCode = "launcher_unreachable"  // launch_unavailable, lost: the launcher at LAUNCHER_ADDR gave no answer
+	CodeQueueUnavailable     ErrorCode = "queue_unavailable"     // launch_unavailable, lost: the launch queue could not be reached
+	CodeWorkflowUnavailable  ErrorCode = "workflow_unavailable"  // launch_unavailable, lost: the workflow store could not be read
+	CodeLaunchTimeout        ErrorCode = "launch_timeout"        // launch_unavailable, lost: the time was over before any attempt failed
+	CodeOutcomeUnknown       ErrorCode = "outcome_unknown"       // lost: an attempt failed, and nothing says where
 	CodeCancelled            ErrorCode = "cancelled"             // cancelled, replaced: the local executor ended it
 	CodeLost                 ErrorCode = "lost"                  // lost: the local executor's process died with it
 	CodeOther                ErrorCode = "other"                 // workflow_failed: the executor's code had no letter to keep
@@ -33,6 +41,8 @@ var ErrorCodes = []ErrorCode{
 	CodeInvalidInput, CodeKeyConflict, CodeWorkflowNotFound, CodeWorkflowInvalid, CodeWorkflowIDUnsafe,
 	CodeDAGInvalid, CodeRequestInvalid, CodeDefinitionUnreadable, CodeRunUnreadable,
 	CodeGrantExpired, CodeGrantRevoked, CodeGrantDenied,
+	CodeExecutorUnreachable, CodeExecutorTimeout, CodeExecutorError, CodeExecutorBadAnswer,
+	CodeLauncherUnreachable, CodeQueueUnavailable, CodeWorkflowUnavailable, CodeLaunchTimeout,
 	CodeOutcomeUnknown, CodeCancelled, CodeLost, CodeOther,
 }
 

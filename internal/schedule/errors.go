@@ -23,6 +23,7 @@ var (
 	ErrShardCount    = errors.New("another number of shards is recorded")
 	ErrStale         = errors.New("the schedule was changed in the meantime")
 	ErrBusy          = errors.New("a call with this key is in progress") // of the launcher: ask again in a moment
+	ErrWithheld      = errors.New("not to be sent now")                  // of the launcher: a check failed, not for good
 	ErrExhausted     = errors.New("quota exhausted")                     // of an owner
 	ErrQueueAway     = errors.New("the launch queue is unavailable")
 	ErrRepeated      = errors.New("was done before") // of the stores: the registrar answers with what stands

@@ -22,7 +22,7 @@ type StartRequest struct {
 	Input            json.RawMessage
 	RunTimeout       time.Duration
 	TraceParent      string    // W3C header that names the sender's span; empty: the sender has none
-	SendUntil        time.Time // what may have been sent is not sent again after it, only asked for; zero = no end
+	SendUntil        time.Time // nothing is sent after it; what may have been sent is asked for by key once more; zero = no end
 }
 
 // StartRequest is the launch as the launcher is asked for it.
@@ -33,7 +33,7 @@ func (l *Launch) StartRequest() StartRequest {
 		ScheduledFor: l.Run.RunAt, FireAt: l.Run.FireAt,
 		Trigger: l.Run.Trigger, Attempt: l.Run.Attempt, Epoch: l.Run.Epoch,
 		ExecutionGrantID: l.Definition.ExecutionGrantID, Input: l.EffectiveInput(),
-		RunTimeout: l.Definition.RunTimeout(),
+		RunTimeout: l.Definition.RunTimeout(), SendUntil: l.Run.TimeoutAt,
 	}
 }
 
@@ -41,7 +41,8 @@ func (l *Launch) StartRequest() StartRequest {
 // unknown there is an error instead, and the same key may be sent again.
 type StartReply struct {
 	Outcome    Outcome
-	LaunchedAt time.Time // when the executor was called; zero if it was not
+	LaunchedAt time.Time // when the executor was called; zero if it was not, or refused
+	Deliveries int32     // Run.Deliveries after it; 0: unchanged
 	// Queued: the run was handed over to a queue, and there is no outcome yet.
 	// Whoever takes it from there settles it.
 	Queued bool

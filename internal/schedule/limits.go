@@ -14,6 +14,7 @@ const (
 	MaxJitter          = time.Hour
 	MaxCatchupWindow   = 30 * 24 * time.Hour
 	MaxRunTimeout      = 30 * 24 * time.Hour
+	MaxLaunchTimeout   = 24 * time.Hour // as LAUNCH_RETRY_FOR_MS
 	MaxQueuedLimit     = 1000
 	MaxLabels          = 64
 	MaxNoteLength      = 1024

@@ -87,7 +87,7 @@ type ClaimRequest struct {
 	Grace    time.Duration // Missable rows later than this are left to the planner
 	Ahead    time.Duration // rows due so soon come too, to be armed; see OverlapGroup.Now
 	Lease    time.Duration // claimed_until = Now + Lease
-	RetryFor time.Duration // timeout_at of a LAUNCHING row = Now + max(RetryFor, run timeout)
+	RetryFor time.Duration // how long a launch is tried where the schedule does not say; see LaunchUntil
 	// Room says how many more runs of an owner (see Owner) may be launched; nil =
 	// any number. With it owners take turns when not all that is due can be
 	// launched. It is pure, and may be asked again.
@@ -156,6 +156,7 @@ type SweepRequest struct {
 	Term       Term
 	Now        time.Time
 	CancelWait time.Duration // a cancel not confirmed within it ends the run anyway
-	RetryFor   time.Duration // LAUNCHING with nothing ever sent ends launch_unavailable after it
-	Limit      int
+	// RetryFor after timeout_at a LAUNCHING row ends whatever is known of it.
+	RetryFor time.Duration
+	Limit    int
 }

@@ -30,7 +30,7 @@ type Run struct {
 
 	Attempt    int32           // place in the retry_of chain, 1 = first
 	RetryOf    Key             // zero = none
-	Deliveries int32           // how often it was sent
+	Deliveries int32           // calls that reached the executor: their request was written to a connection
 	Input      json.RawMessage // nil: the revision's
 	Priority   int32
 
@@ -46,12 +46,13 @@ type Run struct {
 	LaunchedAt  time.Time // the executor was called
 	StartedAt   time.Time
 	CompletedAt time.Time
-	TimeoutAt   time.Time // ENQUEUED, STARTED: last sign of life + run timeout; LAUNCHING: its bound
+	TimeoutAt   time.Time // ENQUEUED, STARTED: last sign of life + run timeout; LAUNCHING: given up (see LaunchUntil)
 
-	ErrorCode    string
-	ErrorMessage string
-	ExitCode     *int32 // as reported; nil: it was not
-	LogURL       string // as reported
+	ErrorCode      string // LAUNCHING: of the last attempt
+	ErrorMessage   string
+	FailedAttempts int32  // to launch it; see Attempts
+	ExitCode       *int32 // as reported; nil: it was not
+	LogURL         string // as reported
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -88,6 +89,7 @@ func (r *Run) Missable() bool {
 type Launch struct {
 	Run        Run
 	Definition *Definition
+	Again      bool // it was handed out before: by Reclaim, not by Claim
 }
 
 // EffectiveInput is the run's own input, else the definition's.
@@ -113,6 +115,10 @@ type Settlement struct {
 	CompletedAt  time.Time
 	TimeoutAt    time.Time
 	ClaimedUntil time.Time // To == LAUNCHING: outcome unknown, send again not before
+	// Deliveries raises Run.Deliveries to this number.
+	Deliveries int32
+	// Attempt is the failed attempt that To == LAUNCHING records; nil: none.
+	Attempt *LaunchAttempt
 }
 
 // AnyEnded reports whether any of the settlements that moved a run ended it.
@@ -140,6 +146,7 @@ type ExecutionRequest struct {
 	RequestHash [32]byte
 	Done        bool      // IN_PROGRESS or DONE
 	Sent        bool      // a request may have reached the executor
+	Calls       int32     // that may have reached it, the open one included; 0 unless Sent
 	LeaseUntil  time.Time // IN_PROGRESS: nobody else may call the executor before
 	Outcome     Outcome
 	CreatedAt   time.Time

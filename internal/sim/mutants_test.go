@@ -109,10 +109,10 @@ var mutants = []struct {
 		"worker/tick.go", `before := t.now().Add(-t.cfg.Retention)`, `before := t.now()`,
 	}}},
 	{"a run is sent again under another key", []edit{{
-		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Run.Deliveries > 1 {\n\t\treq.Key[31] ^= 1\n\t}",
+		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Key[31] ^= 1\n\t}",
 	}}},
 	{"an unknown outcome counts as failed", []edit{{
-		"internal/schedule/unanswered.go", `Key: key, To: StatusLaunching, ClaimedUntil: now.Add(backoff(u.again(key, cause, now), cause)),`, `Key: key, To: StatusFailed, Reason: ReasonLaunchUnavailable,`,
+		"internal/schedule/unanswered.go", `s := Settlement{Key: req.Key, To: StatusLaunching, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`, `s := Settlement{Key: req.Key, To: StatusFailed, Reason: ReasonLaunchUnavailable, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`,
 	}}},
 	{"the executor is called a little early", []edit{{
 		"launcher/gate.go", `{ return at.Sub(g.now()) }`, `{ return at.Sub(g.now()) - 20*time.Millisecond }`,

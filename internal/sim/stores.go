@@ -150,8 +150,8 @@ func (s store) Extend(ctx context.Context, open []schedule.LeaseExtension, now t
 	return held, err
 }
 
-func (s store) Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error {
-	return s.tell(ctx, siteReleaseKey, idOf(key), func() error { return s.ledger.Release(context.WithoutCancel(ctx), key, lease, sent, now) })
+func (s store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
+	return s.tell(ctx, siteReleaseKey, idOf(key), func() error { return s.ledger.Release(context.WithoutCancel(ctx), key, lease, calls, now) })
 }
 
 func (s store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {

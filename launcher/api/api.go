@@ -103,18 +103,28 @@ func responseOf(reply schedule.StartReply) *carillonv1.RunLauncherStartResponse 
 	if !reply.LaunchedAt.IsZero() {
 		resp.LaunchedAt = timestamppb.New(reply.LaunchedAt)
 	}
+	if reply.Deliveries > 0 {
+		resp.Deliveries = &reply.Deliveries
+	}
 	return resp
 }
 
-// unknown says that the same request may be sent again.
+// unknown says that the same request may be sent again, and what went wrong.
 func unknown(err error) error {
+	code := codes.Unavailable
 	switch {
 	case errors.Is(err, launcher.ErrBusy):
-		return status.Error(codes.Aborted, err.Error())
+		code = codes.Aborted
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, err.Error())
+		code = codes.DeadlineExceeded
 	}
-	return status.Error(codes.Unavailable, err.Error())
+	st := status.New(code, err.Error())
+	if failure := wire.Failure(err); failure != nil {
+		if detailed, err := st.WithDetails(failure); err == nil {
+			st = detailed
+		}
+	}
+	return st.Err()
 }
 
 // keyConflict is HTTP 422 on the REST side, which looks for the reason.

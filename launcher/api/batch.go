@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/batch"
+	"github.com/carillon/carillon/launcher/wire"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -212,6 +213,7 @@ func (b *stream) answer(ctx context.Context, req *carillonv1.RunLauncherStartReq
 	if err != nil {
 		st := status.Convert(err)
 		answer.Code, answer.Message = uint32(st.Code()), st.Message()
+		answer.Failure = wire.FailureOf(st)
 	}
 	return answer
 }

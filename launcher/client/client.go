@@ -117,7 +117,7 @@ func (c *Client) startNothing(ctx context.Context) error {
 func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	answer, err := c.line.start(ctx, wire.Start(req))
 	if err != nil {
-		return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", err)
+		return schedule.StartReply{}, unreachable(fmt.Errorf("call the launcher: %w", err))
 	}
 	switch code := codes.Code(answer.GetCode()); {
 	case code == codes.OK && answer.GetOutcome() != nil:
@@ -132,9 +132,17 @@ func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule
 		return failed(schedule.ReasonLaunchRefused, "invalid_argument", answer.GetMessage()), nil
 	case code == codes.Aborted:
 		return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", schedule.ErrBusy)
+	case answer.GetFailure() != nil:
+		return schedule.StartReply{}, wire.FailureError(answer.GetFailure(), answer.GetMessage())
 	default:
-		return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", status.Error(code, answer.GetMessage()))
+		return schedule.StartReply{}, unreachable(fmt.Errorf("call the launcher: %w", status.Error(code, answer.GetMessage())))
 	}
+}
+
+// unreachable is an attempt of which the launcher has said nothing. It may have
+// called the executor.
+func unreachable(err error) error {
+	return &schedule.LaunchError{Code: schedule.CodeLauncherUnreachable, Reached: true, Err: err}
 }
 
 // Cancel asks for the end of a run over there. An executor that cannot cancel
@@ -156,7 +164,7 @@ func replyOf(resp *carillonv1.RunLauncherStartResponse) schedule.StartReply {
 	reply := schedule.StartReply{Outcome: schedule.Outcome{
 		Status: schedule.Status(resp.GetStatus()), Reason: schedule.Reason(resp.GetReason()), RunID: resp.GetRunId(),
 		TraceID: resp.GetTraceId(), ErrorCode: resp.GetErrorCode(), ErrorMessage: resp.GetErrorMessage(),
-	}}
+	}, Deliveries: resp.GetDeliveries()}
 	if resp.LaunchedAt != nil {
 		reply.LaunchedAt = resp.GetLaunchedAt().AsTime()
 	}

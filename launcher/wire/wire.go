@@ -4,8 +4,11 @@
 package wire
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -55,6 +58,52 @@ func StartRequest(msg *carillonv1.RunLauncherStartRequest) (schedule.StartReques
 		start.SendUntil = msg.GetSendUntil().AsTime()
 	}
 	return start, nil
+}
+
+// withheld is the error code of a start that a check forbade: no attempt was made.
+const withheld = "withheld"
+
+// Failure is why a start has no outcome as a message; nil: nothing is known.
+func Failure(err error) *carillonv1.RunLauncherFailure {
+	if errors.Is(err, schedule.ErrWithheld) {
+		return &carillonv1.RunLauncherFailure{ErrorCode: withheld}
+	}
+	e, ok := errors.AsType[*schedule.LaunchError](err)
+	if !ok {
+		return nil
+	}
+	failure := &carillonv1.RunLauncherFailure{
+		ErrorCode: string(e.Code), Reached: e.Reached, Deliveries: e.Deliveries, TookMs: uint32(e.Took.Milliseconds()),
+	}
+	if !e.At.IsZero() {
+		failure.CalledAt = timestamppb.New(e.At)
+	}
+	return failure
+}
+
+// FailureOf is the Failure among the details of a status; nil: there is none.
+func FailureOf(st *status.Status) *carillonv1.RunLauncherFailure {
+	for _, detail := range st.Details() {
+		if failure, ok := detail.(*carillonv1.RunLauncherFailure); ok {
+			return failure
+		}
+	}
+	return nil
+}
+
+// FailureError is the error of which a Failure says why.
+func FailureError(msg *carillonv1.RunLauncherFailure, message string) error {
+	if msg.GetErrorCode() == withheld {
+		return fmt.Errorf("%w: %s", schedule.ErrWithheld, message)
+	}
+	e := &schedule.LaunchError{
+		Code: schedule.ErrorCode(msg.GetErrorCode()), Reached: msg.GetReached(), Deliveries: msg.GetDeliveries(),
+		Took: time.Duration(msg.GetTookMs()) * time.Millisecond, Err: errors.New(message),
+	}
+	if msg.CalledAt != nil {
+		e.At = msg.GetCalledAt().AsTime()
+	}
+	return e
 }
 
 // Cancel is a CancelRequest as a message.

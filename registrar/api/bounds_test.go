@@ -65,6 +65,7 @@ func bounds() []bound {
 		number("max_queued", 1, 1000),
 		number("catchup_window_ms", 0, 2_592_000_000),
 		number("run_timeout_ms", 1000, 2_592_000_000),
+		number("launch_timeout_ms", 1000, 86_400_000),
 		number("priority", 0, 1000),
 		{name: "priority below", body: func(n int) string { return upsert("priority", fmt.Sprint(-n)) }, ok: []int{999, 1000}, over: []int{1001}},
 		{name: "interval_ms", body: func(n int) string { return upsert("cron_expr", "-", "interval_ms", fmt.Sprint(n)) }, ok: []int{1000, 2000}, over: []int{0, 999, 1001}},

@@ -44,6 +44,7 @@ func scheduleOf(v registrar.View) *carillonv1.Schedule {
 		CatchupPolicy: d.CatchupPolicy, CatchupWindowMs: d.CatchupWindowMs,
 		RunTimeoutMs: d.RunTimeoutMs, Priority: d.Priority,
 		Input: d.Input, ExecutionGrantId: d.ExecutionGrantId, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: d.Expect,
+		LaunchTimeoutMs: d.LaunchTimeoutMs,
 
 		Revision: count32(s.Revision), RevisedAt: timestamp(s.RevisedAt), Paused: v.Paused,
 		NextRunAt: timestamp(v.NextRunAt), LastRunAt: timestamp(s.LastRunAt),
@@ -68,6 +69,7 @@ func definitionOf(d *schedule.Definition) *carillonv1.ScheduleDefinition {
 		CatchupPolicy: string(d.CatchupPolicy), CatchupWindowMs: d.CatchupWindowMS,
 		RunTimeoutMs: d.RunTimeoutMS, Priority: d.Priority,
 		Input: d.Input, ExecutionGrantId: d.ExecutionGrantID, Labels: d.Labels, ManagedBy: d.ManagedBy, Expect: expectOut(d.Expect),
+		LaunchTimeoutMs: d.LaunchTimeoutMS,
 	}
 }
 
@@ -116,13 +118,33 @@ func runOf(r *schedule.Run) *carillonv1.Run {
 	if out.ExitCode = r.ExitCode; r.LogURL != "" {
 		out.LogUrl = &r.LogURL
 	}
+	out.Launch = launchOf(r, nil)
 	return out
 }
 
-// traceIDOf is what the executor answered, or, of a run that was sent and has no
-// answer yet, the trace id that it was sent with.
+// launchOf is how the launch of a run goes; nil unless an attempt has failed.
+// log is nil where it was not read.
+func launchOf(r *schedule.Run, log []schedule.LaunchAttempt) *carillonv1.RunLaunch {
+	if r.FailedAttempts == 0 {
+		return nil
+	}
+	out := &carillonv1.RunLaunch{Attempts: r.Attempts()}
+	if r.Status == schedule.StatusLaunching {
+		out.GivesUpAt, out.NextAttemptAt = timestamp(r.TimeoutAt), timestamp(schedule.NextAttempt(r, log))
+	}
+	for i := range log {
+		a := &log[i]
+		out.Log = append(out.Log, &carillonv1.LaunchAttempt{
+			At: timestamp(a.At), TookMs: count32(a.Took.Milliseconds()), Result: string(a.Result), ErrorCode: a.ErrorCode, ErrorMessage: a.ErrorMessage,
+		})
+	}
+	return out
+}
+
+// traceIDOf is what the executor answered, or, of a run that was claimed and has
+// no answer yet, the trace id that it is sent with.
 func traceIDOf(r *schedule.Run) string {
-	if r.TraceID == "" && r.Deliveries > 0 {
+	if r.TraceID == "" && !r.ClaimedAt.IsZero() {
 		return r.Key.TraceID()
 	}
 	return r.TraceID

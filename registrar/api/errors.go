@@ -58,6 +58,7 @@ var codeOf = []struct {
 	{schedule.ErrBusy, codes.Aborted, ""},
 	{schedule.ErrStale, codes.Aborted, ReasonStale},
 	{schedule.ErrQueueAway, codes.Unavailable, ""},
+	{schedule.ErrWithheld, codes.Unavailable, ""},
 	{context.Canceled, codes.Canceled, ""},
 	{context.DeadlineExceeded, codes.DeadlineExceeded, ""},
 }

@@ -71,6 +71,7 @@ func explanationOf(a *explain.Answer) *carillonv1.ExplainSlotResponse {
 	}
 	if a.Run != nil {
 		out.Run = runOf(a.Run)
+		out.Run.Launch = launchOf(a.Run, a.Attempts)
 	}
 	if p := a.Pause; p != nil {
 		out.Pause = &carillonv1.ExplainedPause{From: timestamp(p.From), By: p.By, Note: p.Note, Until: timestamp(p.Until), EndedBy: p.EndedBy}

@@ -107,6 +107,8 @@ var refusedDefinitions = []refused{
 	{name: "an endless queue", body: upsert("max_queued", "1001"), field: "max_queued", says: "1000"},
 	{name: "a catch-up window over 30 days", body: upsert("catchup_window_ms", "2592000001"), field: "catchup_window_ms", says: "2592000000"},
 	{name: "a run timeout below a second", body: upsert("run_timeout_ms", "999"), field: "run_timeout_ms", says: "1000"},
+	{name: "a launch timeout below a second", body: upsert("launch_timeout_ms", "999"), field: "launch_timeout_ms", says: "1000"},
+	{name: "a launch timeout over a day", body: upsert("launch_timeout_ms", "86400001"), field: "launch_timeout_ms", says: "86400000"},
 	{name: "a run timeout over 30 days", body: upsert("run_timeout_ms", "2592000001"), field: "run_timeout_ms", says: "2592000000"},
 	{name: "too high a priority", body: upsert("priority", "1001"), field: "priority", says: "1000"},
 	{name: "version 0", body: upsert("version", "0"), field: "version", says: "0"},

@@ -33,7 +33,12 @@ func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (
 	if err != nil {
 		return nil, err
 	}
+	attempts, err := s.runs.LaunchAttempts(ctx, run)
+	if err != nil {
+		return nil, err
+	}
 	resp := &carillonv1.GetRunResponse{Run: runOf(run)}
+	resp.Run.Launch = launchOf(run, attempts)
 	s.links.add(resp.Run)
 	return resp, nil
 }

@@ -87,6 +87,8 @@ type Runs interface {
 	// RunKey is the key that text is, or begins.
 	RunKey(ctx context.Context, text string) (schedule.Key, error)
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
+	// LaunchAttempts are the last attempts to launch a run, oldest first.
+	LaunchAttempts(ctx context.Context, run *schedule.Run) ([]schedule.LaunchAttempt, error)
 	// ListRuns: the registrar sets f.Now.
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
 	// RunLog answers a part of what a run wrote, and the run as it was before.

@@ -85,7 +85,7 @@ func (c *checker) trueSkips(rows []record.Run) {
 		}
 		at := c.ended(skipped)
 		if !slices.ContainsFunc(rows, func(r record.Run) bool {
-			return r.Key != skipped.Key && r.Deliveries > 0 && !r.FireAt.Add(-arming).After(at) && c.ended(r).After(at.Add(-skipSlack-c.rose))
+			return r.Key != skipped.Key && r.Epoch > 0 && !r.FireAt.Add(-arming).After(at) && c.ended(r).After(at.Add(-skipSlack-c.rose))
 		}) {
 			c.report.Counts.WrongSkips++
 			c.violate("I6", skipped, "it was skipped at %s, when nothing else was in flight", clock(at))

@@ -246,9 +246,8 @@ func (c *claiming) launchOne(r *schedule.Run, v *schedule.Revision) {
 	now, definition := c.req.Now, v.Definition
 	c.change(r, func(r *schedule.Run) {
 		r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
-		r.Deliveries++
 		r.ClaimedUntil = now.Add(c.req.Lease)
-		r.TimeoutAt = now.Add(max(c.req.RetryFor, definition.RunTimeout()))
+		r.TimeoutAt = schedule.LaunchUntil(&definition, r.FireAt, now, c.req.RetryFor)
 	})
 	c.out.Launches = append(c.out.Launches, schedule.Launch{Run: *r, Definition: &definition})
 }

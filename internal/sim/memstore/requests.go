@@ -96,6 +96,7 @@ func (t *tx) record(q *schedule.BeginRequest, result *schedule.BeginResult, now 
 	switch result.Permission {
 	case schedule.Granted, schedule.GrantedAgain:
 		row.Sent, row.LeaseUntil = true, at(now.Add(q.Lease))
+		row.Calls++
 		result.Request = row
 		t.request(row)
 	case schedule.Refused:
@@ -166,11 +167,11 @@ func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now 
 
 // Release ends the lease of a call whose outcome is unknown, if it is still the
 // one that was granted.
-func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error {
+func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
 	err := s.write(ctx, func(t *tx) error {
 		if there := t.requests[key]; there != nil && !there.Done && !lease.IsZero() && there.LeaseUntil.Equal(at(lease)) {
 			row := there.ExecutionRequest
-			row.LeaseUntil, row.Sent = time.Time{}, sent
+			row.LeaseUntil, row.Sent, row.Calls = time.Time{}, calls > 0, calls
 			t.request(row)
 		}
 		return nil

@@ -119,6 +119,28 @@ func (s *Store) GetRun(ctx context.Context, key schedule.Key) (run *schedule.Run
 	return run, nil
 }
 
+// LaunchAttempts are the last failed attempts to launch a run, oldest first.
+func (s *Store) LaunchAttempts(ctx context.Context, key schedule.Key) (attempts []schedule.LaunchAttempt, err error) {
+	err = s.read(ctx, func() error {
+		attempts = slices.Clone(s.attempts[key])
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("launch attempts of run %s: %w", key, err)
+	}
+	return attempts, nil
+}
+
+// attempted keeps a failed attempt among the last ones of its run, as a store
+// that writes it as text would.
+func (t *tx) attempted(key schedule.Key, a schedule.LaunchAttempt) {
+	before := t.attempts[key]
+	kept, _ := schedule.ReadAttempts("[" + a.Text() + "]")
+	after := append(slices.Clone(before), kept...)
+	t.attempts[key] = after[max(0, len(after)-schedule.KeptAttempts):]
+	t.undo = append(t.undo, func() { t.attempts[key] = before })
+}
+
 // ListRuns goes by run_at, newest first unless Ascending, or is the feed of what
 // was updated last.
 func (s *Store) ListRuns(ctx context.Context, f schedule.RunFilter) (runs []schedule.Run, err error) {

@@ -27,11 +27,10 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 		for _, r := range roundRobin(runs, max(req.Limit, 0), req.Room) {
 			t.change(r, func(r *schedule.Run) {
 				r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, now.Add(req.Lease), now
-				r.Deliveries++
 			})
 			if v := t.revisions[revisionID{r.ScheduleID, r.Revision}]; v != nil { // else its timeout ends it
 				definition := v.Definition
-				launches = append(launches, schedule.Launch{Run: *r, Definition: &definition})
+				launches = append(launches, schedule.Launch{Run: *r, Definition: &definition, Again: true})
 			}
 		}
 		return nil
@@ -117,8 +116,14 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 			set(&r.ClaimedUntil, at(e.ClaimedUntil))
 			set(&r.ErrorCode, e.ErrorCode)
 			set(&r.ErrorMessage, e.ErrorMessage)
-			r.UpdatedAt = now
+			r.UpdatedAt, r.Deliveries = now, max(r.Deliveries, e.Deliveries)
+			if e.Attempt != nil {
+				r.FailedAttempts++
+			}
 		})
+		if e.Attempt != nil {
+			t.attempted(e.Key, *e.Attempt)
+		}
 		return true
 	}
 	heartbeat := e.To == schedule.StatusStarted && r.Status == schedule.StatusStarted
@@ -142,6 +147,7 @@ func settled(r *schedule.Run, e *schedule.Settlement, now time.Time) {
 		r.ErrorCode, r.ErrorMessage = "", ""
 	}
 	r.Status, r.WaitingSince, r.ClaimedUntil, r.UpdatedAt = e.To, time.Time{}, time.Time{}, now
+	r.Deliveries = max(r.Deliveries, e.Deliveries)
 	set(&r.Reason, e.Reason)
 	set(&r.RunID, e.RunID)
 	set(&r.TraceID, e.TraceID)
@@ -188,14 +194,14 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 			})
 			for _, r := range runs[:min(len(runs), max(req.Limit-len(ended), 0))] {
 				before := r.Status
-				status, reason := b.end(r)
 				t.change(r, func(r *schedule.Run) {
-					r.Status, r.Reason, r.ClaimedUntil, r.CompletedAt, r.UpdatedAt = status, reason, time.Time{}, now, now
+					b.end(r)
+					r.ClaimedUntil, r.CompletedAt, r.UpdatedAt = time.Time{}, now, now
 				})
-				if status == schedule.StatusCancelled {
+				if r.Status == schedule.StatusCancelled {
 					t.note(r.ScheduleID, []schedule.Event{{
 						Kind: schedule.EventCancelTimedOut, From: r.RunAt, To: r.RunAt, Count: 1,
-						Reason: reason, Note: r.Key.String(), Revision: r.Revision,
+						Reason: r.Reason, Note: r.Key.String(), Revision: r.Revision,
 					}}, now)
 				}
 				ended = append(ended, schedule.Ended{Run: *r, Before: before})
@@ -214,44 +220,48 @@ type bound struct {
 	among iter.Seq[*schedule.Run] // of the rows in flight
 	past  func(*schedule.Run) bool
 	since func(*schedule.Run) time.Time // who goes first
-	end   func(*schedule.Run) (schedule.Status, schedule.Reason)
+	end   func(*schedule.Run)
 }
 
 func (t *tx) bounds(req schedule.SweepRequest, now time.Time) []bound {
-	timedOut := func(r *schedule.Run) bool { return !r.TimeoutAt.IsZero() && !r.TimeoutAt.After(now) }
+	pastBound := func(r *schedule.Run, at time.Time) bool { return !r.TimeoutAt.IsZero() && !r.TimeoutAt.After(at) }
+	hard := func(r *schedule.Run) bool {
+		return pastBound(r, now.Add(-req.RetryFor)) && r.Epoch >= req.Term.Epoch
+	}
 	return []bound{
 		{
 			among: eachOf(&t.live.cancelling),
 			past: func(r *schedule.Run) bool {
-				awaited := r.Status == schedule.StatusLaunching && !timedOut(r) && t.answered(r.Key)
+				awaited := r.Status == schedule.StatusLaunching && !hard(r) && t.answered(r.Key)
 				return !r.CancelRequestedAt.IsZero() && !r.CancelRequestedAt.After(now.Add(-req.CancelWait)) && !awaited
 			},
 			since: func(r *schedule.Run) time.Time { return r.CancelRequestedAt },
-			end: func(r *schedule.Run) (schedule.Status, schedule.Reason) {
-				return schedule.StatusCancelled, r.CancelReason
-			},
+			end:   func(r *schedule.Run) { r.Status, r.Reason = schedule.StatusCancelled, r.CancelReason },
 		},
 		{
 			among: eachOf(&t.live.launching),
 			past: func(r *schedule.Run) bool {
-				q := t.requests[r.Key]
-				return r.Status == schedule.StatusLaunching && !r.ClaimedAt.After(now.Add(-req.RetryFor)) && (q == nil || !q.Sent && !q.Done)
+				return r.Status == schedule.StatusLaunching && pastBound(r, now) && (hard(r) || t.givenUp(r, req.Term, now))
 			},
-			since: func(r *schedule.Run) time.Time { return r.ClaimedAt },
-			end: func(*schedule.Run) (schedule.Status, schedule.Reason) {
-				return schedule.StatusFailed, schedule.ReasonLaunchUnavailable
+			since: func(r *schedule.Run) time.Time { return r.TimeoutAt },
+			end: func(r *schedule.Run) {
+				q := t.requests[r.Key]
+				r.GiveUp(q != nil && (q.Sent || q.Done))
 			},
 		},
 		{
 			among: t.live.timingOut(now),
-			past:  timedOut,
+			past:  func(r *schedule.Run) bool { return r.Status != schedule.StatusLaunching && pastBound(r, now) },
 			since: func(r *schedule.Run) time.Time { return r.TimeoutAt },
-			end: func(r *schedule.Run) (schedule.Status, schedule.Reason) {
-				if r.Status == schedule.StatusLaunching {
-					return schedule.StatusFailed, schedule.ReasonLost
-				}
-				return schedule.StatusFailed, schedule.ReasonTimeout
-			},
+			end:   func(r *schedule.Run) { r.Status, r.Reason = schedule.StatusFailed, schedule.ReasonTimeout },
 		},
 	}
+}
+
+// givenUp reports whether nothing is done any more for a LAUNCHING row past its
+// bound: no outcome is recorded, no call is open, and what may have reached the
+// executor was tried in this term.
+func (t *tx) givenUp(r *schedule.Run, term schedule.Term, now time.Time) bool {
+	q := t.requests[r.Key]
+	return q == nil || !q.Done && !q.LeaseUntil.After(now) && (!q.Sent || r.Epoch >= term.Epoch && !r.ClaimedUntil.After(now))
 }

@@ -116,13 +116,14 @@ func (t *tx) insert(r schedule.Run, now time.Time) (inserted bool) {
 
 // remove deletes a row of the ledger.
 func (t *tx) remove(r *schedule.Run) {
-	late := t.lateReports[r.Key]
+	late, attempts := t.lateReports[r.Key], t.attempts[r.Key]
 	delete(t.runs, r.Key)
 	delete(t.lateReports, r.Key)
+	delete(t.attempts, r.Key)
 	t.live.remove(r)
 	t.undo = append(t.undo, func() {
 		t.runs[r.Key] = r
-		t.lateReports[r.Key] = late
+		t.lateReports[r.Key], t.attempts[r.Key] = late, attempts
 		t.live.add(r)
 	})
 	if t.opts.Watch.Run != nil {

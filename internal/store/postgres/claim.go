@@ -349,7 +349,7 @@ func (p *claimPass) claimArguments(claims []candidate, definitions map[revision.
 // timeouts are when claims end if nothing else ends them.
 func (p *claimPass) timeouts(claims []candidate, definitions map[revision.ID]*schedule.Definition) pgtype.FlatArray[time.Time] {
 	return column(claims, func(c *candidate) time.Time {
-		return p.req.Now.Add(max(p.req.RetryFor, definitions[c.ref].RunTimeout()))
+		return schedule.LaunchUntil(definitions[c.ref], c.fireAt, p.req.Now, p.req.RetryFor)
 	})
 }
 

@@ -123,6 +123,7 @@ func definitionArgs(rows []scheduleRef) []any {
 		column(rows, func(s *scheduleRef) pgtype.Text { return labelsJSON((*s).Labels) }),
 		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).ManagedBy) }),
 		column(rows, func(s *scheduleRef) pgtype.Text { return noneOrText((*s).Expect.Text()) }),
+		column(rows, func(s *scheduleRef) pgtype.Int8 { return noneOrInt(int64((*s).LaunchTimeoutMS)) }),
 	}
 }
 

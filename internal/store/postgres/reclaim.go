@@ -34,7 +34,7 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 				s.log.ErrorContext(ctx, "revision missing", "key", runs[i].Key, "schedule_id", runs[i].ScheduleID, "revision", runs[i].Revision)
 				continue
 			}
-			launches = append(launches, schedule.Launch{Run: runs[i], Definition: definition})
+			launches = append(launches, schedule.Launch{Run: runs[i], Definition: definition, Again: true})
 		}
 		return nil
 	})

@@ -166,7 +166,10 @@ func (b *beginning) refuse(req *schedule.BeginRequest, known *schedule.Execution
 // grant gives the lease. From here on the executor may have been called,
 // whatever becomes of the caller.
 func (b *beginning) grant(req *schedule.BeginRequest, known *schedule.ExecutionRequest) schedule.BeginResult {
-	row := schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, Sent: true, LeaseUntil: b.now.Add(req.Lease).UTC().Truncate(time.Microsecond)}
+	row := schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, Sent: true, Calls: 1, LeaseUntil: b.now.Add(req.Lease).UTC().Truncate(time.Microsecond)}
+	if known != nil {
+		row.Calls += known.Calls
+	}
 	b.memory[req.Key] = &row
 	if known == nil {
 		row.CreatedAt = b.now.UTC().Truncate(time.Microsecond)
@@ -256,8 +259,8 @@ func state(r *schedule.ExecutionRequest) string {
 
 // Release ends the lease of a call whose outcome is unknown, if it is still the
 // one that was granted.
-func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error {
-	if _, err := s.pool.Exec(ctx, sqlRelease, key[:], lease, sent, now); err != nil {
+func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
+	if _, err := s.pool.Exec(ctx, sqlRelease, key[:], lease, calls, now); err != nil {
 		return fmt.Errorf("release %s: %w", key, err)
 	}
 	return nil

@@ -84,7 +84,7 @@ type runRow struct {
 	reason, input, runID, traceID, cancelReason   pgtype.Text
 	errorCode, errorMessage                       pgtype.Text
 	revision, maxQueued, epoch                    int64
-	attempt, deliveries, priority                 int32
+	attempt, deliveries, priority, failedAttempts int32
 	exclusive                                     bool
 	retryOf                                       []byte
 	runAt, fireAt, waitingSince, judgedAt         pgtype.Timestamptz
@@ -102,7 +102,7 @@ func (w *runRow) targets() []any {
 		&w.overlapKey, &w.overlapPolicy, &w.exclusive, &w.maxQueued, &w.waitingSince, &w.judgedAt,
 		&w.attempt, &w.retryOf, &w.deliveries, &w.input, &w.priority, &w.runID, &w.traceID,
 		&w.epoch, &w.claimedAt, &w.claimedUntil, &w.cancelRequestedAt, &w.cancelReason,
-		&w.launchedAt, &w.startedAt, &w.completedAt, &w.timeoutAt, &w.errorCode, &w.errorMessage,
+		&w.launchedAt, &w.startedAt, &w.completedAt, &w.timeoutAt, &w.errorCode, &w.errorMessage, &w.failedAttempts,
 		&w.createdAt, &w.updatedAt,
 	}
 }
@@ -114,7 +114,7 @@ func (w *runRow) identityTargets() []any {
 // claimTargets are those of claimColumns.
 func (w *runRow) claimTargets() []any {
 	return []any{
-		&w.key, &w.fireAt, &w.trigger, &w.judgedAt, &w.deliveries, &w.epoch, &w.claimedAt, &w.claimedUntil, &w.timeoutAt, &w.updatedAt,
+		&w.key, &w.fireAt, &w.trigger, &w.judgedAt, &w.epoch, &w.claimedAt, &w.claimedUntil, &w.timeoutAt, &w.updatedAt,
 	}
 }
 
@@ -123,7 +123,7 @@ func (w *runRow) claimed(r schedule.Run) (schedule.Run, error) {
 	var d decoding
 	r.Status, r.WaitingSince = schedule.StatusLaunching, time.Time{}
 	r.FireAt, r.Trigger, r.JudgedAt = d.time("fire_at", w.fireAt), schedule.Trigger(w.trigger), d.time("judged_at", w.judgedAt)
-	r.Deliveries, r.Epoch = w.deliveries, w.epoch
+	r.Epoch = w.epoch
 	r.ClaimedAt, r.ClaimedUntil = d.time("claimed_at", w.claimedAt), d.time("claimed_until", w.claimedUntil)
 	r.TimeoutAt, r.UpdatedAt = d.time("timeout_at", w.timeoutAt), d.time("updated_at", w.updatedAt)
 	return r, d.err
@@ -146,7 +146,7 @@ func (w *runRow) run() (schedule.Run, error) {
 		CancelRequestedAt: d.time("cancel_requested_at", w.cancelRequestedAt), CancelReason: schedule.Reason(w.cancelReason.String),
 		LaunchedAt: d.time("launched_at", w.launchedAt), StartedAt: d.time("started_at", w.startedAt),
 		CompletedAt: d.time("completed_at", w.completedAt), TimeoutAt: d.time("timeout_at", w.timeoutAt),
-		ErrorCode: w.errorCode.String, ErrorMessage: w.errorMessage.String, LogURL: w.logURL.String,
+		ErrorCode: w.errorCode.String, ErrorMessage: w.errorMessage.String, LogURL: w.logURL.String, FailedAttempts: w.failedAttempts,
 		CreatedAt: d.time("created_at", w.createdAt), UpdatedAt: d.time("updated_at", w.updatedAt),
 	}
 	if w.exitCode.Valid {
@@ -166,6 +166,7 @@ type scheduleRow struct {
 	cronExpr, input, grantID, managedBy, expect          pgtype.Text
 	intervalMS, backlogRevision                          pgtype.Int8
 	jitterMS, maxQueued, catchupWindowMS, runTimeoutMS   int64
+	launchTimeoutMS                                      pgtype.Int8
 	revision, planFailures                               int64
 	labels                                               []byte
 	paused                                               bool
@@ -180,7 +181,7 @@ func (w *scheduleRow) targets() []any {
 		&w.scheduleID, &w.workflowID, &w.version, &w.userID, &w.cronExpr, &w.intervalMS, &w.onceAt,
 		&w.timezone, &w.startAt, &w.endAt, &w.dst, &w.jitterMS,
 		&w.overlapPolicy, &w.overlapKey, &w.maxQueued, &w.catchupPolicy, &w.catchupWindowMS, &w.runTimeoutMS, &w.priority,
-		&w.input, &w.grantID, &w.labels, &w.managedBy, &w.expect,
+		&w.input, &w.grantID, &w.labels, &w.managedBy, &w.expect, &w.launchTimeoutMS,
 		&w.revision, &w.revisedAt, &w.nextRunAt, &w.planAt,
 		&w.backlogFrom, &w.backlogUntil, &w.backlogRevision, &w.backlogAt, &w.planFailures,
 		&w.paused, &w.pauseNote, &w.pausedBy, &w.pausedUntil,
@@ -224,7 +225,8 @@ func (w *scheduleRow) definition(d *decoding) schedule.Definition {
 		MaxQueued:     d.unsigned("max_queued", w.maxQueued),
 		CatchupPolicy: schedule.CatchupPolicy(w.catchupPolicy), CatchupWindowMS: d.unsigned("catchup_window_ms", w.catchupWindowMS),
 		RunTimeoutMS: d.unsigned("run_timeout_ms", w.runTimeoutMS), Priority: w.priority,
-		Input: rawJSON(w.input), ExecutionGrantID: w.grantID.String,
+		LaunchTimeoutMS: d.unsigned("launch_timeout_ms", w.launchTimeoutMS.Int64),
+		Input:           rawJSON(w.input), ExecutionGrantID: w.grantID.String,
 		Labels: d.labels(w.labels), ManagedBy: w.managedBy.String, Expect: d.expect(w.expect.String),
 	}
 }
@@ -256,12 +258,13 @@ type requestRow struct {
 	state, status, reason, runID     pgtype.Text
 	traceID, errorCode, errorMessage pgtype.Text
 	sent                             pgtype.Bool
+	calls                            pgtype.Int4
 	leaseUntil, createdAt            pgtype.Timestamptz
 }
 
 func (w *requestRow) targets() []any {
 	return []any{
-		&w.key, &w.hash, &w.state, &w.sent, &w.leaseUntil,
+		&w.key, &w.hash, &w.state, &w.sent, &w.calls, &w.leaseUntil,
 		&w.status, &w.reason, &w.runID, &w.traceID, &w.errorCode, &w.errorMessage, &w.createdAt,
 	}
 }
@@ -270,7 +273,7 @@ func (w *requestRow) request() (schedule.ExecutionRequest, error) {
 	var d decoding
 	return schedule.ExecutionRequest{
 		Key: d.key("idempotency_key", w.key), RequestHash: d.key("request_hash", w.hash),
-		Done: w.state.String == stateDone, Sent: w.sent.Bool, LeaseUntil: d.time("lease_until", w.leaseUntil),
+		Done: w.state.String == stateDone, Sent: w.sent.Bool, Calls: w.calls.Int32, LeaseUntil: d.time("lease_until", w.leaseUntil),
 		Outcome: schedule.Outcome{
 			Status: schedule.Status(w.status.String), Reason: schedule.Reason(w.reason.String),
 			RunID: w.runID.String, TraceID: w.traceID.String, ErrorCode: w.errorCode.String, ErrorMessage: w.errorMessage.String,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
@@ -160,6 +161,20 @@ func (s *Store) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, er
 		return nil, fmt.Errorf("get run %s: %w", key, err)
 	}
 	return &run, nil
+}
+
+// LaunchAttempts are the last failed attempts to launch a run, oldest first;
+// none where there is no such run.
+func (s *Store) LaunchAttempts(ctx context.Context, key schedule.Key) (attempts []schedule.LaunchAttempt, err error) {
+	var text pgtype.Text
+	err = each(ctx, s.pool, []any{&text}, func() error {
+		attempts, err = schedule.ReadAttempts(text.String)
+		return err
+	}, sqlLaunchAttempts, key[:])
+	if err != nil {
+		return nil, fmt.Errorf("launch attempts of run %s: %w", key, err)
+	}
+	return attempts, nil
 }
 
 // runSources are the statements' parts that read each source.

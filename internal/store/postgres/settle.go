@@ -120,7 +120,14 @@ func settleRound(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sc
 		column(renewals, func(st *settlement) []byte { return st.Key[:] }),
 		column(renewals, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.ClaimedUntil) }),
 		column(renewals, func(st *settlement) pgtype.Text { return noneOrText(st.ErrorCode) }),
-		column(renewals, func(st *settlement) pgtype.Text { return noneOrText(st.ErrorMessage) }))
+		column(renewals, func(st *settlement) pgtype.Text { return noneOrText(st.ErrorMessage) }),
+		column(renewals, func(st *settlement) int32 { return st.Deliveries }),
+		column(renewals, func(st *settlement) pgtype.Text {
+			if st.Attempt == nil {
+				return pgtype.Text{}
+			}
+			return noneOrText(st.Attempt.Text())
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("renew claims: %w", err)
 	}
@@ -147,7 +154,8 @@ func moveForward(ctx context.Context, tx pgx.Tx, now time.Time, settlements []sc
 		column(settlements, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.StartedAt) }),
 		column(settlements, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.CompletedAt) }),
 		column(settlements, func(st *settlement) pgtype.Timestamptz { return noneOrTime(st.TimeoutAt) }),
-		column(settlements, func(st *settlement) bool { return st.To.Terminal() }))
+		column(settlements, func(st *settlement) bool { return st.To.Terminal() }),
+		column(settlements, func(st *settlement) int32 { return st.Deliveries }))
 	if err != nil {
 		return nil, fmt.Errorf("move runs: %w", err)
 	}
@@ -205,7 +213,7 @@ func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req schedule.SweepRequest)
 		runs = append(runs, run)
 		ended = append(ended, schedule.Ended{Run: run, Before: schedule.Status(before)})
 		return nil
-	}, sqlSweep, req.Now, req.Now.Add(-req.CancelWait), req.Now.Add(-req.RetryFor), req.Limit, first, last)
+	}, sqlSweep, req.Now, req.Now.Add(-req.CancelWait), req.Now.Add(-req.RetryFor), req.Limit, first, last, req.Term.Epoch)
 	if err != nil {
 		return nil, err
 	}

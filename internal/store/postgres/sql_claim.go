@@ -160,7 +160,7 @@ SELECT` + runColumns + `, ` + halted + ` FROM `
 	// (its ctid), which is cheaper than by its key. EXISTS would be an anti-join, and
 	// that has read all that is in flight for each row.
 	sqlClaimLone = `
-UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $6, deliveries = r.deliveries + 1,
+UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $6,
 	claimed_at = coalesce(r.claimed_at, $1), claimed_until = $7, timeout_at = u.timeout_at, updated_at = $1
 FROM unnest($3::bytea[], $8::timestamptz[], $9::bigint[], $10::tid[]) AS u(key, timeout_at, revision, place)
 WHERE r.ctid = u.place AND r.idempotency_key = u.key AND r.revision = u.revision
@@ -202,7 +202,7 @@ const (
 	sqlClaimRead = takeRuns + ` RETURNING` + claimColumns
 
 	takeRuns = `
-UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $1, deliveries = r.deliveries + 1,
+UPDATE schedule_runs r SET status = 'LAUNCHING', epoch = $1,
 	claimed_at = coalesce(r.claimed_at, $2), claimed_until = $3, timeout_at = u.timeout_at,
 	waiting_since = NULL, updated_at = $2
 FROM unnest($4::bytea[], $5::timestamptz[], $7::bigint[]) AS u(key, timeout_at, revision)
@@ -210,7 +210,7 @@ WHERE r.idempotency_key = u.key AND r.revision = u.revision AND r.status || '' =
 
 	// claimColumns are what a claim changes, and what a plan may have changed.
 	claimColumns = `
-r.idempotency_key, r.fire_at, r.trigger, r.judged_at, r.deliveries, r.epoch, r.claimed_at, r.claimed_until, r.timeout_at, r.updated_at`
+r.idempotency_key, r.fire_at, r.trigger, r.judged_at, r.epoch, r.claimed_at, r.claimed_until, r.timeout_at, r.updated_at`
 )
 
 const sqlClaimWait = `
@@ -269,7 +269,7 @@ SELECT DISTINCT ` + owner + ` FROM ` + reclaimableRuns + ` r`
 // sqlReclaim takes $6 rows at most, of each owner ($7) so many as he has room
 // for ($8): the first of each before the second of any.
 const sqlReclaim = `
-UPDATE schedule_runs r SET epoch = $1, deliveries = r.deliveries + 1, claimed_until = $5, updated_at = $2
+UPDATE schedule_runs r SET epoch = $1, claimed_until = $5, updated_at = $2
 WHERE r.status || '' = 'LAUNCHING' AND r.idempotency_key = ANY(ARRAY(
 	SELECT r.idempotency_key FROM schedule_runs r
 	WHERE r.idempotency_key = ANY(ARRAY(

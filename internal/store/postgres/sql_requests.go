@@ -1,7 +1,7 @@
 package postgres
 
 const requestColumns = `
-e.idempotency_key, e.request_hash, e.state, e.sent, e.lease_until,
+e.idempotency_key, e.request_hash, e.state, e.sent, CASE WHEN e.sent THEN e.calls ELSE 0 END, e.lease_until,
 e.status, e.reason, e.run_id, e.trace_id, e.error_code, e.error_message, e.created_at`
 
 // sqlBeginRead: two lookups by primary key for each of the keys. It locks
@@ -38,7 +38,7 @@ FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[]) AS u(k
 WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND NOT e.sent AND (e.lease_until IS NULL OR e.lease_until <= $1)`
 
 const sqlBeginAgain = `
-UPDATE execution_requests e SET lease_until = u.lease_until, sent = true, updated_at = $1
+UPDATE execution_requests e SET lease_until = u.lease_until, sent = true, calls = CASE WHEN e.sent THEN e.calls ELSE 0 END + 1, updated_at = $1
 FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, lease_until)
 WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND (e.lease_until IS NULL OR e.lease_until <= $1)`
 
@@ -61,7 +61,7 @@ FROM execution_requests e WHERE e.idempotency_key = ANY($1::bytea[]) ORDER BY e.
 
 // sqlRelease: the lease says whose call it is.
 const sqlRelease = `
-UPDATE execution_requests SET lease_until = NULL, sent = $3, updated_at = $4
+UPDATE execution_requests SET lease_until = NULL, sent = $3::integer > 0, calls = $3, updated_at = $4
 WHERE idempotency_key = $1 AND state = 'IN_PROGRESS' AND lease_until = $2`
 
 // sqlExtend: the lease says whose call it is, also one that has run out, as

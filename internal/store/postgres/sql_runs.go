@@ -5,7 +5,7 @@ r.idempotency_key, r.schedule_id, r.revision, r.run_at, r.fire_at, r.status, r.r
 r.overlap_key, r.overlap_policy, r.exclusive, r.max_queued, r.waiting_since, r.judged_at,
 r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id,
 r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
-r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message,
+r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.failed_attempts,
 r.created_at, r.updated_at`
 
 // identityColumns come from the revision, or from a report. Hot statements leave
@@ -19,6 +19,9 @@ const sqlGetRun = `
 SELECT` + runColumns + identityColumns + `
 FROM schedule_runs r` + joinRevision + `
 WHERE r.idempotency_key = $1`
+
+const sqlLaunchAttempts = `
+SELECT r.attempt_log::text FROM schedule_runs r WHERE r.idempotency_key = $1`
 
 const runFilter = `
 	($1 = '' OR r.schedule_id = $1)

@@ -187,12 +187,13 @@ func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, 
 	switch result.Permission {
 	case schedule.Granted:
 		b.granted = append(b.granted, keyArg(q.Key), q.RequestHash[:], lease.UnixMicro(), now, now)
-		result.Request = schedule.ExecutionRequest{Key: q.Key, RequestHash: q.RequestHash, Sent: true, LeaseUntil: lease, CreatedAt: b.now}
+		result.Request = schedule.ExecutionRequest{Key: q.Key, RequestHash: q.RequestHash, Sent: true, Calls: 1, LeaseUntil: lease, CreatedAt: b.now}
 		b.requests[q.Key] = result.Request
 	case schedule.GrantedAgain:
 		_, err = t.exec(ctx, sqlBeginAgain, lease.UnixMicro(), now, keyArg(q.Key))
 		there := b.requests[q.Key]
 		there.Sent, there.LeaseUntil = true, lease
+		there.Calls++
 		result.Request, b.requests[q.Key] = there, there
 	case schedule.Refused:
 		o := result.Request.Outcome

@@ -248,7 +248,7 @@ func (c *claiming) readStanding(ctx context.Context, statement string, args ...a
 // launch makes what was taken LAUNCHING, in the order of claims.
 func (c *claiming) launch(ctx context.Context) error {
 	schedule.SortRuns(c.take, c.inOrder)
-	byTimeout := make(map[int64][]int64) // the rowids; mostly all of them are of one
+	byTimeout := make(map[time.Duration][]int64) // the rowids by how long they are tried; mostly all of them are of one
 	for i := range c.take {
 		if len(c.out.Launches) >= c.req.Limit {
 			c.out.More = true
@@ -266,8 +266,8 @@ func (c *claiming) launch(ctx context.Context) error {
 		}
 		l := c.launched(c.take[i], definition)
 		c.out.Launches = append(c.out.Launches, l)
-		at := l.Run.TimeoutAt.UnixMicro()
-		byTimeout[at] = append(byTimeout[at], c.rows[l.Run.Key].row)
+		long := schedule.LaunchFor(definition, c.req.RetryFor)
+		byTimeout[long] = append(byTimeout[long], c.rows[l.Run.Key].row)
 	}
 	if err := c.writeEnds(ctx); err != nil {
 		return err
@@ -279,19 +279,18 @@ func (c *claiming) launch(ctx context.Context) error {
 func (c *claiming) launched(r schedule.Run, definition *schedule.Definition) schedule.Launch {
 	now := c.req.Now
 	r.Status, r.WaitingSince, r.Epoch, r.ClaimedAt, r.UpdatedAt = schedule.StatusLaunching, time.Time{}, c.req.Term.Epoch, now, now
-	r.Deliveries++
 	r.ClaimedUntil = now.Add(c.req.Lease)
-	r.TimeoutAt = now.Add(max(c.req.RetryFor, definition.RunTimeout()))
+	r.TimeoutAt = schedule.LaunchUntil(definition, r.FireAt, now, c.req.RetryFor)
 	return schedule.Launch{Run: r, Definition: definition}
 }
 
 // write claims the rows, and leaves out of the launches what another had taken:
 // whatever the judge believed, one_in_flight has the last word, and who loses
 // stays PLANNED.
-func (c *claiming) write(ctx context.Context, byTimeout map[int64][]int64) error {
+func (c *claiming) write(ctx context.Context, byTimeout map[time.Duration][]int64) error {
 	lost := make(map[int64]bool)
 	for timeout, rows := range byTimeout {
-		n, err := c.t.exec(ctx, sqlClaim, c.req.Term.Epoch, c.req.Now.UnixMicro(), c.req.Now.Add(c.req.Lease).UnixMicro(), timeout, rowList(rows))
+		n, err := c.t.exec(ctx, sqlClaim, c.req.Term.Epoch, c.req.Now.UnixMicro(), c.req.Now.Add(c.req.Lease).UnixMicro(), timeout.Microseconds(), rowList(rows))
 		if err != nil {
 			return fmt.Errorf("claim %d runs: %w", len(rows), err)
 		}

@@ -34,7 +34,6 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 		for i := range runs {
 			r, definition := runs[i], definitions[ids[i]]
 			r.Epoch, r.ClaimedUntil, r.UpdatedAt = req.Term.Epoch, req.Now.Add(req.Lease), req.Now
-			r.Deliveries++
 			_, err := t.exec(ctx, sqlReclaim, r.Epoch, r.ClaimedUntil.UnixMicro(), r.UpdatedAt.UnixMicro(), keyArg(r.Key))
 			if err != nil {
 				return fmt.Errorf("run %s: %w", r.Key, err)
@@ -43,7 +42,7 @@ func (s *Store) Reclaim(ctx context.Context, req schedule.ClaimRequest) ([]sched
 				s.log.Error("definition unreadable", "schedule_id", r.ScheduleID, "revision", r.Revision, "key", r.Key)
 				continue
 			}
-			launches = append(launches, schedule.Launch{Run: r, Definition: definition})
+			launches = append(launches, schedule.Launch{Run: r, Definition: definition, Again: true})
 		}
 		return nil
 	})

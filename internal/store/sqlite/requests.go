@@ -62,9 +62,9 @@ func finish(ctx context.Context, t tx, f *schedule.FinishRequest, now time.Time)
 
 // Release ends the lease of a call whose outcome is unknown, if it is still the
 // one that was granted.
-func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, sent bool, now time.Time) error {
+func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, calls int32, now time.Time) error {
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
-		_, err := t.exec(ctx, sqlRelease, sent, now.UnixMicro(), keyArg(key), micros(lease))
+		_, err := t.exec(ctx, sqlRelease, int64(calls), now.UnixMicro(), keyArg(key), micros(lease))
 		return err
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ const runColumns = `r.idempotency_key, r.schedule_id, r.revision, v.user_id, v.w
  r.run_at, r.fire_at, r.status, r.reason, r.trigger, r.overlap_key, r.overlap_policy, r.exclusive, r.max_queued,
  r.waiting_since, r.judged_at, r.attempt, r.retry_of, r.deliveries, r.input, r.priority, r.run_id, r.trace_id,
  r.epoch, r.claimed_at, r.claimed_until, r.cancel_requested_at, r.cancel_reason,
- r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.created_at, r.updated_at,
+ r.launched_at, r.started_at, r.completed_at, r.timeout_at, r.error_code, r.error_message, r.failed_attempts, r.created_at, r.updated_at,
  r.exit_code, r.log_url`
 
 // ofRevision: owner and workflow are read off the revision, not copied per run.
@@ -31,7 +31,7 @@ type runRow struct {
 	logURL                                                       text
 	exitCode                                                     sql.NullInt32
 	revision, version, maxQueued, attempt, deliveries            number
-	priority, epoch                                              number
+	priority, epoch, failedAttempts                              number
 	exclusive                                                    flag
 	input                                                        raw
 
@@ -45,7 +45,7 @@ func (r *runRow) columns() []any {
 		&r.runAt, &r.fireAt, &r.status, &r.reason, &r.trigger, &r.overlapKey, &r.policy, &r.exclusive, &r.maxQueued,
 		&r.waiting, &r.judged, &r.attempt, &r.retryOf, &r.deliveries, &r.input, &r.priority, &r.runID, &r.trace,
 		&r.epoch, &r.claimed, &r.claimedUntil, &r.cancel, &r.cancelReason,
-		&r.launched, &r.started, &r.completed, &r.timeout, &r.code, &r.detail, &r.created, &r.updated,
+		&r.launched, &r.started, &r.completed, &r.timeout, &r.code, &r.detail, &r.failedAttempts, &r.created, &r.updated,
 		&r.exitCode, &r.logURL,
 	}
 }
@@ -65,7 +65,7 @@ func (r *runRow) run() schedule.Run {
 		Epoch: int64(r.epoch), ClaimedAt: r.claimed.Time, ClaimedUntil: r.claimedUntil.Time,
 		CancelRequestedAt: r.cancel.Time, CancelReason: schedule.Reason(r.cancelReason),
 		LaunchedAt: r.launched.Time, StartedAt: r.started.Time, CompletedAt: r.completed.Time, TimeoutAt: r.timeout.Time,
-		ErrorCode: string(r.code), ErrorMessage: string(r.detail), LogURL: string(r.logURL),
+		ErrorCode: string(r.code), ErrorMessage: string(r.detail), LogURL: string(r.logURL), FailedAttempts: int32(r.failedAttempts),
 		CreatedAt: r.created.Time, UpdatedAt: r.updated.Time,
 	}
 	if r.exitCode.Valid {
@@ -144,7 +144,7 @@ func insertRuns(ctx context.Context, t tx, runs []schedule.Run, now time.Time) (
 const scheduleDefinition = `s.schedule_id, s.workflow_id, s.version, s.user_id, s.cron_expr, s.interval_ms, s.once_at,
  s.timezone, s.start_at, s.end_at, s.dst, s.jitter_ms, s.overlap_policy, s.overlap_key, s.max_queued,
  s.catchup_policy, s.catchup_window_ms, s.run_timeout_ms, s.priority, s.input, s.execution_grant_id, s.labels,
- s.managed_by, s.expect, s.revision, s.revised_at, s.next_run_at, s.plan_at,
+ s.managed_by, s.expect, s.launch_timeout_ms, s.revision, s.revised_at, s.next_run_at, s.plan_at,
  s.backlog_from, s.backlog_until, s.backlog_revision, s.backlog_at, s.plan_failures,
  s.paused, s.pause_note, s.paused_by, s.paused_until, `
 
@@ -154,6 +154,7 @@ type scheduleRow struct {
 	id, workflow, user, cron, zone, dst, overlap, overlapKey, catchup text
 	grant, labels, managedBy, expect, note, pausedBy                  text
 	version, interval, jitter, maxQueued, window, timeout, priority   number
+	launchTimeout                                                     number
 	revision, backlogRevision, failures                               number
 	paused                                                            flag
 	input                                                             raw
@@ -167,7 +168,7 @@ func (r *scheduleRow) columns() []any {
 		&r.id, &r.workflow, &r.version, &r.user, &r.cron, &r.interval, &r.onceAt,
 		&r.zone, &r.startAt, &r.endAt, &r.dst, &r.jitter, &r.overlap, &r.overlapKey, &r.maxQueued,
 		&r.catchup, &r.window, &r.timeout, &r.priority, &r.input, &r.grant, &r.labels,
-		&r.managedBy, &r.expect, &r.revision, &r.revisedAt, &r.nextRunAt, &r.planAt,
+		&r.managedBy, &r.expect, &r.launchTimeout, &r.revision, &r.revisedAt, &r.nextRunAt, &r.planAt,
 		&r.backlogFrom, &r.backlogUntil, &r.backlogRevision, &r.backlogAt, &r.failures,
 		&r.paused, &r.note, &r.pausedBy, &r.pausedUntil, &r.lastRunAt, &r.created, &r.updated, &r.deleted,
 	}
@@ -185,7 +186,8 @@ func (r *scheduleRow) schedule() (schedule.Schedule, error) {
 			OverlapPolicy: schedule.OverlapPolicy(r.overlap), OverlapKey: string(r.overlapKey),
 			MaxQueued: bad.uint32("max_queued", r.maxQueued), CatchupPolicy: schedule.CatchupPolicy(r.catchup),
 			CatchupWindowMS: bad.uint32("catchup_window_ms", r.window), RunTimeoutMS: bad.uint32("run_timeout_ms", r.timeout),
-			Priority: bad.int32("priority", r.priority), Input: json.RawMessage(r.input),
+			LaunchTimeoutMS: bad.uint32("launch_timeout_ms", r.launchTimeout),
+			Priority:        bad.int32("priority", r.priority), Input: json.RawMessage(r.input),
 			ExecutionGrantID: string(r.grant), ManagedBy: string(r.managedBy),
 		},
 		Revision: int64(r.revision), RevisedAt: r.revisedAt.Time, NextRunAt: r.nextRunAt.Time, PlanAt: r.planAt.Time,
@@ -251,7 +253,7 @@ func scheduleArgs(s *schedule.Schedule, now time.Time) ([]any, error) {
 		s.ScheduleID, s.WorkflowID, int64(s.Version), s.UserID, word(s.CronExpr), count(s.IntervalMS), micros(s.OnceAt),
 		s.Timezone, micros(s.StartAt), micros(s.EndAt), string(s.DST), int64(s.JitterMS),
 		string(s.OverlapPolicy), s.OverlapKey, int64(s.MaxQueued), string(s.CatchupPolicy), int64(s.CatchupWindowMS),
-		int64(s.RunTimeoutMS), int64(s.Priority), rawArg(s.Input), word(s.ExecutionGrantID), labels, word(s.ManagedBy), word(s.Expect.Text()),
+		int64(s.RunTimeoutMS), int64(s.Priority), rawArg(s.Input), word(s.ExecutionGrantID), labels, word(s.ManagedBy), word(s.Expect.Text()), count(s.LaunchTimeoutMS),
 		s.Revision, either(s.RevisedAt, now).UnixMicro(), micros(s.NextRunAt), micros(s.PlanAt),
 		micros(s.Backlog.From), micros(s.Backlog.Until), count(s.Backlog.Revision), micros(s.Backlog.At), int64(s.PlanFailures),
 		s.Pause.Paused, word(s.Pause.Note), word(s.Pause.By), micros(s.Pause.Until), schedule.Bucket(s.QualifiedOverlapKey()),
@@ -282,25 +284,26 @@ func readSchedules(ctx context.Context, q querier, statement string, args ...any
 }
 
 // requestColumns and requestRow belong together.
-const requestColumns = `q.idempotency_key, q.request_hash, q.state, q.sent, q.lease_until, q.status, q.reason,
+const requestColumns = `q.idempotency_key, q.request_hash, q.state, q.sent, q.calls, q.lease_until, q.status, q.reason,
  q.run_id, q.trace_id, q.error_code, q.error_message, q.created_at`
 
 type requestRow struct {
 	key, hash                                          key
 	state, status, reason, runID, trace, code, message text
 	sent                                               flag
+	calls                                              number
 	lease, created                                     instant
 }
 
 func (r *requestRow) columns() []any {
 	return []any{
-		&r.key, &r.hash, &r.state, &r.sent, &r.lease, &r.status, &r.reason,
+		&r.key, &r.hash, &r.state, &r.sent, &r.calls, &r.lease, &r.status, &r.reason,
 		&r.runID, &r.trace, &r.code, &r.message, &r.created,
 	}
 }
 
 func (r *requestRow) request() schedule.ExecutionRequest {
-	return schedule.ExecutionRequest{
+	q := schedule.ExecutionRequest{
 		Key: schedule.Key(r.key), RequestHash: r.hash, Done: r.state == "DONE", Sent: bool(r.sent), LeaseUntil: r.lease.Time,
 		Outcome: schedule.Outcome{
 			Status: schedule.Status(r.status), Reason: schedule.Reason(r.reason), RunID: string(r.runID),
@@ -308,6 +311,10 @@ func (r *requestRow) request() schedule.ExecutionRequest {
 		},
 		CreatedAt: r.created.Time,
 	}
+	if q.Sent {
+		q.Calls = int32(r.calls)
+	}
+	return q
 }
 
 // readRequests collects execution requests by key.

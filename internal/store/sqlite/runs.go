@@ -154,6 +154,23 @@ func (s *Store) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, er
 	return run, nil
 }
 
+// LaunchAttempts are the last failed attempts to launch a run, oldest first;
+// none where there is no such run.
+func (s *Store) LaunchAttempts(ctx context.Context, key schedule.Key) (attempts []schedule.LaunchAttempt, err error) {
+	var log text
+	err = s.readers.query(ctx, sqlLaunchAttempts, func(scan scan) error {
+		if err := scan(&log); err != nil {
+			return err
+		}
+		attempts, err = schedule.ReadAttempts(string(log))
+		return err
+	}, keyArg(key))
+	if err != nil {
+		return nil, fmt.Errorf("launch attempts of run %s: %w", key, err)
+	}
+	return attempts, nil
+}
+
 func getRun(ctx context.Context, q querier, key schedule.Key) (*schedule.Run, error) {
 	run, err := lookUpRun(ctx, q, key)
 	if err == nil && run == nil {

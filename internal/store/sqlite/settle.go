@@ -76,7 +76,8 @@ var settleStatements = map[schedule.Status]string{
 // where it is not known.
 func settle(ctx context.Context, t tx, e *schedule.Settlement, row int64, now time.Time) (moved bool, err error) {
 	if e.To == schedule.StatusLaunching {
-		n, err := t.exec(ctx, settleLaunching, keyArg(e.Key), micros(e.ClaimedUntil), now.UnixMicro(), word(e.ErrorCode), word(e.ErrorMessage))
+		n, err := t.exec(ctx, settleLaunching, keyArg(e.Key), micros(e.ClaimedUntil), now.UnixMicro(), word(e.ErrorCode), word(e.ErrorMessage),
+			int64(e.Deliveries), attemptArg(e.Attempt))
 		if err != nil {
 			return false, fmt.Errorf("renew claim of run %s: %w", e.Key, err)
 		}
@@ -93,6 +94,7 @@ func settle(ctx context.Context, t tx, e *schedule.Settlement, row int64, now ti
 	args := []any{
 		keyArg(e.Key), micros(completed), now.UnixMicro(), word(e.Reason), word(e.RunID), word(e.TraceID),
 		word(e.ErrorCode), word(e.ErrorMessage), micros(e.LaunchedAt), micros(e.StartedAt), micros(e.TimeoutAt),
+		int64(e.Deliveries),
 	}
 	n := int64(0)
 	if row != 0 {
@@ -110,6 +112,14 @@ func settle(ctx context.Context, t tx, e *schedule.Settlement, row int64, now ti
 		}
 	}
 	return n == 1, nil
+}
+
+// attemptArg is an attempt as attempt_log keeps it; NULL: none.
+func attemptArg(a *schedule.LaunchAttempt) any {
+	if a == nil {
+		return nil
+	}
+	return a.Text()
 }
 
 // countsAsRun reports whether the settlement says that the executor was called
@@ -134,7 +144,7 @@ func noteLastRuns(ctx context.Context, t tx, launched []schedule.Key) error {
 }
 
 // Sweep ends what is past its bound: cancels that nobody confirmed, launches
-// of which nothing was ever sent, and runs without a sign of life.
+// that are given up, and runs without a sign of life.
 func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
 	var ended []schedule.Ended
 	err := s.write(ctx, func(ctx context.Context, t tx) error {
@@ -144,28 +154,36 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 		}
 		first, last := req.Term.Buckets()
 		var ends endings
+		now, hard := req.Now.UnixMicro(), req.Now.Add(-req.RetryFor).UnixMicro()
 		for _, bound := range []struct {
 			statement string
-			past      []any
-			end       func(schedule.Run) (schedule.Status, schedule.Reason)
+			past      int64
+			more      []any
+			end       func(context.Context, tx, []schedule.Run) error
 		}{
-			{sqlSweepCancelled, []any{req.Now.Add(-req.CancelWait).UnixMicro(), req.Now.UnixMicro()}, cancelledUnconfirmed},
-			{sqlSweepUnavailable, []any{req.Now.Add(-req.RetryFor).UnixMicro()}, neverSent},
-			{sqlSweepTimedOut, []any{req.Now.UnixMicro()}, silent},
+			{sqlSweepCancelled, req.Now.Add(-req.CancelWait).UnixMicro(), []any{req.Term.Epoch, hard}, endCancelled},
+			{sqlSweepLaunching, now, []any{req.Term.Epoch, hard}, endLaunching},
+			{sqlSweepTimedOut, now, nil, endSilent},
 		} {
-			runs, err := readRuns(ctx, t, bound.statement, append(bound.past, max(req.Limit-len(ended), 0), first, last)...)
+			args := append([]any{bound.past, max(req.Limit-len(ended), 0), first, last}, bound.more...)
+			runs, err := readRuns(ctx, t, bound.statement, args...)
 			if err != nil {
 				return err
 			}
+			before := make([]schedule.Status, len(runs))
 			for i := range runs {
-				before := runs[i].Status
+				before[i] = runs[i].Status
+			}
+			if err := bound.end(ctx, t, runs); err != nil {
+				return err
+			}
+			for i := range runs {
 				r := runs[i]
-				r.Status, r.Reason = bound.end(r)
 				r.CompletedAt, r.UpdatedAt, r.ClaimedUntil = req.Now, req.Now, time.Time{}
 				if err := endSwept(ctx, t, &r, req.Now); err != nil {
 					return err
 				}
-				ended = append(ended, schedule.Ended{Run: r, Before: before})
+				ended = append(ended, schedule.Ended{Run: r, Before: before[i]})
 				ends.add(r.Key, r.Status)
 			}
 		}
@@ -177,23 +195,43 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 	return ended, nil
 }
 
-func cancelledUnconfirmed(r schedule.Run) (schedule.Status, schedule.Reason) {
-	return schedule.StatusCancelled, r.CancelReason
-}
-
-func neverSent(schedule.Run) (schedule.Status, schedule.Reason) {
-	return schedule.StatusFailed, schedule.ReasonLaunchUnavailable
-}
-
-func silent(r schedule.Run) (schedule.Status, schedule.Reason) {
-	if r.Status == schedule.StatusLaunching {
-		return schedule.StatusFailed, schedule.ReasonLost
+func endCancelled(_ context.Context, _ tx, runs []schedule.Run) error {
+	for i := range runs {
+		runs[i].Status, runs[i].Reason = schedule.StatusCancelled, runs[i].CancelReason
 	}
-	return schedule.StatusFailed, schedule.ReasonTimeout
+	return nil
+}
+
+func endLaunching(ctx context.Context, t tx, runs []schedule.Run) error {
+	keys := make([]schedule.Key, len(runs))
+	for i := range runs {
+		keys[i] = runs[i].Key
+	}
+	sent := make(map[schedule.Key]bool, len(runs))
+	var k key
+	err := t.query(ctx, sqlSweepSent, func(scan scan) error {
+		err := scan(&k)
+		sent[schedule.Key(k)] = true
+		return err
+	}, keyList(keys))
+	if err != nil {
+		return fmt.Errorf("read which launches were sent: %w", err)
+	}
+	for i := range runs {
+		runs[i].GiveUp(sent[runs[i].Key])
+	}
+	return nil
+}
+
+func endSilent(_ context.Context, _ tx, runs []schedule.Run) error {
+	for i := range runs {
+		runs[i].Status, runs[i].Reason = schedule.StatusFailed, schedule.ReasonTimeout
+	}
+	return nil
 }
 
 func endSwept(ctx context.Context, t tx, r *schedule.Run, now time.Time) error {
-	if _, err := t.exec(ctx, sqlSweep, string(r.Status), word(r.Reason), now.UnixMicro(), keyArg(r.Key)); err != nil {
+	if _, err := t.exec(ctx, sqlSweep, string(r.Status), word(r.Reason), now.UnixMicro(), keyArg(r.Key), word(r.ErrorCode)); err != nil {
 		return fmt.Errorf("end run %s: %w", r.Key, err)
 	}
 	if r.Status != schedule.StatusCancelled {

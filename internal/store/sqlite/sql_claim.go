@@ -95,8 +95,8 @@ const (
  WHERE r.overlap_key = j.value AND r.exclusive AND ` + inFlight
 
 	// What one_in_flight refuses is left out, and found by sqlClaimLost.
-	sqlClaim = `UPDATE OR IGNORE schedule_runs SET status = 'LAUNCHING', waiting_since = NULL, deliveries = deliveries + 1, epoch = ?1,
- claimed_at = ?2, claimed_until = ?3, timeout_at = ?4, updated_at = ?2
+	sqlClaim = `UPDATE OR IGNORE schedule_runs SET status = 'LAUNCHING', waiting_since = NULL, epoch = ?1,
+ claimed_at = ?2, claimed_until = ?3, timeout_at = max(fire_at, ?2) + ?4, updated_at = ?2
  WHERE rowid IN (SELECT value FROM json_each(?5)) AND status = 'PLANNED'`
 	sqlClaimLost = `SELECT r.rowid FROM json_each(?) j CROSS JOIN schedule_runs r WHERE r.rowid = j.value AND r.status = 'PLANNED'`
 	sqlClaimWait = `UPDATE schedule_runs SET waiting_since = ?1, updated_at = ?1
@@ -140,7 +140,7 @@ const (
   ORDER BY k.place, k.fire_at, k.run_at, k.idempotency_key LIMIT ?5)
  SELECT ` + runColumns + ` FROM chosen CROSS JOIN schedule_runs r ON r.idempotency_key = chosen_key` + ofRevision + `
  ORDER BY r.fire_at, r.run_at, r.idempotency_key`
-	sqlReclaim = `UPDATE schedule_runs SET epoch = ?1, claimed_until = ?2, deliveries = deliveries + 1, updated_at = ?3
+	sqlReclaim = `UPDATE schedule_runs SET epoch = ?1, claimed_until = ?2, updated_at = ?3
  WHERE idempotency_key = ?4 AND status = 'LAUNCHING'`
 
 	sqlNextFireAt = `SELECT min(fire_at) FROM schedule_runs INDEXED BY schedule_runs_due WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at > ?

@@ -2,8 +2,9 @@ package sqlite
 
 // Runs.
 const (
-	sqlGetRun    = `SELECT ` + runColumns + ` FROM schedule_runs r` + ofRevision + ` WHERE r.idempotency_key = ?`
-	sqlAskCancel = `UPDATE schedule_runs SET cancel_requested_at = ?1, cancel_reason = ?2, updated_at = ?1
+	sqlLaunchAttempts = `SELECT attempt_log FROM schedule_runs WHERE idempotency_key = ?`
+	sqlGetRun         = `SELECT ` + runColumns + ` FROM schedule_runs r` + ofRevision + ` WHERE r.idempotency_key = ?`
+	sqlAskCancel      = `UPDATE schedule_runs SET cancel_requested_at = ?1, cancel_reason = ?2, updated_at = ?1
  WHERE idempotency_key = ?3 AND cancel_requested_at IS NULL AND (status = 'PLANNED' OR ` + inFlight + `)`
 
 	// updated_at stays: the run has not changed for those who watch.

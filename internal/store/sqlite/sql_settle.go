@@ -3,10 +3,14 @@ package sqlite
 // Settle: one statement per status, each with the statuses that it may leave;
 // a test compares them with schedule.Status.Predecessors. What a settlement
 // does not say stays, and so does when it started. But what a launch without an
-// answer left behind as its error ends with LAUNCHING.
+// answer left behind as its error ends with LAUNCHING. Of the attempts that
+// settleLaunching records the last ten are kept (schedule.KeptAttempts).
 const (
 	settleLaunching = `UPDATE schedule_runs SET claimed_until = COALESCE(?2, claimed_until), updated_at = ?3,
- error_code = COALESCE(?4, error_code), error_message = COALESCE(?5, error_message)
+ error_code = COALESCE(?4, error_code), error_message = COALESCE(?5, error_message), deliveries = max(deliveries, ?6),
+ failed_attempts = failed_attempts + (?7 IS NOT NULL), attempt_log = CASE WHEN ?7 IS NULL THEN attempt_log
+  WHEN json_array_length(attempt_log) >= 10 THEN json_insert(json_remove(attempt_log, '$[0]'), '$[#]', json(?7))
+  ELSE json_insert(COALESCE(attempt_log, '[]'), '$[#]', json(?7)) END
  WHERE idempotency_key = ?1 AND status = 'LAUNCHING'`
 
 	settleSet = ` waiting_since = NULL, claimed_until = NULL, updated_at = ?3,
@@ -14,10 +18,10 @@ const (
  error_code = CASE WHEN status = 'LAUNCHING' THEN ?7 ELSE COALESCE(?7, error_code) END,
  error_message = CASE WHEN status = 'LAUNCHING' THEN ?8 ELSE COALESCE(?8, error_message) END,
  launched_at = COALESCE(?9, launched_at), started_at = COALESCE(started_at, ?10),
- timeout_at = COALESCE(?11, timeout_at), completed_at = COALESCE(?2, completed_at)
+ timeout_at = COALESCE(?11, timeout_at), completed_at = COALESCE(?2, completed_at), deliveries = max(deliveries, ?12)
  ` + settleByKey + ` AND `
 	settleByKey = `WHERE idempotency_key = ?1`
-	settleByRow = `WHERE rowid = ?12 AND +idempotency_key = ?1`
+	settleByRow = `WHERE rowid = ?13 AND +idempotency_key = ?1`
 
 	settleEnqueued  = `UPDATE schedule_runs SET status = 'ENQUEUED',` + settleSet + `status = 'LAUNCHING'`
 	settleStarted   = `UPDATE schedule_runs SET status = 'STARTED',` + settleSet + inFlight
@@ -41,23 +45,27 @@ const (
 
 // Sweep.
 const (
+	// ?5 and ?6: as in givenUp.
 	sqlSweepCancelled = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
  WHERE r.cancel_requested_at <= ?1 AND ` + inFlight + `
-   AND NOT (r.status = 'LAUNCHING' AND (r.timeout_at IS NULL OR r.timeout_at > ?2) AND ` + answered + `)
-   AND r.shard BETWEEN ?4 AND ?5
- ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?3`
-	// What was recorded as DONE has an outcome: the next delivery will learn it.
-	sqlSweepUnavailable = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_launching` + ofRevision + `
- WHERE r.status = 'LAUNCHING' AND r.claimed_at <= ?1 AND NOT EXISTS (SELECT 1 FROM execution_requests q
-  WHERE q.idempotency_key = r.idempotency_key AND (q.sent OR q.state = 'DONE'))
+   AND NOT (r.status = 'LAUNCHING' AND (r.timeout_at IS NULL OR r.timeout_at > ?6 OR r.epoch < ?5) AND ` + answered + `)
    AND r.shard BETWEEN ?3 AND ?4
- ORDER BY r.claimed_at, r.idempotency_key LIMIT ?2`
-	sqlSweepTimedOut = `WITH past (past_row) AS MATERIALIZED (
-  SELECT rowid FROM schedule_runs INDEXED BY schedule_runs_timeout WHERE timeout_at <= ?1 AND ` + launched + ` UNION ALL` +
-		launchingRows + `timeout_at <= ?1)
+ ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?2`
+	// LAUNCHING rows past timeout_at for which nothing is done any more: no outcome
+	// is recorded, no call is open, and what may have reached the executor was tried
+	// in this term (?5), which asks the executor by key where it can answer. ?6 is
+	// the bound for rows of this term for which something is still to be done.
+	givenUp = `(r.timeout_at <= ?6 AND r.epoch >= ?5 OR NOT EXISTS (SELECT 1 FROM execution_requests q WHERE q.idempotency_key = r.idempotency_key
+  AND (q.state = 'DONE' OR q.lease_until > ?1 OR q.sent AND (r.epoch < ?5 OR r.claimed_until > ?1))))`
+	sqlSweepLaunching = `WITH past (past_row) AS MATERIALIZED (` + launchingRows + `timeout_at <= ?1)
  SELECT ` + runColumns + ` FROM past CROSS JOIN schedule_runs r ON r.rowid = past_row` + ofRevision + `
- WHERE r.timeout_at <= ?1 AND ` + inFlight + ` AND r.shard BETWEEN ?3 AND ?4
+ WHERE r.status = 'LAUNCHING' AND ` + givenUp + ` AND r.shard BETWEEN ?3 AND ?4
  ORDER BY r.timeout_at, r.idempotency_key LIMIT ?2`
-	sqlSweep = `UPDATE schedule_runs SET status = ?1, reason = ?2, claimed_until = NULL, completed_at = ?3, updated_at = ?3
+	sqlSweepSent = `SELECT q.idempotency_key FROM json_each(?) j CROSS JOIN execution_requests q
+ ON q.idempotency_key = unhex(j.value) WHERE q.sent OR q.state = 'DONE'`
+	sqlSweepTimedOut = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_timeout` + ofRevision + `
+ WHERE r.timeout_at <= ?1 AND ` + launched + ` AND r.shard BETWEEN ?3 AND ?4
+ ORDER BY r.timeout_at, r.idempotency_key LIMIT ?2`
+	sqlSweep = `UPDATE schedule_runs SET status = ?1, reason = ?2, error_code = ?5, claimed_until = NULL, completed_at = ?3, updated_at = ?3
  WHERE idempotency_key = ?4 AND ` + inFlight
 )

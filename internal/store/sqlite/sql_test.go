@@ -212,7 +212,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 		"sqlReclaimOwners":      "schedule_runs_launching",
 		"sqlRewindInFlight":     "schedule_runs_launching",
 		"sqlGaugesAll":          "schedule_runs_launching",
-		"sqlSweepUnavailable":   "schedule_runs_launching",
+		"sqlSweepLaunching":     "schedule_runs_launching",
 		"sqlSweepTimedOut":      "schedule_runs_timeout",
 		"sqlSweepCancelled":     "schedule_runs_cancel",
 		"sqlCancelsDue":         "schedule_runs_cancel",

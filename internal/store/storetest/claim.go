@@ -94,8 +94,8 @@ func claimMarks(r *rig) {
 	r.change(schedule.Change{ScheduleID: s.ScheduleID, Runs: []schedule.Run{want}, Now: r.at(-time.Hour)})
 	r.claim()
 
-	want.Status, want.Epoch, want.Deliveries = schedule.StatusLaunching, r.term.Epoch, 1
-	want.ClaimedAt, want.ClaimedUntil, want.TimeoutAt, want.UpdatedAt = r.now, r.at(lease), r.at(time.Hour), r.now
+	want.Status, want.Epoch = schedule.StatusLaunching, r.term.Epoch
+	want.ClaimedAt, want.ClaimedUntil, want.TimeoutAt, want.UpdatedAt = r.now, r.at(lease), r.at(retryFor), r.now
 	got := r.ledger(want.Key)
 	want.JudgedAt = got.JudgedAt // a claim may stamp it or not
 	equal(r, "runs", got, want)
@@ -104,14 +104,26 @@ func claimMarks(r *rig) {
 
 func claimBound(r *rig) {
 	r.lead()
-	short := r.create("short", func(s *schedule.Schedule) { s.RunTimeoutMS = 1000 })
-	long := r.create("long", func(s *schedule.Schedule) { s.RunTimeoutMS = 7_200_000 })
-	byShort, byLong := r.slot(short, r.now), r.slot(long, r.now)
-	r.add(byShort, byLong)
-	r.revise(long, func(s *schedule.Schedule) { s.RunTimeoutMS = 1000 }) // its revision counts, not the one in force
-	r.claim()
-	r.hold(r.ledger(byShort.Key).TimeoutAt.Equal(r.at(retryFor)), "a short run is bounded by RetryFor, got %s", r.ledger(byShort.Key).TimeoutAt)
-	r.hold(r.ledger(byLong.Key).TimeoutAt.Equal(r.at(2*time.Hour)), "a long one by its run timeout, got %s", r.ledger(byLong.Key).TimeoutAt)
+	plain := r.create("plain", func(s *schedule.Schedule) { s.RunTimeoutMS = 7_200_000 })
+	own := r.create("own", func(s *schedule.Schedule) { s.LaunchTimeoutMS = 5000 })
+	late, ahead := r.slot(plain, r.at(-30*time.Second)), r.slot(own, r.at(time.Second))
+	byPlain, byOwn := r.slot(plain, r.now), r.slot(own, r.now)
+	r.add(late, ahead, byPlain, byOwn)
+	r.revise(own, func(s *schedule.Schedule) { s.LaunchTimeoutMS = 1000 }) // its revision counts, not the one in force
+	r.claim(func(req *schedule.ClaimRequest) { req.Ahead = 2 * time.Second })
+	for _, tt := range []struct {
+		says string
+		run  schedule.Run
+		want time.Time
+	}{
+		{"a launch is given up RetryFor after its fire time, whatever the run timeout", byPlain, r.at(retryFor)},
+		{"one that is claimed late, after its claim", late, r.at(retryFor)},
+		{"one with a launch timeout of its schedule, after that", byOwn, r.at(5 * time.Second)},
+		{"one that is claimed ahead, after its fire time", ahead, r.at(6 * time.Second)},
+	} {
+		got := r.ledger(tt.run.Key).TimeoutAt
+		r.hold(got.Equal(tt.want), "%s: want %s, got %s", tt.says, tt.want, got)
+	}
 }
 
 func claimLimit(r *rig) {

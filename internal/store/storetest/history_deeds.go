@@ -35,9 +35,9 @@ func (h *history) beginSome() {
 		case 0:
 			h.finish(key, accepted)
 		case 1:
-			h.ok(h.Release(h.ctx, key, got.Request.LeaseUntil, true, h.now), "release")
+			h.ok(h.Release(h.ctx, key, got.Request.LeaseUntil, 1, h.now), "release")
 		case 2:
-			h.ok(h.Release(h.ctx, key, got.Request.LeaseUntil, got.Sent, h.now), "release")
+			h.ok(h.Release(h.ctx, key, got.Request.LeaseUntil, got.Request.Calls-1, h.now), "release")
 		}
 	}
 	if run, any := pick(h, h.inStatus(schedule.StatusLaunching)); any && h.random.IntN(3) == 0 {
@@ -153,8 +153,8 @@ func (h *history) dump() {
 		if run.Status == schedule.StatusPlanned && run.Trigger == schedule.TriggerSchedule && !run.JudgedAt.IsZero() { // else it means nothing
 			judged = " judged " + h.clock(run.JudgedAt)
 		}
-		h.show(h.called(run), fmt.Sprintf("@%d %s(%s) fire %s wait %s%s sent %d epoch %d claim %s until %s cancel %s(%s) life %s %s %s bound %s %s%s",
-			run.Revision, run.Status, run.Reason, h.clock(run.FireAt), h.clock(run.WaitingSince), judged, run.Deliveries, run.Epoch,
+		h.show(h.called(run), fmt.Sprintf("@%d %s(%s) fire %s wait %s%s sent %d failed %d epoch %d claim %s until %s cancel %s(%s) life %s %s %s bound %s %s%s",
+			run.Revision, run.Status, run.Reason, h.clock(run.FireAt), h.clock(run.WaitingSince), judged, run.Deliveries, run.FailedAttempts, run.Epoch,
 			h.clock(run.ClaimedAt), h.clock(run.ClaimedUntil), h.clock(run.CancelRequestedAt), run.CancelReason,
 			h.clock(run.LaunchedAt), h.clock(run.StartedAt), h.clock(run.CompletedAt), h.clock(run.TimeoutAt), run.RunID, run.ErrorCode))
 	}

@@ -113,9 +113,9 @@ func extendMany(r *rig) {
 func extendThenRelease(r *rig) {
 	req, held := r.begun("given back")
 	until := r.extend(req.Key, held, 2*lease)
-	r.ok(r.Release(r.ctx, req.Key, held, false, r.now), "release under the lease before")
+	r.ok(r.Release(r.ctx, req.Key, held, 0, r.now), "release under the lease before")
 	r.permits(req, schedule.Busy)
-	r.ok(r.Release(r.ctx, req.Key, until, false, r.now), "release")
+	r.ok(r.Release(r.ctx, req.Key, until, 0, r.now), "release")
 	r.permits(req, schedule.GrantedAgain)
 }
 

@@ -64,10 +64,10 @@ func (r *rig) launchedOrPaused(rows []schedule.Run) {
 	r.Helper()
 	for _, run := range rows {
 		switch got := r.ledger(run.Key); {
-		case got.Status == schedule.StatusLaunching && got.Deliveries == 1 && got.Reason == schedule.ReasonNone:
-		case got.Status == schedule.StatusSkipped && got.Reason == schedule.ReasonPaused && got.Deliveries == 0:
+		case got.Status == schedule.StatusLaunching && !got.ClaimedAt.IsZero() && got.Reason == schedule.ReasonNone:
+		case got.Status == schedule.StatusSkipped && got.Reason == schedule.ReasonPaused && got.ClaimedAt.IsZero():
 		default:
-			r.Fatalf("a slot is launched once or SKIPPED(paused), got %s(%s) after %d deliveries", got.Status, got.Reason, got.Deliveries)
+			r.Fatalf("a slot is launched once or SKIPPED(paused), got %s(%s), claimed at %s", got.Status, got.Reason, got.ClaimedAt)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func raceReclaims(r *rig) {
 	sent.Add(int64(len(r.reclaim())))
 	r.hold(sent.Load() == 20, "each run is sent again once, got %d", sent.Load())
 	for _, run := range r.runsOf(s) {
-		r.hold(run.Deliveries == 2, "each run was delivered twice, got %d", run.Deliveries)
+		r.hold(run.Epoch == r.term.Epoch, "each run is the new leader's, got epoch %d", run.Epoch)
 	}
 }
 

@@ -60,7 +60,7 @@ func reclaimOwn(r *rig) {
 	equal(r, "sent again twice", keysOfLaunches(r.reclaim()), nil)
 
 	want := run
-	want.Deliveries, want.ClaimedUntil, want.UpdatedAt = 2, r.at(lease), r.now
+	want.ClaimedUntil, want.UpdatedAt = r.at(lease), r.now
 	equal(r, "runs", r.ledger(run.Key), want)
 }
 
@@ -73,9 +73,10 @@ func reclaimOlder(r *rig) {
 	launches := r.reclaim()
 	equal(r, "handed over", keysOfLaunches(launches), []schedule.Key{run.Key})
 	want := run
-	want.Epoch, want.Deliveries, want.ClaimedUntil, want.UpdatedAt = r.term.Epoch, 2, r.at(lease), r.now
+	want.Epoch, want.ClaimedUntil, want.UpdatedAt = r.term.Epoch, r.at(lease), r.now
 	equal(r, "runs", r.ledger(run.Key), want)
 	equal(r, "launches", launches[0].Run, want)
+	r.hold(launches[0].Again, "it was handed out before")
 	equal(r, "handed over again", keysOfLaunches(r.reclaim()), nil)
 }
 

@@ -71,7 +71,11 @@ func (r *rig) granted(req schedule.BeginRequest) {
 // release ends the lease of a key that was granted at the rig's now.
 func (r *rig) release(key schedule.Key, sent bool) {
 	r.Helper()
-	r.ok(r.Release(r.ctx, key, r.at(lease), sent, r.now), "release")
+	calls := int32(0)
+	if sent {
+		calls = 1
+	}
+	r.ok(r.Release(r.ctx, key, r.at(lease), calls, r.now), "release")
 }
 
 func (r *rig) finish(key schedule.Key, outcome schedule.Outcome) {
@@ -140,15 +144,15 @@ func releaseOwn(r *rig) {
 	second := r.permits(req, schedule.GrantedAgain).Request.LeaseUntil
 	r.hold(second.Equal(r.at(lease).Truncate(time.Microsecond)), "a lease that is taken over is shown, got %s", second)
 
-	r.ok(r.Release(r.ctx, req.Key, first, false, r.now), "release a lease that is over")
+	r.ok(r.Release(r.ctx, req.Key, first, 0, r.now), "release a lease that is over")
 	busy := r.permits(req, schedule.Busy)
 	r.hold(busy.Sent && busy.Request.LeaseUntil.Equal(second), "the second call stands, got %+v", busy.Request)
 	closed, _ := r.closeKey(req.Key)
 	r.hold(!closed, "a key that may have been sent is not closed")
 
-	r.ok(r.Release(r.ctx, req.Key, second, true, r.now), "release one's own")
-	r.ok(r.Release(r.ctx, req.Key, second, false, r.now), "release it twice")
-	r.ok(r.Release(r.ctx, req.Key, time.Time{}, false, r.now), "release no lease")
+	r.ok(r.Release(r.ctx, req.Key, second, 1, r.now), "release one's own")
+	r.ok(r.Release(r.ctx, req.Key, second, 0, r.now), "release it twice")
+	r.ok(r.Release(r.ctx, req.Key, time.Time{}, 0, r.now), "release no lease")
 	again := r.permits(req, schedule.GrantedAgain)
 	r.hold(again.Sent, "the second call is remembered")
 }

@@ -43,7 +43,7 @@ func (r *rig) fullSchedule(name string) schedule.Schedule {
 			CronExpr: "0 9 * * MON#2", IntervalMS: 1<<32 - 1000, OnceAt: whole(1),
 			Timezone: "America/Argentina/ComodRivadavia", StartAt: whole(2), EndAt: whole(3), DST: schedule.DSTLiteral, JitterMS: 3_600_000,
 			OverlapPolicy: schedule.OverlapReplace, OverlapKey: "shared:" + r.name, MaxQueued: 1000,
-			CatchupPolicy: schedule.CatchupSpread, CatchupWindowMS: 2_592_000_000, RunTimeoutMS: 2_592_000_000, Priority: -1000,
+			CatchupPolicy: schedule.CatchupSpread, CatchupWindowMS: 2_592_000_000, RunTimeoutMS: 2_592_000_000, LaunchTimeoutMS: 86_400_000, Priority: -1000,
 			Input: rawJSON, ExecutionGrantID: "grant-1",
 			Expect:    schedule.Expect{StartWithinMS: 1<<32 - 1, FinishWithinMS: 2, SuccessEveryMS: 3, AlertAfter: 4, RemindEveryMS: 5, OnFailure: schedule.OnFailureIgnore},
 			Labels:    map[string]string{"team": "réseau", "empty": "", awkward: awkward, "a.b/c": "1"},

@@ -76,14 +76,15 @@ func livedRunSurvives(r *rig) {
 	r.hold(len(launches) == 1, "the run is claimed")
 
 	launched, started, completed := odd(20), odd(21), odd(22)
+	r.hold(r.settle(schedule.Settlement{Key: want.Key, To: schedule.StatusLaunching, Attempt: &schedule.LaunchAttempt{At: r.now, Result: schedule.LaunchUnknown}})[0], "an attempt failed")
 	r.hold(r.settle(schedule.Settlement{
-		Key: want.Key, To: schedule.StatusEnqueued, RunID: "run-ü-1", TraceID: "trace-2", LaunchedAt: launched, TimeoutAt: odd(30),
+		Key: want.Key, To: schedule.StatusEnqueued, RunID: "run-ü-1", TraceID: "trace-2", LaunchedAt: launched, TimeoutAt: odd(30), Deliveries: 3,
 	})[0], "ENQUEUED")
 	r.hold(r.settle(schedule.Settlement{Key: want.Key, To: schedule.StatusStarted, StartedAt: started, TimeoutAt: odd(31)})[0], "STARTED")
 	asked := r.at(time.Second)
 	r.askCancel(want.Key, schedule.ReasonReplaced, asked)
 
-	want.Status, want.Epoch, want.Deliveries = schedule.StatusStarted, r.term.Epoch, 1
+	want.Status, want.Epoch, want.Deliveries, want.FailedAttempts = schedule.StatusStarted, r.term.Epoch, 3, 1
 	want.ClaimedAt, want.LaunchedAt, want.StartedAt, want.TimeoutAt = r.now, launched, started, odd(31)
 	want.RunID, want.TraceID = "run-ü-1", "trace-2"
 	want.CancelRequestedAt, want.CancelReason, want.UpdatedAt = asked, schedule.ReasonReplaced, asked

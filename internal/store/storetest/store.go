@@ -99,6 +99,7 @@ var topics = []topic{
 	{name: "settle", checks: settles},
 	{name: "settle launched", checks: settlesLaunched},
 	{name: "sweep", checks: sweeps},
+	{name: "attempts", checks: attempts},
 	{name: "requests", checks: requests, shared: true},
 	{name: "leases", checks: leases, shared: true},
 	{name: "request checks", checks: requestChecks},

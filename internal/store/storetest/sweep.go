@@ -14,6 +14,9 @@ var sweeps = []check{
 	{"a launch that could never be delivered ends FAILED(launch_unavailable)", sweepUnavailable},
 	{"a launch whose outcome is recorded is not unavailable: it will be asked for again", sweepRecorded},
 	{"a launch whose outcome never became known ends FAILED(lost) at its bound", sweepLost},
+	{"a launch is not given up while a call of it is open", sweepOpenCall},
+	{"what an earlier leader may have sent is tried once more before it is given up", sweepTriedAgain},
+	{"a launch that is given up keeps the error of its last attempt", sweepKeepsError},
 	{"a cancel that nobody confirmed ends the run anyway, and an event says so", sweepCancels},
 	{"an unconfirmed cancel does not end a launch whose outcome is recorded, until its bound", sweepCancelRecorded},
 	{"what has not been in flight, or has ended, is not touched", sweepOnlyInFlight},
@@ -87,8 +90,8 @@ func sweepRecorded(r *rig) {
 	r.swept(r.sweep(), run, schedule.StatusFailed, schedule.ReasonLost)
 }
 
-// sweepLost has a launch that may have reached the executor: after the retry
-// time it is not ended, because the executor may still report.
+// sweepLost has launches that may have reached the executor: it may still report,
+// but nobody waits for that any longer than for an executor that is away.
 func sweepLost(r *rig) {
 	r.lead()
 	s := r.create("lost", func(s *schedule.Schedule) { s.RunTimeoutMS = 7_200_000 })
@@ -98,10 +101,58 @@ func sweepLost(r *rig) {
 		if release {
 			r.release(run.Key, true)
 		}
-		r.now = r.at(retryFor + time.Minute)
-		equal(r, name+": ended after the retry time", r.sweep(), nil)
-		r.now = r.at(2 * time.Hour)
+		r.now = r.at(retryFor - time.Second)
+		equal(r, name+": ended before the retry time is over", r.sweep(), nil)
+		r.now = r.at(2 * time.Second)
 		r.swept(r.sweep(), run, schedule.StatusFailed, schedule.ReasonLost)
+	}
+}
+
+func sweepOpenCall(r *rig) {
+	r.lead()
+	s := r.create("open")
+	run := r.bring(r.slot(s, r.now), schedule.StatusLaunching)
+	r.now = r.at(retryFor)
+	r.granted(r.beginRequest(run))
+	r.now = r.at(lease - time.Second)
+	equal(r, "ended with a call open", r.sweep(), nil)
+	r.now = r.at(2 * time.Second)
+	r.swept(r.sweep(), run, schedule.StatusFailed, schedule.ReasonLost)
+}
+
+// sweepTriedAgain: with the next attempt the executor is asked by key, where it
+// can answer. What was certainly never sent need not wait for that.
+func sweepTriedAgain(r *rig) {
+	r.lead()
+	s := r.create("handed over")
+	sent := r.bring(r.manual(s, "sent", r.now), schedule.StatusLaunching)
+	r.granted(r.beginRequest(sent))
+	r.release(sent.Key, true)
+	unsent := r.bring(r.manual(s, "unsent", r.now), schedule.StatusLaunching)
+	r.lead()
+	r.now = r.at(retryFor + time.Second)
+	r.swept(r.sweep(), unsent, schedule.StatusFailed, schedule.ReasonLaunchUnavailable)
+	equal(r, "handed to the new leader", keysOfLaunches(r.reclaim()), []schedule.Key{sent.Key})
+	equal(r, "ended while it is tried", r.sweep(), nil)
+	r.settle(schedule.Settlement{Key: sent.Key, To: schedule.StatusLaunching, ClaimedUntil: r.now})
+	r.swept(r.sweep(), sent, schedule.StatusFailed, schedule.ReasonLost)
+}
+
+func sweepKeepsError(r *rig) {
+	r.lead()
+	s := r.create("why")
+	told := r.bring(r.manual(s, "told", r.now), schedule.StatusLaunching)
+	r.settle(schedule.Settlement{Key: told.Key, To: schedule.StatusLaunching, ErrorCode: "executor_unreachable", ErrorMessage: "refused"})
+	untold := r.bring(r.manual(s, "untold", r.now), schedule.StatusLaunching)
+	r.now = r.at(retryFor + time.Second)
+	ended := r.sweep()
+	r.hold(len(ended) == 2, "both are given up, got %d", len(ended))
+	got := r.ledger(told.Key)
+	r.hold(got.ErrorCode == "executor_unreachable" && got.ErrorMessage == "refused", "the last error stays, got %q %q", got.ErrorCode, got.ErrorMessage)
+	got = r.ledger(untold.Key)
+	r.hold(got.ErrorCode == string(schedule.CodeLaunchTimeout), "without an error it says that the time was over, got %q", got.ErrorCode)
+	for _, e := range ended {
+		equal(r, "runs as the sweep reports them", bodily(e.Run), bodily(r.ledger(e.Run.Key)))
 	}
 }
 

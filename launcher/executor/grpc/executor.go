@@ -92,7 +92,16 @@ func runError(err error, sent bool) error {
 		}
 		return &launcher.Refusal{Code: word(st.Code()), Message: message}
 	}
-	return unknown("the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
+	return unknown(codeOf(st.Code()), "the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
+}
+
+// codeOf is the error code of a gRPC code that leaves the outcome unknown.
+// UNAVAILABLE is also what a connection says that breaks after the request.
+func codeOf(code codes.Code) schedule.ErrorCode {
+	if code == codes.DeadlineExceeded || code == codes.Canceled {
+		return schedule.CodeExecutorTimeout
+	}
+	return schedule.CodeExecutorError
 }
 
 // Cancel asks for the end of a run; see launcher.Executor.
@@ -148,7 +157,7 @@ func askError(err error, sent bool) error {
 	case st.Code() == codes.Unimplemented:
 		return fmt.Errorf("%w: %s", launcher.ErrUnsupported, executor.Text(st.Message(), executor.MaxMessage))
 	}
-	return unknown("the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
+	return unknown(codeOf(st.Code()), "the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
 }
 
 // call makes one call with what every call carries, nothing of it after by, and
@@ -196,7 +205,7 @@ type answer interface {
 func outcome(key schedule.Key, a answer) (schedule.Outcome, error) {
 	o := schedule.Outcome{RunID: a.GetRunId(), TraceID: a.GetTraceId()}
 	if !executor.ValidRunID(o.RunID) {
-		return schedule.Outcome{}, unknown("the executor answered with run_id %s, which cannot be stored (at most %d bytes, no control characters)",
+		return schedule.Outcome{}, unknown(schedule.CodeExecutorBadAnswer, "the executor answered with run_id %s, which cannot be stored (at most %d bytes, no control characters)",
 			schedule.Quote(o.RunID), executor.MaxRunID)
 	}
 	if o.TraceID == "" || !executor.ValidRunID(o.TraceID) {
@@ -212,13 +221,13 @@ func outcome(key schedule.Key, a answer) (schedule.Outcome, error) {
 		o.ErrorCode = schedule.ExecutorErrorCode(a.GetErrorCode())
 		o.ErrorMessage = executor.Text(a.GetErrorMessage(), executor.MaxMessage)
 	default:
-		return schedule.Outcome{}, unknown("the executor answered with status %s; it is ENQUEUED, SUCCESS or FAILED", schedule.Quote(a.GetStatus()))
+		return schedule.Outcome{}, unknown(schedule.CodeExecutorBadAnswer, "the executor answered with status %s; it is ENQUEUED, SUCCESS or FAILED", schedule.Quote(a.GetStatus()))
 	}
 	return o, nil
 }
 
-func unknown(format string, args ...any) error {
-	return fmt.Errorf("unknown outcome: "+format, args...)
+func unknown(code schedule.ErrorCode, format string, args ...any) error {
+	return &launcher.CallError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
 // word is a code as error codes are written: "invalid_argument".

@@ -70,6 +70,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	if climbs(e.cfg.URL, workflowID, call.WorkflowID) {
 		return schedule.Outcome{}, &launcher.Refusal{
 			Code:    string(schedule.CodeWorkflowIDUnsafe),
+			Unsent:  true,
 			Message: "workflow_id " + call.WorkflowID + " cannot be used in the path of EXECUTOR_URL; rename the workflow",
 		}
 	}
@@ -79,7 +80,7 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 	}
 	req, err := build(call)
 	if err != nil {
-		return schedule.Outcome{}, &launcher.Refusal{Code: string(schedule.CodeRequestInvalid), Message: executor.Text(err.Error(), executor.MaxMessage)}
+		return schedule.Outcome{}, &launcher.Refusal{Code: string(schedule.CodeRequestInvalid), Unsent: true, Message: executor.Text(err.Error(), executor.MaxMessage)}
 	}
 	if call.TraceParent != "" {
 		req.header["traceparent"] = call.TraceParent
@@ -169,14 +170,19 @@ func (e *Executor) send(ctx context.Context, method string, key schedule.Key, by
 		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, bare(err))
 	}
 	if err != nil {
-		return answer{}, fmt.Errorf("unknown outcome: %w", bare(err))
+		return answer{}, unanswered(bare(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return answer{}, fmt.Errorf("unknown outcome: read the executor's answer (%d): %w", resp.StatusCode, err)
+		return answer{}, unanswered(fmt.Errorf("read the executor's answer (%d): %w", resp.StatusCode, err))
 	}
 	return answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
+}
+
+// unanswered is a call that was sent and has no whole answer.
+func unanswered(err error) error {
+	return &launcher.CallError{Code: schedule.CodeExecutorTimeout, Err: err}
 }
 
 // bare drops the URL that net/http puts before an error: its query may hold

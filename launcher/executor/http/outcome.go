@@ -42,7 +42,10 @@ func (a answer) outcome(read reader) (schedule.Outcome, error) {
 	case a.refuses():
 		return schedule.Outcome{}, a.refusal(read)
 	}
-	return schedule.Outcome{}, unknown("%s", a.describe())
+	if a.status >= 400 {
+		return schedule.Outcome{}, &launcher.CallError{Code: schedule.CodeExecutorError, Err: fmt.Errorf("%s", a.describe())}
+	}
+	return schedule.Outcome{}, badAnswer("%s", a.describe())
 }
 
 func (a answer) finished(read reader) (schedule.Outcome, error) {
@@ -59,7 +62,7 @@ func (a answer) finished(read reader) (schedule.Outcome, error) {
 		o.ErrorCode = schedule.ExecutorErrorCode(s.ErrorCode)
 		o.ErrorMessage = executor.Text(s.ErrorMessage, executor.MaxMessage)
 	default:
-		return schedule.Outcome{}, unknown("the executor answered 200 with status %s; it must be SUCCESS or FAILED, or 202 if the run continues",
+		return schedule.Outcome{}, badAnswer("the executor answered 200 with status %s; it must be SUCCESS or FAILED, or 202 if the run continues",
 			schedule.Quote(s.Status))
 	}
 	return o, nil
@@ -100,15 +103,15 @@ func (a answer) refusal(read reader) *launcher.Refusal {
 // read parses the body, and refuses what could not be stored.
 func (a answer) read(read reader) (said, error) {
 	if len(a.body) > maxAnswer {
-		return said{}, unknown("the executor answered %d with more than %d bytes", a.status, maxAnswer)
+		return said{}, badAnswer("the executor answered %d with more than %d bytes", a.status, maxAnswer)
 	}
 	s, err := read(a.body)
 	if err != nil {
-		return said{}, unknown("the executor answered %d with something other than the JSON object of the contract: %v: %s",
+		return said{}, badAnswer("the executor answered %d with something other than the JSON object of the contract: %v: %s",
 			a.status, err, schedule.Quote(string(a.body)))
 	}
 	if !executor.ValidRunID(s.RunID) {
-		return said{}, unknown("the executor answered %d with run_id %s, which cannot be stored (at most %d bytes, no control characters)",
+		return said{}, badAnswer("the executor answered %d with run_id %s, which cannot be stored (at most %d bytes, no control characters)",
 			a.status, schedule.Quote(s.RunID), executor.MaxRunID)
 	}
 	if !executor.ValidRunID(s.TraceID) {
@@ -164,8 +167,9 @@ func statusLine(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
 }
 
-func unknown(format string, args ...any) error {
-	return fmt.Errorf("unknown outcome: "+format, args...)
+// badAnswer is an answer that breaks the contract.
+func badAnswer(format string, args ...any) error {
+	return &launcher.CallError{Code: schedule.CodeExecutorBadAnswer, Err: fmt.Errorf(format, args...)}
 }
 
 func readCarillon(body []byte) (said, error) {

@@ -101,7 +101,8 @@ type ExplainSlotResponse struct {
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	Now  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`
 	// The answer in one word. Of a slot with a run: ran, failed, skipped,
-	// cancelled, in_flight, waiting (for its overlap key), due. Of one without:
+	// cancelled, retrying (its launch failed and is tried again: see run.launch),
+	// in_flight, waiting (for its overlap key), due. Of one without:
 	// due (not planned yet), not_fired (see reason), will_fire, will_not_fire,
 	// expired (older than what is kept), unrecorded (a defect). Else not_a_slot,
 	// or no_schedule: it did not exist then.
@@ -1062,13 +1063,13 @@ const file_carillon_v1_explain_proto_rawDesc = "" +
 	"scheduleId\x12@\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x04time\x12\x1d\n" +
-	"\x05local\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05local\"\xf9\f\n" +
+	"\x05local\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05local\"\x83\r\n" +
 	"\x13ExplainSlotResponse\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12,\n" +
-	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\xaf\x01\n" +
-	"\averdict\x18\x04 \x01(\tB\x94\x01\xbaH\x90\x01r\x8d\x01R\x03ranR\x06failedR\askippedR\tcancelledR\tin_flightR\awaitingR\x03dueR\tnot_firedR\twill_fireR\rwill_not_fireR\n" +
+	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\xb9\x01\n" +
+	"\averdict\x18\x04 \x01(\tB\x9e\x01\xbaH\x9a\x01r\x97\x01R\x03ranR\x06failedR\askippedR\tcancelledR\bretryingR\tin_flightR\awaitingR\x03dueR\tnot_firedR\twill_fireR\rwill_not_fireR\n" +
 	"not_a_slotR\vno_scheduleR\aexpiredR\n" +
 	"unrecordedR\averdict\x12\x97\x03\n" +
 	"\x06reason\x18\x05 \x01(\tB\xfe\x02\xbaH\xfa\x02r\xf7\x02R\x00R\aoverlapR\x06missedR\n" +

@@ -47,8 +47,8 @@ type RunLauncherStartRequest struct {
 	FireAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=fire_at,json=fireAt,proto3" json:"fire_at,omitempty"`
 	// How long the run may show no sign of life. Default RUN_TIMEOUT_MS.
 	RunTimeoutMs *uint32 `protobuf:"varint,13,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
-	// What may have reached the executor before is not sent again after it, only
-	// asked for. Default: no end.
+	// Nothing is sent to the executor after it; what may have reached the executor
+	// before is asked for by key, where the executor can answer. Default: no end.
 	SendUntil *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=send_until,json=sendUntil,proto3" json:"send_until,omitempty"`
 	// W3C trace context of the caller's span. It is no part of what makes two
 	// requests the same. Default: the caller has none.
@@ -205,7 +205,9 @@ type RunLauncherStartResponse struct {
 	ErrorCode    string `protobuf:"bytes,6,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	ErrorMessage string `protobuf:"bytes,7,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	// When the executor was called.
-	LaunchedAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
+	LaunchedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
+	// How many calls of the key have reached the executor. Absent: unknown.
+	Deliveries    *int32 `protobuf:"varint,9,opt,name=deliveries,proto3,oneof" json:"deliveries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -296,6 +298,96 @@ func (x *RunLauncherStartResponse) GetLaunchedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *RunLauncherStartResponse) GetDeliveries() int32 {
+	if x != nil && x.Deliveries != nil {
+		return *x.Deliveries
+	}
+	return 0
+}
+
+// RunLauncherFailure is why a start has no outcome. It is a detail of the status
+// that Start answers then.
+type RunLauncherFailure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of the codes of docs/executors.md, e.g. executor_unreachable; or withheld:
+	// no attempt was made, because a check forbade it.
+	ErrorCode string `protobuf:"bytes,1,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	// Whether the executor may have received this attempt's call.
+	Reached bool `protobuf:"varint,2,opt,name=reached,proto3" json:"reached,omitempty"`
+	// How many calls of the key may have reached the executor; 0: unknown.
+	Deliveries int32 `protobuf:"varint,3,opt,name=deliveries,proto3" json:"deliveries,omitempty"`
+	// When the executor was called; null: it was not.
+	CalledAt      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=called_at,json=calledAt,proto3" json:"called_at,omitempty"`
+	TookMs        uint32                 `protobuf:"varint,5,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunLauncherFailure) Reset() {
+	*x = RunLauncherFailure{}
+	mi := &file_carillon_v1_launcher_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunLauncherFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunLauncherFailure) ProtoMessage() {}
+
+func (x *RunLauncherFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_launcher_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunLauncherFailure.ProtoReflect.Descriptor instead.
+func (*RunLauncherFailure) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RunLauncherFailure) GetErrorCode() string {
+	if x != nil {
+		return x.ErrorCode
+	}
+	return ""
+}
+
+func (x *RunLauncherFailure) GetReached() bool {
+	if x != nil {
+		return x.Reached
+	}
+	return false
+}
+
+func (x *RunLauncherFailure) GetDeliveries() int32 {
+	if x != nil {
+		return x.Deliveries
+	}
+	return 0
+}
+
+func (x *RunLauncherFailure) GetCalledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CalledAt
+	}
+	return nil
+}
+
+func (x *RunLauncherFailure) GetTookMs() uint32 {
+	if x != nil {
+		return x.TookMs
+	}
+	return 0
+}
+
 type RunLauncherStartBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The starts of a stream are numbered from 0 on, in the order in which they
@@ -312,7 +404,7 @@ type RunLauncherStartBatchRequest struct {
 
 func (x *RunLauncherStartBatchRequest) Reset() {
 	*x = RunLauncherStartBatchRequest{}
-	mi := &file_carillon_v1_launcher_proto_msgTypes[2]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -324,7 +416,7 @@ func (x *RunLauncherStartBatchRequest) String() string {
 func (*RunLauncherStartBatchRequest) ProtoMessage() {}
 
 func (x *RunLauncherStartBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_launcher_proto_msgTypes[2]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -337,7 +429,7 @@ func (x *RunLauncherStartBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLauncherStartBatchRequest.ProtoReflect.Descriptor instead.
 func (*RunLauncherStartBatchRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RunLauncherStartBatchRequest) GetStarts() []*RunLauncherStartRequest {
@@ -367,7 +459,7 @@ type RunLauncherStartBatchResponse struct {
 
 func (x *RunLauncherStartBatchResponse) Reset() {
 	*x = RunLauncherStartBatchResponse{}
-	mi := &file_carillon_v1_launcher_proto_msgTypes[3]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +471,7 @@ func (x *RunLauncherStartBatchResponse) String() string {
 func (*RunLauncherStartBatchResponse) ProtoMessage() {}
 
 func (x *RunLauncherStartBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_launcher_proto_msgTypes[3]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +484,7 @@ func (x *RunLauncherStartBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLauncherStartBatchResponse.ProtoReflect.Descriptor instead.
 func (*RunLauncherStartBatchResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RunLauncherStartBatchResponse) GetAnswers() []*RunLauncherStartBatchAnswer {
@@ -417,15 +509,17 @@ type RunLauncherStartBatchAnswer struct {
 	// Set where Start would have answered OK.
 	Outcome *RunLauncherStartResponse `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Else the gRPC code that Start would have answered, as a number, and why.
-	Code          uint32 `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`
-	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	Code    uint32 `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// What went wrong, where the code says that the outcome is unknown.
+	Failure       *RunLauncherFailure `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunLauncherStartBatchAnswer) Reset() {
 	*x = RunLauncherStartBatchAnswer{}
-	mi := &file_carillon_v1_launcher_proto_msgTypes[4]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +531,7 @@ func (x *RunLauncherStartBatchAnswer) String() string {
 func (*RunLauncherStartBatchAnswer) ProtoMessage() {}
 
 func (x *RunLauncherStartBatchAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_launcher_proto_msgTypes[4]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +544,7 @@ func (x *RunLauncherStartBatchAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLauncherStartBatchAnswer.ProtoReflect.Descriptor instead.
 func (*RunLauncherStartBatchAnswer) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RunLauncherStartBatchAnswer) GetNumber() uint64 {
@@ -488,6 +582,13 @@ func (x *RunLauncherStartBatchAnswer) GetMessage() string {
 	return ""
 }
 
+func (x *RunLauncherStartBatchAnswer) GetFailure() *RunLauncherFailure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
 type RunLauncherCancelRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
@@ -505,7 +606,7 @@ type RunLauncherCancelRequest struct {
 
 func (x *RunLauncherCancelRequest) Reset() {
 	*x = RunLauncherCancelRequest{}
-	mi := &file_carillon_v1_launcher_proto_msgTypes[5]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -517,7 +618,7 @@ func (x *RunLauncherCancelRequest) String() string {
 func (*RunLauncherCancelRequest) ProtoMessage() {}
 
 func (x *RunLauncherCancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_launcher_proto_msgTypes[5]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -530,7 +631,7 @@ func (x *RunLauncherCancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLauncherCancelRequest.ProtoReflect.Descriptor instead.
 func (*RunLauncherCancelRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RunLauncherCancelRequest) GetIdempotencyKey() string {
@@ -588,7 +689,7 @@ type RunLauncherCancelResponse struct {
 
 func (x *RunLauncherCancelResponse) Reset() {
 	*x = RunLauncherCancelResponse{}
-	mi := &file_carillon_v1_launcher_proto_msgTypes[6]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +701,7 @@ func (x *RunLauncherCancelResponse) String() string {
 func (*RunLauncherCancelResponse) ProtoMessage() {}
 
 func (x *RunLauncherCancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_launcher_proto_msgTypes[6]
+	mi := &file_carillon_v1_launcher_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +714,7 @@ func (x *RunLauncherCancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLauncherCancelResponse.ProtoReflect.Descriptor instead.
 func (*RunLauncherCancelResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_launcher_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RunLauncherCancelResponse) GetConfirmed() bool {
@@ -660,7 +761,7 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"\b_triggerB\n" +
 	"\n" +
 	"\b_attemptB\x11\n" +
-	"\x0f_run_timeout_ms\"\xbb\x04\n" +
+	"\x0f_run_timeout_ms\"\xef\x04\n" +
 	"\x18RunLauncherStartResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12L\n" +
@@ -672,19 +773,33 @@ const file_carillon_v1_launcher_proto_rawDesc = "" +
 	"error_code\x18\x06 \x01(\tR\terrorCode\x12#\n" +
 	"\rerror_message\x18\a \x01(\tR\ferrorMessage\x12;\n" +
 	"\vlaunched_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"launchedAt\"\x95\x01\n" +
+	"launchedAt\x12#\n" +
+	"\n" +
+	"deliveries\x18\t \x01(\x05H\x00R\n" +
+	"deliveries\x88\x01\x01B\r\n" +
+	"\v_deliveries\"\xbf\x01\n" +
+	"\x12RunLauncherFailure\x12\x1d\n" +
+	"\n" +
+	"error_code\x18\x01 \x01(\tR\terrorCode\x12\x18\n" +
+	"\areached\x18\x02 \x01(\bR\areached\x12\x1e\n" +
+	"\n" +
+	"deliveries\x18\x03 \x01(\x05R\n" +
+	"deliveries\x127\n" +
+	"\tcalled_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bcalledAt\x12\x17\n" +
+	"\atook_ms\x18\x05 \x01(\rR\x06tookMs\"\x95\x01\n" +
 	"\x1cRunLauncherStartBatchRequest\x12L\n" +
 	"\x06starts\x18\x01 \x03(\v2$.carillon.v1.RunLauncherStartRequestB\x0e\xbaH\v\x92\x01\b\x10\xe8\a\"\x03\xd8\x01\x03R\x06starts\x12'\n" +
 	"\twithdrawn\x18\x02 \x03(\x04B\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\twithdrawn\"}\n" +
 	"\x1dRunLauncherStartBatchResponse\x12B\n" +
 	"\aanswers\x18\x01 \x03(\v2(.carillon.v1.RunLauncherStartBatchAnswerR\aanswers\x12\x18\n" +
-	"\aclosing\x18\x02 \x01(\bR\aclosing\"\xcd\x01\n" +
+	"\aclosing\x18\x02 \x01(\bR\aclosing\"\x88\x02\n" +
 	"\x1bRunLauncherStartBatchAnswer\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12'\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12?\n" +
 	"\aoutcome\x18\x03 \x01(\v2%.carillon.v1.RunLauncherStartResponseR\aoutcome\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\rR\x04code\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\x91\x03\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x129\n" +
+	"\afailure\x18\x06 \x01(\v2\x1f.carillon.v1.RunLauncherFailureR\afailure\"\x91\x03\n" +
 	"\x18RunLauncherCancelRequest\x12E\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12C\n" +
 	"\vschedule_id\x18\x02 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
@@ -717,37 +832,40 @@ func file_carillon_v1_launcher_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_launcher_proto_rawDescData
 }
 
-var file_carillon_v1_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_carillon_v1_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_carillon_v1_launcher_proto_goTypes = []any{
 	(*RunLauncherStartRequest)(nil),       // 0: carillon.v1.RunLauncherStartRequest
 	(*RunLauncherStartResponse)(nil),      // 1: carillon.v1.RunLauncherStartResponse
-	(*RunLauncherStartBatchRequest)(nil),  // 2: carillon.v1.RunLauncherStartBatchRequest
-	(*RunLauncherStartBatchResponse)(nil), // 3: carillon.v1.RunLauncherStartBatchResponse
-	(*RunLauncherStartBatchAnswer)(nil),   // 4: carillon.v1.RunLauncherStartBatchAnswer
-	(*RunLauncherCancelRequest)(nil),      // 5: carillon.v1.RunLauncherCancelRequest
-	(*RunLauncherCancelResponse)(nil),     // 6: carillon.v1.RunLauncherCancelResponse
-	(*timestamppb.Timestamp)(nil),         // 7: google.protobuf.Timestamp
+	(*RunLauncherFailure)(nil),            // 2: carillon.v1.RunLauncherFailure
+	(*RunLauncherStartBatchRequest)(nil),  // 3: carillon.v1.RunLauncherStartBatchRequest
+	(*RunLauncherStartBatchResponse)(nil), // 4: carillon.v1.RunLauncherStartBatchResponse
+	(*RunLauncherStartBatchAnswer)(nil),   // 5: carillon.v1.RunLauncherStartBatchAnswer
+	(*RunLauncherCancelRequest)(nil),      // 6: carillon.v1.RunLauncherCancelRequest
+	(*RunLauncherCancelResponse)(nil),     // 7: carillon.v1.RunLauncherCancelResponse
+	(*timestamppb.Timestamp)(nil),         // 8: google.protobuf.Timestamp
 }
 var file_carillon_v1_launcher_proto_depIdxs = []int32{
-	7,  // 0: carillon.v1.RunLauncherStartRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	7,  // 1: carillon.v1.RunLauncherStartRequest.fire_at:type_name -> google.protobuf.Timestamp
-	7,  // 2: carillon.v1.RunLauncherStartRequest.send_until:type_name -> google.protobuf.Timestamp
-	7,  // 3: carillon.v1.RunLauncherStartResponse.launched_at:type_name -> google.protobuf.Timestamp
-	0,  // 4: carillon.v1.RunLauncherStartBatchRequest.starts:type_name -> carillon.v1.RunLauncherStartRequest
-	4,  // 5: carillon.v1.RunLauncherStartBatchResponse.answers:type_name -> carillon.v1.RunLauncherStartBatchAnswer
-	1,  // 6: carillon.v1.RunLauncherStartBatchAnswer.outcome:type_name -> carillon.v1.RunLauncherStartResponse
-	7,  // 7: carillon.v1.RunLauncherCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	0,  // 8: carillon.v1.RunLauncher.Start:input_type -> carillon.v1.RunLauncherStartRequest
-	2,  // 9: carillon.v1.RunLauncher.StartBatch:input_type -> carillon.v1.RunLauncherStartBatchRequest
-	5,  // 10: carillon.v1.RunLauncher.Cancel:input_type -> carillon.v1.RunLauncherCancelRequest
-	1,  // 11: carillon.v1.RunLauncher.Start:output_type -> carillon.v1.RunLauncherStartResponse
-	3,  // 12: carillon.v1.RunLauncher.StartBatch:output_type -> carillon.v1.RunLauncherStartBatchResponse
-	6,  // 13: carillon.v1.RunLauncher.Cancel:output_type -> carillon.v1.RunLauncherCancelResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	8,  // 0: carillon.v1.RunLauncherStartRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	8,  // 1: carillon.v1.RunLauncherStartRequest.fire_at:type_name -> google.protobuf.Timestamp
+	8,  // 2: carillon.v1.RunLauncherStartRequest.send_until:type_name -> google.protobuf.Timestamp
+	8,  // 3: carillon.v1.RunLauncherStartResponse.launched_at:type_name -> google.protobuf.Timestamp
+	8,  // 4: carillon.v1.RunLauncherFailure.called_at:type_name -> google.protobuf.Timestamp
+	0,  // 5: carillon.v1.RunLauncherStartBatchRequest.starts:type_name -> carillon.v1.RunLauncherStartRequest
+	5,  // 6: carillon.v1.RunLauncherStartBatchResponse.answers:type_name -> carillon.v1.RunLauncherStartBatchAnswer
+	1,  // 7: carillon.v1.RunLauncherStartBatchAnswer.outcome:type_name -> carillon.v1.RunLauncherStartResponse
+	2,  // 8: carillon.v1.RunLauncherStartBatchAnswer.failure:type_name -> carillon.v1.RunLauncherFailure
+	8,  // 9: carillon.v1.RunLauncherCancelRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	0,  // 10: carillon.v1.RunLauncher.Start:input_type -> carillon.v1.RunLauncherStartRequest
+	3,  // 11: carillon.v1.RunLauncher.StartBatch:input_type -> carillon.v1.RunLauncherStartBatchRequest
+	6,  // 12: carillon.v1.RunLauncher.Cancel:input_type -> carillon.v1.RunLauncherCancelRequest
+	1,  // 13: carillon.v1.RunLauncher.Start:output_type -> carillon.v1.RunLauncherStartResponse
+	4,  // 14: carillon.v1.RunLauncher.StartBatch:output_type -> carillon.v1.RunLauncherStartBatchResponse
+	7,  // 15: carillon.v1.RunLauncher.Cancel:output_type -> carillon.v1.RunLauncherCancelResponse
+	13, // [13:16] is the sub-list for method output_type
+	10, // [10:13] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_launcher_proto_init() }
@@ -756,14 +874,15 @@ func file_carillon_v1_launcher_proto_init() {
 		return
 	}
 	file_carillon_v1_launcher_proto_msgTypes[0].OneofWrappers = []any{}
-	file_carillon_v1_launcher_proto_msgTypes[5].OneofWrappers = []any{}
+	file_carillon_v1_launcher_proto_msgTypes[1].OneofWrappers = []any{}
+	file_carillon_v1_launcher_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_launcher_proto_rawDesc), len(file_carillon_v1_launcher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -51,7 +51,8 @@ type Run struct {
 	Attempt int32 `protobuf:"varint,13,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The run that this one tries again; empty = none.
 	RetryOf string `protobuf:"bytes,14,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
-	// How often it was sent.
+	// Calls that reached the executor: their request was written to a connection.
+	// A refused connection is no delivery. launch.attempts counts every try.
 	Deliveries int32 `protobuf:"varint,15,opt,name=deliveries,proto3" json:"deliveries,omitempty"`
 	Priority   int32 `protobuf:"varint,16,opt,name=priority,proto3" json:"priority,omitempty"`
 	// Given by the executor.
@@ -65,10 +66,12 @@ type Run struct {
 	LaunchedAt        *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
 	StartedAt         *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	CompletedAt       *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`
-	// When it ends by itself unless a sign of life comes.
+	// When it ends by itself: LAUNCHING unless the executor accepts it, later
+	// unless a sign of life comes.
 	TimeoutAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=timeout_at,json=timeoutAt,proto3" json:"timeout_at,omitempty"`
 	// A word for programs: one of Carillon's own (docs/executors.md), http_NNN or a
-	// gRPC code after a refusal, or what the executor reported.
+	// gRPC code after a refusal, or what the executor reported. While the run is
+	// LAUNCHING: of the last attempt to launch it.
 	ErrorCode    string                 `protobuf:"bytes,26,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	ErrorMessage string                 `protobuf:"bytes,27,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -81,7 +84,9 @@ type Run struct {
 	// Where the run's log is: as reported, else by LOG_URL_TEMPLATE. Absent: neither.
 	LogUrl *string `protobuf:"bytes,32,opt,name=log_url,json=logUrl,proto3,oneof" json:"log_url,omitempty"`
 	// Where the run's trace is, by TRACE_URL_TEMPLATE. Absent: that is not set.
-	TraceUrl      *string `protobuf:"bytes,33,opt,name=trace_url,json=traceUrl,proto3,oneof" json:"trace_url,omitempty"`
+	TraceUrl *string `protobuf:"bytes,33,opt,name=trace_url,json=traceUrl,proto3,oneof" json:"trace_url,omitempty"`
+	// The attempts to launch it. Null unless one has failed.
+	Launch        *RunLaunch `protobuf:"bytes,34,opt,name=launch,proto3" json:"launch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -347,6 +352,173 @@ func (x *Run) GetTraceUrl() string {
 	return ""
 }
 
+func (x *Run) GetLaunch() *RunLaunch {
+	if x != nil {
+		return x.Launch
+	}
+	return nil
+}
+
+// RunLaunch is how the launch of a run goes, or went, of which at least one
+// attempt failed.
+type RunLaunch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Every try, the one that succeeded included. A try whose process died before
+	// it could record the result does not count.
+	Attempts int32 `protobuf:"varint,1,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// When the next attempt is due. Null while one is under way and when the launch
+	// has ended; always null in lists and streams.
+	NextAttemptAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
+	// When the launch is given up: launch_timeout_ms, or LAUNCH_RETRY_FOR_MS, after
+	// fire_at. Null when the launch has ended.
+	GivesUpAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=gives_up_at,json=givesUpAt,proto3" json:"gives_up_at,omitempty"`
+	// The last 10 attempts, oldest first. Empty in lists and streams.
+	Log           []*LaunchAttempt `protobuf:"bytes,4,rep,name=log,proto3" json:"log,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunLaunch) Reset() {
+	*x = RunLaunch{}
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunLaunch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunLaunch) ProtoMessage() {}
+
+func (x *RunLaunch) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunLaunch.ProtoReflect.Descriptor instead.
+func (*RunLaunch) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RunLaunch) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *RunLaunch) GetNextAttemptAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAttemptAt
+	}
+	return nil
+}
+
+func (x *RunLaunch) GetGivesUpAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.GivesUpAt
+	}
+	return nil
+}
+
+func (x *RunLaunch) GetLog() []*LaunchAttempt {
+	if x != nil {
+		return x.Log
+	}
+	return nil
+}
+
+// LaunchAttempt is one try to launch a run.
+type LaunchAttempt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the executor was called, or the attempt failed before that.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// How long the call took; 0 where there was none, and of the one that succeeded.
+	TookMs uint32 `protobuf:"varint,2,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
+	// accepted: the executor took the run. refused: definitely not launched.
+	// not_sent: no byte of the call reached a connection. unknown: the executor may
+	// have received the call.
+	Result    string `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
+	ErrorCode string `protobuf:"bytes,4,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	// At most 512 bytes.
+	ErrorMessage  string `protobuf:"bytes,5,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LaunchAttempt) Reset() {
+	*x = LaunchAttempt{}
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LaunchAttempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LaunchAttempt) ProtoMessage() {}
+
+func (x *LaunchAttempt) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LaunchAttempt.ProtoReflect.Descriptor instead.
+func (*LaunchAttempt) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LaunchAttempt) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *LaunchAttempt) GetTookMs() uint32 {
+	if x != nil {
+		return x.TookMs
+	}
+	return 0
+}
+
+func (x *LaunchAttempt) GetResult() string {
+	if x != nil {
+		return x.Result
+	}
+	return ""
+}
+
+func (x *LaunchAttempt) GetErrorCode() string {
+	if x != nil {
+		return x.ErrorCode
+	}
+	return ""
+}
+
+func (x *LaunchAttempt) GetErrorMessage() string {
+	if x != nil {
+		return x.ErrorMessage
+	}
+	return ""
+}
+
 // LogPart is a piece of a run's output: whole lines of plain text.
 type LogPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -366,7 +538,7 @@ type LogPart struct {
 
 func (x *LogPart) Reset() {
 	*x = LogPart{}
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +550,7 @@ func (x *LogPart) String() string {
 func (*LogPart) ProtoMessage() {}
 
 func (x *LogPart) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +563,7 @@ func (x *LogPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
 func (*LogPart) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LogPart) GetSeq() uint32 {
@@ -442,7 +614,7 @@ type GetRunLogsRequest struct {
 
 func (x *GetRunLogsRequest) Reset() {
 	*x = GetRunLogsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	mi := &file_carillon_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -454,7 +626,7 @@ func (x *GetRunLogsRequest) String() string {
 func (*GetRunLogsRequest) ProtoMessage() {}
 
 func (x *GetRunLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	mi := &file_carillon_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -467,7 +639,7 @@ func (x *GetRunLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunLogsRequest.ProtoReflect.Descriptor instead.
 func (*GetRunLogsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetRunLogsRequest) GetIdempotencyKey() string {
@@ -506,7 +678,7 @@ type GetRunLogsResponse struct {
 
 func (x *GetRunLogsResponse) Reset() {
 	*x = GetRunLogsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[3]
+	mi := &file_carillon_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +690,7 @@ func (x *GetRunLogsResponse) String() string {
 func (*GetRunLogsResponse) ProtoMessage() {}
 
 func (x *GetRunLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[3]
+	mi := &file_carillon_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +703,7 @@ func (x *GetRunLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunLogsResponse.ProtoReflect.Descriptor instead.
 func (*GetRunLogsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetRunLogsResponse) GetParts() []*LogPart {
@@ -573,7 +745,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[4]
+	mi := &file_carillon_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -585,7 +757,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[4]
+	mi := &file_carillon_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -598,7 +770,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetRunRequest) GetIdempotencyKey() string {
@@ -617,7 +789,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[5]
+	mi := &file_carillon_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +801,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[5]
+	mi := &file_carillon_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +814,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -683,7 +855,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[6]
+	mi := &file_carillon_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +867,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[6]
+	mi := &file_carillon_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +880,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListRunsRequest) GetScheduleId() string {
@@ -812,7 +984,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[7]
+	mi := &file_carillon_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +996,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[7]
+	mi := &file_carillon_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +1009,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -881,7 +1053,7 @@ type ReportRunRequest struct {
 
 func (x *ReportRunRequest) Reset() {
 	*x = ReportRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[8]
+	mi := &file_carillon_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +1065,7 @@ func (x *ReportRunRequest) String() string {
 func (*ReportRunRequest) ProtoMessage() {}
 
 func (x *ReportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[8]
+	mi := &file_carillon_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1078,7 @@ func (x *ReportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRunRequest.ProtoReflect.Descriptor instead.
 func (*ReportRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportRunRequest) GetIdempotencyKey() string {
@@ -977,7 +1149,7 @@ type ReportRunResponse struct {
 
 func (x *ReportRunResponse) Reset() {
 	*x = ReportRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[9]
+	mi := &file_carillon_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1161,7 @@ func (x *ReportRunResponse) String() string {
 func (*ReportRunResponse) ProtoMessage() {}
 
 func (x *ReportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[9]
+	mi := &file_carillon_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1174,7 @@ func (x *ReportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRunResponse.ProtoReflect.Descriptor instead.
 func (*ReportRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReportRunResponse) GetRun() *Run {
@@ -1034,7 +1206,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[10]
+	mi := &file_carillon_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1218,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[10]
+	mi := &file_carillon_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1231,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CancelRunRequest) GetIdempotencyKey() string {
@@ -1095,7 +1267,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[11]
+	mi := &file_carillon_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1279,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[11]
+	mi := &file_carillon_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1292,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -1152,7 +1324,7 @@ type RetryRunRequest struct {
 
 func (x *RetryRunRequest) Reset() {
 	*x = RetryRunRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[12]
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1336,7 @@ func (x *RetryRunRequest) String() string {
 func (*RetryRunRequest) ProtoMessage() {}
 
 func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[12]
+	mi := &file_carillon_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1349,7 @@ func (x *RetryRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunRequest.ProtoReflect.Descriptor instead.
 func (*RetryRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RetryRunRequest) GetIdempotencyKey() string {
@@ -1211,7 +1383,7 @@ type RetryRunResponse struct {
 
 func (x *RetryRunResponse) Reset() {
 	*x = RetryRunResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[13]
+	mi := &file_carillon_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1395,7 @@ func (x *RetryRunResponse) String() string {
 func (*RetryRunResponse) ProtoMessage() {}
 
 func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[13]
+	mi := &file_carillon_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1408,7 @@ func (x *RetryRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRunResponse.ProtoReflect.Descriptor instead.
 func (*RetryRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RetryRunResponse) GetRun() *Run {
@@ -1265,7 +1437,7 @@ type WatchRunsRequest struct {
 
 func (x *WatchRunsRequest) Reset() {
 	*x = WatchRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1449,7 @@ func (x *WatchRunsRequest) String() string {
 func (*WatchRunsRequest) ProtoMessage() {}
 
 func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[14]
+	mi := &file_carillon_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1462,7 @@ func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchRunsRequest) GetScheduleId() string {
@@ -1358,7 +1530,7 @@ type WatchRunsResponse struct {
 
 func (x *WatchRunsResponse) Reset() {
 	*x = WatchRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[15]
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1542,7 @@ func (x *WatchRunsResponse) String() string {
 func (*WatchRunsResponse) ProtoMessage() {}
 
 func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[15]
+	mi := &file_carillon_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1555,7 @@ func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchRunsResponse) GetRun() *Run {
@@ -1414,7 +1586,7 @@ type ExportRunsRequest struct {
 
 func (x *ExportRunsRequest) Reset() {
 	*x = ExportRunsRequest{}
-	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1598,7 @@ func (x *ExportRunsRequest) String() string {
 func (*ExportRunsRequest) ProtoMessage() {}
 
 func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[16]
+	mi := &file_carillon_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1611,7 @@ func (x *ExportRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExportRunsRequest) GetScheduleId() string {
@@ -1514,7 +1686,7 @@ type ExportRunsResponse struct {
 
 func (x *ExportRunsResponse) Reset() {
 	*x = ExportRunsResponse{}
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1698,7 @@ func (x *ExportRunsResponse) String() string {
 func (*ExportRunsResponse) ProtoMessage() {}
 
 func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[17]
+	mi := &file_carillon_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1711,7 @@ func (x *ExportRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunsResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExportRunsResponse) GetRun() *Run {
@@ -1553,7 +1725,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\r\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa1\x0e\n" +
 	"\x03Run\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1f\n" +
 	"\vschedule_id\x18\x02 \x01(\tR\n" +
@@ -1600,13 +1772,26 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"claimed_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt\x12 \n" +
 	"\texit_code\x18\x1f \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x1c\n" +
 	"\alog_url\x18  \x01(\tH\x01R\x06logUrl\x88\x01\x01\x12 \n" +
-	"\ttrace_url\x18! \x01(\tH\x02R\btraceUrl\x88\x01\x01B\f\n" +
+	"\ttrace_url\x18! \x01(\tH\x02R\btraceUrl\x88\x01\x01\x12.\n" +
+	"\x06launch\x18\" \x01(\v2\x16.carillon.v1.RunLaunchR\x06launchB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +
 	"\b_log_urlB\f\n" +
 	"\n" +
-	"_trace_url\"\x98\x01\n" +
+	"_trace_url\"\xd5\x01\n" +
+	"\tRunLaunch\x12\x1a\n" +
+	"\battempts\x18\x01 \x01(\x05R\battempts\x12B\n" +
+	"\x0fnext_attempt_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rnextAttemptAt\x12:\n" +
+	"\vgives_up_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tgivesUpAt\x12,\n" +
+	"\x03log\x18\x04 \x03(\v2\x1a.carillon.v1.LaunchAttemptR\x03log\"\xdd\x01\n" +
+	"\rLaunchAttempt\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x17\n" +
+	"\atook_ms\x18\x02 \x01(\rR\x06tookMs\x12C\n" +
+	"\x06result\x18\x03 \x01(\tB+\xbaH(r&R\bacceptedR\arefusedR\bnot_sentR\aunknownR\x06result\x12\x1d\n" +
+	"\n" +
+	"error_code\x18\x04 \x01(\tR\terrorCode\x12#\n" +
+	"\rerror_message\x18\x05 \x01(\tR\ferrorMessage\"\x98\x01\n" +
 	"\aLogPart\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\rR\x03seq\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12.\n" +
@@ -1745,77 +1930,84 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_run_proto_rawDescData
 }
 
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                   // 0: carillon.v1.Run
-	(*LogPart)(nil),               // 1: carillon.v1.LogPart
-	(*GetRunLogsRequest)(nil),     // 2: carillon.v1.GetRunLogsRequest
-	(*GetRunLogsResponse)(nil),    // 3: carillon.v1.GetRunLogsResponse
-	(*GetRunRequest)(nil),         // 4: carillon.v1.GetRunRequest
-	(*GetRunResponse)(nil),        // 5: carillon.v1.GetRunResponse
-	(*ListRunsRequest)(nil),       // 6: carillon.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 7: carillon.v1.ListRunsResponse
-	(*ReportRunRequest)(nil),      // 8: carillon.v1.ReportRunRequest
-	(*ReportRunResponse)(nil),     // 9: carillon.v1.ReportRunResponse
-	(*CancelRunRequest)(nil),      // 10: carillon.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),     // 11: carillon.v1.CancelRunResponse
-	(*RetryRunRequest)(nil),       // 12: carillon.v1.RetryRunRequest
-	(*RetryRunResponse)(nil),      // 13: carillon.v1.RetryRunResponse
-	(*WatchRunsRequest)(nil),      // 14: carillon.v1.WatchRunsRequest
-	(*WatchRunsResponse)(nil),     // 15: carillon.v1.WatchRunsResponse
-	(*ExportRunsRequest)(nil),     // 16: carillon.v1.ExportRunsRequest
-	(*ExportRunsResponse)(nil),    // 17: carillon.v1.ExportRunsResponse
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*RunLaunch)(nil),             // 1: carillon.v1.RunLaunch
+	(*LaunchAttempt)(nil),         // 2: carillon.v1.LaunchAttempt
+	(*LogPart)(nil),               // 3: carillon.v1.LogPart
+	(*GetRunLogsRequest)(nil),     // 4: carillon.v1.GetRunLogsRequest
+	(*GetRunLogsResponse)(nil),    // 5: carillon.v1.GetRunLogsResponse
+	(*GetRunRequest)(nil),         // 6: carillon.v1.GetRunRequest
+	(*GetRunResponse)(nil),        // 7: carillon.v1.GetRunResponse
+	(*ListRunsRequest)(nil),       // 8: carillon.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 9: carillon.v1.ListRunsResponse
+	(*ReportRunRequest)(nil),      // 10: carillon.v1.ReportRunRequest
+	(*ReportRunResponse)(nil),     // 11: carillon.v1.ReportRunResponse
+	(*CancelRunRequest)(nil),      // 12: carillon.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),     // 13: carillon.v1.CancelRunResponse
+	(*RetryRunRequest)(nil),       // 14: carillon.v1.RetryRunRequest
+	(*RetryRunResponse)(nil),      // 15: carillon.v1.RetryRunResponse
+	(*WatchRunsRequest)(nil),      // 16: carillon.v1.WatchRunsRequest
+	(*WatchRunsResponse)(nil),     // 17: carillon.v1.WatchRunsResponse
+	(*ExportRunsRequest)(nil),     // 18: carillon.v1.ExportRunsRequest
+	(*ExportRunsResponse)(nil),    // 19: carillon.v1.ExportRunsResponse
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
-	18, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
-	18, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
-	18, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	18, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	18, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
-	18, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	18, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
-	18, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
-	18, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	18, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	18, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
-	18, // 11: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
-	1,  // 12: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
-	0,  // 13: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
-	18, // 14: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	18, // 15: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	18, // 16: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
-	0,  // 17: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	0,  // 18: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 19: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
-	0,  // 20: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
-	18, // 21: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
-	18, // 22: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 23: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
-	18, // 24: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
-	18, // 25: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
-	0,  // 26: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
-	4,  // 27: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
-	6,  // 28: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	8,  // 29: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
-	2,  // 30: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
-	10, // 31: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	12, // 32: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
-	14, // 33: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
-	16, // 34: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
-	5,  // 35: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
-	7,  // 36: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	9,  // 37: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
-	3,  // 38: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
-	11, // 39: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	13, // 40: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
-	15, // 41: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
-	17, // 42: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
-	35, // [35:43] is the sub-list for method output_type
-	27, // [27:35] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	20, // 0: carillon.v1.Run.run_at:type_name -> google.protobuf.Timestamp
+	20, // 1: carillon.v1.Run.fire_at:type_name -> google.protobuf.Timestamp
+	20, // 2: carillon.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	20, // 3: carillon.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	20, // 4: carillon.v1.Run.launched_at:type_name -> google.protobuf.Timestamp
+	20, // 5: carillon.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	20, // 6: carillon.v1.Run.completed_at:type_name -> google.protobuf.Timestamp
+	20, // 7: carillon.v1.Run.timeout_at:type_name -> google.protobuf.Timestamp
+	20, // 8: carillon.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	20, // 9: carillon.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	20, // 10: carillon.v1.Run.claimed_at:type_name -> google.protobuf.Timestamp
+	1,  // 11: carillon.v1.Run.launch:type_name -> carillon.v1.RunLaunch
+	20, // 12: carillon.v1.RunLaunch.next_attempt_at:type_name -> google.protobuf.Timestamp
+	20, // 13: carillon.v1.RunLaunch.gives_up_at:type_name -> google.protobuf.Timestamp
+	2,  // 14: carillon.v1.RunLaunch.log:type_name -> carillon.v1.LaunchAttempt
+	20, // 15: carillon.v1.LaunchAttempt.at:type_name -> google.protobuf.Timestamp
+	20, // 16: carillon.v1.LogPart.time:type_name -> google.protobuf.Timestamp
+	3,  // 17: carillon.v1.GetRunLogsResponse.parts:type_name -> carillon.v1.LogPart
+	0,  // 18: carillon.v1.GetRunResponse.run:type_name -> carillon.v1.Run
+	20, // 19: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	20, // 20: carillon.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	20, // 21: carillon.v1.ListRunsRequest.due_before:type_name -> google.protobuf.Timestamp
+	0,  // 22: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	0,  // 23: carillon.v1.ReportRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 24: carillon.v1.CancelRunResponse.run:type_name -> carillon.v1.Run
+	0,  // 25: carillon.v1.RetryRunResponse.run:type_name -> carillon.v1.Run
+	20, // 26: carillon.v1.WatchRunsRequest.from:type_name -> google.protobuf.Timestamp
+	20, // 27: carillon.v1.WatchRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 28: carillon.v1.WatchRunsResponse.run:type_name -> carillon.v1.Run
+	20, // 29: carillon.v1.ExportRunsRequest.from:type_name -> google.protobuf.Timestamp
+	20, // 30: carillon.v1.ExportRunsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 31: carillon.v1.ExportRunsResponse.run:type_name -> carillon.v1.Run
+	6,  // 32: carillon.v1.RunService.GetRun:input_type -> carillon.v1.GetRunRequest
+	8,  // 33: carillon.v1.RunService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	10, // 34: carillon.v1.RunService.ReportRun:input_type -> carillon.v1.ReportRunRequest
+	4,  // 35: carillon.v1.RunService.GetRunLogs:input_type -> carillon.v1.GetRunLogsRequest
+	12, // 36: carillon.v1.RunService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	14, // 37: carillon.v1.RunService.RetryRun:input_type -> carillon.v1.RetryRunRequest
+	16, // 38: carillon.v1.RunService.WatchRuns:input_type -> carillon.v1.WatchRunsRequest
+	18, // 39: carillon.v1.RunService.ExportRuns:input_type -> carillon.v1.ExportRunsRequest
+	7,  // 40: carillon.v1.RunService.GetRun:output_type -> carillon.v1.GetRunResponse
+	9,  // 41: carillon.v1.RunService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	11, // 42: carillon.v1.RunService.ReportRun:output_type -> carillon.v1.ReportRunResponse
+	5,  // 43: carillon.v1.RunService.GetRunLogs:output_type -> carillon.v1.GetRunLogsResponse
+	13, // 44: carillon.v1.RunService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	15, // 45: carillon.v1.RunService.RetryRun:output_type -> carillon.v1.RetryRunResponse
+	17, // 46: carillon.v1.RunService.WatchRuns:output_type -> carillon.v1.WatchRunsResponse
+	19, // 47: carillon.v1.RunService.ExportRuns:output_type -> carillon.v1.ExportRunsResponse
+	40, // [40:48] is the sub-list for method output_type
+	32, // [32:40] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -1824,18 +2016,18 @@ func file_carillon_v1_run_proto_init() {
 		return
 	}
 	file_carillon_v1_run_proto_msgTypes[0].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
-	file_carillon_v1_run_proto_msgTypes[12].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -80,6 +80,11 @@ type Schedule struct {
 	Expect *Expectation `protobuf:"bytes,37,opt,name=expect,proto3" json:"expect,omitempty"`
 	// How it stands, by kind; only GetSchedule says it.
 	Expectations []*ExpectationState `protobuf:"bytes,38,rep,name=expectations,proto3" json:"expectations,omitempty"`
+	// How long after its fire time a run may take to be accepted by the executor;
+	// then it ends FAILED (launch_unavailable, or lost if a call may have arrived). A
+	// run that waited for its overlap key counts from the end of that wait.
+	// 0: LAUNCH_RETRY_FOR_MS.
+	LaunchTimeoutMs uint32 `protobuf:"varint,39,opt,name=launch_timeout_ms,json=launchTimeoutMs,proto3" json:"launch_timeout_ms,omitempty"`
 	// How its newest runs ended, newest slot first: SUCCESS, FAILED, SKIPPED or
 	// CANCELLED, at most 20. GetSchedule and ListSchedules say it.
 	RecentOutcomes []string `protobuf:"bytes,50,rep,name=recent_outcomes,json=recentOutcomes,proto3" json:"recent_outcomes,omitempty"`
@@ -386,6 +391,13 @@ func (x *Schedule) GetExpectations() []*ExpectationState {
 		return x.Expectations
 	}
 	return nil
+}
+
+func (x *Schedule) GetLaunchTimeoutMs() uint32 {
+	if x != nil {
+		return x.LaunchTimeoutMs
+	}
+	return 0
 }
 
 func (x *Schedule) GetRecentOutcomes() []string {
@@ -759,9 +771,12 @@ type UpsertScheduleRequest struct {
 	// Take over a schedule that has another manager: managed_by becomes what the
 	// request names, or nothing. Not allowed in a set or in a trigger, where
 	// adopt belongs to the whole call.
-	Adopt         bool `protobuf:"varint,28,opt,name=adopt,proto3" json:"adopt,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Adopt bool `protobuf:"varint,28,opt,name=adopt,proto3" json:"adopt,omitempty"`
+	// How long after its fire time a run may take to be accepted by the executor:
+	// at least a second, at most 24 hours. Default 0: LAUNCH_RETRY_FOR_MS.
+	LaunchTimeoutMs *uint32 `protobuf:"varint,29,opt,name=launch_timeout_ms,json=launchTimeoutMs,proto3,oneof" json:"launch_timeout_ms,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *UpsertScheduleRequest) Reset() {
@@ -988,6 +1003,13 @@ func (x *UpsertScheduleRequest) GetAdopt() bool {
 		return x.Adopt
 	}
 	return false
+}
+
+func (x *UpsertScheduleRequest) GetLaunchTimeoutMs() uint32 {
+	if x != nil && x.LaunchTimeoutMs != nil {
+		return *x.LaunchTimeoutMs
+	}
+	return 0
 }
 
 type UpsertScheduleResponse struct {
@@ -2826,6 +2848,7 @@ type ScheduleDefinition struct {
 	Labels           map[string]string `protobuf:"bytes,22,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	ManagedBy        string            `protobuf:"bytes,23,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
 	Expect           *Expectation      `protobuf:"bytes,24,opt,name=expect,proto3" json:"expect,omitempty"`
+	LaunchTimeoutMs  uint32            `protobuf:"varint,25,opt,name=launch_timeout_ms,json=launchTimeoutMs,proto3" json:"launch_timeout_ms,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -3026,6 +3049,13 @@ func (x *ScheduleDefinition) GetExpect() *Expectation {
 		return x.Expect
 	}
 	return nil
+}
+
+func (x *ScheduleDefinition) GetLaunchTimeoutMs() uint32 {
+	if x != nil {
+		return x.LaunchTimeoutMs
+	}
+	return 0
 }
 
 // ScheduleRevision is a definition as it stood, with who made it and when.
@@ -3861,7 +3891,7 @@ var File_carillon_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x0e\n" +
+	"\x1acarillon/v1/schedule.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17carillon/v1/alert.proto\x1a\x1acarillon/v1/backfill.proto\x1a\x19carillon/v1/explain.proto\x1a\x1acarillon/v1/forecast.proto\x1a\x17carillon/v1/grant.proto\x1a\x15carillon/v1/run.proto\x1a\x1acarillon/v1/simulate.proto\x1a\x1acarillon/v1/workflow.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x0f\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -3911,7 +3941,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18$ \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x120\n" +
 	"\x06expect\x18% \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x12A\n" +
-	"\fexpectations\x18& \x03(\v2\x1d.carillon.v1.ExpectationStateR\fexpectations\x12'\n" +
+	"\fexpectations\x18& \x03(\v2\x1d.carillon.v1.ExpectationStateR\fexpectations\x12*\n" +
+	"\x11launch_timeout_ms\x18' \x01(\rR\x0flaunchTimeoutMs\x12'\n" +
 	"\x0frecent_outcomes\x182 \x03(\tR\x0erecentOutcomes\x12?\n" +
 	"\flast_outcome\x183 \x01(\v2\x1c.carillon.v1.ScheduleOutcomeR\vlastOutcome\x126\n" +
 	"\afailure\x184 \x01(\v2\x1c.carillon.v1.ScheduleFailureR\afailure\x1a9\n" +
@@ -3945,7 +3976,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x14\n" +
 	"\x05local\x18\x03 \x01(\tR\x05local\x12\x17\n" +
 	"\x04note\x18\x04 \x01(\tH\x00R\x04note\x88\x01\x01B\a\n" +
-	"\x05_note\"\xaa\x0f\n" +
+	"\x05_note\"\xfd\x0f\n" +
 	"\x15UpsertScheduleRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12G\n" +
@@ -3989,7 +4020,9 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"request_id\x18\x19 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\trequestId\x12+\n" +
 	"\x05grant\x18\x1a \x01(\v2\x15.carillon.v1.NewGrantR\x05grant\x120\n" +
 	"\x06expect\x18\x1b \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x12\x14\n" +
-	"\x05adopt\x18\x1c \x01(\bR\x05adopt\x1a9\n" +
+	"\x05adopt\x18\x1c \x01(\bR\x05adopt\x12;\n" +
+	"\x11launch_timeout_ms\x18\x1d \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\xb8\x99)H\rR\x0flaunchTimeoutMs\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
@@ -4007,7 +4040,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x12_catchup_window_msB\x11\n" +
 	"\x0f_run_timeout_msB\v\n" +
 	"\t_priorityB\t\n" +
-	"\a_paused\"\xa0\x01\n" +
+	"\a_pausedB\x14\n" +
+	"\x12_launch_timeout_ms\"\xa0\x01\n" +
 	"\x16UpsertScheduleResponse\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12:\n" +
@@ -4181,7 +4215,7 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"x\n" +
 	"\x1aListScheduleEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.carillon.v1.ScheduleEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xac\b\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd8\b\n" +
 	"\x12ScheduleDefinition\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x1f\n" +
@@ -4213,7 +4247,8 @@ const file_carillon_v1_schedule_proto_rawDesc = "" +
 	"\x06labels\x18\x16 \x03(\v2+.carillon.v1.ScheduleDefinition.LabelsEntryR\x06labels\x12\x1d\n" +
 	"\n" +
 	"managed_by\x18\x17 \x01(\tR\tmanagedBy\x120\n" +
-	"\x06expect\x18\x18 \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x1a9\n" +
+	"\x06expect\x18\x18 \x01(\v2\x18.carillon.v1.ExpectationR\x06expect\x12*\n" +
+	"\x11launch_timeout_ms\x18\x19 \x01(\rR\x0flaunchTimeoutMs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +

@@ -1,0 +1,71 @@
+package explain
+
+import (
+	"fmt"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/wording"
+)
+
+// retrying says why a run is not launched, and how it goes on.
+func (t *text) retrying() {
+	r := t.Run
+	t.say("%s failed. The last error is %s", wording.Count(int(r.FailedAttempts), "launch attempt"), errorWords(r.ErrorCode, r.ErrorMessage))
+	next := "An attempt is running now"
+	if at := schedule.NextAttempt(r, t.Attempts); !at.IsZero() {
+		next = "The next attempt is due at " + wording.Instant(at)
+	}
+	t.say("%s. The launch is given up at %s (%s)", next, wording.Instant(r.TimeoutAt), t.launchBound())
+}
+
+// launchBound names the setting that bounds the launch.
+func (t *text) launchBound() string {
+	if t.Rule != nil && t.Rule.Definition.LaunchTimeoutMS > 0 {
+		return "launch_timeout_ms of the schedule"
+	}
+	return "LAUNCH_RETRY_FOR_MS"
+}
+
+func errorWords(code, message string) string {
+	switch {
+	case message == "":
+		return code
+	case code == "":
+		return message
+	}
+	return code + ": " + message
+}
+
+// attempts lists the attempts to launch a run of which some failed.
+func (t *text) attempts() {
+	r := t.Run
+	if r == nil || r.FailedAttempts == 0 {
+		return
+	}
+	t.say("%s, %s reached the executor", wording.Count(int(r.Attempts()), "launch attempt"), reached(int(r.Deliveries)))
+	for i := range t.Attempts {
+		a := &t.Attempts[i]
+		s := fmt.Sprintf("Attempt at %s: %s", wording.Instant(a.At), attemptResults[a.Result])
+		if a.Took >= 1 {
+			s += " after " + wording.Span(a.Took)
+		}
+		if words := errorWords(a.ErrorCode, a.ErrorMessage); words != "" {
+			s += ": " + words
+		}
+		t.say("%s", s)
+	}
+}
+
+func reached(calls int) string {
+	if calls == 0 {
+		return "none of them"
+	}
+	return fmt.Sprint(calls, " of them")
+}
+
+var attemptResults = map[schedule.LaunchResult]string{
+	schedule.LaunchAccepted: "the executor accepted the run",
+	schedule.LaunchRefused:  "refused",
+	schedule.LaunchNotSent:  "not sent",
+	schedule.LaunchUnknown:  "no answer that counts",
+}

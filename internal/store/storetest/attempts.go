@@ -1,0 +1,138 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+var attempts = []check{
+	{"a failed attempt to launch a run is kept and counted", attemptsKept},
+	{"the last ten attempts of a run are kept, and all are counted", attemptsBounded},
+	{"a settlement without an attempt leaves the attempts as they are", attemptsUntouched},
+	{"attempts stay when the run is launched", attemptsAfterLaunch},
+	{"attempts go with their run", attemptsPruned},
+	{"an unknown key has no attempts", attemptsOfNone},
+	{"deliveries only grow", deliveriesGrow},
+	{"the calls of a key that may have reached the executor are counted", callsCounted},
+}
+
+func (r *rig) attempted(key schedule.Key, n int) schedule.LaunchAttempt {
+	r.Helper()
+	a := schedule.LaunchAttempt{
+		At: r.at(time.Duration(n) * time.Second), Took: time.Duration(n) * time.Millisecond, Result: schedule.LaunchNotSent,
+		ErrorCode: fmt.Sprint("code_", n), ErrorMessage: awkward, NextAt: r.at(time.Duration(n+1) * time.Second),
+	}
+	moved := r.settle(schedule.Settlement{Key: key, To: schedule.StatusLaunching, ClaimedUntil: a.NextAt, ErrorCode: a.ErrorCode, ErrorMessage: a.ErrorMessage, Attempt: &a})
+	r.hold(moved[0], "an attempt is noted")
+	return a
+}
+
+func (r *rig) attemptsOf(key schedule.Key) []schedule.LaunchAttempt {
+	r.Helper()
+	found, err := r.LaunchAttempts(r.ctx, key)
+	r.ok(err, "launch attempts")
+	return found
+}
+
+func attemptsKept(r *rig) {
+	r.lead()
+	run := r.bring(r.slot(r.create("kept"), r.now), schedule.StatusLaunching)
+	equal(r, "attempts of a run that nobody has tried", r.attemptsOf(run.Key), nil)
+	want := []schedule.LaunchAttempt{r.attempted(run.Key, 1), r.attempted(run.Key, 2)}
+	equal(r, "attempts", r.attemptsOf(run.Key), want)
+	got := r.ledger(run.Key)
+	r.hold(got.FailedAttempts == 2, "two are counted, got %d", got.FailedAttempts)
+	r.hold(got.Status == schedule.StatusLaunching && got.ErrorCode == "code_2", "the run says the last error, got %s %q", got.Status, got.ErrorCode)
+}
+
+func attemptsBounded(r *rig) {
+	r.lead()
+	run := r.bring(r.slot(r.create("many"), r.now), schedule.StatusLaunching)
+	var want []schedule.LaunchAttempt
+	for n := range 13 {
+		want = append(want, r.attempted(run.Key, n))
+	}
+	equal(r, "attempts", r.attemptsOf(run.Key), want[len(want)-schedule.KeptAttempts:])
+	r.hold(r.ledger(run.Key).FailedAttempts == 13, "all are counted, got %d", r.ledger(run.Key).FailedAttempts)
+
+	long := schedule.LaunchAttempt{At: r.now, Result: schedule.LaunchUnknown, ErrorMessage: strings.Repeat("ü", schedule.MaxAttemptMessage)}
+	r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusLaunching, Attempt: &long})
+	found := r.attemptsOf(run.Key)
+	got := found[len(found)-1].ErrorMessage
+	r.hold(len(got) == schedule.MaxAttemptMessage, "a message has at most %d bytes, got %d", schedule.MaxAttemptMessage, len(got))
+}
+
+func attemptsUntouched(r *rig) {
+	r.lead()
+	run := r.bring(r.slot(r.create("untouched"), r.now), schedule.StatusLaunching)
+	want := []schedule.LaunchAttempt{r.attempted(run.Key, 1)}
+	r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusLaunching, ClaimedUntil: r.now})
+	equal(r, "attempts", r.attemptsOf(run.Key), want)
+	got := r.ledger(run.Key)
+	r.hold(got.FailedAttempts == 1 && got.ErrorCode == "code_1" && got.ClaimedUntil.Equal(r.now), "only the next attempt moves, got %+v", got)
+}
+
+func attemptsAfterLaunch(r *rig) {
+	r.lead()
+	run := r.bring(r.slot(r.create("launched"), r.now), schedule.StatusLaunching)
+	want := []schedule.LaunchAttempt{r.attempted(run.Key, 1)}
+	r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusSuccess, LaunchedAt: r.now, Deliveries: 1})
+	equal(r, "attempts", r.attemptsOf(run.Key), want)
+	got := r.ledger(run.Key)
+	r.hold(got.FailedAttempts == 1 && got.Attempts() == 2 && got.ErrorCode == "", "one failed of two, got %+v", got)
+}
+
+func attemptsPruned(r *rig) {
+	r.lead()
+	run := r.bring(r.slot(r.create("pruned"), r.now), schedule.StatusLaunching)
+	r.attempted(run.Key, 1)
+	r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusSuccess})
+	_, err := r.Prune(r.ctx, r.term, r.at(time.Hour), 100)
+	r.ok(err, "prune")
+	equal(r, "attempts of a run that is gone", r.attemptsOf(run.Key), nil)
+}
+
+func attemptsOfNone(r *rig) {
+	equal(r, "attempts", r.attemptsOf(schedule.ManualKey("no", "run")), nil)
+}
+
+func deliveriesGrow(r *rig) {
+	r.lead()
+	run := r.bring(r.slot(r.create("delivered"), r.now), schedule.StatusLaunching)
+	r.hold(r.ledger(run.Key).Deliveries == 0, "a claim delivers nothing")
+	for _, step := range []struct{ said, want int32 }{{0, 0}, {2, 2}, {1, 2}, {0, 2}} {
+		r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusLaunching, Deliveries: step.said})
+		r.hold(r.ledger(run.Key).Deliveries == step.want, "after %d: want %d, got %d", step.said, step.want, r.ledger(run.Key).Deliveries)
+	}
+	for _, step := range []struct {
+		to         schedule.Status
+		said, want int32
+	}{{schedule.StatusEnqueued, 3, 3}, {schedule.StatusStarted, 0, 3}, {schedule.StatusSuccess, 1, 3}} {
+		r.settle(schedule.Settlement{Key: run.Key, To: step.to, Deliveries: step.said})
+		r.hold(r.ledger(run.Key).Deliveries == step.want, "%s with %d: want %d, got %d", step.to, step.said, step.want, r.ledger(run.Key).Deliveries)
+	}
+}
+
+func callsCounted(r *rig) {
+	req := r.strange("called")
+	first := r.permits(req, schedule.Granted).Request
+	r.hold(first.Calls == 1, "the first call is one, got %d", first.Calls)
+	r.ok(r.Release(r.ctx, req.Key, first.LeaseUntil, 0, r.now), "release a call that was not sent")
+	again := r.permits(req, schedule.GrantedAgain)
+	r.hold(again.Request.Calls == 1 && !again.Sent, "a call that was not sent does not count, got %+v", again)
+	r.ok(r.Release(r.ctx, req.Key, again.Request.LeaseUntil, 1, r.now), "release a call that was sent")
+	again = r.permits(req, schedule.GrantedAgain)
+	r.hold(again.Request.Calls == 2 && again.Sent, "one that was sent does, got %+v", again)
+	r.now = again.Request.LeaseUntil // its sender died
+	again = r.permits(req, schedule.GrantedAgain)
+	r.hold(again.Request.Calls == 3, "and so does one whose sender died, got %d", again.Request.Calls)
+	r.finish(req.Key, accepted)
+	r.hold(r.permits(req, schedule.Recorded).Request.Calls == 3, "the record keeps the number")
+
+	closed := r.strange("closed")
+	_, row := r.closeKey(closed.Key)
+	r.hold(row.Calls == 0, "a key that was closed unsent has none, got %d", row.Calls)
+}
