@@ -48,7 +48,7 @@ func newAlertListCommand(o *client) *cobra.Command {
 						p.when(a.GetOpenedAt()), alertState(p, a),
 					}, a.GetWorkflowId(), a.GetUserId(), fmt.Sprint(a.GetRevision()), p.when(a.GetFirstSlot()), p.when(a.GetDeadline()), a.GetAckNote(), a.GetDetail())
 				}
-				p.list(p.wider([]string{"alert", "schedule", "promise", "late", "slot", "cause", "opened", "state"},
+				p.list(p.wider([]string{"alert", "schedule", "expectation", "misses", "slot", "cause", "opened", "state"},
 					"workflow", "owner", "revision", "first slot", "deadline", "note", "error"), rows, next)
 			})
 		}),
@@ -235,6 +235,6 @@ func (p *page) expectations(states []*carillonv1.ExpectationState) {
 		}
 		rows[i] = []string{e.GetKind(), e.GetStatus(), late, p.when(e.GetMetAt()), e.GetAlertId(), p.when(e.GetJudgedAt())}
 	}
-	p.table([]string{"promise", "status", "late", "last met", "alert", "judged"}, rows)
+	p.table([]string{"expectation", "status", "misses", "last met", "alert", "checked"}, rows)
 	p.line("")
 }

@@ -248,7 +248,7 @@ func TestACheckOfNotificationsShowsWhereAnAlertGoes(t *testing.T) {
 		says string
 	}{
 		{"a route that matches", []string{path, "--label", "team=data,severity=critical"}, exitDone, "an alert of severity critical goes to: phone"},
-		{"nothing matches", []string{path}, exitDone, "an alert of severity error goes to: nobody"},
+		{"nothing matches", []string{path}, exitDone, "an alert of severity error goes to: no target"},
 		{"a severity that there is not", []string{path, "--severity", "bad"}, exitUsage, `--severity "bad" is not one of critical, error, warning, info`},
 		{"no file", nil, exitUsage, "FILE is required (or NOTIFY_FILE)"},
 		{"a file that is not there", []string{path + "x"}, exitFailed, "no such file"},

@@ -182,5 +182,5 @@ func (p *page) routes(routes *notify.Routes, alert notify.Alert) {
 	p.table([]string{"target", "kind", "host"}, rows)
 	to := strings.Join(routes.For(alert), ", ")
 	p.line("")
-	p.line("an alert of severity %s goes to: %s", alert.Severity, cmp.Or(to, "nobody"))
+	p.line("an alert of severity %s goes to: %s", alert.Severity, cmp.Or(to, "no target"))
 }

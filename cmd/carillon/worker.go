@@ -171,7 +171,7 @@ func (p *page) terms(terms []*carillonv1.LeaderTerm) {
 		case t.GetExpired():
 			ended, why = "", "expired, no worker has taken over; last renewed "+p.when(t.GetRenewedAt())
 		case t.GetEndedAt() == nil:
-			ended, why = "", "leads"
+			ended, why = "", "leading now"
 		}
 		if t.GetEndDetail() != "" {
 			why += ": " + legible(t.GetEndDetail())

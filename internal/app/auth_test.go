@@ -94,7 +94,7 @@ func TestContradictionsOfWhoMayCallStopTheStart(t *testing.T) {
 		{"keys without an issuer", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_AUDIENCE": "a"}, "AUTH_JWT_ISSUER: is required"},
 		{"keys without an audience", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_ISSUER": "i"}, "AUTH_JWT_AUDIENCE: is required"},
 		{"keys over plain http", map[string]string{"AUTH_JWKS_URL": "http://id.example/keys", "AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a"}, "is not https"},
-		{"HS256 beside others", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a", "AUTH_JWT_ALGORITHMS": "HS256,RS256"}, "HS256 stands alone"},
+		{"HS256 beside others", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a", "AUTH_JWT_ALGORITHMS": "HS256,RS256"}, "HS256 cannot be combined"},
 		{"an unknown algorithm", map[string]string{"AUTH_JWT_KEYS_FILE": "x", "AUTH_JWT_ISSUER": "i", "AUTH_JWT_AUDIENCE": "a", "AUTH_JWT_ALGORITHMS": "none"}, `"none" is not one of`},
 		{"a certificate without its key", map[string]string{"TLS_CERT_FILE": "x"}, "set both or neither"},
 		{"an authority without TLS", map[string]string{"TLS_CLIENT_CA_FILE": "x"}, "needs TLS_CERT_FILE"},

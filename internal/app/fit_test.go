@@ -77,7 +77,7 @@ func TestAWorkerWithoutItsLauncherIsNotReadyAndSaysWhy(t *testing.T) {
 	var answer map[string]string
 	eventually(t, "not ready for want of its launcher", func() bool {
 		_, answer = ask(t, w, "/readyz")
-		return strings.HasPrefix(answer["launcher"], "failed: the launcher at "+addr+" is not reached")
+		return strings.HasPrefix(answer["launcher"], "failed: cannot reach the launcher at "+addr)
 	})
 	if code, answer := ask(t, w, "/readyz"); code != http.StatusServiceUnavailable || answer["database"] != "ok" {
 		t.Errorf("without a launcher it answers %d %v", code, answer)
@@ -103,7 +103,7 @@ func TestAServerWithoutTheLauncherRoleIsNoLauncher(t *testing.T) {
 	w := begin(t, map[string]any{"data_dir": folder, "roles": "worker", "launcher_addr": reg.GRPCAddr()})
 	eventually(t, "not ready, and says that it was given another server", func() bool {
 		_, answer := ask(t, w, "/readyz")
-		return strings.Contains(answer["launcher"], reg.GRPCAddr()+" is no launcher")
+		return strings.Contains(answer["launcher"], reg.GRPCAddr()+" is not a launcher")
 	})
 }
 
@@ -113,9 +113,9 @@ func TestAWorkerThatItsLauncherDoesNotKnowIsNotReadyAndSaysWhy(t *testing.T) {
 	database := "sqlite:" + filepath.Join(t.TempDir(), "carillon.db")
 	g := newGuarded(t, map[string]any{"database_url": database, "roles": "registrar,launcher"})
 	for _, c := range []struct{ name, token, want string }{
-		{name: "no token", want: "does not know this worker: LAUNCHER_TOKEN"},
-		{name: "a wrong one", token: tokenfile.Prefix + "unheard-of", want: "does not know this worker: LAUNCHER_TOKEN"},
-		{name: "one of another role", token: g.tokens["compiler"], want: "does not let this worker launch"},
+		{name: "no token", want: "does not accept this worker: check LAUNCHER_TOKEN"},
+		{name: "a wrong one", token: tokenfile.Prefix + "unheard-of", want: "does not accept this worker: check LAUNCHER_TOKEN"},
+		{name: "one of another role", token: g.tokens["compiler"], want: "does not allow this worker to launch"},
 		{name: "a worker's", token: g.tokens["worker"], want: "ok"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -196,7 +196,7 @@ func TestRolesApartWhereEveryCallIsAuthenticated(t *testing.T) {
 			g.carillon("", "schedule", "list")
 			launcher.start()
 			stranger.start()
-			eventually(t, startBound, "a worker that is not known is not ready, and says why", func() error { return says(stranger, "does not know this worker") })
+			eventually(t, startBound, "a worker that is not known is not ready, and says why", func() error { return says(stranger, "does not accept this worker") })
 			worker.startReady()
 			g.live()
 		})

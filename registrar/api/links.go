@@ -56,7 +56,7 @@ func ParseLinkTemplate(text string) (*LinkTemplate, error) {
 		return nil, fmt.Errorf("%s is not an absolute http or https URL", schedule.Quote(text))
 	}
 	if u.User != nil {
-		return nil, fmt.Errorf("holds credentials, which everybody who sees a run would read")
+		return nil, fmt.Errorf("holds credentials, which everyone who sees a run could read")
 	}
 	_, rest, _ := strings.Cut(text, "://")
 	if end := strings.IndexAny(rest, "/?#"); strings.Contains(rest[:max(end, 0)], "{") || end < 0 && strings.Contains(rest, "{") {
