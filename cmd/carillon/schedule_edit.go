@@ -137,7 +137,7 @@ func (e *edit) open(ctx context.Context, problem error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	name := filepath.Join(dir, "schedule.yaml")
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "# Schedule %s, revision %d. Only the fields that you change are sent.\n# Save an empty file to cancel.\n", e.id, e.revision)

@@ -103,7 +103,9 @@ func passedOn(header string) (name string, ok bool) {
 	if strings.EqualFold(header, reportHeader) {
 		return reportHeader, true
 	}
-	return runtime.DefaultHeaderMatcher(header)
+	// No call takes binary metadata, and the gateway would refuse text in it.
+	name, ok = runtime.DefaultHeaderMatcher(header)
+	return name, ok && !strings.HasSuffix(strings.ToLower(name), "-bin")
 }
 
 // Loopback is a connection inside the process: serve the listener with the
