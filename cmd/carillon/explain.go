@@ -59,6 +59,14 @@ func (p *page) explanation(a *carillonv1.ExplainSlotResponse) {
 	for _, sentence := range a.GetSentences() {
 		p.line("%s", sentence)
 	}
+	if r := a.GetRun(); r != nil && r.ExitCode != nil {
+		p.line("Its output: carillon run logs %s", short(r.GetIdempotencyKey()))
+	}
+	for _, link := range [][2]string{{"Log", a.GetRun().GetLogUrl()}, {"Trace", a.GetRun().GetTraceUrl()}} {
+		if link[1] != "" {
+			p.line("%s: %s", link[0], link[1])
+		}
+	}
 }
 
 func verdictColour(v explain.Verdict) colour {

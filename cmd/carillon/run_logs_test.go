@@ -70,3 +70,19 @@ func TestAReportTakesTheEndOfAFile(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestExplainAndGetLeadToTheLogsOfARun(t *testing.T) {
+	f := newFake(t)
+	run := failedRun()
+	run.ExitCode, run.LogUrl, run.TraceUrl = proto.Int32(3), proto.String("https://logs.example/1"), proto.String("https://traces.example/1")
+	f.always("ExplainSlot", &carillonv1.ExplainSlotResponse{ScheduleId: "nightly", Time: run.GetRunAt(), Verdict: "failed", Run: run})
+	f.always("GetRun", &carillonv1.GetRunResponse{Run: run})
+	for _, args := range [][]string{{"explain", "nightly", "2026-03-08T02:30:00Z"}, {"run", "get", keyA}} {
+		got := f.run(t, args...)
+		for _, want := range []string{"https://logs.example/1", "https://traces.example/1"} {
+			if got.code != 0 || !strings.Contains(got.out, want) {
+				t.Errorf("%v: exit %d, %q lacks %q", args, got.code, got.out, want)
+			}
+		}
+	}
+}
