@@ -40,6 +40,7 @@ var flagOfField = map[string][]string{
 	"catchup_policy":     {"catchup"},
 	"catchup_window_ms":  {"catchup-window"},
 	"run_timeout_ms":     {"run-timeout"},
+	"launch_timeout_ms":  {"launch-timeout"},
 	"priority":           {"priority"},
 	"input":              {"input"},
 	"start_within_ms":    {"expect-start"},
