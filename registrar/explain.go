@@ -102,6 +102,9 @@ func (r *Registrar) explain(ctx context.Context, scheduleID string, at time.Time
 		if answer.Attempts, err = r.LaunchAttempts(ctx, answer.Run); err != nil {
 			return explain.Answer{}, err
 		}
+		if answer.FirstSentAt, err = r.FirstSent(ctx, answer.Run); err != nil {
+			return explain.Answer{}, err
+		}
 	}
 	return answer, r.outcomes(ctx, answer.Previous, answer.Next)
 }

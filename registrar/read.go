@@ -201,6 +201,26 @@ func (r *Registrar) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run
 	return r.runs.GetRun(ctx, key)
 }
 
+// FirstSent is when the executor may have been called first for a run that was
+// sent again because no answer was recorded; zero: it was not. A call that failed
+// is in LaunchAttempts.
+func (r *Registrar) FirstSent(ctx context.Context, run *schedule.Run) (time.Time, error) {
+	if r.sends == nil || run.Deliveries <= 1 || run.FailedAttempts > 0 {
+		return time.Time{}, nil
+	}
+	at, err := r.sends.FirstSent(ctx, run.Key)
+	if err != nil || at.IsZero() {
+		return time.Time{}, err
+	}
+	if run.FireAt.After(at) { // recorded ahead: the launcher calls at fire_at
+		at = run.FireAt
+	}
+	if !run.LaunchedAt.IsZero() && run.LaunchedAt.Sub(at) < schedule.LeastResend {
+		at = time.Time{}
+	}
+	return at, nil
+}
+
 // RunLog answers a part of what a run wrote, and the run as it was just before:
 // where that had ended, nothing is added behind the parts.
 func (r *Registrar) RunLog(ctx context.Context, q schedule.RunLogQuery) (*schedule.Run, []schedule.LogPart, error) {

@@ -51,6 +51,7 @@ type Options struct {
 	Shares    ShareStore
 	Grants    GrantStore
 	Terms     TermStore        // nil: Explain does not know who led
+	Sends     SendStore        // nil: only the last call of a run is known
 	Credit    CreditGate       // nil: nobody is asked who can pay
 	Mirror    WorkflowMirror   // nil: there is none
 	Simulator Simulator        // nil: Simulate is refused
@@ -84,6 +85,7 @@ type Registrar struct {
 	}
 	grants    GrantStore
 	terms     TermStore
+	sends     SendStore
 	credit    CreditGate
 	mirror    WorkflowMirror
 	simulator Simulator
@@ -123,7 +125,7 @@ func New(o Options) *Registrar {
 	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
-		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, logs: o.Logs, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, credit: o.Credit, mirror: o.Mirror,
+		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, logs: o.Logs, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, sends: o.Sends, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}

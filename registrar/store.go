@@ -131,6 +131,13 @@ type ShareStore interface {
 	ListShares(ctx context.Context, workflowID, after string, limit int) ([]schedule.WorkflowShare, error)
 }
 
+// SendStore keeps when runs were sent.
+type SendStore interface {
+	// FirstSent is when the first call of a key was recorded that may have reached
+	// the executor; zero: there was none.
+	FirstSent(ctx context.Context, key schedule.Key) (time.Time, error)
+}
+
 // TermStore keeps who led, and when.
 type TermStore interface {
 	// WindowTerms are the terms that decide who led a hash bucket in a window,

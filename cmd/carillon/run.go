@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -49,7 +51,12 @@ func newRunGetCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.run(resp.GetRun()) })
+			return o.show(resp, func(p *page) {
+				p.run(resp.GetRun())
+				if first, err := time.Parse(time.RFC3339Nano, resp.GetFirstSentAt()); err == nil {
+					p.line("first sent %s; no answer was recorded, so it was sent again under the same key", p.when(timestamppb.New(first)))
+				}
+			})
 		}),
 	}
 }

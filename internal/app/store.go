@@ -38,6 +38,7 @@ type Store interface {
 	registrar.ShareStore
 	registrar.AuditStore
 	registrar.GrantStore
+	registrar.SendStore
 	alert.JudgeStore
 	alert.Ledger
 	alert.Outbox

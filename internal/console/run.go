@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -45,7 +46,7 @@ func (c *Console) showRun(v *visit) (page, error) {
 		return page{}, err
 	}
 	row := v.row(resp.GetRun())
-	view := runView{Run: row, Zone: v.zone.String(), Steps: stepsOf(row), Request: rand.Text()}
+	view := runView{Run: row, Zone: v.zone.String(), Steps: stepsOf(row, v.atText(resp.GetFirstSentAt())), Request: rand.Text()}
 	view.Bar, view.Span = barOf(row, v.now)
 	view.Output = c.outputOf(v, row.GetIdempotencyKey())
 	dag, err := c.workflows.GetWorkflowVersion(v.Context(), &carillonv1.GetWorkflowVersionRequest{
@@ -63,7 +64,7 @@ func (c *Console) showRun(v *visit) (page, error) {
 }
 
 // stepsOf are the instants that a run has, in their order.
-func stepsOf(r runRow) []step {
+func stepsOf(r runRow, firstSent moment) []step {
 	var steps []step
 	add := func(name, note string, at moment) {
 		if at.Is() {
@@ -73,6 +74,7 @@ func stepsOf(r runRow) []step {
 	add("Due", "fire_at", r.FireAt)
 	add("Waited", "for the run in flight of its overlap key", r.Waiting)
 	add("Claimed", claimNote(r), r.Claimed)
+	add("First sent", "no answer was recorded, so it was sent again under the same key", firstSent)
 	add("Launched", "handed to the executor", r.Launched)
 	add("Started", "reported by the executor", r.Started)
 	add("Cancel requested", "", r.CancelAsked)
@@ -142,4 +144,13 @@ func barOf(r runRow, now time.Time) ([]segment, string) {
 		add("running", "with the executor", end)
 	}
 	return bar, brief(total)
+}
+
+// atText is an RFC 3339 time; "" is none.
+func (v *visit) atText(text string) moment {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return v.at(nil)
+	}
+	return v.at(timestamppb.New(at))
 }

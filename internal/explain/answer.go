@@ -96,6 +96,9 @@ type Answer struct {
 	// was judged, or began to wait; of one that is near, those that are now.
 	Blocking []schedule.Run
 
+	// FirstSentAt is when the executor may have been called first, if Run was sent
+	// again; whoever asks fills it in.
+	FirstSentAt time.Time
 	// Gaps in leadership that delayed the slot, or keep it waiting. TermsKnown:
 	// where there is none, a worker led all the time.
 	Gaps       []Gap

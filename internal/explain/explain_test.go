@@ -96,6 +96,7 @@ func blocked(f *explain.Facts) { f.Blocking = []schedule.Run{blocker} }
 type expectation struct {
 	name    string
 	facts   explain.Facts
+	sent    time.Time // first
 	verdict explain.Verdict
 	why     explain.Why
 	says    []string // parts of its sentences
@@ -103,6 +104,7 @@ type expectation struct {
 
 func (tt expectation) check(t *testing.T) {
 	a := explain.Judge(tt.facts)
+	a.FirstSentAt = tt.sent
 	if a.Verdict != tt.verdict || a.Why != tt.why {
 		t.Errorf("it is %s(%s), want %s(%s)", a.Verdict, a.Why, tt.verdict, tt.why)
 	}

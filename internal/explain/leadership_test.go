@@ -50,6 +50,14 @@ func TestSlotsThatNobodyCouldFireSayThatNobodyLed(t *testing.T) {
 			verdict: explain.VerdictRan, says: []string{awayWords, "Claimed, but not sent for 10 seconds: no worker led the shard."},
 		},
 		{
+			name: "one that was sent twice",
+			facts: asked(nightly(), due, row(ended(schedule.StatusSuccess, ""), func(r *schedule.Run) {
+				r.LaunchedAt, r.Deliveries = r.FireAt.Add(12*time.Second), 2
+			}), away),
+			sent: at(due), verdict: explain.VerdictRan,
+			says: []string{awayWords, "First sent at about 2026-03-07T07:30:00Z; no answer was recorded. The same key was sent again at 2026-03-07T07:30:12Z."},
+		},
+		{
 			name: "one that was skipped when a worker led again",
 			facts: asked(nightly(), due, row(ended(schedule.StatusSkipped, schedule.ReasonOverlap), func(r *schedule.Run) {
 				r.CompletedAt = r.FireAt.Add(11 * time.Second)

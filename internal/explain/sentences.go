@@ -233,6 +233,9 @@ func (t *text) delays() {
 	}
 	switch took := r.LaunchedAt.Sub(from); {
 	case r.ClaimedAt.IsZero() || took < time.Second:
+	case !t.FirstSentAt.IsZero():
+		t.say("First sent at about %s; no answer was recorded. The same key was sent again at %s",
+			wording.Instant(t.FirstSentAt), wording.Instant(r.LaunchedAt))
 	case t.inGap(from, r.LaunchedAt):
 		t.say("Claimed, but not sent for %s: no worker led the shard", wording.Span(took))
 	default:

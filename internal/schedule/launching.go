@@ -37,6 +37,9 @@ func (l *Launch) StartRequest() StartRequest {
 	}
 }
 
+// LeastResend is less than any pause between two calls of one run.
+const LeastResend = 500 * time.Millisecond
+
 // StartReply is a definite answer to a StartRequest, unless it is Queued. Where the outcome is
 // unknown there is an error instead, and the same key may be sent again.
 type StartReply struct {

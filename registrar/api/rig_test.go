@@ -49,7 +49,7 @@ func newRig(t testing.TB, more ...func(*registrar.Options)) *rig {
 	if _, err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	o := registrar.Options{Schedules: store, Runs: store, Outcomes: store, Backfills: store, Workflows: store, Shares: store, Grants: store, Terms: store, Logger: quiet}
+	o := registrar.Options{Schedules: store, Runs: store, Outcomes: store, Backfills: store, Workflows: store, Shares: store, Grants: store, Terms: store, Sends: store, Logger: quiet}
 	for _, change := range more {
 		change(&o)
 	}

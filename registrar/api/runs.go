@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/auth"
@@ -37,8 +38,15 @@ func (s *runServer) GetRun(ctx context.Context, req *carillonv1.GetRunRequest) (
 	if err != nil {
 		return nil, err
 	}
+	first, err := s.runs.FirstSent(ctx, run)
+	if err != nil {
+		return nil, err
+	}
 	resp := &carillonv1.GetRunResponse{Run: runOf(run)}
 	resp.Run.Launch = launchOf(run, attempts)
+	if !first.IsZero() {
+		resp.FirstSentAt = proto.String(first.Format(time.RFC3339Nano))
+	}
 	s.links.add(resp.Run)
 	return resp, nil
 }

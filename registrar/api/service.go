@@ -89,6 +89,8 @@ type Runs interface {
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
 	// LaunchAttempts are the last attempts to launch a run, oldest first.
 	LaunchAttempts(ctx context.Context, run *schedule.Run) ([]schedule.LaunchAttempt, error)
+	// FirstSent is zero for a run that was sent once.
+	FirstSent(ctx context.Context, run *schedule.Run) (time.Time, error)
 	// ListRuns: the registrar sets f.Now.
 	ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error)
 	// RunLog answers a part of what a run wrote, and the run as it was before.

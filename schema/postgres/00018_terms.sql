@@ -31,14 +31,11 @@ CREATE TABLE processes (
     seen_at    timestamptz NOT NULL
 );
 
--- When the executor may have been called first, if launched_at is a later call of
--- the same key; NULL = launched_at was the first. sent_at is what a key knows of
--- it: NULL = created_at, unless not sent.
-ALTER TABLE schedule_runs ADD COLUMN first_sent_at timestamptz;
+-- When the first call that may have reached the executor was recorded; NULL =
+-- created_at. Of no account unless sent.
 ALTER TABLE execution_requests ADD COLUMN sent_at timestamptz;
 
 -- +goose Down
 ALTER TABLE execution_requests DROP COLUMN sent_at;
-ALTER TABLE schedule_runs DROP COLUMN first_sent_at;
 DROP TABLE processes;
 DROP TABLE leader_terms;

@@ -95,6 +95,9 @@ func (t *tx) record(q *schedule.BeginRequest, result *schedule.BeginResult, now 
 	}
 	switch result.Permission {
 	case schedule.Granted, schedule.GrantedAgain:
+		if !row.Sent {
+			t.firstSent[q.Key] = at(now)
+		}
 		row.Sent, row.LeaseUntil = true, at(now.Add(q.Lease))
 		row.Calls++
 		result.Request = row

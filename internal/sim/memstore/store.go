@@ -64,6 +64,7 @@ type Store struct {
 	workers    map[string]*schedule.WorkerSeen
 	terms      []*termRow
 	processes  map[string]schedule.ProcessSeen
+	firstSent  map[schedule.Key]time.Time // of requests that were sent
 	events     []schedule.Event
 	lastEvent  int64
 	trail      []schedule.AuditEntry
@@ -101,7 +102,7 @@ func New(o Options) *Store {
 		deploys: make(map[deployID]deploy), backfills: make(map[string]*backfill),
 		grants:  make(map[schedule.GrantRef]*schedule.Grant),
 		leaders: make(map[int]*leadership), workers: make(map[string]*schedule.WorkerSeen),
-		buckets: make(map[string]int), processes: make(map[string]schedule.ProcessSeen),
+		buckets: make(map[string]int), processes: make(map[string]schedule.ProcessSeen), firstSent: make(map[schedule.Key]time.Time),
 		expected: make(map[schedule.ExpectationID]schedule.ExpectationState), alerts: make(map[string]schedule.Alert),
 		deliveries: make(map[string]schedule.AlertDelivery), gone: make(map[string]bool),
 	}

@@ -197,3 +197,15 @@ func (t *tx) pruneProcesses(before time.Time, limit int) (pruned int) {
 	})
 	return pruned
 }
+
+// FirstSent is when the first call of a key was recorded that may have reached
+// the executor; zero: there was none.
+func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (first time.Time, err error) {
+	err = s.read(ctx, func() error {
+		if r := s.requests[key]; r != nil && r.Sent {
+			first = s.firstSent[key]
+		}
+		return nil
+	})
+	return first, err
+}

@@ -38,7 +38,8 @@ FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[]) AS u(k
 WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND NOT e.sent AND (e.lease_until IS NULL OR e.lease_until <= $1)`
 
 const sqlBeginAgain = `
-UPDATE execution_requests e SET lease_until = u.lease_until, sent = true, calls = CASE WHEN e.sent THEN e.calls ELSE 0 END + 1, updated_at = $1
+UPDATE execution_requests e SET lease_until = u.lease_until, sent = true, calls = CASE WHEN e.sent THEN e.calls ELSE 0 END + 1, updated_at = $1,
+	sent_at = CASE WHEN e.sent THEN e.sent_at ELSE $1 END
 FROM unnest($2::bytea[], $3::timestamptz[]) AS u(key, lease_until)
 WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND (e.lease_until IS NULL OR e.lease_until <= $1)`
 
@@ -82,6 +83,9 @@ ON CONFLICT (idempotency_key) DO UPDATE SET state = 'DONE', lease_until = NULL,
 	ok = false, status = 'CANCELLED', reason = excluded.reason, updated_at = excluded.updated_at
 WHERE execution_requests.state = 'IN_PROGRESS' AND NOT execution_requests.sent
 	AND (execution_requests.lease_until IS NULL OR execution_requests.lease_until <= excluded.updated_at)`
+
+const sqlFirstSent = `
+SELECT coalesce(sent_at, created_at) FROM execution_requests WHERE idempotency_key = $1 AND sent`
 
 const sqlGetRequest = `
 SELECT` + requestColumns + `

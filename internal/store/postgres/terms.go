@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -128,4 +129,18 @@ func (s *Store) Processes(ctx context.Context, within time.Duration) ([]schedule
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	return processes, nil
+}
+
+// FirstSent is when the first call of a key was recorded that may have reached
+// the executor; zero: there was none.
+func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (time.Time, error) {
+	var at time.Time
+	err := s.pool.QueryRow(ctx, sqlFirstSent, key[:]).Scan(&at)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("read the first call of %s: %w", key, err)
+	}
+	return at.UTC(), nil
 }

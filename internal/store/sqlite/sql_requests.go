@@ -18,7 +18,7 @@ const (
 	sqlBeginInsert = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, lease_until, created_at, updated_at)
  VALUES ` + beginInsertRow
 	beginInsertRow = `(?, ?, 'IN_PROGRESS', 1, ?, ?, ?)`
-	sqlBeginAgain  = `UPDATE execution_requests SET sent = 1, calls = CASE WHEN sent THEN calls ELSE 0 END + 1, lease_until = ?1, updated_at = ?2
+	sqlBeginAgain  = `UPDATE execution_requests SET sent_at = CASE WHEN sent THEN sent_at ELSE ?2 END, sent = 1, calls = CASE WHEN sent THEN calls ELSE 0 END + 1, lease_until = ?1, updated_at = ?2
  WHERE idempotency_key = ?3 AND state = 'IN_PROGRESS'`
 	// Begin's refusals and CloseKey: DONE without a call.
 	sqlRefuse = `INSERT INTO execution_requests (idempotency_key, request_hash, state, sent, ok, status, reason, created_at, updated_at, error_message)
@@ -34,7 +34,8 @@ const (
 	// nobody else was granted the key.
 	sqlExtend = `UPDATE execution_requests SET lease_until = ?1, updated_at = ?2
  WHERE idempotency_key = ?3 AND state = 'IN_PROGRESS' AND lease_until = ?4`
-	sqlRelease = `UPDATE execution_requests SET lease_until = NULL, sent = ?1 > 0, calls = ?1, updated_at = ?2
+	sqlFirstSent = `SELECT COALESCE(sent_at, created_at) FROM execution_requests WHERE idempotency_key = ? AND sent`
+	sqlRelease   = `UPDATE execution_requests SET lease_until = NULL, sent = ?1 > 0, calls = ?1, updated_at = ?2
  WHERE idempotency_key = ?3 AND state = 'IN_PROGRESS' AND lease_until = ?4`
 )
 

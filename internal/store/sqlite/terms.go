@@ -140,3 +140,13 @@ func (s *Store) Processes(ctx context.Context, within time.Duration) ([]schedule
 	}
 	return processes, nil
 }
+
+// FirstSent is when the first call of a key was recorded that may have reached
+// the executor; zero: there was none.
+func (s *Store) FirstSent(ctx context.Context, key schedule.Key) (time.Time, error) {
+	var at instant
+	if err := s.readers.query(ctx, sqlFirstSent, func(scan scan) error { return scan(&at) }, keyArg(key)); err != nil {
+		return time.Time{}, fmt.Errorf("read the first call of %s: %w", key, err)
+	}
+	return at.Time, nil
+}

@@ -20,6 +20,7 @@ var leaderTerms = []check{
 	{"a window has the terms that decide who led a bucket", termWindow},
 	{"terms that ended long ago are pruned, those that go on stay", termsPruned},
 	{"processes are listed while they are seen", processesSeen},
+	{"the first call of a key is remembered, if it may have reached the executor", firstSent},
 }
 
 // led makes holder the leader of shard 0, a second later.
@@ -203,6 +204,29 @@ func termsPruned(r *rig) {
 	r.pruneAll(far)
 	got := r.listTerms(1)[0]
 	r.hold(got.WorkerID == "c", "the term that goes on stays, got %+v", got)
+}
+
+func firstSent(r *rig) {
+	first := func(q schedule.BeginRequest) time.Time {
+		t, err := r.FirstSent(r.ctx, q.Key)
+		r.ok(err, "first sent")
+		return t
+	}
+	q := r.strange("twice")
+	r.hold(first(q).IsZero(), "nothing was recorded yet")
+	began := r.now
+	r.granted(q)
+	r.hold(first(q).Equal(began), "the first call was recorded at %s, got %s", began, first(q))
+	r.release(q.Key, false)
+	r.hold(first(q).IsZero(), "it did not reach the executor")
+
+	r.now = r.at(time.Minute)
+	again := r.now
+	r.permits(q, schedule.GrantedAgain)
+	r.hold(first(q).Equal(again), "the second may have, got %s", first(q))
+	r.now = r.at(time.Hour)
+	r.permits(q, schedule.GrantedAgain)
+	r.hold(first(q).Equal(again), "the third is not the first, got %s", first(q))
 }
 
 func processesSeen(r *rig) {

@@ -781,8 +781,12 @@ func (x *GetRunRequest) GetIdempotencyKey() string {
 }
 
 type GetRunResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// When the executor may have been called first, if no answer to that was recorded
+	// and the run was sent again under the same key at launched_at. RFC 3339.
+	// Absent: it was sent once.
+	FirstSentAt   *string `protobuf:"bytes,2,opt,name=first_sent_at,json=firstSentAt,proto3,oneof" json:"first_sent_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -822,6 +826,13 @@ func (x *GetRunResponse) GetRun() *Run {
 		return x.Run
 	}
 	return nil
+}
+
+func (x *GetRunResponse) GetFirstSentAt() string {
+	if x != nil && x.FirstSentAt != nil {
+		return *x.FirstSentAt
+	}
+	return ""
 }
 
 type ListRunsRequest struct {
@@ -1809,9 +1820,11 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12i\n" +
 	"\x06status\x18\x04 \x01(\tBQ\xbaHNrLR\aPLANNEDR\tLAUNCHINGR\bENQUEUEDR\aSTARTEDR\aSUCCESSR\x06FAILEDR\aSKIPPEDR\tCANCELLEDR\x06status\"[\n" +
 	"\rGetRunRequest\x12J\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\"4\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\"o\n" +
 	"\x0eGetRunResponse\x12\"\n" +
-	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\"\xff\a\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.carillon.v1.RunR\x03run\x12'\n" +
+	"\rfirst_sent_at\x18\x02 \x01(\tH\x00R\vfirstSentAt\x88\x01\x01B\x10\n" +
+	"\x0e_first_sent_at\"\xff\a\n" +
 	"\x0fListRunsRequest\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12H\n" +
@@ -2016,6 +2029,7 @@ func file_carillon_v1_run_proto_init() {
 		return
 	}
 	file_carillon_v1_run_proto_msgTypes[0].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
