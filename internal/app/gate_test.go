@@ -208,7 +208,7 @@ func (g *guarded) invoke(who string, m protoreflect.MethodDescriptor) codes.Code
 var may = map[string]string{
 	"ScheduleService/UpsertSchedule": "cuo", "ScheduleService/PatchSchedule": "cuo", "ScheduleService/ApplySchedules": "cuo", "ScheduleService/GetSchedule": "cuwov", "ScheduleService/ListSchedules": "cuwov", "ScheduleService/GroupFailures": "cuwov",
 	"ScheduleService/PauseSchedule": "cuo", "ScheduleService/ResumeSchedule": "cuo", "ScheduleService/SetPaused": "cuo", "ScheduleService/DeleteSchedule": "cuo",
-	"ScheduleService/TriggerSchedule": "cuo", "ScheduleService/PreviewSchedule": "cuwov", "ScheduleService/ListScheduleEvents": "cuwov", "ScheduleService/ExplainSlot": "cuwov", "ScheduleService/ForecastLaunches": "cuwov", "ScheduleService/ListRevisions": "cuwov",
+	"ScheduleService/TriggerSchedule": "cuo", "ScheduleService/PreviewSchedule": "cuwov", "ScheduleService/ListScheduleEvents": "cuwov", "ScheduleService/ExplainSlot": "cuwov", "ScheduleService/ForecastLaunches": "cuwov", "ScheduleService/GetOverview": "cuwov", "ScheduleService/ListRevisions": "cuwov",
 	"ScheduleService/BackfillSchedule": "cuo", "ScheduleService/GetBackfill": "cuwov", "ScheduleService/ListBackfills": "cuwov", "ScheduleService/PauseBackfill": "cuo", "ScheduleService/ResumeBackfill": "cuo", "ScheduleService/CancelBackfill": "cuo",
 	"ScheduleService/SimulateSchedules":  "cuwov",
 	"WorkflowService/PutWorkflowVersion": "cuo", "WorkflowService/GetWorkflowVersion": "cuwov", "WorkflowService/ListWorkflowVersions": "cuwov", "WorkflowService/DeployWorkflow": "cuo",
@@ -305,6 +305,8 @@ func verb(rule *annotations.HttpRule) (method, path string) {
 		method, path = http.MethodPut, p.Put
 	case *annotations.HttpRule_Post:
 		method, path = http.MethodPost, p.Post
+	case *annotations.HttpRule_Patch:
+		method, path = http.MethodPatch, p.Patch
 	case *annotations.HttpRule_Delete:
 		method, path = http.MethodDelete, p.Delete
 	}

@@ -15,7 +15,7 @@ func (t *text) retrying() {
 	if at := schedule.NextAttempt(r, t.Attempts); !at.IsZero() {
 		next = "The next attempt is due at " + wording.Instant(at)
 	}
-	t.say("%s. The launch is given up at %s (%s)", next, wording.Instant(r.TimeoutAt), t.launchBound())
+	t.say("%s. Retries stop at %s (%s)", next, wording.Instant(r.TimeoutAt), t.launchBound())
 }
 
 // launchBound names the setting that bounds the launch.
@@ -67,5 +67,5 @@ var attemptResults = map[schedule.LaunchResult]string{
 	schedule.LaunchAccepted: "the executor accepted the run",
 	schedule.LaunchRefused:  "refused",
 	schedule.LaunchNotSent:  "not sent",
-	schedule.LaunchUnknown:  "no answer that counts",
+	schedule.LaunchUnknown:  "no valid answer",
 }
