@@ -95,7 +95,7 @@ func (r *Registrar) ForecastLaunches(ctx context.Context, in LaunchesInput) (*La
 	if budget.Err() == nil && len(herd) > 0 {
 		// What was spent on reading and counting many schedules is taken off again, so
 		// that the call takes less time than its budget allows.
-		most := min(flattenBudget, max(0, budget.Left()-budget.Spent()/2)/flattenSteps)
+		most := min(flattenBudget, max(0, budget.Left()-budget.Spent())/flattenSteps)
 		out.Flattenings = plan.Flatten(out.Minutes, affordable(herd, out.From, out.Until, most), out.From, out.Until)
 	}
 	if errors.Is(budget.Err(), work.ErrSpent) {

@@ -94,6 +94,9 @@ func TestRunsAreFoundByWhatNamesThem(t *testing.T) {
 		if code, answer := g.send("user", "POST", "/v1/runs/"+key[:8]+":cancel", "{}"); !strings.Contains(answer, key) {
 			t.Error("cancel by a prefix:", code, answer)
 		}
+		if code, answer := g.send("user", "GET", "/v1/runs/"+key[:8]+"/logs", ""); code != http.StatusOK {
+			t.Error("logs by a prefix:", code, answer)
+		}
 		if code, answer := g.send("user", "GET", "/v1/runs?trace_id="+key[:32], ""); code != http.StatusOK || !strings.Contains(answer, key) {
 			t.Error("by its trace_id:", code, answer)
 		}

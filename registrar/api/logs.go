@@ -14,7 +14,7 @@ const logPage = 500
 
 // GetRunLogs answers a page of a run's output.
 func (s *runServer) GetRunLogs(ctx context.Context, req *carillonv1.GetRunLogsRequest) (*carillonv1.GetRunLogsResponse, error) {
-	key, err := schedule.ParseKey(req.GetIdempotencyKey())
+	key, err := s.runs.RunKey(ctx, req.GetIdempotencyKey())
 	if err != nil {
 		return nil, err
 	}

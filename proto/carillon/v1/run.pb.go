@@ -602,8 +602,9 @@ func (x *LogPart) GetSkippedBytes() uint32 {
 }
 
 type GetRunLogsRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key or its first digits, as in GetRun.
+	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Only this step.
 	Step string `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
 	// next_after of an earlier answer: only what came since. Default: all.
@@ -1808,9 +1809,9 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12#\n" +
-	"\rskipped_bytes\x18\x05 \x01(\rR\fskippedBytes\"\x8d\x01\n" +
-	"\x11GetRunLogsRequest\x12E\n" +
-	"\x0fidempotency_key\x18\x01 \x01(\tB\x1c\xe2A\x01\x02\xbaH\x15\xc8\x01\x01r\x102\x0e^[0-9a-f]{64}$R\x0eidempotencyKey\x12\x1b\n" +
+	"\rskipped_bytes\x18\x05 \x01(\rR\fskippedBytes\"\x92\x01\n" +
+	"\x11GetRunLogsRequest\x12J\n" +
+	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12\x1b\n" +
 	"\x04step\x18\x02 \x01(\tB\a\xbaH\x04r\x02(@R\x04step\x12\x14\n" +
 	"\x05after\x18\x03 \x01(\rR\x05after\"\xe6\x01\n" +
 	"\x12GetRunLogsResponse\x12*\n" +
