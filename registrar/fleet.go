@@ -43,9 +43,16 @@ func (r *Registrar) ListUpcoming(ctx context.Context, f schedule.ScheduleFilter)
 	if err != nil {
 		return nil, err
 	}
+	views := make([]View, len(found))
+	for i := range found {
+		views[i] = view(&found[i].Schedule, f.Now)
+	}
+	if err := r.addRecent(ctx, views); err != nil {
+		return nil, err
+	}
 	out := make([]UpcomingView, len(found))
 	for i := range found {
-		out[i] = UpcomingView{View: view(&found[i].Schedule, f.Now), At: found[i].NextAt}
+		out[i] = UpcomingView{View: views[i], At: found[i].NextAt}
 	}
 	return out, nil
 }

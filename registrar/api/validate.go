@@ -110,7 +110,7 @@ func described(v *protovalidate.Violation) (problem, hint string) {
 
 func idHint(fd protoreflect.FieldDescriptor) string {
 	if fd != nil && fd.Name() == "idempotency_key" {
-		return "give the 64 hex digits that the API shows"
+		return "give the 64 hex digits that the API shows, or at least the first 4 (a report needs all)"
 	}
 	return "use 1 to 128 of A–Z a–z 0–9 . _ : -"
 }

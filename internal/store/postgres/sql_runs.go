@@ -42,17 +42,19 @@ const runConditions = `
 	AND ($18::bytea IS NULL OR r.idempotency_key BETWEEN $18 AND $19::bytea)`
 
 // The sources of schedule.RunFilter. Each says the condition of its index, which
-// no plan can see in parameters.
+// no plan can see in parameters. OFFSET 0 keeps the order and the limit of the page
+// out: for them the planner would walk schedule_runs_run_at and compare every row.
 const (
-	runsAll         = `schedule_runs r`
-	runsKeys        = `(SELECT * FROM schedule_runs WHERE idempotency_key BETWEEN $18::bytea AND $19::bytea) r`
-	runsRunID       = `(SELECT * FROM schedule_runs WHERE run_id = $13) r`
-	runsTraceID     = `(SELECT * FROM schedule_runs WHERE trace_id = $14 OR idempotency_key BETWEEN $15::bytea AND $16::bytea) r`
+	runsAll     = `schedule_runs r`
+	runsKeys    = `(SELECT * FROM schedule_runs WHERE idempotency_key BETWEEN $18::bytea AND $19::bytea OFFSET 0) r`
+	runsRunID   = `(SELECT * FROM schedule_runs WHERE run_id = $13 OFFSET 0) r`
+	runsTraceID = `((SELECT * FROM schedule_runs WHERE trace_id = $14 OFFSET 0) UNION ALL
+	(SELECT * FROM schedule_runs WHERE idempotency_key BETWEEN $15::bytea AND $16::bytea AND trace_id IS DISTINCT FROM $14 OFFSET 0)) r`
 	runsSchedule    = `(SELECT * FROM schedule_runs WHERE schedule_id = $1) r`
 	runsUnscheduled = `(SELECT * FROM schedule_runs WHERE trigger <> 'schedule') r`
 	runsEnded       = `(SELECT * FROM schedule_runs WHERE status IN ('FAILED','SKIPPED','CANCELLED')) r`
 	runsDue         = `(SELECT * FROM schedule_runs WHERE status = 'PLANNED' AND waiting_since IS NULL AND fire_at < $17
-	UNION ALL SELECT * FROM schedule_runs WHERE lower(status) = 'launching' AND fire_at < $17) r`
+	UNION ALL SELECT * FROM schedule_runs WHERE lower(status) = 'launching' AND fire_at < $17 OFFSET 0) r`
 	runsInFlight = `(SELECT * FROM schedule_runs WHERE exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')
 	UNION ALL SELECT * FROM schedule_runs WHERE NOT exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')) r`
 	runsUnfinished = `(SELECT * FROM schedule_runs WHERE exclusive AND status IN ('LAUNCHING','ENQUEUED','STARTED')
@@ -74,9 +76,6 @@ ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT $12`
 WHERE ` + runFilter + `
 	AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) > ($10, $11::bytea))
 ORDER BY r.run_at, r.idempotency_key LIMIT $12`
-
-	sqlListRuns          = runsSelect + runsAll + runsNewest
-	sqlListRunsAscending = runsSelect + runsAll + runsOldest
 )
 
 // The first runs of a source in the order of the page, for those of an owner or a
@@ -92,9 +91,6 @@ const (
 	recentOldest = recentWindow + `
 		AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) > ($10, $11::bytea))
 	ORDER BY r.run_at, r.idempotency_key LIMIT $20) r`
-
-	sqlListRecentRuns          = runsSelect + recentSelect + runsAll + recentNewest + runsNewest
-	sqlListRecentRunsAscending = runsSelect + recentSelect + runsAll + recentOldest + runsOldest
 )
 
 // The runs of an owner or a workflow, by the histories of its schedules: a page of
@@ -113,9 +109,6 @@ const (
 	historiesOldest = historiesEach + `
 		AND ($10::timestamptz IS NULL OR (r.run_at, r.idempotency_key) > ($10, $11::bytea))
 	ORDER BY r.run_at, r.idempotency_key LIMIT $12) r) r`
-
-	sqlListRunsOf          = runsSelect + historiesSelect + historiesOfUser + historiesNewest + runsNewest
-	sqlListRunsOfAscending = runsSelect + historiesSelect + historiesOfUser + historiesOldest + runsOldest
 )
 
 // sqlListRunsUpdated is the feed that a watch follows.

@@ -53,12 +53,34 @@ func statements(t *testing.T) map[string]string {
 	return all
 }
 
+// listRunsStatements are those that ListRuns puts together, with every source.
+func listRunsStatements(parts map[string]string) map[string]string {
+	out := make(map[string]string)
+	for _, order := range []string{"Newest", "Oldest"} {
+		page := parts["runs"+order]
+		for _, source := range []string{"All", "Keys", "RunID", "TraceID", "Schedule", "Unscheduled", "Ended", "Due", "InFlight", "Unfinished"} {
+			out["sqlListRuns"+source+order] = parts["runsSelect"] + parts["runs"+source] + page
+		}
+		for _, source := range []string{"All", "Unscheduled", "Ended"} {
+			out["sqlListRecentRuns"+source+order] = parts["runsSelect"] + parts["recentSelect"] + parts["runs"+source] + parts["recent"+order] + page
+		}
+		for _, of := range []string{"User", "Workflow"} {
+			out["sqlListRunsOf"+of+order] = parts["runsSelect"] + parts["historiesSelect"] + parts["historiesOf"+of] + parts["histories"+order] + page
+		}
+	}
+	return out
+}
+
 func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 	t.Parallel()
 	_, url := fresh(t)
 	conn := connect(t, url)
 	prepared := 0
-	for name, statement := range statements(t) {
+	all := statements(t)
+	for name, statement := range listRunsStatements(all) {
+		all[name] = statement
+	}
+	for name, statement := range all {
 		if !strings.HasPrefix(name, "sql") {
 			continue // a part of others
 		}
