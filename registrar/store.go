@@ -64,6 +64,9 @@ type OutcomeStore interface {
 	// FailureGroups is the failing schedules of an owner, "" = everybody's, by
 	// reason and error code, the largest group first.
 	FailureGroups(ctx context.Context, userID string) ([]schedule.FailureGroup, error)
+	// CountEnded counts runs that ended since an instant, by schedule and by how they
+	// ended; of very many the newest limit.
+	CountEnded(ctx context.Context, since time.Time, limit int) ([]schedule.EndedCount, error)
 }
 
 // LogStore keeps what runs wrote.

@@ -50,7 +50,12 @@ func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 		if d.schema(ctx, store) {
 			d.clock(ctx, store)
 			d.leaders(ctx, store)
+			d.processes(ctx, store)
 			d.lag(ctx, store)
+			d.outcomes(ctx, store)
+			d.failing(ctx, store)
+			d.launching(ctx, store)
+			d.openAlerts(ctx, store)
 			d.notifications(ctx, store)
 		}
 	}

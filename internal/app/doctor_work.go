@@ -2,11 +2,10 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"time"
 
@@ -158,7 +157,7 @@ func (d *doctor) queue(ctx context.Context) {
 	d.ok("launcher", "the launch queue is up, and a launcher reads it")
 }
 
-// executor looks whether somebody listens where runs are sent. Nothing is sent.
+// executor asks whether the executor answers, by a request that cannot start a run.
 func (d *doctor) executor(ctx context.Context) {
 	if !d.cfg.Has("launcher") {
 		return
@@ -167,39 +166,26 @@ func (d *doctor) executor(ctx context.Context) {
 		d.ok("executor", "runs workflows on this machine")
 		return
 	}
-	target, err := executorHost(d.cfg.Executor, d.cfg.ExecutorURL)
+	e, err := newExecutor(d.cfg, "", nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
-		d.fail("executor", err.Error(), "correct EXECUTOR_URL")
+		d.fail("executor", d.cfg.Scrub(err).Error(), "correct EXECUTOR_URL")
+		return
+	}
+	defer e.close()
+	probe, ok := e.Executor.(interface {
+		Probe(ctx context.Context) (says string, err error)
+	})
+	if !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", target)
+	says, err := probe.Probe(ctx)
 	if err != nil {
 		d.fail("executor", d.cfg.Scrub(err).Error(), "start the executor, or correct EXECUTOR_URL; launches are retried for LAUNCH_RETRY_FOR_MS")
 		return
 	}
-	_ = conn.Close() // nothing was said on it
-	d.ok("executor", "%s accepts connections", target)
-}
-
-func executorHost(kind, address string) (string, error) {
-	if kind == "grpc" {
-		return address, nil
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" {
-		return "", errors.New("EXECUTOR_URL has no host")
-	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"https": "443"}[u.Scheme]
-	}
-	if port == "" {
-		port = "80"
-	}
-	return net.JoinHostPort(u.Hostname(), port), nil
+	d.ok("executor", "%s", says)
 }
 
 // server looks whether a carillon runs with these addresses.

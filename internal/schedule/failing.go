@@ -82,3 +82,50 @@ type FailureGroup struct {
 
 // FailureExamples is how many schedules a FailureGroup names.
 const FailureExamples = 5
+
+// EndedCount is how many runs of one schedule ended in one way.
+type EndedCount struct {
+	ScheduleID string
+	Status     Status
+	Reason     Reason
+	ErrorCode  string
+	Runs       int64
+}
+
+// EndedGroup is how many runs ended in one way, and of which schedules most.
+type EndedGroup struct {
+	Status    Status
+	Reason    Reason
+	ErrorCode string
+	Runs      int64
+	Worst     []EndedCount // at most WorstSchedules, most runs first
+}
+
+// WorstSchedules is how many schedules an EndedGroup names.
+const WorstSchedules = 3
+
+// GroupEnded groups counts by how runs ended, the most runs first.
+func GroupEnded(counts []EndedCount) (groups []EndedGroup) {
+	for _, c := range counts {
+		i := slices.IndexFunc(groups, func(g EndedGroup) bool {
+			return g.Status == c.Status && g.Reason == c.Reason && g.ErrorCode == c.ErrorCode
+		})
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, EndedGroup{Status: c.Status, Reason: c.Reason, ErrorCode: c.ErrorCode})
+		}
+		groups[i].Runs += c.Runs
+		groups[i].Worst = append(groups[i].Worst, c)
+	}
+	for i := range groups {
+		g := &groups[i]
+		slices.SortFunc(g.Worst, func(a, b EndedCount) int {
+			return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.ScheduleID, b.ScheduleID))
+		})
+		g.Worst = g.Worst[:min(len(g.Worst), WorstSchedules)]
+	}
+	slices.SortFunc(groups, func(a, b EndedGroup) int {
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.ErrorCode, b.ErrorCode))
+	})
+	return groups
+}

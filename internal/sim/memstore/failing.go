@@ -95,6 +95,31 @@ func addToGroup(groups []schedule.FailureGroup, f *schedule.Failure) []schedule.
 	return groups
 }
 
+// CountEnded counts runs that ended since an instant.
+func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (counts []schedule.EndedCount, err error) {
+	err = s.read(ctx, func() error {
+		var ended []*schedule.Run
+		for _, r := range s.runs {
+			if r.Status.Terminal() && !r.UpdatedAt.Before(since) && !r.CompletedAt.Before(since) {
+				ended = append(ended, r)
+			}
+		}
+		slices.SortFunc(ended, func(a, b *schedule.Run) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
+		for _, r := range ended[:min(len(ended), limit)] {
+			i := slices.IndexFunc(counts, func(c schedule.EndedCount) bool {
+				return c.ScheduleID == r.ScheduleID && c.Status == r.Status && c.Reason == r.Reason && c.ErrorCode == r.ErrorCode
+			})
+			if i < 0 {
+				i = len(counts)
+				counts = append(counts, schedule.EndedCount{ScheduleID: r.ScheduleID, Status: r.Status, Reason: r.Reason, ErrorCode: r.ErrorCode})
+			}
+			counts[i].Runs++
+		}
+		return nil
+	})
+	return counts, err
+}
+
 // WakeFailures has the schedules judged whose failures changed.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
 	return s.write(ctx, func(t *tx) error {

@@ -119,6 +119,19 @@ func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.Fa
 	return groups, nil
 }
 
+// CountEnded counts runs that ended since an instant; see registrar.OutcomeStore.
+func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (counts []schedule.EndedCount, err error) {
+	var c schedule.EndedCount
+	err = each(ctx, s.pool, []any{&c.ScheduleID, &c.Status, &c.Reason, &c.ErrorCode, &c.Runs}, func() error {
+		counts = append(counts, c)
+		return nil
+	}, sqlCountEnded, since, limit)
+	if err != nil {
+		return nil, fmt.Errorf("count runs that ended: %w", err)
+	}
+	return counts, nil
+}
+
 // WakeFailures has the schedules judged whose failures changed; see alert.JudgeStore.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
 	for _, statement := range []string{sqlExpectFailures, sqlWakeFailures} {

@@ -51,6 +51,13 @@ FROM unnest($1::text[]) AS u(schedule_id) CROSS JOIN LATERAL (
 	WHERE l.schedule_id = u.schedule_id AND l.status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
 	ORDER BY l.run_at DESC, l.idempotency_key DESC LIMIT $2) AS r`
 
+const sqlCountEnded = `
+SELECT schedule_id, status, coalesce(reason, ''), coalesce(error_code, ''), count(*) FROM (
+	SELECT schedule_id, status, reason, error_code FROM schedule_runs
+	WHERE updated_at >= $1 AND completed_at >= $1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
+	ORDER BY updated_at DESC LIMIT $2) r
+GROUP BY 1, 2, 3, 4`
+
 // sqlFailureGroups names schedules in the order of their last failure.
 const sqlFailureGroups = `
 SELECT f.reason, f.error_code, count(*), sum(f.failures)::bigint, min(f.first_ended_at), max(f.last_ended_at),

@@ -150,6 +150,25 @@ func (s *Store) FailureGroups(ctx context.Context, userID string) ([]schedule.Fa
 	return groups, nil
 }
 
+// CountEnded counts runs that ended since an instant; see registrar.OutcomeStore.
+func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (counts []schedule.EndedCount, err error) {
+	var (
+		id, status, reason, code text
+		n                        number
+	)
+	err = s.readers.query(ctx, sqlCountEnded, func(scan scan) error {
+		err := scan(&id, &status, &reason, &code, &n)
+		counts = append(counts, schedule.EndedCount{
+			ScheduleID: string(id), Status: schedule.Status(status), Reason: schedule.Reason(reason), ErrorCode: string(code), Runs: int64(n),
+		})
+		return err
+	}, since.UnixMicro(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("count runs that ended: %w", err)
+	}
+	return counts, nil
+}
+
 // WakeFailures has the schedules judged whose failures changed; see alert.JudgeStore.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
 	var changed flag // mostly nothing has, and then nobody need wait for this write

@@ -35,6 +35,10 @@ const (
 	sqlRecentOutcomes = `SELECT r.idempotency_key, r.run_at, r.completed_at, r.status, r.reason, r.error_code
  FROM schedule_runs r INDEXED BY schedule_runs_history WHERE r.schedule_id = ? AND r.status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
  ORDER BY r.run_at DESC, r.idempotency_key DESC LIMIT ?`
+	sqlCountEnded = `SELECT schedule_id, status, COALESCE(reason, ''), COALESCE(error_code, ''), count(*) FROM (
+ SELECT schedule_id, status, reason, error_code FROM schedule_runs INDEXED BY schedule_runs_updated
+ WHERE updated_at >= ?1 AND completed_at >= ?1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
+ ORDER BY updated_at DESC LIMIT ?2) GROUP BY 1, 2, 3, 4`
 	sqlFailureGroups = `SELECT f.reason, f.error_code, count(*), sum(f.failures), min(f.first_ended_at), max(f.last_ended_at)
  FROM schedule_failures f CROSS JOIN schedules s ON s.schedule_id = f.schedule_id
  WHERE s.deleted_at IS NULL AND (?1 = '' OR s.user_id = ?1)

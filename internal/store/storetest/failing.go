@@ -17,6 +17,7 @@ var failing = []check{
 	{"a random history fails as the rule says", failRandomly},
 	{"failing schedules are listed and grouped, of one owner and of all", failGrouped},
 	{"recent outcomes are the newest that ended, newest slot first", recentOutcomes},
+	{"runs that ended lately are counted by how they ended", countEnded},
 	{"failures are judged when they begin, grow and end", failuresWoken},
 }
 
@@ -280,4 +281,36 @@ func failuresWoken(r *rig) {
 	c = r.only(judged())
 	r.hold(c.Failure == nil, "a success: %+v", c)
 	r.hold(len(judged()) == 0, "and then nothing is left")
+}
+
+func countEnded(r *rig) {
+	r.lead()
+	s, other := r.create("s"), r.create("other")
+	end := func(s schedule.Schedule, minutes int, to schedule.Status, code string) {
+		r.settleOne(r.bring(r.slot(s, r.at(time.Duration(minutes-60)*time.Minute)), schedule.StatusLaunching), to,
+			func(e *schedule.Settlement) { e.Reason, e.ErrorCode = schedule.ReasonWorkflowFailed, code })
+	}
+	end(s, 0, schedule.StatusFailed, "old")
+	r.now = r.at(time.Hour)
+	since := r.now
+	for i := range 3 {
+		end(s, 10+i, schedule.StatusFailed, "exit")
+	}
+	end(s, 20, schedule.StatusFailed, "other")
+	end(other, 1, schedule.StatusFailed, "exit")
+	end(other, 2, schedule.StatusSuccess, "")
+	r.bring(r.slot(other, r.at(-time.Minute)), schedule.StatusStarted)
+	counts, err := r.CountEnded(r.ctx, since, 1000)
+	r.ok(err, "count")
+	counts = slices.DeleteFunc(counts, func(c schedule.EndedCount) bool {
+		return c.ScheduleID != s.ScheduleID && c.ScheduleID != other.ScheduleID
+	})
+	groups := schedule.GroupEnded(counts)
+	r.hold(len(groups) == 3, "three ways, got %+v", groups)
+	g := groups[0]
+	r.hold(g.Status == schedule.StatusFailed && g.ErrorCode == "exit" && g.Runs == 4 && len(g.Worst) == 2 && g.Worst[0].ScheduleID == s.ScheduleID && g.Worst[0].Runs == 3,
+		"the worst schedule first: %+v", g)
+	counts, err = r.CountEnded(r.ctx, since, 1)
+	r.ok(err, "count")
+	r.hold(len(counts) == 1 && counts[0].Runs == 1, "of very many the newest: %+v", counts)
 }

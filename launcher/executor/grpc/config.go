@@ -16,12 +16,12 @@ const DefaultTimeout = 10 * time.Second
 
 // Config says where the executor is. Only Target is required.
 type Config struct {
-	Target    string        // EXECUTOR_URL: host:port, dns:///host:port or unix:///path
-	Token     string        // EXECUTOR_TOKEN, sent as a bearer token; empty: none
-	Timeout   time.Duration // of one call; 0: DefaultTimeout
+	Target  string        // EXECUTOR_URL: host:port, dns:///host:port or unix:///path
+	Token   string        // EXECUTOR_TOKEN, sent as a bearer token; empty: none
+	Timeout time.Duration // of one call; 0: DefaultTimeout
 	// Environment is ENVIRONMENT; empty: not set.
 	Environment string
-	Plaintext   bool          // no TLS off this machine either: something else encrypts, such as a mesh
+	Plaintext   bool // no TLS off this machine either: something else encrypts, such as a mesh
 }
 
 // Validate returns everything that is wrong with the configuration, as a

@@ -1,0 +1,203 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+const (
+	lookback      = 15 * time.Minute // of outcomes
+	endedRead     = 200_000          // runs; of more the newest are counted
+	reasonsShown  = 4
+	launchingLong = time.Minute
+	rowsListed    = 200
+)
+
+// outcomes looks at how runs ended lately. That work fails is a finding even when
+// every part of Carillon works.
+func (d *doctor) outcomes(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	counts, err := store.CountEnded(ctx, store.Now().Add(-lookback), endedRead)
+	if err != nil {
+		d.fail("outcomes", d.cfg.Scrub(err).Error(), "check that the database answers")
+		return
+	}
+	groups := schedule.GroupEnded(counts)
+	var succeeded, failed int64
+	for i := range groups {
+		switch groups[i].Status {
+		case schedule.StatusSuccess:
+			succeeded += groups[i].Runs
+		case schedule.StatusFailed:
+			failed += groups[i].Runs
+		}
+	}
+	switch {
+	case len(groups) == 0:
+		d.ok("outcomes", "no runs ended in the last 15 minutes")
+		return
+	case failed == 0:
+		d.ok("outcomes", "none of the runs that ended in the last 15 minutes failed (%d succeeded)", succeeded)
+		return
+	}
+	report := d.warn
+	if failed >= succeeded {
+		report = d.fail
+	}
+	shown := 0
+	for i := range groups {
+		g := &groups[i]
+		if g.Status != schedule.StatusFailed {
+			continue
+		}
+		if shown++; shown > reasonsShown {
+			break
+		}
+		report("outcomes", fmt.Sprintf("%d of %d runs that ended in the last 15 minutes FAILED(%s), most of %s", g.Runs, failed+succeeded, ended(g), worst(g)),
+			fmt.Sprintf("`carillon explain %s last` says why; `carillon schedule list --failing` lists all", g.Worst[0].ScheduleID))
+	}
+}
+
+func ended(g *schedule.EndedGroup) string {
+	if g.ErrorCode == "" {
+		return string(g.Reason)
+	}
+	return string(g.Reason) + ": " + g.ErrorCode
+}
+
+func worst(g *schedule.EndedGroup) string {
+	names := make([]string, len(g.Worst))
+	for i, c := range g.Worst {
+		names[i] = fmt.Sprintf("%s (%d)", c.ScheduleID, c.Runs)
+	}
+	return strings.Join(names, ", ")
+}
+
+// failing looks at schedules whose newest decided run failed, however long ago.
+func (d *doctor) failing(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	groups, err := store.FailureGroups(ctx, "")
+	if err != nil {
+		d.fail("failing", d.cfg.Scrub(err).Error(), "check that the database answers")
+		return
+	}
+	if len(groups) == 0 {
+		d.ok("failing", "no schedule is failing")
+		return
+	}
+	for i := range groups[:min(len(groups), reasonsShown)] {
+		g := &groups[i]
+		reason := string(g.Reason)
+		if g.ErrorCode != "" {
+			reason += ": " + g.ErrorCode
+		}
+		d.warn("failing", fmt.Sprintf("schedules that fail with %s: %d, since %s; the newest %s", reason, g.Schedules, g.FirstAt.UTC().Format(time.RFC3339), strings.Join(g.Examples, ", ")),
+			fmt.Sprintf("`carillon schedule get %s` shows the error; correct the workflow or its executor, then `carillon run retry`", g.Examples[0]))
+	}
+}
+
+// launching looks for runs that no executor has accepted for a while.
+func (d *doctor) launching(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	now := store.Now()
+	runs, err := store.ListRuns(ctx, schedule.RunFilter{Statuses: []schedule.Status{schedule.StatusLaunching}, Now: now, Ascending: true, Limit: rowsListed})
+	if err != nil {
+		d.fail("launching", d.cfg.Scrub(err).Error(), "check that the database answers")
+		return
+	}
+	runs = slices.DeleteFunc(runs, func(r schedule.Run) bool { return now.Sub(r.ClaimedAt) <= launchingLong })
+	if len(runs) == 0 {
+		d.ok("launching", "no run is LAUNCHING for over a minute")
+		return
+	}
+	oldest := &runs[0]
+	for i := range runs {
+		if runs[i].ClaimedAt.Before(oldest.ClaimedAt) {
+			oldest = &runs[i]
+		}
+	}
+	more := ""
+	if len(runs) == rowsListed {
+		more = " or more"
+	}
+	why := "no error recorded"
+	if text := strings.TrimSuffix(oldest.ErrorCode+": "+oldest.ErrorMessage, ": "); text != "" {
+		why = text
+	}
+	d.fail("launching", fmt.Sprintf("%d%s runs are LAUNCHING for over a minute; the oldest, of %s, for %s: %s", len(runs), more, oldest.ScheduleID, now.Sub(oldest.ClaimedAt).Round(time.Second), why),
+		fmt.Sprintf("check the executor and its log; `carillon run get %s` shows the run", oldest.Key))
+}
+
+// openAlerts counts what is open.
+func (d *doctor) openAlerts(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	open := true
+	alerts, err := store.ListAlerts(ctx, schedule.AlertFilter{Open: &open, Limit: rowsListed})
+	switch {
+	case err != nil:
+		d.fail("alerts", d.cfg.Scrub(err).Error(), "check that the database answers")
+		return
+	case len(alerts) == 0:
+		d.ok("alerts", "no open alerts")
+		return
+	}
+	unread := 0
+	for i := range alerts {
+		if alerts[i].AckedAt.IsZero() {
+			unread++
+		}
+	}
+	more := ""
+	if len(alerts) == rowsListed {
+		more = " or more"
+	}
+	newest := &alerts[0]
+	d.warn("alerts", fmt.Sprintf("%d%s open alerts, %d not acknowledged; the newest: %s of %s, %s", len(alerts), more, unread, newest.Kind, newest.ScheduleID, newest.Cause),
+		"`carillon alert list --state open` lists them; `carillon alert ack` acknowledges one")
+}
+
+// processes looks for a standby and for versions that differ. SQLite has no
+// standby: one process has the file.
+func (d *doctor) processes(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	seen, err := store.Processes(ctx, seenLately)
+	if err != nil {
+		d.fail("processes", d.cfg.Scrub(err).Error(), "check that the database answers")
+		return
+	}
+	workers := 0
+	versions := make(map[string]int)
+	for _, p := range seen {
+		versions[p.Version]++
+		if slices.Contains(strings.Split(p.Roles, ","), "worker") {
+			workers++
+		}
+	}
+	if len(seen) == 0 {
+		return // the leader check says so
+	}
+	if len(versions) > 1 {
+		var list []string
+		for version, n := range versions {
+			list = append(list, fmt.Sprintf("%s (%d)", version, n))
+		}
+		slices.Sort(list)
+		d.warn("processes", "different versions run: "+strings.Join(list, ", "), "finish the upgrade; `carillon worker list` shows each process")
+		return
+	}
+	if workers == 1 && d.cfg.OnPostgres() {
+		d.warn("processes", fmt.Sprintf("one worker, no standby: if %s ends, nothing is launched", seen[0].Host), "start a second process with the role worker")
+		return
+	}
+	d.ok("processes", "%d seen in the last minute, %d with the role worker, version %s", len(seen), workers, seen[0].Version)
+}
