@@ -37,7 +37,7 @@ type frame struct {
 	Caller string // who is signed in; empty: nobody needs to be
 	// Environment is prod, staging and the like; empty: none.
 	Environment string
-	View   any
+	View        any
 }
 
 type pages map[string]*template.Template

@@ -74,8 +74,10 @@ func TestACauseFollowsTheBlockingRunToItsRoot(t *testing.T) {
 			edits: []func(*explain.Facts){row(ended(schedule.StatusFailed, schedule.ReasonWorkflowFailed))},
 		},
 		{
-			name:  "its run goes on: that says it all",
-			edits: []func(*explain.Facts){row(func(r *schedule.Run) { r.Status, r.ClaimedAt, r.LaunchedAt = schedule.StatusEnqueued, r.FireAt, r.FireAt })},
+			name: "its run goes on: that says it all",
+			edits: []func(*explain.Facts){row(func(r *schedule.Run) {
+				r.Status, r.ClaimedAt, r.LaunchedAt = schedule.StatusEnqueued, r.FireAt, r.FireAt
+			})},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
