@@ -252,3 +252,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestMAILTOBecomesALabelOfTheLinesBelowIt(t *testing.T) {
+	f := crontab.Parse("* * * * * a\nMAILTO=ops@example.org\n* * * * * b\nMAILTO=\"\"\n* * * * * c\n", crontab.Options{})
+	workflows, err := f.Workflows(crontab.Naming{Version: 1, Overlap: "allow"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, true, false} {
+		if got := strings.Contains(string(workflows[i].DAG), `"mailto":"ops@example.org"`); got != want {
+			t.Errorf("%s: label %v, want %v: %s", workflows[i].ID, got, want, workflows[i].DAG)
+		}
+	}
+}

@@ -28,6 +28,7 @@ type Entry struct {
 	Expr     string // five fields or a macro
 	Timezone string
 	User     string // of a system crontab
+	MailTo   string // MAILTO above it; empty: none
 	Command  string
 	Stdin    string // what stands behind the first %, a line for each
 	HasStdin bool
@@ -94,6 +95,7 @@ type parser struct {
 	shell    string
 	home     string
 	timezone string
+	mailTo   string
 }
 
 func (p *parser) note(says string) {
@@ -137,7 +139,7 @@ func (p *parser) entry(line string) {
 	expr, rest := times(line)
 	e := Entry{
 		Line: p.line, Text: strings.TrimSpace(p.text), Comment: strings.Join(p.comment, "\n"), Expr: expr, Timezone: p.timezone,
-		Env: p.env, Shell: p.shell, Home: p.home,
+		Env: p.env, Shell: p.shell, Home: p.home, MailTo: p.mailTo,
 	}
 	if p.o.System {
 		e.User, rest = word(rest)

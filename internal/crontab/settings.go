@@ -63,6 +63,9 @@ func (p *parser) set(name, value string) {
 		p.variable(name, value)
 		p.note("is passed to the commands; their times follow CRON_TZ, or --tz, here " + p.timezone)
 	case "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING":
+		if name == "MAILTO" {
+			p.mailTo = value
+		}
 		if value != "" || name != "MAILTO" {
 			p.note("no mail is sent: the output is kept with the run, and alerts report failures")
 		}

@@ -47,6 +47,13 @@ type step struct {
 	Env map[string]string `json:"env,omitempty"`
 }
 
+// mailToLabel is the label that routes of notifications match, and that targets of
+// kind email may take their recipients from (docs/notifications.md).
+const mailToLabel = "mailto"
+
+// maxLabel bounds a label's value, in bytes.
+const maxLabel = 128
+
 // Workflows makes a workflow of each entry, named after its command.
 func (f *File) Workflows(n Naming) ([]Workflow, error) {
 	ids := names{taken: make(map[string]bool), next: make(map[string]int)}
@@ -57,6 +64,9 @@ func (f *File) Workflows(n Naming) ([]Workflow, error) {
 		labels := map[string]string{"imported": "crontab"}
 		if e.User != "" {
 			labels["crontab_user"] = e.User
+		}
+		if e.MailTo != "" && len(e.MailTo) <= maxLabel {
+			labels[mailToLabel] = e.MailTo
 		}
 		dag, err := json.Marshal(document{
 			WorkflowID: id, Version: n.Version, Comment: e.Comment, Crontab: fmt.Sprintf("line %d: %s", e.Line, e.Text),
