@@ -104,7 +104,7 @@ func (p *page) run(r *carillonv1.Run) {
 		[2]string{"launched", p.when(r.GetLaunchedAt())},
 		[2]string{"launch attempts", attempts},
 		[2]string{"next attempt", p.when(r.GetLaunch().GetNextAttemptAt())},
-		[2]string{"gives up", p.when(r.GetLaunch().GetGivesUpAt())},
+		[2]string{"fails at", p.when(r.GetLaunch().GetGivesUpAt())},
 		[2]string{"started", p.when(r.GetStartedAt())},
 		[2]string{"cancel requested", p.when(r.GetCancelRequestedAt())},
 		[2]string{"completed", p.when(r.GetCompletedAt())},

@@ -15,7 +15,7 @@ func (t *text) retrying() {
 	if at := schedule.NextAttempt(r, t.Attempts); !at.IsZero() {
 		next = "The next attempt is due at " + wording.Instant(at)
 	}
-	t.say("%s. Retries stop at %s (%s)", next, wording.Instant(r.TimeoutAt), t.launchBound())
+	t.say("%s. The run fails at %s unless the executor accepts it before (%s)", next, wording.Instant(r.TimeoutAt), t.launchBound())
 }
 
 // launchBound names the setting that bounds the launch.
