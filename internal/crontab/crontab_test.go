@@ -147,7 +147,7 @@ func TestWorkflowsAreNamedAfterTheirCommands(t *testing.T) {
 	}
 	const want = `{"workflow_id":"cron.backup.sh","version":2,"comment":"Back up the database,\nevery night.",` +
 		`"crontab":"line 8: 30 2 * * *\t/usr/local/bin/backup.sh --full \u003e /dev/null 2\u003e\u00261",` +
-		`"triggers":[{"type":"schedule_based","name":"cron","cron_expr":"30 2 * * *","timezone":"UTC","overlap_policy":"allow","labels":{"imported":"crontab"}}],` +
+		`"triggers":[{"type":"schedule_based","name":"cron","cron_expr":"30 2 * * *","timezone":"UTC","overlap_policy":"allow","labels":{"imported":"crontab","mailto":"ops@example.org"}}],` +
 		`"steps":[{"id":"run","run":["/bin/bash","-c","cd \"${HOME:-/}\"\n/usr/local/bin/backup.sh --full \u003e /dev/null 2\u003e\u00261"],` +
 		`"env":{"PATH":"/usr/local/bin:/usr/bin:/bin"}}]}`
 	if diff := cmp.Diff(want, string(all[0].DAG)); diff != "" {
