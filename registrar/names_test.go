@@ -50,15 +50,20 @@ func TestUnderWhichIDAnOwnersScheduleIsStored(t *testing.T) {
 		{"so nobody takes the long id of another", []step{{owner: "bob", id: "n", want: "n"}, {owner: "bob", id: "ada:n", want: "bob:ada:n"}, {owner: "ada", id: "n", want: "ada:n"}}},
 		{"a compiler's id is stored as it is", []step{{owner: "", id: "lg:n", want: "lg:n"}, {owner: "bob", id: "lg:n", want: "lg:n"}}},
 		{"an e-mail address is escaped in front of an id", []step{
-			{owner: "ada", id: "n", want: "n"}, {owner: "ada@example.com", id: "n", want: ":ada_40example.com:n"},
-			{owner: "ada@example.com", id: "n", want: ":ada_40example.com:n"}, {owner: "ada@example.com", id: ":ada_40example.com:n", want: ":ada_40example.com:n"},
+			{owner: "ada", id: "n", want: "n"},
+			{owner: "ada@example.com", id: "n", want: ":ada_40example.com:n"},
+			{owner: "ada@example.com", id: "n", want: ":ada_40example.com:n"},
+			{owner: "ada@example.com", id: ":ada_40example.com:n", want: ":ada_40example.com:n"},
 		}},
 		{"a free id of an owner with other characters is stored as it is", []step{{owner: "auth0|abc", id: "n", want: "n"}, {owner: "auth0_7cabc", id: "n", want: "auth0_7cabc:n"}}},
 		{"owners that would escape to the same text do not meet", []step{
 			{owner: "", id: "n", want: "n"}, {owner: "a|b", id: "n", want: ":a_7cb:n"}, {owner: "a_7cb", id: "n", want: "a_7cb:n"}, {owner: ":a_7cb", id: "n", want: ":_3aa_5f7cb:n"},
 		}},
 		{"a colon in an owner is escaped, so that it begins no other owner's names", []step{
-			{owner: "", id: "b:n", want: "b:n"}, {owner: "", id: "n", want: "n"}, {owner: "a", id: "b:n", want: "a:b:n"}, {owner: "a:b", id: "n", want: ":a_3ab:n"},
+			{owner: "", id: "b:n", want: "b:n"},
+			{owner: "", id: "n", want: "n"},
+			{owner: "a", id: "b:n", want: "a:b:n"},
+			{owner: "a:b", id: "n", want: ":a_3ab:n"},
 			{owner: "a", id: ":a_3ab:x", want: "a::a_3ab:x"},
 		}},
 		{"a name from before colons were escaped is kept", []step{

@@ -109,7 +109,7 @@ func (c *Collect) Err() error {
 // ErrPrecondition stands alone: "cannot retry: the run succeeded".
 func Explain(sentinel error, format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
-	if sentinel == ErrPrecondition {
+	if errors.Is(sentinel, ErrPrecondition) {
 		return preconditionError(text)
 	}
 	return fmt.Errorf("%w: %s", sentinel, text)

@@ -117,8 +117,11 @@ func failHoweverEnded(r *rig) {
 		s    schedule.Schedule
 		want schedule.Reason // empty: it does not fail
 	}{
-		{reported, schedule.ReasonWorkflowFailed}, {launched, schedule.ReasonLaunchRefused}, {silent, schedule.ReasonTimeout},
-		{skipped, ""}, {cancelled, ""},
+		{reported, schedule.ReasonWorkflowFailed},
+		{launched, schedule.ReasonLaunchRefused},
+		{silent, schedule.ReasonTimeout},
+		{skipped, ""},
+		{cancelled, ""},
 	} {
 		f := r.failure(c.s)
 		r.hold((f != nil) == (c.want != ""), "%s fails: %v, got %+v", c.s.ScheduleID, c.want != "", f)

@@ -71,13 +71,21 @@ func TestCancelNamesTheRunAndItsSlot(t *testing.T) {
 		ref            schedule.CancelRequest
 		want           string // empty: not sent
 	}{
-		{"all placeholders", "/{schedule_id}/{scheduled_for}/{idempotency_key}?run={run_id}",
+		{
+			"all placeholders", "/{schedule_id}/{scheduled_for}/{idempotency_key}?run={run_id}",
 			schedule.CancelRequest{Key: key, ScheduleID: "team:s", ScheduledFor: runAt, RunID: "r"},
-			"/team:s/" + at + "/" + key.String() + "?run=r team:s " + at},
-		{"the slot as headers alone", "/runs/{idempotency_key}",
-			schedule.CancelRequest{Key: key, ScheduleID: "s", ScheduledFor: runAt}, "/runs/" + key.String() + " s " + at},
-		{"a worker of an earlier version does not send the slot", "/runs/{idempotency_key}",
-			schedule.CancelRequest{Key: key, ScheduleID: "s"}, "/runs/" + key.String() + " s "},
+			"/team:s/" + at + "/" + key.String() + "?run=r team:s " + at,
+		},
+		{
+			"the slot as headers alone", "/runs/{idempotency_key}",
+			schedule.CancelRequest{Key: key, ScheduleID: "s", ScheduledFor: runAt},
+			"/runs/" + key.String() + " s " + at,
+		},
+		{
+			"a worker of an earlier version does not send the slot", "/runs/{idempotency_key}",
+			schedule.CancelRequest{Key: key, ScheduleID: "s"},
+			"/runs/" + key.String() + " s ",
+		},
 		{"a URL that needs a slot that is not known", "/runs/{idempotency_key}?at={scheduled_for}", schedule.CancelRequest{Key: key, ScheduleID: "s"}, ""},
 		{"a schedule that would climb in the path", "/{schedule_id}/{idempotency_key}", schedule.CancelRequest{Key: key, ScheduleID: ".."}, ""},
 	} {
