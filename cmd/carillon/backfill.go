@@ -74,7 +74,7 @@ func newBackfillListCommand(o *client) *cobra.Command {
 		Use:     "list",
 		Short:   "Backfills, newest first",
 		Example: "  carillon backfill list --schedule nightly --state running",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Backfill, string, error) {
 				filter.PageSize, filter.PageToken = size, token

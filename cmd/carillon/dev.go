@@ -30,7 +30,7 @@ func newDevCommand() *cobra.Command {
 		Long: "Starts all roles with SQLite in DATA_DIR and the local executor, and deploys the example workflows.\n" +
 			"REST and gRPC listen on loopback without authentication. Ctrl-C stops it. Data is in DATA_DIR (./.carillon).",
 		Example: "  carillon dev\n  carillon run list",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := app.Load(cmd.Flags(), devSettings)
 			if err != nil {

@@ -26,7 +26,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 			"if there is a problem, what to do. It changes nothing. The exit code is 1 if a check fails (fail); a warning\n" +
 			"(warn) is not a failure.",
 		Example: "  DATABASE_URL=postgres://… carillon doctor\n  carillon doctor --dev -o json",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			overrides := map[string]any(nil)
 			if dev {

@@ -31,7 +31,7 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 		{name: "a missing argument", args: []string{"schedule", "get"}, want: "carillon: ID is required\nsee: carillon schedule get --help\n"},
 		{name: "the second argument missing", args: []string{"run", "report", keyA}, want: "carillon: STATUS is required\nsee: carillon run report --help\n"},
 		{name: "an argument too many", args: []string{"schedule", "get", "a", "b"}, want: "carillon: unexpected argument \"b\"\nsee: carillon schedule get --help\n"},
-		{name: "an argument where none is taken", args: []string{"version", "x"}, want: "carillon: unknown command \"x\" for \"carillon version\"\nsee: carillon version --help\n"},
+		{name: "an argument where none is taken", args: []string{"version", "x"}, want: "carillon: unexpected argument \"x\"\nsee: carillon version --help\n"},
 		{name: "an unknown output", args: []string{"run", "list", "-o", "xml"}, want: "write table, wide, json or yaml"},
 		{name: "a duration that is none", args: []string{"schedule", "upsert", "--every", "often"}, want: "write a duration such as 500ms, 30s, 2h or 7d"},
 		{name: "a negative duration", args: []string{"schedule", "upsert", "--jitter", "-1s"}, want: "write a whole number of milliseconds from 0 to 1193h2m47.295s"},

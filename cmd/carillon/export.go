@@ -25,7 +25,7 @@ func newExportCommand(c *cli) *cobra.Command {
 			"that is new or empty. Applying an exported set to the same set changes nothing. Every policy is written out,\n" +
 			"so that it does not depend on the defaults of another server. Pauses, history and DAGs are not exported.",
 		Example: "  carillon export --set billing -o schedules/\n  carillon export --user ada > ada.yaml\n  carillon export --label team=billing",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			if set != "" {
 				filter.ManagedBy = "set:" + set

@@ -31,7 +31,7 @@ func newGrantCreateCommand(o *client) *cobra.Command {
 			"graph:execute:* for everything, which needs --allow-all-workflows.",
 		Example: "  carillon grant create --id ada-reports --user ada --account acme --scope 'graph:execute:report'\n" +
 			"  carillon grant create --user ada --account acme --scope 'graph:execute:langgraph:*' --expires 90d",
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			resp, err := call(ctx, l, grants(l).CreateGrant, req)
 			if err != nil {
@@ -82,7 +82,7 @@ func newGrantListCommand(o *client) *cobra.Command {
 		Use:     "list",
 		Short:   "List grants, ordered by id",
 		Example: "  carillon grant list --user ada --state active",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Grant, string, error) {
 				filter.PageSize, filter.PageToken = size, token

@@ -18,7 +18,7 @@ func newMigrateCommand(c *cli) *cobra.Command {
 		Long: "Applies the migrations that the database does not have yet. --print-roles prints SQL instead: one Postgres role for\n" +
 			"each role of Carillon, with least privileges. Run that SQL after every migrate.",
 		Example: "  DATABASE_URL=postgres://… carillon migrate\n  carillon migrate --print-roles",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if roles {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), schema.PostgresRoles)

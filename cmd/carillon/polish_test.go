@@ -205,7 +205,7 @@ func TestImportCrontab(t *testing.T) {
 				t.Errorf("no %q in\n%s", part, got.out)
 			}
 		}
-		if got.code != exitDone || !strings.Contains(got.errs, "line 1: no mail is sent") || !strings.Contains(got.errs, "line 6: Carillon does not see") {
+		if got.code != exitDone || !strings.Contains(got.errs, "line 1: output is kept with the run, not mailed") || !strings.Contains(got.errs, "line 6: Carillon does not see") {
 			t.Errorf("exit %d: %s", got.code, got.errs)
 		}
 	})

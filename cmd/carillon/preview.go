@@ -46,7 +46,7 @@ func newPreviewCommand(c *cli) *cobra.Command {
 			"  carillon preview --every 15m --jitter 1m --id poll\n" +
 			"  carillon preview --schedule nightly -n 20 -o json\n" +
 			"  carillon preview --batch < questions.jsonl",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		PreRunE: v.check,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

@@ -23,7 +23,7 @@ func newRunExportCommand(o *client) *cobra.Command {
 		Example: "  carillon run export --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z\n" +
 			"  carillon run export --status FAILED,SKIPPED --since 30d\n" +
 			"  carillon run export --after 5f0c5a3d9b1e6a6f0d0c4b5e7a8f9b2c1d3e4f5a6b7c8d9e0f1a2b3c4d5e6f70",
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.output == outputYAML {
 				return usage(cmd, "-o yaml is not supported: the export is JSON Lines")

@@ -20,7 +20,7 @@ func newRunListCommand(o *client) *cobra.Command {
 		Example: "  carillon run list --schedule nightly --since 7d\n" +
 			"  carillon run list --status SKIPPED --reason grant_expired --last 20\n" +
 			"  carillon run list --status FAILED,SKIPPED --since 2026-03-08T00:00:00Z -o json",
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			filter.Status = upper(filter.Status)
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Run, string, error) {

@@ -19,7 +19,7 @@ func newRunWatchCommand(o *client) *cobra.Command {
 		Short:   "Follow runs as they change, one line per change, until Ctrl-C",
 		Long:    "Follows runs as they change, a line for each change, until Ctrl-C. With -o json each line is one JSON object.",
 		Example: "  carillon run watch --schedule nightly\n  carillon run watch --status FAILED -o json",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.output == outputYAML {
 				return usage(cmd, "-o yaml is not supported for a stream; use -o json")

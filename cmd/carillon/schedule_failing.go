@@ -43,10 +43,7 @@ func (p *page) outcome(s *carillonv1.Schedule) string {
 }
 
 func failedWith(f *carillonv1.ScheduleFailure) string {
-	words := f.GetReason()
-	if f.GetErrorCode() != "" {
-		words += ": " + f.GetErrorCode()
-	}
+	words := schedule.Reason(f.GetReason()).WithCode(f.GetErrorCode())
 	if words == "" {
 		return string(schedule.StatusFailed)
 	}

@@ -19,7 +19,7 @@ func newScheduleListCommand(o *client) *cobra.Command {
 		Short: "List schedules, ordered by id or by their next run",
 		Example: "  carillon schedule list --workflow report --state active\n  carillon schedule list --label team=billing --limit 0 -o json\n" +
 			"  carillon schedule list --order-by next_run_at --limit 10\n  carillon schedule list --failing",
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
 				filter.PageSize, filter.PageToken = size, token

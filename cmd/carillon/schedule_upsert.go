@@ -33,7 +33,7 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 		Example: "  carillon schedule upsert --id nightly --workflow report --version 1 --user ada --cron '30 2 * * *' --tz Europe/Berlin\n" +
 			"  carillon schedule upsert --id poll --workflow fetch --version 2 --user ada --every 30s --jitter 5s --input @input.json\n" +
 			"  carillon schedule upsert -f nightly.yaml",
-		Args: cobra.NoArgs,
+		Args: exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			req := &carillonv1.UpsertScheduleRequest{}
 			if file != "" {

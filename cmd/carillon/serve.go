@@ -13,7 +13,7 @@ func newServeCommand() *cobra.Command {
 		Short:   "Run the roles of this process: registrar, worker, launcher",
 		Long:    "Runs until it is stopped. Settings come from flags, the environment (TICK_MS for --tick-ms), a YAML file (--config) and defaults, in this order.",
 		Example: "  DATABASE_URL=postgres://… carillon serve --executor http --executor-url http://127.0.0.1:7000/run/{workflow_id}",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := app.Load(cmd.Flags(), nil)
 			if err != nil {

@@ -30,7 +30,7 @@ func newVersionCommand(c *cli) *cobra.Command {
 		Use:     "version",
 		Short:   "Version of this binary and of the time zone data in it",
 		Example: "  carillon version -o json",
-		Args:    cobra.NoArgs,
+		Args:    exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
 				Version  string `json:"version"`

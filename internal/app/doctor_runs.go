@@ -29,46 +29,41 @@ func (d *doctor) outcomes(ctx context.Context, store Store) {
 		return
 	}
 	groups := schedule.GroupEnded(counts)
-	var succeeded, failed int64
+	var succeeded, failed, skipped int64
 	for i := range groups {
 		switch groups[i].Status {
 		case schedule.StatusSuccess:
 			succeeded += groups[i].Runs
 		case schedule.StatusFailed:
 			failed += groups[i].Runs
+		case schedule.StatusSkipped:
+			skipped += groups[i].Runs
 		}
 	}
 	switch {
 	case len(groups) == 0:
 		d.ok("outcomes", "no runs ended in the last 15 minutes")
 		return
-	case failed == 0:
+	case failed+skipped == 0:
 		d.ok("outcomes", "none of the runs that ended in the last 15 minutes failed (%d succeeded)", succeeded)
 		return
 	}
 	report := d.warn
-	if failed >= succeeded {
+	if failed+skipped >= succeeded && failed > 0 {
 		report = d.fail
 	}
 	shown := 0
 	for i := range groups {
 		g := &groups[i]
-		if g.Status != schedule.StatusFailed {
+		if g.Status != schedule.StatusFailed && g.Status != schedule.StatusSkipped {
 			continue
 		}
 		if shown++; shown > reasonsShown {
 			break
 		}
-		report("outcomes", fmt.Sprintf("%d of %d runs that ended in the last 15 minutes FAILED(%s), most of %s", g.Runs, failed+succeeded, ended(g), worst(g)),
-			fmt.Sprintf("`carillon explain %s last` says why; `carillon schedule list --failing` lists all", g.Worst[0].ScheduleID))
+		report("outcomes", fmt.Sprintf("%d of %d runs that ended in the last 15 minutes %s(%s), most of %s", g.Runs, succeeded+failed+skipped, g.Status, g.Reason.WithCode(g.ErrorCode), worst(g)),
+			fmt.Sprintf("`carillon explain %s last` says why; `carillon run list --status %s` lists them", g.Worst[0].ScheduleID, g.Status))
 	}
-}
-
-func ended(g *schedule.EndedGroup) string {
-	if g.ErrorCode == "" {
-		return string(g.Reason)
-	}
-	return string(g.Reason) + ": " + g.ErrorCode
 }
 
 func worst(g *schedule.EndedGroup) string {
@@ -94,11 +89,7 @@ func (d *doctor) failing(ctx context.Context, store Store) {
 	}
 	for i := range groups[:min(len(groups), reasonsShown)] {
 		g := &groups[i]
-		reason := string(g.Reason)
-		if g.ErrorCode != "" {
-			reason += ": " + g.ErrorCode
-		}
-		d.warn("failing", fmt.Sprintf("schedules that fail with %s: %d, since %s; the newest %s", reason, g.Schedules, g.FirstAt.UTC().Format(time.RFC3339), strings.Join(g.Examples, ", ")),
+		d.warn("failing", fmt.Sprintf("schedules that fail with %s: %d, since %s; the newest %s", g.Reason.WithCode(g.ErrorCode), g.Schedules, g.FirstAt.UTC().Format(time.RFC3339), strings.Join(g.Examples, ", ")),
 			fmt.Sprintf("`carillon schedule get %s` shows the error; correct the workflow or its executor, then `carillon run retry`", g.Examples[0]))
 	}
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -24,10 +25,7 @@ type failingGroup struct {
 
 // Why names the way: the reason, and the error code where there is one.
 func (g failingGroup) Why() string {
-	if g.GetErrorCode() == "" {
-		return g.GetReason()
-	}
-	return g.GetReason() + ": " + g.GetErrorCode()
+	return schedule.Reason(g.GetReason()).WithCode(g.GetErrorCode())
 }
 
 // Words explain the reason.

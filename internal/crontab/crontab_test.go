@@ -59,7 +59,7 @@ func TestACrontabIsReadAsCronReadsIt(t *testing.T) {
 	}
 	says := strings.Join(notes, "\n")
 	for _, part := range []string{
-		`line 3: no mail is sent`, `line 12: Carillon does not see this machine start`, `line 13: is neither a setting nor five fields and a command`,
+		`line 3: output is kept with the run, not mailed`, `line 12: Carillon does not see this machine start`, `line 13: is neither a setting nor five fields and a command`,
 		`line 14: invalid time fields: cron hour "25"`,
 	} {
 		if !strings.Contains(says, part) {

@@ -67,7 +67,7 @@ func (p *parser) set(name, value string) {
 			p.mailTo = value
 		}
 		if value != "" || name != "MAILTO" {
-			p.note("no mail is sent: the output is kept with the run, and alerts report failures")
+			p.note("output is kept with the run, not mailed; failures raise alerts, which can be routed by the label mailto")
 		}
 	case "RANDOM_DELAY":
 		p.note("is not imported: set jitter_ms on the schedules")

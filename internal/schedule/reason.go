@@ -5,6 +5,15 @@ package schedule
 // API and docs.
 type Reason string
 
+// WithCode is the reason and the error code of a failed run for people. A code
+// that equals the reason is left out.
+func (r Reason) WithCode(code string) string {
+	if code == "" || code == string(r) {
+		return string(r)
+	}
+	return string(r) + ": " + code
+}
+
 // The reasons.
 const (
 	ReasonNone              Reason = ""

@@ -36,7 +36,7 @@ type product struct {
 
 const startWithin = 30 * time.Second
 
-var up = regexp.MustCompile(`msg="carillon is up" http=(\S+)`)
+var up = regexp.MustCompile(`msg="carillon started" http=(\S+)`)
 
 // build builds the product once, as `make build` does, so that what is compiled
 // already is not again.
