@@ -29,7 +29,7 @@ func (j *judgement) failures() Outcome {
 		j.s.Status = schedule.ExpectationOK // the row stays: it says up to where failures are known
 		return j.outcome(false)
 	}
-	j.late(broken{slot: f.LastRunAt, deadline: f.LastEndedAt, cause: schedule.Cause(f.Reason), inRow: f.Failures, named: f.FirstEndedAt})
+	j.late(broken{slot: f.LastRunAt, deadline: f.LastEndedAt, cause: failureCause(f), inRow: f.Failures, named: f.FirstEndedAt})
 	if j.alert != nil {
 		j.alert.RunKey, j.alert.Detail = f.LastKey, detail(f)
 	}
@@ -50,6 +50,18 @@ func (j *judgement) alertsOnFailure() bool {
 		word = j.c.OnFailure
 	}
 	return word == schedule.OnFailureAlert
+}
+
+// failureCause is the reason of the newest failed run. For a run that no executor
+// accepted it is what its launch attempts met: "lost" names no cause.
+func failureCause(f *schedule.Failure) schedule.Cause {
+	switch f.Reason {
+	case schedule.ReasonLost, schedule.ReasonLaunchUnavailable:
+		if schedule.ErrorCode(f.ErrorCode).OfLaunch() {
+			return schedule.Cause(f.ErrorCode)
+		}
+	}
+	return schedule.Cause(f.Reason)
 }
 
 // detail is the error of the newest failed run.

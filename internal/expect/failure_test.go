@@ -98,3 +98,28 @@ func TestALongErrorIsCut(t *testing.T) {
 		t.Errorf("detail of %d bytes ends in %q", len(d), d[len(d)-8:])
 	}
 }
+
+func TestTheCauseOfAFailureIsWhatTheLaunchMet(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		reason schedule.Reason
+		code   string
+		want   schedule.Cause
+	}{
+		{"the executor was down until the run was given up", schedule.ReasonLaunchUnavailable, "executor_unreachable", "executor_unreachable"},
+		{"the executor answered 500 until the run was given up", schedule.ReasonLost, "executor_error", "executor_error"},
+		{"a run that reported nothing", schedule.ReasonLost, "", "lost"},
+		{"the local executor's process died", schedule.ReasonLost, "lost", "lost"},
+		{"an executor's own code that is the same word", schedule.ReasonWorkflowFailed, "executor_error", "workflow_failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := watchedFailures(schedule.Expect{}, schedule.OnFailureAlert)
+			failingCase(x, "12:00:00", 1)
+			x.Failure.Reason, x.Failure.ErrorCode = c.reason, c.code
+			step(x, "12:00:02")
+			if x.Alert == nil || x.Alert.Cause != c.want {
+				t.Errorf("the alert is %+v, want cause %s", x.Alert, c.want)
+			}
+		})
+	}
+}

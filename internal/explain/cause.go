@@ -1,8 +1,6 @@
 package explain
 
 import (
-	"slices"
-
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/wording"
 )
@@ -43,15 +41,9 @@ func (a *Answer) blocked() bool {
 	return a.Verdict == VerdictWaiting || a.Run != nil && schedule.BlockedBy(a.Run.Reason)
 }
 
-// launchCodes are the error codes that say what a launch waits for.
-var launchCodes = []schedule.ErrorCode{
-	"executor_unreachable", "executor_timeout", "executor_error", "executor_bad_answer",
-	"launcher_unreachable", "queue_unavailable", "workflow_unavailable",
-}
-
 // root is why a run is, or was, in flight for so long.
 func root(r *schedule.Run) schedule.Cause {
-	if slices.Contains(launchCodes, schedule.ErrorCode(r.ErrorCode)) && r.LaunchedAt.IsZero() {
+	if r.LaunchedAt.IsZero() && schedule.ErrorCode(r.ErrorCode).OfLaunch() {
 		return schedule.Cause(r.ErrorCode)
 	}
 	switch {
@@ -78,7 +70,7 @@ func described(r *schedule.Run) string {
 	case r.Status == schedule.StatusStarted:
 		s += ", which runs since " + wording.Instant(r.StartedAt)
 	case !r.CompletedAt.IsZero():
-		s += ", which ended " + string(r.Status) + inBrackets(string(r.Reason)) + " at " + wording.Instant(r.CompletedAt)
+		s += ", which ended " + string(r.Status) + inBrackets(r.Reason.WithCode(r.ErrorCode)) + " at " + wording.Instant(r.CompletedAt)
 	}
 	if r.ErrorMessage != "" {
 		s += ": " + r.ErrorMessage

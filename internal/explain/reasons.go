@@ -88,7 +88,7 @@ func (t *text) overlap() {
 func (t *text) blocking(lead string) {
 	for i := range t.Blocking {
 		r := &t.Blocking[i]
-		s := fmt.Sprintf("%s run %s of %s, run_at %s, %s%s", lead, r.Key, r.ScheduleID, wording.Instant(r.RunAt), r.Status, inBrackets(string(r.Reason)))
+		s := fmt.Sprintf("%s run %s of %s, run_at %s, %s%s", lead, r.Key, r.ScheduleID, wording.Instant(r.RunAt), r.Status, inBrackets(r.Reason.WithCode(r.ErrorCode)))
 		if !r.LaunchedAt.IsZero() {
 			s += ", launched at " + wording.Instant(r.LaunchedAt)
 		}

@@ -46,6 +46,18 @@ var ErrorCodes = []ErrorCode{
 	CodeOutcomeUnknown, CodeCancelled, CodeLost, CodeOther,
 }
 
+// OfLaunch reports whether the code says what a failed launch attempt met: the
+// executor, or what stands before it. An executor's own code can be the same
+// word, so it counts only for runs that no executor accepted.
+func (c ErrorCode) OfLaunch() bool {
+	switch c {
+	case CodeExecutorUnreachable, CodeExecutorTimeout, CodeExecutorError, CodeExecutorBadAnswer,
+		CodeLauncherUnreachable, CodeQueueUnavailable, CodeWorkflowUnavailable:
+		return true
+	}
+	return false
+}
+
 // ExecutorErrorCode is what is kept of an error code that an executor made up:
 // 1 to MaxErrorCode of A–Z a–z 0–9 . _ : - with whatever else stood between
 // them as one underscore; "" of nothing, and CodeOther where nothing is left.
