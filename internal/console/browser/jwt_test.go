@@ -79,15 +79,15 @@ func TestAPersonSignsInWithASignedTokenOfAnIdentityProvider(t *testing.T) {
 	good := p.token(t, map[string]any{"sub": "olga@example.org", "roles": []string{"operator"}, "groups": groups})
 
 	v.opens("/ui/schedules/nightly")
-	for why, bad := range map[string]string{
-		"it has expired":              p.token(t, map[string]any{"sub": "olga", "roles": "operator", "exp": time.Now().Add(-time.Minute).Unix()}),
-		"it is for another service":   p.token(t, map[string]any{"sub": "olga", "roles": "operator", "aud": "payroll"}),
-		"its signature is of another": good[:len(good)-8] + "AAAAAAAA",
+	for _, bad := range []struct{ why, token, says string }{
+		{"it has expired", p.token(t, map[string]any{"sub": "olga", "roles": "operator", "exp": time.Now().Add(-time.Minute).Unix()}), `Token not accepted: claim "exp"`},
+		{"it is for another service", p.token(t, map[string]any{"sub": "olga", "roles": "operator", "aud": "payroll"}), `Token not accepted: claim "aud"`},
+		{"its signature is of another", good[:len(good)-8] + "AAAAAAAA", "Token not accepted: it is unknown, has expired, or is for another service."},
 	} {
-		v.pastes(bad)
-		v.sees(`document.querySelector("[role=alert]")?.innerText.includes("token not accepted")`)
+		v.pastes(bad.token)
+		v.sees(fmt.Sprintf(`document.querySelector("[role=alert]")?.innerText.includes(%q)`, bad.says))
 		if t.Failed() {
-			t.Fatalf("where %s", why)
+			t.Fatalf("where %s", bad.why)
 		}
 		v.do(chromedp.Navigate(v.product.url("/ui/schedules/nightly")))
 	}
