@@ -191,7 +191,7 @@ func TestAKilledWorkerIsToldByTheRegistrars(t *testing.T) {
 	worker.kill()
 	killed := time.Now()
 	for id, n := range p.about("alert.opened", ids) {
-		if n.Data.Kind != "start" || n.Data.Cause != "not_planned" && n.Data.Cause != "not_claimed" && n.Data.Cause != "not_accepted" || n.Data.Deadline.Before(killed) {
+		if n.Data.Kind != "start" || n.Data.Cause != "no_leader" && n.Data.Cause != "not_accepted" || n.Data.Deadline.Before(killed) {
 			t.Errorf("%s: told %+v, killed at %s", id, n, clock(killed))
 		}
 		if late := n.Data.OpenedAt.Sub(n.Data.Deadline); late < 0 || late > startBound+underWay {
