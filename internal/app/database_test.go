@@ -62,6 +62,16 @@ func forward(client net.Conn, address string) {
 	_, _ = io.Copy(client, server)
 }
 
+// databases are those that a process runs on: url is its DATABASE_URL, which makes
+// a database of its own for each call.
+var databases = []struct {
+	name string
+	url  func(t *testing.T) string
+}{
+	{"SQLite", func(*testing.T) string { return "" }},
+	{"Postgres", func(t *testing.T) string { return migrated.Postgres(t) }},
+}
+
 // onDatabase is a configuration with this DATABASE_URL, read from a file.
 func onDatabase(t *testing.T, dsn string) app.Config {
 	t.Helper()
@@ -74,6 +84,20 @@ func onDatabase(t *testing.T, dsn string) app.Config {
 		t.Fatal(err)
 	}
 	return cfg
+}
+
+// emptyStore is the migrated database of a configuration.
+func emptyStore(t *testing.T, cfg app.Config) app.Store {
+	t.Helper()
+	store, err := app.OpenStore(t.Context(), cfg, slog.New(slog.DiscardHandler), app.OpenOptions{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if _, err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return store
 }
 
 func TestOpeningWaitsForADatabaseThatIsStarting(t *testing.T) {

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,14 +12,7 @@ import (
 
 func TestTheDoctorNamesNotificationsThatDidNotArrive(t *testing.T) {
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
-	store, err := app.OpenStore(t.Context(), cfg, slog.New(slog.DiscardHandler), app.OpenOptions{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	if _, err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	store := emptyStore(t, cfg)
 	said := func() (said string) {
 		for _, f := range app.Examine(t.Context(), cfg, nil) {
 			if f.Check == "notifications" {

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -30,14 +29,7 @@ func finding(t *testing.T, cfg app.Config, check string) string {
 
 func TestTheDoctorSaysWhatFails(t *testing.T) {
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
-	store, err := app.OpenStore(t.Context(), cfg, slog.New(slog.DiscardHandler), app.OpenOptions{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	if _, err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	store := emptyStore(t, cfg)
 	for check, want := range map[string]string{
 		"outcomes": "ok no runs ended in the last 15 minutes", "failing": "ok no schedule is failing",
 		"launching": "ok no run is LAUNCHING for over a minute", "alerts": "ok no open alerts",

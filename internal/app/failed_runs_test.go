@@ -8,18 +8,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"github.com/carillon/carillon/internal/testservices/migrated"
 )
 
 func TestFailedRunsAreWarningsThatNameScheduleReasonAndCode(t *testing.T) {
-	for _, store := range []struct {
-		name string
-		url  func(t *testing.T) string
-	}{
-		{"SQLite", func(*testing.T) string { return "" }},
-		{"Postgres", func(t *testing.T) string { return migrated.Postgres(t) }},
-	} {
+	for _, store := range databases {
 		for _, c := range []struct {
 			name, answer string
 			code         int

@@ -50,14 +50,17 @@ func TestMetricsShowTheBuildAndADatabaseThatAnswers(t *testing.T) {
 	}
 }
 
+// outages are the ways in which a database goes away.
+var outages = map[string]func(link *proxy.Link){
+	"nothing comes back on open connections": func(link *proxy.Link) { link.Set(proxy.BlackHole) },
+	"connections end, and new ones hang": func(link *proxy.Link) {
+		link.Set(proxy.BlackHole)
+		link.Reset()
+	},
+}
+
 func TestMetricsShowADatabaseThatIsAway(t *testing.T) {
-	for name, breakOff := range map[string]func(link *proxy.Link){
-		"nothing comes back on open connections": func(link *proxy.Link) { link.Set(proxy.BlackHole) },
-		"connections end, and new ones hang": func(link *proxy.Link) {
-			link.Set(proxy.BlackHole)
-			link.Reset()
-		},
-	} {
+	for name, breakOff := range outages {
 		t.Run(name, func(t *testing.T) {
 			dsn, link := cutOff(t)
 			a := begin(t, map[string]any{"data_dir": t.TempDir(), "database_url": dsn})
@@ -83,13 +86,7 @@ func logLines(t *testing.T, text string) (lines []map[string]any) {
 }
 
 func TestOneOutageOfTheDatabaseIsOneErrorAndOneLineWhenItIsBack(t *testing.T) {
-	for name, breakOff := range map[string]func(link *proxy.Link){
-		"nothing comes back on open connections": func(link *proxy.Link) { link.Set(proxy.BlackHole) },
-		"connections end, and new ones hang": func(link *proxy.Link) {
-			link.Set(proxy.BlackHole)
-			link.Reset()
-		},
-	} {
+	for name, breakOff := range outages {
 		t.Run(name, func(t *testing.T) {
 			dsn, link := cutOff(t)
 			var out bytes.Buffer

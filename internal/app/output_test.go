@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/testservices/migrated"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -81,13 +80,7 @@ func (f *field) logs(who string, key schedule.Key, after uint32) (*carillonv1.Ge
 }
 
 func TestAReportsOutputIsKeptMaskedAndShownToWhoMayReadTheRun(t *testing.T) {
-	for _, store := range []struct {
-		name string
-		url  func(t *testing.T) string
-	}{
-		{"SQLite", func(*testing.T) string { return "" }},
-		{"Postgres", func(t *testing.T) string { return migrated.Postgres(t) }},
-	} {
+	for _, store := range databases {
 		for _, rest := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, REST %v", store.name, rest), func(t *testing.T) {
 				f := newAccepting(t, rest, map[string]any{

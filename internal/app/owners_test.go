@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/carillon/carillon/internal/auth/authtest"
-	"github.com/carillon/carillon/internal/testservices/migrated"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -30,13 +29,7 @@ func TestAnOwnerCanHaveTheIDThatItsIdentityProviderGives(t *testing.T) {
 	token := func(owner string) string {
 		return pair.Token(pair.Header(), authtest.With(authtest.Claims(time.Now()), "sub", owner, "billing_accounts", []string{"acme"}))
 	}
-	for _, store := range []struct {
-		name string
-		url  func(t *testing.T) string
-	}{
-		{"SQLite", func(*testing.T) string { return "" }},
-		{"Postgres", func(t *testing.T) string { return migrated.Postgres(t) }},
-	} {
+	for _, store := range databases {
 		t.Run(store.name, func(t *testing.T) {
 			g := newGuarded(t, map[string]any{
 				"auth_jwt_keys_file": keys, "auth_jwt_issuer": authtest.Issuer, "auth_jwt_audience": authtest.Audience, "database_url": store.url(t),

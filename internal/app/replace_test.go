@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/carillon/carillon/internal/testservices/migrated"
 )
 
 // slowToStop is an executor that answers a cancel with 202. A run goes on until
@@ -54,13 +52,7 @@ func (e *slowToStop) asked() []string {
 }
 
 func TestReplaceWaitsForTheReportOfARunWhoseCancelWasOnlyAccepted(t *testing.T) {
-	for _, store := range []struct {
-		name string
-		url  func(t *testing.T) string
-	}{
-		{"SQLite", func(*testing.T) string { return "" }},
-		{"Postgres", func(t *testing.T) string { return migrated.Postgres(t) }},
-	} {
+	for _, store := range databases {
 		t.Run(store.name, func(t *testing.T) {
 			executor := &slowToStop{}
 			server := httptest.NewServer(executor)

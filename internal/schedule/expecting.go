@@ -274,6 +274,25 @@ func CasesBySchedule(cases []ExpectationCase, wanted func(*ExpectationCase) bool
 	return at, ids
 }
 
+// ReadCaseFailures adds how the schedules of the cases of kind failure fail. It
+// does not call read if there is no such case.
+func ReadCaseFailures(cases []ExpectationCase, read func(scheduleIDs []string) (map[string]*Failure, error)) error {
+	at, ids := CasesBySchedule(cases, func(c *ExpectationCase) bool { return c.State.Kind == ExpectNoFailure })
+	if len(ids) == 0 {
+		return nil
+	}
+	failures, err := read(ids)
+	if err != nil {
+		return err
+	}
+	for id, f := range failures {
+		for _, i := range at[id] {
+			cases[i].Failure = f
+		}
+	}
+	return nil
+}
+
 // SuccessFrom is the earliest run_at of a run that may count as a success: one
 // whose slot was older than the limit and the run timeout together when the last
 // success ended says nothing of now, as a backfill of last month does.

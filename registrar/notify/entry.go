@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/mail"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/carillon/carillon/internal/auth/cert"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -168,13 +168,5 @@ func (p *parser) roots(path string) (*x509.CertPool, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(p.folder, path)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
-	}
-	return pool, nil
+	return cert.ReadPool(path)
 }

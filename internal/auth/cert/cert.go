@@ -58,7 +58,7 @@ func Server(c ServerConfig) (*tls.Config, *Authority, error) {
 	if c.ClientCAFile == "" {
 		return config, nil, nil
 	}
-	pool, err := reload.Open(c.Logger, c.Now, func() (*x509.CertPool, error) { return readPool(c.ClientCAFile) }, c.ClientCAFile)
+	pool, err := reload.Open(c.Logger, c.Now, func() (*x509.CertPool, error) { return ReadPool(c.ClientCAFile) }, c.ClientCAFile)
 	if err != nil {
 		return nil, nil, fmt.Errorf("TLS_CLIENT_CA_FILE: %w", err)
 	}
@@ -91,7 +91,7 @@ type ClientConfig struct {
 func Client(c ClientConfig) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CAFile != "" {
-		pool, err := readPool(c.CAFile)
+		pool, err := ReadPool(c.CAFile)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,8 @@ func readPair(certFile, keyFile string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-func readPool(path string) (*x509.CertPool, error) {
+// ReadPool reads the CA certificates of a PEM file. One without any is an error.
+func ReadPool(path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

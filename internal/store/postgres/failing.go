@@ -56,7 +56,7 @@ func (s *Store) RecentOutcomes(ctx context.Context, scheduleIDs []string, n int)
 	err := each(ctx, s.pool, []any{&id, &raw, &runAt, &ended, &status, &reason, &code}, func() error {
 		of := recent[id]
 		of.Outcomes = append(of.Outcomes, schedule.EndedRun{
-			Key: schedule.Key(raw), RunAt: runAt.Time.UTC(), EndedAt: utcTime(ended), Status: schedule.Status(status),
+			Key: schedule.Key(raw), RunAt: runAt.Time.UTC(), EndedAt: utc(ended), Status: schedule.Status(status),
 			Reason: schedule.Reason(reason.String), ErrorCode: code.String,
 		})
 		recent[id] = of
@@ -144,25 +144,5 @@ func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) erro
 
 // readCaseFailures adds how the schedules of kind failure fail.
 func readCaseFailures(ctx context.Context, tx pgx.Tx, _ schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
-	at, ids := schedule.CasesBySchedule(cases, func(c *schedule.ExpectationCase) bool { return c.State.Kind == schedule.ExpectNoFailure })
-	if len(ids) == 0 {
-		return nil
-	}
-	failures, err := readFailures(ctx, tx, ids)
-	if err != nil {
-		return err
-	}
-	for id, f := range failures {
-		for _, i := range at[id] {
-			cases[i].Failure = f
-		}
-	}
-	return nil
-}
-
-func utcTime(t pgtype.Timestamptz) time.Time {
-	if !t.Valid {
-		return time.Time{}
-	}
-	return t.Time.UTC()
+	return schedule.ReadCaseFailures(cases, func(ids []string) (map[string]*schedule.Failure, error) { return readFailures(ctx, tx, ids) })
 }

@@ -191,18 +191,5 @@ func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) erro
 
 // readCaseFailures adds how the schedules of kind failure fail.
 func readCaseFailures(ctx context.Context, t tx, _ *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
-	at, ids := schedule.CasesBySchedule(cases, func(c *schedule.ExpectationCase) bool { return c.State.Kind == schedule.ExpectNoFailure })
-	if len(ids) == 0 {
-		return nil
-	}
-	failures, err := readFailures(ctx, t, ids)
-	if err != nil {
-		return err
-	}
-	for id, f := range failures {
-		for _, i := range at[id] {
-			cases[i].Failure = f
-		}
-	}
-	return nil
+	return schedule.ReadCaseFailures(cases, func(ids []string) (map[string]*schedule.Failure, error) { return readFailures(ctx, t, ids) })
 }
