@@ -133,7 +133,11 @@ func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (cou
 }
 
 // WakeFailures has the schedules judged whose failures changed; see alert.JudgeStore.
+// Before that it drops the failures of schedules that have recovered.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
+	if _, err := s.pool.Exec(ctx, sqlDropRecovered, now); err != nil {
+		return fmt.Errorf("drop failures of recovered schedules: %w", err)
+	}
 	for _, statement := range []string{sqlExpectFailures, sqlWakeFailures} {
 		if _, err := s.pool.Exec(ctx, statement, now, limit); err != nil {
 			return fmt.Errorf("wake judgements of failures: %w", err)

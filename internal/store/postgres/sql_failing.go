@@ -3,11 +3,11 @@ package postgres
 // Failing schedules and what lists show of a schedule's runs. The rule is
 // schedule.FailureOf; a test of package storetest compares both.
 
-// sqlFailed writes that runs ended FAILED. A newer success makes a failure history:
-// then it writes nothing. Whoever has a row already needs no look at its successes,
-// unless the run is older than the first failure.
-// Two transactions that end two runs of one schedule at the same time do not see
-// each other: the row of the older run may then stay until the next success.
+// sqlFailed writes that runs ended FAILED. It writes nothing for a run that a newer
+// success follows. A schedule that has a row needs no search for successes, unless the
+// run is older than its first failure.
+// Two transactions that end two runs of one schedule at the same time do not see each
+// other, so the row can outlive a newer success: sqlDropRecovered deletes it then.
 const sqlFailed = `
 INSERT INTO schedule_failures AS f (schedule_id, failures, first_run_at, first_ended_at, last_run_at, last_ended_at, idempotency_key, reason, error_code)
 SELECT r.schedule_id, count(*),
@@ -34,6 +34,16 @@ const failedLater = `(EXCLUDED.last_run_at, EXCLUDED.last_ended_at) >= (f.last_r
 
 const sqlDropFailures = `
 DELETE FROM schedule_failures WHERE schedule_id = ANY($1::text[])`
+
+// sqlDropRecovered deletes the rows that a newer success should have deleted: it found
+// no row because the failure was not committed yet. A lock that rules this out would
+// cost every success a statement. No transaction that ends a run lasts 30 s, so older
+// rows are right. The scalar subquery, unlike EXISTS, cannot become a join with the
+// whole ledger: one lookup along schedule_runs_history, 6 µs, per recent failure.
+const sqlDropRecovered = `
+DELETE FROM schedule_failures f WHERE f.last_ended_at > $1::timestamptz - interval '30 s' AND (
+	SELECT true FROM schedule_runs s WHERE s.schedule_id = f.schedule_id AND s.run_at >= f.last_run_at AND s.status = 'SUCCESS'
+		AND (s.run_at, s.completed_at) >= (f.last_run_at, f.last_ended_at) LIMIT 1)`
 
 const failureColumns = `
 f.schedule_id, f.failures, f.first_run_at, f.first_ended_at, f.last_run_at, f.last_ended_at, f.idempotency_key, f.reason, f.error_code,
