@@ -17,10 +17,9 @@ import (
 	"github.com/carillon/carillon/launcher/workflow/bucket"
 )
 
-// Config is everything that an operator decides. The tags are the one table
-// behind defaults, environment, flags, bounds and the README's table: an
-// environment variable is the name in upper case, a flag the same with
-// dashes.
+// Config holds all settings. The struct tags are the only source of defaults,
+// bounds, environment names, flags and the table in docs/configuration.md. An
+// environment variable is the name in upper case, a flag the name with dashes.
 type Config struct {
 	TickMS               int    `name:"tick_ms" default:"1000" min:"50" max:"10000" help:"how often the leader plans"`
 	LookaheadMS          int    `name:"lookahead_ms" default:"60000" min:"1000" max:"600000" help:"how far ahead slots become durable rows"`

@@ -88,7 +88,7 @@ func (d *doctor) fail(check, says, do string) {
 func (d *doctor) configuration(loaded error) {
 	switch {
 	case loaded != nil:
-		d.fail("configuration", strings.ReplaceAll(loaded.Error(), "\n", "; "), "correct it in the environment, the flags or the --config file; README.md has the table of settings")
+		d.fail("configuration", strings.ReplaceAll(loaded.Error(), "\n", "; "), "correct it in the environment, the flags or the --config file; docs/configuration.md lists all settings")
 		return
 	case d.cfg.CheckServe() != nil && d.cfg.DataDir != "":
 		d.warn("configuration", strings.ReplaceAll(d.cfg.CheckServe().Error(), "\n", "; "), "or check a `carillon dev` with `carillon doctor --dev`")

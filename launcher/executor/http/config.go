@@ -10,7 +10,7 @@ import (
 
 // The dialects.
 const (
-	DialectCarillon = "carillon" // the contract of docs/semantics.md
+	DialectCarillon = "carillon" // the contract of docs/executors.md
 	DialectGraph    = "graph"    // an internal graph run API: …/api/internal/graphs/{workflow_id}/runs
 )
 
