@@ -67,6 +67,11 @@ type OutcomeStore interface {
 	// CountEnded counts runs that ended since an instant, by schedule and by how they
 	// ended; of very many the newest limit.
 	CountEnded(ctx context.Context, since time.Time, limit int) ([]schedule.EndedCount, error)
+	// CountCalls counts the executor calls of runs by result, the most calls first.
+	// It reads the runs updated since an instant, newest first, at most limit of them;
+	// where there are more, Since is the update of the oldest one read. Of each run it
+	// counts the failed attempts that are kept (schedule.KeptAttempts).
+	CountCalls(ctx context.Context, since time.Time, limit int) (schedule.CallCounts, error)
 }
 
 // LogStore keeps what runs wrote.

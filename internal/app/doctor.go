@@ -53,6 +53,7 @@ func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 			d.processes(ctx, store)
 			d.lag(ctx, store)
 			d.outcomes(ctx, store)
+			d.calls(ctx, store)
 			d.failing(ctx, store)
 			d.launching(ctx, store)
 			d.openAlerts(ctx, store)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -27,6 +28,100 @@ func finding(t *testing.T, cfg app.Config, check string) string {
 	return strings.Join(lines, "\n")
 }
 
+// addRuns creates a schedule with planned runs.
+func addRuns(t *testing.T, store app.Store, name string, n int) (runs []schedule.Run) {
+	t.Helper()
+	now := store.Now().Truncate(time.Second)
+	row := schedule.Schedule{
+		Definition: schedule.Definition{
+			ScheduleID: name, WorkflowID: "w", Version: 1, UserID: "u", CronExpr: "0 * * * *", Timezone: "UTC", DST: schedule.DSTVixie,
+			OverlapPolicy: schedule.OverlapAllow, OverlapKey: name, CatchupPolicy: schedule.CatchupNone, RunTimeoutMS: 3_600_000,
+		},
+		Revision: 1, RevisedAt: now.Add(-time.Hour), CreatedAt: now.Add(-time.Hour), UpdatedAt: now,
+	}
+	for i := range n {
+		slot := now.Add(time.Duration(i-10) * time.Minute)
+		runs = append(runs, schedule.Run{
+			Key: schedule.SlotKey(name, slot), ScheduleID: name, Revision: 1, RunAt: slot, FireAt: slot, Status: schedule.StatusPlanned,
+			Trigger: schedule.TriggerSchedule, OverlapKey: row.QualifiedOverlapKey(), OverlapPolicy: schedule.OverlapAllow, MaxQueued: 1, Attempt: 1,
+		})
+	}
+	err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{name}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+		return []schedule.Change{{ScheduleID: name, Row: &row, NewRevision: true, Runs: runs, Now: now}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runs
+}
+
+func claimAll(t *testing.T, store app.Store, now time.Time) {
+	t.Helper()
+	term, ok, err := store.Takeover(t.Context(), schedule.TakeoverRequest{Holder: "h", TTL: time.Hour, LockHeld: true, Now: now})
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	_, err = store.Claim(t.Context(), schedule.ClaimRequest{
+		Term: term, Now: now, Limit: 100, Grace: time.Hour, Lease: time.Hour, RetryFor: time.Hour,
+	}, plan.JudgeOverlap)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func settleRun(t *testing.T, store app.Store, now time.Time, s schedule.Settlement) {
+	t.Helper()
+	if moved, err := store.SettleLaunched(t.Context(), now, []schedule.Settlement{s}); err != nil || !moved[0] {
+		t.Fatal(moved, err)
+	}
+}
+
+func TestTheDoctorSaysHowTheExecutorAnswersCalls(t *testing.T) {
+	const check = "executor calls"
+	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
+	store := emptyStore(t, cfg)
+	runs := addRuns(t, store, "s", 4)
+	now := store.Now()
+	claimAll(t, store, now)
+	accept := func(i int, at time.Time) {
+		settleRun(t, store, store.Now(), schedule.Settlement{Key: runs[i].Key, To: schedule.StatusEnqueued, LaunchedAt: at, Deliveries: 1})
+	}
+	fail := func(i int, at time.Time, code schedule.ErrorCode, message string) {
+		settleRun(t, store, store.Now(), schedule.Settlement{Key: runs[i].Key, To: schedule.StatusLaunching, Attempt: &schedule.LaunchAttempt{
+			At: at, Result: schedule.LaunchUnknown, ErrorCode: string(code), ErrorMessage: message,
+		}})
+	}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"no calls", func() {}, "ok no calls in the last 15 minutes"},
+		{"an old call is not counted", func() { fail(0, now.Add(-time.Hour), schedule.CodeExecutorTimeout, "old") }, "ok no calls in the last 15 minutes"},
+		{"all are accepted", func() { accept(1, now.Add(-2*time.Minute)) }, "ok 1 call in the last 15 minutes, all accepted"},
+		{
+			"half fail, the newest among them", func() { fail(2, now.Add(-time.Minute), schedule.CodeExecutorError, "HTTP 500 {\"error\":\n \"database is full\"}") },
+			`fail 1 of 2 calls in the last 15 minutes failed: executor_error 1; last: HTTP 500 {"error": "database is full"}`,
+		},
+		{
+			"by result, the most frequent first", func() {
+				for range 2 {
+					fail(3, now.Add(-50*time.Second), schedule.CodeExecutorTimeout, "")
+				}
+			},
+			"fail 3 of 4 calls in the last 15 minutes failed: executor_timeout 2, executor_error 1; last: executor_timeout",
+		},
+		{
+			"the newest is accepted again", func() { accept(3, now.Add(-time.Second)) },
+			"warn 3 of 5 calls in the last 15 minutes failed: executor_timeout 2, executor_error 1; last: executor_timeout; the newest call was accepted",
+		},
+	} {
+		if step.do(); finding(t, cfg, check) != step.want {
+			t.Errorf("%s: %q, want %q", step.name, finding(t, cfg, check), step.want)
+		}
+	}
+}
+
 func TestTheDoctorSaysWhatFails(t *testing.T) {
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"))
 	store := emptyStore(t, cfg)
@@ -40,34 +135,10 @@ func TestTheDoctorSaysWhatFails(t *testing.T) {
 	}
 	now := store.Now().Truncate(time.Second)
 	for n, name := range []string{"a", "b"} {
-		row := schedule.Schedule{
-			Definition: schedule.Definition{
-				ScheduleID: name, WorkflowID: "w", Version: 1, UserID: "u", CronExpr: "0 * * * *", Timezone: "UTC", DST: schedule.DSTVixie,
-				OverlapPolicy: schedule.OverlapAllow, OverlapKey: name, CatchupPolicy: schedule.CatchupNone, RunTimeoutMS: 3_600_000,
-			},
-			Revision: 1, RevisedAt: now.Add(-time.Hour), CreatedAt: now.Add(-time.Hour), UpdatedAt: now,
-		}
-		var runs []schedule.Run
-		for i := range 2 - n {
-			slot := now.Add(time.Duration(i-10) * time.Minute)
-			runs = append(runs, schedule.Run{
-				Key: schedule.SlotKey(name, slot), ScheduleID: name, Revision: 1, RunAt: slot, FireAt: slot, Status: schedule.StatusPlanned,
-				Trigger: schedule.TriggerSchedule, OverlapKey: row.QualifiedOverlapKey(), OverlapPolicy: schedule.OverlapAllow, MaxQueued: 1, Attempt: 1,
-			})
-		}
-		err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{name}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
-			return []schedule.Change{{ScheduleID: name, Row: &row, NewRevision: true, Runs: runs, Now: now}}, nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, run := range runs {
-			_, err := store.SettleLaunched(t.Context(), now, []schedule.Settlement{{
+		for _, run := range addRuns(t, store, name, 2-n) {
+			settleRun(t, store, now, schedule.Settlement{
 				Key: run.Key, To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit",
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			})
 		}
 	}
 	if got, want := finding(t, cfg, "outcomes"), "fail 3 of 3 runs that ended in the last 15 minutes FAILED(workflow_failed: exit), most of a (2), b (1)"; got != want {

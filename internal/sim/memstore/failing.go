@@ -120,6 +120,57 @@ func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (cou
 	return counts, err
 }
 
+// CountCalls counts executor calls by result.
+func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (schedule.CallCounts, error) {
+	var rows []schedule.CallCount
+	err := s.read(ctx, func() error {
+		var recent []*schedule.Run
+		for _, r := range s.runs {
+			if !r.UpdatedAt.Before(since) {
+				recent = append(recent, r)
+			}
+		}
+		slices.SortFunc(recent, func(a, b *schedule.Run) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
+		recent = recent[:min(len(recent), limit)]
+		if len(recent) > 0 {
+			rows = append(rows, schedule.CallCount{Calls: int64(len(recent)), Last: recent[len(recent)-1].UpdatedAt})
+		}
+		for _, r := range recent {
+			for _, a := range s.callsOf(r) {
+				if !a.At.Before(since) {
+					rows = addCall(rows, r.ScheduleID, a)
+				}
+			}
+		}
+		return nil
+	})
+	return schedule.CallCountsOf(rows, since, limit), err
+}
+
+// callsOf are the kept attempts of a run, and the one that ended its launch if it
+// reached an executor.
+func (s *Store) callsOf(r *schedule.Run) []schedule.LaunchAttempt {
+	calls := slices.Clone(s.attempts[r.Key])
+	if last, ok := r.LastAttempt(); ok && (last.Result == schedule.LaunchAccepted || r.Reason == schedule.ReasonLaunchRefused && r.Deliveries > 0) {
+		calls = append(calls, last)
+	}
+	return calls
+}
+
+func addCall(rows []schedule.CallCount, scheduleID string, a schedule.LaunchAttempt) []schedule.CallCount {
+	i := slices.IndexFunc(rows, func(c schedule.CallCount) bool { return c.Result == a.Result && c.ErrorCode == a.ErrorCode })
+	if i < 0 {
+		i = len(rows)
+		rows = append(rows, schedule.CallCount{Result: a.Result, ErrorCode: a.ErrorCode})
+	}
+	c := &rows[i]
+	c.Calls++
+	if a.At.After(c.Last) {
+		c.Last, c.ScheduleID, c.ErrorMessage = a.At, scheduleID, a.ErrorMessage
+	}
+	return rows
+}
+
 // WakeFailures has the schedules judged whose failures changed.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
 	return s.write(ctx, func(t *tx) error {

@@ -132,6 +132,24 @@ func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (cou
 	return counts, nil
 }
 
+// CountCalls counts executor calls by result; see registrar.OutcomeStore.
+func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (schedule.CallCounts, error) {
+	var (
+		c     schedule.CallCount
+		found []schedule.CallCount
+	)
+	err := each(ctx, s.pool, []any{&c.Result, &c.ErrorCode, &c.Calls, &c.Last, &c.ScheduleID, &c.ErrorMessage}, func() error {
+		one := c
+		one.Last = c.Last.UTC()
+		found = append(found, one)
+		return nil
+	}, sqlCountCalls, since, limit, since.UnixMicro())
+	if err != nil {
+		return schedule.CallCounts{}, fmt.Errorf("count executor calls: %w", err)
+	}
+	return schedule.CallCountsOf(found, since, limit), nil
+}
+
 // WakeFailures has the schedules judged whose failures changed; see alert.JudgeStore.
 // Before that it drops the failures of schedules that have recovered.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {

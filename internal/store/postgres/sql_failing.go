@@ -68,6 +68,28 @@ SELECT schedule_id, status, coalesce(reason, ''), coalesce(error_code, ''), coun
 	ORDER BY updated_at DESC LIMIT $2) r
 GROUP BY 1, 2, 3, 4`
 
+// sqlCountCalls has one row per result and error code, and one with the result ''
+// for the runs read: how many, and the oldest update. $3 is since in microseconds.
+const sqlCountCalls = `
+WITH recent AS MATERIALIZED (
+	SELECT schedule_id, status, reason, error_code, error_message, launched_at, completed_at, deliveries, attempt_log, updated_at
+	FROM schedule_runs WHERE updated_at >= $1 ORDER BY updated_at DESC LIMIT $2),
+calls AS (
+	SELECT 'accepted' AS result, '' AS code, launched_at AS at, schedule_id, '' AS message FROM recent WHERE launched_at >= $1
+	UNION ALL
+	SELECT 'refused', coalesce(error_code, ''), completed_at, schedule_id, coalesce(error_message, '') FROM recent
+	WHERE status = 'FAILED' AND reason = 'launch_refused' AND deliveries > 0 AND launched_at IS NULL AND completed_at >= $1
+	UNION ALL
+	SELECT a->>'result', coalesce(a->>'code', ''), 'epoch'::timestamptz + (a->>'at')::bigint * interval '1 microsecond',
+		r.schedule_id, coalesce(a->>'message', '')
+	FROM recent r CROSS JOIN jsonb_array_elements(r.attempt_log) AS a
+	WHERE r.attempt_log IS NOT NULL AND (a->>'at')::bigint >= $3)
+SELECT '', '', count(*), min(updated_at), '', '' FROM recent HAVING count(*) > 0
+UNION ALL
+SELECT result, code, count(*), max(at),
+	(array_agg(schedule_id ORDER BY at DESC, schedule_id))[1], (array_agg(message ORDER BY at DESC, schedule_id))[1]
+FROM calls GROUP BY result, code`
+
 // sqlFailureGroups names schedules in the order of their last failure.
 const sqlFailureGroups = `
 SELECT f.reason, f.error_code, count(*), sum(f.failures)::bigint, min(f.first_ended_at), max(f.last_ended_at),

@@ -169,6 +169,28 @@ func (s *Store) CountEnded(ctx context.Context, since time.Time, limit int) (cou
 	return counts, nil
 }
 
+// CountCalls counts executor calls by result; see registrar.OutcomeStore.
+func (s *Store) CountCalls(ctx context.Context, since time.Time, limit int) (schedule.CallCounts, error) {
+	var (
+		result, code, id, message text
+		n                         number
+		last                      instant
+		found                     []schedule.CallCount
+	)
+	err := s.readers.query(ctx, sqlCountCalls, func(scan scan) error {
+		err := scan(&result, &code, &n, &last, &id, &message)
+		found = append(found, schedule.CallCount{
+			Result: schedule.LaunchResult(result), ErrorCode: string(code), Calls: int64(n), Last: last.Time,
+			ScheduleID: string(id), ErrorMessage: string(message),
+		})
+		return err
+	}, since.UnixMicro(), limit)
+	if err != nil {
+		return schedule.CallCounts{}, fmt.Errorf("count executor calls: %w", err)
+	}
+	return schedule.CallCountsOf(found, since, limit), nil
+}
+
 // WakeFailures has the schedules judged whose failures changed; see alert.JudgeStore.
 func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) error {
 	var changed flag // mostly nothing has, and then nobody need wait for this write

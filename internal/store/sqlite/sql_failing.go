@@ -39,6 +39,23 @@ const (
  SELECT schedule_id, status, reason, error_code FROM schedule_runs INDEXED BY schedule_runs_updated
  WHERE updated_at >= ?1 AND completed_at >= ?1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
  ORDER BY updated_at DESC LIMIT ?2) GROUP BY 1, 2, 3, 4`
+	// sqlCountCalls has one row per result and error code, and one with the result ''
+	// for the runs read: how many, and the oldest update. Beside max(at), SQLite takes
+	// bare columns from the row that has the maximum.
+	sqlCountCalls = `WITH recent AS MATERIALIZED (
+ SELECT schedule_id, status, reason, error_code, error_message, launched_at, completed_at, deliveries, attempt_log, updated_at
+ FROM schedule_runs INDEXED BY schedule_runs_updated WHERE updated_at >= ?1 ORDER BY updated_at DESC LIMIT ?2),
+ calls AS (
+ SELECT 'accepted' AS result, '' AS code, launched_at AS at, schedule_id, '' AS message FROM recent WHERE launched_at >= ?1
+ UNION ALL
+ SELECT 'refused', COALESCE(error_code, ''), completed_at, schedule_id, COALESCE(error_message, '') FROM recent
+ WHERE status = 'FAILED' AND reason = 'launch_refused' AND deliveries > 0 AND launched_at IS NULL AND completed_at >= ?1
+ UNION ALL
+ SELECT j.value ->> 'result', COALESCE(j.value ->> 'code', ''), j.value ->> 'at', c.schedule_id, COALESCE(j.value ->> 'message', '')
+ FROM recent c CROSS JOIN json_each(c.attempt_log) j WHERE c.attempt_log IS NOT NULL AND j.value ->> 'at' >= ?1)
+ SELECT '', '', count(*), min(updated_at), '', '' FROM recent HAVING count(*) > 0
+ UNION ALL
+ SELECT result, code, count(*), max(at), schedule_id, message FROM calls GROUP BY result, code`
 	sqlFailureGroups = `SELECT f.reason, f.error_code, count(*), sum(f.failures), min(f.first_ended_at), max(f.last_ended_at)
  FROM schedule_failures f CROSS JOIN schedules s ON s.schedule_id = f.schedule_id
  WHERE s.deleted_at IS NULL AND (?1 = '' OR s.user_id = ?1)

@@ -16,6 +16,8 @@ var attempts = []check{
 	{"attempts go with their run", attemptsPruned},
 	{"an unknown key has no attempts", attemptsOfNone},
 	{"deliveries only grow", deliveriesGrow},
+	{"executor calls are counted by result, each in the time that it was made", callsByResult},
+	{"of very many runs the calls of the newest are counted", callsOfTheNewest},
 	{"the calls of a key that may have reached the executor are counted", callsCounted},
 }
 
@@ -135,4 +137,69 @@ func callsCounted(r *rig) {
 	closed := r.strange("closed")
 	_, row := r.closeKey(closed.Key)
 	r.hold(row.Calls == 0, "a key that was closed unsent has none, got %d", row.Calls)
+}
+
+// countedCalls are the executor calls since an instant.
+func (r *rig) countedCalls(since time.Time, limit int) schedule.CallCounts {
+	r.Helper()
+	counts, err := r.CountCalls(r.ctx, since, limit)
+	r.ok(err, "count calls")
+	return counts
+}
+
+func callsByResult(r *rig) {
+	r.lead()
+	s := r.create("called")
+	launching := func(minutes int) schedule.Run {
+		return r.bring(r.slot(s, r.at(time.Duration(minutes-60)*time.Minute)), schedule.StatusLaunching)
+	}
+	attempt := func(run schedule.Run, after time.Duration, result schedule.LaunchResult, code schedule.ErrorCode, message string) {
+		a := schedule.LaunchAttempt{At: r.at(after), Result: result, ErrorCode: string(code), ErrorMessage: message}
+		r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusLaunching, ErrorCode: a.ErrorCode, ErrorMessage: message, Attempt: &a})
+	}
+	retried, gone, planned := launching(1), launching(2), r.slot(s, r.at(time.Hour))
+	r.add(planned)
+	early := launching(3)
+	r.settleOne(early, schedule.StatusEnqueued, func(e *schedule.Settlement) { e.LaunchedAt = r.now })
+	attempt(retried, 0, schedule.LaunchNotSent, schedule.CodeExecutorUnreachable, "before")
+	equal(r, "calls of an hour", r.countedCalls(r.at(-time.Hour), 100).Calls, []schedule.CallCount{
+		{Result: schedule.LaunchAccepted, Calls: 1, Last: r.now, ScheduleID: s.ScheduleID},
+		{Result: schedule.LaunchNotSent, ErrorCode: string(schedule.CodeExecutorUnreachable), Calls: 1, Last: r.now, ScheduleID: s.ScheduleID, ErrorMessage: "before"},
+	})
+
+	r.now = r.at(time.Hour)
+	since := r.now
+	equal(r, "nothing since", r.countedCalls(since, 100), schedule.CallCounts{Since: since})
+	r.settleOne(early, schedule.StatusSuccess) // its call is older
+	attempt(gone, 0, schedule.LaunchUnknown, schedule.CodeExecutorError, "HTTP 500")
+	attempt(retried, 2*time.Second, schedule.LaunchUnknown, schedule.CodeExecutorError, awkward)
+	attempt(retried, time.Second, schedule.LaunchUnknown, schedule.CodeExecutorTimeout, "")
+	r.now = r.at(3 * time.Second)
+	r.settleOne(retried, schedule.StatusSuccess, func(e *schedule.Settlement) { e.LaunchedAt, e.Deliveries = r.now, 3 })
+	refused := launching(4)
+	r.settleOne(refused, schedule.StatusFailed, func(e *schedule.Settlement) {
+		e.Reason, e.ErrorCode, e.ErrorMessage, e.Deliveries = schedule.ReasonLaunchRefused, "http_404", "no such workflow", 1
+	})
+	for _, reason := range []schedule.Reason{schedule.ReasonWorkflowNotFound, schedule.ReasonLaunchRefused} { // without a call
+		r.settleOne(launching(len(reason)), schedule.StatusFailed, func(e *schedule.Settlement) { e.Reason, e.ErrorCode = reason, "unsent" })
+	}
+	equal(r, "calls", r.countedCalls(since, 100), schedule.CallCounts{Since: since, Calls: []schedule.CallCount{
+		{Result: schedule.LaunchUnknown, ErrorCode: string(schedule.CodeExecutorError), Calls: 2, Last: since.Add(2 * time.Second), ScheduleID: s.ScheduleID, ErrorMessage: awkward},
+		{Result: schedule.LaunchAccepted, Calls: 1, Last: r.now, ScheduleID: s.ScheduleID},
+		{Result: schedule.LaunchRefused, ErrorCode: "http_404", Calls: 1, Last: r.now, ScheduleID: s.ScheduleID, ErrorMessage: "no such workflow"},
+		{Result: schedule.LaunchUnknown, ErrorCode: string(schedule.CodeExecutorTimeout), Calls: 1, Last: since.Add(time.Second), ScheduleID: s.ScheduleID},
+	}})
+}
+
+func callsOfTheNewest(r *rig) {
+	r.lead()
+	s, since := r.create("many"), r.now
+	for i := range 5 {
+		run := r.bring(r.slot(s, r.at(time.Duration(i-60)*time.Minute)), schedule.StatusLaunching)
+		r.now = r.at(time.Second)
+		r.settleOne(run, schedule.StatusEnqueued, func(e *schedule.Settlement) { e.LaunchedAt = r.now })
+	}
+	counts := r.countedCalls(since, 3)
+	r.hold(len(counts.Calls) == 1 && counts.Calls[0].Calls == 3, "three, got %+v", counts)
+	r.hold(counts.Since.Equal(r.at(-2*time.Second)), "since the oldest of them, %s, got %s", r.at(-2*time.Second), counts.Since)
 }
