@@ -60,3 +60,25 @@ func sections(t *testing.T, document string) map[string]bool {
 	}
 	return names
 }
+
+// Records of decisions that are many or long are not read.
+func TestDecisionsAreFewAndShort(t *testing.T) {
+	const (
+		most   = 30
+		length = 15 * 120 // 15 lines
+	)
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "decisions.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := strings.Split(string(text), "\n## ")[1:]
+	if len(records) > most {
+		t.Errorf("docs/decisions.md has %d records, at most %d are allowed", len(records), most)
+	}
+	for _, record := range records {
+		if len(record) > length {
+			title, _, _ := strings.Cut(record, "\n")
+			t.Errorf("the record %q has %d bytes, at most %d are allowed", title, len(record), length)
+		}
+	}
+}

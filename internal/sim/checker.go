@@ -150,7 +150,7 @@ func (w *world) conserved(id string, f *life) {
 			switch {
 			case row && ranges == 0, !row && ranges == 1:
 			case row && h.claimed+h.completed > 0 && ranges == 1 && (len(f.parts) > 1 || f.paused):
-				// docs/decisions.md 18: dealt with ahead of its run_at, and then the
+				// docs/decisions.md, Known limits: dealt with ahead of its run_at, and then the
 				// schedule was changed. The row counts.
 			default:
 				w.violation("the slot of %s run_at %s has %v row and lies in %d ranges", id, w.at(at), row, ranges)
