@@ -29,6 +29,8 @@ func (d *doctor) outcomes(ctx context.Context, store Store) {
 		return
 	}
 	groups := schedule.GroupEnded(counts)
+	// Somebody paused these on purpose.
+	groups = slices.DeleteFunc(groups, func(g schedule.EndedGroup) bool { return g.Reason == schedule.ReasonPaused })
 	var succeeded, failed, skipped int64
 	for i := range groups {
 		switch groups[i].Status {
@@ -62,8 +64,21 @@ func (d *doctor) outcomes(ctx context.Context, store Store) {
 			break
 		}
 		report("outcomes", fmt.Sprintf("%d of %d runs that ended in the last 15 minutes %s(%s), most of %s", g.Runs, succeeded+failed+skipped, g.Status, g.Reason.WithCode(g.ErrorCode), worst(g)),
-			fmt.Sprintf("`carillon explain %s last` says why; `carillon run list --status %s` lists them", g.Worst[0].ScheduleID, g.Status))
+			d.findOutcome(ctx, store, g))
 	}
+}
+
+// findOutcome is how to see the newest run of a group and all of them. The newest
+// slot of its schedule may have ended in another way since.
+func (d *doctor) findOutcome(ctx context.Context, store Store, g *schedule.EndedGroup) string {
+	id := g.Worst[0].ScheduleID
+	list := fmt.Sprintf("`carillon run list --schedule %s --status %s --reason %s`", id, g.Status, g.Reason)
+	runs, err := store.ListRuns(ctx, schedule.RunFilter{ScheduleID: id, Statuses: []schedule.Status{g.Status}, Reason: g.Reason, Now: store.Now(), Limit: rowsListed})
+	i := slices.IndexFunc(runs, func(r schedule.Run) bool { return r.ErrorCode == g.ErrorCode })
+	if err != nil || i < 0 {
+		return list + " lists them; `carillon explain KEY` says why"
+	}
+	return fmt.Sprintf("`carillon explain %s` says why of the newest; %s lists them", runs[i].Key.String()[:12], list)
 }
 
 func worst(g *schedule.EndedGroup) string {

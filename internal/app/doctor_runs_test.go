@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"database/sql"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -144,8 +145,43 @@ func TestTheDoctorSaysWhatFails(t *testing.T) {
 	if got, want := finding(t, cfg, "outcomes"), "fail 3 of 3 runs that ended in the last 15 minutes FAILED(workflow_failed: exit), most of a (2), b (1)"; got != want {
 		t.Errorf("outcomes: %q, want %q", got, want)
 	}
+	newest := schedule.SlotKey("a", now.Add(-9*time.Minute)).String()[:12]
+	wantDo := "`carillon explain " + newest + "` says why of the newest; `carillon run list --schedule a --status FAILED --reason workflow_failed` lists them"
+	for _, f := range app.Examine(t.Context(), cfg, nil) {
+		if f.Check == "outcomes" && f.Do != wantDo {
+			t.Errorf("outcomes: do %q, want %q", f.Do, wantDo)
+		}
+	}
 	if got := finding(t, cfg, "failing"); !strings.HasPrefix(got, "warn schedules that fail with workflow_failed: exit: 2, since ") {
 		t.Errorf("failing: %q", got)
+	}
+}
+
+// Reads succeed while another process holds SQLite's lock. No worker can lead then.
+func TestTheDoctorNoticesAFileThatIsLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "carillon.db")
+	cfg := onDatabase(t, "sqlite:"+path)
+	emptyStore(t, cfg)
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), `UPDATE workers SET seen_at = 0`); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := finding(t, cfg, "database"), "fail unavailable: another process has held the database's lock for 2s"; !strings.HasPrefix(got, want) {
+		t.Errorf("while it is locked: %q, want %q", got, want)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if got := finding(t, cfg, "database"); !strings.HasPrefix(got, "ok answers in ") {
+		t.Errorf("once it is free: %q", got)
 	}
 }
 

@@ -2,11 +2,16 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -220,9 +225,24 @@ func (d *doctor) server(ctx context.Context) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		d.fail("server", fmt.Sprintf("%s answers %s", req.URL, resp.Status), "GET /readyz with an operator's token, or the server's log, has the cause")
+		d.fail("server", fmt.Sprintf("%s answers %s%s", req.URL, resp.Status, failedChecks(resp.Body)), "the server's log has the cause")
 		return
 	}
 	name, _ := os.Hostname()
 	d.ok("server", "%s is ready (this machine is %s)", d.cfg.HTTPAddr, name)
+}
+
+// failedChecks is which checks /readyz names as failed. It names them to callers
+// that may see workers.
+func failedChecks(body io.Reader) string {
+	var checks map[string]string
+	if json.NewDecoder(io.LimitReader(body, 64<<10)).Decode(&checks) != nil {
+		return ""
+	}
+	delete(checks, "status")
+	maps.DeleteFunc(checks, func(_, result string) bool { return result == "ok" })
+	if len(checks) == 0 {
+		return ""
+	}
+	return ": failed: " + strings.Join(slices.Sorted(maps.Keys(checks)), ", ")
 }

@@ -2,8 +2,11 @@ package app_test
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"net/url"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -50,23 +53,74 @@ func TestMetricsShowTheBuildAndADatabaseThatAnswers(t *testing.T) {
 	}
 }
 
-// outages are the ways in which a database goes away.
-var outages = map[string]func(link *proxy.Link){
-	"nothing comes back on open connections": func(link *proxy.Link) { link.Set(proxy.BlackHole) },
-	"connections end, and new ones hang": func(link *proxy.Link) {
-		link.Set(proxy.BlackHole)
-		link.Reset()
-	},
+// outage is a way in which a database goes away and comes back.
+type outage struct {
+	name string
+	of   func(t *testing.T) (settings map[string]any, begin, end func())
+}
+
+func outages() []outage {
+	onPostgres := func(breakOff func(link *proxy.Link)) func(t *testing.T) (map[string]any, func(), func()) {
+		return func(t *testing.T) (map[string]any, func(), func()) {
+			t.Helper()
+			dsn, link := cutOff(t)
+			return map[string]any{"data_dir": t.TempDir(), "database_url": dsn},
+				func() { breakOff(link) }, func() { link.Set(proxy.Pass) }
+		}
+	}
+	return []outage{
+		{"nothing comes back on open connections", onPostgres(func(link *proxy.Link) { link.Set(proxy.BlackHole) })},
+		{"connections end, and new ones hang", onPostgres(func(link *proxy.Link) {
+			link.Set(proxy.BlackHole)
+			link.Reset()
+		})},
+		{"another process holds SQLite's lock", lockedFile},
+		{"the SQLite file is moved", movedFile},
+	}
+}
+
+func lockedFile(t *testing.T) (settings map[string]any, begin, end func()) {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "carillon.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	var tx *sql.Tx
+	return map[string]any{"data_dir": dir}, func() {
+			if tx, err = db.BeginTx(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}, func() {
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+		}
+}
+
+func movedFile(t *testing.T) (settings map[string]any, begin, end func()) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "carillon.db")
+	move := func(from, to string) func() {
+		return func() {
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return map[string]any{"data_dir": dir}, move(path, path+".moved"), move(path+".moved", path)
 }
 
 func TestMetricsShowADatabaseThatIsAway(t *testing.T) {
-	for name, breakOff := range outages {
-		t.Run(name, func(t *testing.T) {
-			dsn, link := cutOff(t)
-			a := begin(t, map[string]any{"data_dir": t.TempDir(), "database_url": dsn})
-			breakOff(link)
+	for _, o := range outages() {
+		t.Run(o.name, func(t *testing.T) {
+			settings, breakOff, mend := o.of(t)
+			a := begin(t, settings)
+			breakOff()
 			eventually(t, "it is away", func() bool { return strings.Contains(metricsOf(t, a), "\ncarillon_database_up 0\n") })
-			link.Set(proxy.Pass)
+			mend()
 			eventually(t, "it is back", func() bool { return strings.Contains(metricsOf(t, a), "\ncarillon_database_up 1\n") })
 		})
 	}
@@ -86,9 +140,11 @@ func logLines(t *testing.T, text string) (lines []map[string]any) {
 }
 
 func TestOneOutageOfTheDatabaseIsOneErrorAndOneLineWhenItIsBack(t *testing.T) {
-	for name, breakOff := range outages {
-		t.Run(name, func(t *testing.T) {
-			dsn, link := cutOff(t)
+	for _, o := range outages() {
+		t.Run(o.name, func(t *testing.T) {
+			settings, breakOff, mend := o.of(t)
+			settings["log_level"] = "debug"
+			settings["leader_ttl_ms"] = 5000 // longer than a locked file is tolerated
 			var out bytes.Buffer
 			log := &locked{w: &out}
 			read := func() []map[string]any {
@@ -104,10 +160,10 @@ func TestOneOutageOfTheDatabaseIsOneErrorAndOneLineWhenItIsBack(t *testing.T) {
 				}
 				return found
 			}
-			a := beginLogging(t, map[string]any{"data_dir": t.TempDir(), "database_url": dsn, "log_level": "debug", "leader_ttl_ms": 2000}, log)
+			a := beginLogging(t, settings, log)
 			eventually(t, "it leads", func() bool { return strings.Contains(metricsOf(t, a), "carillon_leader{shard=\"0\"} 1") })
 			before := time.Now()
-			breakOff(link)
+			breakOff()
 			eventually(t, "three components' lines are at debug", func() bool {
 				messages := make(map[any]bool)
 				for _, line := range having("DEBUG", "") {
@@ -117,7 +173,7 @@ func TestOneOutageOfTheDatabaseIsOneErrorAndOneLineWhenItIsBack(t *testing.T) {
 				}
 				return len(messages) >= 3
 			})
-			link.Set(proxy.Pass)
+			mend()
 			eventually(t, "it leads again", func() bool {
 				return len(having("INFO", "database available again")) > 0 && strings.Contains(metricsOf(t, a), "carillon_leader{shard=\"0\"} 1")
 			})

@@ -2,10 +2,15 @@ package sqlite_test
 
 import (
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
@@ -35,6 +40,113 @@ func TestAFileThatIsBusyAnswersAPing(t *testing.T) {
 	}
 	if err := s.Ping(t.Context()); err != nil {
 		t.Errorf("busy is alive, got %v", err)
+	}
+}
+
+// A transaction of another process is normal for a moment. Beyond two seconds
+// nothing is launched, and the process must not call itself ready.
+func TestAPingFailsOnceAnotherProcessHasHeldTheLockForLong(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "carillon.db")
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, path, sqlite.Options{})
+		db := beside(t, path)
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.ExecContext(t.Context(), `UPDATE workers SET seen_at = 0`); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("at first: %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		err = s.Ping(t.Context())
+		if !errors.Is(err, schedule.ErrUnavailable) || !sqlite.FromDriver(err) || !strings.Contains(err.Error(), "another process has held the database's lock for 3s: end it, or wait") {
+			t.Errorf("after 3 s: %v", err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("once the lock is free: %v", err)
+		}
+	})
+}
+
+func TestAPingFailsWhileTheDiskIsFull(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{})
+	if err := s.LimitPages(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	seen := schedule.WorkerSeen{Host: strings.Repeat("h", 8<<10), StartedAt: s.Now()}
+	var err error
+	for n := 0; err == nil && n < 100; n++ {
+		seen.WorkerID = strconv.Itoa(n)
+		err = s.Heartbeat(t.Context(), seen)
+	}
+	if !errors.Is(err, schedule.ErrUnavailable) || !strings.Contains(err.Error(), "the disk is full, nothing was written: make room") {
+		t.Fatalf("the write: %v", err)
+	}
+	if err := s.Ping(t.Context()); !errors.Is(err, schedule.ErrUnavailable) || !sqlite.FromDriver(err) || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("the ping: %v", err)
+	}
+	if err := s.LimitPages(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Heartbeat(t.Context(), seen); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+// On Unix a removed file can be written until it is closed, and is lost then.
+func TestNothingIsWrittenToAFileThatWasRemovedOrReplaced(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(t *testing.T, path string){
+		"removed": func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"replaced by a copy": func(t *testing.T, path string) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path+".copy", data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(path+".copy", path); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "carillon.db")
+			s := open(t, path, sqlite.Options{})
+			if err := os.Link(path, path+".kept"); err != nil {
+				t.Fatal(err)
+			}
+			remove(t, path)
+			for what, err := range map[string]error{
+				"the write": s.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: s.Now()}), "the ping": s.Ping(t.Context()),
+			} {
+				if !errors.Is(err, schedule.ErrUnavailable) || !sqlite.FromDriver(err) || !strings.Contains(err.Error(), path) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if err := os.Rename(path+".kept", path); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Ping(t.Context()); err != nil {
+				t.Errorf("with the same file back: %v", err)
+			}
+		})
 	}
 }
 

@@ -18,9 +18,6 @@ import (
 	"sync"
 	"time"
 
-	sqlitelib "modernc.org/sqlite/lib"
-
-	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 	"github.com/carillon/carillon/internal/store/seen"
 	"github.com/carillon/carillon/schema"
@@ -120,21 +117,33 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	return s.writer.lend(ctx, func(db *sql.DB) error { return schema.Check(ctx, db, schema.SQLite) })
 }
 
-// Ping says whether the file can be read and written. A file that is busy can.
+// lockTolerated is how long another process may hold the file's lock before the
+// database counts as away. A backup or a migration takes it for less.
+const lockTolerated = 2 * time.Second
+
+// Ping reports whether the file can be read and written. It writes nothing: that
+// the disk is full it knows from the last transaction.
 func (s *Store) Ping(ctx context.Context) error {
 	var tables int64
 	err := s.readers.query(ctx, sqlPing, func(scan scan) error { return scan(&tables) })
 	if err != nil {
 		return fmt.Errorf("ping: %w", err)
 	}
-	err = s.writer.transact(ctx, func(context.Context, tx) error { return errNothingToWrite })
+	var failed error
+	err = s.writer.transact(ctx, func(_ context.Context, t tx) error {
+		failed = t.w.failed
+		return errNothingToWrite
+	})
+	var held lockHeld
 	switch {
-	case errors.Is(err, errNothingToWrite), isBusy(err):
+	case errors.As(err, &held) && time.Since(held.since) > lockTolerated:
+		return held.explain()
+	case isBusy(err):
 		return nil
-	case hasCode(err, sqlitelib.SQLITE_READONLY):
-		return fmt.Errorf("%w: the database file takes no writes: see who owns it, and whether its disk is mounted read-only: %w", schedule.ErrUnavailable, err)
+	case !errors.Is(err, errNothingToWrite):
+		return fmt.Errorf("ping: %w", diskFailed(err))
 	}
-	return fmt.Errorf("ping: %w", err)
+	return diskFailed(failed)
 }
 
 // errNothingToWrite ends the transaction of a ping.

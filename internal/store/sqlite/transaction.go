@@ -6,15 +6,13 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
-	"modernc.org/sqlite"
-	sqlitelib "modernc.org/sqlite/lib"
 
 	"github.com/carillon/carillon/internal/backoff"
 	"github.com/carillon/carillon/internal/failpoint"
-	"github.com/carillon/carillon/internal/schedule"
 )
 
 // scan reads the columns of one row.
@@ -29,9 +27,14 @@ type querier interface {
 // a transaction of 1,000 rows is then mostly SQLite's own work.
 type writer struct {
 	db    *sql.DB
+	path  string
+	file  os.FileInfo   // the file that was opened
 	turn  chan struct{} // filled by the one whose turn it is
 	conn  *sql.Conn     // nil: to be opened by the next transaction
 	stmts map[string]*sql.Stmt
+
+	lockedSince time.Time // first transaction that another process kept out; zero: the last one was not
+	failed      error     // why the last transaction was not written: a full or broken disk; nil: it was
 
 	written written
 }
@@ -46,10 +49,13 @@ func openWriter(path string) (*writer, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	w := &writer{db: db, turn: make(chan struct{}, 1)}
+	w := &writer{db: db, path: path, turn: make(chan struct{}, 1)}
 	w.written.due = make(chan struct{}, 1)
 	// The first connection makes the file a database with a log, before readers come.
 	if err := db.Ping(); err != nil {
+		return nil, joinClose(err, db.Close)
+	}
+	if w.file, err = os.Stat(path); err != nil {
 		return nil, joinClose(err, db.Close)
 	}
 	return w, nil
@@ -82,14 +88,18 @@ func (w *writer) transact(ctx context.Context, body func(context.Context, tx) er
 		return err
 	}
 	defer w.give()
+	if err := w.checkFile(); err != nil {
+		return err
+	}
 	t := tx{w: w, ended: ctx.Err}
 	steady := context.WithoutCancel(ctx)
 	if _, err := t.exec(ctx, sqlBegin); err != nil { // may wait for another process
 		if ctx.Err() != nil {
 			w.rollback(steady) // it may have begun before the interrupt came
 		}
-		return err
+		return w.kept(err)
 	}
+	w.lockedSince = time.Time{}
 	committed := false
 	defer func() { // also when body panics
 		if !committed {
@@ -97,13 +107,13 @@ func (w *writer) transact(ctx context.Context, body func(context.Context, tx) er
 		}
 	}()
 	if err := body(steady, t); err != nil {
-		return err
+		return w.note(err)
 	}
 	failpoint.Hit(failpoint.Committing)
 	if _, err := t.exec(steady, sqlCommit); err != nil {
-		return err
+		return w.note(err)
 	}
-	committed = true
+	committed, w.failed = true, nil
 	w.written.count()
 	failpoint.Hit(failpoint.Committed)
 	return nil
@@ -231,31 +241,14 @@ func (s *Store) write(ctx context.Context, body func(context.Context, tx) error)
 			func() error { return s.writer.transact(ctx, body) },
 			func(err error) bool { return isBusy(err) && time.Now().Before(until) })
 	}
-	switch {
-	case isBusy(err):
-		return fmt.Errorf("%w: another process has held the database's lock for %s: end it, or wait: %w", schedule.ErrUnavailable, patience, err)
-	case hasCode(err, sqlitelib.SQLITE_FULL):
-		return fmt.Errorf("%w: the disk is full, nothing was written: make room: %w", schedule.ErrUnavailable, err)
+	var held lockHeld
+	if errors.As(err, &held) {
+		return held.explain()
 	}
-	return err
+	return diskFailed(err)
 }
 
 const patience = 5 * time.Second
-
-func isBusy(err error) bool {
-	return hasCode(err, sqlitelib.SQLITE_BUSY) || hasCode(err, sqlitelib.SQLITE_LOCKED)
-}
-
-// FromDriver reports whether err comes from SQLite.
-func FromDriver(err error) bool {
-	var e *sqlite.Error
-	return errors.As(err, &e)
-}
-
-func hasCode(err error, code int) bool {
-	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code()&0xff == code
-}
 
 // readers are the connections that only read.
 type readers struct {
