@@ -95,6 +95,7 @@ func (c *Console) routes() *http.ServeMux {
 		"GET /ui/schedules/{id}/backfills": c.showBackfills,
 		"GET /ui/runs":                     c.showRuns,
 		"GET /ui/runs/{key}":               c.showRun,
+		"GET /ui/runs/{key}/output":        c.showOutput,
 		"GET /ui/preview":                  c.showPlayground,
 		"GET /ui/timeline":                 c.showTimeline,
 		"GET /ui/workers":                  c.showWorkers,

@@ -22,7 +22,8 @@ type runView struct {
 	DAG     *carillonv1.WorkflowVersion
 	DAGText string
 	DAGNote string
-	Output  runOutput
+	// LastLines is the end of the output, once the run ended.
+	LastLines string
 	Request string // of a retry
 }
 
@@ -48,7 +49,7 @@ func (c *Console) showRun(v *visit) (page, error) {
 	row := v.row(resp.GetRun())
 	view := runView{Run: row, Zone: v.zone.String(), Steps: stepsOf(row, v.atText(resp.GetFirstSentAt())), Request: rand.Text()}
 	view.Bar, view.Span = barOf(row, v.now)
-	view.Output = c.outputOf(v, row.GetIdempotencyKey())
+	view.LastLines = c.lastLinesOf(v, row)
 	dag, err := c.workflows.GetWorkflowVersion(v.Context(), &carillonv1.GetWorkflowVersionRequest{
 		WorkflowId: row.GetWorkflowId(), Version: row.GetVersion(), UserId: row.GetUserId(),
 	})

@@ -1,67 +1,164 @@
 package console
 
 import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/output"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// shownOutput bounds what the run's page shows of its output: the end of it.
-const shownOutput = 64 << 10
+const (
+	maxLines  = 2000 // of output on a page, so that a browser stays fast
+	lastLines = 10   // on the page of a run that ended
+	lastBytes = 4 << 10
+)
 
-// runOutput is a run's output as its page shows it.
-type runOutput struct {
-	Text string
-	Note string // why there is none, or not all
-	Tail bool   // the run may write more
+// outputView is the output of one run.
+type outputView struct {
+	Run   runRow
+	Step  string // only its lines are shown; "": all
+	Steps []string
+	Lines []outputLine
+	Cut   bool // there were more than maxLines
+	Most  int
+	// Whole: Lines replace what the browser shows. Otherwise they follow it.
+	Whole  bool
+	Follow bool   // the run may write more
+	More   string // the address of what follows Lines
+	Reload string
+	Note   string // why there are no lines
 }
 
-func (c *Console) outputOf(v *visit, key string) runOutput {
-	var all strings.Builder
-	req := &carillonv1.GetRunLogsRequest{IdempotencyKey: key}
+type outputLine struct{ Step, Text string }
+
+// showOutput shows a run's output. With the parameter after it shows only what
+// follows that part: console.js appends it.
+func (c *Console) showOutput(v *visit) (page, error) {
+	view := outputView{Step: v.param("step"), Most: maxLines}
+	after, err := afterOf(v.param("after"))
+	if err != nil {
+		return page{}, err
+	}
+	key := v.PathValue("key")
+	log, err := c.readLog(v.Context(), key, after)
+	// The output of a report replaces that of the report before.
+	if err == nil && after > 0 && slices.ContainsFunc(log.parts, func(p *carillonv1.LogPart) bool { return p.GetStep() == "" }) {
+		after = 0
+		log, err = c.readLog(v.Context(), key, after)
+	}
+	if err != nil {
+		return page{}, err
+	}
+	// The run is read after its output: a page that stops following must show
+	// how the run ended.
+	resp, err := c.runs.GetRun(v.Context(), &carillonv1.GetRunRequest{IdempotencyKey: key})
+	if err != nil {
+		return page{}, err
+	}
+	view.Run, view.Whole, view.Follow = v.row(resp.GetRun()), after == 0, !log.complete
+	view.fill(log.parts)
+	own := view.Run.Path() + "/output?"
+	query := url.Values{}
+	if view.Step != "" {
+		query.Set("step", view.Step)
+	}
+	view.Reload = strings.TrimSuffix(own+query.Encode(), "?")
+	query.Set("after", strconv.FormatUint(uint64(log.next), 10))
+	view.More = own + query.Encode()
+	return page{name: "output", title: "Output of run " + view.Run.Short(), view: view}, nil
+}
+
+func afterOf(text string) (uint32, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, status.Errorf(codes.InvalidArgument, "after: %.40q is not the number of a part", text)
+	}
+	return uint32(n), nil
+}
+
+// fill sets what is shown of the parts: the lines of one step or of all.
+func (o *outputView) fill(parts []*carillonv1.LogPart) {
+	for _, p := range parts {
+		if step := p.GetStep(); step != "" && !slices.Contains(o.Steps, step) {
+			o.Steps = append(o.Steps, step)
+		}
+		if o.Step == "" || p.GetStep() == o.Step {
+			o.Lines = append(o.Lines, linesOf(p)...)
+		}
+	}
+	if o.Step != "" && !slices.Contains(o.Steps, o.Step) {
+		o.Steps = append(o.Steps, o.Step)
+	}
+	if len(o.Lines) > maxLines {
+		o.Lines, o.Cut = o.Lines[len(o.Lines)-maxLines:], true
+	}
+	switch {
+	case len(o.Lines) > 0:
+	case o.Follow:
+		o.Note = "No output yet."
+	case o.Step != "":
+		o.Note = "No output of this step is kept."
+	default:
+		o.Note = "No output is kept. The executor reported none, or it is older than LOG_RETENTION_DAYS."
+	}
+}
+
+// runLog is the output of a run behind a part.
+type runLog struct {
+	parts    []*carillonv1.LogPart
+	next     uint32 // the last part
+	complete bool   // nothing can follow
+}
+
+func (c *Console) readLog(ctx context.Context, key string, after uint32) (log runLog, err error) {
+	req := &carillonv1.GetRunLogsRequest{IdempotencyKey: key, After: after}
 	for {
-		resp, err := c.runs.GetRunLogs(v.Context(), req)
+		resp, err := c.runs.GetRunLogs(ctx, req)
 		if err != nil {
-			return runOutput{Note: "The output cannot be read: " + status.Convert(err).Message()}
+			return runLog{}, err
 		}
-		for _, p := range resp.GetParts() {
-			writePart(&all, p)
+		log.parts = append(log.parts, resp.GetParts()...)
+		log.next, log.complete = resp.GetNextAfter(), resp.GetComplete()
+		if len(resp.GetParts()) == 0 || log.complete {
+			return log, nil
 		}
-		if len(resp.GetParts()) > 0 && !resp.GetComplete() {
-			req.After = resp.GetNextAfter()
-			continue
-		}
-		return shown(all.String(), !resp.GetComplete())
+		req.After = log.next
 	}
 }
 
-// writePart writes a part as carillon run logs does: each line behind its step.
-func writePart(to *strings.Builder, p *carillonv1.LogPart) {
-	text := output.Clean([]byte(p.GetText()))
+func linesOf(p *carillonv1.LogPart) (lines []outputLine) {
 	if p.GetSkippedBytes() > 0 {
-		text = output.CutNote(int64(p.GetSkippedBytes())) + "\n" + text
+		lines = append(lines, outputLine{p.GetStep(), output.CutNote(int64(p.GetSkippedBytes()))})
 	}
-	for line := range strings.Lines(text) {
-		if p.GetStep() != "" {
-			to.WriteString(p.GetStep() + " | ")
-		}
-		to.WriteString(strings.TrimSuffix(line, "\n") + "\n")
+	for line := range strings.Lines(p.GetText()) {
+		lines = append(lines, outputLine{p.GetStep(), strings.TrimSuffix(line, "\n")})
 	}
+	return lines
 }
 
-func shown(text string, more bool) runOutput {
-	o := runOutput{Tail: more}
-	var left int
-	if o.Text, left = output.KeepEnd(text, shownOutput); left > 0 {
-		o.Note = "Only the end is shown. All of it: carillon run logs KEY"
+// lastLinesOf is the end of the output of a run that ended: mostly the cause of a
+// failure. A page without it is still worth showing.
+func (c *Console) lastLinesOf(v *visit, run runRow) string {
+	if !run.Over() {
+		return ""
 	}
-	if text == "" && more {
-		o.Note = "Nothing yet."
-	} else if text == "" {
-		o.Note = "No output is kept: the executor reported none, or LOG_RETENTION_DAYS are over."
+	log, err := c.readLog(v.Context(), run.GetIdempotencyKey(), 0)
+	if err != nil {
+		return ""
 	}
-	return o
+	var text strings.Builder
+	for _, p := range log.parts {
+		text.WriteString(p.GetText())
+	}
+	return output.Tail(text.String(), lastLines, lastBytes)
 }

@@ -264,7 +264,7 @@ func (p *product) live(ctx context.Context, labels func(string) map[string]strin
 func (p *product) pages() map[string]string {
 	return map[string]string{
 		"overview": "/", "schedules": "/ui/schedules", "schedule": "/ui/schedules/reports.hourly", "paused": "/ui/schedules/reports.weekdays",
-		"history": "/ui/schedules/reports.hourly/history", "explain": "/ui/schedules/billing.nightly/explain?time=2026-03-08T02:30", "backfills": "/ui/schedules/reports.hourly/backfills", "why": "/ui/schedules/reports.weekdays/explain?time=2099-01-05T08:30:00%2B01:00", "runs": "/ui/runs", "run": "/ui/runs/" + p.failed,
+		"history": "/ui/schedules/reports.hourly/history", "explain": "/ui/schedules/billing.nightly/explain?time=2026-03-08T02:30", "backfills": "/ui/schedules/reports.hourly/backfills", "why": "/ui/schedules/reports.weekdays/explain?time=2099-01-05T08:30:00%2B01:00", "runs": "/ui/runs", "run": "/ui/runs/" + p.failed, "output": "/ui/runs/" + p.failed + "/output",
 		"preview":  "/ui/preview?kind=cron&cron=30+2+*+*+*&zone=America%2FNew_York&from=2027-03-13T00%3A00",
 		"refused":  "/ui/preview?kind=cron&cron=61+2+*+*+*&zone=Mars%2FBase",
 		"simulate": "/ui/simulate", "simulated": "/ui/simulate?kind=cron&cron=*/10+*+*+*+*&zone=UTC&overlap=queue&queued=1&catchup=latest&duration=8m&p95=30m&failures=10&from=2027-03-01T00:00&until=2027-03-01T04:00&outages=2027-03-01T01:15+/+35m",

@@ -30,20 +30,24 @@
   // changed is put in, so that nothing blinks. A part in which somebody is busy
   // stays as it is.
   const busy = (el) => $("dialog[open]", el) || $("input:checked[name=id]", el) || (el.contains(document.activeElement) && $("input:focus, select:focus, textarea:focus", el));
+  async function load(address) {
+    const answer = await fetch(address, { headers: { "HX-Request": "true" } });
+    if (answer.status === 401) { // the token has expired, and with it the cookie that held it
+      location.href = "/ui/signin?ended=1&next=" + encodeURIComponent(location.pathname + location.search);
+      return null;
+    }
+    if (!answer.ok) throw new Error(String(answer.status));
+    return new DOMParser().parseFromString(await answer.text(), "text/html");
+  }
   let fetching = false, again = false, last = 0, timer = 0;
   async function refresh() {
     timer = 0;
-    if (document.hidden || !$("[data-live]")) return;
+    if (document.hidden || log || !$("[data-live]")) return; // a page with a log updates itself
     if (fetching) { again = true; return; }
     fetching = true; last = Date.now();
     try {
-      const answer = await fetch(location.href, { headers: { "HX-Request": "true" } });
-      if (answer.status === 401) { // the token has expired, and with it the cookie that held it
-        location.href = "/ui/signin?ended=1&next=" + encodeURIComponent(location.pathname + location.search);
-        return;
-      }
-      if (!answer.ok) throw new Error(String(answer.status));
-      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = await load(location.href);
+      if (!fresh) return;
       ahead = Number(fresh.documentElement.dataset.now) - Date.now();
       for (const el of $$("[data-live]")) {
         const next = fresh.getElementById(el.id);
@@ -64,23 +68,45 @@
       if (again) { again = false; soon(); }
     }
   }
-  // A run that writes: its page asks for more every two seconds, and shows the end
-  // unless the reader has scrolled up.
-  let atEnd = true;
-  const toEnd = () => { const el = $("[data-end]"); if (el && atEnd) el.scrollTop = el.scrollHeight; };
-  document.addEventListener("scroll", (event) => {
-    const el = event.target;
-    if (el.matches?.("[data-end]")) atEnd = el.scrollTop + el.clientHeight >= el.scrollHeight - 8;
-  }, true);
-  document.body.addEventListener("carillon:fresh", toEnd);
-  toEnd();
-  setInterval(() => { if ($("[data-tail]")) soon(); }, 2000);
   const atMost = Number($("[data-every]")?.dataset.every || 1000); // one every so often, and always one after the last change
   function soon() {
     if (!timer) timer = setTimeout(refresh, Math.max(50, last + atMost - Date.now()));
   }
   document.body.addEventListener("carillon:changed", soon);
   setInterval(() => { if (Date.now() - last > 14000) soon(); }, 5000);
+
+  // The output of a run: asks for new lines each second until the run ends. The log
+  // stays at its end, unless the reader has scrolled up.
+  const log = $("#log");
+  const toEnd = () => { log.scrollTop = log.scrollHeight; };
+  function append(fresh) {
+    const next = $("#log", fresh), tail = $("#tail");
+    const end = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
+    if (next.dataset.whole === "true") log.replaceChildren();
+    log.append(...next.childNodes);
+    const height = log.scrollHeight, over = log.childElementCount - Number(log.dataset.most);
+    for (let i = over; i > 0; i--) log.firstElementChild.remove();
+    if (over > 0 || !$("#cut", fresh).hidden) $("#cut").hidden = false;
+    log.hidden = !log.childElementCount;
+    if (!log.hidden) $("#none")?.remove();
+    else if ($("#none", fresh)) $("#none").textContent = $("#none", fresh).textContent;
+    if (end) toEnd(); else log.scrollTop -= height - log.scrollHeight;
+    const steps = $("#step");
+    for (const option of $$("#step option", fresh)) if (![...steps.options].some((has) => has.value === option.value)) steps.append(option);
+    $("#status").replaceChildren(...$("#status", fresh).childNodes);
+    Object.assign(log.dataset, { more: next.dataset.more, follow: next.dataset.follow });
+    if (tail.textContent !== $("#tail", fresh).textContent) tail.textContent = $("#tail", fresh).textContent;
+  }
+  async function follow() {
+    try {
+      const fresh = document.hidden ? null : await load(log.dataset.more);
+      if (fresh) append(fresh);
+    } catch {
+      $("#tail").textContent = "The server does not answer. Trying again …";
+    }
+    if (log.dataset.follow === "true") setTimeout(follow, 1000);
+  }
+  if (log) { toEnd(); if (log.dataset.follow === "true") setTimeout(follow, 1000); }
 
   // The stream of runs that change. Browsers open it again by themselves after
   // it broke; a hidden page closes it.
