@@ -89,6 +89,8 @@ func (c *Console) routes() *http.ServeMux {
 		"GET /{$}":                         c.showOverview,
 		"GET /ui/schedules":                c.showSchedules,
 		"GET /ui/schedules/{id}":           c.showSchedule,
+		"GET /ui/schedules/{id}/edit":      c.showEdit,
+		"POST /ui/schedules/{id}/edit":     c.saveEdit,
 		"GET /ui/schedules/{id}/year":      c.showYear,
 		"GET /ui/schedules/{id}/history":   c.showHistory,
 		"GET /ui/schedules/{id}/explain":   c.showWhy,

@@ -78,6 +78,32 @@ func TestARefusalSaysWhyAndChangesNothing(t *testing.T) {
 	v.reads("attempt 2 of another run")
 }
 
+func TestAScheduleIsEditedAndTheSecondWriterSeesBothVersions(t *testing.T) {
+	v := visit(t)
+	v.must(v.product.workflow(v.tab, "quick", "true"))
+	v.must(v.product.schedule(v.tab, "nightly", "quick", map[string]any{"cron_expr": "0 3 * * *"}))
+	v.opens("/ui/schedules/nightly")
+	v.clicks("#b-edit")
+	v.sees(`document.querySelector("#cron_expr")?.value === "0 3 * * *"`)
+	v.must(v.product.api(v.tab, "PATCH", "/v1/schedules/nightly", map[string]any{"timezone": "Asia/Tokyo"}, nil))
+	v.do(chromedp.SetValue(chromedp.CSS("#cron_expr"), "0 99 * * *"))
+	v.clicks("#b-save")
+	v.reads("Not saved: the schedule changed")
+	v.isAccessible()
+	v.sees(`document.querySelector("#timezone").value === "Asia/Tokyo" && document.querySelector("#conflict table").innerText.includes("0 99 * * *")`)
+	v.clicks("#b-save")
+	v.sees(`document.querySelector("#cron_expr").getAttribute("aria-invalid") && document.querySelector("#cron_expr-problem")`)
+	v.isAccessible()
+	v.do(chromedp.SetValue(chromedp.CSS("#cron_expr"), "0 4 * * *"))
+	v.clicks("#b-save")
+	v.reads("Saved nightly as revision 3")
+	v.clicks("main p a")
+	v.sees(`location.pathname === "/ui/schedules/nightly" && document.body.innerText.includes("0 4 * * *") && document.body.innerText.includes("Asia/Tokyo")`)
+	if said := v.complaints("edit"); len(said) > 0 {
+		t.Errorf("the browser complains: %q", said)
+	}
+}
+
 func TestAnInstantIsExplainedPastAndAhead(t *testing.T) {
 	v := visit(t)
 	v.must(v.product.workflow(v.tab, "quick", "true"))

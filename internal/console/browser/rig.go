@@ -263,7 +263,7 @@ func (p *product) live(ctx context.Context, labels func(string) map[string]strin
 // pages are all pages of a seeded product, by name.
 func (p *product) pages() map[string]string {
 	return map[string]string{
-		"overview": "/", "schedules": "/ui/schedules", "schedule": "/ui/schedules/reports.hourly", "paused": "/ui/schedules/reports.weekdays",
+		"overview": "/", "schedules": "/ui/schedules", "schedule": "/ui/schedules/reports.hourly", "edit": "/ui/schedules/reports.hourly/edit", "paused": "/ui/schedules/reports.weekdays",
 		"history": "/ui/schedules/reports.hourly/history", "explain": "/ui/schedules/billing.nightly/explain?time=2026-03-08T02:30", "backfills": "/ui/schedules/reports.hourly/backfills", "why": "/ui/schedules/reports.weekdays/explain?time=2099-01-05T08:30:00%2B01:00", "runs": "/ui/runs", "run": "/ui/runs/" + p.failed, "output": "/ui/runs/" + p.failed + "/output",
 		"preview":  "/ui/preview?kind=cron&cron=30+2+*+*+*&zone=America%2FNew_York&from=2027-03-13T00%3A00",
 		"refused":  "/ui/preview?kind=cron&cron=61+2+*+*+*&zone=Mars%2FBase",
