@@ -101,7 +101,9 @@ func TestTheDoctorSaysHowTheExecutorAnswersCalls(t *testing.T) {
 		{"an old call is not counted", func() { fail(0, now.Add(-time.Hour), schedule.CodeExecutorTimeout, "old") }, "ok no calls in the last 15 minutes"},
 		{"all are accepted", func() { accept(1, now.Add(-2*time.Minute)) }, "ok 1 call in the last 15 minutes, all accepted"},
 		{
-			"half fail, the newest among them", func() { fail(2, now.Add(-time.Minute), schedule.CodeExecutorError, "HTTP 500 {\"error\":\n \"database is full\"}") },
+			"half fail, the newest among them", func() {
+				fail(2, now.Add(-time.Minute), schedule.CodeExecutorError, "HTTP 500 {\"error\":\n \"database is full\"}")
+			},
 			`fail 1 of 2 calls in the last 15 minutes failed: executor_error 1; last: HTTP 500 {"error": "database is full"}`,
 		},
 		{

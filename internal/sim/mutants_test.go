@@ -97,7 +97,7 @@ var mutants = []struct {
 		"internal/sim/memstore/settle.go", `if !r.Status.CanBecome(e.To) && !heartbeat {`, `if false && !heartbeat {`,
 	}}},
 	{"a claim does not look whether its row is still planned", []edit{{
-		"internal/sim/memstore/claim.go", "case r.Status != schedule.StatusPlanned:\n\t\tcase v == nil:", "case v == nil:",
+		"internal/sim/memstore/claim.go", "case r.Status != schedule.StatusPlanned:\n\t\tcase v == nil &&", "case v == nil &&",
 	}, {
 		"internal/sim/memstore/claim.go", "r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))", "!r.Status.Terminal() && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))",
 	}, {

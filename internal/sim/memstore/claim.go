@@ -221,6 +221,7 @@ func (c *claiming) launch() {
 		v := c.revisions[revisionID{r.ScheduleID, r.Revision}]
 		switch {
 		case r.Status != schedule.StatusPlanned:
+		case v == nil && r.FireAt.After(c.req.Now): // not final before fire_at
 		case v == nil:
 			c.end(r, schedule.Settlement{
 				Key: r.Key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),

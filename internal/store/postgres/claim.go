@@ -254,14 +254,18 @@ func (p *claimPass) launchable(ctx context.Context) (map[revision.ID]*schedule.D
 		if d := definitions[c.ref]; d != nil {
 			return !c.exclusive && p.denied(c.key, c.fireAt, d, grants)
 		}
-		p.refuse(c.key, schedule.CodeDefinitionUnreadable, fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.Revision, c.ref.ScheduleID))
+		p.refuse(c.key, c.fireAt, schedule.CodeDefinitionUnreadable, fmt.Sprintf("revision %d of %s is missing or cannot be read", c.ref.Revision, c.ref.ScheduleID))
 		return true
 	})
 	return definitions, nil
 }
 
-// refuse ends a run that can never be launched because of what its row holds.
-func (p *claimPass) refuse(key schedule.Key, code schedule.ErrorCode, why string) {
+// refuse ends a run that can never be launched because of what its row holds. That
+// is final from fire_at on only; until then the run stays PLANNED.
+func (p *claimPass) refuse(key schedule.Key, fireAt time.Time, code schedule.ErrorCode, why string) {
+	if fireAt.After(p.req.Now) {
+		return
+	}
 	p.ends = append(p.ends, schedule.Settlement{
 		Key: key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, CompletedAt: p.req.Now,
 		ErrorCode: string(code), ErrorMessage: why,

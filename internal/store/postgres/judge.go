@@ -161,7 +161,7 @@ func (p *claimPass) judgeable(runs []schedule.Run, row *runRow, halted string) [
 	case halted != "":
 		p.end(run.Key, halted)
 	case err != nil && run.Status == schedule.StatusPlanned:
-		p.refuse(run.Key, schedule.CodeRunUnreadable, err.Error())
+		p.refuse(run.Key, run.FireAt, schedule.CodeRunUnreadable, err.Error())
 	default: // in flight it blocks, readable or not
 		runs = append(runs, run)
 	}

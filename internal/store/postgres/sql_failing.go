@@ -68,7 +68,7 @@ SELECT schedule_id, status, coalesce(reason, ''), coalesce(error_code, ''), coun
 	ORDER BY updated_at DESC LIMIT $2) r
 GROUP BY 1, 2, 3, 4`
 
-// sqlCountCalls has one row per result and error code, and one with the result ''
+// sqlCountCalls has one row per result and error code, and one without a result
 // for the runs read: how many, and the oldest update. $3 is since in microseconds.
 const sqlCountCalls = `
 WITH recent AS MATERIALIZED (

@@ -256,8 +256,11 @@ func (c *claiming) launch(ctx context.Context) error {
 		}
 		id := revision.Of(&c.take[i])
 		definition := c.definitions[id]
+		if definition == nil && c.take[i].FireAt.After(c.req.Now) {
+			continue // not final before fire_at
+		}
 		if definition == nil {
-			// Left PLANNED it would be first in line for ever, before all others.
+			// Left PLANNED it would come first in every claim.
 			c.end(&c.take[i], schedule.Settlement{
 				To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
 				ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", id.ScheduleID, id.Revision),

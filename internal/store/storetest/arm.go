@@ -14,6 +14,7 @@ var arms = []check{
 	{"judge is told what the time is, and rows that it leaves alone stay", armJudged},
 	{"a row that is only close is not stamped as seen", armNotStamped},
 	{"a row that is only close and blocked takes nobody's place", armNotBlocked},
+	{"a row whose definition is missing does not end before its fire_at", armWithoutDefinition},
 	{"the judge is shown what fires at the same instant under the same key, also beyond the limit", armRival},
 }
 
@@ -114,4 +115,27 @@ func armRival(r *rig) {
 	equal(r, "launched", launched(result), nil)
 	r.untouched(skipping)
 	r.untouched(replacing)
+}
+
+func armWithoutDefinition(r *rig) {
+	r.lead()
+	allow, skip := r.create("allow"), r.create("skip", withPolicy(schedule.OverlapSkip))
+	soon := func(s schedule.Schedule) schedule.Run {
+		return r.slot(s, r.at(time.Second), func(run *schedule.Run) { run.Revision = 99 })
+	}
+	rows := []schedule.Run{soon(allow), soon(skip)}
+	r.add(rows...)
+	for _, d := range []time.Duration{0, 999 * time.Millisecond} {
+		r.now = r.at(d)
+		result := r.claim(ahead(time.Second))
+		r.hold(len(result.Launches) == 0 && len(result.Skipped) == 0, "nothing moves before fire_at, got %+v", result)
+		r.stand(rows, "PLANNED", "PLANNED")
+	}
+	r.now = r.at(time.Millisecond)
+	r.claim(ahead(time.Second))
+	for _, run := range rows {
+		got := r.ledger(run.Key)
+		r.hold(got.Status == schedule.StatusFailed && got.ErrorCode == string(schedule.CodeDefinitionUnreadable) && !got.CompletedAt.Before(run.FireAt),
+			"it fails at fire_at, got %s %s at %s", got.Status, got.ErrorCode, got.CompletedAt)
+	}
 }
