@@ -7,7 +7,7 @@ import (
 
 // Cause is why a slot did not start, or not finish, in time: one word and a
 // sentence. It follows a slot that another run blocked to what holds that run. It
-// is empty where the slot's own run says it all.
+// is empty if the status and reason of the slot's own run are all that is known.
 func (a *Answer) Cause() (cause schedule.Cause, sentence string) {
 	switch {
 	case len(a.Gaps) > 0 && a.leaderless():
@@ -20,8 +20,23 @@ func (a *Answer) Cause() (cause schedule.Cause, sentence string) {
 		if cause = root(a.Run); cause != schedule.CauseNotAccepted {
 			return cause, sentenceOf(a.Run.ErrorMessage)
 		}
+	case a.Run != nil && a.Run.Status == schedule.StatusFailed && a.Run.ErrorMessage != "":
+		return failedCause(a.Run)
 	}
 	return "", ""
+}
+
+// failedCause is why a run of the slot's own failed: what its launch attempts met,
+// else its reason with the error.
+func failedCause(r *schedule.Run) (cause schedule.Cause, sentence string) {
+	if r.LaunchedAt.IsZero() && schedule.ErrorCode(r.ErrorCode).OfLaunch() {
+		return schedule.Cause(r.ErrorCode), sentenceOf(r.ErrorMessage)
+	}
+	text := r.ErrorMessage
+	if r.ErrorCode != "" {
+		text = r.ErrorCode + ": " + text
+	}
+	return schedule.Cause(r.Reason), sentenceOf(text)
 }
 
 // leaderless reports whether the slot's fate is one that a missing leader

@@ -70,6 +70,24 @@ func TestACauseFollowsTheBlockingRunToItsRoot(t *testing.T) {
 			})},
 		},
 		{
+			name: "its own launch was given up", cause: "executor_unreachable", says: "connection refused",
+			edits: []func(*explain.Facts){row(ended(schedule.StatusFailed, schedule.ReasonLaunchUnavailable), func(r *schedule.Run) {
+				r.LaunchedAt, r.ErrorCode, r.ErrorMessage = time.Time{}, "executor_unreachable", "connection refused"
+			})},
+		},
+		{
+			name: "the executor never gave a valid answer to its launch", cause: "executor_bad_answer", says: "it is text/html",
+			edits: []func(*explain.Facts){row(ended(schedule.StatusFailed, schedule.ReasonLost), func(r *schedule.Run) {
+				r.LaunchedAt, r.ErrorCode, r.ErrorMessage = time.Time{}, "executor_bad_answer", "the answer is not JSON: it is text/html"
+			})},
+		},
+		{
+			name: "its own run failed with an error", cause: "workflow_failed", says: "exit_7: the disk is full.",
+			edits: []func(*explain.Facts){row(ended(schedule.StatusFailed, schedule.ReasonWorkflowFailed), func(r *schedule.Run) {
+				r.ErrorCode, r.ErrorMessage = "exit_7", "the disk is full"
+			})},
+		},
+		{
 			name:  "its own run failed: that says it all",
 			edits: []func(*explain.Facts){row(ended(schedule.StatusFailed, schedule.ReasonWorkflowFailed))},
 		},

@@ -1,7 +1,9 @@
 package alert
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
@@ -25,11 +27,17 @@ func failureSentence(n expect.Notice) string {
 	if a.Late > 1 {
 		row = fmt.Sprintf(" (%s since the last success)", failedRuns(a.Late))
 	}
-	why := string(a.Cause)
-	if a.Detail != "" {
-		why += ", " + a.Detail
+	return fmt.Sprintf("Schedule %s %s%s: %s (slot %s).", a.ScheduleID, verb, row, failureWhy(a), stamp(a.LastSlot))
+}
+
+// failureWhy is the cause with the error. The error of a launch that failed begins
+// with the cause already.
+func failureWhy(a *schedule.Alert) string {
+	cause := string(a.Cause)
+	if a.Detail == "" || strings.HasPrefix(a.Detail, cause+": ") {
+		return cmp.Or(a.Detail, cause)
 	}
-	return fmt.Sprintf("Schedule %s %s%s: %s (slot %s).", a.ScheduleID, verb, row, why, stamp(a.LastSlot))
+	return cause + ", " + a.Detail
 }
 
 func failedRuns(n int64) string {

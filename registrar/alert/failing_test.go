@@ -38,66 +38,77 @@ func (s *site) end(t testing.TB, of *schedule.Schedule, slot time.Time, settleme
 func TestAFailingScheduleIsToldOnceAndItsRecoveryToo(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
+		t.Run(e.name+": its workflow failed", func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, e)
-			now := time.Now().Truncate(time.Second)
-			s.now = func() time.Time { return now }
-			row := hourly("nightly", now.Add(-48*time.Hour))
-			row.Expect = schedule.Expect{}
-			quiet := hourly("quiet", now.Add(-48*time.Hour))
-			quiet.Expect = schedule.Expect{OnFailure: schedule.OnFailureIgnore, AlertAfter: 1}
-			for _, one := range []*schedule.Schedule{&row, &quiet} {
-				err := s.store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{one.ScheduleID}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
-					return []schedule.Change{{ScheduleID: one.ScheduleID, Row: one, NewRevision: true, Now: now}}, nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			w := alert.New(alert.Options{
-				Judge: s.store, Outbox: s.store, Routes: routesTo(t, "http://127.0.0.1:9/hook"), Client: http.DefaultClient, Now: s.now, Logger: slog.New(slog.DiscardHandler),
-				Registry: prometheus.NewRegistry(), OnFailure: schedule.OnFailureAlert,
-			})
-			judge := func() {
-				t.Helper()
-				now = now.Add(2 * time.Second)
-				if err := w.Judge(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			failed := schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit", ErrorMessage: "status 3"}
-			first := now.Add(-24 * time.Hour)
-			for i, to := range []schedule.Settlement{failed, failed, {To: schedule.StatusSuccess}} {
-				slot := first.Add(time.Duration(i) * time.Hour)
-				s.end(t, &row, slot, to)
-				s.end(t, &quiet, slot, to)
-				judge()
-				judge()
-			}
-			open := true
-			if still, err := s.store.ListAlerts(t.Context(), schedule.AlertFilter{Open: &open, Limit: 10}); err != nil || len(still) > 0 {
-				t.Errorf("open alerts: %+v, %v", still, err)
-			}
-			all, err := s.store.ListAlerts(t.Context(), schedule.AlertFilter{Limit: 10})
-			if err != nil || len(all) != 1 || all[0].ScheduleID != "nightly" || all[0].Late != 2 || all[0].Detail != "exit: status 3" {
-				t.Errorf("alerts: %+v, %v", all, err)
-			}
-			sent, err := s.store.ListDeliveries(t.Context(), schedule.DeliveryFilter{Limit: 10})
-			if err != nil || len(sent) != 2 {
-				t.Fatalf("%d messages, %v, want one of the failure and one of the recovery", len(sent), err)
-			}
-			for i, want := range []string{
-				"Schedule nightly recovered: its run succeeded after 2 failed runs.",
-				"Schedule nightly failed: workflow_failed, exit: status 3 (slot ",
-			} {
-				if !strings.Contains(sent[i].Payload, want) {
-					t.Errorf("message %d does not say %q: %s", i, want, sent[i].Payload)
-				}
-			}
-			if want := schedule.SlotKey("nightly", first).String(); !strings.Contains(sent[1].Payload, want) || !strings.Contains(sent[1].Payload, "exit: status 3") {
-				t.Errorf("the message does not name the run %s and its error: %s", want, sent[1].Payload)
-			}
+			toldOnce(t, newSite(t, e), schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit", ErrorMessage: "status 3"},
+				"exit: status 3", "Schedule nightly failed: workflow_failed, exit: status 3 (slot ")
 		})
+		t.Run(e.name+": its launch failed", func(t *testing.T) {
+			t.Parallel()
+			toldOnce(t, newSite(t, e), schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonLaunchUnavailable, ErrorCode: "executor_unreachable", ErrorMessage: "connection refused"},
+				"executor_unreachable: connection refused", "Schedule nightly failed: executor_unreachable: connection refused (slot ")
+		})
+	}
+}
+
+// toldOnce ends two runs with failed and one with success, and expects one message
+// of the failure and one of the recovery.
+func toldOnce(t *testing.T, s *site, failed schedule.Settlement, detail, sentence string) {
+	t.Helper()
+	now := time.Now().Truncate(time.Second)
+	s.now = func() time.Time { return now }
+	row := hourly("nightly", now.Add(-48*time.Hour))
+	row.Expect = schedule.Expect{}
+	quiet := hourly("quiet", now.Add(-48*time.Hour))
+	quiet.Expect = schedule.Expect{OnFailure: schedule.OnFailureIgnore, AlertAfter: 1}
+	for _, one := range []*schedule.Schedule{&row, &quiet} {
+		err := s.store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{one.ScheduleID}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
+			return []schedule.Change{{ScheduleID: one.ScheduleID, Row: one, NewRevision: true, Now: now}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := alert.New(alert.Options{
+		Judge: s.store, Outbox: s.store, Routes: routesTo(t, "http://127.0.0.1:9/hook"), Client: http.DefaultClient, Now: s.now, Logger: slog.New(slog.DiscardHandler),
+		Registry: prometheus.NewRegistry(), OnFailure: schedule.OnFailureAlert,
+	})
+	judge := func() {
+		t.Helper()
+		now = now.Add(2 * time.Second)
+		if err := w.Judge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := now.Add(-24 * time.Hour)
+	for i, to := range []schedule.Settlement{failed, failed, {To: schedule.StatusSuccess}} {
+		slot := first.Add(time.Duration(i) * time.Hour)
+		s.end(t, &row, slot, to)
+		s.end(t, &quiet, slot, to)
+		judge()
+		judge()
+	}
+	open := true
+	if still, err := s.store.ListAlerts(t.Context(), schedule.AlertFilter{Open: &open, Limit: 10}); err != nil || len(still) > 0 {
+		t.Errorf("open alerts: %+v, %v", still, err)
+	}
+	all, err := s.store.ListAlerts(t.Context(), schedule.AlertFilter{Limit: 10})
+	if err != nil || len(all) != 1 || all[0].ScheduleID != "nightly" || all[0].Late != 2 || all[0].Detail != detail {
+		t.Errorf("alerts: %+v, %v", all, err)
+	}
+	sent, err := s.store.ListDeliveries(t.Context(), schedule.DeliveryFilter{Limit: 10})
+	if err != nil || len(sent) != 2 {
+		t.Fatalf("%d messages, %v, want one of the failure and one of the recovery", len(sent), err)
+	}
+	for i, want := range []string{
+		"Schedule nightly recovered: its run succeeded after 2 failed runs.",
+		sentence,
+	} {
+		if !strings.Contains(sent[i].Payload, want) {
+			t.Errorf("message %d does not say %q: %s", i, want, sent[i].Payload)
+		}
+	}
+	if want := schedule.SlotKey("nightly", first).String(); !strings.Contains(sent[1].Payload, want) || !strings.Contains(sent[1].Payload, detail) {
+		t.Errorf("the message does not name the run %s and its error: %s", want, sent[1].Payload)
 	}
 }
