@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/wording"
 )
 
 // Executor runs workflows. Implementations stand under launcher/executor. They
@@ -65,10 +67,11 @@ var ErrNotSent = errors.New("not sent")
 // it wraps says whether the call was sent.
 type CallError struct {
 	Code schedule.ErrorCode // one of executor_*
+	Text string             // for people; empty: that of Err
 	Err  error
 }
 
-func (e *CallError) Error() string { return e.Err.Error() }
+func (e *CallError) Error() string { return cmp.Or(e.Text, e.Err.Error()) }
 func (e *CallError) Unwrap() error { return e.Err }
 
 // CallCode is the code of an executor's error that is no Refusal.
@@ -83,6 +86,21 @@ func CallCode(err error) schedule.ErrorCode {
 		return schedule.CodeExecutorTimeout
 	}
 	return schedule.CodeOutcomeUnknown
+}
+
+// Unanswered is the error of a call that was sent and has no complete answer.
+// caller is the context of the caller, timeout what EXECUTOR_TIMEOUT_MS adds to it.
+func Unanswered(caller context.Context, timeout time.Duration, err error) error {
+	text := "the connection broke before the answer was complete: " + err.Error()
+	switch {
+	case errors.Is(caller.Err(), context.Canceled):
+		text = "the call was cancelled before the answer was complete"
+	case caller.Err() != nil:
+		text = "no complete answer before the deadline of the launch"
+	case errors.Is(err, context.DeadlineExceeded):
+		text = "no complete answer within " + wording.Span(timeout) + " (EXECUTOR_TIMEOUT_MS)"
+	}
+	return &CallError{Code: schedule.CodeExecutorTimeout, Text: text, Err: err}
 }
 
 // ErrCancelAccepted says that an executor ends the run later.

@@ -329,10 +329,16 @@ func (s *start) failed(err error) *schedule.LaunchError {
 	code := CallCode(err)
 	e := &schedule.LaunchError{Code: code, Deliveries: s.before, At: s.called.at, Took: s.called.took, Err: err}
 	if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {
-		e.Reached, e.Deliveries, e.Err = true, s.before+1, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		e.Reached, e.Deliveries, e.Err = true, s.before+1, outcomeUnknown{err}
 	}
 	return e
 }
+
+// outcomeUnknown marks an error as ErrOutcomeUnknown. It adds nothing to the text,
+// which becomes the error of the run.
+type outcomeUnknown struct{ error }
+
+func (e outcomeUnknown) Unwrap() []error { return []error{ErrOutcomeUnknown, e.error} }
 
 // finish records a definite outcome, so that every repeat is answered the same,
 // and answers with what then stands.

@@ -128,8 +128,10 @@ func (r *Registrar) termsAround(ctx context.Context, facts *schedule.SlotFacts, 
 			continue
 		}
 		w.Bucket, w.Until = schedule.Bucket(run.OverlapKey), now
-		if run.FireAt.Before(w.From) {
-			w.From = run.FireAt
+		for _, began := range []time.Time{run.FireAt, run.ClaimedAt} {
+			if !began.IsZero() && began.Before(w.From) {
+				w.From = began
+			}
 		}
 		for _, done := range []time.Time{run.CompletedAt, run.LaunchedAt} {
 			if !done.IsZero() {

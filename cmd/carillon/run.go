@@ -54,7 +54,7 @@ func newRunGetCommand(o *client) *cobra.Command {
 			return o.show(resp, func(p *page) {
 				p.run(resp.GetRun())
 				if first, err := time.Parse(time.RFC3339Nano, resp.GetFirstSentAt()); err == nil {
-					p.line("first sent %s; no answer was recorded, so it was sent again under the same key", p.when(timestamppb.New(first)))
+					p.line("may have been sent first %s; no answer was recorded, so it was sent again under the same key", p.when(timestamppb.New(first)))
 				}
 			})
 		}),

@@ -75,7 +75,7 @@ func stepsOf(r runRow, firstSent moment) []step {
 	add("Due", "fire_at", r.FireAt)
 	add("Waited", "for the run in flight of its overlap key", r.Waiting)
 	add("Claimed", claimNote(r), r.Claimed)
-	add("First sent", "no answer was recorded, so it was sent again under the same key", firstSent)
+	add("May have been sent", "no answer was recorded, so it was sent again under the same key", firstSent)
 	add("Launched", "handed to the executor", r.Launched)
 	add("Started", "reported by the executor", r.Started)
 	add("Cancel requested", "", r.CancelAsked)

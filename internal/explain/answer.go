@@ -103,6 +103,8 @@ type Answer struct {
 	// where there is none, a worker led all the time.
 	Gaps       []Gap
 	TermsKnown bool
+	// Claimer is the term that claimed Run, if it ended before the launch.
+	Claimer *schedule.LeaderTerm
 
 	Pause   *Pause          // that held then
 	Range   *schedule.Event // of slots without rows that it lies in

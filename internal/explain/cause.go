@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"fmt"
+
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/wording"
 )
@@ -22,6 +24,23 @@ func (a *Answer) Cause() (cause schedule.Cause, sentence string) {
 		}
 	case a.Run != nil && a.Run.Status == schedule.StatusFailed && a.Run.ErrorMessage != "":
 		return failedCause(a.Run)
+	}
+	return "", ""
+}
+
+// LateCause is why a run that was launched in the end was launched late: the last
+// attempt that failed before, if failed attempts took most of the time until the
+// run ended. It is empty if none failed.
+func (a *Answer) LateCause() (cause schedule.Cause, sentence string) {
+	r := a.Run
+	if r == nil || r.LaunchedAt.IsZero() || 2*r.LaunchedAt.Sub(r.FireAt) < r.CompletedAt.Sub(r.FireAt) {
+		return "", ""
+	}
+	for i := len(a.Attempts) - 1; i >= 0; i-- {
+		if t := &a.Attempts[i]; schedule.ErrorCode(t.ErrorCode).OfLaunch() {
+			return schedule.Cause(t.ErrorCode), fmt.Sprintf("%s failed before the executor took it at %s: %s.",
+				wording.Count(int(r.FailedAttempts), "launch attempt"), wording.Instant(r.LaunchedAt), t.ErrorMessage)
+		}
 	}
 	return "", ""
 }

@@ -107,3 +107,33 @@ func TestACauseFollowsTheBlockingRunToItsRoot(t *testing.T) {
 		})
 	}
 }
+
+func TestALateLaunchIsCausedByTheAttemptsThatFailed(t *testing.T) {
+	attempts := []schedule.LaunchAttempt{
+		{At: at(due), Result: schedule.LaunchUnknown, ErrorCode: "executor_error", ErrorMessage: "the executor answered 500"},
+		{At: at(due).Add(12 * time.Second), Result: schedule.LaunchAccepted},
+	}
+	for _, c := range []struct {
+		name     string
+		took     time.Duration // the run
+		attempts []schedule.LaunchAttempt
+		cause    schedule.Cause
+		says     string
+	}{
+		{name: "an attempt failed", took: time.Second, attempts: attempts, cause: "executor_error",
+			says: "1 launch attempt failed before the executor took it at 2026-03-07T07:30:12Z: the executor answered 500."},
+		{name: "no attempt failed", took: time.Second, attempts: attempts[1:]},
+		{name: "an attempt failed, but the run itself took longer", took: time.Minute, attempts: attempts},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := explain.Judge(asked(nightly(), due, row(ended(schedule.StatusSuccess, ""), func(r *schedule.Run) {
+				r.FailedAttempts, r.LaunchedAt = 1, r.FireAt.Add(12*time.Second)
+				r.CompletedAt = r.LaunchedAt.Add(c.took)
+			})))
+			a.Attempts = c.attempts
+			if cause, sentence := a.LateCause(); cause != c.cause || sentence != c.says {
+				t.Errorf("the cause is %q: %q; want %q: %q", cause, sentence, c.cause, c.says)
+			}
+		})
+	}
+}

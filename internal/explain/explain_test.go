@@ -142,6 +142,15 @@ func TestSlotsWithARow(t *testing.T) {
 			says: []string{"overlap_policy is skip", "Blocked by run " + blocker.Key.String(), "launched at 2026-03-07T07:29:00.1Z, ended at 2026-03-07T07:40:00Z"},
 		},
 		{
+			name: "one that was skipped for a run that no executor takes names its error", facts: asked(nightly(), slot, row(ended(schedule.StatusSkipped, schedule.ReasonOverlap)), func(f *explain.Facts) {
+				stuck := blocker
+				stuck.Status, stuck.LaunchedAt, stuck.CompletedAt, stuck.ErrorCode, stuck.ErrorMessage = schedule.StatusLaunching, time.Time{}, time.Time{}, "executor_error", "the executor answered 500"
+				f.Blocking = []schedule.Run{stuck}
+			}),
+			verdict: explain.VerdictSkipped, why: "overlap",
+			says: []string{"LAUNCHING(executor_error): the executor answered 500."},
+		},
+		{
 			name: "one that waits names what it waits for",
 			facts: asked(nightly(), slot, row(func(r *schedule.Run) {
 				r.WaitingSince, r.OverlapPolicy = r.FireAt, schedule.OverlapQueue

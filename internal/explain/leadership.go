@@ -99,6 +99,23 @@ func (j *judge) gaps() {
 	due, done := j.delay()
 	j.out.Gaps = GapsIn(Gaps(j.Terms, j.Now), due, done)
 	j.out.TermsKnown = !j.Terms[0].StartedAt.After(due)
+	j.out.Claimer = j.claimer(done)
+}
+
+// claimer is the term that claimed the run of the slot, if the next one began
+// before the run was launched.
+func (j *judge) claimer(launched time.Time) *schedule.LeaderTerm {
+	r := j.out.Run
+	if r == nil || r.ClaimedAt.IsZero() {
+		return nil
+	}
+	for i := range j.Terms[:len(j.Terms)-1] {
+		t, next := &j.Terms[i], &j.Terms[i+1]
+		if !t.EndedAt.IsZero() && !t.StartedAt.After(r.ClaimedAt) && next.StartedAt.After(r.ClaimedAt) && next.StartedAt.Before(launched) {
+			return t
+		}
+	}
+	return nil
 }
 
 // delay is from when the slot was due until something became of it.

@@ -55,7 +55,19 @@ func TestSlotsThatNobodyCouldFireSayThatNobodyLed(t *testing.T) {
 				r.LaunchedAt, r.Deliveries = r.FireAt.Add(12*time.Second), 2
 			}), away),
 			sent: at(due), verdict: explain.VerdictRan,
-			says: []string{awayWords, "First sent at about 2026-03-07T07:30:00Z; no answer was recorded. The same key was sent again at 2026-03-07T07:30:12Z."},
+			says: []string{awayWords, "sent at most 2 times", "It may have been sent at about 2026-03-07T07:30:00Z; no answer was recorded. The same key was sent again at 2026-03-07T07:30:12Z."},
+		},
+		{
+			name: "one that was claimed by a leader that was killed just before it was due",
+			facts: asked(nightly(), due, row(ended(schedule.StatusSuccess, ""), func(r *schedule.Run) {
+				r.ClaimedAt, r.LaunchedAt, r.Deliveries = r.FireAt.Add(-950*time.Millisecond), r.FireAt.Add(3*time.Second), 2
+			}), led(term(7, "05:00:00", "07:29:58", schedule.EndLockFreed), func() schedule.LeaderTerm {
+				next := term(8, "07:29:59", "", "")
+				next.StartedAt = next.StartedAt.Add(600 * time.Millisecond)
+				return next
+			}())),
+			sent: at(due), verdict: explain.VerdictRan,
+			says: []string{"box:1, which claimed it, led shard 0 until 2026-03-07T07:29:58Z (leader's lock came free: killed or cut off).", "It may have been sent at about 2026-03-07T07:30:00Z"},
 		},
 		{
 			name: "one that was skipped when a worker led again",

@@ -95,6 +95,9 @@ func (t *text) blocking(lead string) {
 		if !r.CompletedAt.IsZero() {
 			s += ", ended at " + wording.Instant(r.CompletedAt)
 		}
+		if r.LaunchedAt.IsZero() && r.ErrorMessage != "" {
+			s += ": " + r.ErrorMessage
+		}
 		t.say("%s", s)
 	}
 }

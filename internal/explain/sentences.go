@@ -234,7 +234,10 @@ func (t *text) delays() {
 	switch took := r.LaunchedAt.Sub(from); {
 	case r.ClaimedAt.IsZero() || took < time.Second:
 	case !t.FirstSentAt.IsZero():
-		t.say("First sent at about %s; no answer was recorded. The same key was sent again at %s",
+		if c := t.Claimer; c != nil && len(t.Gaps) == 0 {
+			t.say("%s, which claimed it, led shard %d until %s (%s)", c.Host, c.Shard, wording.Instant(c.EndedAt), c.End.Reason.Words())
+		}
+		t.say("It may have been sent at about %s; no answer was recorded. The same key was sent again at %s",
 			wording.Instant(t.FirstSentAt), wording.Instant(r.LaunchedAt))
 	case t.inGap(from, r.LaunchedAt):
 		t.say("Claimed, but not sent for %s: no worker led the shard", wording.Span(took))
@@ -276,8 +279,12 @@ func (t *text) history() string {
 			s.WriteString(", " + step.name + " at " + wording.Instant(step.at))
 		}
 	}
-	if r.Deliveries > 1 {
-		s.WriteString(", sent " + wording.Count(int(r.Deliveries), "time"))
+	switch times := wording.Count(int(r.Deliveries), "time"); {
+	case r.Deliveries <= 1:
+	case !t.FirstSentAt.IsZero():
+		s.WriteString(", sent at most " + times)
+	default:
+		s.WriteString(", sent " + times)
 	}
 	return s.String()
 }

@@ -8,8 +8,11 @@ type Reason string
 // WithCode is the reason and the error code of a failed run for people. A code
 // that equals the reason is left out.
 func (r Reason) WithCode(code string) string {
-	if code == "" || code == string(r) {
+	switch {
+	case code == "" || code == string(r):
 		return string(r)
+	case r == ReasonNone: // a run whose launch is retried
+		return code
 	}
 	return string(r) + ": " + code
 }

@@ -34,7 +34,11 @@ func (w *Watch) explain(ctx context.Context, c *schedule.ExpectationCase, out *e
 		cancel()
 		a.Detail = ""
 		if err == nil {
-			if cause, sentence := answer.Cause(); cause != "" {
+			cause, sentence := answer.Cause()
+			if cause == "" && a.Cause == schedule.CauseTooLate {
+				cause, sentence = answer.LateCause()
+			}
+			if cause != "" {
 				a.Cause, a.Detail = cause, schedule.Storable(sentence, schedule.MaxAlertDetail)
 			}
 		}

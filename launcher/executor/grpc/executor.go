@@ -79,6 +79,9 @@ func (e *Executor) Run(ctx context.Context, call launcher.Call) (schedule.Outcom
 
 // runError sorts what Run may answer instead of an outcome.
 func runError(err error, sent bool) error {
+	if unanswered, ok := errors.AsType[*launcher.CallError](err); ok {
+		return fmt.Errorf("call the executor: %w", unanswered)
+	}
 	st := status.Convert(err)
 	if !sent {
 		return fmt.Errorf("call the executor: %w: %s: %s", launcher.ErrNotSent, word(st.Code()), st.Message())
@@ -148,6 +151,9 @@ func timestamp(t time.Time) *timestamppb.Timestamp {
 
 // askError sorts what Cancel and GetByKey may answer.
 func askError(err error, sent bool) error {
+	if unanswered, ok := errors.AsType[*launcher.CallError](err); ok {
+		return unanswered
+	}
 	st := status.Convert(err)
 	switch {
 	case !sent:
@@ -165,6 +171,7 @@ func askError(err error, sent bool) error {
 // none is being made it does not wait for one: a launch that cannot be
 // delivered now is better told so, and sent again.
 func (e *Executor) call(ctx context.Context, traceParent string, by time.Time, invoke func(context.Context) error) (sent bool, err error) {
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", traceParent)
@@ -178,7 +185,11 @@ func (e *Executor) call(ctx context.Context, traceParent string, by time.Time, i
 	if err != nil && errors.Is(context.Cause(ctx), errLate) {
 		err = status.Error(codes.DeadlineExceeded, errLate.Error())
 	}
-	return s.begun.Load(), err
+	sent = s.begun.Load()
+	if sent && status.Code(err) == codes.DeadlineExceeded && caller.Err() == nil && ctx.Err() != nil { // our timeout, no answer of the executor
+		err = launcher.Unanswered(caller, e.cfg.Timeout, ctx.Err())
+	}
+	return sent, err
 }
 
 func (e *Executor) requestOf(call launcher.Call) *carillonv1.ExecutorRunRequest {

@@ -305,6 +305,17 @@ func TestOnceConnectedNoAnswerIsUnknown(t *testing.T) {
 		_, err := e.Run(t.Context(), call)
 		wantUnknown(t, err, "deadline_exceeded")
 	})
+	t.Run("the answer does not come within EXECUTOR_TIMEOUT_MS", func(t *testing.T) {
+		e := serve(t, &service{run: func(ctx context.Context, _ *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}, grpcexecutor.Config{Timeout: 200 * time.Millisecond})
+		_, err := e.Run(t.Context(), exampleCall())
+		wantUnknown(t, err, "no complete answer within 200 milliseconds (EXECUTOR_TIMEOUT_MS)")
+		if code := launcher.CallCode(err); code != schedule.CodeExecutorTimeout {
+			t.Errorf("the code is %s, want executor_timeout", code)
+		}
+	})
 	t.Run("the server dies under the call", func(t *testing.T) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

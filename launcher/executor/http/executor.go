@@ -144,6 +144,7 @@ func (e *Executor) send(ctx context.Context, method string, key schedule.Key, by
 	if !by.IsZero() && !time.Now().Before(by) {
 		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, errLate)
 	}
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	sent := &sending{by: by}
@@ -170,19 +171,14 @@ func (e *Executor) send(ctx context.Context, method string, key schedule.Key, by
 		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, bare(err))
 	}
 	if err != nil {
-		return answer{}, unanswered(bare(err))
+		return answer{}, launcher.Unanswered(caller, e.cfg.Timeout, bare(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return answer{}, unanswered(fmt.Errorf("read the executor's answer (%d): %w", resp.StatusCode, err))
+		return answer{}, launcher.Unanswered(caller, e.cfg.Timeout, fmt.Errorf("read the executor's answer (%d): %w", resp.StatusCode, err))
 	}
 	return answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
-}
-
-// unanswered is a call that was sent and has no whole answer.
-func unanswered(err error) error {
-	return &launcher.CallError{Code: schedule.CodeExecutorTimeout, Err: err}
 }
 
 // bare drops the URL that net/http puts before an error: its query may hold

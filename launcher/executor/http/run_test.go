@@ -248,14 +248,15 @@ func TestNotSentIsSaidOnlyWhenNothingCanHaveLeft(t *testing.T) {
 func TestOnceConnectedNoAnswerIsUnknown(t *testing.T) {
 	tests := []struct {
 		name   string
+		says   string
 		answer http.HandlerFunc
 	}{
-		{name: "the connection is closed without an answer", answer: func(w http.ResponseWriter, _ *http.Request) { drop(w) }},
-		{name: "the answer does not come in time", answer: func(_ http.ResponseWriter, r *http.Request) {
+		{name: "the connection is closed without an answer", says: "the connection broke before the answer was complete: ", answer: func(w http.ResponseWriter, _ *http.Request) { drop(w) }},
+		{name: "the answer does not come in time", says: "no complete answer within 200 milliseconds (EXECUTOR_TIMEOUT_MS)", answer: func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // from then on the server sees that the client goes
 			<-r.Context().Done()
 		}},
-		{name: "the answer breaks off", answer: func(w http.ResponseWriter, _ *http.Request) {
+		{name: "the answer breaks off", says: "the connection broke before the answer was complete: read the executor's answer (200): ", answer: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, `{"status":"SUCCESS"`)
 			_ = http.NewResponseController(w).Flush()
@@ -267,8 +268,11 @@ func TestOnceConnectedNoAnswerIsUnknown(t *testing.T) {
 			e := serve(t, httpexecutor.Config{Timeout: 200 * time.Millisecond}, tt.answer)
 			_, err := e.Run(t.Context(), exampleCall())
 			var refusal *launcher.Refusal
-			if err == nil || errors.Is(err, launcher.ErrNotSent) || errors.As(err, &refusal) {
-				t.Errorf("Run: %v, want an unknown outcome", err)
+			if err == nil || errors.Is(err, launcher.ErrNotSent) || errors.As(err, &refusal) || launcher.CallCode(err) != schedule.CodeExecutorTimeout {
+				t.Fatalf("Run: %v, want an unknown outcome with the code executor_timeout", err)
+			}
+			if !strings.HasPrefix(err.Error(), "call the executor: "+tt.says) {
+				t.Errorf("Run: %v, want …%s…", err, tt.says)
 			}
 		})
 	}
