@@ -44,7 +44,7 @@ func newAlertListCommand(o *client) *cobra.Command {
 				rows := make([][]string, len(found))
 				for i, a := range found {
 					rows[i] = p.wider([]string{
-						a.GetAlertId(), a.GetScheduleId(), promise(a), fmt.Sprint(a.GetLate()), p.when(a.GetLastSlot()), a.GetCause(),
+						a.GetAlertId(), a.GetScheduleId(), expectation(a), fmt.Sprint(a.GetLate()), p.when(a.GetLastSlot()), a.GetCause(),
 						p.when(a.GetOpenedAt()), alertState(p, a),
 					}, a.GetWorkflowId(), a.GetUserId(), fmt.Sprint(a.GetRevision()), p.when(a.GetFirstSlot()), p.when(a.GetDeadline()), a.GetAckNote(), a.GetDetail())
 				}
@@ -64,8 +64,8 @@ func newAlertListCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-// promise is what was promised, in words.
-func promise(a *carillonv1.Alert) string {
+// expectation is what an alert expects, in words.
+func expectation(a *carillonv1.Alert) string {
 	if a.GetKind() == string(schedule.ExpectNoFailure) {
 		return "no failure"
 	}
@@ -168,7 +168,6 @@ func newAlertTestCommand(o *client) *cobra.Command {
 	}
 }
 
-// alert writes one alert.
 // deadlineOf is empty for failures: they have none.
 func deadlineOf(a *carillonv1.Alert) *timestamppb.Timestamp {
 	if a.GetKind() == string(schedule.ExpectNoFailure) {
@@ -177,13 +176,14 @@ func deadlineOf(a *carillonv1.Alert) *timestamppb.Timestamp {
 	return a.GetDeadline()
 }
 
+// alert writes one alert.
 func (p *page) alert(a *carillonv1.Alert) {
 	p.fields(
 		[2]string{"alert", a.GetAlertId()},
 		[2]string{"schedule", fmt.Sprintf("%s revision %d", a.GetScheduleId(), a.GetRevision())},
 		[2]string{"workflow", a.GetWorkflowId()},
 		[2]string{"owner", a.GetUserId()},
-		[2]string{"promise", promise(a)},
+		[2]string{"expectation", expectation(a)},
 		[2]string{"consecutive misses", fmt.Sprint(a.GetLate())},
 		[2]string{"since", p.when(a.GetFirstSlot())},
 		[2]string{"last slot", p.when(a.GetLastSlot())},
@@ -222,7 +222,7 @@ func (p *page) deliveries(found []*carillonv1.AlertDelivery, next string) {
 		"kind", "alert", "owner", "answer", "ended"), rows, next)
 }
 
-// expectations writes how promises stand; nothing where there are none.
+// expectations writes the state of each expectation.
 func (p *page) expectations(states []*carillonv1.ExpectationState) {
 	if len(states) == 0 {
 		return

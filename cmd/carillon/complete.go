@@ -147,7 +147,7 @@ func alertIDs(ctx context.Context, l *link, begun string) (out []cobra.Completio
 		return nil
 	}
 	for _, a := range resp.GetAlerts() {
-		out = described(out, begun, a.GetAlertId(), a.GetScheduleId()+" "+promise(a))
+		out = described(out, begun, a.GetAlertId(), a.GetScheduleId()+" "+expectation(a))
 	}
 	return out
 }

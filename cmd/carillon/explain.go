@@ -13,9 +13,10 @@ import (
 func newExplainCommand(c *cli) *cobra.Command {
 	o := newClient(c)
 	cmd := &cobra.Command{
-		Use:   "explain SCHEDULE [TIME]",
+		Use:   "explain SCHEDULE [TIME] | KEY",
 		Short: "Explain why a schedule ran or did not run at a time, past or future",
 		Long: "Shows whether the schedule has a slot at that time, by which rule, and what happened or will happen.\n\n" +
+			"KEY is the key of a run, or its first digits: explains the slot of that run.\n\n" +
 			"TIME is one of:\n" +
 			"  last                    the newest slot that is due, whatever its outcome (default)\n" +
 			"  next                    the next slot\n" +
@@ -25,6 +26,7 @@ func newExplainCommand(c *cli) *cobra.Command {
 			"  90m, 7d                 a duration back\n" +
 			"  +90m                    a duration ahead",
 		Example: "  carillon explain nightly\n" +
+			"  carillon explain 5f0c5a3d9b1e\n" +
 			"  carillon explain nightly 2026-03-08T07:30:00Z\n" +
 			"  carillon explain nightly 2026-03-08T02:30\n" +
 			"  carillon explain nightly next -o json",
@@ -35,6 +37,11 @@ func newExplainCommand(c *cli) *cobra.Command {
 				return err
 			}
 			resp, err := call(ctx, l, schedules(l).ExplainSlot, req)
+			if err != nil && len(args) == 1 {
+				if req, err = askedByKey(ctx, l, args[0], err); err == nil {
+					resp, err = call(ctx, l, schedules(l).ExplainSlot, req)
+				}
+			}
 			if err != nil {
 				return err
 			}

@@ -4,8 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -84,5 +87,46 @@ func TestExplainShowsTheAnswer(t *testing.T) {
 	}
 	if got := f.run(t, "explain", "nightly", "next"); got.code != exitFailed || !strings.Contains(got.errs, "has no next slot") {
 		t.Errorf("exit %d: %s", got.code, got.errs)
+	}
+}
+
+func TestExplainTakesTheKeyOfARun(t *testing.T) {
+	const id = "nightly"
+	slot := at("2026-03-07T07:30:00Z")
+	key := schedule.SlotKey(id, slot.AsTime()).String()
+	unknown := status.Error(codes.NotFound, "there is no schedule "+key[:12])
+	for _, tt := range []struct {
+		name string
+		run  *carillonv1.Run // nil: there is none
+		want string          // in what is printed
+	}{
+		{"of a slot", &carillonv1.Run{IdempotencyKey: key, ScheduleId: id, RunAt: slot, Trigger: "schedule"}, "The slot did not fire."},
+		{"of a run by hand", &carillonv1.Run{IdempotencyKey: keyA, ScheduleId: id, RunAt: slot, Trigger: "manual"}, "has no slot: its trigger is manual; `carillon run get " + keyA[:12] + "` shows what happened"},
+		{"of no run", nil, `there is no schedule and no run "` + key[:12]},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := explaining(t)
+			answer := f.answers["ExplainSlot"]
+			f.answers["ExplainSlot"] = func(req proto.Message) (proto.Message, error) {
+				if req.(*carillonv1.ExplainSlotRequest).GetScheduleId() != id {
+					return nil, unknown
+				}
+				return answer(req)
+			}
+			f.refuses("GetRun", status.Error(codes.NotFound, "there is no run"))
+			if tt.run != nil {
+				f.always("GetRun", &carillonv1.GetRunResponse{Run: tt.run})
+			}
+			got := f.run(t, "explain", key[:12])
+			if !strings.Contains(got.out+got.errs, tt.want) {
+				t.Errorf("exit %d: %s%s, want %q", got.code, got.out, got.errs, tt.want)
+			}
+			if tt.want == "The slot did not fire." {
+				want := &carillonv1.ExplainSlotRequest{ScheduleId: id, Time: slot}
+				if last := f.requests()[len(f.requests())-1]; got.code != exitDone || !proto.Equal(last, want) {
+					t.Errorf("exit %d, asked for %v, want %v", got.code, last, want)
+				}
+			}
+		})
 	}
 }

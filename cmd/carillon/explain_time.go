@@ -3,14 +3,40 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/explain"
+	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
+
+// runKeyDigits is a run's key or the first digits of one, as tables show them.
+var runKeyDigits = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
+
+// askedByKey asks about the slot of a run. err says that there is no schedule with
+// this id; it is returned for an argument that cannot be a key.
+func askedByKey(ctx context.Context, l *link, digits string, err error) (*carillonv1.ExplainSlotRequest, error) {
+	if exitCode(err) != exitNotFound || !runKeyDigits.MatchString(digits) {
+		return nil, err
+	}
+	found, runErr := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
+	if exitCode(runErr) == exitNotFound {
+		return nil, &callError{code: codes.NotFound, err: fmt.Errorf("not found: there is no schedule and no run %s", quoted(digits))}
+	}
+	if runErr != nil {
+		return nil, runErr
+	}
+	run := found.GetRun()
+	if schedule.SlotKey(run.GetScheduleId(), run.GetRunAt().AsTime()).String() != run.GetIdempotencyKey() {
+		return nil, fmt.Errorf("run %s has no slot: its trigger is %s; `carillon run get %[1]s` shows what happened", short(run.GetIdempotencyKey()), run.GetTrigger())
+	}
+	return &carillonv1.ExplainSlotRequest{ScheduleId: run.GetScheduleId(), Time: run.GetRunAt()}, nil
+}
 
 // asked turns the TIME argument into a request. The server resolves local times
 // and the newest slot: it knows the schedule's zone and history.

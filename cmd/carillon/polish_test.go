@@ -185,7 +185,7 @@ func TestManPagesOfEveryCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`.TH "CARILLON" "1"`, `carillon explain SCHEDULE [TIME]`, `--watch`} {
+	for _, part := range []string{`.TH "CARILLON" "1"`, `carillon explain SCHEDULE [TIME] | KEY`, `--watch`} {
 		if !strings.Contains(strings.ReplaceAll(string(page), `\-`, "-"), part) {
 			t.Errorf("no %q in the page:\n%s", part, page)
 		}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,6 +32,8 @@ func (d *doctor) outcomes(ctx context.Context, store Store) {
 	groups := schedule.GroupEnded(counts)
 	// Somebody paused these on purpose.
 	groups = slices.DeleteFunc(groups, func(g schedule.EndedGroup) bool { return g.Reason == schedule.ReasonPaused })
+	// Failures first: slots are skipped as a consequence.
+	slices.SortStableFunc(groups, func(a, b schedule.EndedGroup) int { return cmp.Compare(skippedLast(a), skippedLast(b)) })
 	var succeeded, failed, skipped int64
 	for i := range groups {
 		switch groups[i].Status {
@@ -66,6 +69,13 @@ func (d *doctor) outcomes(ctx context.Context, store Store) {
 		report("outcomes", fmt.Sprintf("%d of %d runs that ended in the last 15 minutes %s(%s), most of %s", g.Runs, succeeded+failed+skipped, g.Status, g.Reason.WithCode(g.ErrorCode), worst(g)),
 			d.findOutcome(ctx, store, g))
 	}
+}
+
+func skippedLast(g schedule.EndedGroup) int {
+	if g.Status == schedule.StatusSkipped {
+		return 1
+	}
+	return 0
 }
 
 // findOutcome is how to see the newest run of a group and all of them. The newest
@@ -167,7 +177,7 @@ func (d *doctor) openAlerts(ctx context.Context, store Store) {
 		more = " or more"
 	}
 	newest := &alerts[0]
-	d.warn("alerts", fmt.Sprintf("%d%s open alerts, %d not acknowledged; the newest: %s of %s, %s", len(alerts), more, unread, newest.Kind, newest.ScheduleID, newest.Cause),
+	d.warn("alerts", fmt.Sprintf("open alerts: %d%s, not acknowledged: %d; the newest: %s of %s, %s", len(alerts), more, unread, newest.Kind, newest.ScheduleID, newest.Cause),
 		"`carillon alert list --state open` lists them; `carillon alert ack` acknowledges one")
 }
 

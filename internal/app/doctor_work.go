@@ -102,7 +102,7 @@ func (d *doctor) lag(ctx context.Context, store Store) {
 		if n > 0 {
 			late = now.Sub(oldest)
 		}
-		says := fmt.Sprintf("%d %s, the oldest since %s", n, what, late.Round(100*time.Millisecond))
+		says := fmt.Sprintf("%s: %d, the oldest since %s", what, n, late.Round(100*time.Millisecond))
 		switch {
 		case late > lagLimit:
 			d.fail("lag", says, do)

@@ -42,7 +42,7 @@ func (t *text) attempts() {
 	if r == nil || r.FailedAttempts == 0 {
 		return
 	}
-	t.say("%s, %s reached the executor", wording.Count(int(r.Attempts()), "launch attempt"), reached(int(r.Deliveries)))
+	t.say("%s reached the executor", reached(int(r.Deliveries), int(r.Attempts())))
 	for i := range t.Attempts {
 		a := &t.Attempts[i]
 		s := fmt.Sprintf("Attempt at %s: %s", wording.Instant(a.At), attemptResults[a.Result])
@@ -56,11 +56,17 @@ func (t *text) attempts() {
 	}
 }
 
-func reached(calls int) string {
-	if calls == 0 {
-		return "none of them"
+// reached begins a sentence about how many attempts reached the executor.
+func reached(calls, attempts int) string {
+	switch {
+	case calls == 0 && attempts == 1:
+		return "The launch attempt has not"
+	case calls == 0:
+		return fmt.Sprintf("None of %d launch attempts", attempts)
+	case attempts == 1:
+		return "The launch attempt"
 	}
-	return fmt.Sprint(calls, " of them")
+	return fmt.Sprintf("%d of %d launch attempts", calls, attempts)
 }
 
 var attemptResults = map[schedule.LaunchResult]string{

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-
 	"github.com/carillon/carillon/internal/backoff"
 	"github.com/carillon/carillon/internal/failpoint"
 )
