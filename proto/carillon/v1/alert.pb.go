@@ -24,7 +24,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Alert is a promise of a schedule that was broken alert_after times in a row.
+// Alert is an expectation of a schedule that was not met alert_after times in a
+// row.
 type Alert struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	AlertId    string                 `protobuf:"bytes,1,opt,name=alert_id,json=alertId,proto3" json:"alert_id,omitempty"`
@@ -37,30 +38,29 @@ type Alert struct {
 	// The schedule's revision when it was opened.
 	Revision uint32 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
 	LimitMs  uint32 `protobuf:"varint,7,opt,name=limit_ms,json=limitMs,proto3" json:"limit_ms,omitempty"`
-	// What became of last_slot: not_planned, not_claimed, not_accepted,
-	// still_running, too_late, no_success, or the reason of its run. If another run
-	// blocked it, why that run was in flight: no_report, still_running, or the error
-	// code of its launch, e.g. executor_unreachable. no_leader: no worker led its
-	// shard.
+	// The cause of the alert for last_slot: not_planned, not_claimed,
+	// not_accepted, still_running, too_late, no_success, or the reason of its
+	// run. If another run blocked it, why that run was in flight: no_report,
+	// still_running, or the error code of its launch, e.g. executor_unreachable.
+	// no_leader: no worker led its shard.
 	Cause string `protobuf:"bytes,8,opt,name=cause,proto3" json:"cause,omitempty"`
-	// Late slots in a row so far; of success, limits without one; of failure, failed
-	// runs since the last success.
+	// Consecutive late slots. For success: periods without a success. For
+	// failure: failed runs since the last success.
 	Late uint32 `protobuf:"varint,9,opt,name=late,proto3" json:"late,omitempty"`
-	// The first late slot, or the first that failed; of success, since when there was
-	// none.
+	// The first late or failed slot. For success: since when there was none.
 	FirstSlot *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=first_slot,json=firstSlot,proto3" json:"first_slot,omitempty"`
 	LastSlot  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_slot,json=lastSlot,proto3" json:"last_slot,omitempty"`
-	// By when last_slot ought to have happened; of failure, when its run ended.
+	// The deadline of last_slot. For failure: when its run ended.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	OpenedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
 	// Null while it is open.
 	ClosedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`
-	// Once closed: recovered, happened (late), removed or deleted.
+	// When closed: recovered, happened (late), removed or deleted.
 	Resolution string                 `protobuf:"bytes,15,opt,name=resolution,proto3" json:"resolution,omitempty"`
 	AckedAt    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=acked_at,json=ackedAt,proto3" json:"acked_at,omitempty"`
 	AckedBy    string                 `protobuf:"bytes,17,opt,name=acked_by,json=ackedBy,proto3" json:"acked_by,omitempty"`
 	AckNote    string                 `protobuf:"bytes,18,opt,name=ack_note,json=ackNote,proto3" json:"ack_note,omitempty"`
-	// Of failure: the newest failed run, and its error.
+	// For failure: the newest failed run, and its error.
 	IdempotencyKey string `protobuf:"bytes,19,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	Detail         string `protobuf:"bytes,20,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -237,25 +237,25 @@ func (x *Alert) GetDetail() string {
 	return ""
 }
 
-// Expectation is what a schedule promises. An alert is opened when it is broken.
+// Expectation says when a schedule opens an alert.
 type Expectation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Each slot is accepted by an executor within so long of its run_at. More than
-	// jitter_ms, at most 14 days.
+	// An executor accepts the run of each slot within this time of run_at. More
+	// than jitter_ms, at most 14 days.
 	StartWithinMs *uint32 `protobuf:"varint,1,opt,name=start_within_ms,json=startWithinMs,proto3,oneof" json:"start_within_ms,omitempty"`
-	// Each slot has a run that ended SUCCESS within so long of its run_at. Not less
-	// than start_within_ms, at most 14 days.
+	// A run of each slot ends SUCCESS within this time of run_at. At least
+	// start_within_ms, at most 14 days.
 	FinishWithinMs *uint32 `protobuf:"varint,2,opt,name=finish_within_ms,json=finishWithinMs,proto3,oneof" json:"finish_within_ms,omitempty"`
-	// Some run ends SUCCESS within every stretch of so long. More than the longest
+	// Some run ends SUCCESS in every period of this length. More than the longest
 	// gap between two slots of the rule, at most 45 days.
 	SuccessEveryMs *uint32 `protobuf:"varint,3,opt,name=success_every_ms,json=successEveryMs,proto3,oneof" json:"success_every_ms,omitempty"`
-	// Alert after so many in a row. Default 1.
+	// Alert after this many in a row. Default 1.
 	AlertAfter *uint32 `protobuf:"varint,4,opt,name=alert_after,json=alertAfter,proto3,oneof" json:"alert_after,omitempty"`
-	// Tell an open alert again, so often, until it recovers or is acknowledged. Not
-	// set: it is told once. At least 5 minutes.
+	// Interval of reminders for an open alert, until it recovers or is
+	// acknowledged. Default: no reminders. At least 5 minutes.
 	RemindEveryMs *uint32 `protobuf:"varint,5,opt,name=remind_every_ms,json=remindEveryMs,proto3,oneof" json:"remind_every_ms,omitempty"`
-	// Whether an alert opens when runs fail (kind failure): after alert_after failed
-	// runs, until the next success. Default: what DEFAULT_EXPECT says.
+	// Whether an alert opens when runs fail (kind failure): after alert_after
+	// failed runs, until the next success. Default: DEFAULT_EXPECT.
 	OnFailure     *string `protobuf:"bytes,6,opt,name=on_failure,json=onFailure,proto3,oneof" json:"on_failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -333,17 +333,17 @@ func (x *Expectation) GetOnFailure() string {
 	return ""
 }
 
-// ExpectationState says how one promise of a schedule stands.
+// ExpectationState is the state of one expectation of a schedule.
 type ExpectationState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// start, finish, success or failure.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// ok, late (broken, fewer than alert_after times in a row) or alerting.
+	// ok, late (not met, fewer than alert_after times in a row) or alerting.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// So often in a row.
+	// How often in a row it was not met.
 	Late      uint32                 `protobuf:"varint,3,opt,name=late,proto3" json:"late,omitempty"`
 	LateSince *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=late_since,json=lateSince,proto3" json:"late_since,omitempty"`
-	// The last slot that was in time; of success, when the last one ended.
+	// The last slot in time. For success: when the last successful run ended.
 	MetAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=met_at,json=metAt,proto3" json:"met_at,omitempty"`
 	// The open alert.
 	AlertId       string                 `protobuf:"bytes,6,opt,name=alert_id,json=alertId,proto3" json:"alert_id,omitempty"`
@@ -771,18 +771,18 @@ type AlertDelivery struct {
 	// URL, which may hold a secret itself.
 	Target string `protobuf:"bytes,7,opt,name=target,proto3" json:"target,omitempty"`
 	State  string `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
-	// Since it was last sent by hand.
+	// Attempts since the last manual send.
 	Attempts uint32 `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	// Of a pending one.
+	// When a pending message is sent next.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
 	// The HTTP or SMTP status of the last answer; 0: there was none.
 	LastStatus uint32 `protobuf:"varint,11,opt,name=last_status,json=lastStatus,proto3" json:"last_status,omitempty"`
-	// Why the last attempt failed; of a delivered e-mail, which recipients did not
-	// get it.
+	// Why the last attempt failed. For a delivered e-mail: which recipients did
+	// not get it.
 	LastError string                 `protobuf:"bytes,12,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// The target has said that it is gone: nothing is sent there but by hand.
+	// The target is disabled: it answered 410, and gets only manual messages.
 	Disabled bool `protobuf:"varint,15,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// webhook, email, slack, pagerduty, teams or ntfy.
 	TargetKind    string `protobuf:"bytes,16,opt,name=target_kind,json=targetKind,proto3" json:"target_kind,omitempty"`

@@ -31,27 +31,27 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AlertService shows what did not happen though a schedule promised it, and the
-// messages that were sent about it; see docs/alerts.md.
+// AlertService shows failing schedules and expectations that were not met, and
+// their notifications; see docs/alerts.md.
 type AlertServiceClient interface {
-	// ListAlerts is newest opened first.
+	// ListAlerts returns alerts, newest opened first.
 	ListAlerts(ctx context.Context, in *ListAlertsRequest, opts ...grpc.CallOption) (*ListAlertsResponse, error)
-	// GetAlert is one alert. NOT_FOUND: there is none, or it is of somebody else's
-	// schedule.
+	// GetAlert returns one alert. NOT_FOUND: it does not exist, or is about
+	// another owner's schedule.
 	GetAlert(ctx context.Context, in *GetAlertRequest, opts ...grpc.CallOption) (*GetAlertResponse, error)
-	// AcknowledgeAlert notes that somebody sees to an alert: it is not told again
-	// until it has recovered. The first who did so stays.
+	// AcknowledgeAlert acknowledges an alert: no more reminders are sent until it
+	// has recovered. The first acknowledgement is kept.
 	AcknowledgeAlert(ctx context.Context, in *AcknowledgeAlertRequest, opts ...grpc.CallOption) (*AcknowledgeAlertResponse, error)
-	// ListAlertDeliveries is the outbox, newest first: what was sent to whom, and
-	// what was given up.
+	// ListAlertDeliveries returns notifications, newest first: what was sent to
+	// which target, and which failed.
 	ListAlertDeliveries(ctx context.Context, in *ListAlertDeliveriesRequest, opts ...grpc.CallOption) (*ListAlertDeliveriesResponse, error)
-	// RedeliverAlert sends a message again, with a new bound for its retries, also
-	// to a target that said it was gone. One that waits for its next attempt is sent
-	// now; one that is under way stays as it is.
+	// RedeliverAlert sends a message again, with a new time limit for retries,
+	// also to a disabled target. A message that waits for its next attempt is
+	// sent now; one that is being sent does not change.
 	RedeliverAlert(ctx context.Context, in *RedeliverAlertRequest, opts ...grpc.CallOption) (*RedeliverAlertResponse, error)
-	// TestAlerts sends a message of the type alert.test to one notification target,
-	// or to all. FAILED_PRECONDITION: none is configured. NOT_FOUND: there is no
-	// target of that name.
+	// TestAlerts sends a message of the type alert.test to one notification
+	// target, or to all. FAILED_PRECONDITION: no target is configured. NOT_FOUND:
+	// no target has that name.
 	TestAlerts(ctx context.Context, in *TestAlertsRequest, opts ...grpc.CallOption) (*TestAlertsResponse, error)
 }
 
@@ -127,27 +127,27 @@ func (c *alertServiceClient) TestAlerts(ctx context.Context, in *TestAlertsReque
 // All implementations must embed UnimplementedAlertServiceServer
 // for forward compatibility.
 //
-// AlertService shows what did not happen though a schedule promised it, and the
-// messages that were sent about it; see docs/alerts.md.
+// AlertService shows failing schedules and expectations that were not met, and
+// their notifications; see docs/alerts.md.
 type AlertServiceServer interface {
-	// ListAlerts is newest opened first.
+	// ListAlerts returns alerts, newest opened first.
 	ListAlerts(context.Context, *ListAlertsRequest) (*ListAlertsResponse, error)
-	// GetAlert is one alert. NOT_FOUND: there is none, or it is of somebody else's
-	// schedule.
+	// GetAlert returns one alert. NOT_FOUND: it does not exist, or is about
+	// another owner's schedule.
 	GetAlert(context.Context, *GetAlertRequest) (*GetAlertResponse, error)
-	// AcknowledgeAlert notes that somebody sees to an alert: it is not told again
-	// until it has recovered. The first who did so stays.
+	// AcknowledgeAlert acknowledges an alert: no more reminders are sent until it
+	// has recovered. The first acknowledgement is kept.
 	AcknowledgeAlert(context.Context, *AcknowledgeAlertRequest) (*AcknowledgeAlertResponse, error)
-	// ListAlertDeliveries is the outbox, newest first: what was sent to whom, and
-	// what was given up.
+	// ListAlertDeliveries returns notifications, newest first: what was sent to
+	// which target, and which failed.
 	ListAlertDeliveries(context.Context, *ListAlertDeliveriesRequest) (*ListAlertDeliveriesResponse, error)
-	// RedeliverAlert sends a message again, with a new bound for its retries, also
-	// to a target that said it was gone. One that waits for its next attempt is sent
-	// now; one that is under way stays as it is.
+	// RedeliverAlert sends a message again, with a new time limit for retries,
+	// also to a disabled target. A message that waits for its next attempt is
+	// sent now; one that is being sent does not change.
 	RedeliverAlert(context.Context, *RedeliverAlertRequest) (*RedeliverAlertResponse, error)
-	// TestAlerts sends a message of the type alert.test to one notification target,
-	// or to all. FAILED_PRECONDITION: none is configured. NOT_FOUND: there is no
-	// target of that name.
+	// TestAlerts sends a message of the type alert.test to one notification
+	// target, or to all. FAILED_PRECONDITION: no target is configured. NOT_FOUND:
+	// no target has that name.
 	TestAlerts(context.Context, *TestAlertsRequest) (*TestAlertsResponse, error)
 	mustEmbedUnimplementedAlertServiceServer()
 }

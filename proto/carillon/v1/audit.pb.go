@@ -28,27 +28,27 @@ const (
 type AuditEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Time  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	// Who made the call; empty while authentication is off.
+	// The caller; empty while authentication is off.
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
-	// How the caller showed it: jwt, mtls, token, open (authentication is off),
-	// process (this server itself).
+	// How the caller was identified: jwt, mtls, token, open (authentication is
+	// off), process (this server itself).
 	Via string `protobuf:"bytes,3,opt,name=via,proto3" json:"via,omitempty"`
 	// The call's name, such as PauseSchedule.
 	Method string `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`
-	// The id of what it was about: a schedule_id, an idempotency_key, …
+	// The id of the changed object: a schedule_id, an idempotency_key, …
 	Target string `protobuf:"bytes,5,opt,name=target,proto3" json:"target,omitempty"`
-	// The target's owner; empty where it is not known.
+	// The target's owner; empty if unknown.
 	UserId    string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// OK, or the gRPC code that refused it, such as PermissionDenied.
 	Code string `protobuf:"bytes,8,opt,name=code,proto3" json:"code,omitempty"`
 	// A schedule's revision before and after; 0: there was none, or the target is
-	// no schedule.
+	// not a schedule.
 	RevisionBefore uint32 `protobuf:"varint,9,opt,name=revision_before,json=revisionBefore,proto3" json:"revision_before,omitempty"`
 	RevisionAfter  uint32 `protobuf:"varint,10,opt,name=revision_after,json=revisionAfter,proto3" json:"revision_after,omitempty"`
-	// How many calls the row stands for: 1, or the equal refusals of at most one
-	// minute. `time` is that of the last of them, `target` and `request_id` are
-	// those of the first.
+	// The number of calls in this row: 1, or equal refusals within one minute.
+	// `time` is that of the last call, `target` and `request_id` are those of the
+	// first.
 	Count uint32 `protobuf:"varint,11,opt,name=count,proto3" json:"count,omitempty"`
 	// Some of the calls named another target.
 	OtherTargets  bool `protobuf:"varint,12,opt,name=other_targets,json=otherTargets,proto3" json:"other_targets,omitempty"`
@@ -176,13 +176,13 @@ type ListAuditRequest struct {
 	Target  string                 `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
 	// The call's name, such as PauseSchedule.
 	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
-	// Not before.
+	// At or after this time.
 	From *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
-	// Before.
+	// Before this time.
 	To *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
 	// Default 50, at most 200.
 	PageSize uint32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before.
+	// next_page_token of the previous page.
 	PageToken     string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

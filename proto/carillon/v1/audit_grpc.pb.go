@@ -27,15 +27,16 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // AuditService shows who changed what: every call that changed something, and
-// every such call that was refused to a caller who is known here. Equal refusals
-// (subject, via, method and code) share one row a minute, with their count. Calls
-// that only read, and what executors and workers do for runs, are not in it.
+// every such call of an identified caller that was refused. Equal refusals
+// (subject, via, method and code) share one row a minute, with a count. Calls
+// that only read, and calls of executors and workers for runs, are not
+// included.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
-// refused field; UNAVAILABLE while the store is out of reach, after which the
-// same request may be sent again.
+// refused field; UNAVAILABLE while the database is unavailable: retry the same
+// request.
 type AuditServiceClient interface {
-	// ListAudit is newest first. It is for operators.
+	// ListAudit returns entries, newest first. Requires the role operator.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
 }
 
@@ -62,15 +63,16 @@ func (c *auditServiceClient) ListAudit(ctx context.Context, in *ListAuditRequest
 // for forward compatibility.
 //
 // AuditService shows who changed what: every call that changed something, and
-// every such call that was refused to a caller who is known here. Equal refusals
-// (subject, via, method and code) share one row a minute, with their count. Calls
-// that only read, and what executors and workers do for runs, are not in it.
+// every such call of an identified caller that was refused. Equal refusals
+// (subject, via, method and code) share one row a minute, with a count. Calls
+// that only read, and calls of executors and workers for runs, are not
+// included.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
-// refused field; UNAVAILABLE while the store is out of reach, after which the
-// same request may be sent again.
+// refused field; UNAVAILABLE while the database is unavailable: retry the same
+// request.
 type AuditServiceServer interface {
-	// ListAudit is newest first. It is for operators.
+	// ListAudit returns entries, newest first. Requires the role operator.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
 	mustEmbedUnimplementedAuditServiceServer()
 }

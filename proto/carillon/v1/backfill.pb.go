@@ -24,9 +24,9 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Backfill is a range of past slots of a schedule that is run, or run again, bit
-// by bit: never more than `concurrency` at once, behind everything that is on
-// time, by the definition that was in force when it was asked for.
+// Backfill runs a range of past slots of a schedule, or runs them again: at
+// most `concurrency` at once, at low priority, with the definition that was in
+// force at the request.
 type Backfill struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	BackfillId string                 `protobuf:"bytes,1,opt,name=backfill_id,json=backfillId,proto3" json:"backfill_id,omitempty"`
@@ -34,9 +34,9 @@ type Backfill struct {
 	RequestId  string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The schedule's owner.
 	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// Of the schedule: its slots, and what they run.
+	// The schedule's revision that decides the slots and what they run.
 	Revision int32 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The range, from `from` until before `to`.
+	// The range: `from` (inclusive) to `to` (exclusive).
 	From *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`
 	To   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=to,proto3" json:"to,omitempty"`
 	// missed, failed or all.
@@ -45,16 +45,16 @@ type Backfill struct {
 	Order         string `protobuf:"bytes,9,opt,name=order,proto3" json:"order,omitempty"`
 	OverlapPolicy string `protobuf:"bytes,10,opt,name=overlap_policy,json=overlapPolicy,proto3" json:"overlap_policy,omitempty"`
 	Concurrency   int32  `protobuf:"varint,11,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
-	// 0: as the runs before end.
+	// 0: a run starts when one ends.
 	RatePerMinute int32  `protobuf:"varint,12,opt,name=rate_per_minute,json=ratePerMinute,proto3" json:"rate_per_minute,omitempty"`
 	Note          string `protobuf:"bytes,13,opt,name=note,proto3" json:"note,omitempty"`
 	CreatedBy     string `protobuf:"bytes,14,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	// running, paused, finished or cancelled.
 	State string `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it was cancelled: cancelled (somebody asked for it), deleted (the
-	// schedule was), grant_revoked, grant_expired or grant_denied.
+	// Why it was cancelled: cancelled (requested), deleted (the schedule was
+	// deleted), grant_revoked, grant_expired or grant_denied.
 	Reason string `protobuf:"bytes,16,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What was said when its state last changed, and by whom; empty: by Carillon.
+	// The note of the last change of state, and its caller; empty: Carillon.
 	StateNote     string                 `protobuf:"bytes,17,opt,name=state_note,json=stateNote,proto3" json:"state_note,omitempty"`
 	ChangedBy     string                 `protobuf:"bytes,18,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
 	Progress      *BackfillProgress      `protobuf:"bytes,19,opt,name=progress,proto3" json:"progress,omitempty"`
@@ -255,9 +255,9 @@ type BackfillProgress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the range.
 	Total int32 `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
-	// Of them were to be run when it was asked for.
+	// Slots to run at the time of the request.
 	ToRun int32 `protobuf:"varint,2,opt,name=to_run,json=toRun,proto3" json:"to_run,omitempty"`
-	// Not of the kind that `reprocess` asks for, or being run already.
+	// Slots that `reprocess` does not select, or that are already running.
 	PassedOver int32 `protobuf:"varint,3,opt,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
 	Started    int32 `protobuf:"varint,4,opt,name=started,proto3" json:"started,omitempty"`
 	InFlight   int32 `protobuf:"varint,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
@@ -266,12 +266,11 @@ type BackfillProgress struct {
 	Skipped    int32 `protobuf:"varint,8,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	Cancelled  int32 `protobuf:"varint,9,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	Remaining  int32 `protobuf:"varint,10,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	// Of those remaining, put down and about to start.
+	// Remaining slots that are planned and about to start.
 	Waiting int32 `protobuf:"varint,11,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// When it may be done if it goes on as it has; null: cannot be said, or it
-	// does not go on.
+	// Estimated end from the progress so far; null: unknown, or not running.
 	Eta *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=eta,proto3" json:"eta,omitempty"`
-	// Left when the backfill was cancelled: nothing becomes of them.
+	// Slots that were left when the backfill was cancelled; they do not run.
 	NotRun        int32 `protobuf:"varint,13,opt,name=not_run,json=notRun,proto3" json:"not_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -401,31 +400,33 @@ func (x *BackfillProgress) GetNotRun() int32 {
 type BackfillScheduleRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// The first instant of the range. Not before the schedule's creation or older
-	// than runs are kept, unless reprocess is all.
+	// The first instant of the range. Not before the schedule's creation or the
+	// retained runs, unless reprocess is all.
 	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
-	// The range ends before this instant, which is not ahead. Default: now. A range
-	// has at most 100,000 slots.
+	// End of the range (exclusive), not in the future. Default: now. A range has
+	// at most 100,000 slots.
 	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
-	// Which slots are run: missed (no run, or only SKIPPED and CANCELLED ones),
-	// failed (those, and FAILED ones) or all. A slot that is on its way is not; one
-	// that was a SUCCESS only by all. Default: missed.
+	// Which slots run: missed (no run, or only SKIPPED and CANCELLED ones;
+	// default), failed (also slots with FAILED runs) or all. Slots in flight are
+	// not run again; slots with a SUCCESS only with all.
 	Reprocess *string `protobuf:"bytes,4,opt,name=reprocess,proto3,oneof" json:"reprocess,omitempty"`
 	// Default: oldest_first.
 	Order *string `protobuf:"bytes,5,opt,name=order,proto3,oneof" json:"order,omitempty"`
 	// How many of its runs may be planned or in flight at once, 1 to 100. Default:
 	// 1; more needs overlap_policy allow.
 	Concurrency *uint32 `protobuf:"varint,6,opt,name=concurrency,proto3,oneof" json:"concurrency,omitempty"`
-	// Starts per minute at most, up to 60,000. Default (0): as the runs before end.
+	// Maximum starts per minute, up to 60,000. Default (0): a run starts when one
+	// ends.
 	RatePerMinute uint32 `protobuf:"varint,7,opt,name=rate_per_minute,json=ratePerMinute,proto3" json:"rate_per_minute,omitempty"`
-	// allow, skip or queue. Default: the schedule's, where replace counts as queue.
-	// By all but allow its slots wait until nothing else of the overlap key is in
-	// flight; by skip the request is refused while something is.
+	// allow, skip or queue. Default: the schedule's, with queue instead of
+	// replace. Except with allow, its slots wait until nothing else of the
+	// overlap key is in flight. With skip the request is refused while a run is
+	// in flight.
 	OverlapPolicy *string `protobuf:"bytes,8,opt,name=overlap_policy,json=overlapPolicy,proto3,oneof" json:"overlap_policy,omitempty"`
 	Note          string  `protobuf:"bytes,9,opt,name=note,proto3" json:"note,omitempty"`
-	// Only say what it would come to.
+	// Write nothing, and return what would run.
 	DryRun bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// The same request again answers with what it has become. Default: generated.
+	// The same id returns the existing backfill. Default: generated.
 	RequestId     string `protobuf:"bytes,11,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -542,11 +543,11 @@ type BackfillScheduleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Null: a dry run.
 	Backfill *Backfill `protobuf:"bytes,1,opt,name=backfill,proto3" json:"backfill,omitempty"`
-	// How many slots would be run as things stand, of how many in the range; both 0
-	// where the answer is to a request that was made before.
+	// The number of slots that would run now, and of slots in the range; both 0
+	// if the request_id is known.
 	Count int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	Slots int32 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"`
-	// The first and the last of those to be run, by time.
+	// The first and the last slot to run, by time.
 	First         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
 	Last          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1033,7 +1034,7 @@ type CancelBackfillRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	BackfillId string                 `protobuf:"bytes,1,opt,name=backfill_id,json=backfillId,proto3" json:"backfill_id,omitempty"`
 	Note       string                 `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
-	// Ask for the cancel of its runs in flight, too.
+	// Also cancel its runs in flight.
 	CancelRuns    bool `protobuf:"varint,3,opt,name=cancel_runs,json=cancelRuns,proto3" json:"cancel_runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

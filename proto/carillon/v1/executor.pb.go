@@ -34,20 +34,21 @@ type ExecutorRunRequest struct {
 	// The nominal instant, run_at.
 	ScheduledFor *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
 	Trigger      string                 `protobuf:"bytes,7,opt,name=trigger,proto3" json:"trigger,omitempty"`
-	// Place in the chain of retries, 1 = first. A redelivery is no new attempt.
+	// Number in the chain of retries, 1 = first. A redelivery is not a new
+	// attempt.
 	Attempt          int32  `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Epoch            uint32 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	ExecutionGrantId string `protobuf:"bytes,10,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
 	// Raw JSON; empty = none.
 	Input []byte `protobuf:"bytes,11,opt,name=input,proto3" json:"input,omitempty"`
-	// Raw JSON as it was stored; empty with WORKFLOW_STORE=none.
+	// Raw JSON of the stored version; empty with WORKFLOW_STORE=none.
 	Dag []byte `protobuf:"bytes,12,opt,name=dag,proto3" json:"dag,omitempty"`
-	// Where reports go over HTTP; a client of RunService.ReportRun may be used
-	// instead. Empty: none is expected.
+	// URL for HTTP reports; RunService.ReportRun can be used instead. Empty: no
+	// report is expected.
 	ReportUrl string `protobuf:"bytes,13,opt,name=report_url,json=reportUrl,proto3" json:"report_url,omitempty"`
 	// Sent with each report as "Authorization: Bearer …".
 	ReportToken string `protobuf:"bytes,14,opt,name=report_token,json=reportToken,proto3" json:"report_token,omitempty"`
-	// Without a report for so long the run is FAILED(timeout).
+	// Milliseconds without a report after which the run is FAILED(timeout).
 	RunTimeoutMs uint32 `protobuf:"varint,15,opt,name=run_timeout_ms,json=runTimeoutMs,proto3" json:"run_timeout_ms,omitempty"`
 	// ENVIRONMENT of the launcher, such as prod. Empty: not set.
 	Environment   string `protobuf:"bytes,16,opt,name=environment,proto3" json:"environment,omitempty"`
@@ -201,7 +202,7 @@ type ExecutorRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The executor's own id of the run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Empty or ENQUEUED: accepted, reports follow. SUCCESS, FAILED: it is done.
+	// Empty or ENQUEUED: accepted, reports follow. SUCCESS, FAILED: it has ended.
 	Status        string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	ErrorCode     string `protobuf:"bytes,3,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	ErrorMessage  string `protobuf:"bytes,4,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
@@ -279,7 +280,7 @@ type ExecutorCancelRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	WorkflowId     string                 `protobuf:"bytes,2,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
-	// Empty where the answer to Run never came.
+	// Empty if Run was never answered.
 	RunId      string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	Reason     string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	ScheduleId string `protobuf:"bytes,5,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
@@ -490,7 +491,8 @@ func (x *ExecutorGetByKeyRequest) GetEnvironment() string {
 type ExecutorGetByKeyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Empty or ENQUEUED: it runs or will. SUCCESS, FAILED: it is done.
+	// Empty or ENQUEUED: it is running or will run. SUCCESS, FAILED: it has
+	// ended.
 	Status        string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	ErrorCode     string `protobuf:"bytes,3,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	ErrorMessage  string `protobuf:"bytes,4,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`

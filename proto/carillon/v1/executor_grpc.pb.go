@@ -28,22 +28,22 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Executor is what a user implements to receive runs. Every call carries the
-// idempotency key. The executor must keep it: a repeated Run with a known key
-// answers as the first one did and starts nothing.
+// Executor is implemented by users to receive runs. Every call has the
+// idempotency key. The executor must remember it: a repeated Run with a known
+// key returns the first answer and starts nothing.
 type ExecutorClient interface {
-	// Run hands one run over. OK: see status. INVALID_ARGUMENT, NOT_FOUND,
+	// Run starts one run. OK: see status. INVALID_ARGUMENT, NOT_FOUND,
 	// PERMISSION_DENIED, UNAUTHENTICATED, FAILED_PRECONDITION, OUT_OF_RANGE and
-	// UNIMPLEMENTED are a definite no: the run is not and will not be run. Every
-	// other code, and no answer, is an unknown outcome: the same request is sent
-	// again.
+	// UNIMPLEMENTED are a refusal: the run was not and will not be started. Every
+	// other code, and no answer, means that the outcome is unknown: the same
+	// request is sent again.
 	Run(ctx context.Context, in *ExecutorRunRequest, opts ...grpc.CallOption) (*ExecutorRunResponse, error)
-	// Cancel ends a run. OK: see accepted; without it the run does not run any
-	// more, or never did. NOT_FOUND: neither key nor run_id is known. The same
-	// request is sent again every 5 s until it is confirmed, a terminal report
-	// comes or CANCEL_WAIT_MS is over.
+	// Cancel ends a run. OK: see accepted; without it the run has ended or never
+	// ran. NOT_FOUND: neither key nor run_id is known. The same request is sent
+	// again every 5 s until it is confirmed, a terminal report comes or
+	// CANCEL_WAIT_MS is over.
 	Cancel(ctx context.Context, in *ExecutorCancelRequest, opts ...grpc.CallOption) (*ExecutorCancelResponse, error)
-	// GetByKey says what became of a key; it is asked after an unknown outcome.
+	// GetByKey returns the state of a key; it is called after an unknown outcome.
 	// NOT_FOUND: no Run with this key has arrived.
 	GetByKey(ctx context.Context, in *ExecutorGetByKeyRequest, opts ...grpc.CallOption) (*ExecutorGetByKeyResponse, error)
 }
@@ -90,22 +90,22 @@ func (c *executorClient) GetByKey(ctx context.Context, in *ExecutorGetByKeyReque
 // All implementations must embed UnimplementedExecutorServer
 // for forward compatibility.
 //
-// Executor is what a user implements to receive runs. Every call carries the
-// idempotency key. The executor must keep it: a repeated Run with a known key
-// answers as the first one did and starts nothing.
+// Executor is implemented by users to receive runs. Every call has the
+// idempotency key. The executor must remember it: a repeated Run with a known
+// key returns the first answer and starts nothing.
 type ExecutorServer interface {
-	// Run hands one run over. OK: see status. INVALID_ARGUMENT, NOT_FOUND,
+	// Run starts one run. OK: see status. INVALID_ARGUMENT, NOT_FOUND,
 	// PERMISSION_DENIED, UNAUTHENTICATED, FAILED_PRECONDITION, OUT_OF_RANGE and
-	// UNIMPLEMENTED are a definite no: the run is not and will not be run. Every
-	// other code, and no answer, is an unknown outcome: the same request is sent
-	// again.
+	// UNIMPLEMENTED are a refusal: the run was not and will not be started. Every
+	// other code, and no answer, means that the outcome is unknown: the same
+	// request is sent again.
 	Run(context.Context, *ExecutorRunRequest) (*ExecutorRunResponse, error)
-	// Cancel ends a run. OK: see accepted; without it the run does not run any
-	// more, or never did. NOT_FOUND: neither key nor run_id is known. The same
-	// request is sent again every 5 s until it is confirmed, a terminal report
-	// comes or CANCEL_WAIT_MS is over.
+	// Cancel ends a run. OK: see accepted; without it the run has ended or never
+	// ran. NOT_FOUND: neither key nor run_id is known. The same request is sent
+	// again every 5 s until it is confirmed, a terminal report comes or
+	// CANCEL_WAIT_MS is over.
 	Cancel(context.Context, *ExecutorCancelRequest) (*ExecutorCancelResponse, error)
-	// GetByKey says what became of a key; it is asked after an unknown outcome.
+	// GetByKey returns the state of a key; it is called after an unknown outcome.
 	// NOT_FOUND: no Run with this key has arrived.
 	GetByKey(context.Context, *ExecutorGetByKeyRequest) (*ExecutorGetByKeyResponse, error)
 	mustEmbedUnimplementedExecutorServer()

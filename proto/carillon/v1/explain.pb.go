@@ -24,16 +24,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ExplainSlotRequest asks for one instant, past or future: by time or by local.
+// ExplainSlotRequest names one instant, past or future, by time or by local.
 type ExplainSlotRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// The instant to explain. With neither time nor local: the newest slot that is
-	// due, whatever became of it.
+	// The instant to explain. With neither time nor local: the newest due slot,
+	// whatever its outcome.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	// What the clock of the schedule's zone shows, without an offset, such as
-	// 2026-03-08T02:30. Where it shows that twice, both are told of; where it never
-	// does, what the rule makes of that.
+	// Local time in the schedule's zone, without an offset, such as
+	// 2026-03-08T02:30. If it occurs twice, the answer has both; if it never
+	// occurs, the answer says what the rule does instead.
 	Local         string `protobuf:"bytes,3,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -91,64 +91,65 @@ func (x *ExplainSlotRequest) GetLocal() string {
 }
 
 // ExplainSlotResponse says whether there was a slot at this instant, by which
-// rule, and what became of it or will. What does not apply is null or empty.
+// rule, and its outcome. Fields that do not apply are null or empty.
 type ExplainSlotResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// As it was asked for, and when the answer was given. Of a local time that the
-	// clock shows twice, the first; of one that it never shows, when the clock is
-	// set forward past it.
+	// The requested instant, and the time of the answer. For a local time that
+	// occurs twice: the first. For one that never occurs: the instant at which
+	// the clock is set forward past it.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	Now  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`
-	// The answer in one word. Of a slot with a run: ran, failed, skipped,
+	// The answer in one word. For a slot with a run: ran, failed, skipped,
 	// cancelled, retrying (its launch failed and is tried again: see run.launch),
-	// in_flight, waiting (for its overlap key), due. Of one without:
-	// due (not planned yet), not_fired (see reason), will_fire, will_not_fire,
-	// expired (older than what is kept), unrecorded (a defect). Else not_a_slot,
-	// or no_schedule: it did not exist then.
+	// in_flight, waiting (for its overlap key), due. Without a run: due (not
+	// planned yet), not_fired (see reason), will_fire, will_not_fire, expired
+	// (older than the retained history), unrecorded (a bug). Else not_a_slot, or
+	// no_schedule: it did not exist then.
 	Verdict string `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// Why: a reason of runs, or one that no run carries: off_rule, fraction,
-	// gap, second_pass, before_start, after_end, by_hand, unreadable (not_a_slot);
+	// Why: a reason of runs, or one that no run carries: off_rule, fraction, gap,
+	// second_pass, before_start, after_end, by_hand, unreadable (not_a_slot);
 	// not_created (no_schedule); unplanned, backlog, unclaimed (due); retention
-	// (expired). Empty where the verdict says it all.
+	// (expired). Empty if the verdict needs none.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// More of the reason in words, e.g. which field of cron_expr does not match.
 	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
-	// The whole answer in sentences, the verdict first; made of the fields here.
+	// The answer in sentences, the verdict first; derived from the other fields.
 	Sentences []string `protobuf:"bytes,7,rep,name=sentences,proto3" json:"sentences,omitempty"`
-	// The slot; null where there is none. before and after are the slots around
-	// the instant, with what became of them.
+	// The slot; null if there is none. before and after are the neighbouring
+	// slots with their outcomes.
 	Slot   *ExplainedSlot `protobuf:"bytes,8,opt,name=slot,proto3" json:"slot,omitempty"`
 	Before *ExplainedSlot `protobuf:"bytes,9,opt,name=before,proto3" json:"before,omitempty"`
 	After  *ExplainedSlot `protobuf:"bytes,10,opt,name=after,proto3" json:"after,omitempty"`
-	// In force at that instant, or of the run; null where none was.
+	// The rule in force at that instant, or that of the run; null if there was
+	// none.
 	Rule *ExplainedRule `protobuf:"bytes,11,opt,name=rule,proto3" json:"rule,omitempty"`
 	// The slot's run.
 	Run *Run `protobuf:"bytes,12,opt,name=run,proto3" json:"run,omitempty"`
-	// Launch minus fire_at, and the distance of launch and run_at; null while it
-	// was not launched.
+	// launched_at minus fire_at, and the distance between launched_at and run_at;
+	// null if not launched.
 	LatenessMs *uint32 `protobuf:"varint,13,opt,name=lateness_ms,json=latenessMs,proto3,oneof" json:"lateness_ms,omitempty"`
 	DriftMs    *uint32 `protobuf:"varint,14,opt,name=drift_ms,json=driftMs,proto3,oneof" json:"drift_ms,omitempty"`
-	// Runs by hand, retry or backfill in the same second.
+	// Manual runs, retries and backfill runs in the same second.
 	Others []*Run `protobuf:"bytes,15,rep,name=others,proto3" json:"others,omitempty"`
-	// In flight under the slot's overlap key when it was skipped for that, or began
-	// to wait for its turn; of a slot that waits, is due, or is at most ten minutes
-	// ahead, what is in flight now. At most 5.
+	// Runs of the slot's overlap key that were in flight when it was skipped or
+	// began to wait. For a slot that waits, is due, or is at most ten minutes
+	// ahead: runs in flight now. At most 5.
 	Blocking []*Run `protobuf:"bytes,16,rep,name=blocking,proto3" json:"blocking,omitempty"`
-	// The pause that held then.
+	// The pause at that time.
 	Pause *ExplainedPause `protobuf:"bytes,17,opt,name=pause,proto3" json:"pause,omitempty"`
-	// The recorded range of slots without runs that it lies in.
+	// The recorded range of slots without runs that contains it.
 	Range     *ExplainedRange        `protobuf:"bytes,18,opt,name=range,proto3" json:"range,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	CreatedBy string                 `protobuf:"bytes,20,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	DeletedAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=deleted_at,json=deletedAt,proto3" json:"deleted_at,omitempty"`
 	DeletedBy string                 `protobuf:"bytes,22,opt,name=deleted_by,json=deletedBy,proto3" json:"deleted_by,omitempty"`
-	// What ended before may be gone (RETENTION_DAYS).
+	// Runs that ended before may be deleted (RETENTION_DAYS).
 	KeptSince *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
-	// What the clock has to do with it; null where an instant was asked for.
+	// How the local time was read; null if time was set.
 	Reading *ExplainedReading `protobuf:"bytes,24,opt,name=reading,proto3" json:"reading,omitempty"`
-	// Times in which no worker could lead the slot's shard, and which delayed it or
-	// keep it waiting.
+	// Periods without a leader of the slot's shard that delayed the slot or still
+	// delay it.
 	Gaps          []*LeadershipGap `protobuf:"bytes,25,rep,name=gaps,proto3" json:"gaps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -359,15 +360,16 @@ func (x *ExplainSlotResponse) GetGaps() []*LeadershipGap {
 	return nil
 }
 
-// LeadershipGap is a time in which nothing of a shard was planned or launched.
+// LeadershipGap is a period without a leader, in which nothing of a shard was
+// planned or launched.
 type LeadershipGap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Shard uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
-	// The last proof that a worker led.
+	// When a worker last proved that it led.
 	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
-	// Null: it lasts.
+	// Null: there is still no leader.
 	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
-	// Why the leader before it ended: LeaderTerm.end_reason.
+	// Why the previous term ended: LeaderTerm.end_reason.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -431,19 +433,19 @@ func (x *LeadershipGap) GetReason() string {
 	return ""
 }
 
-// ExplainedReading is a local time that was asked for.
+// ExplainedReading says how a local time was read.
 type ExplainedReading struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Local string                 `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
-	// Of the rule that was in force then.
+	// The zone of the rule that was in force then.
 	Timezone string `protobuf:"bytes,2,opt,name=timezone,proto3" json:"timezone,omitempty"`
-	// How often the clock shows it: 0 where it is set forward past it, 2 where it
-	// is set back.
+	// How often the local time occurs: 0 if the clock skips it, 2 if the clock is
+	// set back.
 	Shown uint32 `protobuf:"varint,3,opt,name=shown,proto3" json:"shown,omitempty"`
-	// What the clock goes from and to as it is set forward past it.
+	// Local times before and after the gap.
 	GapFrom string `protobuf:"bytes,4,opt,name=gap_from,json=gapFrom,proto3" json:"gap_from,omitempty"`
 	GapTo   string `protobuf:"bytes,5,opt,name=gap_to,json=gapTo,proto3" json:"gap_to,omitempty"`
-	// What is so of the second time; null where there is none.
+	// The answer for the second occurrence; null if there is none.
 	Second        *ExplainedPass `protobuf:"bytes,6,opt,name=second,proto3" json:"second,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -521,8 +523,8 @@ func (x *ExplainedReading) GetSecond() *ExplainedPass {
 	return nil
 }
 
-// ExplainedPass is the second of two instants at which the clock shows the same:
-// the fields are those of ExplainSlotResponse.
+// ExplainedPass is the second of two instants with the same local time. The
+// fields are those of ExplainSlotResponse.
 type ExplainedPass struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
@@ -615,7 +617,7 @@ func (x *ExplainedPass) GetRun() *Run {
 	return nil
 }
 
-// ExplainedSlot is one slot as clocks show it.
+// ExplainedSlot is one slot with its local time.
 type ExplainedSlot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=run_at,json=runAt,proto3" json:"run_at,omitempty"`
@@ -623,9 +625,9 @@ type ExplainedSlot struct {
 	FireAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=fire_at,json=fireAt,proto3" json:"fire_at,omitempty"`
 	// run_at in the schedule's time zone, with its offset.
 	Local string `protobuf:"bytes,3,opt,name=local,proto3" json:"local,omitempty"`
-	// What daylight saving does to it; mostly empty.
+	// The effect of daylight saving; empty if there is none.
 	Note string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
-	// Of its run, where there is one.
+	// The key of its run; empty if there is none.
 	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	Status         string `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
 	Reason         string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -712,7 +714,7 @@ func (x *ExplainedSlot) GetReason() string {
 	return ""
 }
 
-// ExplainedRule is the part of a definition that decides when.
+// ExplainedRule is the timing part of a definition.
 type ExplainedRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In words, with zone and window.
@@ -730,7 +732,7 @@ type ExplainedRule struct {
 	Revision      uint32                 `protobuf:"varint,12,opt,name=revision,proto3" json:"revision,omitempty"`
 	MadeAt        *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=made_at,json=madeAt,proto3" json:"made_at,omitempty"`
 	MadeBy        string                 `protobuf:"bytes,14,opt,name=made_by,json=madeBy,proto3" json:"made_by,omitempty"`
-	// By the next revision; null while it stands.
+	// When the next revision replaced it; null: it is current.
 	ReplacedAt    *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=replaced_at,json=replacedAt,proto3" json:"replaced_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -871,16 +873,16 @@ func (x *ExplainedRule) GetReplacedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// ExplainedPause is a time in which a schedule stood still.
+// ExplainedPause is a period in which a schedule was paused.
 type ExplainedPause struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Null: since longer ago than is kept.
+	// Null: before the retained history.
 	From *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	By   string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	Note string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
-	// When it ended, or will; null: until somebody resumes it.
+	// When it ended or will end; null: it lasts until it is resumed.
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
-	// Who resumed; empty: it ended by itself, or lasts.
+	// Who resumed it; empty: it ended at paused_until, or still lasts.
 	EndedBy       string `protobuf:"bytes,5,opt,name=ended_by,json=endedBy,proto3" json:"ended_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -25,19 +25,19 @@ const (
 
 type ForecastLaunchesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The window: from, inclusive (default, and at the earliest: now), until,
-	// exclusive (default: 24 hours after from), at most 7 days.
+	// The window: from (inclusive; default and minimum: now) to until (exclusive;
+	// default: 24 hours after from), at most 7 days.
 	From  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
-	// Which schedules; default: all that the caller sees.
+	// Only schedules of this owner. Default: all that the caller may see.
 	UserId     string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	WorkflowId string `protobuf:"bytes,4,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	ManagedBy  string `protobuf:"bytes,5,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
 	// "key=value", or "key" for any value.
 	Label string `protobuf:"bytes,6,opt,name=label,proto3" json:"label,omitempty"`
-	// How many of the busiest minutes are named. Default 5, at most 50.
+	// How many of the busiest minutes are listed. Default 5, at most 50.
 	Peaks *uint32 `protobuf:"varint,7,opt,name=peaks,proto3,oneof" json:"peaks,omitempty"`
-	// How many schedules are named for each of them. Default 5, at most 50.
+	// How many schedules are listed for each of them. Default 5, at most 50.
 	Contributors  *uint32 `protobuf:"varint,8,opt,name=contributors,proto3,oneof" json:"contributors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -131,23 +131,23 @@ func (x *ForecastLaunchesRequest) GetContributors() uint32 {
 
 type ForecastLaunchesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The window that was counted. until is nearer than what was asked for where
-	// more launches lie in it than one call may count.
+	// The counted window. until is earlier than requested if there are more
+	// launches than one call may count.
 	From  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
-	// Launches per minute, by fire_at: the first number is the minute that from
-	// lies in, the last the one that until ends in.
+	// Launches per minute, by fire_at, from the minute that contains from to the
+	// one that contains until.
 	LaunchesPerMinute []uint32 `protobuf:"varint,3,rep,packed,name=launches_per_minute,json=launchesPerMinute,proto3" json:"launches_per_minute,omitempty"`
 	// Their sum.
 	Launches uint32 `protobuf:"varint,4,opt,name=launches,proto3" json:"launches,omitempty"`
 	// The busiest minutes, the busiest first; none within five minutes of a
 	// busier one.
 	Peaks []*ForecastPeak `protobuf:"bytes,5,rep,name=peaks,proto3" json:"peaks,omitempty"`
-	// What would lower the busiest minute by two launches or more, and by a tenth
-	// or more of them; the better change first.
+	// Changes that lower the busiest minute by at least two launches and a tenth;
+	// the better change first.
 	Flattenings []*ForecastFlattening `protobuf:"bytes,6,rep,name=flattenings,proto3" json:"flattenings,omitempty"`
-	// How many schedules were counted, how many more are paused until further
-	// notice, and how many more cannot be read.
+	// The number of counted schedules, of schedules that are paused without an
+	// end, and of schedules that cannot be read.
 	Schedules  uint32 `protobuf:"varint,7,opt,name=schedules,proto3" json:"schedules,omitempty"`
 	Paused     uint32 `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
 	Unreadable uint32 `protobuf:"varint,9,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
@@ -329,7 +329,7 @@ func (x *ForecastPeak) GetContributors() []*ForecastContributor {
 	return nil
 }
 
-// ForecastContributor is one schedule's part of a peak.
+// ForecastContributor is the share of one schedule in a peak.
 type ForecastContributor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId    string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
@@ -398,27 +398,26 @@ func (x *ForecastContributor) GetLaunches() uint32 {
 	return 0
 }
 
-// ForecastFlattening is one change to schedules that launch at the peaks, with
-// what it comes to: counted launch by launch with the changed rules, not
-// estimated.
+// ForecastFlattening is one suggested change of schedules that launch at the
+// peaks. Its effect is counted with the changed rules, not estimated.
 type ForecastFlattening struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// jitter: each of them gets jitter_ms, where it has less. minute_offset: each
-	// of moves fires at another minute of the hour.
+	// jitter: schedules with less jitter get jitter_ms. minute_offset: the
+	// schedules in moves get another minute of the hour.
 	Kind     string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	JitterMs uint32 `protobuf:"varint,2,opt,name=jitter_ms,json=jitterMs,proto3" json:"jitter_ms,omitempty"`
 	// The first hundred, by id.
 	Moves []*ForecastMove `protobuf:"bytes,3,rep,name=moves,proto3" json:"moves,omitempty"`
-	// Whom it changes: how many, and the first hundred by id.
+	// The number of changed schedules, and the first hundred by id.
 	Schedules   uint32   `protobuf:"varint,4,opt,name=schedules,proto3" json:"schedules,omitempty"`
 	ScheduleIds []string `protobuf:"bytes,5,rep,name=schedule_ids,json=scheduleIds,proto3" json:"schedule_ids,omitempty"`
-	// Launches in the busiest minute of the window, if it were so, and when that
-	// would begin.
+	// Launches in the busiest minute after the change, and the start of that
+	// minute.
 	Peak       uint32                 `protobuf:"varint,6,opt,name=peak,proto3" json:"peak,omitempty"`
 	PeakMinute *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=peak_minute,json=peakMinute,proto3" json:"peak_minute,omitempty"`
-	// The change in words, with what it comes to; times are in UTC.
+	// The change and its effect in words; times are in UTC.
 	Text string `protobuf:"bytes,8,opt,name=text,proto3" json:"text,omitempty"`
-	// The change alone in words, for whoever shows peak and peak_minute otherwise.
+	// The change in words, without its effect.
 	Change        string `protobuf:"bytes,9,opt,name=change,proto3" json:"change,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -517,14 +516,14 @@ func (x *ForecastFlattening) GetChange() string {
 	return ""
 }
 
-// ForecastMove is another minute for one schedule.
+// ForecastMove moves one schedule to another minute of the hour.
 type ForecastMove struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// What cron_expr is, and what it would be.
+	// cron_expr before and after.
 	CronExprFrom string `protobuf:"bytes,2,opt,name=cron_expr_from,json=cronExprFrom,proto3" json:"cron_expr_from,omitempty"`
 	CronExprTo   string `protobuf:"bytes,3,opt,name=cron_expr_to,json=cronExprTo,proto3" json:"cron_expr_to,omitempty"`
-	// By how many minutes that is later; negative: earlier.
+	// Minutes later; negative: earlier.
 	Minutes       int32 `protobuf:"varint,4,opt,name=minutes,proto3" json:"minutes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -24,18 +24,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Grant is a permission to run workflows. It holds no credential.
+// Grant is a permission to run workflows. It contains no credential.
 type Grant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique for each owner: another owner may use the same id.
 	GrantId string `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
-	// Whose schedules may name it.
+	// The owner of the schedules that may name it.
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// Who pays for the runs.
 	BillingAccountId string `protobuf:"bytes,3,opt,name=billing_account_id,json=billingAccountId,proto3" json:"billing_account_id,omitempty"`
 	// In order, each once.
 	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
-	// It holds before this instant, by the database's clock; null: without end.
+	// It is valid before this instant, by the database's clock; null: no expiry.
 	ExpiresAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	RevokedAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
 	RevokedBy  string                 `protobuf:"bytes,7,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
@@ -155,8 +155,8 @@ func (x *Grant) GetState() string {
 	return ""
 }
 
-// NewGrant is a grant that is created together with its schedule, in one
-// transaction: neither stays without the other. Its owner is the schedule's.
+// NewGrant is a grant that is created with its schedule, in one transaction. It
+// has the same owner.
 type NewGrant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Default: derived from the schedule and the terms below, so that the same
@@ -240,20 +240,19 @@ type CreateGrantRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Default: derived from user_id and request_id.
 	GrantId string `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
-	// The owner: only schedules of the same owner can name the grant. Required,
-	// but of a caller who is an owner: it is always that one's.
+	// The owner: only its schedules can name the grant. Required, except for
+	// callers with the role user, who are always the owner.
 	UserId           string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	BillingAccountId string `protobuf:"bytes,3,opt,name=billing_account_id,json=billingAccountId,proto3" json:"billing_account_id,omitempty"`
 	// What may run: "graph:execute:WORKFLOW_ID"; "graph:execute:PREFIX:*" for ids
 	// that begin with "PREFIX:"; "graph:execute:*" for all, which needs
 	// allow_all_workflows. 1 to 64.
 	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
-	// The owner's consent to graph:execute:*, those workflows included that do not
-	// exist yet.
+	// The owner's consent to graph:execute:*, which includes future workflows.
 	AllowAllWorkflows bool `protobuf:"varint,5,opt,name=allow_all_workflows,json=allowAllWorkflows,proto3" json:"allow_all_workflows,omitempty"`
-	// Not set: without end.
+	// Not set: no expiry.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Makes a repeat safe where grant_id is not given. Default: generated.
+	// Makes a repeat safe if grant_id is not set. Default: generated.
 	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -385,8 +384,8 @@ func (x *CreateGrantResponse) GetGrant() *Grant {
 type GetGrantRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	GrantId string                 `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
-	// The owner. Needed where several owners have a grant of this id; a caller who
-	// is an owner gets its own.
+	// The owner. Required if several owners have a grant with this id; a caller
+	// with the role user gets its own.
 	UserId        string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -484,11 +483,11 @@ type ListGrantsRequest struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	UserId           string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	BillingAccountId string                 `protobuf:"bytes,2,opt,name=billing_account_id,json=billingAccountId,proto3" json:"billing_account_id,omitempty"`
-	// Default: every state.
+	// Default: all states.
 	State *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	// Default 50, at most 200.
 	PageSize uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before.
+	// next_page_token of the previous page.
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -616,7 +615,7 @@ type RevokeGrantRequest struct {
 	GrantId string                 `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
 	// Why; at most 1024 bytes.
 	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
-	// Taken for uniformity; the call is safe to repeat without it.
+	// Not needed: the call is safe to repeat. Accepted for consistency.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The owner, as in GetGrantRequest.
 	UserId        string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`

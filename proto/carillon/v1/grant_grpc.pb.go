@@ -29,31 +29,31 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// GrantService keeps execution grants: durable, scoped, revocable permissions to
-// run workflows on a billing account. A schedule names its grant; it is looked
-// at when the schedule is registered, when a run is claimed, and again before
-// the executor is called. A run that its grant does not allow is SKIPPED with
-// reason grant_revoked, grant_expired or grant_denied, and the schedule lives on.
+// GrantService manages execution grants: durable, scoped, revocable permissions
+// to run workflows on a billing account. A schedule names its grant. The grant
+// is checked when the schedule is registered, when a run is claimed, and before
+// the executor is called. A run without permission is SKIPPED with reason
+// grant_revoked, grant_expired or grant_denied, and the schedule continues.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field, and nothing is written; NOT_FOUND for a grant that does not
-// exist; INVALID_ARGUMENT on user_id where several owners have a grant of that
-// id and the request names none of them; UNAVAILABLE while the store is out of reach, after which the same
-// request may be sent again.
+// exist; INVALID_ARGUMENT on user_id if several owners have a grant with that
+// id and the request has no user_id; UNAVAILABLE while the database is
+// unavailable: retry the same request.
 type GrantServiceClient interface {
-	// CreateGrant stores a grant. It never changes afterwards, but for its
-	// revocation: the same request again answers with the grant as it stands.
-	// ALREADY_EXISTS: the owner uses the grant_id for other terms; or (422 on REST)
-	// the request_id was used before for other terms. PERMISSION_DENIED: the caller
-	// is an owner, and the grant is not on its own workflows or not on an account of
-	// its own; the message names each field and what to do.
+	// CreateGrant stores a grant. It cannot be changed afterwards, only revoked.
+	// The same request again returns the grant. ALREADY_EXISTS: the owner uses
+	// the grant_id for other terms; or (422 on REST) the request_id was used for
+	// other terms. PERMISSION_DENIED: the caller has the role user, and the
+	// workflows or the account are not its own; the message names each field and
+	// what to do.
 	CreateGrant(ctx context.Context, in *CreateGrantRequest, opts ...grpc.CallOption) (*CreateGrantResponse, error)
 	GetGrant(ctx context.Context, in *GetGrantRequest, opts ...grpc.CallOption) (*GetGrantResponse, error)
-	// ListGrants is ordered by grant_id, then user_id.
+	// ListGrants returns grants by grant_id, then user_id.
 	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
-	// RevokeGrant ends a grant for ever. Nothing that runs on it is sent to the
-	// executor later than one second after the answer; what was sent before goes
-	// on. Revoking again is no error: the first revocation stays.
+	// RevokeGrant ends a grant permanently. One second after the answer, no run
+	// with this grant is sent to the executor; runs that were sent before
+	// continue. Revoking again is not an error; the first revocation is kept.
 	RevokeGrant(ctx context.Context, in *RevokeGrantRequest, opts ...grpc.CallOption) (*RevokeGrantResponse, error)
 }
 
@@ -109,31 +109,31 @@ func (c *grantServiceClient) RevokeGrant(ctx context.Context, in *RevokeGrantReq
 // All implementations must embed UnimplementedGrantServiceServer
 // for forward compatibility.
 //
-// GrantService keeps execution grants: durable, scoped, revocable permissions to
-// run workflows on a billing account. A schedule names its grant; it is looked
-// at when the schedule is registered, when a run is claimed, and again before
-// the executor is called. A run that its grant does not allow is SKIPPED with
-// reason grant_revoked, grant_expired or grant_denied, and the schedule lives on.
+// GrantService manages execution grants: durable, scoped, revocable permissions
+// to run workflows on a billing account. A schedule names its grant. The grant
+// is checked when the schedule is registered, when a run is claimed, and before
+// the executor is called. A run without permission is SKIPPED with reason
+// grant_revoked, grant_expired or grant_denied, and the schedule continues.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field, and nothing is written; NOT_FOUND for a grant that does not
-// exist; INVALID_ARGUMENT on user_id where several owners have a grant of that
-// id and the request names none of them; UNAVAILABLE while the store is out of reach, after which the same
-// request may be sent again.
+// exist; INVALID_ARGUMENT on user_id if several owners have a grant with that
+// id and the request has no user_id; UNAVAILABLE while the database is
+// unavailable: retry the same request.
 type GrantServiceServer interface {
-	// CreateGrant stores a grant. It never changes afterwards, but for its
-	// revocation: the same request again answers with the grant as it stands.
-	// ALREADY_EXISTS: the owner uses the grant_id for other terms; or (422 on REST)
-	// the request_id was used before for other terms. PERMISSION_DENIED: the caller
-	// is an owner, and the grant is not on its own workflows or not on an account of
-	// its own; the message names each field and what to do.
+	// CreateGrant stores a grant. It cannot be changed afterwards, only revoked.
+	// The same request again returns the grant. ALREADY_EXISTS: the owner uses
+	// the grant_id for other terms; or (422 on REST) the request_id was used for
+	// other terms. PERMISSION_DENIED: the caller has the role user, and the
+	// workflows or the account are not its own; the message names each field and
+	// what to do.
 	CreateGrant(context.Context, *CreateGrantRequest) (*CreateGrantResponse, error)
 	GetGrant(context.Context, *GetGrantRequest) (*GetGrantResponse, error)
-	// ListGrants is ordered by grant_id, then user_id.
+	// ListGrants returns grants by grant_id, then user_id.
 	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
-	// RevokeGrant ends a grant for ever. Nothing that runs on it is sent to the
-	// executor later than one second after the answer; what was sent before goes
-	// on. Revoking again is no error: the first revocation stays.
+	// RevokeGrant ends a grant permanently. One second after the answer, no run
+	// with this grant is sent to the executor; runs that were sent before
+	// continue. Revoking again is not an error; the first revocation is kept.
 	RevokeGrant(context.Context, *RevokeGrantRequest) (*RevokeGrantResponse, error)
 	mustEmbedUnimplementedGrantServiceServer()
 }

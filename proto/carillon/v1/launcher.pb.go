@@ -27,7 +27,7 @@ const (
 type RunLauncherStartRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Default: none is known; then pause and deletion are not checked again.
+	// Default: unknown; then pause and deletion are not checked again.
 	ScheduleId string `protobuf:"bytes,2,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	WorkflowId string `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	Version    int32  `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
@@ -38,20 +38,21 @@ type RunLauncherStartRequest struct {
 	Trigger *string `protobuf:"bytes,7,opt,name=trigger,proto3,oneof" json:"trigger,omitempty"`
 	// Place in the chain of retries. Default 1.
 	Attempt *int32 `protobuf:"varint,8,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
-	// Of the leader that sends it. Default 0: it is not sent by a leader.
+	// The epoch of the leader that sends it. Default 0: not sent by a leader.
 	Epoch            uint32 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	ExecutionGrantId string `protobuf:"bytes,10,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
 	// Raw JSON for the executor.
 	Input []byte `protobuf:"bytes,11,opt,name=input,proto3" json:"input,omitempty"`
-	// The executor is not called before. Default: at once.
+	// The executor is not called before this time. Default: at once.
 	FireAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=fire_at,json=fireAt,proto3" json:"fire_at,omitempty"`
-	// How long the run may show no sign of life. Default RUN_TIMEOUT_MS.
+	// Milliseconds without a report after which the run times out. Default
+	// RUN_TIMEOUT_MS.
 	RunTimeoutMs *uint32 `protobuf:"varint,13,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
-	// Nothing is sent to the executor after it; what may have reached the executor
-	// before is asked for by key, where the executor can answer. Default: no end.
+	// Nothing is sent to the executor after this time. The executor is only asked
+	// about earlier calls by key, if it supports that. Default: no limit.
 	SendUntil *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=send_until,json=sendUntil,proto3" json:"send_until,omitempty"`
-	// W3C trace context of the caller's span. It is no part of what makes two
-	// requests the same. Default: the caller has none.
+	// W3C trace context of the caller's span. It is ignored when requests are
+	// compared. Default: none.
 	Traceparent   string `protobuf:"bytes,15,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -194,7 +195,7 @@ func (x *RunLauncherStartRequest) GetTraceparent() string {
 
 type RunLauncherStartResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the executor took the run.
+	// Whether the executor accepted the run.
 	Ok    bool   `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// ENQUEUED: accepted, a report follows. SUCCESS, FAILED: ended already.
@@ -305,8 +306,8 @@ func (x *RunLauncherStartResponse) GetDeliveries() int32 {
 	return 0
 }
 
-// RunLauncherFailure is why a start has no outcome. It is a detail of the status
-// that Start answers then.
+// RunLauncherFailure says why a start has no outcome. It is a detail of the
+// status that Start returns.
 type RunLauncherFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One of the codes of docs/executors.md, e.g. executor_unreachable; or withheld:
@@ -390,13 +391,13 @@ func (x *RunLauncherFailure) GetTookMs() uint32 {
 
 type RunLauncherStartBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The starts of a stream are numbered from 0 on, in the order in which they
-	// are sent. Each is judged by itself: one that breaks a rule is answered with
-	// INVALID_ARGUMENT, and the stream goes on.
+	// The starts of a stream are numbered from 0, in the order of sending. Each
+	// is validated alone: an invalid one is answered with INVALID_ARGUMENT, and
+	// the stream continues.
 	Starts []*RunLauncherStartRequest `protobuf:"bytes,1,rep,name=starts,proto3" json:"starts,omitempty"`
-	// Numbers of earlier starts that nobody waits for any more: what waits for its
-	// fire_at or for another call of its key ends, as where a call of Start is
-	// cancelled. A call of the executor that has begun goes on.
+	// Numbers of earlier starts that the caller cancels, as a call of Start is
+	// cancelled: a start that waits for its fire_at or for another call of its
+	// key ends. An executor call that has begun continues.
 	Withdrawn     []uint64 `protobuf:"varint,2,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -449,9 +450,9 @@ func (x *RunLauncherStartBatchRequest) GetWithdrawn() []uint64 {
 type RunLauncherStartBatchResponse struct {
 	state   protoimpl.MessageState         `protogen:"open.v1"`
 	Answers []*RunLauncherStartBatchAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	// The stream is to be ended, since the launcher ends or what opened the stream
-	// expires soon: send no more on it, close the sending side, and open another.
-	// What is on its way is still taken and answered.
+	// Close this stream: the launcher stops, or the credential of the stream
+	// expires soon. Send nothing more on it, close the sending side, and open
+	// another stream. Messages that are already sent are still answered.
 	Closing       bool `protobuf:"varint,2,opt,name=closing,proto3" json:"closing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -506,12 +507,12 @@ type RunLauncherStartBatchAnswer struct {
 	// Which start of the stream this answers.
 	Number         uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Set where Start would have answered OK.
+	// Set if Start would have answered OK.
 	Outcome *RunLauncherStartResponse `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Else the gRPC code that Start would have answered, as a number, and why.
 	Code    uint32 `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
-	// What went wrong, where the code says that the outcome is unknown.
+	// The failure, if the outcome is unknown.
 	Failure       *RunLauncherFailure `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -594,11 +595,12 @@ type RunLauncherCancelRequest struct {
 	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	ScheduleId     string                 `protobuf:"bytes,2,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	WorkflowId     string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
-	// The executor's id, where it is known.
+	// The executor's id, if known.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// What the run will end with. Default cancelled.
 	Reason *string `protobuf:"bytes,5,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	// The nominal instant, run_at. Default: not known; the executor is not told.
+	// The nominal instant, run_at. Default: unknown, and not sent to the
+	// executor.
 	ScheduledFor  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -678,10 +680,10 @@ func (x *RunLauncherCancelRequest) GetScheduledFor() *timestamppb.Timestamp {
 
 type RunLauncherCancelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether it is certain that the run does not go on: the executor confirmed
-	// it, or it was never sent.
+	// Whether the run has certainly ended: the executor confirmed it, or it was
+	// never sent.
 	Confirmed bool `protobuf:"varint,1,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	// Whether the executor can cancel at all.
+	// Whether the executor supports cancel.
 	Supported     bool `protobuf:"varint,2,opt,name=supported,proto3" json:"supported,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,22 +29,22 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // RunLauncher takes a run from the worker, records its key, loads the DAG and
-// calls the executor. The same key is answered from the record: however often
-// it is sent, the executor is asked for one run.
+// calls the executor. A repeated key is answered from the record, so the
+// executor starts one run.
 type RunLauncherClient interface {
-	// Start answers OK with the outcome, also where that is a refusal (ok =
-	// false). ABORTED: the same key is being launched right now, ask again.
-	// ALREADY_EXISTS with reason KEY_CONFLICT (HTTP 422): the key was used for
-	// another request. UNAVAILABLE, DEADLINE_EXCEEDED and every other code: the
-	// outcome is unknown, send the same request again.
+	// Start answers OK with the outcome, also for a refusal (ok = false).
+	// ABORTED: the same key is being launched now; retry. ALREADY_EXISTS with
+	// reason KEY_CONFLICT (HTTP 422): the key was used for another request.
+	// UNAVAILABLE, DEADLINE_EXCEEDED and every other code: the outcome is
+	// unknown, send the same request again.
 	Start(ctx context.Context, in *RunLauncherStartRequest, opts ...grpc.CallOption) (*RunLauncherStartResponse, error)
 	// StartBatch is Start for many runs on one stream, which may stay open. Each
-	// start has one answer, in whatever order they become known: one that takes
-	// its time, or is refused, holds up no other. A stream that ends without OK, or
-	// before it has answered, leaves the outcome of what is open on it unknown.
+	// start has one answer, in any order, and does not delay others. If a stream
+	// ends without OK or without an answer, the outcome of its open starts is
+	// unknown.
 	StartBatch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunLauncherStartBatchRequest, RunLauncherStartBatchResponse], error)
-	// Cancel asks the executor to end a run. A key of which no call has begun is
-	// closed, so that it is never sent.
+	// Cancel asks the executor to end a run. A key without a call is closed, so
+	// that it is never sent.
 	Cancel(ctx context.Context, in *RunLauncherCancelRequest, opts ...grpc.CallOption) (*RunLauncherCancelResponse, error)
 }
 
@@ -94,22 +94,22 @@ func (c *runLauncherClient) Cancel(ctx context.Context, in *RunLauncherCancelReq
 // for forward compatibility.
 //
 // RunLauncher takes a run from the worker, records its key, loads the DAG and
-// calls the executor. The same key is answered from the record: however often
-// it is sent, the executor is asked for one run.
+// calls the executor. A repeated key is answered from the record, so the
+// executor starts one run.
 type RunLauncherServer interface {
-	// Start answers OK with the outcome, also where that is a refusal (ok =
-	// false). ABORTED: the same key is being launched right now, ask again.
-	// ALREADY_EXISTS with reason KEY_CONFLICT (HTTP 422): the key was used for
-	// another request. UNAVAILABLE, DEADLINE_EXCEEDED and every other code: the
-	// outcome is unknown, send the same request again.
+	// Start answers OK with the outcome, also for a refusal (ok = false).
+	// ABORTED: the same key is being launched now; retry. ALREADY_EXISTS with
+	// reason KEY_CONFLICT (HTTP 422): the key was used for another request.
+	// UNAVAILABLE, DEADLINE_EXCEEDED and every other code: the outcome is
+	// unknown, send the same request again.
 	Start(context.Context, *RunLauncherStartRequest) (*RunLauncherStartResponse, error)
 	// StartBatch is Start for many runs on one stream, which may stay open. Each
-	// start has one answer, in whatever order they become known: one that takes
-	// its time, or is refused, holds up no other. A stream that ends without OK, or
-	// before it has answered, leaves the outcome of what is open on it unknown.
+	// start has one answer, in any order, and does not delay others. If a stream
+	// ends without OK or without an answer, the outcome of its open starts is
+	// unknown.
 	StartBatch(grpc.BidiStreamingServer[RunLauncherStartBatchRequest, RunLauncherStartBatchResponse]) error
-	// Cancel asks the executor to end a run. A key of which no call has begun is
-	// closed, so that it is never sent.
+	// Cancel asks the executor to end a run. A key without a call is closed, so
+	// that it is never sent.
 	Cancel(context.Context, *RunLauncherCancelRequest) (*RunLauncherCancelResponse, error)
 	mustEmbedUnimplementedRunLauncherServer()
 }

@@ -31,28 +31,29 @@ type Run struct {
 	// epoch_seconds(run_at)).
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	ScheduleId     string `protobuf:"bytes,2,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// The revision of the schedule that it was planned from.
+	// The revision of the schedule from which it was planned.
 	Revision   uint32 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	UserId     string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	WorkflowId string `protobuf:"bytes,5,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	Version    int32  `protobuf:"varint,6,opt,name=version,proto3" json:"version,omitempty"`
 	// The nominal instant.
 	RunAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=run_at,json=runAt,proto3" json:"run_at,omitempty"`
-	// run_at with jitter or catch-up spacing; the executor is not called before.
+	// run_at with jitter or catch-up spacing. The executor is not called before
+	// this time.
 	FireAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=fire_at,json=fireAt,proto3" json:"fire_at,omitempty"`
-	// Moves forward only: PLANNED, LAUNCHING, ENQUEUED, STARTED, then SUCCESS,
+	// Only moves forward: PLANNED, LAUNCHING, ENQUEUED, STARTED, then SUCCESS,
 	// FAILED, SKIPPED or CANCELLED.
 	Status string `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
 	// Why a run was skipped, failed or cancelled; empty otherwise.
 	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	Trigger       string `protobuf:"bytes,11,opt,name=trigger,proto3" json:"trigger,omitempty"`
 	OverlapPolicy string `protobuf:"bytes,12,opt,name=overlap_policy,json=overlapPolicy,proto3" json:"overlap_policy,omitempty"`
-	// Place in the chain of retries, 1 = first.
+	// Number in the chain of retries, 1 = first.
 	Attempt int32 `protobuf:"varint,13,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The run that this one tries again; empty = none.
+	// The run that this one retries; empty = none.
 	RetryOf string `protobuf:"bytes,14,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
-	// Calls that reached the executor: their request was written to a connection.
-	// A refused connection is no delivery. launch.attempts counts every try.
+	// Number of calls that were written to a connection to the executor. A
+	// refused connection does not count. launch.attempts counts all attempts.
 	Deliveries int32 `protobuf:"varint,15,opt,name=deliveries,proto3" json:"deliveries,omitempty"`
 	Priority   int32 `protobuf:"varint,16,opt,name=priority,proto3" json:"priority,omitempty"`
 	// Given by the executor.
@@ -60,32 +61,34 @@ type Run struct {
 	TraceId string `protobuf:"bytes,18,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	// Of the leader that claimed it.
 	Epoch uint32 `protobuf:"varint,19,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Since when it waits for a run in flight to end.
+	// Since when it waits for another run of its overlap key.
 	WaitingSince      *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"`
 	CancelRequestedAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=cancel_requested_at,json=cancelRequestedAt,proto3" json:"cancel_requested_at,omitempty"`
 	LaunchedAt        *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
 	StartedAt         *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	CompletedAt       *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`
-	// When it ends by itself: LAUNCHING unless the executor accepts it, later
-	// unless a sign of life comes.
+	// When it times out: in LAUNCHING unless the executor accepts it, later
+	// unless a report arrives.
 	TimeoutAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=timeout_at,json=timeoutAt,proto3" json:"timeout_at,omitempty"`
-	// A word for programs: one of Carillon's own (docs/executors.md), http_NNN or a
-	// gRPC code after a refusal, or what the executor reported. While the run is
-	// LAUNCHING: of the last attempt to launch it.
+	// Machine-readable: one of Carillon's codes (docs/executors.md), http_NNN or
+	// a gRPC code after a refusal, or the executor's code. While the run is
+	// LAUNCHING: that of the last launch attempt.
 	ErrorCode    string                 `protobuf:"bytes,26,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	ErrorMessage string                 `protobuf:"bytes,27,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	UpdatedAt    *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// When a leader first took it up for launching, by the verdict on its overlap
-	// policy; up to a second before fire_at. Null: it never was.
+	// When a leader first claimed it; up to a second before fire_at. Null: not
+	// claimed.
 	ClaimedAt *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=claimed_at,json=claimedAt,proto3" json:"claimed_at,omitempty"`
-	// As reported, or of the step of the local executor that failed. Absent: unknown.
+	// The reported exit code, or that of the failed step of the local executor.
+	// Absent: unknown.
 	ExitCode *int32 `protobuf:"varint,31,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	// Where the run's log is: as reported, else by LOG_URL_TEMPLATE. Absent: neither.
+	// URL of the run's log: as reported, or made from LOG_URL_TEMPLATE. Absent:
+	// neither.
 	LogUrl *string `protobuf:"bytes,32,opt,name=log_url,json=logUrl,proto3,oneof" json:"log_url,omitempty"`
-	// Where the run's trace is, by TRACE_URL_TEMPLATE. Absent: that is not set.
+	// URL of the run's trace, made from TRACE_URL_TEMPLATE. Absent: not set.
 	TraceUrl *string `protobuf:"bytes,33,opt,name=trace_url,json=traceUrl,proto3,oneof" json:"trace_url,omitempty"`
-	// The attempts to launch it. Null unless one has failed.
+	// The launch attempts. Null unless one has failed.
 	Launch        *RunLaunch `protobuf:"bytes,34,opt,name=launch,proto3" json:"launch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -359,17 +362,16 @@ func (x *Run) GetLaunch() *RunLaunch {
 	return nil
 }
 
-// RunLaunch is how the launch of a run goes, or went, of which at least one
-// attempt failed.
+// RunLaunch describes a launch with at least one failed attempt.
 type RunLaunch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Every try, the one that succeeded included. A try whose process died before
-	// it could record the result does not count.
+	// Number of attempts, including the successful one. An attempt does not count
+	// if its process died before the result was recorded.
 	Attempts int32 `protobuf:"varint,1,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	// When the next attempt is due. Null while one is under way and when the launch
+	// When the next attempt is due. Null during an attempt and after the launch
 	// has ended; always null in lists and streams.
 	NextAttemptAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
-	// When the launch is given up: launch_timeout_ms, or LAUNCH_RETRY_FOR_MS, after
+	// When the retries end: launch_timeout_ms, or LAUNCH_RETRY_FOR_MS, after
 	// fire_at. Null when the launch has ended.
 	GivesUpAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=gives_up_at,json=givesUpAt,proto3" json:"gives_up_at,omitempty"`
 	// The last 10 attempts, oldest first. Empty in lists and streams.
@@ -436,16 +438,16 @@ func (x *RunLaunch) GetLog() []*LaunchAttempt {
 	return nil
 }
 
-// LaunchAttempt is one try to launch a run.
+// LaunchAttempt is one attempt to launch a run.
 type LaunchAttempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the executor was called, or the attempt failed before that.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// How long the call took; 0 where there was none, and of the one that succeeded.
+	// Duration of the call; 0 if there was no call, and for the successful one.
 	TookMs uint32 `protobuf:"varint,2,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
-	// accepted: the executor took the run. refused: definitely not launched.
-	// not_sent: no byte of the call reached a connection. unknown: the executor may
-	// have received the call.
+	// accepted: the executor accepted the run. refused: definitely not launched.
+	// not_sent: no byte of the call reached a connection. unknown: the executor
+	// may have received the call.
 	Result    string `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
 	ErrorCode string `protobuf:"bytes,4,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	// At most 512 bytes.
@@ -522,15 +524,15 @@ func (x *LaunchAttempt) GetErrorMessage() string {
 // LogPart is a piece of a run's output: whole lines of plain text.
 type LogPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Place among the parts of the run.
+	// Number among the parts of the run.
 	Seq uint32 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Of the local executor. Empty: the output that an executor reported. That part
+	// The step of the local executor. Empty: output that an executor reported; it
 	// replaces any earlier part without a step.
 	Step string                 `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
 	// UTF-8 without control characters but line feeds and tabs.
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
-	// Bytes of the step's output that are not kept and belong directly before text.
+	// Number of bytes of the step's output before text that are not kept.
 	SkippedBytes  uint32 `protobuf:"varint,5,opt,name=skipped_bytes,json=skippedBytes,proto3" json:"skipped_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -607,7 +609,7 @@ type GetRunLogsRequest struct {
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Only this step.
 	Step string `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
-	// next_after of an earlier answer: only what came since. Default: all.
+	// next_after of an earlier answer: only newer parts. Default: all.
 	After         uint32 `protobuf:"varint,3,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -667,11 +669,11 @@ func (x *GetRunLogsRequest) GetAfter() uint32 {
 type GetRunLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Parts []*LogPart             `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
-	// Send it as after to read on.
+	// Send it as after to continue.
 	NextAfter uint32 `protobuf:"varint,2,opt,name=next_after,json=nextAfter,proto3" json:"next_after,omitempty"`
-	// Nothing more follows: the run has ended, and this is the last page.
+	// The run has ended, and this is the last page.
 	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
-	// The run's status when this was read.
+	// The run's status at the time of the answer.
 	Status        string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -737,8 +739,8 @@ func (x *GetRunLogsResponse) GetStatus() string {
 
 type GetRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The key, or enough of its first digits (4 or more) to name one run that the
-	// caller sees. INVALID_ARGUMENT names the runs where there are several.
+	// The key, or at least 4 of its first digits. INVALID_ARGUMENT: several runs
+	// that the caller may see match; the message lists them.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -784,9 +786,9 @@ func (x *GetRunRequest) GetIdempotencyKey() string {
 type GetRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// When the executor may have been called first, if no answer to that was recorded
-	// and the run was sent again under the same key at launched_at. RFC 3339.
-	// Absent: it was sent once.
+	// Time of the first send (RFC 3339), if its answer was not recorded and the
+	// run was sent again with the same key at launched_at. Absent: it was sent
+	// once.
 	FirstSentAt   *string `protobuf:"bytes,2,opt,name=first_sent_at,json=firstSentAt,proto3,oneof" json:"first_sent_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -841,22 +843,22 @@ type ListRunsRequest struct {
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	UserId     string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	WorkflowId string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
-	// Any of these; default: every status.
+	// Any of these; default: all.
 	Status  []string `protobuf:"bytes,4,rep,name=status,proto3" json:"status,omitempty"`
 	Reason  *string  `protobuf:"bytes,5,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	Trigger *string  `protobuf:"bytes,6,opt,name=trigger,proto3,oneof" json:"trigger,omitempty"`
-	// run_at not before.
+	// run_at at or after this time.
 	From *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
-	// run_at before.
+	// run_at before this time.
 	To *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
 	// Default 50, at most 200.
 	PageSize uint32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before.
+	// next_page_token of the previous page.
 	PageToken string `protobuf:"bytes,10,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// The executor's own id of the run.
 	RunId string `protobuf:"bytes,11,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The executor's trace id of the run, or the one that Carillon makes: the first
-	// 32 digits of the key.
+	// The executor's trace id of the run, or Carillon's: the first 32 digits of
+	// the key.
 	TraceId string `protobuf:"bytes,12,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	// Only late runs: PLANNED or LAUNCHING, fire_at before this time, and not waiting
 	// for a run of their overlap key.
@@ -1042,22 +1044,22 @@ type ReportRunRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	IdempotencyKey string                 `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	Status         string                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// The executor's own id of the run; the first one given is kept.
+	// The executor's own id of the run. The first one is kept.
 	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// What went wrong, for programs and for people. Neither is refused: of
-	// error_code at most 128 of A–Z a–z 0–9 . _ : - are kept, with anything else
-	// between them as one underscore; error_message is cut to 4096 bytes.
+	// The error, for programs and for people. error_code is stored with at most
+	// 128 of A–Z a–z 0–9 . _ : -, other characters become one underscore.
+	// error_message is cut to 4096 bytes.
 	ErrorCode    string `protobuf:"bytes,4,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	ErrorMessage string `protobuf:"bytes,5,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
-	// What the run wrote so far, or its end: the last 64 KiB are kept, secrets masked.
-	// Each report that has output replaces the output of earlier ones. A REST body
-	// that is larger than 65 KiB must show the run's report token in its header; with
-	// it 512 KiB are accepted. Over gRPC a report is at most 80 KiB, or 512 KiB from
-	// callers with credentials of their own.
+	// What the run wrote so far, or the end of it. The last 64 KiB are kept,
+	// secrets masked. Output replaces that of earlier reports. A REST body may
+	// have 512 KiB with the run's report token in the header, 65 KiB otherwise.
+	// Over gRPC a report may have 80 KiB, or 512 KiB from callers with
+	// credentials of their own.
 	Output   string `protobuf:"bytes,6,opt,name=output,proto3" json:"output,omitempty"`
 	ExitCode *int32 `protobuf:"varint,7,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	// Absolute http or https URL of at most 2048 bytes, where people find the run's
-	// log. Anything else is left out, and a line in the server's log says so.
+	// URL of the run's log: absolute http or https, at most 2048 bytes. Any other
+	// value is dropped, with a warning in the server's log.
 	LogUrl        string `protobuf:"bytes,8,opt,name=log_url,json=logUrl,proto3" json:"log_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1151,7 +1153,7 @@ func (x *ReportRunRequest) GetLogUrl() string {
 
 type ReportRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run as it stands now.
+	// The run after the report.
 	Run *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	// Whether this report changed it.
 	Moved         bool `protobuf:"varint,2,opt,name=moved,proto3" json:"moved,omitempty"`
@@ -1205,12 +1207,12 @@ func (x *ReportRunResponse) GetMoved() bool {
 
 type CancelRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The key, or enough of its first digits (4 or more) to name one run that the
-	// caller sees. INVALID_ARGUMENT names the runs where there are several.
+	// The key, or at least 4 of its first digits. INVALID_ARGUMENT: several runs
+	// that the caller may see match; the message lists them.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Why; at most 1024 bytes.
 	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
-	// Taken for uniformity; the call is safe to repeat without it.
+	// Not needed: the call is safe to repeat. Accepted for consistency.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1270,8 +1272,8 @@ func (x *CancelRunRequest) GetRequestId() string {
 type CancelRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// What happens next, in a sentence for people: whether the executor is asked,
-	// and when the run becomes CANCELLED.
+	// What happens next, as a sentence: whether the executor is asked, and when
+	// the run becomes CANCELLED.
 	Effect        string `protobuf:"bytes,2,opt,name=effect,proto3" json:"effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1323,10 +1325,10 @@ func (x *CancelRunResponse) GetEffect() string {
 
 type RetryRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The key, or enough of its first digits (4 or more) to name one run that the
-	// caller sees. INVALID_ARGUMENT names the runs where there are several.
+	// The key, or at least 4 of its first digits. INVALID_ARGUMENT: several runs
+	// that the caller may see match; the message lists them.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Names the attempt: the same id gives the same run. Default: generated.
+	// Identifies the attempt: the same id gives the same run. Default: generated.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Default: the schedule's.
 	OverlapPolicy *string `protobuf:"bytes,3,opt,name=overlap_policy,json=overlapPolicy,proto3,oneof" json:"overlap_policy,omitempty"`
@@ -1435,13 +1437,13 @@ type WatchRunsRequest struct {
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	UserId     string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	WorkflowId string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
-	// Any of these; default: every status.
+	// Any of these; default: all.
 	Status  []string `protobuf:"bytes,4,rep,name=status,proto3" json:"status,omitempty"`
 	Reason  *string  `protobuf:"bytes,5,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	Trigger *string  `protobuf:"bytes,6,opt,name=trigger,proto3,oneof" json:"trigger,omitempty"`
-	// run_at not before.
+	// run_at at or after this time.
 	From *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
-	// run_at before.
+	// run_at before this time.
 	To            *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1582,15 +1584,15 @@ type ExportRunsRequest struct {
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	UserId     string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	WorkflowId string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
-	// Any of these; default: every status.
+	// Any of these; default: all.
 	Status  []string `protobuf:"bytes,4,rep,name=status,proto3" json:"status,omitempty"`
 	Reason  *string  `protobuf:"bytes,5,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	Trigger *string  `protobuf:"bytes,6,opt,name=trigger,proto3,oneof" json:"trigger,omitempty"`
-	// run_at not before.
+	// run_at at or after this time.
 	From *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
-	// run_at before. Default: the time of the call.
+	// run_at before this time. Default: the time of the call.
 	To *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
-	// idempotency_key of a run: only what comes after it.
+	// idempotency_key of a run: only runs after it.
 	After         string `protobuf:"bytes,9,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

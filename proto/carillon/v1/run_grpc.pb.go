@@ -33,52 +33,53 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RunService is the ledger: every slot that was planned and every run by hand,
-// what became of it and why.
+// RunService reads and changes the ledger: every planned slot and every manual
+// run, with its outcome and reason.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
-// refused field; NOT_FOUND for a key that does not exist or belongs to somebody
-// else; UNAVAILABLE while the store is out of reach, after which the same
-// request may be sent again.
+// refused field; NOT_FOUND for a key that does not exist or belongs to another
+// owner; UNAVAILABLE while the database is unavailable: retry the same request.
 type RunServiceClient interface {
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
-	// ListRuns is newest run_at first. Runs that are only planned, with run_at
-	// ahead, come with status=PLANNED alone.
+	// ListRuns returns runs, newest run_at first. Future runs are only included
+	// with status=PLANNED.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
-	// ReportRun is how an executor says what became of a run. STARTED repeated is
-	// a heartbeat. Repeated, late and out-of-order reports are safe: one that
-	// moves nothing answers with the run as it is; the first of each status that
-	// contradicts the run leaves an event. FAILED_PRECONDITION: another run_id is
-	// recorded. RESOURCE_EXHAUSTED: the run is reported too often (10 reports a
-	// second by default); RetryInfo says when to try again. The token that came
-	// with the run is sent as "Authorization: Bearer …". It expires some time after
-	// the run's end (a day by default): UNAUTHENTICATED.
+	// ReportRun reports the progress or the outcome of a run. A repeated STARTED
+	// is a heartbeat. Repeated, late and out-of-order reports are safe: a report
+	// that changes nothing returns the run as it is. The first report of each
+	// status that contradicts the run is recorded as an event.
+	// FAILED_PRECONDITION: another run_id is recorded. RESOURCE_EXHAUSTED: the
+	// run is reported too often (10 reports a second by default); RetryInfo says
+	// when to try again. Send the run's report_token as "Authorization: Bearer
+	// …". It expires some time after the run's end (a day by default):
+	// UNAUTHENTICATED.
 	ReportRun(ctx context.Context, in *ReportRunRequest, opts ...grpc.CallOption) (*ReportRunResponse, error)
-	// GetRunLogs answers what a run wrote, oldest part first: the steps of the local
-	// executor, or the output that an executor reported. Secrets are masked. To follow
-	// a run, ask again with after = next_after until complete. Output is kept for
-	// LOG_RETENTION_DAYS, and bounded (docs/executors.md).
+	// GetRunLogs returns the output of a run, oldest part first: that of the
+	// local executor's steps, or the output that an executor reported. Secrets
+	// are masked. To follow a run, repeat the call with after = next_after until
+	// complete. Output is kept for LOG_RETENTION_DAYS, and bounded
+	// (docs/executors.md).
 	GetRunLogs(ctx context.Context, in *GetRunLogsRequest, opts ...grpc.CallOption) (*GetRunLogsResponse, error)
-	// CancelRun ends a run: at once while nothing was sent, else when the
-	// executor confirms it or CANCEL_WAIT_MS is over. Without
-	// EXECUTOR_CANCEL_URL an HTTP executor is not asked: the run goes on there,
-	// and becomes CANCELLED here after CANCEL_WAIT_MS. Safe to repeat.
-	// FAILED_PRECONDITION: the run has ended otherwise.
+	// CancelRun ends a run: at once if nothing was sent, otherwise when the
+	// executor confirms it or after CANCEL_WAIT_MS. Without EXECUTOR_CANCEL_URL
+	// an HTTP executor is not asked: the run continues there, and becomes
+	// CANCELLED here after CANCEL_WAIT_MS. Safe to repeat. FAILED_PRECONDITION:
+	// the run has already ended.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
-	// RetryRun makes a new attempt of a run that has ended, with a key of its
-	// own. The same request_id gives the same attempt. FAILED_PRECONDITION: the
-	// run has not ended, or the overlap policy is skip and a run is in flight.
+	// RetryRun makes a new attempt of a FAILED, SKIPPED or CANCELLED run, with a
+	// new key. The same request_id gives the same attempt. FAILED_PRECONDITION:
+	// the run has not ended, it succeeded, or the overlap policy is skip and a
+	// run is in flight.
 	RetryRun(ctx context.Context, in *RetryRunRequest, opts ...grpc.CallOption) (*RetryRunResponse, error)
-	// WatchRuns sends each run that matches whenever it changes, from the time of
-	// the call on, until the client ends it. On REST each message is one line.
+	// WatchRuns sends each matching run whenever it changes, from the time of the
+	// call until the client closes the stream. On REST each message is one line.
 	WatchRuns(ctx context.Context, in *WatchRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunsResponse], error)
-	// ExportRuns sends every run that matches, oldest run_at first (ties by
-	// idempotency_key), until there are no more. One that broke off goes on with
-	// after = the idempotency_key of the last run that came; NOT_FOUND: retention
-	// has removed that run meanwhile, so go on with from. What is added behind that
-	// place while it goes on (a backfill of old slots) is not sent. On REST each
-	// line is one run, as in GetRun; a last line {"error": …} says that it broke
-	// off.
+	// ExportRuns sends all matching runs, oldest run_at first (ties by
+	// idempotency_key). To continue an incomplete export, set after to the
+	// idempotency_key of the last run. NOT_FOUND: retention has removed that run;
+	// use from instead. Runs that are added before the current position (a
+	// backfill of old slots) are not sent. On REST each line is one run, as in
+	// GetRun; a last line {"error": …} means that the export is incomplete.
 	ExportRuns(ctx context.Context, in *ExportRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportRunsResponse], error)
 }
 
@@ -192,52 +193,53 @@ type RunService_ExportRunsClient = grpc.ServerStreamingClient[ExportRunsResponse
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
 //
-// RunService is the ledger: every slot that was planned and every run by hand,
-// what became of it and why.
+// RunService reads and changes the ledger: every planned slot and every manual
+// run, with its outcome and reason.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
-// refused field; NOT_FOUND for a key that does not exist or belongs to somebody
-// else; UNAVAILABLE while the store is out of reach, after which the same
-// request may be sent again.
+// refused field; NOT_FOUND for a key that does not exist or belongs to another
+// owner; UNAVAILABLE while the database is unavailable: retry the same request.
 type RunServiceServer interface {
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
-	// ListRuns is newest run_at first. Runs that are only planned, with run_at
-	// ahead, come with status=PLANNED alone.
+	// ListRuns returns runs, newest run_at first. Future runs are only included
+	// with status=PLANNED.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
-	// ReportRun is how an executor says what became of a run. STARTED repeated is
-	// a heartbeat. Repeated, late and out-of-order reports are safe: one that
-	// moves nothing answers with the run as it is; the first of each status that
-	// contradicts the run leaves an event. FAILED_PRECONDITION: another run_id is
-	// recorded. RESOURCE_EXHAUSTED: the run is reported too often (10 reports a
-	// second by default); RetryInfo says when to try again. The token that came
-	// with the run is sent as "Authorization: Bearer …". It expires some time after
-	// the run's end (a day by default): UNAUTHENTICATED.
+	// ReportRun reports the progress or the outcome of a run. A repeated STARTED
+	// is a heartbeat. Repeated, late and out-of-order reports are safe: a report
+	// that changes nothing returns the run as it is. The first report of each
+	// status that contradicts the run is recorded as an event.
+	// FAILED_PRECONDITION: another run_id is recorded. RESOURCE_EXHAUSTED: the
+	// run is reported too often (10 reports a second by default); RetryInfo says
+	// when to try again. Send the run's report_token as "Authorization: Bearer
+	// …". It expires some time after the run's end (a day by default):
+	// UNAUTHENTICATED.
 	ReportRun(context.Context, *ReportRunRequest) (*ReportRunResponse, error)
-	// GetRunLogs answers what a run wrote, oldest part first: the steps of the local
-	// executor, or the output that an executor reported. Secrets are masked. To follow
-	// a run, ask again with after = next_after until complete. Output is kept for
-	// LOG_RETENTION_DAYS, and bounded (docs/executors.md).
+	// GetRunLogs returns the output of a run, oldest part first: that of the
+	// local executor's steps, or the output that an executor reported. Secrets
+	// are masked. To follow a run, repeat the call with after = next_after until
+	// complete. Output is kept for LOG_RETENTION_DAYS, and bounded
+	// (docs/executors.md).
 	GetRunLogs(context.Context, *GetRunLogsRequest) (*GetRunLogsResponse, error)
-	// CancelRun ends a run: at once while nothing was sent, else when the
-	// executor confirms it or CANCEL_WAIT_MS is over. Without
-	// EXECUTOR_CANCEL_URL an HTTP executor is not asked: the run goes on there,
-	// and becomes CANCELLED here after CANCEL_WAIT_MS. Safe to repeat.
-	// FAILED_PRECONDITION: the run has ended otherwise.
+	// CancelRun ends a run: at once if nothing was sent, otherwise when the
+	// executor confirms it or after CANCEL_WAIT_MS. Without EXECUTOR_CANCEL_URL
+	// an HTTP executor is not asked: the run continues there, and becomes
+	// CANCELLED here after CANCEL_WAIT_MS. Safe to repeat. FAILED_PRECONDITION:
+	// the run has already ended.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
-	// RetryRun makes a new attempt of a run that has ended, with a key of its
-	// own. The same request_id gives the same attempt. FAILED_PRECONDITION: the
-	// run has not ended, or the overlap policy is skip and a run is in flight.
+	// RetryRun makes a new attempt of a FAILED, SKIPPED or CANCELLED run, with a
+	// new key. The same request_id gives the same attempt. FAILED_PRECONDITION:
+	// the run has not ended, it succeeded, or the overlap policy is skip and a
+	// run is in flight.
 	RetryRun(context.Context, *RetryRunRequest) (*RetryRunResponse, error)
-	// WatchRuns sends each run that matches whenever it changes, from the time of
-	// the call on, until the client ends it. On REST each message is one line.
+	// WatchRuns sends each matching run whenever it changes, from the time of the
+	// call until the client closes the stream. On REST each message is one line.
 	WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error
-	// ExportRuns sends every run that matches, oldest run_at first (ties by
-	// idempotency_key), until there are no more. One that broke off goes on with
-	// after = the idempotency_key of the last run that came; NOT_FOUND: retention
-	// has removed that run meanwhile, so go on with from. What is added behind that
-	// place while it goes on (a backfill of old slots) is not sent. On REST each
-	// line is one run, as in GetRun; a last line {"error": …} says that it broke
-	// off.
+	// ExportRuns sends all matching runs, oldest run_at first (ties by
+	// idempotency_key). To continue an incomplete export, set after to the
+	// idempotency_key of the last run. NOT_FOUND: retention has removed that run;
+	// use from instead. Runs that are added before the current position (a
+	// backfill of old slots) are not sent. On REST each line is one run, as in
+	// GetRun; a last line {"error": …} means that the export is incomplete.
 	ExportRuns(*ExportRunsRequest, grpc.ServerStreamingServer[ExportRunsResponse]) error
 	mustEmbedUnimplementedRunServiceServer()
 }

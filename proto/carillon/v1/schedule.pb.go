@@ -25,8 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Schedule is a timing rule that starts one workflow version, with every
-// default resolved, and where it stands.
+// Schedule is a timing rule that starts one workflow version, with all defaults
+// resolved, and its current state.
 type Schedule struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
@@ -35,7 +35,7 @@ type Schedule struct {
 	// The owner.
 	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// At most one of cron_expr, interval_ms and once_at is set; none means that
-	// the schedule is started by hand only.
+	// the schedule only runs when triggered.
 	CronExpr        string                 `protobuf:"bytes,5,opt,name=cron_expr,json=cronExpr,proto3" json:"cron_expr,omitempty"`
 	IntervalMs      uint32                 `protobuf:"varint,6,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
 	OnceAt          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=once_at,json=onceAt,proto3" json:"once_at,omitempty"`
@@ -51,7 +51,7 @@ type Schedule struct {
 	CatchupWindowMs uint32                 `protobuf:"varint,17,opt,name=catchup_window_ms,json=catchupWindowMs,proto3" json:"catchup_window_ms,omitempty"`
 	RunTimeoutMs    uint32                 `protobuf:"varint,18,opt,name=run_timeout_ms,json=runTimeoutMs,proto3" json:"run_timeout_ms,omitempty"`
 	Priority        int32                  `protobuf:"varint,19,opt,name=priority,proto3" json:"priority,omitempty"`
-	// Raw JSON, as it was sent; on REST the JSON itself.
+	// Raw JSON, unchanged; on REST it is embedded as JSON.
 	Input            []byte            `protobuf:"bytes,20,opt,name=input,proto3" json:"input,omitempty"`
 	ExecutionGrantId string            `protobuf:"bytes,21,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
 	Labels           map[string]string `protobuf:"bytes,22,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -59,7 +59,7 @@ type Schedule struct {
 	// 1 at creation, one more at every change.
 	Revision  uint32                 `protobuf:"varint,24,opt,name=revision,proto3" json:"revision,omitempty"`
 	RevisedAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=revised_at,json=revisedAt,proto3" json:"revised_at,omitempty"`
-	// Whether it is paused now; paused_until may have ended a pause by itself.
+	// Whether it is paused now. A pause with paused_until ends at that time.
 	Paused      bool                   `protobuf:"varint,26,opt,name=paused,proto3" json:"paused,omitempty"`
 	PauseNote   string                 `protobuf:"bytes,27,opt,name=pause_note,json=pauseNote,proto3" json:"pause_note,omitempty"`
 	PausedBy    string                 `protobuf:"bytes,28,opt,name=paused_by,json=pausedBy,proto3" json:"paused_by,omitempty"`
@@ -68,30 +68,31 @@ type Schedule struct {
 	NextRunAt *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=next_run_at,json=nextRunAt,proto3" json:"next_run_at,omitempty"`
 	// run_at of the newest slot that was launched.
 	LastRunAt *timestamppb.Timestamp `protobuf:"bytes,31,opt,name=last_run_at,json=lastRunAt,proto3" json:"last_run_at,omitempty"`
-	// Missed slots that are still to be dealt with: from inclusive, until
-	// exclusive; null when there are none.
+	// Missed slots that are not caught up yet: from (inclusive), until
+	// (exclusive); null if there are none.
 	BacklogFrom  *timestamppb.Timestamp `protobuf:"bytes,32,opt,name=backlog_from,json=backlogFrom,proto3" json:"backlog_from,omitempty"`
 	BacklogUntil *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=backlog_until,json=backlogUntil,proto3" json:"backlog_until,omitempty"`
-	// How often in a row it could not be planned; 0 is healthy.
+	// Consecutive failures to plan the schedule; 0 is healthy.
 	PlanFailures uint32                 `protobuf:"varint,34,opt,name=plan_failures,json=planFailures,proto3" json:"plan_failures,omitempty"`
 	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,35,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	UpdatedAt    *timestamppb.Timestamp `protobuf:"bytes,36,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// What is alerted about when it does not happen; null: nothing.
+	// What to alert about; null: only failures, as DEFAULT_EXPECT says.
 	Expect *Expectation `protobuf:"bytes,37,opt,name=expect,proto3" json:"expect,omitempty"`
-	// How it stands, by kind; only GetSchedule says it.
+	// The state of each expectation; only in GetSchedule.
 	Expectations []*ExpectationState `protobuf:"bytes,38,rep,name=expectations,proto3" json:"expectations,omitempty"`
-	// How long after its fire time a run may take to be accepted by the executor;
-	// then it ends FAILED (launch_unavailable, or lost if a call may have arrived). A
-	// run that waited for its overlap key counts from the end of that wait.
-	// 0: LAUNCH_RETRY_FOR_MS.
+	// Milliseconds after its fire time within which the executor must accept a
+	// run. Then it ends FAILED: launch_unavailable, or lost if a call may have
+	// arrived. For a run that waited for its overlap key, the time counts from
+	// the end of the wait. 0: LAUNCH_RETRY_FOR_MS.
 	LaunchTimeoutMs uint32 `protobuf:"varint,39,opt,name=launch_timeout_ms,json=launchTimeoutMs,proto3" json:"launch_timeout_ms,omitempty"`
-	// How its newest runs ended, newest slot first: SUCCESS, FAILED, SKIPPED or
-	// CANCELLED, at most 20. GetSchedule and ListSchedules say it.
+	// Outcomes of the newest ended runs, newest slot first, at most 20: SUCCESS,
+	// FAILED, SKIPPED or CANCELLED. In GetSchedule and ListSchedules.
 	RecentOutcomes []string `protobuf:"bytes,50,rep,name=recent_outcomes,json=recentOutcomes,proto3" json:"recent_outcomes,omitempty"`
 	// The first of them in full.
 	LastOutcome *ScheduleOutcome `protobuf:"bytes,51,opt,name=last_outcome,json=lastOutcome,proto3" json:"last_outcome,omitempty"`
-	// How it fails: set while its newest run that was decided, SUCCESS or FAILED, is
-	// FAILED. Of several runs of one slot the one that ended last counts.
+	// Set while the schedule is failing: its newest run that ended SUCCESS or
+	// FAILED is FAILED. Of several runs of one slot the one that ended last
+	// counts.
 	Failure       *ScheduleFailure `protobuf:"bytes,52,opt,name=failure,proto3" json:"failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -506,21 +507,21 @@ func (x *ScheduleOutcome) GetIdempotencyKey() string {
 	return ""
 }
 
-// ScheduleFailure is how a failing schedule fails.
+// ScheduleFailure describes the failures of a failing schedule.
 type ScheduleFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Failed runs since the last success.
 	Failures uint32 `protobuf:"varint,1,opt,name=failures,proto3" json:"failures,omitempty"`
 	// When the first of them ended.
 	FirstAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=first_at,json=firstAt,proto3" json:"first_at,omitempty"`
-	// When the newest ended, and how.
+	// When the newest failed run ended, and its details.
 	LastAt    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
 	Reason    string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	ErrorCode string                 `protobuf:"bytes,5,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	// Empty once the run is pruned.
 	ErrorMessage   string `protobuf:"bytes,6,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	IdempotencyKey string `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// The slots of the first and of the newest.
+	// The slots of the first and the newest of these runs.
 	FirstRunAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=first_run_at,json=firstRunAt,proto3" json:"first_run_at,omitempty"`
 	LastRunAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_run_at,json=lastRunAt,proto3" json:"last_run_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -620,7 +621,7 @@ func (x *ScheduleFailure) GetLastRunAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Fire is one moment at which a schedule fires.
+// Fire is one instant at which a schedule fires.
 type Fire struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The nominal instant.
@@ -629,7 +630,7 @@ type Fire struct {
 	FireAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=fire_at,json=fireAt,proto3" json:"fire_at,omitempty"`
 	// run_at in the schedule's time zone, with its offset.
 	Local string `protobuf:"bytes,3,opt,name=local,proto3" json:"local,omitempty"`
-	// What daylight saving does to this slot; set only where it does anything.
+	// The effect of daylight saving on this slot; absent if there is none.
 	Note          *string `protobuf:"bytes,4,opt,name=note,proto3,oneof" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -693,87 +694,93 @@ func (x *Fire) GetNote() string {
 	return ""
 }
 
-// UpsertScheduleRequest is a whole definition. Ids are 1–128 characters of
+// UpsertScheduleRequest is a complete definition. Ids are 1–128 characters of
 // A–Z a–z 0–9 . _ : - ; a user_id is 1–128 printable characters.
 type UpsertScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Default: derived from user_id and request_id, so that the same request
-	// gives the same schedule. For a caller who is an owner, an id that another
-	// owner has, and one with a colon that does not begin with the caller's user_id
-	// and a colon, are stored as "user_id:schedule_id". A user_id that cannot stand
-	// in an id is escaped there.
+	// gives the same schedule. For a caller with the role user, an id that
+	// another owner has is stored as "user_id:schedule_id", and so is an id with
+	// a colon that does not begin with the caller's user_id and a colon.
+	// Characters of the user_id that ids do not allow are escaped.
 	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	WorkflowId string `protobuf:"bytes,2,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
-	// A version that is not stored yet is allowed; until it is, runs fail with
+	// May be a version that is not stored yet. Until it is stored, runs fail with
 	// workflow_not_found.
 	Version int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	// The owner. The owner of an existing schedule cannot change.
 	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// At most one of cron_expr, interval_ms and once_at; none means that the
-	// schedule is started by hand only. Five fields, or six with leading
+	// schedule only runs when triggered. Five fields, or six with leading
 	// seconds, or a macro such as @daily.
 	CronExpr *string `protobuf:"bytes,5,opt,name=cron_expr,json=cronExpr,proto3,oneof" json:"cron_expr,omitempty"`
-	// A multiple of 1000, counted in real time from start_at, else from creation.
+	// Milliseconds, a multiple of 1000; counted in elapsed time from start_at, or
+	// from the creation.
 	IntervalMs *uint32 `protobuf:"varint,6,opt,name=interval_ms,json=intervalMs,proto3,oneof" json:"interval_ms,omitempty"`
 	// A single instant, in whole seconds, not in the past at creation.
 	OnceAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=once_at,json=onceAt,proto3" json:"once_at,omitempty"`
-	// The IANA name that cron_expr is read in. Default UTC.
+	// IANA name of the zone of cron_expr. Default UTC.
 	Timezone *string `protobuf:"bytes,8,opt,name=timezone,proto3,oneof" json:"timezone,omitempty"`
 	// No slot before; inclusive, in whole seconds.
 	StartAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_at,json=startAt,proto3" json:"start_at,omitempty"`
 	// No slot after; inclusive, in whole seconds.
 	EndAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_at,json=endAt,proto3" json:"end_at,omitempty"`
-	// Each slot is moved by up to so much either way, the same for everyone who
-	// asks. Default 0 (DEFAULT_JITTER_MS); at most one hour.
+	// Each slot is moved by up to this many milliseconds, earlier or later;
+	// always the same for the same slot. Default DEFAULT_JITTER_MS (0), at most
+	// one hour.
 	JitterMs *uint32 `protobuf:"varint,11,opt,name=jitter_ms,json=jitterMs,proto3,oneof" json:"jitter_ms,omitempty"`
-	// What daylight saving does to fixed local times. vixie, the default: once
-	// in a fold, once after a gap. literal: twice in a fold, not at all in a gap.
+	// How fixed local times behave with daylight saving. vixie (default): once if
+	// the clock shows the time twice, once after a gap. literal: twice, and not
+	// in a gap.
 	Dst *string `protobuf:"bytes,12,opt,name=dst,proto3,oneof" json:"dst,omitempty"`
-	// What happens to a due slot while an earlier run is in flight. Default skip
-	// (DEFAULT_OVERLAP_POLICY).
+	// What happens to a due slot while an earlier run is in flight. Default
+	// DEFAULT_OVERLAP_POLICY (skip).
 	OverlapPolicy *string `protobuf:"bytes,13,opt,name=overlap_policy,json=overlapPolicy,proto3,oneof" json:"overlap_policy,omitempty"`
 	// Schedules of one owner with the same key count as one for overlap.
 	// Default: schedule_id.
 	OverlapKey *string `protobuf:"bytes,14,opt,name=overlap_key,json=overlapKey,proto3,oneof" json:"overlap_key,omitempty"`
-	// How many slots may wait under queue. Default 100, at most 1000.
+	// How many slots may wait with overlap_policy queue. Default 100, at most
+	// 1000.
 	MaxQueued *uint32 `protobuf:"varint,15,opt,name=max_queued,json=maxQueued,proto3,oneof" json:"max_queued,omitempty"`
-	// What becomes of missed slots. Default none (DEFAULT_CATCHUP_POLICY).
+	// What happens to missed slots. Default DEFAULT_CATCHUP_POLICY (none).
 	CatchupPolicy *string `protobuf:"bytes,16,opt,name=catchup_policy,json=catchupPolicy,proto3,oneof" json:"catchup_policy,omitempty"`
-	// Nothing older is caught up. Default 24 hours, at most 30 days.
+	// Milliseconds; older slots are not caught up. Default 24 hours, at most 30
+	// days.
 	CatchupWindowMs *uint32 `protobuf:"varint,17,opt,name=catchup_window_ms,json=catchupWindowMs,proto3,oneof" json:"catchup_window_ms,omitempty"`
-	// How long a run may show no sign of life. Default one hour
-	// (RUN_TIMEOUT_MS), at least a second, at most 30 days.
+	// Milliseconds without a report after which a run is FAILED(timeout). Default
+	// RUN_TIMEOUT_MS (one hour), at least a second, at most 30 days.
 	RunTimeoutMs *uint32 `protobuf:"varint,18,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
-	// Higher goes first among due slots. Default 0.
+	// Due slots with a higher priority are claimed first. Default 0.
 	Priority *int32 `protobuf:"varint,19,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	// Raw JSON for the executor, at most 65536 bytes and 32 levels deep, kept as
-	// it is sent; on REST the JSON itself.
+	// Raw JSON for the executor, at most 65536 bytes and 32 levels deep, stored
+	// unchanged; on REST it is embedded as JSON.
 	Input []byte `protobuf:"bytes,20,opt,name=input,proto3" json:"input,omitempty"`
-	// The permission to run: an active grant of the same owner whose scopes cover
-	// the workflow. Required where REQUIRE_GRANT is set.
+	// The permission to run: an active grant of the same owner with scopes that
+	// cover the workflow. Required if REQUIRE_GRANT is set.
 	ExecutionGrantId string `protobuf:"bytes,21,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
-	// At most 64, for lists and filters; names are ids, values hold up to 128
-	// bytes.
+	// For lists, filters and routes of notifications. At most 64; names are ids,
+	// values have up to 128 bytes.
 	Labels map[string]string `protobuf:"bytes,22,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What owns the schedule, e.g. "workflow:nightly" for a deployment. Not set:
-	// an existing schedule keeps its manager. Another manager needs adopt.
+	// What manages the schedule, e.g. "workflow:nightly" for a deployment. Not
+	// set: an existing schedule keeps its manager. A different manager requires
+	// adopt.
 	ManagedBy string `protobuf:"bytes,23,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
-	// Not set: an existing schedule stays paused or not, a new one is not.
+	// Not set: an existing schedule keeps its state, a new one is not paused.
 	Paused *bool `protobuf:"varint,24,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
-	// Makes a repeat safe where schedule_id is not given. Default: generated.
+	// Makes a repeat safe if schedule_id is not set. Default: generated.
 	RequestId string `protobuf:"bytes,25,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Creates the schedule's execution grant with it, in place of
-	// execution_grant_id. A grant that there is with these terms is named again,
-	// unless it was revoked or has expired.
+	// Creates the execution grant together with the schedule, instead of
+	// execution_grant_id. An existing grant with these terms is reused, unless it
+	// was revoked or has expired.
 	Grant *NewGrant `protobuf:"bytes,26,opt,name=grant,proto3" json:"grant,omitempty"`
-	// What to alert about when it does not happen.
+	// What to alert about.
 	Expect *Expectation `protobuf:"bytes,27,opt,name=expect,proto3" json:"expect,omitempty"`
-	// Take over a schedule that has another manager: managed_by becomes what the
-	// request names, or nothing. Not allowed in a set or in a trigger, where
-	// adopt belongs to the whole call.
+	// Take over a schedule with another manager: managed_by becomes the value in
+	// the request, or empty. Not allowed in a set or a trigger: there adopt is a
+	// field of the whole call.
 	Adopt bool `protobuf:"varint,28,opt,name=adopt,proto3" json:"adopt,omitempty"`
-	// How long after its fire time a run may take to be accepted by the executor:
-	// at least a second, at most 24 hours. Default 0: LAUNCH_RETRY_FOR_MS.
+	// Milliseconds after its fire time within which the executor must accept a
+	// run: at least a second, at most 24 hours. Default 0: LAUNCH_RETRY_FOR_MS.
 	LaunchTimeoutMs *uint32 `protobuf:"varint,29,opt,name=launch_timeout_ms,json=launchTimeoutMs,proto3,oneof" json:"launch_timeout_ms,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1017,9 +1024,8 @@ type UpsertScheduleResponse struct {
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// The next slot after now; null when paused or exhausted.
 	NextRunAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_run_at,json=nextRunAt,proto3" json:"next_run_at,omitempty"`
-	// What the caller should know although the call succeeded, e.g. that the next
-	// apply of the set that manages the schedule overwrites the change. Absent
-	// where there is nothing to say.
+	// A warning of a successful call, e.g. that the next apply of the set that
+	// manages the schedule overwrites the change. Absent if there is none.
 	Warning       *string `protobuf:"bytes,3,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1080,7 +1086,7 @@ type PatchScheduleRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// The new values. A field that update_mask names and that is not set here
-	// takes its default. Rules are checked on the result.
+	// takes its default. The result is validated.
 	Schedule *UpsertScheduleRequest `protobuf:"bytes,2,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	// Names of fields of UpsertScheduleRequest, and labels.NAME for one label.
 	// schedule_id, user_id, request_id and adopt cannot change. Default: the fields
@@ -1089,7 +1095,7 @@ type PatchScheduleRequest struct {
 	// The revision that the change is based on, as GetSchedule answers it, with or
 	// without quotes. Default: any.
 	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Take over a schedule that has another manager than schedule.managed_by.
+	// Take over a schedule with a different manager than schedule.managed_by.
 	Adopt         bool `protobuf:"varint,5,opt,name=adopt,proto3" json:"adopt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1162,9 +1168,9 @@ func (x *PatchScheduleRequest) GetAdopt() bool {
 
 type PatchScheduleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As it is now.
+	// The schedule after the call.
 	Schedule *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
-	// False: the schedule was as asked for already, and nothing was written.
+	// False: the schedule had these values already, and nothing was written.
 	Changed bool `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
 	// As in UpsertScheduleResponse.
 	Warning       *string `protobuf:"bytes,3,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
@@ -1270,7 +1276,7 @@ func (x *GetScheduleRequest) GetScheduleId() string {
 type GetScheduleResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Schedule *Schedule              `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
-	// The next five fires, fewer where the rule ends before; as if not paused.
+	// The next five fire times, fewer if the rule ends before; as if not paused.
 	Preview       []*Fire `protobuf:"bytes,2,rep,name=preview,proto3" json:"preview,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1325,14 +1331,14 @@ type ListSchedulesRequest struct {
 	UserId     string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	WorkflowId string                 `protobuf:"bytes,2,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	ManagedBy  string                 `protobuf:"bytes,3,opt,name=managed_by,json=managedBy,proto3" json:"managed_by,omitempty"`
-	// Default: every state. active is neither paused nor exhausted.
+	// Default: all states. active means neither paused nor exhausted.
 	State *string `protobuf:"bytes,4,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	// "key=value", or "key" for any value.
 	Label string `protobuf:"bytes,5,opt,name=label,proto3" json:"label,omitempty"`
-	// Default 50, at most 200. A page may hold less than asked for; only an
-	// empty next_page_token ends the list.
+	// Default 50, at most 200. A page may have fewer entries. The list ends with
+	// an empty next_page_token.
 	PageSize uint32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before.
+	// next_page_token of the previous page.
 	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only schedules with this text in schedule_id, workflow_id, user_id, cron_expr,
 	// timezone, managed_by or "key=value" of a label; ASCII letters match in either
@@ -1340,12 +1346,13 @@ type ListSchedulesRequest struct {
 	Query string `protobuf:"bytes,8,opt,name=query,proto3" json:"query,omitempty"`
 	// Only schedules that name this execution grant.
 	ExecutionGrantId string `protobuf:"bytes,9,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
-	// Default schedule_id. next_run_at lists active schedules with a slot ahead, the
-	// soonest first; a schedule that the planner is behind on comes first of all.
+	// Default schedule_id. next_run_at lists active schedules with a future slot,
+	// the soonest first. Schedules that the planner is late with come before all
+	// others.
 	OrderBy string `protobuf:"bytes,10,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// With order_by=next_run_at: only schedules with a slot before this time.
 	NextBefore *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_before,json=nextBefore,proto3" json:"next_before,omitempty"`
-	// Only failing schedules: those with a failure. Not with order_by=next_run_at.
+	// Only failing schedules. Not allowed with order_by=next_run_at.
 	Failing       bool `protobuf:"varint,20,opt,name=failing,proto3" json:"failing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1467,7 +1474,7 @@ func (x *ListSchedulesRequest) GetFailing() bool {
 
 type GetOverviewRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Default: all owners that the caller sees.
+	// Default: all owners that the caller may see.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// Default: an hour from now.
 	NextBefore *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_before,json=nextBefore,proto3" json:"next_before,omitempty"`
@@ -1532,16 +1539,16 @@ type GetOverviewResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Schedules that are neither paused nor exhausted.
 	ActiveSchedules uint32 `protobuf:"varint,1,opt,name=active_schedules,json=activeSchedules,proto3" json:"active_schedules,omitempty"`
-	// Those with a slot before next_before.
+	// Active schedules with a slot before next_before.
 	UpcomingSchedules uint32 `protobuf:"varint,2,opt,name=upcoming_schedules,json=upcomingSchedules,proto3" json:"upcoming_schedules,omitempty"`
-	// Those that the planner is behind on: slots of theirs are due and are not yet
-	// in the ledger. 0 while a worker plans.
+	// Schedules with due slots that are not planned yet. 0 while a worker plans.
 	BehindSchedules uint32 `protobuf:"varint,3,opt,name=behind_schedules,json=behindSchedules,proto3" json:"behind_schedules,omitempty"`
 	// Runs that are LAUNCHING, ENQUEUED or STARTED.
 	RunsInFlight uint32 `protobuf:"varint,4,opt,name=runs_in_flight,json=runsInFlight,proto3" json:"runs_in_flight,omitempty"`
 	// Runs that wait for another run of their overlap key.
 	RunsWaiting uint32 `protobuf:"varint,5,opt,name=runs_waiting,json=runsWaiting,proto3" json:"runs_waiting,omitempty"`
-	// Runs that should have been launched 5 seconds ago and wait for no other run.
+	// Runs that should have been launched more than 5 seconds ago and do not wait
+	// for another run.
 	RunsLate uint32 `protobuf:"varint,6,opt,name=runs_late,json=runsLate,proto3" json:"runs_late,omitempty"`
 	// FAILED runs with run_at since failed_since.
 	RunsFailed    uint32 `protobuf:"varint,7,opt,name=runs_failed,json=runsFailed,proto3" json:"runs_failed,omitempty"`
@@ -1677,7 +1684,7 @@ type GroupFailuresResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The largest first.
 	Groups []*FailureGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
-	// Failing schedules in all.
+	// All failing schedules.
 	Schedules     uint32 `protobuf:"varint,2,opt,name=schedules,proto3" json:"schedules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1727,18 +1734,20 @@ func (x *GroupFailuresResponse) GetSchedules() uint32 {
 	return 0
 }
 
-// FailureGroup is the failing schedules whose newest runs failed in the same way.
+// FailureGroup is the set of failing schedules with the same reason and error
+// code of the newest run.
 type FailureGroup struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Reason    string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	ErrorCode string                 `protobuf:"bytes,2,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
-	// Schedules, and their failed runs since each one's last success.
+	// The schedules of the group, and their failed runs since the last success of
+	// each.
 	Schedules uint32 `protobuf:"varint,3,opt,name=schedules,proto3" json:"schedules,omitempty"`
 	Failures  uint32 `protobuf:"varint,4,opt,name=failures,proto3" json:"failures,omitempty"`
-	// When the first of these runs ended, and when the newest.
+	// When the first and the newest of these runs ended.
 	FirstAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=first_at,json=firstAt,proto3" json:"first_at,omitempty"`
 	LastAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
-	// At most 5 schedule ids, those that failed last first.
+	// At most 5 schedule ids, the latest failure first.
 	Examples      []string `protobuf:"bytes,7,rep,name=examples,proto3" json:"examples,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1880,9 +1889,9 @@ type PauseScheduleRequest struct {
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// Why; at most 1024 bytes.
 	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
-	// When the pause ends by itself; not set: at ResumeSchedule.
+	// When the pause ends. Not set: it lasts until ResumeSchedule.
 	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
-	// Taken for uniformity; the call is safe to repeat without it.
+	// Not needed: the call is safe to repeat. Accepted for consistency.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1995,7 +2004,7 @@ type ResumeScheduleRequest struct {
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// Why; at most 1024 bytes.
 	Note string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
-	// Taken for uniformity; the call is safe to repeat without it.
+	// Not needed: the call is safe to repeat. Accepted for consistency.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2187,7 +2196,7 @@ func (*SetPausedResponse) Descriptor() ([]byte, []int) {
 type DeleteScheduleRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// Taken for uniformity; the call is safe to repeat without it.
+	// Not needed: the call is safe to repeat. Accepted for consistency.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2275,8 +2284,8 @@ func (*DeleteScheduleResponse) Descriptor() ([]byte, []int) {
 
 type PreviewScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Alone: a saved schedule. Beside a rule: the id that the rule's jitter is
-	// drawn from.
+	// Without a rule: a saved schedule. With a rule: the id from which jitter is
+	// derived.
 	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// A rule that is not saved, as in UpsertScheduleRequest. An interval without
 	// start_at counts from now.
@@ -2288,8 +2297,8 @@ type PreviewScheduleRequest struct {
 	EndAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=end_at,json=endAt,proto3" json:"end_at,omitempty"`
 	JitterMs   *uint32                `protobuf:"varint,8,opt,name=jitter_ms,json=jitterMs,proto3,oneof" json:"jitter_ms,omitempty"`
 	Dst        *string                `protobuf:"bytes,9,opt,name=dst,proto3,oneof" json:"dst,omitempty"`
-	// The window: run_at from, inclusive (default: after now), to, exclusive
-	// (default: no end).
+	// The window of run_at: from (inclusive; default: after now), to (exclusive;
+	// default: no end).
 	From *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=from,proto3" json:"from,omitempty"`
 	To   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=to,proto3" json:"to,omitempty"`
 	// Default 50, at most 10000.
@@ -2478,7 +2487,7 @@ type TriggerScheduleRequest struct {
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// Names the run: the same id gives the same run. Default: generated.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Raw JSON in place of the schedule's own input; limits as there.
+	// Raw JSON instead of the schedule's input, with the same limits.
 	Input []byte `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
 	// Default: the schedule's.
 	OverlapPolicy *string `protobuf:"bytes,4,opt,name=overlap_policy,json=overlapPolicy,proto3,oneof" json:"overlap_policy,omitempty"`
@@ -2592,16 +2601,16 @@ func (x *TriggerScheduleResponse) GetRun() *Run {
 type ScheduleEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Time  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	// created, changed, paused, resumed, pause_ended, deleted, triggered, …;
-	// more kinds may come.
+	// created, changed, paused, resumed, pause_ended, deleted, triggered, …; more
+	// kinds may be added.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The first and last nominal instant that the event speaks of, inclusive.
+	// The first and last nominal instant of the event, inclusive.
 	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
 	To   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
-	// How many slots lie in that range.
+	// The number of slots in that range.
 	Count  uint32 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Who did it; empty: Carillon itself.
+	// The caller; empty: Carillon itself.
 	Actor         string `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
 	Note          string `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
 	Revision      uint32 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -2707,7 +2716,7 @@ type ListScheduleEventsRequest struct {
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// Default 50, at most 200.
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before.
+	// next_page_token of the previous page.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2816,7 +2825,7 @@ func (x *ListScheduleEventsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// ScheduleDefinition is what a user said of a schedule, with every default
+// ScheduleDefinition is the definition of a schedule, with all defaults
 // resolved.
 type ScheduleDefinition struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -2826,7 +2835,7 @@ type ScheduleDefinition struct {
 	// The owner.
 	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// At most one of cron_expr, interval_ms and once_at is set; none means that
-	// the schedule is started by hand only.
+	// the schedule only runs when triggered.
 	CronExpr        string                 `protobuf:"bytes,5,opt,name=cron_expr,json=cronExpr,proto3" json:"cron_expr,omitempty"`
 	IntervalMs      uint32                 `protobuf:"varint,6,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
 	OnceAt          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=once_at,json=onceAt,proto3" json:"once_at,omitempty"`
@@ -2842,7 +2851,7 @@ type ScheduleDefinition struct {
 	CatchupWindowMs uint32                 `protobuf:"varint,17,opt,name=catchup_window_ms,json=catchupWindowMs,proto3" json:"catchup_window_ms,omitempty"`
 	RunTimeoutMs    uint32                 `protobuf:"varint,18,opt,name=run_timeout_ms,json=runTimeoutMs,proto3" json:"run_timeout_ms,omitempty"`
 	Priority        int32                  `protobuf:"varint,19,opt,name=priority,proto3" json:"priority,omitempty"`
-	// Raw JSON, as it was sent; on REST the JSON itself.
+	// Raw JSON, unchanged; on REST it is embedded as JSON.
 	Input            []byte            `protobuf:"bytes,20,opt,name=input,proto3" json:"input,omitempty"`
 	ExecutionGrantId string            `protobuf:"bytes,21,opt,name=execution_grant_id,json=executionGrantId,proto3" json:"execution_grant_id,omitempty"`
 	Labels           map[string]string `protobuf:"bytes,22,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -3058,7 +3067,7 @@ func (x *ScheduleDefinition) GetLaunchTimeoutMs() uint32 {
 	return 0
 }
 
-// ScheduleRevision is a definition as it stood, with who made it and when.
+// ScheduleRevision is one version of a definition, with its author and time.
 type ScheduleRevision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Revision      uint32                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -3130,10 +3139,10 @@ func (x *ScheduleRevision) GetCreatedAt() *timestamppb.Timestamp {
 type ListRevisionsRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// Default 50, at most 200. A page may hold less than asked for; only an
-	// empty next_page_token ends the list.
+	// Default 50, at most 200. A page may have fewer entries. The list ends with
+	// an empty next_page_token.
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before.
+	// next_page_token of the previous page.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3246,27 +3255,27 @@ type ApplySchedulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The set's name. Its schedules have managed_by "set:{set}".
 	Set string `protobuf:"bytes,1,opt,name=set,proto3" json:"set,omitempty"`
-	// At most 5000 with those that workflows bring. Each names its schedule_id
-	// and no request_id; managed_by is left out. paused is how a schedule begins;
-	// what an operator has decided since stays.
+	// At most 5000, including those of workflows. schedule_id is required;
+	// request_id and managed_by are not allowed. paused counts only when a
+	// schedule is created.
 	Schedules []*UpsertScheduleRequest `protobuf:"bytes,2,rep,name=schedules,proto3" json:"schedules,omitempty"`
 	// Versions to store, at most 500. Their schedule_based triggers become
-	// schedules of the set, named as DeployWorkflow names them; adopt and
-	// request_id are left out.
+	// schedules of the set, with the ids that DeployWorkflow uses. adopt and
+	// request_id are not allowed.
 	Workflows []*DeployWorkflowRequest `protobuf:"bytes,3,rep,name=workflows,proto3" json:"workflows,omitempty"`
-	// Delete the schedules that the set has and the call does not name. Without
-	// it they are listed in left.
+	// Delete schedules of the set that the request does not name. Without it they
+	// are listed in left.
 	Prune bool `protobuf:"varint,4,opt,name=prune,proto3" json:"prune,omitempty"`
-	// Let prune delete the whole set where the call names nothing.
+	// Allow prune to delete the whole set if the request is empty.
 	AllowEmpty bool `protobuf:"varint,5,opt,name=allow_empty,json=allowEmpty,proto3" json:"allow_empty,omitempty"`
-	// Take over schedules that another set or a deployment manages. What nobody
-	// manages is taken without it.
+	// Take over schedules that another set or a deployment manages. Schedules
+	// without a manager are taken without it.
 	Adopt bool `protobuf:"varint,6,opt,name=adopt,proto3" json:"adopt,omitempty"`
-	// Write nothing, and say what would change.
+	// Write nothing, and return what would change.
 	DryRun bool `protobuf:"varint,7,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// Makes a repeat harmless even after another apply of the set: the same id
-	// writes nothing and answers with what stands. Without it a repeat is an apply
-	// of its own. Kept for RETENTION_DAYS.
+	// Makes a repeat harmless even after another apply of the set: a known id
+	// writes nothing and returns the current state. Without it a repeat is a new
+	// apply. Kept for RETENTION_DAYS.
 	RequestId     string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3360,18 +3369,19 @@ func (x *ApplySchedulesRequest) GetRequestId() string {
 
 type ApplySchedulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of the call: schedules, those of workflows, then deletions by
-	// id.
+	// In the order of the request: schedules, schedules of workflows, then
+	// deletions by id.
 	Changes []*ScheduleChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
-	// In the order of the call.
+	// In the order of the request.
 	Workflows []*WorkflowChange `protobuf:"bytes,2,rep,name=workflows,proto3" json:"workflows,omitempty"`
-	// What the set has besides, by id, where prune is not set.
+	// Without prune: other schedules of the set, by id.
 	Left []string `protobuf:"bytes,3,rep,name=left,proto3" json:"left,omitempty"`
 	// Whether anything was changed or, with dry_run, would be.
 	Changed bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
-	// request_id is known: nothing was written, and changes is what stands.
+	// request_id is known: nothing was written, and changes has the current
+	// state.
 	DoneBefore bool `protobuf:"varint,5,opt,name=done_before,json=doneBefore,proto3" json:"done_before,omitempty"`
-	// Of a dry run.
+	// Only for a dry run.
 	Forecast      *LaunchForecast `protobuf:"bytes,6,opt,name=forecast,proto3" json:"forecast,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3449,22 +3459,22 @@ func (x *ApplySchedulesResponse) GetForecast() *LaunchForecast {
 	return nil
 }
 
-// ScheduleChange is what an apply does to one schedule.
+// ScheduleChange is the change of one schedule by an apply.
 type ScheduleChange struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	Action     string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
-	// After it.
+	// The revision after the change.
 	Revision uint32 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The next slot after now; null when paused, exhausted or deleted.
 	NextRunAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_run_at,json=nextRunAt,proto3" json:"next_run_at,omitempty"`
-	// Whether it is paused, and so fires nothing whatever is said below.
+	// Whether it is paused. A paused schedule does not fire, whatever fires says.
 	Paused bool `protobuf:"varint,5,opt,name=paused,proto3" json:"paused,omitempty"`
-	// Who managed it before, where that changes.
+	// The previous manager, if it changes.
 	AdoptedFrom string `protobuf:"bytes,6,opt,name=adopted_from,json=adoptedFrom,proto3" json:"adopted_from,omitempty"`
-	// Which fields a change moves.
+	// The changed fields.
 	Fields []*FieldChange `protobuf:"bytes,7,rep,name=fields,proto3" json:"fields,omitempty"`
-	// Of a dry run; null where unchanged.
+	// Only for a dry run; null if unchanged.
 	Fires         *FireChange `protobuf:"bytes,8,opt,name=fires,proto3" json:"fires,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3556,8 +3566,8 @@ func (x *ScheduleChange) GetFires() *FireChange {
 	return nil
 }
 
-// FieldChange is one field of a schedule's definition before and after, as
-// text of at most 200 bytes and a remark.
+// FieldChange is one field of a definition before and after, as text of at most
+// 200 bytes.
 type FieldChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
@@ -3618,8 +3628,8 @@ func (x *FieldChange) GetTo() string {
 	return ""
 }
 
-// FireChange is which fire times a change takes away and which it brings, over
-// the next 30 days. A fire that only moves is in both.
+// FireChange has the fire times that a change removes and adds, over the next
+// 30 days. A fire time that moves is in both.
 type FireChange struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Added   uint32                 `protobuf:"varint,1,opt,name=added,proto3" json:"added,omitempty"`
@@ -3628,8 +3638,9 @@ type FireChange struct {
 	// large answer.
 	FirstAdded   []*Fire `protobuf:"bytes,3,rep,name=first_added,json=firstAdded,proto3" json:"first_added,omitempty"`
 	FirstRemoved []*Fire `protobuf:"bytes,4,rep,name=first_removed,json=firstRemoved,proto3" json:"first_removed,omitempty"`
-	// The counts are exact up to here: 30 days from now, or less where both rules
-	// fire very often (50000 slots of one schedule, 1000000 of a call).
+	// The counts are exact up to this time: 30 days from now, or less if the
+	// rules fire very often (more than 50000 slots of one schedule, or 250000 of
+	// a call).
 	CountedUntil  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=counted_until,json=countedUntil,proto3" json:"counted_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3700,7 +3711,7 @@ func (x *FireChange) GetCountedUntil() *timestamppb.Timestamp {
 	return nil
 }
 
-// WorkflowChange is what an apply does to one workflow version.
+// WorkflowChange is the change of one workflow version by an apply.
 type WorkflowChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WorkflowId    string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
@@ -3761,9 +3772,9 @@ func (x *WorkflowChange) GetAction() string {
 	return ""
 }
 
-// LaunchForecast is what the schedules of a set launch, before and after a
-// change, from now to until: 30 days, or less where there are more than
-// 1000000 launches to count.
+// LaunchForecast counts the launches of a set before and after a change, from
+// now to until: 30 days, or less if there are more than 500000 launches to
+// count.
 type LaunchForecast struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Until         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=until,proto3" json:"until,omitempty"`
@@ -3827,9 +3838,9 @@ func (x *LaunchForecast) GetAfter() *LaunchPeak {
 // LaunchPeak is the busiest minute.
 type LaunchPeak struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In all.
+	// All launches.
 	Launches uint32 `protobuf:"varint,1,opt,name=launches,proto3" json:"launches,omitempty"`
-	// In the busiest minute, and when that begins, the first time.
+	// Launches in the busiest minute, and the start of the first such minute.
 	Peak          uint32                 `protobuf:"varint,2,opt,name=peak,proto3" json:"peak,omitempty"`
 	PeakAt        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=peak_at,json=peakAt,proto3" json:"peak_at,omitempty"`
 	unknownFields protoimpl.UnknownFields

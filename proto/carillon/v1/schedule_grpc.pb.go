@@ -49,122 +49,124 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ScheduleService registers schedules and answers what is asked of them.
+// ScheduleService creates, changes, runs and explains schedules.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field, and nothing is written; NOT_FOUND for an id that does not
-// exist or belongs to somebody else; UNAVAILABLE while the store is out of
-// reach, after which the same request may be sent again.
+// exist or belongs to another owner; UNAVAILABLE while the database is
+// unavailable: retry the same request.
 type ScheduleServiceClient interface {
 	// UpsertSchedule creates a schedule or replaces its whole definition: a field
-	// that is not set takes its default, except `paused`, which stays as it is.
-	// Sending an identical definition again writes nothing. A change makes a new
-	// revision, never fires anything by itself and never plans a slot before now.
-	// A caller who is an owner gets a schedule_id with its user_id (escaped) and a
-	// colon in front where it cannot have the one that it asks for; the answer has
-	// the stored id, and the short one names the same schedule for that caller in
-	// every call. managed_by stays as it is too, unless it is set: a change of a
-	// managed schedule succeeds with a warning. ALREADY_EXISTS: the stored id
-	// belongs to another owner. FAILED_PRECONDITION: managed_by names another
-	// manager than the schedule has, and adopt is not set.
+	// that is not set takes its default. `paused` and managed_by keep their
+	// values unless they are set. An identical definition writes nothing. A
+	// change makes a new revision. It starts nothing by itself and plans no slot
+	// before now. A change of a managed schedule succeeds with a warning. If a
+	// caller with the role user cannot have the schedule_id, the schedule is
+	// stored with its user_id (escaped) and a colon as a prefix; the answer has
+	// the stored id, and that caller can use the short id in every call.
+	// ALREADY_EXISTS: the stored id belongs to another owner.
+	// FAILED_PRECONDITION: managed_by names another manager than the schedule
+	// has, and adopt is not set.
 	UpsertSchedule(ctx context.Context, in *UpsertScheduleRequest, opts ...grpc.CallOption) (*UpsertScheduleResponse, error)
 	// PatchSchedule changes the fields of a schedule that update_mask names, and
-	// keeps all others. The result is checked, recorded and audited as
-	// UpsertSchedule does it. Without etag it applies to the schedule as it is now,
-	// so two patches of different fields both take effect. ABORTED (412 on REST):
+	// keeps all others. The result is validated, recorded and audited as in
+	// UpsertSchedule. Without etag it applies to the schedule as it is now, so
+	// two patches of different fields both take effect. ABORTED (412 on REST):
 	// the schedule has another revision than etag says, and nothing was written.
-	// NOT_FOUND: there is no such schedule; a patch creates none. REST takes the
-	// new values as the body, update_mask, etag and adopt as parameters, and
-	// If-Match instead of etag. Without update_mask the members of the body are the
-	// mask: a member that is null sets the default.
+	// NOT_FOUND: the schedule does not exist; a patch does not create it. On REST
+	// the body has the new values, and update_mask, etag (or the header If-Match)
+	// and adopt are parameters. Without update_mask the members of the body are
+	// the mask: a member that is null sets the default.
 	PatchSchedule(ctx context.Context, in *PatchScheduleRequest, opts ...grpc.CallOption) (*PatchScheduleResponse, error)
-	// GetSchedule is a schedule with its next five fires. On REST the header ETag
-	// is its revision.
+	// GetSchedule returns a schedule with its next five fire times. On REST the
+	// header ETag is its revision.
 	GetSchedule(ctx context.Context, in *GetScheduleRequest, opts ...grpc.CallOption) (*GetScheduleResponse, error)
-	// ListSchedules is ordered by schedule_id, or by the next slot. Deleted schedules
-	// are not listed.
+	// ListSchedules returns schedules by schedule_id, or by the next slot.
+	// Deleted schedules are not listed.
 	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
-	// GetOverview counts schedules and runs: what an operator looks at first.
+	// GetOverview counts schedules and runs for a first look.
 	GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error)
-	// GroupFailures is the failing schedules by reason and error code, with counts
-	// and times: what fails, and since when, however many schedules there are.
+	// GroupFailures returns the failing schedules grouped by reason and error
+	// code, with counts and times.
 	GroupFailures(ctx context.Context, in *GroupFailuresRequest, opts ...grpc.CallOption) (*GroupFailuresResponse, error)
-	// PauseSchedule stops the schedule's own slots: within a second of the answer
-	// nothing of it is sent any more. Slots that are due and not yet sent end
-	// SKIPPED(paused); runs by hand, retries and runs in flight go on. Pausing a
-	// paused schedule replaces note and end.
+	// PauseSchedule stops the schedule's slots. One second after the answer, none
+	// of them is sent. Due slots that are not sent yet end SKIPPED(paused).
+	// Manual runs, retries and runs in flight continue. Pausing a paused schedule
+	// replaces note and end.
 	PauseSchedule(ctx context.Context, in *PauseScheduleRequest, opts ...grpc.CallOption) (*PauseScheduleResponse, error)
-	// ResumeSchedule goes on from now; slots that fell into the pause do not run.
+	// ResumeSchedule continues from now. Slots during the pause do not run.
 	// Resuming a schedule that is not paused changes nothing.
 	ResumeSchedule(ctx context.Context, in *ResumeScheduleRequest, opts ...grpc.CallOption) (*ResumeScheduleResponse, error)
 	// SetPaused is PauseSchedule and ResumeSchedule in one call.
 	SetPaused(ctx context.Context, in *SetPausedRequest, opts ...grpc.CallOption) (*SetPausedResponse, error)
 	// DeleteSchedule ends the schedule: its planned runs end CANCELLED(deleted),
-	// runs in flight go on. Deleting it again succeeds too.
+	// runs in flight continue. Deleting it again succeeds too.
 	DeleteSchedule(ctx context.Context, in *DeleteScheduleRequest, opts ...grpc.CallOption) (*DeleteScheduleResponse, error)
 	// TriggerSchedule runs the schedule once, now, paused or not. The same
 	// request_id gives the same run. FAILED_PRECONDITION: the overlap policy is
-	// skip and a run is in flight; nothing is written then.
+	// skip and a run is in flight; nothing is written.
 	TriggerSchedule(ctx context.Context, in *TriggerScheduleRequest, opts ...grpc.CallOption) (*TriggerScheduleResponse, error)
-	// BackfillSchedule asks for past slots to be run, or run again, also of a paused
-	// or exhausted schedule: those of the range that `reprocess` names, bit by bit,
-	// behind everything that is on time. A slot without a run becomes that slot; any
-	// other is run beside its earlier runs, with trigger backfill. With dry_run
-	// nothing is written. FAILED_PRECONDITION: no slot lies in the range; or the
-	// overlap policy is skip and a run is in flight. RESOURCE_EXHAUSTED: the
-	// schedule has 10, or its owner 100, that have not ended. ALREADY_EXISTS (422 on
-	// REST): the request_id was used before for another backfill.
+	// BackfillSchedule runs past slots of a range, or runs them again, as
+	// `reprocess` selects, in the background at low priority. Paused and
+	// exhausted schedules can be backfilled. A slot without a run gets its own
+	// run; any other slot gets an additional run. Both have trigger backfill.
+	// With dry_run nothing is written. FAILED_PRECONDITION: the range has no
+	// slot; or the overlap policy is skip and a run is in flight.
+	// RESOURCE_EXHAUSTED: the schedule has 10, or its owner 100, unfinished
+	// backfills. ALREADY_EXISTS (422 on REST): the request_id was used for a
+	// different backfill.
 	BackfillSchedule(ctx context.Context, in *BackfillScheduleRequest, opts ...grpc.CallOption) (*BackfillScheduleResponse, error)
-	// GetBackfill is a backfill with its progress.
+	// GetBackfill returns a backfill with its progress.
 	GetBackfill(ctx context.Context, in *GetBackfillRequest, opts ...grpc.CallOption) (*GetBackfillResponse, error)
-	// ListBackfills is newest first.
+	// ListBackfills returns backfills, newest first.
 	ListBackfills(ctx context.Context, in *ListBackfillsRequest, opts ...grpc.CallOption) (*ListBackfillsResponse, error)
-	// PauseBackfill stops a backfill where it is: slots that are not sent yet are
-	// taken back until it is resumed; runs in flight go on. Pausing again is no
-	// error. FAILED_PRECONDITION: it has ended.
+	// PauseBackfill stops a backfill. Slots that are not sent yet wait until it
+	// is resumed. Runs in flight continue. Pausing again is not an error.
+	// FAILED_PRECONDITION: it has ended.
 	PauseBackfill(ctx context.Context, in *PauseBackfillRequest, opts ...grpc.CallOption) (*PauseBackfillResponse, error)
-	// ResumeBackfill lets a paused backfill go on. FAILED_PRECONDITION: it has ended.
+	// ResumeBackfill continues a paused backfill. FAILED_PRECONDITION: it has
+	// ended.
 	ResumeBackfill(ctx context.Context, in *ResumeBackfillRequest, opts ...grpc.CallOption) (*ResumeBackfillResponse, error)
-	// CancelBackfill ends a backfill: slots that are not sent yet end CANCELLED;
-	// runs in flight go on, unless cancel_runs asks for their cancel. Cancelling
-	// again is no error. FAILED_PRECONDITION: it is finished.
+	// CancelBackfill ends a backfill. Slots that are not sent yet end CANCELLED.
+	// Runs in flight continue, unless cancel_runs is set. Cancelling again is not
+	// an error. FAILED_PRECONDITION: it is finished.
 	CancelBackfill(ctx context.Context, in *CancelBackfillRequest, opts ...grpc.CallOption) (*CancelBackfillResponse, error)
-	// PreviewSchedule lists the fires of a saved schedule, or of a rule that is
-	// not saved, exact to the jittered millisecond. It reads the rule alone:
-	// pauses, overlap and runs by hand are not in it.
+	// PreviewSchedule lists the fire times of a saved schedule, or of a rule that
+	// is not saved, exact to the jittered millisecond. It follows the rule alone:
+	// pauses, overlap and manual runs are not included.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
-	// ForecastLaunches counts what schedules will launch, minute by minute, names
-	// the busiest minutes and says by which change they would be less busy. It
-	// reads the rules as they stand, exact to the jittered millisecond, with
-	// pauses that hold; overlap, catch-up and runs by hand are not in it.
+	// ForecastLaunches counts the future launches of schedules, minute by minute,
+	// lists the busiest minutes and suggests changes that flatten them. It uses
+	// the current rules and pauses, exact to the jittered millisecond. Overlap,
+	// catch-up and manual runs are not included.
 	ForecastLaunches(ctx context.Context, in *ForecastLaunchesRequest, opts ...grpc.CallOption) (*ForecastLaunchesResponse, error)
 	// SimulateSchedules plays schedules, saved or not, on a virtual clock: the
-	// planner and the worker that fire schedules, with assumed run times, failures,
-	// outages and pauses. It answers what would become of every slot. Nothing is
-	// written. Two simulations run at once in a process; others wait their turn
-	// for as long as the call's deadline lets them.
+	// planner and the worker that fire schedules, with assumed run times,
+	// failures, outages and pauses. It returns the outcome of every slot. Nothing
+	// is written. RESOURCE_EXHAUSTED: too many expensive calls are waiting;
+	// RetryInfo says when to try again.
 	SimulateSchedules(ctx context.Context, in *SimulateSchedulesRequest, opts ...grpc.CallOption) (*SimulateSchedulesResponse, error)
-	// ApplySchedules makes the schedules of a set what the call says, in one
-	// transaction: it stores the workflow versions, creates and changes
-	// schedules, and with prune deletes those that the set has and the call does
-	// not name. What is as it should be is not written. Applies of one set come
-	// one after the other, each whole. With dry_run nothing is written, and the
-	// answer says which fire times would go and come over the next 30 days, and
-	// how many launches the busiest minute would have.
+	// ApplySchedules changes the schedules of a set to those of the request, in
+	// one transaction. It stores workflow versions, creates and changes
+	// schedules, and with prune deletes schedules of the set that the request
+	// does not name. Unchanged schedules are not written. Applies of one set run
+	// one after the other. With dry_run nothing is written, and the answer says
+	// which fire times would be removed and added over the next 30 days, and how
+	// many launches the busiest minute would have.
 	//
-	// A request may have 8388608 bytes. FAILED_PRECONDITION: a schedule is managed
-	// by another set or by a workflow's deployment, and adopt is not set.
-	// ALREADY_EXISTS: a schedule belongs to another owner, a version holds
-	// another DAG, or request_id was used for another apply.
+	// A request may have 8388608 bytes. FAILED_PRECONDITION: a schedule is
+	// managed by another set or by a workflow's deployment, and adopt is not set.
+	// ALREADY_EXISTS: a schedule belongs to another owner, a version has another
+	// DAG, or request_id was used for a different apply.
 	ApplySchedules(ctx context.Context, in *ApplySchedulesRequest, opts ...grpc.CallOption) (*ApplySchedulesResponse, error)
-	// ExplainSlot says of any instant, past or future, whether the schedule had a
-	// slot there, by which rule, and what became of it or will: run, skipped and
-	// why, missed, paused by whom, not a slot and why not. It never answers that
-	// it does not know for a time that RETENTION_DAYS keeps.
+	// ExplainSlot explains one instant, past or future: whether the schedule had
+	// a slot there, by which rule, and what happened to it or will happen. For
+	// times within RETENTION_DAYS there is always an answer.
 	ExplainSlot(ctx context.Context, in *ExplainSlotRequest, opts ...grpc.CallOption) (*ExplainSlotResponse, error)
-	// ListScheduleEvents is what happened to a schedule, newest first.
+	// ListScheduleEvents returns the events of a schedule, newest first.
 	ListScheduleEvents(ctx context.Context, in *ListScheduleEventsRequest, opts ...grpc.CallOption) (*ListScheduleEventsResponse, error)
-	// ListRevisions is how a schedule was defined over time, newest first.
+	// ListRevisions returns the definitions of a schedule over time, newest
+	// first.
 	ListRevisions(ctx context.Context, in *ListRevisionsRequest, opts ...grpc.CallOption) (*ListRevisionsResponse, error)
 }
 
@@ -420,122 +422,124 @@ func (c *scheduleServiceClient) ListRevisions(ctx context.Context, in *ListRevis
 // All implementations must embed UnimplementedScheduleServiceServer
 // for forward compatibility.
 //
-// ScheduleService registers schedules and answers what is asked of them.
+// ScheduleService creates, changes, runs and explains schedules.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field, and nothing is written; NOT_FOUND for an id that does not
-// exist or belongs to somebody else; UNAVAILABLE while the store is out of
-// reach, after which the same request may be sent again.
+// exist or belongs to another owner; UNAVAILABLE while the database is
+// unavailable: retry the same request.
 type ScheduleServiceServer interface {
 	// UpsertSchedule creates a schedule or replaces its whole definition: a field
-	// that is not set takes its default, except `paused`, which stays as it is.
-	// Sending an identical definition again writes nothing. A change makes a new
-	// revision, never fires anything by itself and never plans a slot before now.
-	// A caller who is an owner gets a schedule_id with its user_id (escaped) and a
-	// colon in front where it cannot have the one that it asks for; the answer has
-	// the stored id, and the short one names the same schedule for that caller in
-	// every call. managed_by stays as it is too, unless it is set: a change of a
-	// managed schedule succeeds with a warning. ALREADY_EXISTS: the stored id
-	// belongs to another owner. FAILED_PRECONDITION: managed_by names another
-	// manager than the schedule has, and adopt is not set.
+	// that is not set takes its default. `paused` and managed_by keep their
+	// values unless they are set. An identical definition writes nothing. A
+	// change makes a new revision. It starts nothing by itself and plans no slot
+	// before now. A change of a managed schedule succeeds with a warning. If a
+	// caller with the role user cannot have the schedule_id, the schedule is
+	// stored with its user_id (escaped) and a colon as a prefix; the answer has
+	// the stored id, and that caller can use the short id in every call.
+	// ALREADY_EXISTS: the stored id belongs to another owner.
+	// FAILED_PRECONDITION: managed_by names another manager than the schedule
+	// has, and adopt is not set.
 	UpsertSchedule(context.Context, *UpsertScheduleRequest) (*UpsertScheduleResponse, error)
 	// PatchSchedule changes the fields of a schedule that update_mask names, and
-	// keeps all others. The result is checked, recorded and audited as
-	// UpsertSchedule does it. Without etag it applies to the schedule as it is now,
-	// so two patches of different fields both take effect. ABORTED (412 on REST):
+	// keeps all others. The result is validated, recorded and audited as in
+	// UpsertSchedule. Without etag it applies to the schedule as it is now, so
+	// two patches of different fields both take effect. ABORTED (412 on REST):
 	// the schedule has another revision than etag says, and nothing was written.
-	// NOT_FOUND: there is no such schedule; a patch creates none. REST takes the
-	// new values as the body, update_mask, etag and adopt as parameters, and
-	// If-Match instead of etag. Without update_mask the members of the body are the
-	// mask: a member that is null sets the default.
+	// NOT_FOUND: the schedule does not exist; a patch does not create it. On REST
+	// the body has the new values, and update_mask, etag (or the header If-Match)
+	// and adopt are parameters. Without update_mask the members of the body are
+	// the mask: a member that is null sets the default.
 	PatchSchedule(context.Context, *PatchScheduleRequest) (*PatchScheduleResponse, error)
-	// GetSchedule is a schedule with its next five fires. On REST the header ETag
-	// is its revision.
+	// GetSchedule returns a schedule with its next five fire times. On REST the
+	// header ETag is its revision.
 	GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error)
-	// ListSchedules is ordered by schedule_id, or by the next slot. Deleted schedules
-	// are not listed.
+	// ListSchedules returns schedules by schedule_id, or by the next slot.
+	// Deleted schedules are not listed.
 	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
-	// GetOverview counts schedules and runs: what an operator looks at first.
+	// GetOverview counts schedules and runs for a first look.
 	GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error)
-	// GroupFailures is the failing schedules by reason and error code, with counts
-	// and times: what fails, and since when, however many schedules there are.
+	// GroupFailures returns the failing schedules grouped by reason and error
+	// code, with counts and times.
 	GroupFailures(context.Context, *GroupFailuresRequest) (*GroupFailuresResponse, error)
-	// PauseSchedule stops the schedule's own slots: within a second of the answer
-	// nothing of it is sent any more. Slots that are due and not yet sent end
-	// SKIPPED(paused); runs by hand, retries and runs in flight go on. Pausing a
-	// paused schedule replaces note and end.
+	// PauseSchedule stops the schedule's slots. One second after the answer, none
+	// of them is sent. Due slots that are not sent yet end SKIPPED(paused).
+	// Manual runs, retries and runs in flight continue. Pausing a paused schedule
+	// replaces note and end.
 	PauseSchedule(context.Context, *PauseScheduleRequest) (*PauseScheduleResponse, error)
-	// ResumeSchedule goes on from now; slots that fell into the pause do not run.
+	// ResumeSchedule continues from now. Slots during the pause do not run.
 	// Resuming a schedule that is not paused changes nothing.
 	ResumeSchedule(context.Context, *ResumeScheduleRequest) (*ResumeScheduleResponse, error)
 	// SetPaused is PauseSchedule and ResumeSchedule in one call.
 	SetPaused(context.Context, *SetPausedRequest) (*SetPausedResponse, error)
 	// DeleteSchedule ends the schedule: its planned runs end CANCELLED(deleted),
-	// runs in flight go on. Deleting it again succeeds too.
+	// runs in flight continue. Deleting it again succeeds too.
 	DeleteSchedule(context.Context, *DeleteScheduleRequest) (*DeleteScheduleResponse, error)
 	// TriggerSchedule runs the schedule once, now, paused or not. The same
 	// request_id gives the same run. FAILED_PRECONDITION: the overlap policy is
-	// skip and a run is in flight; nothing is written then.
+	// skip and a run is in flight; nothing is written.
 	TriggerSchedule(context.Context, *TriggerScheduleRequest) (*TriggerScheduleResponse, error)
-	// BackfillSchedule asks for past slots to be run, or run again, also of a paused
-	// or exhausted schedule: those of the range that `reprocess` names, bit by bit,
-	// behind everything that is on time. A slot without a run becomes that slot; any
-	// other is run beside its earlier runs, with trigger backfill. With dry_run
-	// nothing is written. FAILED_PRECONDITION: no slot lies in the range; or the
-	// overlap policy is skip and a run is in flight. RESOURCE_EXHAUSTED: the
-	// schedule has 10, or its owner 100, that have not ended. ALREADY_EXISTS (422 on
-	// REST): the request_id was used before for another backfill.
+	// BackfillSchedule runs past slots of a range, or runs them again, as
+	// `reprocess` selects, in the background at low priority. Paused and
+	// exhausted schedules can be backfilled. A slot without a run gets its own
+	// run; any other slot gets an additional run. Both have trigger backfill.
+	// With dry_run nothing is written. FAILED_PRECONDITION: the range has no
+	// slot; or the overlap policy is skip and a run is in flight.
+	// RESOURCE_EXHAUSTED: the schedule has 10, or its owner 100, unfinished
+	// backfills. ALREADY_EXISTS (422 on REST): the request_id was used for a
+	// different backfill.
 	BackfillSchedule(context.Context, *BackfillScheduleRequest) (*BackfillScheduleResponse, error)
-	// GetBackfill is a backfill with its progress.
+	// GetBackfill returns a backfill with its progress.
 	GetBackfill(context.Context, *GetBackfillRequest) (*GetBackfillResponse, error)
-	// ListBackfills is newest first.
+	// ListBackfills returns backfills, newest first.
 	ListBackfills(context.Context, *ListBackfillsRequest) (*ListBackfillsResponse, error)
-	// PauseBackfill stops a backfill where it is: slots that are not sent yet are
-	// taken back until it is resumed; runs in flight go on. Pausing again is no
-	// error. FAILED_PRECONDITION: it has ended.
+	// PauseBackfill stops a backfill. Slots that are not sent yet wait until it
+	// is resumed. Runs in flight continue. Pausing again is not an error.
+	// FAILED_PRECONDITION: it has ended.
 	PauseBackfill(context.Context, *PauseBackfillRequest) (*PauseBackfillResponse, error)
-	// ResumeBackfill lets a paused backfill go on. FAILED_PRECONDITION: it has ended.
+	// ResumeBackfill continues a paused backfill. FAILED_PRECONDITION: it has
+	// ended.
 	ResumeBackfill(context.Context, *ResumeBackfillRequest) (*ResumeBackfillResponse, error)
-	// CancelBackfill ends a backfill: slots that are not sent yet end CANCELLED;
-	// runs in flight go on, unless cancel_runs asks for their cancel. Cancelling
-	// again is no error. FAILED_PRECONDITION: it is finished.
+	// CancelBackfill ends a backfill. Slots that are not sent yet end CANCELLED.
+	// Runs in flight continue, unless cancel_runs is set. Cancelling again is not
+	// an error. FAILED_PRECONDITION: it is finished.
 	CancelBackfill(context.Context, *CancelBackfillRequest) (*CancelBackfillResponse, error)
-	// PreviewSchedule lists the fires of a saved schedule, or of a rule that is
-	// not saved, exact to the jittered millisecond. It reads the rule alone:
-	// pauses, overlap and runs by hand are not in it.
+	// PreviewSchedule lists the fire times of a saved schedule, or of a rule that
+	// is not saved, exact to the jittered millisecond. It follows the rule alone:
+	// pauses, overlap and manual runs are not included.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)
-	// ForecastLaunches counts what schedules will launch, minute by minute, names
-	// the busiest minutes and says by which change they would be less busy. It
-	// reads the rules as they stand, exact to the jittered millisecond, with
-	// pauses that hold; overlap, catch-up and runs by hand are not in it.
+	// ForecastLaunches counts the future launches of schedules, minute by minute,
+	// lists the busiest minutes and suggests changes that flatten them. It uses
+	// the current rules and pauses, exact to the jittered millisecond. Overlap,
+	// catch-up and manual runs are not included.
 	ForecastLaunches(context.Context, *ForecastLaunchesRequest) (*ForecastLaunchesResponse, error)
 	// SimulateSchedules plays schedules, saved or not, on a virtual clock: the
-	// planner and the worker that fire schedules, with assumed run times, failures,
-	// outages and pauses. It answers what would become of every slot. Nothing is
-	// written. Two simulations run at once in a process; others wait their turn
-	// for as long as the call's deadline lets them.
+	// planner and the worker that fire schedules, with assumed run times,
+	// failures, outages and pauses. It returns the outcome of every slot. Nothing
+	// is written. RESOURCE_EXHAUSTED: too many expensive calls are waiting;
+	// RetryInfo says when to try again.
 	SimulateSchedules(context.Context, *SimulateSchedulesRequest) (*SimulateSchedulesResponse, error)
-	// ApplySchedules makes the schedules of a set what the call says, in one
-	// transaction: it stores the workflow versions, creates and changes
-	// schedules, and with prune deletes those that the set has and the call does
-	// not name. What is as it should be is not written. Applies of one set come
-	// one after the other, each whole. With dry_run nothing is written, and the
-	// answer says which fire times would go and come over the next 30 days, and
-	// how many launches the busiest minute would have.
+	// ApplySchedules changes the schedules of a set to those of the request, in
+	// one transaction. It stores workflow versions, creates and changes
+	// schedules, and with prune deletes schedules of the set that the request
+	// does not name. Unchanged schedules are not written. Applies of one set run
+	// one after the other. With dry_run nothing is written, and the answer says
+	// which fire times would be removed and added over the next 30 days, and how
+	// many launches the busiest minute would have.
 	//
-	// A request may have 8388608 bytes. FAILED_PRECONDITION: a schedule is managed
-	// by another set or by a workflow's deployment, and adopt is not set.
-	// ALREADY_EXISTS: a schedule belongs to another owner, a version holds
-	// another DAG, or request_id was used for another apply.
+	// A request may have 8388608 bytes. FAILED_PRECONDITION: a schedule is
+	// managed by another set or by a workflow's deployment, and adopt is not set.
+	// ALREADY_EXISTS: a schedule belongs to another owner, a version has another
+	// DAG, or request_id was used for a different apply.
 	ApplySchedules(context.Context, *ApplySchedulesRequest) (*ApplySchedulesResponse, error)
-	// ExplainSlot says of any instant, past or future, whether the schedule had a
-	// slot there, by which rule, and what became of it or will: run, skipped and
-	// why, missed, paused by whom, not a slot and why not. It never answers that
-	// it does not know for a time that RETENTION_DAYS keeps.
+	// ExplainSlot explains one instant, past or future: whether the schedule had
+	// a slot there, by which rule, and what happened to it or will happen. For
+	// times within RETENTION_DAYS there is always an answer.
 	ExplainSlot(context.Context, *ExplainSlotRequest) (*ExplainSlotResponse, error)
-	// ListScheduleEvents is what happened to a schedule, newest first.
+	// ListScheduleEvents returns the events of a schedule, newest first.
 	ListScheduleEvents(context.Context, *ListScheduleEventsRequest) (*ListScheduleEventsResponse, error)
-	// ListRevisions is how a schedule was defined over time, newest first.
+	// ListRevisions returns the definitions of a schedule over time, newest
+	// first.
 	ListRevisions(context.Context, *ListRevisionsRequest) (*ListRevisionsResponse, error)
 	mustEmbedUnimplementedScheduleServiceServer()
 }

@@ -26,19 +26,19 @@ const (
 
 type SimulateSchedulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The window, past or future: from, inclusive, until, exclusive; at most 366
-	// days, with at most 10000 slots.
+	// The window, past or future: from (inclusive) to until (exclusive), at most
+	// 366 days and 10000 slots.
 	From  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
-	// Which schedules, each idle until from; several, because they may share an
-	// overlap_key.
+	// The schedules, each idle until from. Several may share an overlap_key.
 	Schedules []*SimulatedSchedule `protobuf:"bytes,3,rep,name=schedules,proto3" json:"schedules,omitempty"`
-	// When no worker is alive: it dies at from, and another starts at until. In
-	// order, none into another, inside the window.
+	// Periods without a worker: it dies at from, and another starts at until.
+	// Ordered, without overlap, inside the window.
 	Outages []*SimulatedSpan `protobuf:"bytes,4,rep,name=outages,proto3" json:"outages,omitempty"`
-	// Run times and failures are drawn from it: the same seed, the same draw.
+	// Durations and failures are derived from it: the same seed gives the same
+	// result.
 	Seed uint32 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`
-	// Leave the slots out of the answer.
+	// Return only sums, no slots.
 	SumsOnly      bool `protobuf:"varint,6,opt,name=sums_only,json=sumsOnly,proto3" json:"sums_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -116,7 +116,7 @@ func (x *SimulateSchedulesRequest) GetSumsOnly() bool {
 	return false
 }
 
-// SimulatedSpan is a range of time: from, inclusive, until, exclusive.
+// SimulatedSpan is a range of time: from (inclusive) to until (exclusive).
 type SimulatedSpan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
@@ -169,16 +169,16 @@ func (x *SimulatedSpan) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
-// AssumedRun is how the runs of a schedule are taken to go: the executor accepts
-// them, and reports their end and nothing before.
+// AssumedRun describes the simulated runs of a schedule: the executor accepts
+// them and reports only their end.
 type AssumedRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long each takes; with p95_ms, what half of them stay below. Default
-	// 1000; 0: the executor answers with the end.
+	// Duration; with p95_ms, the median. Default 1000; 0: the executor answers
+	// with the outcome.
 	DurationMs *uint32 `protobuf:"varint,1,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
-	// What 95 % of the runs stay below: their times are then lognormal.
+	// The 95th percentile of durations, which are then lognormal.
 	P95Ms uint32 `protobuf:"varint,2,opt,name=p95_ms,json=p95Ms,proto3" json:"p95_ms,omitempty"`
-	// How many of a hundred end FAILED.
+	// Percentage of runs that end FAILED.
 	FailurePercent uint32 `protobuf:"varint,3,opt,name=failure_percent,json=failurePercent,proto3" json:"failure_percent,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -236,13 +236,13 @@ func (x *AssumedRun) GetFailurePercent() uint32 {
 }
 
 // SimulatedSchedule is one schedule of a simulation. With a rule (cron_expr,
-// interval_ms or once_at) it is one that is not saved, and what is not set takes
-// its default. Without, schedule_id names a saved one, and what is set holds in
-// place of what is saved. Whether it is paused now does not count, nor do grants.
+// interval_ms or once_at) it is an unsaved schedule, and unset fields take
+// defaults. Without a rule, schedule_id names a saved schedule, and set fields
+// replace the saved values. Current pauses and grants are ignored.
 type SimulatedSchedule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Beside a rule: the id that jitter is drawn from. Default: "schedule-1", with
-	// its place in the request.
+	// With a rule: the id from which jitter is derived. Default: "schedule-1",
+	// with its number in the request.
 	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// As in UpsertScheduleRequest. An interval without start_at counts from the
 	// beginning of the window.
@@ -261,13 +261,12 @@ type SimulatedSchedule struct {
 	CatchupWindowMs *uint32                `protobuf:"varint,14,opt,name=catchup_window_ms,json=catchupWindowMs,proto3,oneof" json:"catchup_window_ms,omitempty"`
 	RunTimeoutMs    *uint32                `protobuf:"varint,15,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
 	Priority        *int32                 `protobuf:"varint,16,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	// The owner of one that is not saved: schedules of one owner share overlap
+	// The owner of an unsaved schedule. Only schedules of one owner share overlap
 	// keys.
 	UserId string `protobuf:"bytes,17,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// How its runs go.
+	// Its simulated runs.
 	Run *AssumedRun `protobuf:"bytes,18,opt,name=run,proto3" json:"run,omitempty"`
-	// When it is paused, each time until a set end. In order, none into another,
-	// inside the window.
+	// Its pauses. Ordered, without overlap, inside the window.
 	Pauses        []*SimulatedSpan `protobuf:"bytes,19,rep,name=pauses,proto3" json:"pauses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -440,8 +439,7 @@ type SimulateSchedulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Every slot of the window, by run_at, then schedule_id.
 	Slots []*SimulatedSlot `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"`
-	// All of them added up, and those of each schedule in the order of the
-	// request.
+	// Sums of all slots, and of each schedule in the order of the request.
 	Sums          *SimulationSums   `protobuf:"bytes,2,opt,name=sums,proto3" json:"sums,omitempty"`
 	Schedules     []*SimulationSums `protobuf:"bytes,3,rep,name=schedules,proto3" json:"schedules,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -499,7 +497,7 @@ func (x *SimulateSchedulesResponse) GetSchedules() []*SimulationSums {
 	return nil
 }
 
-// SimulatedSlot is what became of one slot by the end of the window.
+// SimulatedSlot is the state of one slot at the end of the window.
 type SimulatedSlot struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
@@ -508,18 +506,18 @@ type SimulatedSlot struct {
 	FireAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=fire_at,json=fireAt,proto3" json:"fire_at,omitempty"`
 	// run_at in the schedule's time zone, with its offset.
 	Local string `protobuf:"bytes,4,opt,name=local,proto3" json:"local,omitempty"`
-	// As in Run: PLANNED is yet to be launched, or waits; ENQUEUED runs.
+	// As in Run. PLANNED: not launched yet, or waiting. ENQUEUED: running.
 	Status string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// schedule, or catchup: it was missed and caught up.
 	Trigger string `protobuf:"bytes,7,opt,name=trigger,proto3" json:"trigger,omitempty"`
-	// When the executor is called; null: it is not.
+	// When the executor is called; null: never.
 	LaunchedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
 	// launched_at - fire_at.
 	LatenessMs uint32 `protobuf:"varint,9,opt,name=lateness_ms,json=latenessMs,proto3" json:"lateness_ms,omitempty"`
-	// How long it waited for an earlier run.
+	// Milliseconds that it waited for an earlier run.
 	QueuedMs uint32 `protobuf:"varint,10,opt,name=queued_ms,json=queuedMs,proto3" json:"queued_ms,omitempty"`
-	// When it ended, whatever way; null: it has not, or never had a run.
+	// When it ended; null: it has not ended, or never had a run.
 	CompletedAt   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -635,26 +633,26 @@ func (x *SimulatedSlot) GetCompletedAt() *timestamppb.Timestamp {
 // SimulationSums are slots of a simulation, added up.
 type SimulationSums struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: of all.
+	// Empty: all schedules.
 	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	Slots      uint32 `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`
-	// Handed to the executor, whatever came of it.
+	// Slots that were sent to the executor, whatever the outcome.
 	Launched  uint32 `protobuf:"varint,3,opt,name=launched,proto3" json:"launched,omitempty"`
 	Succeeded uint32 `protobuf:"varint,4,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
 	Failed    uint32 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
 	Skipped   uint32 `protobuf:"varint,6,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	Cancelled uint32 `protobuf:"varint,7,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	// Planned, waiting or running when the window ended.
+	// Slots that were planned, waiting or running at the end of the window.
 	Unfinished uint32 `protobuf:"varint,8,opt,name=unfinished,proto3" json:"unfinished,omitempty"`
-	// Launched after they were missed.
+	// Missed slots that were launched later.
 	CaughtUp uint32 `protobuf:"varint,9,opt,name=caught_up,json=caughtUp,proto3" json:"caught_up,omitempty"`
-	// Waited for an earlier run.
+	// Slots that waited for an earlier run.
 	Queued uint32 `protobuf:"varint,10,opt,name=queued,proto3" json:"queued,omitempty"`
-	// How many ended with which reason, the most frequent first.
+	// Number of slots by reason, the most frequent first.
 	Reasons []*SimulationReason `protobuf:"bytes,11,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// Runs beside each other, at most.
+	// Maximum number of concurrent runs.
 	MostInFlight uint32 `protobuf:"varint,12,opt,name=most_in_flight,json=mostInFlight,proto3" json:"most_in_flight,omitempty"`
-	// Of what was launched.
+	// Of launched slots.
 	MeanLatenessMs uint32 `protobuf:"varint,13,opt,name=mean_lateness_ms,json=meanLatenessMs,proto3" json:"mean_lateness_ms,omitempty"`
 	MaxLatenessMs  uint32 `protobuf:"varint,14,opt,name=max_lateness_ms,json=maxLatenessMs,proto3" json:"max_lateness_ms,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -789,7 +787,7 @@ func (x *SimulationSums) GetMaxLatenessMs() uint32 {
 	return 0
 }
 
-// SimulationReason is how many slots ended with a reason.
+// SimulationReason counts the slots that ended with a reason.
 type SimulationReason struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`

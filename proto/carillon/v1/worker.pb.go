@@ -24,25 +24,26 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Leadership is one shard and who leads it.
+// Leadership is one shard and its leader.
 type Leadership struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Shard uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
-	// Empty: nobody has led since the last one resigned.
+	// Empty: there is no leader since the last one resigned.
 	WorkerId string `protobuf:"bytes,2,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	// Grows with every change of the leader of any shard.
 	Epoch uint32 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The leader renews it while it lives; after it anyone may take over.
+	// The leader renews it regularly. After this time any worker may take over.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// It has expired by the clock that judges takeovers: nobody leads.
+	// The term has expired by the database's clock: there is no leader.
 	Expired bool `protobuf:"varint,5,opt,name=expired,proto3" json:"expired,omitempty"`
-	// The leader has the shard's lock too, as it should but for a while after it
-	// took over from one that hung.
+	// The leader has the shard's lock. False for a while after a takeover from a
+	// leader that hangs.
 	LockHeld bool `protobuf:"varint,6,opt,name=lock_held,json=lockHeld,proto3" json:"lock_held,omitempty"`
 	// It was asked to resign and has not yet.
 	AskedToResign bool `protobuf:"varint,7,opt,name=asked_to_resign,json=askedToResign,proto3" json:"asked_to_resign,omitempty"`
 	// The kind of lock that the leader uses, its LEADER_LOCK: postgres, redis or
-	// solo. A worker with another one takes over only when the term has expired.
+	// solo. A worker with a different kind takes over only when the term has
+	// expired.
 	LockKind      string `protobuf:"bytes,8,opt,name=lock_kind,json=lockKind,proto3" json:"lock_kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -140,19 +141,19 @@ type Worker struct {
 	// Random per process start.
 	WorkerId  string                 `protobuf:"bytes,1,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Its last heartbeat; a living worker writes one each tick, and at least one a
+	// Its last heartbeat. A live worker writes one each tick, and at least one a
 	// second.
 	SeenAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
 	// The shards that it leads, by number.
 	Leads []*Leadership `protobuf:"bytes,4,rep,name=leads,proto3" json:"leads,omitempty"`
 	// Which process it is, as host:pid.
 	Host string `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`
-	// Why what it launches would not arrive, e.g. because its launcher is away;
-	// empty: it would. A worker that is unfit leads nothing while another one is
-	// fit.
+	// Why the worker is unhealthy: its launches would not arrive, e.g. because
+	// its launcher is unreachable. Empty: healthy. An unhealthy worker gives its
+	// shards away while another worker is healthy.
 	Unfit string `protobuf:"bytes,6,opt,name=unfit,proto3" json:"unfit,omitempty"`
-	// The release that it runs, and its ROLES. Absent for an older release, which
-	// does not record them.
+	// Its version, and its ROLES. Absent for older releases, which do not record
+	// them.
 	Version       *string `protobuf:"bytes,7,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	Roles         *string `protobuf:"bytes,8,opt,name=roles,proto3,oneof" json:"roles,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -253,10 +254,10 @@ type Process struct {
 	// host:pid.
 	Host    string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// As ROLES names them: registrar, worker and launcher, by commas.
+	// registrar, worker and launcher, separated by commas.
 	Roles     string                 `protobuf:"bytes,4,opt,name=roles,proto3" json:"roles,omitempty"`
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// A process that runs writes it every ten seconds.
+	// Its last heartbeat; one every ten seconds.
 	SeenAt        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -334,9 +335,9 @@ func (x *Process) GetSeenAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// LeaderTerm is a time in which one worker proved that it led a shard. If it could
-// not reach the database for a while and still led afterwards, there are several
-// with one epoch.
+// LeaderTerm is a period in which one worker led a shard. If it could not reach
+// the database for a while and still led afterwards, several terms have the
+// same epoch.
 type LeaderTerm struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Shard     uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
@@ -344,21 +345,21 @@ type LeaderTerm struct {
 	WorkerId  string                 `protobuf:"bytes,3,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	Host      string                 `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// The last proof of life: when it resigned, or its last renewal. Null while it
-	// leads.
+	// When it resigned, or its last renewal. Null while it leads.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// While it leads: its last renewal. Null once it has ended.
 	RenewedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=renewed_at,json=renewedAt,proto3" json:"renewed_at,omitempty"`
-	// It has not ended, but its time has run out, and nobody has taken over yet.
+	// It has expired, and no worker has taken over yet.
 	Expired bool `protobuf:"varint,8,opt,name=expired,proto3" json:"expired,omitempty"`
-	// Why it ended; empty while it leads. resigned: asked to. balanced: handed over
-	// to a worker with fewer shards. unfit: its launcher could not be reached.
-	// stopped: its process was told to end. database_unreachable, lock_lost, clock:
-	// what it was lost for. process_suspended: the process did not run. replaced:
-	// another worker took over, and it does not know why. shards_changed: another
-	// number of shards was recorded. The next leader infers what a leader could not
-	// write: expired: it stopped renewing. lock_freed: its lock came free, so it died
-	// or lost its connection. unknown: nobody recorded it.
+	// Why it ended; empty while it leads. resigned: requested. balanced: given to
+	// a worker with fewer shards. unfit: its launcher was unreachable. stopped:
+	// its process was stopped. database_unreachable: renewals failed. lock_lost:
+	// the leader lock was lost. clock: its clock was too far off.
+	// process_suspended: the process did not run. replaced: another worker took
+	// over for an unknown reason. shards_changed: SHARDS changed. If the leader
+	// could not write a reason, the next leader records expired (it stopped
+	// renewing) or lock_freed (it died or lost its connection). unknown: an older
+	// version led.
 	EndReason string `protobuf:"bytes,9,opt,name=end_reason,json=endReason,proto3" json:"end_reason,omitempty"`
 	// The error that ended it, if there was one.
 	EndDetail     string `protobuf:"bytes,10,opt,name=end_detail,json=endDetail,proto3" json:"end_detail,omitempty"`
@@ -506,11 +507,11 @@ type ListWorkersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By worker_id.
 	Workers []*Worker `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"`
-	// The number of shards that is recorded; every worker must be started with
-	// SHARDS set to it. 0: no worker has been started yet.
+	// The recorded number of shards. SHARDS of every worker must match it. 0: no
+	// worker has been started yet.
 	Shards uint32 `protobuf:"varint,2,opt,name=shards,proto3" json:"shards,omitempty"`
-	// Every shard that was ever led, by number, also where its leader is not
-	// among workers.
+	// Every shard that has had a leader, by number, also if its leader is not in
+	// workers.
 	Leaderships   []*Leadership `protobuf:"bytes,3,rep,name=leaderships,proto3" json:"leaderships,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -650,9 +651,9 @@ func (x *ListProcessesResponse) GetProcesses() []*Process {
 
 type ListLeaderTermsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only of this shard; unset: of all.
+	// Only this shard. Default: all.
 	Shard *uint32 `protobuf:"varint,1,opt,name=shard,proto3,oneof" json:"shard,omitempty"`
-	// At most so many, from 1 to 500. Default 50.
+	// Default 50, at most 500.
 	PageSize      uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -749,8 +750,7 @@ func (x *ListLeaderTermsResponse) GetTerms() []*LeaderTerm {
 
 type ResignRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From 0 to one less than the recorded number of shards. Default 0, the only
-	// shard where nothing is sharded.
+	// From 0 to one less than the recorded number of shards. Default 0.
 	Shard         uint32 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -795,7 +795,7 @@ func (x *ResignRequest) GetShard() uint32 {
 
 type ResignResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whom it was asked of.
+	// The shard and leader that was asked.
 	Leadership    *Leadership `protobuf:"bytes,1,opt,name=leadership,proto3" json:"leadership,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,30 +29,29 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// WorkerService shows who plans and fires, and hands a shard over on purpose,
-// as a drill or before a machine goes away. It works on what the workers write
-// into the database, so any server answers for all of them.
+// WorkerService shows workers and leaders, and hands a shard over, for a drill
+// or before maintenance. It reads the database, so any server answers for all
+// workers.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
-// refused field; UNAVAILABLE while the store is out of reach, after which the
-// same request may be sent again.
+// refused field; UNAVAILABLE while the database is unavailable: retry the same
+// request.
 type WorkerServiceClient interface {
-	// ListWorkers is every worker process that was seen in the last minute, and
-	// every shard with its leader. The leader of a shard whose worker has died is
-	// shown until another one leads.
+	// ListWorkers returns every worker process seen in the last minute, and every
+	// shard with its leader. A dead leader is shown until another one leads.
 	ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error)
-	// ListProcesses is every server process that was seen in the last minute, of
-	// whatever roles, with its version: a rolling upgrade is over when all show the
-	// new one.
+	// ListProcesses returns every server process seen in the last minute, with
+	// roles and version. A rolling upgrade is complete when all have the new
+	// version.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
-	// ListLeaderTerms is who led which shard from when to when, and why each term
-	// ended, newest first. The time between two terms of a shard is a time in which
-	// nothing of it was planned or launched.
+	// ListLeaderTerms returns which worker led which shard from when to when, and
+	// why each term ended, newest first. Between two terms of a shard, nothing of
+	// it was planned or launched.
 	ListLeaderTerms(ctx context.Context, in *ListLeaderTermsRequest, opts ...grpc.CallOption) (*ListLeaderTermsResponse, error)
-	// Resign asks the leader of a shard to hand it over, and does not wait until
-	// it has: ListWorkers shows the next epoch then. The same worker wins it
-	// again where no other has less to do. To ask twice is harmless. INVALID_ARGUMENT: the number is not below SHARDS
-	// as recorded. NOT_FOUND: nobody leads the shard now.
+	// Resign asks the leader of a shard to hand it over, and returns at once.
+	// ListWorkers shows a new epoch when it is done. The same worker leads again
+	// if no other has fewer shards. Safe to repeat. INVALID_ARGUMENT: the number
+	// is not below the recorded SHARDS. NOT_FOUND: the shard has no leader.
 	Resign(ctx context.Context, in *ResignRequest, opts ...grpc.CallOption) (*ResignResponse, error)
 }
 
@@ -108,30 +107,29 @@ func (c *workerServiceClient) Resign(ctx context.Context, in *ResignRequest, opt
 // All implementations must embed UnimplementedWorkerServiceServer
 // for forward compatibility.
 //
-// WorkerService shows who plans and fires, and hands a shard over on purpose,
-// as a drill or before a machine goes away. It works on what the workers write
-// into the database, so any server answers for all of them.
+// WorkerService shows workers and leaders, and hands a shard over, for a drill
+// or before maintenance. It reads the database, so any server answers for all
+// workers.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
-// refused field; UNAVAILABLE while the store is out of reach, after which the
-// same request may be sent again.
+// refused field; UNAVAILABLE while the database is unavailable: retry the same
+// request.
 type WorkerServiceServer interface {
-	// ListWorkers is every worker process that was seen in the last minute, and
-	// every shard with its leader. The leader of a shard whose worker has died is
-	// shown until another one leads.
+	// ListWorkers returns every worker process seen in the last minute, and every
+	// shard with its leader. A dead leader is shown until another one leads.
 	ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error)
-	// ListProcesses is every server process that was seen in the last minute, of
-	// whatever roles, with its version: a rolling upgrade is over when all show the
-	// new one.
+	// ListProcesses returns every server process seen in the last minute, with
+	// roles and version. A rolling upgrade is complete when all have the new
+	// version.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
-	// ListLeaderTerms is who led which shard from when to when, and why each term
-	// ended, newest first. The time between two terms of a shard is a time in which
-	// nothing of it was planned or launched.
+	// ListLeaderTerms returns which worker led which shard from when to when, and
+	// why each term ended, newest first. Between two terms of a shard, nothing of
+	// it was planned or launched.
 	ListLeaderTerms(context.Context, *ListLeaderTermsRequest) (*ListLeaderTermsResponse, error)
-	// Resign asks the leader of a shard to hand it over, and does not wait until
-	// it has: ListWorkers shows the next epoch then. The same worker wins it
-	// again where no other has less to do. To ask twice is harmless. INVALID_ARGUMENT: the number is not below SHARDS
-	// as recorded. NOT_FOUND: nobody leads the shard now.
+	// Resign asks the leader of a shard to hand it over, and returns at once.
+	// ListWorkers shows a new epoch when it is done. The same worker leads again
+	// if no other has fewer shards. Safe to repeat. INVALID_ARGUMENT: the number
+	// is not below the recorded SHARDS. NOT_FOUND: the shard has no leader.
 	Resign(context.Context, *ResignRequest) (*ResignResponse, error)
 	mustEmbedUnimplementedWorkerServiceServer()
 }

@@ -29,12 +29,13 @@ type WorkflowVersion struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	Version    int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Raw JSON, as it was sent; not set in lists.
+	// Raw JSON, unchanged; not set in lists.
 	Dag []byte `protobuf:"bytes,3,opt,name=dag,proto3" json:"dag,omitempty"`
-	// Of the DAG with sorted keys and no white space, numbers as written; hex.
+	// SHA-256 of the DAG with sorted keys and no white space, numbers as written;
+	// hex.
 	Sha256    string                 `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// The owner that it is stored for; empty: all owners.
+	// The owner; empty: all owners.
 	UserId        string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -116,13 +117,13 @@ type PutWorkflowVersionRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	Version    int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Raw JSON, an object of at most 1048576 bytes and 32 levels, kept as it is
-	// sent; on REST the JSON itself.
+	// Raw JSON, an object of at most 1048576 bytes and 32 levels, stored
+	// unchanged; on REST it is embedded as JSON.
 	Dag []byte `protobuf:"bytes,3,opt,name=dag,proto3" json:"dag,omitempty"`
-	// Taken for uniformity; the call is safe to repeat without it.
+	// Not needed: the call is safe to repeat. Accepted for consistency.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The owner to store it for. Unset: the caller itself, or, for a caller that is
-	// no owner, all owners.
+	// The owner of the version. Default: the caller itself, or all owners for a
+	// caller without an owner.
 	UserId        string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -242,10 +243,10 @@ type GetWorkflowVersionRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	Version    int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Answers with the version that runs of this owner load. Unset: the caller's
-	// own; for a caller that is no owner, the version stored for all owners, or the
-	// only one there is. INVALID_ARGUMENT: several owners have one, and user_id must
-	// say which.
+	// Returns the version that runs of this owner load. Default: the caller's;
+	// for a caller without an owner, the version for all owners, or the only one
+	// that exists. INVALID_ARGUMENT: several owners have one, and user_id is
+	// required.
 	UserId        string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -351,10 +352,10 @@ type ListWorkflowVersionsRequest struct {
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	// Default 50, at most 200.
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before.
+	// next_page_token of the previous page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Lists the versions that runs of this owner load. Unset: the caller's own; for
-	// a caller that is no owner, those of every owner and those for all owners.
+	// Returns the versions that runs of this owner load. Default: the caller's;
+	// for a caller without an owner, all versions.
 	UserId        string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -478,9 +479,9 @@ type DeployWorkflowRequest struct {
 	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// As in PutWorkflowVersionRequest; at most 200 schedule_based triggers.
 	Dag []byte `protobuf:"bytes,4,opt,name=dag,proto3" json:"dag,omitempty"`
-	// Makes a repeat harmless even after another deploy of the workflow: the same
-	// id writes nothing and answers with what stands. Without it a repeat is a
-	// deploy of its own. Kept for RETENTION_DAYS.
+	// Makes a repeat harmless even after another deploy of the workflow: a known
+	// id writes nothing and returns the current state. Without it a repeat is a
+	// new deploy. Kept for RETENTION_DAYS.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Take over schedules that a file set or another deployment manages.
 	Adopt         bool `protobuf:"varint,6,opt,name=adopt,proto3" json:"adopt,omitempty"`
@@ -605,14 +606,14 @@ func (x *DeployWorkflowResponse) GetSchedules() []*DeployedSchedule {
 	return nil
 }
 
-// DeployedSchedule is what a deployment did to one schedule.
+// DeployedSchedule is the change of one schedule by a deployment.
 type DeployedSchedule struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ScheduleId string                 `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	// The next slot after now; null when paused or exhausted.
 	NextRunAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_run_at,json=nextRunAt,proto3" json:"next_run_at,omitempty"`
 	Created   bool                   `protobuf:"varint,3,opt,name=created,proto3" json:"created,omitempty"`
-	// Whether there is a new revision; false: it was the same already.
+	// Whether there is a new revision.
 	Changed       bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -676,8 +677,8 @@ func (x *DeployedSchedule) GetChanged() bool {
 	return false
 }
 
-// WorkflowShare lets an owner run and read what is stored of a workflow for all
-// owners.
+// WorkflowShare lets an owner run and read the versions of a workflow that are
+// stored for all owners.
 type WorkflowShare struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
@@ -761,9 +762,9 @@ type ShareWorkflowRequest struct {
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	// The owner. Either this or all_owners is set.
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// Every owner, also those that come later.
+	// Every owner, also future ones.
 	AllOwners bool `protobuf:"varint,3,opt,name=all_owners,json=allOwners,proto3" json:"all_owners,omitempty"`
-	// Taken for uniformity; the call is safe to repeat without it.
+	// Not needed: the call is safe to repeat. Accepted for consistency.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -829,7 +830,7 @@ func (x *ShareWorkflowRequest) GetRequestId() string {
 
 type ShareWorkflowResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As it stands; a share that was there before keeps its given_by and given_at.
+	// The share. An existing share keeps its given_by and given_at.
 	Share         *WorkflowShare `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -877,7 +878,7 @@ type UnshareWorkflowRequest struct {
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	// The owner. Either this or all_owners is set.
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// Every owner, also those that come later.
+	// Every owner, also future ones.
 	AllOwners     bool `protobuf:"varint,3,opt,name=all_owners,json=allOwners,proto3" json:"all_owners,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -936,8 +937,8 @@ func (x *UnshareWorkflowRequest) GetAllOwners() bool {
 
 type UnshareWorkflowResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The workflow is still shared with all owners, so that the owner may run it
-	// all the same.
+	// The workflow is still shared with all owners, so the owner can still run
+	// it.
 	SharedWithAllOwners bool `protobuf:"varint,1,opt,name=shared_with_all_owners,json=sharedWithAllOwners,proto3" json:"shared_with_all_owners,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -985,7 +986,7 @@ type ListWorkflowSharesRequest struct {
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
 	// Default 50, at most 200.
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before.
+	// next_page_token of the previous page.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,56 +32,57 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// WorkflowService keeps the DAG of every workflow version, as it was sent. A
-// DAG is opaque but for its members workflow_id and version, which must agree
-// with the call where they are there, and triggers (see DeployWorkflow).
+// WorkflowService stores the DAG of every workflow version, unchanged. Carillon
+// reads only these members of a DAG: workflow_id and version, which must match
+// the request if they are present, and triggers (see DeployWorkflow).
 //
 // A version belongs to one owner, or is stored for all owners. A run loads the
-// version of its schedule's owner; where that owner has none, the one stored for
-// all owners, if the workflow was shared with the owner (ShareWorkflow). Another
-// owner's version is never loaded and never shown: two owners may store different
-// DAGs as the same version of the same workflow_id. Callers of role user store,
-// read and deploy for themselves. For other callers user_id says for whom.
+// version of its schedule's owner. If that owner has none, it loads the version
+// for all owners, if the workflow is shared with the owner (ShareWorkflow).
+// Versions of other owners are never loaded or shown: two owners may store
+// different DAGs as the same version of the same workflow_id. Callers with the
+// role user store, read and deploy for themselves. Other callers set user_id.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field, and nothing is written; NOT_FOUND for a version that does not
-// exist, or that the caller may not see; UNAVAILABLE while the store is out of reach, after which the same
-// request may be sent again.
+// exist, or that the caller may not see; UNAVAILABLE while the database is
+// unavailable: retry the same request.
 type WorkflowServiceClient interface {
-	// PutWorkflowVersion stores a version. A version never changes: sending the
-	// same DAG again, in whatever layout, writes nothing. ALREADY_EXISTS: the
-	// version of this owner holds another DAG.
+	// PutWorkflowVersion stores a version. A version never changes: the same DAG
+	// again, in any layout, writes nothing. ALREADY_EXISTS: this owner's version
+	// has another DAG.
 	PutWorkflowVersion(ctx context.Context, in *PutWorkflowVersionRequest, opts ...grpc.CallOption) (*PutWorkflowVersionResponse, error)
 	GetWorkflowVersion(ctx context.Context, in *GetWorkflowVersionRequest, opts ...grpc.CallOption) (*GetWorkflowVersionResponse, error)
-	// ListWorkflowVersions is newest version first, without the DAGs. For an owner
-	// it lists the versions that the owner's runs load.
+	// ListWorkflowVersions returns versions, newest first, without their DAGs.
+	// For an owner it returns the versions that the owner's runs load.
 	ListWorkflowVersions(ctx context.Context, in *ListWorkflowVersionsRequest, opts ...grpc.CallOption) (*ListWorkflowVersionsResponse, error)
-	// DeployWorkflow stores a version for the owner user_id and makes each trigger of its DAG with
-	// "type": "schedule_based" into a schedule, all or nothing. Such a trigger
-	// carries the fields of UpsertScheduleRequest; schedule_id is
-	// "{workflow_id}.{name}", or the trigger's index where it has no name, and
-	// workflow_id, version, user_id and managed_by ("workflow:{workflow_id}")
-	// come from the call. Schedules of an earlier deploy that the DAG no longer
-	// names are deleted. paused is how a schedule begins; what an operator has
-	// decided since stays. Triggers of other types are left alone. Violations
-	// name the field as "dag.triggers[0].cron_expr". Deploys of one workflow come
-	// one after the other, each whole. ALREADY_EXISTS: the owner's version holds
-	// another DAG, or a schedule belongs to another owner, or request_id was used for
-	// another deploy. FAILED_PRECONDITION: a schedule is managed by a file set or
-	// another deployment, and adopt is not set.
+	// DeployWorkflow stores a version for the owner user_id and creates a
+	// schedule for each trigger of its DAG with "type": "schedule_based", in one
+	// transaction. Such a trigger has the fields of UpsertScheduleRequest.
+	// schedule_id is "{workflow_id}.{name}", with the trigger's index if it has
+	// no name. workflow_id, version, user_id and managed_by
+	// ("workflow:{workflow_id}") come from the request. Schedules of an earlier
+	// deploy that the DAG no longer names are deleted. paused counts only when a
+	// schedule is created. Other triggers are ignored. Violations name the field
+	// as "dag.triggers[0].cron_expr". Deploys of one workflow run one after the
+	// other. ALREADY_EXISTS: the owner's version has another DAG, or a schedule
+	// belongs to another owner, or request_id was used for a different deploy.
+	// FAILED_PRECONDITION: a schedule is managed by a file set or another
+	// deployment, and adopt is not set.
 	DeployWorkflow(ctx context.Context, in *DeployWorkflowRequest, opts ...grpc.CallOption) (*DeployWorkflowResponse, error)
-	// ShareWorkflow lets an owner run and read the versions of a workflow that are
-	// stored for all owners, present and future. The same share again writes
-	// nothing. A caller that is no owner also shares by registering: an upsert,
-	// apply or deploy that creates a schedule, or changes which version it runs,
-	// shares the workflow with the schedule's owner, unless that owner has stored
+	// ShareWorkflow lets an owner run and read the versions of a workflow that
+	// are stored for all owners, present and future. The same share again writes
+	// nothing. An upsert, apply or deploy by a caller without an owner (operator,
+	// compiler) shares too: if it creates a schedule or changes its version, the
+	// workflow is shared with the schedule's owner, unless that owner has stored
 	// this version itself.
 	ShareWorkflow(ctx context.Context, in *ShareWorkflowRequest, opts ...grpc.CallOption) (*ShareWorkflowResponse, error)
-	// UnshareWorkflow takes one share back: runs that are sent more than a second
-	// after the answer fail with workflow_not_found. Schedules stay as they are.
-	// NOT_FOUND: there is no such share.
+	// UnshareWorkflow removes one share: runs that are sent more than a second
+	// after the answer fail with workflow_not_found. Schedules do not change.
+	// NOT_FOUND: the share does not exist.
 	UnshareWorkflow(ctx context.Context, in *UnshareWorkflowRequest, opts ...grpc.CallOption) (*UnshareWorkflowResponse, error)
-	// ListWorkflowShares is ordered by user_id; a share with all owners comes first.
+	// ListWorkflowShares returns shares by user_id; a share with all owners comes
+	// first.
 	ListWorkflowShares(ctx context.Context, in *ListWorkflowSharesRequest, opts ...grpc.CallOption) (*ListWorkflowSharesResponse, error)
 }
 
@@ -167,56 +168,57 @@ func (c *workflowServiceClient) ListWorkflowShares(ctx context.Context, in *List
 // All implementations must embed UnimplementedWorkflowServiceServer
 // for forward compatibility.
 //
-// WorkflowService keeps the DAG of every workflow version, as it was sent. A
-// DAG is opaque but for its members workflow_id and version, which must agree
-// with the call where they are there, and triggers (see DeployWorkflow).
+// WorkflowService stores the DAG of every workflow version, unchanged. Carillon
+// reads only these members of a DAG: workflow_id and version, which must match
+// the request if they are present, and triggers (see DeployWorkflow).
 //
 // A version belongs to one owner, or is stored for all owners. A run loads the
-// version of its schedule's owner; where that owner has none, the one stored for
-// all owners, if the workflow was shared with the owner (ShareWorkflow). Another
-// owner's version is never loaded and never shown: two owners may store different
-// DAGs as the same version of the same workflow_id. Callers of role user store,
-// read and deploy for themselves. For other callers user_id says for whom.
+// version of its schedule's owner. If that owner has none, it loads the version
+// for all owners, if the workflow is shared with the owner (ShareWorkflow).
+// Versions of other owners are never loaded or shown: two owners may store
+// different DAGs as the same version of the same workflow_id. Callers with the
+// role user store, read and deploy for themselves. Other callers set user_id.
 //
 // Errors of every call: INVALID_ARGUMENT with one field violation for each
 // refused field, and nothing is written; NOT_FOUND for a version that does not
-// exist, or that the caller may not see; UNAVAILABLE while the store is out of reach, after which the same
-// request may be sent again.
+// exist, or that the caller may not see; UNAVAILABLE while the database is
+// unavailable: retry the same request.
 type WorkflowServiceServer interface {
-	// PutWorkflowVersion stores a version. A version never changes: sending the
-	// same DAG again, in whatever layout, writes nothing. ALREADY_EXISTS: the
-	// version of this owner holds another DAG.
+	// PutWorkflowVersion stores a version. A version never changes: the same DAG
+	// again, in any layout, writes nothing. ALREADY_EXISTS: this owner's version
+	// has another DAG.
 	PutWorkflowVersion(context.Context, *PutWorkflowVersionRequest) (*PutWorkflowVersionResponse, error)
 	GetWorkflowVersion(context.Context, *GetWorkflowVersionRequest) (*GetWorkflowVersionResponse, error)
-	// ListWorkflowVersions is newest version first, without the DAGs. For an owner
-	// it lists the versions that the owner's runs load.
+	// ListWorkflowVersions returns versions, newest first, without their DAGs.
+	// For an owner it returns the versions that the owner's runs load.
 	ListWorkflowVersions(context.Context, *ListWorkflowVersionsRequest) (*ListWorkflowVersionsResponse, error)
-	// DeployWorkflow stores a version for the owner user_id and makes each trigger of its DAG with
-	// "type": "schedule_based" into a schedule, all or nothing. Such a trigger
-	// carries the fields of UpsertScheduleRequest; schedule_id is
-	// "{workflow_id}.{name}", or the trigger's index where it has no name, and
-	// workflow_id, version, user_id and managed_by ("workflow:{workflow_id}")
-	// come from the call. Schedules of an earlier deploy that the DAG no longer
-	// names are deleted. paused is how a schedule begins; what an operator has
-	// decided since stays. Triggers of other types are left alone. Violations
-	// name the field as "dag.triggers[0].cron_expr". Deploys of one workflow come
-	// one after the other, each whole. ALREADY_EXISTS: the owner's version holds
-	// another DAG, or a schedule belongs to another owner, or request_id was used for
-	// another deploy. FAILED_PRECONDITION: a schedule is managed by a file set or
-	// another deployment, and adopt is not set.
+	// DeployWorkflow stores a version for the owner user_id and creates a
+	// schedule for each trigger of its DAG with "type": "schedule_based", in one
+	// transaction. Such a trigger has the fields of UpsertScheduleRequest.
+	// schedule_id is "{workflow_id}.{name}", with the trigger's index if it has
+	// no name. workflow_id, version, user_id and managed_by
+	// ("workflow:{workflow_id}") come from the request. Schedules of an earlier
+	// deploy that the DAG no longer names are deleted. paused counts only when a
+	// schedule is created. Other triggers are ignored. Violations name the field
+	// as "dag.triggers[0].cron_expr". Deploys of one workflow run one after the
+	// other. ALREADY_EXISTS: the owner's version has another DAG, or a schedule
+	// belongs to another owner, or request_id was used for a different deploy.
+	// FAILED_PRECONDITION: a schedule is managed by a file set or another
+	// deployment, and adopt is not set.
 	DeployWorkflow(context.Context, *DeployWorkflowRequest) (*DeployWorkflowResponse, error)
-	// ShareWorkflow lets an owner run and read the versions of a workflow that are
-	// stored for all owners, present and future. The same share again writes
-	// nothing. A caller that is no owner also shares by registering: an upsert,
-	// apply or deploy that creates a schedule, or changes which version it runs,
-	// shares the workflow with the schedule's owner, unless that owner has stored
+	// ShareWorkflow lets an owner run and read the versions of a workflow that
+	// are stored for all owners, present and future. The same share again writes
+	// nothing. An upsert, apply or deploy by a caller without an owner (operator,
+	// compiler) shares too: if it creates a schedule or changes its version, the
+	// workflow is shared with the schedule's owner, unless that owner has stored
 	// this version itself.
 	ShareWorkflow(context.Context, *ShareWorkflowRequest) (*ShareWorkflowResponse, error)
-	// UnshareWorkflow takes one share back: runs that are sent more than a second
-	// after the answer fail with workflow_not_found. Schedules stay as they are.
-	// NOT_FOUND: there is no such share.
+	// UnshareWorkflow removes one share: runs that are sent more than a second
+	// after the answer fail with workflow_not_found. Schedules do not change.
+	// NOT_FOUND: the share does not exist.
 	UnshareWorkflow(context.Context, *UnshareWorkflowRequest) (*UnshareWorkflowResponse, error)
-	// ListWorkflowShares is ordered by user_id; a share with all owners comes first.
+	// ListWorkflowShares returns shares by user_id; a share with all owners comes
+	// first.
 	ListWorkflowShares(context.Context, *ListWorkflowSharesRequest) (*ListWorkflowSharesResponse, error)
 	mustEmbedUnimplementedWorkflowServiceServer()
 }
