@@ -31,7 +31,9 @@ type Scenario struct {
 	From, Until time.Time
 	Schedules   []ScenarioSchedule
 	Outages     []Span // no worker is alive: it died at From, and another starts at Until
-	Seed        uint32
+	// ExecutorOutages are when the executor accepts no connection.
+	ExecutorOutages []Span
+	Seed            uint32
 }
 
 // ScenarioSchedule is one schedule of a scenario, as it stands at its beginning.
@@ -71,14 +73,18 @@ type SimulateInput struct {
 	Schedules   []SimulateSchedule
 	Outages     []Span
 	Seed        uint32
+	// As in Scenario.
+	ExecutorOutages []Span
 }
 
 // SimulateSchedule names a saved schedule, of which Over says what else is to
 // hold, or where it has a rule of its own, an unsaved one.
 type SimulateSchedule struct {
-	Over   UpsertInput
-	Run    AssumedRun
-	Pauses []Span
+	Over UpsertInput
+	// LaunchTimeoutMS replaces the saved one, 0 included; nil: the saved one, or none.
+	LaunchTimeoutMS *uint32
+	Run             AssumedRun
+	Pauses          []Span
 }
 
 // Simulation is what a scenario comes to.
@@ -129,6 +135,7 @@ func checkScenario(in *SimulateInput) error {
 		c.Add("schedules", n, fmt.Sprintf("is not within 1 to %d", MaxSimulatedSchedules), "")
 	}
 	checkSpans(&c, "outages", in.Outages, in)
+	checkSpans(&c, "executor_outages", in.ExecutorOutages, in)
 	for i := range in.Schedules {
 		s, at := &in.Schedules[i], fmt.Sprintf("schedules[%d].", i)
 		checkSpans(&c, at+"pauses", s.Pauses, in)
@@ -167,7 +174,7 @@ func checkSpans(c *schedule.Collect, field string, spans []Span, in *SimulateInp
 
 // scenario resolves every schedule, and counts what is to be played.
 func (r *Registrar) scenario(ctx context.Context, in *SimulateInput) (*Scenario, error) {
-	out := &Scenario{From: utc(in.From), Until: utc(in.Until), Outages: in.Outages, Seed: in.Seed}
+	out := &Scenario{From: utc(in.From), Until: utc(in.Until), Outages: in.Outages, ExecutorOutages: in.ExecutorOutages, Seed: in.Seed}
 	seen, slots := make(map[string]bool), 0
 	for i := range in.Schedules {
 		asked := &in.Schedules[i]
@@ -209,6 +216,9 @@ func (r *Registrar) simulated(ctx context.Context, asked *SimulateSchedule, i in
 			return nil, err
 		}
 		over, row.CreatedAt = overSaved(saved, over), saved.CreatedAt
+	}
+	if asked.LaunchTimeoutMS != nil {
+		d.LaunchTimeoutMS = *asked.LaunchTimeoutMS
 	}
 	d.ScheduleID = orDefault(d.ScheduleID, fmt.Sprintf("schedule-%d", i+1))
 	d.WorkflowID, d.UserID = orDefault(d.WorkflowID, "simulation"), orDefault(d.UserID, "simulation")

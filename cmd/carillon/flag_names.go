@@ -60,6 +60,7 @@ var flagOfField = map[string][]string{
 	"p95_ms":             {"p95"},
 	"failure_percent":    {"failures"},
 	"outages":            {"outage"},
+	"executor_outages":   {"executor-outage"},
 	"pauses":             {"pause"},
 	"error_code":         {"error-code"},
 	"error_message":      {"error-message"},

@@ -58,6 +58,7 @@ func newSimulateCommand(c *cli) *cobra.Command {
 	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: now)", v.fromNow(&v.request.From, 1))
 	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its start)", v.fromNow(&v.request.Until, 1))
 	f.Func("outage", "when no worker runs: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.request.Outages))
+	f.Func("executor-outage", "when the executor accepts no connection: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.request.ExecutorOutages))
 	f.Func("pause", "when the schedules are paused: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.rule.Pauses))
 	f.Func("duration", "`DURATION` of each run (default 1s); with --p95, the median", millis(&v.run.DurationMs))
 	f.Func("p95", "95th percentile `DURATION` of the runs", millis(&v.p95))
@@ -83,6 +84,7 @@ func (v *simulated) ruleFlags(cmd *cobra.Command) {
 	f.Func("catchup", "`POLICY` for missed slots: none, fire_immediately, spread or latest", optional(&rule.CatchupPolicy))
 	f.Func("catchup-window", "`DURATION`: older slots are not caught up", millis(&rule.CatchupWindowMs))
 	f.Func("run-timeout", "`DURATION` after which a run without a report fails", millis(&rule.RunTimeoutMs))
+	f.Func("launch-timeout", "`DURATION` after its fire time in which a run must be accepted; matters with --executor-outage", millis(&rule.LaunchTimeoutMs))
 	words(cmd, "overlap", schedule.OverlapPolicies)
 	words(cmd, "catchup", schedule.CatchupPolicies)
 	words(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
@@ -130,7 +132,7 @@ func (v *simulated) of(id string) *carillonv1.SimulatedSchedule {
 	return &carillonv1.SimulatedSchedule{
 		ScheduleId: id, CronExpr: r.CronExpr, IntervalMs: r.IntervalMs, OnceAt: r.OnceAt, Timezone: r.Timezone, JitterMs: r.JitterMs, Dst: r.Dst,
 		OverlapPolicy: r.OverlapPolicy, OverlapKey: r.OverlapKey, MaxQueued: r.MaxQueued, CatchupPolicy: r.CatchupPolicy,
-		CatchupWindowMs: r.CatchupWindowMs, RunTimeoutMs: r.RunTimeoutMs, Run: r.Run, Pauses: r.Pauses,
+		CatchupWindowMs: r.CatchupWindowMs, RunTimeoutMs: r.RunTimeoutMs, LaunchTimeoutMs: r.LaunchTimeoutMs, Run: r.Run, Pauses: r.Pauses,
 	}
 }
 

@@ -20,7 +20,7 @@ func (p *page) simulation(resp *carillonv1.SimulateSchedulesResponse, limit int)
 		for i, s := range slots {
 			rows[i] = p.wider([]string{
 				s.GetLocal(), s.GetScheduleId(), s.GetStatus() + because(s.GetReason()), stampOf(s.GetLaunchedAt().AsTime(), s.GetLaunchedAt() != nil),
-				milliseconds(s.GetLatenessMs()), milliseconds(s.GetQueuedMs()), stampOf(s.GetCompletedAt().AsTime(), s.GetCompletedAt() != nil && s.GetLaunchedAt() != nil), caughtUp(s),
+				milliseconds(s.GetLatenessMs()), milliseconds(s.GetQueuedMs()), stampOf(s.GetCompletedAt().AsTime(), s.GetCompletedAt() != nil && (s.GetLaunchedAt() != nil || s.GetStatus() == string(schedule.StatusFailed))), caughtUp(s),
 			}, stamp(s.GetRunAt().AsTime()), stamp(s.GetFireAt().AsTime()))
 		}
 		p.table(p.wider([]string{"slot", "schedule", "status", "launched", "delay", "queued for", "ended", ""}, "run at", "fires at"), rows)

@@ -50,7 +50,7 @@ func (f *scenarioForm) pasted() *carillonv1.SimulateSchedulesRequest {
 }
 
 // scenarioFields are those of a whole request beside its schedules.
-var scenarioFields = []string{"from", "until", "outages", "seed"}
+var scenarioFields = []string{"from", "until", "outages", "executor_outages", "seed"}
 
 // schedulesIn are the schedules of one document; what else it says of the
 // scenario goes into whole.

@@ -27,6 +27,7 @@ type simulationView struct {
 	Kind                                         string // saved, cron, interval, once, pasted
 	Schedule, Cron, Interval, Once, Zone, Pasted string
 	Jitter, Overlap, Queued, Catchup, Timeout    string
+	LaunchTimeout, ExecutorOutages               string
 	From, Until, Outages, Pauses                 string
 	Duration, P95, Failures, Seed                string
 	Zones, Overlaps, Catchups                    []string
@@ -139,6 +140,7 @@ func (c *Console) showSimulation(v *visit) (page, error) {
 		Kind: v.param("kind"), Schedule: v.param("schedule"), Cron: v.param("cron"), Interval: v.param("interval"), Once: v.param("once"),
 		Zone: v.param("zone"), Pasted: v.param("pasted"), Jitter: v.param("jitter"), Overlap: v.param("overlap"), Queued: v.param("queued"),
 		Catchup: v.param("catchup"), Timeout: v.param("timeout"), From: v.param("from"), Until: v.param("until"), Outages: v.param("outages"),
+		LaunchTimeout: v.param("launch_timeout"), ExecutorOutages: v.param("executor_outages"),
 		Pauses: v.param("pauses"), Duration: v.param("duration"), P95: v.param("p95"), Failures: v.param("failures"), Seed: v.param("seed"),
 		Zones: cronexpr.Zones(), Overlaps: texts(schedule.OverlapPolicies), Catchups: texts(schedule.CatchupPolicies), Viewer: v.zone.String(),
 	}
@@ -281,6 +283,9 @@ func (f *scenarioForm) window(req *carillonv1.SimulateSchedulesRequest, now time
 	if spans := f.spans("outages", view.Outages); spans != nil {
 		req.Outages = spans
 	}
+	if spans := f.spans("executor_outages", view.ExecutorOutages); spans != nil {
+		req.ExecutorOutages = spans
+	}
 	if n := f.number("seed", view.Seed); n != nil {
 		req.Seed = *n
 	}
@@ -296,6 +301,7 @@ func (f *scenarioForm) assume(s *carillonv1.SimulatedSchedule, req *carillonv1.S
 	}
 	set(&s.JitterMs, f.length("jitter_ms", view.Jitter))
 	set(&s.RunTimeoutMs, f.length("run_timeout_ms", view.Timeout))
+	set(&s.LaunchTimeoutMs, f.length("launch_timeout_ms", view.LaunchTimeout))
 	set(&s.MaxQueued, f.number("max_queued", view.Queued))
 	if view.Overlap != "" {
 		s.OverlapPolicy = &view.Overlap

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -32,7 +33,7 @@ func Assumed(run registrar.AssumedRun, seed uint32, key schedule.Key) (took time
 	return took, part(1)*100 < float64(run.FailurePercent)
 }
 
-// executor accepts every run, and knows when each will end.
+// executor accepts every run outside its outages, and knows when each will end.
 type executor struct {
 	*world
 	assumed map[string]registrar.AssumedRun
@@ -61,6 +62,9 @@ func newExecutor(w *world) *executor {
 
 // Run accepts a run; one that takes no time is answered with its end.
 func (e *executor) Run(_ context.Context, call launcher.Call) (schedule.Outcome, error) {
+	if slices.ContainsFunc(e.ExecutorOutages, func(s registrar.Span) bool { return !e.now().Before(s.From) && e.now().Before(s.Until) }) {
+		return schedule.Outcome{}, &launcher.CallError{Code: schedule.CodeExecutorUnreachable, Err: launcher.ErrNotSent}
+	}
 	took, fails := Assumed(e.assumed[call.ScheduleID], e.Seed, call.Key)
 	end := &ending{at: e.now().Add(took), order: e.order, key: call.Key, status: schedule.StatusSuccess}
 	if fails {

@@ -68,6 +68,52 @@ func TestSlotsOfALongRunAndAnOutage(t *testing.T) {
 	}
 }
 
+// By hand: the executor is away from 00:05:30 to 00:20:30. A run is tried until its
+// launch timeout, or for LAUNCH_RETRY_FOR_MS (10 minutes). Its last attempt is two
+// seconds before that.
+func TestAnExecutorOutageFailsWhatCannotBeLaunchedInTime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		timeout uint32 // launch_timeout_ms
+		first   int    // the first minute that is launched after the outage
+	}{
+		{"with LAUNCH_RETRY_FOR_MS", 0, 11},
+		{"with a launch timeout of two minutes", 120_000, 19},
+		{"with a launch timeout of an hour", 3_600_000, 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := everyMinute("s", schedule.OverlapAllow, time.Second)
+			s.Schedule.LaunchTimeoutMS = c.timeout
+			slots, err := simulation.New(worker.Config{}).Simulate(t.Context(), registrar.Scenario{
+				From: midnight, Until: midnight.Add(30 * time.Minute), Schedules: []registrar.ScenarioSchedule{s},
+				ExecutorOutages: []registrar.Span{{From: midnight.Add(5*time.Minute + 30*time.Second), Until: midnight.Add(20*time.Minute + 30*time.Second)}},
+			}, work.New(work.PerCall))
+			if err != nil || len(slots) != 30 {
+				t.Fatalf("%d slots, %v, want 30", len(slots), err)
+			}
+			for i, slot := range slots {
+				away := i >= 6 && i <= 20
+				want := "SUCCESS()"
+				if away && i < c.first {
+					want = "FAILED(launch_unavailable)"
+				}
+				if got := fmt.Sprintf("%s(%s)", slot.Status, slot.Reason); got != want {
+					t.Errorf("the slot of minute %d is %s, want %s", i, got, want)
+				}
+				back := midnight.Add(20*time.Minute + 30*time.Second)
+				if away && i >= c.first && (slot.LaunchedAt.Before(back) || slot.LaunchedAt.After(back.Add(10*time.Second))) {
+					t.Errorf("the slot of minute %d was launched at %s, want soon after %s", i, slot.LaunchedAt, back)
+				}
+				if !away && slot.Lateness() > time.Second {
+					t.Errorf("the slot of minute %d is %s late", i, slot.Lateness())
+				}
+			}
+		})
+	}
+}
+
 func TestAssumedRunTimesAreLognormal(t *testing.T) {
 	t.Parallel()
 	run := registrar.AssumedRun{Duration: time.Minute, P95: 5 * time.Minute, FailurePercent: 25}

@@ -14,10 +14,11 @@ import (
 func (s *scheduleServer) SimulateSchedules(ctx context.Context, req *carillonv1.SimulateSchedulesRequest) (*carillonv1.SimulateSchedulesResponse, error) {
 	in := registrar.SimulateInput{
 		From: fromTimestamp(req.GetFrom()), Until: fromTimestamp(req.GetUntil()), Outages: spansOf(req.GetOutages()), Seed: req.GetSeed(),
+		ExecutorOutages: spansOf(req.GetExecutorOutages()),
 	}
 	for _, asked := range req.GetSchedules() {
 		in.Schedules = append(in.Schedules, registrar.SimulateSchedule{
-			Over: simulatedOf(asked), Run: assumedOf(asked.GetRun()), Pauses: spansOf(asked.GetPauses()),
+			Over: simulatedOf(asked), LaunchTimeoutMS: asked.LaunchTimeoutMs, Run: assumedOf(asked.GetRun()), Pauses: spansOf(asked.GetPauses()),
 		})
 	}
 	done, err := s.read.Simulate(ctx, in)

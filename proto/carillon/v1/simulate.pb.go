@@ -39,9 +39,13 @@ type SimulateSchedulesRequest struct {
 	// result.
 	Seed uint32 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`
 	// Return only sums, no slots.
-	SumsOnly      bool `protobuf:"varint,6,opt,name=sums_only,json=sumsOnly,proto3" json:"sums_only,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SumsOnly bool `protobuf:"varint,6,opt,name=sums_only,json=sumsOnly,proto3" json:"sums_only,omitempty"`
+	// When the executor accepts no connection: launches are retried, for
+	// launch_timeout_ms of the schedule or LAUNCH_RETRY_FOR_MS. Runs in flight go on.
+	// In order, without overlaps, inside the window.
+	ExecutorOutages []*SimulatedSpan `protobuf:"bytes,7,rep,name=executor_outages,json=executorOutages,proto3" json:"executor_outages,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SimulateSchedulesRequest) Reset() {
@@ -114,6 +118,13 @@ func (x *SimulateSchedulesRequest) GetSumsOnly() bool {
 		return x.SumsOnly
 	}
 	return false
+}
+
+func (x *SimulateSchedulesRequest) GetExecutorOutages() []*SimulatedSpan {
+	if x != nil {
+		return x.ExecutorOutages
+	}
+	return nil
 }
 
 // SimulatedSpan is a range of time: from (inclusive) to until (exclusive).
@@ -267,9 +278,11 @@ type SimulatedSchedule struct {
 	// Its simulated runs.
 	Run *AssumedRun `protobuf:"bytes,18,opt,name=run,proto3" json:"run,omitempty"`
 	// Its pauses. Ordered, without overlap, inside the window.
-	Pauses        []*SimulatedSpan `protobuf:"bytes,19,rep,name=pauses,proto3" json:"pauses,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Pauses []*SimulatedSpan `protobuf:"bytes,19,rep,name=pauses,proto3" json:"pauses,omitempty"`
+	// As in UpsertScheduleRequest. It has an effect in executor_outages only.
+	LaunchTimeoutMs *uint32 `protobuf:"varint,20,opt,name=launch_timeout_ms,json=launchTimeoutMs,proto3,oneof" json:"launch_timeout_ms,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SimulatedSchedule) Reset() {
@@ -433,6 +446,13 @@ func (x *SimulatedSchedule) GetPauses() []*SimulatedSpan {
 		return x.Pauses
 	}
 	return nil
+}
+
+func (x *SimulatedSchedule) GetLaunchTimeoutMs() uint32 {
+	if x != nil && x.LaunchTimeoutMs != nil {
+		return *x.LaunchTimeoutMs
+	}
+	return 0
 }
 
 type SimulateSchedulesResponse struct {
@@ -844,7 +864,7 @@ var File_carillon_v1_simulate_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\n" +
-	"\x1acarillon/v1/simulate.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe9\x02\n" +
+	"\x1acarillon/v1/simulate.proto\x12\vcarillon.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x03\n" +
 	"\x18SimulateSchedulesRequest\x12G\n" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x17\xe2A\x01\x02\xbaH\x10\xc8\x01\x01\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x04from\x12I\n" +
@@ -854,7 +874,8 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\xbaH\a\x92\x01\x04\b\x01\x102R\tschedules\x12>\n" +
 	"\aoutages\x18\x04 \x03(\v2\x1a.carillon.v1.SimulatedSpanB\b\xbaH\x05\x92\x01\x02\x10dR\aoutages\x12\x12\n" +
 	"\x04seed\x18\x05 \x01(\rR\x04seed\x12\x1b\n" +
-	"\tsums_only\x18\x06 \x01(\bR\bsumsOnly\"\x9b\x01\n" +
+	"\tsums_only\x18\x06 \x01(\bR\bsumsOnly\x12O\n" +
+	"\x10executor_outages\x18\a \x03(\v2\x1a.carillon.v1.SimulatedSpanB\b\xbaH\x05\x92\x01\x02\x10dR\x0fexecutorOutages\"\x9b\x01\n" +
 	"\rSimulatedSpan\x12C\n" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x13\xbaH\x10\xc8\x01\x01\xb2\x01\n" +
 	"\x1a\x06\b\x80\xae\x99\xa4\x0f2\x00R\x04from\x12E\n" +
@@ -866,8 +887,7 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"durationMs\x88\x01\x01\x12\"\n" +
 	"\x06p95_ms\x18\x02 \x01(\rB\v\xbaH\b*\x06\x18\x80\x90\xfb\xd3\tR\x05p95Ms\x120\n" +
 	"\x0ffailure_percent\x18\x03 \x01(\rB\a\xbaH\x04*\x02\x18dR\x0efailurePercentB\x0e\n" +
-	"\f_duration_ms\"\xd3\n" +
-	"\n" +
+	"\f_duration_ms\"\xa6\v\n" +
 	"\x11SimulatedSchedule\x12C\n" +
 	"\vschedule_id\x18\x01 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1a2\x18^[A-Za-z0-9._:-]{1,128}$R\n" +
 	"scheduleId\x12,\n" +
@@ -899,7 +919,9 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\bpriority\x18\x10 \x01(\x05B\x13\xbaH\x10\x1a\x0e\x18\xe8\a(\x98\xf8\xff\xff\xff\xff\xff\xff\xff\x01H\vR\bpriority\x88\x01\x01\x12H\n" +
 	"\auser_id\x18\x11 \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}$R\x06userId\x12)\n" +
 	"\x03run\x18\x12 \x01(\v2\x17.carillon.v1.AssumedRunR\x03run\x12<\n" +
-	"\x06pauses\x18\x13 \x03(\v2\x1a.carillon.v1.SimulatedSpanB\b\xbaH\x05\x92\x01\x02\x10dR\x06pausesB\f\n" +
+	"\x06pauses\x18\x13 \x03(\v2\x1a.carillon.v1.SimulatedSpanB\b\xbaH\x05\x92\x01\x02\x10dR\x06pauses\x12;\n" +
+	"\x11launch_timeout_ms\x18\x14 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\xb8\x99)H\fR\x0flaunchTimeoutMs\x88\x01\x01B\f\n" +
 	"\n" +
 	"_cron_exprB\x0e\n" +
 	"\f_interval_msB\v\n" +
@@ -913,7 +935,8 @@ const file_carillon_v1_simulate_proto_rawDesc = "" +
 	"\x0f_catchup_policyB\x14\n" +
 	"\x12_catchup_window_msB\x11\n" +
 	"\x0f_run_timeout_msB\v\n" +
-	"\t_priority\"\xb9\x01\n" +
+	"\t_priorityB\x14\n" +
+	"\x12_launch_timeout_ms\"\xb9\x01\n" +
 	"\x19SimulateSchedulesResponse\x120\n" +
 	"\x05slots\x18\x01 \x03(\v2\x1a.carillon.v1.SimulatedSlotR\x05slots\x12/\n" +
 	"\x04sums\x18\x02 \x01(\v2\x1b.carillon.v1.SimulationSumsR\x04sums\x129\n" +
@@ -989,26 +1012,27 @@ var file_carillon_v1_simulate_proto_depIdxs = []int32{
 	8,  // 1: carillon.v1.SimulateSchedulesRequest.until:type_name -> google.protobuf.Timestamp
 	3,  // 2: carillon.v1.SimulateSchedulesRequest.schedules:type_name -> carillon.v1.SimulatedSchedule
 	1,  // 3: carillon.v1.SimulateSchedulesRequest.outages:type_name -> carillon.v1.SimulatedSpan
-	8,  // 4: carillon.v1.SimulatedSpan.from:type_name -> google.protobuf.Timestamp
-	8,  // 5: carillon.v1.SimulatedSpan.until:type_name -> google.protobuf.Timestamp
-	8,  // 6: carillon.v1.SimulatedSchedule.once_at:type_name -> google.protobuf.Timestamp
-	8,  // 7: carillon.v1.SimulatedSchedule.start_at:type_name -> google.protobuf.Timestamp
-	8,  // 8: carillon.v1.SimulatedSchedule.end_at:type_name -> google.protobuf.Timestamp
-	2,  // 9: carillon.v1.SimulatedSchedule.run:type_name -> carillon.v1.AssumedRun
-	1,  // 10: carillon.v1.SimulatedSchedule.pauses:type_name -> carillon.v1.SimulatedSpan
-	5,  // 11: carillon.v1.SimulateSchedulesResponse.slots:type_name -> carillon.v1.SimulatedSlot
-	6,  // 12: carillon.v1.SimulateSchedulesResponse.sums:type_name -> carillon.v1.SimulationSums
-	6,  // 13: carillon.v1.SimulateSchedulesResponse.schedules:type_name -> carillon.v1.SimulationSums
-	8,  // 14: carillon.v1.SimulatedSlot.run_at:type_name -> google.protobuf.Timestamp
-	8,  // 15: carillon.v1.SimulatedSlot.fire_at:type_name -> google.protobuf.Timestamp
-	8,  // 16: carillon.v1.SimulatedSlot.launched_at:type_name -> google.protobuf.Timestamp
-	8,  // 17: carillon.v1.SimulatedSlot.completed_at:type_name -> google.protobuf.Timestamp
-	7,  // 18: carillon.v1.SimulationSums.reasons:type_name -> carillon.v1.SimulationReason
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	1,  // 4: carillon.v1.SimulateSchedulesRequest.executor_outages:type_name -> carillon.v1.SimulatedSpan
+	8,  // 5: carillon.v1.SimulatedSpan.from:type_name -> google.protobuf.Timestamp
+	8,  // 6: carillon.v1.SimulatedSpan.until:type_name -> google.protobuf.Timestamp
+	8,  // 7: carillon.v1.SimulatedSchedule.once_at:type_name -> google.protobuf.Timestamp
+	8,  // 8: carillon.v1.SimulatedSchedule.start_at:type_name -> google.protobuf.Timestamp
+	8,  // 9: carillon.v1.SimulatedSchedule.end_at:type_name -> google.protobuf.Timestamp
+	2,  // 10: carillon.v1.SimulatedSchedule.run:type_name -> carillon.v1.AssumedRun
+	1,  // 11: carillon.v1.SimulatedSchedule.pauses:type_name -> carillon.v1.SimulatedSpan
+	5,  // 12: carillon.v1.SimulateSchedulesResponse.slots:type_name -> carillon.v1.SimulatedSlot
+	6,  // 13: carillon.v1.SimulateSchedulesResponse.sums:type_name -> carillon.v1.SimulationSums
+	6,  // 14: carillon.v1.SimulateSchedulesResponse.schedules:type_name -> carillon.v1.SimulationSums
+	8,  // 15: carillon.v1.SimulatedSlot.run_at:type_name -> google.protobuf.Timestamp
+	8,  // 16: carillon.v1.SimulatedSlot.fire_at:type_name -> google.protobuf.Timestamp
+	8,  // 17: carillon.v1.SimulatedSlot.launched_at:type_name -> google.protobuf.Timestamp
+	8,  // 18: carillon.v1.SimulatedSlot.completed_at:type_name -> google.protobuf.Timestamp
+	7,  // 19: carillon.v1.SimulationSums.reasons:type_name -> carillon.v1.SimulationReason
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_simulate_proto_init() }
