@@ -14,6 +14,7 @@ import (
 // they are tried: commands differ in what they call an id.
 var flagOfField = map[string][]string{
 	"schedule_id":        {"id", "schedule"},
+	"dag":                {"file"},
 	"workflow_id":        {"workflow"},
 	"version":            {"version"},
 	"user_id":            {"user"},

@@ -24,6 +24,10 @@ import (
 // seenLately is how fresh a living worker's heartbeat is.
 const seenLately = time.Minute
 
+// silentLeader is how long a leader may write no heartbeat. It writes one each
+// second, and pauses for longer only if it hangs or cannot reach the database.
+const silentLeader = 5 * time.Second
+
 // leaders looks at every shard. Nobody leading is the one thing that stops all.
 func (d *doctor) leaders(ctx context.Context, store Store) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -69,8 +73,8 @@ func (d *doctor) shards(workers []schedule.WorkerSeen, led []schedule.Leadership
 		case !seen:
 			d.warn("leader", fmt.Sprintf("the leader of %s, %s, was not seen in the last minute; its term ends %s", name, l.Holder, l.ExpiresAt.UTC().Format(time.RFC3339)),
 				"another worker takes over then; check that one runs")
-		case now.Sub(w.SeenAt) > ms(d.cfg.LeaderTTLMS):
-			d.warn("leader", fmt.Sprintf("leader of %s is %s (%s), last seen %s ago", name, l.Holder, w.Host, now.Sub(w.SeenAt).Round(time.Second)), "check whether that process hangs")
+		case now.Sub(w.SeenAt) > min(ms(d.cfg.LeaderTTLMS), silentLeader):
+			d.warn("leader", fmt.Sprintf("leader of %s is %s (%s), last seen %s ago", name, l.Holder, w.Host, now.Sub(w.SeenAt).Round(time.Second)), "check whether that process runs and reaches the database")
 		case !l.LockHeld:
 			d.warn("leader", fmt.Sprintf("leader of %s is %s (%s), without the shard's lock", name, l.Holder, w.Host),
 				"it took over from a process that hung and may still hold the lock; end that process or its session")

@@ -22,6 +22,8 @@ func (a *Answer) Cause() (cause schedule.Cause, sentence string) {
 		if cause = root(a.Run); cause != schedule.CauseNotAccepted {
 			return cause, sentenceOf(a.Run.ErrorMessage)
 		}
+	case a.Run != nil && a.Run.Status == schedule.StatusEnqueued:
+		return schedule.CauseNoReport, "The run was accepted at " + wording.Instant(a.Run.LaunchedAt) + " and has not reported since."
 	case a.Run != nil && a.Run.Status == schedule.StatusFailed && a.Run.ErrorMessage != "":
 		return failedCause(a.Run)
 	}

@@ -92,9 +92,15 @@ func TestACauseFollowsTheBlockingRunToItsRoot(t *testing.T) {
 			edits: []func(*explain.Facts){row(ended(schedule.StatusFailed, schedule.ReasonWorkflowFailed))},
 		},
 		{
-			name: "its run goes on: that says it all",
+			name: "its own run never reports", cause: schedule.CauseNoReport, says: "The run was accepted at 2026-03-07T07:30:00Z and has not reported since.",
 			edits: []func(*explain.Facts){row(func(r *schedule.Run) {
 				r.Status, r.ClaimedAt, r.LaunchedAt = schedule.StatusEnqueued, r.FireAt, r.FireAt
+			})},
+		},
+		{
+			name: "its run is at work: that says it all",
+			edits: []func(*explain.Facts){row(func(r *schedule.Run) {
+				r.Status, r.ClaimedAt, r.LaunchedAt, r.StartedAt = schedule.StatusStarted, r.FireAt, r.FireAt, r.FireAt
 			})},
 		},
 	} {

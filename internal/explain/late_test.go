@@ -57,6 +57,13 @@ func TestLateRunsSayWhy(t *testing.T) {
 			verdict: explain.VerdictRan, says: []string{"Sending it to the executor took 3 seconds"},
 		},
 		{
+			name: "one that was accepted and does not report says so, and when it ends",
+			facts: asked(nightly(), slot, row(func(r *schedule.Run) {
+				r.Status, r.ClaimedAt, r.LaunchedAt, r.TimeoutAt = schedule.StatusEnqueued, r.FireAt, r.FireAt, r.FireAt.Add(time.Hour)
+			})),
+			verdict: explain.VerdictInFlight, says: []string{"is in progress: the executor accepted it and has not reported since; it fails at 2026-03-07T08:30:00Z unless its end is reported before (run_timeout_ms)."},
+		},
+		{
 			name: "one that was never launched is not said to have run",
 			facts: asked(nightly(), slot, row(ended(schedule.StatusFailed, schedule.ReasonWorkflowNotFound), func(r *schedule.Run) {
 				r.LaunchedAt = time.Time{}

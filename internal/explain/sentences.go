@@ -155,13 +155,21 @@ func stage(r *schedule.Run) string {
 	case !r.CancelRequestedAt.IsZero():
 		return "its cancel was requested at " + wording.Instant(r.CancelRequestedAt)
 	case r.Status == schedule.StatusStarted:
-		return "the executor reports that it runs"
+		return "the executor reports that it runs" + limit(r)
 	case r.Status == schedule.StatusEnqueued:
-		return "the executor accepted it"
+		return "the executor accepted it and has not reported since" + limit(r)
 	case r.LaunchedAt.IsZero():
 		return "a worker claimed it and is launching it"
 	}
 	return "it was sent, and the executor has not answered yet"
+}
+
+// limit is when a run that the executor has accepted fails with the reason timeout.
+func limit(r *schedule.Run) string {
+	if r.TimeoutAt.IsZero() {
+		return ""
+	}
+	return "; it fails at " + wording.Instant(r.TimeoutAt) + " unless its end is reported before (run_timeout_ms)"
 }
 
 // rule is the definition in force, and who made it.
