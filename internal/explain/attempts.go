@@ -43,6 +43,9 @@ func (t *text) attempts() {
 		return
 	}
 	t.say("%s reached the executor", reached(int(r.Deliveries), int(r.Attempts())))
+	if kept := len(t.Attempts); kept > 0 && kept < int(r.FailedAttempts) {
+		t.say("Only the last %d failed attempts are kept", kept)
+	}
 	for i := range t.Attempts {
 		a := &t.Attempts[i]
 		s := fmt.Sprintf("Attempt at %s: %s", wording.Instant(a.At), attemptResults[a.Result])

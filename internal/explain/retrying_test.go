@@ -1,0 +1,121 @@
+package explain_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon/carillon/internal/explain"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+var update = flag.Bool("update", false, "write testdata/retrying.golden")
+
+// Every sentence about a run that cannot be launched, as the operator reads it.
+func TestTheSentencesOfRetryingRuns(t *testing.T) {
+	const (
+		slot     = "2026-03-08T12:00:00Z"
+		page     = "testdata/retrying.golden"
+		database = `HTTP 500 {"error":"database is full"}`
+	)
+	fired := at(slot)
+	attempt := func(after time.Duration, took time.Duration, result schedule.LaunchResult, code schedule.ErrorCode, message string) schedule.LaunchAttempt {
+		return schedule.LaunchAttempt{At: fired.Add(after), Took: took, Result: result, ErrorCode: string(code), ErrorMessage: message, NextAt: fired.Add(after + 30*time.Second)}
+	}
+	refused := func(after time.Duration) schedule.LaunchAttempt {
+		return attempt(after, 0, schedule.LaunchNotSent, schedule.CodeExecutorUnreachable, "connection refused")
+	}
+	failing := func(after time.Duration) schedule.LaunchAttempt {
+		return attempt(after, 12*time.Millisecond, schedule.LaunchUnknown, schedule.CodeExecutorError, database)
+	}
+	var many []schedule.LaunchAttempt
+	for i := range schedule.KeptAttempts {
+		many = append(many, refused(time.Duration(i)*2*time.Second))
+	}
+	for _, c := range []struct {
+		name       string
+		attempts   []schedule.LaunchAttempt
+		failed     int32 // 0: as many as are kept
+		deliveries int32
+		edit       func(*schedule.Schedule, *schedule.Run)
+	}{
+		{name: "nothing listens", attempts: []schedule.LaunchAttempt{refused(0)}},
+		{name: "an attempt is running", attempts: []schedule.LaunchAttempt{refused(0)}, edit: func(_ *schedule.Schedule, r *schedule.Run) {
+			r.ClaimedUntil = now.Add(time.Minute)
+		}},
+		{name: "the executor answers 500", attempts: []schedule.LaunchAttempt{failing(0), failing(time.Second)}, deliveries: 2},
+		{name: "it hung once and is away since", deliveries: 1, attempts: []schedule.LaunchAttempt{
+			attempt(0, 10*time.Second, schedule.LaunchUnknown, schedule.CodeExecutorTimeout, "no complete answer within 10 seconds (EXECUTOR_TIMEOUT_MS)"), refused(12 * time.Second),
+		}},
+		{name: "more attempts than are kept", attempts: many, failed: 57},
+		{name: "the schedule has a launch timeout", attempts: []schedule.LaunchAttempt{refused(0)}, edit: func(s *schedule.Schedule, r *schedule.Run) {
+			s.LaunchTimeoutMS = 90_000
+			r.TimeoutAt = r.FireAt.Add(90 * time.Second)
+		}},
+		{name: "the launcher is away", attempts: []schedule.LaunchAttempt{attempt(0, 0, schedule.LaunchNotSent, schedule.CodeLauncherUnreachable, "launcher:9090: connection refused")}},
+		{name: "an attempt without a message", attempts: []schedule.LaunchAttempt{attempt(0, 0, schedule.LaunchUnknown, schedule.CodeOutcomeUnknown, "")}, deliveries: 1},
+		{name: "accepted at last", attempts: []schedule.LaunchAttempt{failing(0)}, deliveries: 2, edit: func(_ *schedule.Schedule, r *schedule.Run) {
+			r.Status, r.LaunchedAt, r.ErrorCode, r.ErrorMessage = schedule.StatusEnqueued, r.FireAt.Add(20*time.Second), "", ""
+		}},
+		{name: "given up", attempts: []schedule.LaunchAttempt{failing(0), refused(time.Second)}, deliveries: 1, edit: func(_ *schedule.Schedule, r *schedule.Run) {
+			r.GiveUp(true)
+			r.CompletedAt = r.FireAt.Add(25 * time.Second)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			last := c.attempts[len(c.attempts)-1]
+			run := func(r *schedule.Run) {
+				r.Status, r.ClaimedAt, r.ClaimedUntil = schedule.StatusLaunching, r.FireAt, last.NextAt
+				r.TimeoutAt, r.Deliveries, r.FailedAttempts = r.FireAt.Add(10*time.Minute), c.deliveries, max(c.failed, int32(len(c.attempts)))
+				r.ErrorCode, r.ErrorMessage = last.ErrorCode, last.ErrorMessage
+			}
+			facts := nightly(func(s *schedule.Schedule) {
+				s.CronExpr, s.Timezone = "0 * * * *", "UTC"
+				if c.edit != nil {
+					c.edit(s, new(schedule.Run))
+				}
+			})
+			facts = asked(facts, slot, row(run, func(r *schedule.Run) {
+				if c.edit != nil {
+					c.edit(new(schedule.Schedule), r)
+				}
+			}))
+			a := explain.Judge(facts)
+			a.Attempts = c.attempts
+			compareGolden(t, page, c.name, a.String())
+		})
+	}
+}
+
+// compareGolden compares one section of a page: "## name", then the text.
+func compareGolden(t *testing.T, page, name, got string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(page))
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	head := "## " + name + "\n\n"
+	before, rest, found := strings.Cut(string(text), head)
+	want, after, more := strings.Cut(rest, "\n## ")
+	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff == "" && found {
+		return
+	} else if !*update {
+		t.Errorf("%s (-want +got), -update writes it:\n%s", name, diff)
+		return
+	}
+	written := strings.TrimRight(before, "\n") + "\n\n" + head + strings.TrimSpace(got) + "\n"
+	if more {
+		written += "\n## " + after
+	}
+	if err := os.MkdirAll(filepath.Dir(page), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(page, []byte(strings.TrimLeft(written, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
