@@ -23,7 +23,7 @@ type failingGroup struct {
 	First, Last moment
 }
 
-// Why names the way: the reason, and the error code where there is one.
+// Why is the reason, and the error code where it says more.
 func (g failingGroup) Why() string {
 	return schedule.Reason(g.GetReason()).WithCode(g.GetErrorCode())
 }
@@ -82,6 +82,9 @@ func (v *visit) failureOf(s *carillonv1.Schedule) *failureView {
 
 // Run is the page of the newest failed run.
 func (f *failureView) Run() string { return Prefix + "runs/" + f.GetIdempotencyKey() }
+
+// Why is the reason, and the error code where it says more.
+func (f *failureView) Why() string { return schedule.Reason(f.GetReason()).WithCode(f.GetErrorCode()) }
 
 // Count: "3 failed runs".
 func (f *failureView) Count() string { return counted(int(f.GetFailures()), "failed run") }

@@ -2,6 +2,8 @@ package console
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -192,8 +194,30 @@ func (o overviewView) Sum() string {
 	if n := int(o.Counts.Is.GetRunsFailed()); n > 0 {
 		failed = counted(n, "run") + " failed in the last 24 hours"
 	}
+	text := late + ", " + failed
 	if n := o.Alerts.Is.Open; n > 0 {
-		return late + ", " + failed + "; " + counted(n, "open alert") + "."
+		text += "; " + counted(n, "open alert")
 	}
-	return late + ", " + failed + "."
+	return text + "."
+}
+
+// Leaderless says which shards have no leader. Without one no slot is planned, so
+// nothing in them is counted as late.
+func (o overviewView) Leaderless() string {
+	if o.Workers.Fails == nil && len(o.Leaders) == 0 {
+		return "No worker has started on this database: nothing is planned or launched."
+	}
+	var shards []string
+	for _, l := range o.Leaders {
+		if l.GetWorkerId() == "" || l.GetExpired() {
+			shards = append(shards, strconv.FormatUint(uint64(l.GetShard()), 10))
+		}
+	}
+	switch len(shards) {
+	case 0:
+		return ""
+	case 1:
+		return "Shard " + shards[0] + " has no leader: nothing in it is planned or launched."
+	}
+	return "Shards " + strings.Join(shards, ", ") + " have no leader: nothing in them is planned or launched."
 }

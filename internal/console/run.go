@@ -24,7 +24,7 @@ type runView struct {
 	DAGNote string
 	// LastLines is the end of the output, once the run ended.
 	LastLines string
-	Request string // of a retry
+	Request   string // of a retry
 }
 
 // step is one instant of a run's life.

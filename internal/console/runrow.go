@@ -66,6 +66,9 @@ func (r runRow) Retriable() bool { return r.Over() && r.GetStatus() != "SUCCESS"
 // InFlight reports whether it was handed over and has not ended.
 func (r runRow) InFlight() bool { return r.GetStatus() != "PLANNED" && !r.Over() }
 
+// Retrying reports whether a launch failed and will be tried again.
+func (r runRow) Retrying() bool { return r.GetStatus() == "LAUNCHING" && r.GetErrorCode() != "" }
+
 // Overdue reports whether it should have been claimed, and neither was nor
 // waits for another run to end.
 func (r runRow) Overdue(now time.Time, grace time.Duration) bool {

@@ -22,6 +22,9 @@ type whyView struct {
 	Answer          *whyAnswer // nil: nothing was asked yet
 }
 
+// lastSlot asks for the newest slot that is due, as in carillon explain.
+const lastSlot = "last"
+
 type nearLink struct{ Text, Link string }
 
 type whyAnswer struct {
@@ -46,7 +49,7 @@ func (a *whyAnswer) Tone() string {
 	switch a.GetVerdict() {
 	case "ran":
 		return "SUCCESS"
-	case "failed", "unrecorded":
+	case "failed", "retrying", "unrecorded":
 		return "FAILED"
 	case "skipped", "not_fired", "will_not_fire", "due":
 		return "SKIPPED"
@@ -80,9 +83,7 @@ func (c *Console) showWhy(v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if s.GetLastRunAt() != nil {
-		view.Near = append(view.Near, nearLink{"the last slot", whyPath(id, s.GetLastRunAt())})
-	}
+	view.Near = append(view.Near, nearLink{"the last slot", schedulePath(id) + "/explain?time=" + lastSlot})
 	if len(resp.GetPreview()) > 0 {
 		view.Near = append(view.Near, nearLink{"the next slot", whyPath(id, resp.GetPreview()[0].GetRunAt())})
 	}
@@ -106,7 +107,9 @@ func (c *Console) lastZone(v *visit, id string) (string, error) {
 // is wrong with it.
 func (c *Console) answerWhy(v *visit, view *whyView) {
 	req := &carillonv1.ExplainSlotRequest{ScheduleId: view.ID}
-	if _, isReading := explain.ParseReading(view.Asked); isReading {
+	if view.Asked == lastSlot {
+		// Neither time nor local: the newest slot that is due.
+	} else if _, isReading := explain.ParseReading(view.Asked); isReading {
 		req.Local = view.Asked
 	} else if at, problem := readingIn(view.Asked, view.Zone); problem != "" {
 		view.Problem = problem
