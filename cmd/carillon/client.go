@@ -124,7 +124,7 @@ func call[Req, Resp any](ctx context.Context, l *link, method func(context.Conte
 	limited, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	resp, err := method(limited, req)
-	return resp, l.explain(ctx, err)
+	return resp, l.explain(ctx, err, limited.Err() != nil)
 }
 
 // pages follows next_page_token until limit entries are there; 0 = all of

@@ -202,6 +202,17 @@ func TestServerThatDoesNotAnswerInTime(t *testing.T) {
 	}
 }
 
+func TestServerWhoseDatabaseDoesNotAnswerInTime(t *testing.T) {
+	f := newFake(t)
+	f.answers["ListSchedules"] = func(proto.Message) (proto.Message, error) {
+		return nil, status.Error(codes.DeadlineExceeded, "deadline exceeded: the database did not answer in time; try again")
+	}
+	got := f.run(t, "schedule", "list")
+	if want := "carillon: deadline exceeded: the database did not answer in time; try again\n"; got.code != exitFailed || got.errs != want {
+		t.Errorf("exit %d\n%s", got.code, got.errs)
+	}
+}
+
 func TestFilesThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s")

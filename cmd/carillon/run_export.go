@@ -82,7 +82,7 @@ func (c *client) export(ctx context.Context, l *link, filter *carillonv1.ExportR
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	if err = l.explain(ctx, err); last != filter.GetAfter() {
+	if err = l.explain(ctx, err, false); last != filter.GetAfter() {
 		err = fmt.Errorf("%w; every written line is complete; continue with --after %s", err, last)
 	}
 	return err

@@ -38,7 +38,7 @@ func newRunWatchCommand(o *client) *cobra.Command {
 			if errors.Is(err, io.EOF) || ctx.Err() != nil {
 				return nil // the server has ended it, or the user
 			}
-			return l.explain(ctx, err)
+			return l.explain(ctx, err, false)
 		}),
 	}
 	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)

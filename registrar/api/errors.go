@@ -73,6 +73,9 @@ func statusOf(err error) *status.Status {
 	for _, known := range codeOf {
 		if errors.Is(err, known.err) {
 			st := status.New(known.code, err.Error())
+			if known.code == codes.DeadlineExceeded { // ours: a caller whose own deadline is over reads no answer
+				return status.New(known.code, "deadline exceeded: the database did not answer in time; try again")
+			}
 			if known.reason == "" {
 				return st
 			}

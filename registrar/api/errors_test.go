@@ -61,7 +61,7 @@ func TestEveryErrorHasItsCodes(t *testing.T) {
 		{"ErrWithheld", schedule.ErrWithheld, codes.Unavailable, http.StatusServiceUnavailable, "not to be sent", ""},
 		{"ErrQueueAway", schedule.ErrQueueAway, codes.Unavailable, http.StatusServiceUnavailable, "queue", ""},
 		{"", schedule.Invalid("cron_expr", "x", "is refused", ""), codes.InvalidArgument, http.StatusBadRequest, `cron_expr: "x" is refused`, ""},
-		{"", context.DeadlineExceeded, codes.DeadlineExceeded, http.StatusGatewayTimeout, "deadline", ""},
+		{"", context.DeadlineExceeded, codes.DeadlineExceeded, http.StatusGatewayTimeout, "deadline exceeded: the database did not answer in time; try again", ""},
 		{"", context.Canceled, codes.Canceled, 499, "canceled", ""},
 		{"", status.Error(codes.Aborted, "again"), codes.Aborted, http.StatusConflict, "again", ""},
 		{"", errors.New("dial tcp 10.0.0.5: password=x"), codes.Internal, http.StatusInternalServerError, "internal error", ""},
