@@ -53,6 +53,7 @@ func Examine(ctx context.Context, cfg Config, loaded error) []Finding {
 		if d.schema(ctx, store) {
 			d.clock(ctx, store)
 			d.leaders(ctx, store)
+			d.leadership(ctx, store)
 			d.processes(ctx, store)
 			d.lag(ctx, store)
 			d.outcomes(ctx, store)

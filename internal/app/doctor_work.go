@@ -79,7 +79,7 @@ func (d *doctor) shards(workers []schedule.WorkerSeen, led []schedule.Leadership
 			d.warn("leader", fmt.Sprintf("leader of %s is %s (%s), without the shard's lock", name, l.Holder, w.Host),
 				"it took over from a process that hung and may still hold the lock; end that process or its session")
 		default:
-			d.ok("leader", "leader of %s is %s (%s), epoch %d, started %s, last seen %s ago", name, l.Holder, w.Host, l.Epoch,
+			d.ok("leader", "leader of %s is %s (%s), epoch %d, process started %s, last seen %s ago", name, l.Holder, w.Host, l.Epoch,
 				w.StartedAt.UTC().Format(time.RFC3339), max(now.Sub(w.SeenAt), 0).Round(100*time.Millisecond))
 		}
 	}

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/explain"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+const (
+	gapNoticed = 200 * time.Millisecond // a planned handover is shorter
+	gapsShown  = 4
+)
+
+// leadership looks for times in which a shard had no leader, however short ago it
+// has one again: slots of that time were late, skipped or missed.
+func (d *doctor) leadership(ctx context.Context, store Store) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	now := store.Now()
+	terms, err := store.ListTerms(ctx, schedule.TermFilter{Limit: rowsListed, Now: now})
+	if err != nil {
+		d.fail("leadership", d.cfg.Scrub(err).Error(), "check that the database answers")
+		return
+	}
+	gaps := endedGaps(terms, now)
+	if len(gaps) == 0 {
+		d.ok("leadership", "no gap in the last 15 minutes")
+		return
+	}
+	for i := range gaps[:min(len(gaps), gapsShown)] {
+		d.warn("leadership", gaps[i].String(), "slots of that time are late, skipped or missed; `carillon worker terms` shows the terms and the leader's error")
+	}
+	if more := len(gaps) - gapsShown; more > 0 {
+		d.warn("leadership", fmt.Sprintf("%d more gaps in the last 15 minutes", more), "`carillon worker terms` lists them")
+	}
+}
+
+// endedGaps are the gaps between terms, which are newest first, that ended within
+// lookback. A shard without a leader now is a finding of its own.
+func endedGaps(terms []schedule.LeaderTerm, now time.Time) (gaps []explain.Gap) {
+	byShard := make(map[int][]schedule.LeaderTerm)
+	for _, t := range slices.Backward(terms) {
+		byShard[t.Shard] = append(byShard[t.Shard], t)
+	}
+	for _, of := range byShard {
+		for _, g := range explain.Gaps(of, now) {
+			if !g.Until.IsZero() && now.Sub(g.Until) <= lookback && g.Until.Sub(g.From) >= gapNoticed {
+				gaps = append(gaps, g)
+			}
+		}
+	}
+	slices.SortFunc(gaps, func(a, b explain.Gap) int { return b.Until.Compare(a.Until) })
+	return gaps
+}

@@ -1,0 +1,38 @@
+package app_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+func TestTheDoctorNamesTimesWithoutALeader(t *testing.T) {
+	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db")) // its terms go by our clock
+	store := emptyStore(t, cfg)
+	if got := finding(t, cfg, "leadership"); got != "ok no gap in the last 15 minutes" {
+		t.Errorf("leadership of an empty database: %q", got)
+	}
+	now := store.Now().Truncate(time.Second)
+	terms := []struct {
+		holder string
+		ago    time.Duration
+		ttl    time.Duration
+	}{
+		{"first", time.Hour, time.Second}, // the gap behind it is too long ago
+		{"second", 50 * time.Minute, 49 * time.Minute},
+		{"third", 40 * time.Second, time.Hour},
+	}
+	for _, term := range terms {
+		req := schedule.TakeoverRequest{Holder: term.holder, TTL: term.ttl, LockHeld: true, Now: now.Add(-term.ago)}
+		if _, ok, err := store.Takeover(t.Context(), req); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	want := "warn No worker led shard 0 from " + now.Add(-50*time.Minute).UTC().Format(time.RFC3339) + " to " + now.Add(-40*time.Second).UTC().Format(time.RFC3339) +
+		" (leader stopped renewing: killed, hung or cut off)"
+	if got := finding(t, cfg, "leadership"); got != want {
+		t.Errorf("leadership: %q, want %q", got, want)
+	}
+}
