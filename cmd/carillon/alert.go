@@ -215,7 +215,11 @@ func (p *page) deliveries(found []*carillonv1.AlertDelivery, next string) {
 		if d.GetLastStatus() > 0 {
 			answered = fmt.Sprint(d.GetLastStatus())
 		}
-		rows[i] = p.wider([]string{d.GetDeliveryId(), d.GetType(), d.GetScheduleId(), d.GetTarget(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.when(d.GetCreatedAt()), said},
+		about := d.GetScheduleId()
+		if about == "" && d.GetAlertId() != "" {
+			about = "(several)"
+		}
+		rows[i] = p.wider([]string{d.GetDeliveryId(), d.GetType(), about, d.GetTarget(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.when(d.GetCreatedAt()), said},
 			d.GetTargetKind(), d.GetAlertId(), d.GetUserId(), answered, p.when(d.GetEndedAt()))
 	}
 	p.list(p.wider([]string{"delivery", "type", "schedule", "target", "host", "state", "attempts", "created", "problem"},

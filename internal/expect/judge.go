@@ -29,9 +29,9 @@ type NoticeType string
 
 // The types of notices.
 const (
-	NoticeOpened    NoticeType = "alert.opened"
+	NoticeOpened    NoticeType = schedule.NoticeOpened
 	NoticeReminder  NoticeType = "alert.reminder"
-	NoticeRecovered NoticeType = "alert.recovered"
+	NoticeRecovered NoticeType = schedule.NoticeRecovered
 	NoticeTest      NoticeType = "alert.test"
 )
 

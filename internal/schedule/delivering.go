@@ -33,6 +33,9 @@ type AlertDelivery struct {
 	CreatedAt  time.Time
 	EndedAt    time.Time
 	Disabled   bool // the target has said that it is gone; read with a claim only
+	// GroupKey is set for messages to people: it is not sent by itself, but with
+	// others of the same target and key (AlertGroup). It is not kept in the outbox.
+	GroupKey string
 }
 
 // DeliveryClaim asks for messages to send.
@@ -73,8 +76,8 @@ type DeliverySettlement struct {
 // DeliveryFilter narrows a list of deliveries, newest first. Zero fields do not
 // filter.
 type DeliveryFilter struct {
-	AlertID      string
-	ScheduleID   string
+	AlertID      string // also messages that tell of this alert together with others
+	ScheduleID   string // likewise
 	State        DeliveryState
 	AfterCreated time.Time
 	AfterID      string

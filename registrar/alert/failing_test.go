@@ -3,6 +3,7 @@ package alert_test
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,25 +14,44 @@ import (
 	"github.com/carillon/carillon/registrar/alert"
 )
 
-// end brings a run of s to its end, past all that a worker does.
-func (s *site) end(t testing.TB, of *schedule.Schedule, slot time.Time, settlement schedule.Settlement) {
+// end brings a run of each schedule to its end, past all that a worker does.
+func (s *site) end(t testing.TB, slot time.Time, settlement schedule.Settlement, of ...*schedule.Schedule) {
 	t.Helper()
-	run := schedule.Run{
-		Key: schedule.SlotKey(of.ScheduleID, slot), ScheduleID: of.ScheduleID, Revision: of.Revision, RunAt: slot, FireAt: slot, Status: schedule.StatusPlanned,
-		Trigger: schedule.TriggerSchedule, OverlapKey: of.QualifiedOverlapKey(), OverlapPolicy: of.OverlapPolicy, MaxQueued: 1, Attempt: 1,
+	var req schedule.ChangeRequest
+	var changes []schedule.Change
+	var settlements []schedule.Settlement
+	for _, one := range of {
+		run := schedule.Run{
+			Key: schedule.SlotKey(one.ScheduleID, slot), ScheduleID: one.ScheduleID, Revision: one.Revision, RunAt: slot, FireAt: slot, Status: schedule.StatusPlanned,
+			Trigger: schedule.TriggerSchedule, OverlapKey: one.QualifiedOverlapKey(), OverlapPolicy: one.OverlapPolicy, MaxQueued: 1, Attempt: 1,
+		}
+		req.ScheduleIDs = append(req.ScheduleIDs, one.ScheduleID)
+		changes = append(changes, schedule.Change{ScheduleID: one.ScheduleID, Runs: []schedule.Run{run}, Now: s.now()})
+		settlement.Key = run.Key
+		settlements = append(settlements, settlement)
 	}
-	req := schedule.ChangeRequest{ScheduleIDs: []string{of.ScheduleID}}
-	err := s.store.ChangeSchedules(t.Context(), req, func([]schedule.ChangeInput) ([]schedule.Change, error) {
-		return []schedule.Change{{ScheduleID: of.ScheduleID, Runs: []schedule.Run{run}, Now: s.now()}}, nil
-	})
+	err := s.store.ChangeSchedules(t.Context(), req, func([]schedule.ChangeInput) ([]schedule.Change, error) { return changes, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.exec(t, "UPDATE schedule_runs SET status = 'LAUNCHING' WHERE status = 'PLANNED'")
-	settlement.Key = run.Key
-	moved, err := s.store.SettleLaunched(t.Context(), s.now(), []schedule.Settlement{settlement})
-	if err != nil || !moved[0] {
+	moved, err := s.store.SettleLaunched(t.Context(), s.now(), settlements)
+	if err != nil || slices.Contains(moved, false) {
 		t.Fatalf("moved %v, %v", moved, err)
+	}
+}
+
+// define makes schedules.
+func (s *site) define(t testing.TB, rows ...*schedule.Schedule) {
+	t.Helper()
+	var req schedule.ChangeRequest
+	var changes []schedule.Change
+	for _, row := range rows {
+		req.ScheduleIDs = append(req.ScheduleIDs, row.ScheduleID)
+		changes = append(changes, schedule.Change{ScheduleID: row.ScheduleID, Row: row, NewRevision: true, Now: s.now()})
+	}
+	if err := s.store.ChangeSchedules(t.Context(), req, func([]schedule.ChangeInput) ([]schedule.Change, error) { return changes, nil }); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -61,14 +81,7 @@ func toldOnce(t *testing.T, s *site, failed schedule.Settlement, detail, sentenc
 	row.Expect = schedule.Expect{}
 	quiet := hourly("quiet", now.Add(-48*time.Hour))
 	quiet.Expect = schedule.Expect{OnFailure: schedule.OnFailureIgnore, AlertAfter: 1}
-	for _, one := range []*schedule.Schedule{&row, &quiet} {
-		err := s.store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: []string{one.ScheduleID}}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
-			return []schedule.Change{{ScheduleID: one.ScheduleID, Row: one, NewRevision: true, Now: now}}, nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.define(t, &row, &quiet)
 	w := alert.New(alert.Options{
 		Judge: s.store, Outbox: s.store, Routes: routesTo(t, "http://127.0.0.1:9/hook"), Client: http.DefaultClient, Now: s.now, Logger: slog.New(slog.DiscardHandler),
 		Registry: prometheus.NewRegistry(), OnFailure: schedule.OnFailureAlert,
@@ -83,8 +96,7 @@ func toldOnce(t *testing.T, s *site, failed schedule.Settlement, detail, sentenc
 	first := now.Add(-24 * time.Hour)
 	for i, to := range []schedule.Settlement{failed, failed, {To: schedule.StatusSuccess}} {
 		slot := first.Add(time.Duration(i) * time.Hour)
-		s.end(t, &row, slot, to)
-		s.end(t, &quiet, slot, to)
+		s.end(t, slot, to, &row, &quiet)
 		judge()
 		judge()
 	}

@@ -102,6 +102,7 @@ func envelopes(routes *notify.Routes, to []string, m notify.Message, seed string
 		deliveries = append(deliveries, schedule.AlertDelivery{
 			DeliveryID: "msg_" + hex.EncodeToString(sum[:14]), AlertID: m.Data.AlertID, ScheduleID: m.Data.ScheduleID, UserID: m.Data.UserID,
 			Type: string(m.Type), Target: t.ID, TargetKind: string(t.Kind), Host: t.Host, Payload: string(payload), CreatedAt: m.Timestamp,
+			GroupKey: t.GroupKey(&m),
 		})
 	}
 	return deliveries

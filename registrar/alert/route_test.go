@@ -105,6 +105,10 @@ func TestWhoWasToldOfAnAlertIsToldOfItsEndWhateverTheRoutesSayByThen(t *testing.
 				if err := w.Judge(t.Context()); err != nil {
 					t.Fatal(err)
 				}
+				s.now = func() time.Time { return noon.Add(at + 5*time.Second) } // group_wait
+				if err := w.Group(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 				want = append(want, more...)
 				slices.Sort(want)
 				if told := s.told(t); !slices.Equal(told, want) {

@@ -39,6 +39,10 @@ type Ledger interface {
 
 // Outbox keeps the messages.
 type Outbox interface {
+	// GroupAlerts puts pending notices into groups, and has decide say what becomes of
+	// each group that changed or that is due. It is one transaction, and no two run at
+	// once. more: there is more than q.Limit.
+	GroupAlerts(ctx context.Context, q schedule.AlertGrouping, decide schedule.GroupDecision) (more bool, err error)
 	// InsertDeliveries adds messages to be sent at once; one that is there stays as
 	// it is.
 	InsertDeliveries(ctx context.Context, deliveries []schedule.AlertDelivery) error

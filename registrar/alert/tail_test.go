@@ -48,7 +48,7 @@ func TestAFailuresMessageHasTheLastLinesOfItsRun(t *testing.T) {
 			if err := output.AppendRunLog(t.Context(), schedule.RunLogAppend{Key: schedule.SlotKey("nightly", slot), Parts: parts}); err != nil {
 				t.Fatal(err)
 			}
-			s.end(t, &row, slot, schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit"})
+			s.end(t, slot, schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit"}, &row)
 			now = now.Add(2 * time.Second)
 			if err := w.Judge(t.Context()); err != nil {
 				t.Fatal(err)

@@ -85,6 +85,9 @@ func (w *Watch) judgeOn(ctx context.Context) {
 	failing := false
 	for {
 		err := w.Judge(ctx)
+		if err == nil {
+			err = w.Group(ctx)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -142,8 +142,8 @@ func (e *email) compose(m *Message, to []mail.Address, o Outgoing) []byte {
 	header("Subject", mime.QEncoding.Encode("utf-8", m.title()))
 	header("Date", o.Now.UTC().Format(time.RFC1123Z))
 	header("Message-ID", "<"+o.ID+"@"+domain+">")
-	if m.Data.AlertID != "" { // mail programs show all messages of one alert together
-		header("References", "<"+m.Data.AlertID+"@"+domain+">")
+	if id := m.incident(); id != "" { // mail programs show all messages of one incident together
+		header("References", "<"+id+"@"+domain+">")
 	}
 	header("Auto-Submitted", "auto-generated") // no answer from who is on holiday; RFC 3834
 	header("MIME-Version", "1.0")

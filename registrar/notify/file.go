@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -30,6 +31,9 @@ type document struct {
 	Targets []targetEntry `yaml:"targets"`
 	Routes  []routeEntry  `yaml:"routes"`
 	Default *words        `yaml:"default"`
+
+	GroupWait     *span `yaml:"group_wait"`
+	GroupInterval *span `yaml:"group_interval"`
 }
 
 type targetEntry struct {
@@ -63,6 +67,19 @@ type matchEntry struct {
 	Owner    words            `yaml:"owner"`
 	Severity words            `yaml:"severity"`
 	Kind     words            `yaml:"kind"`
+}
+
+// span is a duration such as 30s or 5m.
+type span time.Duration
+
+// UnmarshalYAML takes Go's notation.
+func (s *span) UnmarshalYAML(n *yaml.Node) error {
+	d, err := time.ParseDuration(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %s is not a duration such as 30s or 5m", n.Line, schedule.Quote(n.Value))
+	}
+	*s = span(d)
+	return nil
 }
 
 // words are one word or a list of them.
@@ -106,7 +123,7 @@ func (s *source) UnmarshalYAML(n *yaml.Node) error {
 // Read reads a NOTIFY_FILE and adds the targets of ALERT_WEBHOOK_URL. An error
 // names the file, the line and the field, and no secret.
 func Read(path string, always []Target, policy safehttp.Policy) (*Routes, error) {
-	r := &Routes{targets: slices.Clone(always)}
+	r := &Routes{targets: slices.Clone(always), grouping: Grouping{Wait: defaultGroupWait, Interval: defaultGroupInterval}}
 	for i := range always {
 		r.always = append(r.always, always[i].ID)
 	}
@@ -213,6 +230,9 @@ func (p *parser) parse(d *document) (field []string, err error) {
 	if len(d.Routes) > maxRoutes {
 		return []string{"routes"}, fmt.Errorf("has %d entries, more than %d", len(d.Routes), maxRoutes)
 	}
+	if field, err := p.grouping(d); err != nil {
+		return []string{field}, err
+	}
 	for i := range d.Targets {
 		at := []string{"targets", fmt.Sprint(i)}
 		t, name, err := p.target(&d.Targets[i])
@@ -243,6 +263,27 @@ func (p *parser) parse(d *document) (field []string, err error) {
 		p.routes.rest = append(p.routes.rest, d.Targets[i].Name)
 	}
 	return nil, nil
+}
+
+func (p *parser) grouping(d *document) (field string, err error) {
+	g := &p.routes.grouping
+	for _, f := range []struct {
+		name        string
+		value       *span
+		least, most time.Duration
+		to          *time.Duration
+	}{
+		{"group_wait", d.GroupWait, 0, mostGroupWait, &g.Wait},
+		{"group_interval", d.GroupInterval, leastGroupInterval, mostGroupInterval, &g.Interval},
+	} {
+		if f.value == nil {
+			continue
+		}
+		if *f.to = time.Duration(*f.value); *f.to < f.least || *f.to > f.most {
+			return f.name, fmt.Errorf("%s is not within %s and %s", *f.to, f.least, f.most)
+		}
+	}
+	return "", nil
 }
 
 func (p *parser) route(e *routeEntry) (route, []string, error) {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,6 +52,13 @@ func messages() map[string]notify.Message {
 		"opened": opened, "reminder": reminder, "recovered": recovered, "hostile": hostile,
 		"test": {Type: expect.NoticeTest, Timestamp: noon, Data: notify.MessageData{Text: "This is a test of Carillon's alerts. Nothing is wrong.", Environment: "prod"}},
 	}
+}
+
+// allMessages are those about one alert and those about a group.
+func allMessages() map[string]notify.Message {
+	all := messages()
+	maps.Copy(all, outages())
+	return all
 }
 
 // receiver notes what arrives and answers what it is told to.
@@ -159,7 +167,7 @@ func TestEachFormatIsAsItsReceiverDocumentsIt(t *testing.T) {
 		{"pagerduty", "kind: pagerduty, url: SERVER/enqueue, routing_key: KEY"},
 		{"ntfy", "kind: ntfy, url: SERVER/our-alerts, token: KEY"},
 	} {
-		for name, m := range messages() {
+		for name, m := range allMessages() {
 			t.Run(kind.name+" "+name, func(t *testing.T) {
 				t.Parallel()
 				r := newReceiver(t)

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -50,6 +51,9 @@ type MessageData struct {
 	OutputTail string `json:"output_tail,omitempty"`
 	URL        string `json:"url,omitempty"`     // of the alert's page in the console
 	APIURL     string `json:"api_url,omitempty"` // of the alert in the API
+	// IncidentID is the alert that the incident started with; empty: this one.
+	IncidentID string `json:"incident_id,omitempty"`
+	Group      *Group `json:"group,omitempty"` // of several schedules; nil: of one
 }
 
 // Severity says how urgent an alert is, in PagerDuty's words.
@@ -68,6 +72,9 @@ var Severities = []Severity{SeverityCritical, SeverityError, SeverityWarning, Se
 
 // SeverityLabel is the label of a schedule that sets the severity of its alerts.
 const SeverityLabel = "severity"
+
+// incident is the alert that the incident started with.
+func (m *Message) incident() string { return cmp.Or(m.Data.IncidentID, m.Data.AlertID) }
 
 // SeverityOf is the severity of alerts of a schedule with these labels: the
 // label severity, or error where that is missing or another word.
@@ -90,7 +97,10 @@ var titles = map[expect.NoticeType]string{
 // title is the subject: "[prod] Alert: nightly".
 func (m *Message) title() string {
 	title := titles[m.Type]
-	if m.Data.ScheduleID != "" {
+	switch {
+	case m.Data.Group != nil:
+		title += ": " + m.Data.Group.headline(m.Data.Cause)
+	case m.Data.ScheduleID != "":
 		title += ": " + m.Data.ScheduleID
 	}
 	if m.Data.Environment != "" {
@@ -115,9 +125,14 @@ func (m *Message) facts() []fact {
 		if t.IsZero() {
 			return ""
 		}
-		return t.UTC().Format("2006-01-02 15:04:05 UTC")
+		return stamp(t)
 	}
 	add("Environment", d.Environment)
+	if d.Group != nil {
+		add("Severity", string(d.Severity))
+		add("Cause", string(d.Cause))
+		return append(facts, d.Group.facts(m)...)
+	}
 	add("Schedule", d.ScheduleID)
 	add("Workflow", d.WorkflowID)
 	add("Owner", d.UserID)

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -41,7 +42,7 @@ type pagerDutyPayload struct {
 	CustomDetails map[string]string `json:"custom_details,omitempty"`
 }
 
-// Send triggers or resolves the incident of the alert. A test does both, so that
+// Send triggers or resolves the incident. A test does both, so that
 // it leaves no incident open.
 func (p *pagerDuty) Send(ctx context.Context, o Outgoing) Result {
 	m, bad := o.message()
@@ -72,7 +73,7 @@ func (p *pagerDuty) Send(ctx context.Context, o Outgoing) Result {
 }
 
 // pagerDutyBody renders the event without its routing key. The dedup key is the
-// same for all messages of one alert: they are one incident.
+// same for all messages of one incident.
 func pagerDutyBody(m *Message, id string) pagerDutyEvent {
 	d := &m.Data
 	e := pagerDutyEvent{EventAction: "trigger", DedupKey: dedupKey(m, id)}
@@ -120,10 +121,7 @@ func (m *Message) pagerSummary() string {
 // dedupKey names the incident. The environment is part of it: staging and prod
 // may have a schedule of the same id, and share a service.
 func dedupKey(m *Message, id string) string {
-	incident := m.Data.AlertID
-	if incident == "" {
-		incident = id // a test
-	}
+	incident := cmp.Or(m.incident(), id) // a test has no alert
 	if m.Data.Environment != "" {
 		incident = m.Data.Environment + "/" + incident
 	}

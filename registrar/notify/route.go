@@ -12,6 +12,8 @@ type Routes struct {
 	always  []string // the targets of ALERT_WEBHOOK_URL: they get every message
 	routes  []route  // the first that matches decides, and those after it if it continues
 	rest    []string // where no route matches
+
+	grouping Grouping
 }
 
 // Alert is what routes match.
@@ -75,6 +77,9 @@ func (r *Routes) For(a Alert) []string {
 	}
 	return to
 }
+
+// Grouping says how messages to people wait for one another.
+func (r *Routes) Grouping() Grouping { return r.grouping }
 
 // Targets are all that there are.
 func (r *Routes) Targets() []Target { return r.targets }

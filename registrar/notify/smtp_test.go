@@ -258,7 +258,7 @@ func TestACertificateOfAnotherIsRefused(t *testing.T) {
 
 func TestMailReadsAsItIsMeantTo(t *testing.T) {
 	t.Parallel()
-	for name, m := range messages() {
+	for name, m := range allMessages() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newMailServer(t, func(*mailServer) {})

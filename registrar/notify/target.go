@@ -31,6 +31,20 @@ type Target struct {
 	sender
 }
 
+// GroupKey is what alerts have in common that this target is told of together:
+// severity, cause and, for e-mail to a label's addresses, the recipients. Empty: it
+// is told of each alert alone. Programs are; they read better than people.
+func (t *Target) GroupKey(m *Message) string {
+	if t.Kind == KindWebhook || m.Data.AlertID == "" {
+		return ""
+	}
+	recipients := ""
+	if e, ok := t.sender.(*email); ok && e.toLabel != "" {
+		recipients = m.Data.Labels[e.toLabel]
+	}
+	return string(m.Data.Severity) + "/" + string(m.Data.Cause) + "/" + recipients
+}
+
 // Outgoing is one attempt to send one message.
 type Outgoing struct {
 	ID      string // the same at every attempt

@@ -63,7 +63,7 @@ GRANT SELECT, INSERT, UPDATE ON backfills TO sched_api;
 GRANT SELECT ON backfill_runs TO sched_api;
 GRANT SELECT, INSERT, DELETE ON workflow_shares TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON expectations, alert_targets TO sched_api; -- judges what did not happen, and tells of it
-GRANT SELECT, INSERT, UPDATE ON alerts, alert_deliveries TO sched_api;
+GRANT SELECT, INSERT, UPDATE ON alerts, alert_deliveries, alert_groups, alert_group_members TO sched_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_failures TO sched_api, sched_worker, sched_launcher; -- whoever ends a run
 GRANT SELECT, INSERT, DELETE ON run_logs TO sched_api; -- a report replaces the output of earlier ones
 
@@ -75,7 +75,7 @@ GRANT UPDATE (next_run_at, plan_at, backlog_from, backlog_until, backlog_revisio
     paused, pause_note, paused_by, paused_until, last_run_at) ON schedules TO sched_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs, workers TO sched_worker;
 GRANT SELECT, INSERT, DELETE ON schedule_events TO sched_worker;
-GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys, audit_log, alerts, alert_deliveries TO sched_worker;
+GRANT SELECT, DELETE ON schedule_revisions, execution_requests, deploys, audit_log, alerts, alert_deliveries, alert_groups, alert_group_members TO sched_worker;
 GRANT SELECT ON execution_grants TO sched_worker; -- judged at the claim
 GRANT SELECT, INSERT, UPDATE, DELETE ON backfills, backfill_runs TO sched_worker;
 GRANT SELECT, INSERT, UPDATE ON leaders, settings TO sched_worker;

@@ -60,6 +60,10 @@ func (s *Store) AckAlert(ctx context.Context, ack schedule.AlertAck) error {
 
 func (t *tx) insertDeliveries(deliveries []schedule.AlertDelivery) {
 	for _, d := range deliveries {
+		if d.GroupKey != "" {
+			t.saveNotice(&d)
+			continue
+		}
 		if _, known := t.deliveries[d.DeliveryID]; known {
 			continue
 		}
@@ -129,7 +133,8 @@ func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) (
 	err = s.read(ctx, func() error {
 		for _, d := range s.deliveries {
 			switch {
-			case f.AlertID != "" && d.AlertID != f.AlertID, f.ScheduleID != "" && d.ScheduleID != f.ScheduleID, f.State != "" && d.State != f.State,
+			case f.AlertID != "" && d.AlertID != f.AlertID && !s.tells(&d, f.AlertID, ""),
+				f.ScheduleID != "" && d.ScheduleID != f.ScheduleID && !s.tells(&d, "", f.ScheduleID), f.State != "" && d.State != f.State,
 				!f.AfterCreated.IsZero() && cmp.Or(d.CreatedAt.Compare(at(f.AfterCreated)), cmp.Compare(d.DeliveryID, f.AfterID)) >= 0:
 			default:
 				d.Disabled = s.gone[d.Target]
@@ -174,6 +179,16 @@ func (t *tx) pruneAlerts(before time.Time, limit int) (pruned int) {
 	for id, d := range t.deliveries {
 		if !d.EndedAt.IsZero() && d.EndedAt.Before(before) && pruned < 2*limit {
 			drop(t, t.deliveries, id)
+			pruned++
+		}
+	}
+	for id, g := range t.groups {
+		if !g.closedAt.IsZero() && g.closedAt.Before(before) {
+			for _, n := range t.noticesOf(id) {
+				drop(t, t.notices, noticeID{n.Target, n.AlertID})
+				pruned++
+			}
+			drop(t, t.groups, id)
 			pruned++
 		}
 	}

@@ -72,6 +72,8 @@ type Store struct {
 	expected   map[schedule.ExpectationID]schedule.ExpectationState
 	alerts     map[string]schedule.Alert
 	deliveries map[string]schedule.AlertDelivery
+	notices    map[noticeID]notice
+	groups     map[noticeID]group
 	gone       map[string]bool // targets of deliveries
 	shards     int             // recorded; 0 = none is
 	buckets    map[string]int  // of overlap keys, once worked out
@@ -105,6 +107,7 @@ func New(o Options) *Store {
 		buckets: make(map[string]int), processes: make(map[string]schedule.ProcessSeen), firstSent: make(map[schedule.Key]time.Time),
 		expected: make(map[schedule.ExpectationID]schedule.ExpectationState), alerts: make(map[string]schedule.Alert),
 		deliveries: make(map[string]schedule.AlertDelivery), gone: make(map[string]bool),
+		notices: make(map[noticeID]notice), groups: make(map[noticeID]group),
 	}
 }
 

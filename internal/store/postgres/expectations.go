@@ -244,6 +244,7 @@ func readSuccesses(ctx context.Context, tx pgx.Tx, req schedule.JudgeRequest, ca
 // writeVerdicts sends all of it at once.
 func writeVerdicts(ctx context.Context, tx pgx.Tx, verdicts []schedule.ExpectationVerdict) error {
 	batch := &pgx.Batch{}
+	batch.Queue(sqlNoticesLock)
 	for i := range verdicts {
 		v := &verdicts[i]
 		e := &v.State
@@ -260,7 +261,7 @@ func writeVerdicts(ctx context.Context, tx pgx.Tx, verdicts []schedule.Expectati
 				noneOrText(a.Resolution), noneOrTime(a.NotifiedAt), a.Targets, noneOrKey(a.RunKey), noneOrText(a.Detail))
 		}
 		for i := range v.Deliveries {
-			batch.Queue(sqlInsertDelivery, deliveryArgs(&v.Deliveries[i])...)
+			queueDelivery(batch, &v.Deliveries[i])
 		}
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {

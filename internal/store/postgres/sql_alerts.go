@@ -130,8 +130,12 @@ DELETE FROM alert_targets WHERE target = $1`
 const sqlListDeliveries = `
 SELECT` + deliveryColumns + `
 FROM alert_deliveries d
-WHERE ($1 = '' OR d.alert_id = $1) AND ($2 = '' OR d.state = $2)
-	AND ($3::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($3, $4)) AND ($6 = '' OR d.schedule_id = $6)
+WHERE ($1 = '' OR d.alert_id = $1
+		OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.alert_id = $1))
+	AND ($2 = '' OR d.state = $2)
+	AND ($3::timestamptz IS NULL OR (d.created_at, d.delivery_id) < ($3, $4))
+	AND ($6 = '' OR d.schedule_id = $6
+		OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.schedule_id = $6))
 ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT $5`
 
 // A message that is under way already is not sent twice.
@@ -146,3 +150,79 @@ DELETE FROM alerts WHERE alert_id = ANY(ARRAY(
 const sqlPruneDeliveries = `
 DELETE FROM alert_deliveries WHERE delivery_id = ANY(ARRAY(
 	SELECT delivery_id FROM alert_deliveries WHERE ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at LIMIT $2))`
+
+// A judge takes this lock shared while it saves notices, and a pass of grouping
+// takes it alone: neither sees half of the other's work, and there are no deadlocks.
+const (
+	sqlNoticesLock = `SELECT pg_advisory_xact_lock_shared(1128350542, 0)`
+	sqlGroupsLock  = `SELECT pg_advisory_xact_lock(1128350542, 0)`
+)
+
+const sqlSaveNotice = `
+INSERT INTO alert_group_members (alert_id, target, grouped_by, schedule_id, type, payload, opened_at, noticed_at, told, pending)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $7, false, true)
+ON CONFLICT (alert_id, target) DO UPDATE SET type = EXCLUDED.type, payload = EXCLUDED.payload, noticed_at = EXCLUDED.noticed_at,
+	told = false, pending = true`
+
+const sqlAnyGrouping = `
+SELECT EXISTS (SELECT FROM alert_group_members WHERE pending) OR EXISTS (SELECT FROM alert_groups WHERE check_at <= $1)`
+
+const noticeColumns = `
+m.target, m.alert_id, coalesce(g.group_id, ''), m.grouped_by, m.schedule_id, m.type, m.opened_at, m.noticed_at, m.told`
+
+// A notice of a closed group is in no group: its alert is open again.
+const sqlPendingNotices = `
+SELECT` + noticeColumns + `
+FROM alert_group_members m LEFT JOIN alert_groups g ON g.target = m.target AND g.group_id = m.group_id AND g.closed_at IS NULL
+WHERE m.pending ORDER BY m.noticed_at LIMIT $1`
+
+const sqlNoticesOf = `
+SELECT` + noticeColumns + `
+FROM alert_group_members m JOIN alert_groups g ON g.target = m.target AND g.group_id = m.group_id
+WHERE m.target = $1 AND m.group_id = $2 ORDER BY m.opened_at, m.alert_id`
+
+const groupColumns = `
+g.target, g.group_id, g.grouped_by, g.joined_at, g.told_at`
+
+const sqlJoinedGroups = `
+SELECT` + groupColumns + `
+FROM alert_groups g WHERE g.closed_at IS NULL AND g.joined_at > $1 ORDER BY g.joined_at DESC, g.group_id`
+
+const sqlDueGroups = `
+SELECT` + groupColumns + `
+FROM alert_groups g WHERE g.check_at <= $1 ORDER BY g.check_at LIMIT $2`
+
+const sqlPlaceNotices = `
+UPDATE alert_group_members m SET group_id = u.group_id, pending = false
+FROM unnest($1::text[], $2::text[], $3::text[]) AS u(alert_id, target, group_id)
+WHERE m.alert_id = u.alert_id AND m.target = u.target`
+
+// A group that was closed begins again: its first alert is open again.
+const sqlJoinGroups = `
+INSERT INTO alert_groups AS g (target, group_id, grouped_by, joined_at, check_at)
+SELECT u.target, u.group_id, u.grouped_by, $4, $4 FROM unnest($1::text[], $2::text[], $3::text[]) AS u(target, group_id, grouped_by)
+ON CONFLICT (target, group_id) DO UPDATE SET grouped_by = EXCLUDED.grouped_by, joined_at = EXCLUDED.joined_at,
+	told_at = CASE WHEN g.closed_at IS NULL THEN g.told_at END, closed_at = NULL`
+
+const sqlCheckGroups = `
+UPDATE alert_groups g SET check_at = $3 FROM unnest($1::text[], $2::text[]) AS u(target, group_id)
+WHERE g.target = u.target AND g.group_id = u.group_id`
+
+const sqlSaveGroup = `
+UPDATE alert_groups SET told_at = coalesce($3, told_at), check_at = $4, closed_at = $5 WHERE target = $1 AND group_id = $2`
+
+const sqlToldNotices = `
+UPDATE alert_group_members SET told = true WHERE target = $1 AND group_id = $2 AND NOT told`
+
+const sqlNoticeText = `
+SELECT payload FROM alert_group_members WHERE target = $1 AND alert_id = $2`
+
+const sqlPruneNotices = `
+DELETE FROM alert_group_members WHERE (alert_id, target) IN (
+	SELECT m.alert_id, m.target FROM alert_groups g JOIN alert_group_members m ON m.target = g.target AND m.group_id = g.group_id
+	WHERE g.closed_at < $1 LIMIT $2)`
+
+const sqlPruneGroups = `
+DELETE FROM alert_groups WHERE (target, group_id) IN (
+	SELECT g.target, g.group_id FROM alert_groups g WHERE g.closed_at < $1
+		AND NOT EXISTS (SELECT FROM alert_group_members m WHERE m.target = g.target AND m.group_id = g.group_id) LIMIT $2)`

@@ -75,6 +75,12 @@ func (s *Store) AckAlert(ctx context.Context, ack schedule.AlertAck) error {
 func insertDeliveries(ctx context.Context, t tx, deliveries []schedule.AlertDelivery) error {
 	for i := range deliveries {
 		d := &deliveries[i]
+		if d.GroupKey != "" {
+			if _, err := t.exec(ctx, sqlSaveNotice, d.AlertID, d.Target, d.GroupKey, d.ScheduleID, d.Type, d.Payload, d.CreatedAt.UnixMicro()); err != nil {
+				return fmt.Errorf("save notice of %s: %w", d.AlertID, err)
+			}
+			continue
+		}
 		_, err := t.exec(ctx, sqlInsertDelivery, d.DeliveryID, word(d.AlertID), word(d.ScheduleID), word(d.UserID), d.Type, d.Target, d.TargetKind, d.Host,
 			d.Payload, d.CreatedAt.UnixMicro())
 		if err != nil {
@@ -146,8 +152,8 @@ func (s *Store) SettleDelivery(ctx context.Context, d schedule.DeliverySettlemen
 // ListDeliveries is newest first.
 func (s *Store) ListDeliveries(ctx context.Context, f schedule.DeliveryFilter) ([]schedule.AlertDelivery, error) {
 	var q conditions
-	q.add(f.AlertID != "", sqlDeliveryAlert, f.AlertID)
-	q.add(f.ScheduleID != "", sqlDeliveryOf, f.ScheduleID)
+	q.add(f.AlertID != "", sqlDeliveryAlert, f.AlertID, f.AlertID)
+	q.add(f.ScheduleID != "", sqlDeliveryOf, f.ScheduleID, f.ScheduleID)
 	q.add(f.State != "", sqlDeliveryState, string(f.State))
 	q.add(!f.AfterCreated.IsZero(), sqlDeliveriesAfter, f.AfterCreated.UnixMicro(), f.AfterID)
 	return readDeliveries(ctx, s.readers, sqlListDeliveries+q.where.String()+sqlDeliveriesOrder, append(q.args, limitOf(f.Limit))...)

@@ -65,8 +65,8 @@ const (
  WHERE d.delivery_id = ?1 ON CONFLICT (target) DO NOTHING`
 	sqlEnableTarget    = `DELETE FROM alert_targets WHERE target = (SELECT d.target FROM alert_deliveries d WHERE d.delivery_id = ?)`
 	sqlListDeliveries  = `SELECT ` + deliveryColumns + ` FROM alert_deliveries d WHERE true`
-	sqlDeliveryAlert   = ` AND d.alert_id = ?`
-	sqlDeliveryOf      = ` AND d.schedule_id = ?`
+	sqlDeliveryAlert   = ` AND (d.alert_id = ? OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.alert_id = ?))`
+	sqlDeliveryOf      = ` AND (d.schedule_id = ? OR (d.target, d.alert_id) IN (SELECT m.target, m.group_id FROM alert_group_members m WHERE m.schedule_id = ?))`
 	sqlDeliveryState   = ` AND d.state = ?`
 	sqlDeliveriesAfter = ` AND (d.created_at, d.delivery_id) < (?, ?)`
 	sqlDeliveriesOrder = ` ORDER BY d.created_at DESC, d.delivery_id DESC LIMIT ?`
@@ -74,4 +74,32 @@ const (
  WHERE delivery_id = ?1 AND (state <> 'PENDING' OR next_at > ?3)`
 	sqlPruneAlerts     = `DELETE FROM alerts WHERE alert_id IN (SELECT alert_id FROM alerts WHERE closed_at IS NOT NULL AND closed_at < ? ORDER BY closed_at LIMIT ?)`
 	sqlPruneDeliveries = `DELETE FROM alert_deliveries WHERE delivery_id IN (SELECT delivery_id FROM alert_deliveries WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at LIMIT ?)`
+
+	sqlSaveNotice = `INSERT INTO alert_group_members (alert_id, target, grouped_by, schedule_id, type, payload, opened_at, noticed_at, told, pending)
+ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 0, 1) ON CONFLICT (alert_id, target) DO UPDATE SET type = excluded.type, payload = excluded.payload,
+ noticed_at = excluded.noticed_at, told = 0, pending = 1`
+	sqlAnyGrouping = `SELECT EXISTS (SELECT 1 FROM alert_group_members WHERE pending) OR EXISTS (SELECT 1 FROM alert_groups WHERE check_at <= ?)`
+	noticeColumns  = `m.target, m.alert_id, g.group_id, m.grouped_by, m.schedule_id, m.type, m.opened_at, m.noticed_at, m.told`
+	// A notice of a closed group is in no group: its alert is open again.
+	sqlPendingNotices = `SELECT ` + noticeColumns + ` FROM alert_group_members m
+ LEFT JOIN alert_groups g ON g.target = m.target AND g.group_id = m.group_id AND g.closed_at IS NULL
+ WHERE m.pending ORDER BY m.noticed_at LIMIT ?`
+	sqlNoticesOf = `SELECT ` + noticeColumns + ` FROM alert_group_members m JOIN alert_groups g ON g.target = m.target AND g.group_id = m.group_id
+ WHERE m.target = ? AND m.group_id = ? ORDER BY m.opened_at, m.alert_id`
+	groupColumns    = `g.target, g.group_id, g.grouped_by, g.joined_at, g.told_at`
+	sqlJoinedGroups = `SELECT ` + groupColumns + ` FROM alert_groups g WHERE g.closed_at IS NULL AND g.joined_at > ? ORDER BY g.joined_at DESC, g.group_id`
+	sqlDueGroups    = `SELECT ` + groupColumns + ` FROM alert_groups g WHERE g.check_at <= ? ORDER BY g.check_at LIMIT ?`
+	sqlPlaceNotice  = `UPDATE alert_group_members SET group_id = ?3, pending = 0 WHERE alert_id = ?1 AND target = ?2`
+	// A group that was closed begins again: its first alert is open again.
+	sqlJoinGroup = `INSERT INTO alert_groups (target, group_id, grouped_by, joined_at, check_at) VALUES (?1, ?2, ?3, ?4, ?4)
+ ON CONFLICT (target, group_id) DO UPDATE SET grouped_by = excluded.grouped_by, joined_at = excluded.joined_at,
+ told_at = CASE WHEN closed_at IS NULL THEN told_at END, closed_at = NULL`
+	sqlCheckGroup   = `UPDATE alert_groups SET check_at = ?3 WHERE target = ?1 AND group_id = ?2`
+	sqlSaveGroup    = `UPDATE alert_groups SET told_at = COALESCE(?3, told_at), check_at = ?4, closed_at = ?5 WHERE target = ?1 AND group_id = ?2`
+	sqlToldNotices  = `UPDATE alert_group_members SET told = 1 WHERE target = ? AND group_id = ?`
+	sqlNoticeText   = `SELECT payload FROM alert_group_members WHERE target = ? AND alert_id = ?`
+	sqlPruneNotices = `DELETE FROM alert_group_members WHERE rowid IN (SELECT m.rowid FROM alert_groups g
+ JOIN alert_group_members m ON m.target = g.target AND m.group_id = g.group_id WHERE g.closed_at < ? LIMIT ?)`
+	sqlPruneGroups = `DELETE FROM alert_groups WHERE rowid IN (SELECT g.rowid FROM alert_groups g WHERE g.closed_at < ?
+ AND NOT EXISTS (SELECT 1 FROM alert_group_members m WHERE m.target = g.target AND m.group_id = g.group_id) LIMIT ?)`
 )

@@ -20,6 +20,11 @@ var alerts = []check{
 	{"what has ended or waits can be sent again, and what is under way is not sent twice", messageAgain},
 	{"messages are listed newest first, by page and filter", messageLists},
 	{"many senders send each message once", messagesRaced},
+	{"notices of one key are told together, and what comes later is told later", noticesGrouped},
+	{"a notice about an alert that was told before starts a group of its own", noticesAlone},
+	{"a group that no alert joined for long takes no more", groupsAge},
+	{"a decision that fails leaves the notices as they are", groupingFails},
+	{"groups that are closed are pruned with their notices, open ones stay", groupsPruned},
 	{"alerts and messages that ended long ago are pruned, open ones stay", alertsPruned},
 }
 

@@ -759,8 +759,9 @@ type AlertDelivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The webhook-id of the message.
 	DeliveryId string `protobuf:"bytes,1,opt,name=delivery_id,json=deliveryId,proto3" json:"delivery_id,omitempty"`
-	// Empty: a test.
-	AlertId    string `protobuf:"bytes,2,opt,name=alert_id,json=alertId,proto3" json:"alert_id,omitempty"`
+	// Empty: a test. Of a message about several alerts: the first of them.
+	AlertId string `protobuf:"bytes,2,opt,name=alert_id,json=alertId,proto3" json:"alert_id,omitempty"`
+	// Empty: a test, or a message about several schedules.
 	ScheduleId string `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	UserId     string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// alert.opened, alert.reminder, alert.recovered or alert.test.
@@ -939,7 +940,7 @@ type ListAlertDeliveriesRequest struct {
 	// Default 50.
 	PageSize  uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only about alerts of this schedule.
+	// Only about alerts of this schedule, also together with others.
 	ScheduleId    string `protobuf:"bytes,5,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

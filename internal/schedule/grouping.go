@@ -1,0 +1,100 @@
+package schedule
+
+import (
+	"slices"
+	"time"
+)
+
+// AlertNotice is the newest notice of one alert for one target that gets grouped
+// messages.
+type AlertNotice struct {
+	Target     string
+	AlertID    string
+	GroupID    string // empty: in no open group yet
+	GroupKey   string
+	ScheduleID string
+	Type       string // as AlertDelivery.Type
+	OpenedAt   time.Time
+	NoticedAt  time.Time
+	Told       bool // it is in a message already
+}
+
+// The types of notices that grouping tells apart.
+const (
+	NoticeOpened    = "alert.opened"
+	NoticeRecovered = "alert.recovered"
+)
+
+// Open reports whether the alert is open.
+func (n *AlertNotice) Open() bool { return n.Type != NoticeRecovered }
+
+// AlertGroup is one incident of one target: alerts that it is told of together.
+type AlertGroup struct {
+	Target   string
+	GroupID  string // the alert that started it
+	Key      string
+	JoinedAt time.Time // when the newest alert joined
+	ToldAt   time.Time // of the last message; zero: none yet
+	Notices  []AlertNotice
+}
+
+// AlertGrouping asks for a pass over the notices.
+type AlertGrouping struct {
+	Now time.Time
+	// JoinedSince: a group that no alert has joined since takes no more alerts.
+	JoinedSince time.Time
+	Limit       int // of notices and of groups in one pass
+}
+
+// GroupVerdict says what becomes of a group.
+type GroupVerdict struct {
+	Delivery *AlertDelivery // nil: no message now
+	CheckAt  time.Time      // zero: not until an alert of the group changes
+	Closed   bool           // all alerts are closed, and the message says so
+}
+
+// GroupDecision decides about one group. payload reads the message of one of its
+// alerts.
+type GroupDecision func(g AlertGroup, payload func(alertID string) (string, error)) (GroupVerdict, error)
+
+// PlaceNotices puts notices that are in no group into one: a new alert into the
+// newest group of its key, or into one of its own. Anything else than a new alert
+// gets its own group, since other messages about it were sent before: the id of the
+// incident must not change. It returns the groups that an alert joined, and all
+// groups that changed.
+func PlaceNotices(notices []AlertNotice, groups []AlertGroup, now time.Time) (joined, changed []AlertGroup) {
+	type place struct{ target, name string }
+	byKey := make(map[place]AlertGroup)
+	for _, g := range slices.Backward(groups) { // newest first: the newest of a key stays
+		byKey[place{g.Target, g.Key}] = g
+	}
+	seen := make(map[place]bool)
+	note := func(list []AlertGroup, g AlertGroup, what string) []AlertGroup {
+		if at := (place{g.Target, what + g.GroupID}); !seen[at] {
+			seen[at] = true
+			list = append(list, g)
+		}
+		return list
+	}
+	for i := range notices {
+		n := &notices[i]
+		g := AlertGroup{Target: n.Target, GroupID: n.GroupID, Key: n.GroupKey, JoinedAt: now}
+		if n.GroupID == "" {
+			at := place{n.Target, n.GroupKey}
+			open, found := byKey[at]
+			switch {
+			case n.Type != NoticeOpened:
+				g.GroupID = n.AlertID
+			case found:
+				g.GroupID = open.GroupID
+			default:
+				g.GroupID = n.AlertID
+				byKey[at] = g
+			}
+			n.GroupID = g.GroupID
+			joined = note(joined, g, "joined ")
+		}
+		changed = note(changed, g, "")
+	}
+	return joined, changed
+}
