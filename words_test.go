@@ -47,12 +47,13 @@ var plainEnough = regexp.MustCompile(`_test\.go$|\.pb\.(gw\.)?go$|^internal/(cha
 
 // sameWords are texts in which such a word is right, by file.
 var sameWords = map[string]string{
-	"internal/schedule/terms.go": "unfit", // a machine-readable code
+	"internal/schedule/terms.go":     "unfit", // a machine-readable code
+	"proto/carillon/v1/worker.proto": "unfit", // the same code
 }
 
 // TestUsersReadPlainEnglish keeps words that only this project uses out of what
 // users read: texts in the code, pages of the console, output of the command
-// line, rules and dashboards.
+// line, rules and dashboards, documents, and comments of the API.
 func TestUsersReadPlainEnglish(t *testing.T) {
 	checked := 0
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
@@ -100,8 +101,39 @@ func usersTexts(t *testing.T, path string) map[int]string {
 			lines[i+1] = line
 		}
 		return lines
+	case strings.HasPrefix(slash, "docs/") && strings.HasSuffix(slash, ".md"), slash == "README.md", strings.HasPrefix(slash, "proto/") && strings.HasSuffix(slash, ".proto"):
+		return sentences(t, path)
 	}
 	return nil
+}
+
+// code is what documents quote: names, values and output, which other tests hold
+// to the product.
+var code = regexp.MustCompile("`[^`]*`")
+
+// sentences are the lines of a document or the comments of a proto file, without
+// code.
+func sentences(t *testing.T, path string) map[int]string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proto := strings.HasSuffix(path, ".proto")
+	lines := make(map[int]string)
+	fenced := false
+	for i, line := range strings.Split(string(text), "\n") {
+		_, comment, found := strings.Cut(line, "//")
+		switch {
+		case proto && found:
+			lines[i+1] = comment
+		case strings.HasPrefix(line, "```"):
+			fenced = !fenced
+		case !proto && !fenced:
+			lines[i+1] = code.ReplaceAllString(line, "")
+		}
+	}
+	return lines
 }
 
 // sqlText begins like a statement, which users do not read.

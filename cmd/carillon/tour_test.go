@@ -22,17 +22,17 @@ const tourFile = "../../docs/tour.md"
 // The tour is what a shell would show, one command after the other. A line
 // that begins with # is prose.
 const tourScript = `
-# Everything runs in one process here, as with ` + "`carillon dev`" + `: SQLite inside, workflows run on this machine. First, is all well?
+# Everything runs in one process here, as with ` + "`carillon dev`" + `: SQLite inside, workflows run on this machine. First, check the installation.
 doctor --dev
-# A crontab comes along as it is. What cannot is named, line by line.
+# Import a crontab. Lines that cannot be imported are listed.
 import crontab @crontab --user ada --tz America/New_York --partial
 schedule list
-# What does a rule mean, across a change of the clock?
+# Preview a rule across a change of the clock.
 preview --cron '30 2 * * *' --tz America/New_York --from 2027-03-13T00:00:00Z -n 3
-# Run one now, and see it through.
+# Run one now, and wait for its end.
 schedule trigger date.cron --wait
 run list
-# Stop one, with a word to whoever looks next.
+# Pause one, with a note for other operators.
 schedule pause report.cron --note 'moving house' --until 30d
 # Why does it not run on Monday week?
 explain report.cron @monday
@@ -40,7 +40,7 @@ explain report.cron @monday
 explain date.cron +7d
 schedule resume report.cron
 explain report.cron next
-# What programs see.
+# The same answer for programs.
 explain report.cron @monday -o yaml
 `
 
@@ -100,7 +100,7 @@ func tour(t *testing.T) string {
 		<-time.After(100 * time.Millisecond)
 	}
 	var b strings.Builder
-	b.WriteString("# A tour\n\nRecorded from a real run by `go test ./cmd/carillon -run TestTour -update`; a test holds the form to be current. The crontab of it:\n\n```\n" + tourCrontab + "```\n")
+	b.WriteString("# A tour\n\nRecorded by `go test ./cmd/carillon -run TestTour -update`. A test checks that it is current. The crontab:\n\n```\n" + tourCrontab + "```\n")
 	for line := range strings.Lines(strings.TrimSpace(tourScript)) {
 		line = strings.TrimSpace(line)
 		if prose, ok := strings.CutPrefix(line, "# "); ok {
