@@ -14,11 +14,15 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
+// maxTail bounds GetRunLogsRequest.tail_lines.
+const maxTail = 10_000
+
 // logsEvery is how often a run that is followed is asked for more.
 const logsEvery = time.Second
 
 func newRunLogsCommand(o *client) *cobra.Command {
 	var follow bool
+	tail := -1
 	req := &carillonv1.GetRunLogsRequest{}
 	cmd := &cobra.Command{
 		Use:   "logs KEY",
@@ -26,11 +30,17 @@ func newRunLogsCommand(o *client) *cobra.Command {
 		Long: "Shows what a run wrote: the steps of the local executor, each line behind its step's name, or the output\n" +
 			"that an executor reported. Secrets are masked. With -f it follows the run until that has ended. With -o json\n" +
 			"each part is one JSON object on a line.",
-		Example: "  carillon run logs 5f0c5a3d9b1e\n  carillon run logs 5f0c5a3d9b1e -f --step fetch",
+		Example: "  carillon run logs 5f0c5a3d9b1e\n  carillon run logs 5f0c5a3d9b1e -f --step fetch\n  carillon run logs 5f0c5a3d9b1e --tail 20",
 		Args:    exactly("KEY"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.output == outputYAML {
 				return usage(cmd, "logs have no YAML form; use -o json")
+			}
+			if tail < -1 || tail > maxTail {
+				return usage(cmd, "--tail %d is not within 0 to %d, or -1 for all lines", tail, maxTail)
+			}
+			if tail >= 0 {
+				req.TailLines = new(uint32(tail))
 			}
 			return nil
 		},
@@ -38,9 +48,9 @@ func newRunLogsCommand(o *client) *cobra.Command {
 			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
 				return err
 			}
-			p := &logPrinter{out: o.out, json: o.output == outputJSON, names: req.GetStep() == ""}
+			p := &logPrinter{out: o.out, json: o.output == outputJSON, names: req.GetStep() == "", tail: tail >= 0}
 			resp, err := followLogs(ctx, l, req, follow, p)
-			if err != nil || p.any || !o.output.people() || resp == nil {
+			if err != nil || p.any || tail == 0 || !o.output.people() || resp == nil {
 				return err
 			}
 			_, err = fmt.Fprintln(o.errs, nothingWritten(resp, req))
@@ -48,6 +58,7 @@ func newRunLogsCommand(o *client) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run has ended")
+	cmd.Flags().IntVar(&tail, "tail", tail, "only the last `NUMBER` of lines, 0 to 10000; with -f, and what follows; -1 = all")
 	cmd.Flags().StringVar(&req.Step, "step", "", "only the step `NAME` of the local executor")
 	return cmd
 }
@@ -68,7 +79,7 @@ func followLogs(ctx context.Context, l *link, req *carillonv1.GetRunLogsRequest,
 				return nil, err
 			}
 			more := resp.GetNextAfter() != req.GetAfter()
-			req.After = resp.GetNextAfter()
+			req.After, req.TailLines = resp.GetNextAfter(), nil
 			if resp.GetComplete() || !follow && !more {
 				return resp, nil
 			}
@@ -98,6 +109,7 @@ type logPrinter struct {
 	out      io.Writer
 	json     bool
 	names    bool   // each line behind its step's name
+	tail     bool   // the first lines were left out
 	reported string // the output of the last report that was printed
 	any      bool
 }
@@ -122,12 +134,25 @@ func (p *logPrinter) print(resp *carillonv1.GetRunLogsResponse) error {
 	return nil
 }
 
+// added is what a report has behind the output that was printed last; false: it
+// replaces that.
+func (p *logPrinter) added(text string) (string, bool) {
+	if p.reported == "" {
+		return "", false
+	}
+	if rest, ok := strings.CutPrefix(text, p.reported); ok || !p.tail {
+		return rest, ok
+	}
+	_, rest, ok := strings.Cut(text, "\n"+p.reported) // the lines before it were not asked for
+	return rest, ok
+}
+
 // text is a part as a terminal may show it: the server cleans output, and a
 // terminal must not depend on that.
 func (p *logPrinter) text(part *carillonv1.LogPart) string {
 	text := part.GetText()
 	if part.GetStep() == "" { // it replaces what was shown: only what is new goes out
-		if rest, ok := strings.CutPrefix(text, p.reported); ok && p.reported != "" {
+		if rest, ok := p.added(text); ok {
 			p.reported, text = text, rest
 		} else {
 			p.reported = text

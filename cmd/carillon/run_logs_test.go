@@ -25,6 +25,10 @@ func TestLogsAreShownByLineAndStep(t *testing.T) {
 		1: {NextAfter: 2, Status: "STARTED", Parts: []*carillonv1.LogPart{{Seq: 2, Text: "one\ntwo\n"}}},
 		2: {NextAfter: 3, Status: "SUCCESS", Complete: true, Parts: []*carillonv1.LogPart{{Seq: 3, Text: "all else\n"}}},
 	}
+	tailed := map[uint32]*carillonv1.GetRunLogsResponse{
+		0: {NextAfter: 2, Status: "STARTED", Parts: []*carillonv1.LogPart{{Seq: 2, Text: "two\n"}}},
+		2: {NextAfter: 3, Status: "SUCCESS", Complete: true, Parts: []*carillonv1.LogPart{{Seq: 3, Text: "one\ntwo\nthree\n"}}},
+	}
 	none := map[uint32]*carillonv1.GetRunLogsResponse{0: {Status: "SUCCESS", Complete: true}}
 	for _, c := range []struct {
 		name      string
@@ -36,6 +40,10 @@ func TestLogsAreShownByLineAndStep(t *testing.T) {
 		{"followed to the end of the run", pages, "-f", "fetch | one\nfetch | two\nload | [99 bytes of output not kept]\nload | red\uFFFD\nfetch | three\n", ""},
 		{"of one step without its name", map[uint32]*carillonv1.GetRunLogsResponse{0: {NextAfter: 1, Complete: true, Parts: pages[2].Parts}}, "--step fetch", "three\n", ""},
 		{"what later reports add, and what replaces it", reported, "-f", "one\ntwo\nall else\n", ""},
+		{"the last line, and what later reports add", tailed, "-f --tail 1", "two\nthree\n", ""},
+		{"no line, and what follows", map[uint32]*carillonv1.GetRunLogsResponse{0: {NextAfter: 2, Status: "STARTED"}, 2: pages[2], 3: pages[3]}, "-f --tail 0", "fetch | three\n", ""},
+		{"no line", map[uint32]*carillonv1.GetRunLogsResponse{0: {NextAfter: 2, Status: "SUCCESS", Complete: true}}, "--tail 0", "", ""},
+		{"all lines", map[uint32]*carillonv1.GetRunLogsResponse{0: {NextAfter: 1, Complete: true, Parts: pages[2].Parts}}, "--tail -1", "fetch | three\n", ""},
 		{"no output", none, "", "", "no output is kept"},
 		{"no output of a step", none, "--step nix", "", "no output of a step nix is kept"},
 	} {
@@ -49,6 +57,28 @@ func TestLogsAreShownByLineAndStep(t *testing.T) {
 				t.Errorf("exit %d\n%s\n%s\nwant\n%s\n%s", got.code, got.out, got.errs, c.out, c.errs)
 			}
 		})
+	}
+}
+
+func TestTheTailIsAskedForOnce(t *testing.T) {
+	f := newFake(t)
+	f.answers["GetRunLogs"] = func(req proto.Message) (proto.Message, error) {
+		return &carillonv1.GetRunLogsResponse{NextAfter: 7, Status: "SUCCESS", Complete: req.(*carillonv1.GetRunLogsRequest).GetAfter() == 7}, nil
+	}
+	if got := f.run(t, "run", "logs", keyA, "-f", "--tail", "20"); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	var asked []*carillonv1.GetRunLogsRequest
+	for _, req := range f.requests() {
+		asked = append(asked, req.(*carillonv1.GetRunLogsRequest))
+	}
+	if len(asked) != 2 || asked[0].GetTailLines() != 20 || asked[0].GetAfter() != 0 || asked[1].TailLines != nil || asked[1].GetAfter() != 7 {
+		t.Errorf("asked %v", asked)
+	}
+	for _, n := range []string{"-2", "10001"} {
+		if got := f.run(t, "run", "logs", keyA, "--tail", n); got.code != exitUsage || !strings.Contains(got.errs, "--tail "+n+" is not within 0 to 10000, or -1 for all lines") {
+			t.Errorf("--tail %s: %+v", n, got)
+		}
 	}
 }
 

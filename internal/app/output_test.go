@@ -123,6 +123,43 @@ func TestAReportsOutputIsKeptMaskedAndShownToWhoMayReadTheRun(t *testing.T) {
 	}
 }
 
+func TestTheLastLinesOfARunsOutput(t *testing.T) {
+	for _, store := range databases {
+		for _, rest := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, REST %v", store.name, rest), func(t *testing.T) {
+				f := newAccepting(t, rest, map[string]any{"database_url": store.url(t)})
+				key := f.accepted("nightly")
+				if err := f.reports(key, &carillonv1.ReportRunRequest{Status: "STARTED", Output: "one\ntwo\nthree\n"}); err != nil {
+					t.Fatal(err)
+				}
+				ask := func(lines, after uint32) (*carillonv1.GetRunLogsResponse, error) {
+					resp := &carillonv1.GetRunLogsResponse{}
+					return resp, f.ask("ada", "RunService/GetRunLogs", fmt.Sprintf("GET /v1/runs/%s/logs?tail_lines=%d&after=%d", key, lines, after),
+						&carillonv1.GetRunLogsRequest{IdempotencyKey: key.String(), TailLines: &lines, After: after}, resp)
+				}
+				for lines, want := range map[uint32]string{0: "", 1: "three\n", 2: "two\nthree\n", 10_000: "one\ntwo\nthree\n"} {
+					got, err := ask(lines, 0)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var text string
+					for _, p := range got.GetParts() {
+						text += p.GetText()
+					}
+					if text != want || got.GetNextAfter() != 1 || got.GetComplete() {
+						t.Errorf("the last %d lines: %v, want %q", lines, got, want)
+					}
+				}
+				for _, c := range [][2]uint32{{1, 1}, {10_001, 0}} {
+					if _, err := ask(c[0], c[1]); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "tail_lines") {
+						t.Errorf("tail_lines %d after %d: %v", c[0], c[1], err)
+					}
+				}
+			})
+		}
+	}
+}
+
 func TestOutputThatIsTooLongLosesItsFront(t *testing.T) {
 	line := strings.Repeat("x", 99) + "\n"
 	for _, c := range []struct {

@@ -1,6 +1,9 @@
 package schedule
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Bounds of what is kept of a run's output, in bytes.
 const (
@@ -48,6 +51,30 @@ type RunLogQuery struct {
 	After int64  // Seq of the last part that the caller has; 0: from the beginning
 	Limit int
 	Last  bool // the last Limit parts instead, still in the order of Seq
+}
+
+// LastLines keeps the last n lines of parts, which are in the order of Seq. It
+// changes parts.
+func LastLines(parts []LogPart, n int) []LogPart {
+	for i := len(parts) - 1; i >= 0; i-- {
+		p := &parts[i]
+		if n <= 0 {
+			return parts[i+1:]
+		}
+		text := strings.TrimSuffix(p.Text, "\n")
+		lines := strings.Count(text, "\n") + 1
+		if lines <= n {
+			n -= lines
+			continue
+		}
+		begin := len(text)
+		for range n {
+			begin = strings.LastIndexByte(text[:begin], '\n')
+		}
+		p.Text, p.Skipped = p.Text[begin+1:], 0 // what is cut off is kept, so it is no gap
+		return parts[i:]
+	}
+	return parts
 }
 
 // RunReport is what a report says besides the outcome. Empty members leave what

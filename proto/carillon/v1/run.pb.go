@@ -610,7 +610,11 @@ type GetRunLogsRequest struct {
 	// Only this step.
 	Step string `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
 	// next_after of an earlier answer: only newer parts. Default: all.
-	After         uint32 `protobuf:"varint,3,opt,name=after,proto3" json:"after,omitempty"`
+	After uint32 `protobuf:"varint,3,opt,name=after,proto3" json:"after,omitempty"`
+	// Only the last lines of what is kept, in one answer; 0: none. To follow the run
+	// from there, continue with after = next_after. Default: all lines.
+	// INVALID_ARGUMENT together with after.
+	TailLines     *uint32 `protobuf:"varint,4,opt,name=tail_lines,json=tailLines,proto3,oneof" json:"tail_lines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -662,6 +666,13 @@ func (x *GetRunLogsRequest) GetStep() string {
 func (x *GetRunLogsRequest) GetAfter() uint32 {
 	if x != nil {
 		return x.After
+	}
+	return 0
+}
+
+func (x *GetRunLogsRequest) GetTailLines() uint32 {
+	if x != nil && x.TailLines != nil {
+		return *x.TailLines
 	}
 	return 0
 }
@@ -1811,11 +1822,14 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12#\n" +
-	"\rskipped_bytes\x18\x05 \x01(\rR\fskippedBytes\"\x92\x01\n" +
+	"\rskipped_bytes\x18\x05 \x01(\rR\fskippedBytes\"\xcf\x01\n" +
 	"\x11GetRunLogsRequest\x12J\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB!\xe2A\x01\x02\xbaH\x1a\xc8\x01\x01r\x152\x13^[0-9a-fA-F]{4,64}$R\x0eidempotencyKey\x12\x1b\n" +
 	"\x04step\x18\x02 \x01(\tB\a\xbaH\x04r\x02(@R\x04step\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\rR\x05after\"\xe6\x01\n" +
+	"\x05after\x18\x03 \x01(\rR\x05after\x12,\n" +
+	"\n" +
+	"tail_lines\x18\x04 \x01(\rB\b\xbaH\x05*\x03\x18\x90NH\x00R\ttailLines\x88\x01\x01B\r\n" +
+	"\v_tail_lines\"\xe6\x01\n" +
 	"\x12GetRunLogsResponse\x12*\n" +
 	"\x05parts\x18\x01 \x03(\v2\x14.carillon.v1.LogPartR\x05parts\x12\x1d\n" +
 	"\n" +
@@ -2032,6 +2046,7 @@ func file_carillon_v1_run_proto_init() {
 		return
 	}
 	file_carillon_v1_run_proto_msgTypes[0].OneofWrappers = []any{}
+	file_carillon_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
 	file_carillon_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
