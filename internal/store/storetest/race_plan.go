@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -33,11 +34,13 @@ func racePlanners(r *rig) {
 	}
 	until := r.at(slots * time.Second)
 	var inserted, seen atomic.Int64
+	ctx, cancel := context.WithTimeout(r.ctx, 30*time.Second)
+	defer cancel()
 	r.crowd(2, func(int) {
-		for range 2000 {
+		for ctx.Err() == nil { // one may wait for its turn of the processor while the other finds nothing
 			req := r.planRequest()
 			req.Limit = 4
-			result, err := r.Plan(r.ctx, req, func(c []schedule.PlanCandidate) []schedule.PlanDecision { return r.step(c, until) })
+			result, err := r.Plan(ctx, req, func(c []schedule.PlanCandidate) []schedule.PlanDecision { return r.step(c, until) })
 			if err != nil {
 				r.Errorf("plan: %v", err)
 				return
