@@ -15,6 +15,7 @@ type called struct {
 	took    time.Duration
 	outcome schedule.Outcome
 	err     error
+	unsent  bool // the executor refused before a request was written
 }
 
 // callInTime calls the executor at fire_at, or as soon after it as one of its
@@ -90,7 +91,7 @@ func (s *start) call() bool {
 	call.TraceParent = cmp.Or(span.TraceParent(), call.TraceParent)
 	failpoint.Hit(failpoint.Sending)
 	outcome, err := s.executor.Run(ctx, call)
-	s.called = called{at, time.Since(began), outcome, err}
+	s.called = called{at: at, took: time.Since(began), outcome: outcome, err: err}
 	s.hangUp()
 	span.End(outcome, err)
 	failpoint.Hit(failpoint.Sent)

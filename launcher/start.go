@@ -301,14 +301,11 @@ func (s *start) unloadable(err error) (verdict schedule.StartReply, definite boo
 func (s *start) callFailed(ctx context.Context, err error) (schedule.StartReply, error) {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
-		reply, err := s.finish(ctx, schedule.Outcome{
+		s.called.unsent = refusal.Unsent
+		return s.finish(ctx, schedule.Outcome{
 			Status: schedule.StatusFailed, Reason: cmp.Or(refusal.Reason, schedule.ReasonLaunchRefused),
 			ErrorCode: refusal.Code, ErrorMessage: refusal.Message,
 		}, time.Time{})
-		if !refusal.Unsent {
-			reply.Deliveries = s.before + 1
-		}
-		return reply, err
 	}
 	notSent := errors.Is(err, ErrNotSent)
 	if !notSent && s.overdue() {
@@ -353,13 +350,16 @@ func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt
 	if s.lease != nil {
 		s.leases.end(s.lease)
 	}
-	standing, err := s.finishes.Do(ctx, schedule.FinishRequest{Key: s.req.Key, Outcome: outcome, LaunchedAt: launchedAt})
+	sent := !s.called.at.IsZero() && !s.called.unsent
+	standing, err := s.finishes.Do(ctx, schedule.FinishRequest{
+		Key: s.req.Key, Outcome: outcome, LaunchedAt: launchedAt, Unsent: s.lease != nil && !sent,
+	})
 	if err != nil {
 		return schedule.StartReply{}, fmt.Errorf("record outcome of key %s: %w", s.req.Key, err)
 	}
 	failpoint.Hit(failpoint.OutcomeRecorded)
 	reply := schedule.StartReply{Outcome: standing, LaunchedAt: launchedAt, Deliveries: s.before}
-	if !launchedAt.IsZero() {
+	if sent {
 		reply.Deliveries++
 	}
 	return reply, nil

@@ -50,6 +50,7 @@ type FinishRequest struct {
 	Key        Key
 	Outcome    Outcome
 	LaunchedAt time.Time // when the call was made that it answers; may be zero
+	Unsent     bool      // the call that Begin counted was not made
 }
 
 // Settlement is what an outcome makes of its run where nobody else will settle

@@ -136,6 +136,9 @@ func (t *tx) finish(f *schedule.FinishRequest, now time.Time) (standing schedule
 	}
 	row := there.ExecutionRequest
 	row.Done, row.LeaseUntil, row.Outcome = true, time.Time{}, f.Outcome
+	if f.Unsent {
+		row.Calls--
+	}
 	t.request(row)
 	return f.Outcome
 }

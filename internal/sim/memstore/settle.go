@@ -130,7 +130,14 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if !r.Status.CanBecome(e.To) && !heartbeat {
 		return false
 	}
-	t.change(r, func(r *schedule.Run) { settled(r, e, now) })
+	made := int32(0)
+	if e.Deliveries == 0 {
+		made = t.callsMade(r)
+	}
+	t.change(r, func(r *schedule.Run) {
+		settled(r, e, now)
+		r.Deliveries = max(r.Deliveries, made)
+	})
 	s := t.schedules[r.ScheduleID]
 	if countsAsRun(e) && s != nil && s.LastRunAt.Before(r.RunAt) {
 		row := *s
@@ -138,6 +145,14 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 		t.put(&row)
 	}
 	return true
+}
+
+// callsMade is how many calls of a run that is LAUNCHING may have reached the executor.
+func (t *tx) callsMade(r *schedule.Run) int32 {
+	if q := t.requests[r.Key]; q != nil && q.Sent && r.Status == schedule.StatusLaunching {
+		return q.Calls
+	}
+	return 0
 }
 
 // settled is what a settlement makes of a row. What it does not say stays, but
@@ -193,8 +208,9 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 				return cmp.Or(b.since(x).Compare(b.since(y)), slices.Compare(x.Key[:], y.Key[:]))
 			})
 			for _, r := range runs[:min(len(runs), max(req.Limit-len(ended), 0))] {
-				before := r.Status
+				before, made := r.Status, t.callsMade(r)
 				t.change(r, func(r *schedule.Run) {
+					r.Deliveries = max(r.Deliveries, made)
 					b.end(r)
 					r.ClaimedUntil, r.CompletedAt, r.UpdatedAt = time.Time{}, now, now
 				})

@@ -124,5 +124,11 @@ func (f *finishing) args(done []schedule.FinishRequest) []any {
 		column(done, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.TraceID) }),
 		column(done, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.ErrorCode) }),
 		column(done, func(f *finish) pgtype.Text { return noneOrText(f.Outcome.ErrorMessage) }),
+		column(done, func(f *finish) int32 {
+			if f.Unsent {
+				return 1
+			}
+			return 0
+		}),
 	}
 }

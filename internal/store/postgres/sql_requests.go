@@ -49,9 +49,9 @@ const (
 
 	finish = `
 UPDATE execution_requests e SET state = 'DONE', lease_until = NULL, ok = u.ok, status = u.status, reason = u.reason,
-	run_id = u.run_id, trace_id = u.trace_id, error_code = u.error_code, error_message = u.error_message, updated_at = $1
-FROM unnest($2::bytea[], $3::boolean[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
-	AS u(key, ok, status, reason, run_id, trace_id, error_code, error_message)
+	run_id = u.run_id, trace_id = u.trace_id, error_code = u.error_code, error_message = u.error_message, calls = e.calls - u.unsent, updated_at = $1
+FROM unnest($2::bytea[], $3::boolean[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::integer[])
+	AS u(key, ok, status, reason, run_id, trace_id, error_code, error_message, unsent)
 WHERE e.idempotency_key = u.key AND `
 )
 

@@ -10,10 +10,14 @@ const forward = `
 	('SKIPPED','PLANNED'), ('SKIPPED','LAUNCHING'),
 	('CANCELLED','PLANNED'), ('CANCELLED','LAUNCHING'), ('CANCELLED','ENQUEUED'), ('CANCELLED','STARTED')`
 
-// sqlSettle moves runs forward. A heartbeat keeps the first started_at. What a
-// launch without an answer left behind as its error ends with LAUNCHING. A success
-// ends the failures of its schedule. A statement of its own would be one more round
-// trip for each batch; EXISTS makes it one look where no schedule fails.
+// callsMade is how many calls of a run may have reached the executor; NULL: none.
+const callsMade = `(SELECT e.calls FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key AND e.sent)`
+
+// sqlSettle moves runs forward. A heartbeat keeps the first started_at. The error that
+// failed attempts left ends with LAUNCHING. A report or a cancel can move a run before
+// its launcher does; the calls that were made then come from execution_requests.
+// A success ends the failures of its schedule. A statement of its own would be one more
+// round trip for each batch; EXISTS makes it one look where no schedule fails.
 const sqlSettle = `
 WITH moved AS (UPDATE schedule_runs r SET status = u.status,
 	reason = coalesce(u.reason, CASE WHEN u.status = 'CANCELLED' THEN r.cancel_reason END, r.reason), run_id = coalesce(u.run_id, r.run_id), trace_id = coalesce(u.trace_id, r.trace_id),
@@ -22,7 +26,8 @@ WITH moved AS (UPDATE schedule_runs r SET status = u.status,
 	launched_at = coalesce(u.launched_at, r.launched_at),
 	started_at = CASE WHEN r.status = 'STARTED' THEN coalesce(r.started_at, u.started_at) ELSE coalesce(u.started_at, r.started_at) END,
 	completed_at = CASE WHEN u.terminal THEN coalesce(u.completed_at, $1) ELSE r.completed_at END,
-	timeout_at = coalesce(u.timeout_at, r.timeout_at), deliveries = greatest(r.deliveries, u.deliveries),
+	timeout_at = coalesce(u.timeout_at, r.timeout_at),
+	deliveries = greatest(r.deliveries, u.deliveries, CASE WHEN u.deliveries = 0 AND r.status = 'LAUNCHING' THEN ` + callsMade + ` END),
 	claimed_until = NULL, waiting_since = NULL, updated_at = $1
 FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
 	$9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::boolean[], $14::integer[])
@@ -89,6 +94,7 @@ WITH past AS (
 )
 UPDATE schedule_runs r SET status = CASE WHEN l.cancelled THEN 'CANCELLED' ELSE 'FAILED' END, reason = l.reason,
 	error_code = CASE WHEN l.reason IN ('lost','launch_unavailable') THEN coalesce(r.error_code, 'launch_timeout') ELSE r.error_code END,
+	deliveries = greatest(r.deliveries, CASE WHEN l.before = 'LAUNCHING' THEN ` + callsMade + ` END),
 	completed_at = $1, claimed_until = NULL, updated_at = $1
 FROM locked l
 WHERE r.idempotency_key = l.idempotency_key AND l.reason IS NOT NULL AND r.status || '' IN ('LAUNCHING','ENQUEUED','STARTED')

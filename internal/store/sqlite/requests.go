@@ -35,7 +35,7 @@ func finish(ctx context.Context, t tx, f *schedule.FinishRequest, now time.Time)
 	o := &f.Outcome
 	record := func(statement string) (bool, error) {
 		n, err := t.exec(ctx, statement, o.OK(), word(o.Status), word(o.Reason), word(o.RunID), word(o.TraceID),
-			word(o.ErrorCode), word(o.ErrorMessage), now.UnixMicro(), keyArg(f.Key))
+			word(o.ErrorCode), word(o.ErrorMessage), now.UnixMicro(), keyArg(f.Key), f.Unsent)
 		return n > 0, err
 	}
 	if recorded, err := record(sqlFinish); err != nil || recorded {

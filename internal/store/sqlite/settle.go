@@ -231,9 +231,13 @@ func endSilent(_ context.Context, _ tx, runs []schedule.Run) error {
 }
 
 func endSwept(ctx context.Context, t tx, r *schedule.Run, now time.Time) error {
-	if _, err := t.exec(ctx, sqlSweep, string(r.Status), word(r.Reason), now.UnixMicro(), keyArg(r.Key), word(r.ErrorCode)); err != nil {
+	deliveries := number(r.Deliveries)
+	err := t.query(ctx, sqlSweep, func(scan scan) error { return scan(&deliveries) },
+		string(r.Status), word(r.Reason), now.UnixMicro(), keyArg(r.Key), word(r.ErrorCode))
+	if err != nil {
 		return fmt.Errorf("end run %s: %w", r.Key, err)
 	}
+	r.Deliveries = int32(deliveries)
 	if r.Status != schedule.StatusCancelled {
 		return nil
 	}

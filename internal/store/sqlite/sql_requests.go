@@ -27,9 +27,9 @@ const (
  status = excluded.status, reason = excluded.reason, error_message = excluded.error_message, updated_at = excluded.updated_at
  WHERE execution_requests.state = 'IN_PROGRESS'`
 	sqlFinish = `UPDATE execution_requests SET state = 'DONE', lease_until = NULL, ok = ?1, status = ?2, reason = ?3, run_id = ?4,
- trace_id = ?5, error_code = ?6, error_message = ?7, updated_at = ?8 WHERE idempotency_key = ?9 AND state = 'IN_PROGRESS'`
+ trace_id = ?5, error_code = ?6, error_message = ?7, calls = calls - ?10, updated_at = ?8 WHERE idempotency_key = ?9 AND state = 'IN_PROGRESS'`
 	sqlFinishSuperseded = `UPDATE execution_requests SET ok = ?1, status = ?2, reason = ?3, run_id = ?4,
- trace_id = ?5, error_code = ?6, error_message = ?7, updated_at = ?8 WHERE idempotency_key = ?9 AND state = 'DONE' AND status = 'ENQUEUED'`
+ trace_id = ?5, error_code = ?6, error_message = ?7, calls = calls - ?10, updated_at = ?8 WHERE idempotency_key = ?9 AND state = 'DONE' AND status = 'ENQUEUED'`
 	// The lease says whose call it is, also one that has run out, as long as
 	// nobody else was granted the key.
 	sqlExtend = `UPDATE execution_requests SET lease_until = ?1, updated_at = ?2

@@ -2,9 +2,10 @@ package sqlite
 
 // Settle: one statement per status, each with the statuses that it may leave;
 // a test compares them with schedule.Status.Predecessors. What a settlement
-// does not say stays, and so does when it started. But what a launch without an
-// answer left behind as its error ends with LAUNCHING. Of the attempts that
-// settleLaunching records the last ten are kept (schedule.KeptAttempts).
+// does not say stays, and so does when it started. But the error that failed attempts
+// left ends with LAUNCHING. A report or a cancel can move a run before its launcher
+// does; the calls that were made then come from execution_requests. Of the attempts
+// that settleLaunching records the last ten are kept (schedule.KeptAttempts).
 const (
 	settleLaunching = `UPDATE schedule_runs SET claimed_until = COALESCE(?2, claimed_until), updated_at = ?3,
  error_code = COALESCE(?4, error_code), error_message = COALESCE(?5, error_message), deliveries = max(deliveries, ?6),
@@ -18,8 +19,12 @@ const (
  error_code = CASE WHEN status = 'LAUNCHING' THEN ?7 ELSE COALESCE(?7, error_code) END,
  error_message = CASE WHEN status = 'LAUNCHING' THEN ?8 ELSE COALESCE(?8, error_message) END,
  launched_at = COALESCE(?9, launched_at), started_at = COALESCE(started_at, ?10),
- timeout_at = COALESCE(?11, timeout_at), completed_at = COALESCE(?2, completed_at), deliveries = max(deliveries, ?12)
+ timeout_at = COALESCE(?11, timeout_at), completed_at = COALESCE(?2, completed_at),
+ deliveries = max(deliveries, ?12, CASE WHEN ?12 = 0 AND status = 'LAUNCHING' THEN ` + callsMade + ` ELSE 0 END)
  ` + settleByKey + ` AND `
+	// callsMade is how many calls of a run may have reached the executor.
+	callsMade = `COALESCE((SELECT q.calls FROM execution_requests q WHERE q.idempotency_key = schedule_runs.idempotency_key AND q.sent), 0)`
+
 	settleByKey = `WHERE idempotency_key = ?1`
 	settleByRow = `WHERE rowid = ?13 AND +idempotency_key = ?1`
 
@@ -66,6 +71,7 @@ const (
 	sqlSweepTimedOut = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_timeout` + ofRevision + `
  WHERE r.timeout_at <= ?1 AND ` + launched + ` AND r.shard BETWEEN ?3 AND ?4
  ORDER BY r.timeout_at, r.idempotency_key LIMIT ?2`
-	sqlSweep = `UPDATE schedule_runs SET status = ?1, reason = ?2, error_code = ?5, claimed_until = NULL, completed_at = ?3, updated_at = ?3
- WHERE idempotency_key = ?4 AND ` + inFlight
+	sqlSweep = `UPDATE schedule_runs SET status = ?1, reason = ?2, error_code = ?5, claimed_until = NULL, completed_at = ?3, updated_at = ?3,
+ deliveries = max(deliveries, CASE WHEN status = 'LAUNCHING' THEN ` + callsMade + ` ELSE 0 END)
+ WHERE idempotency_key = ?4 AND ` + inFlight + ` RETURNING deliveries`
 )

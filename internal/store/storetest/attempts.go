@@ -18,6 +18,7 @@ var attempts = []check{
 	{"deliveries only grow", deliveriesGrow},
 	{"executor calls are counted by result, each in the time that it was made", callsByResult},
 	{"of very many runs the calls of the newest are counted", callsOfTheNewest},
+	{"a run that ends before its launcher has the answer counts the calls that were made", deliveriesBeforeTheAnswer},
 	{"the calls of a key that may have reached the executor are counted", callsCounted},
 }
 
@@ -115,6 +116,33 @@ func deliveriesGrow(r *rig) {
 	}{{schedule.StatusEnqueued, 3, 3}, {schedule.StatusStarted, 0, 3}, {schedule.StatusSuccess, 1, 3}} {
 		r.settle(schedule.Settlement{Key: run.Key, To: step.to, Deliveries: step.said})
 		r.hold(r.ledger(run.Key).Deliveries == step.want, "%s with %d: want %d, got %d", step.to, step.said, step.want, r.ledger(run.Key).Deliveries)
+	}
+}
+
+func deliveriesBeforeTheAnswer(r *rig) {
+	r.lead()
+	for name, c := range map[string]struct {
+		calls int32
+		to    schedule.Status
+		said  int32
+		want  int32
+	}{
+		"reported at once":         {1, schedule.StatusSuccess, 0, 1},
+		"reported as started":      {1, schedule.StatusStarted, 0, 1},
+		"reported in another call": {2, schedule.StatusFailed, 0, 2},
+		"cancelled":                {1, schedule.StatusCancelled, 0, 1},
+		"cancelled unsent":         {0, schedule.StatusCancelled, 0, 0},
+		"answered":                 {2, schedule.StatusSuccess, 1, 1}, // the launcher knows that one of them was not sent
+	} {
+		run := r.bring(r.slot(r.create(name), r.now), schedule.StatusLaunching)
+		for n := range c.calls {
+			lease := r.begin(r.beginRequest(run))[0].Request.LeaseUntil
+			if n+1 < c.calls {
+				r.ok(r.Release(r.ctx, run.Key, lease, n+1, r.now), "release")
+			}
+		}
+		r.settle(schedule.Settlement{Key: run.Key, To: c.to, Deliveries: c.said})
+		r.hold(r.ledger(run.Key).Deliveries == c.want, "%s: want %d, got %d", name, c.want, r.ledger(run.Key).Deliveries)
 	}
 }
 
