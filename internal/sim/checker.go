@@ -113,6 +113,8 @@ func (w *world) check() {
 		if !h.gone {
 			w.planned(h)
 			w.truthful(h)
+			w.delivered(h)
+			w.inTime(h)
 		}
 	}
 	for _, id := range sorted(l.backfills) {
@@ -120,6 +122,8 @@ func (w *world) check() {
 	}
 	w.onceInEffect()
 	w.disjoint()
+	w.failures()
+	w.terms()
 	if l.epoch == 0 {
 		w.violation("nobody ever led")
 	}
@@ -191,7 +195,7 @@ func (w *world) truthful(h *history) {
 	switch {
 	case r.Status == schedule.StatusSuccess:
 		so = wk != nil && !wk.refused && wk.outcome.Status == schedule.StatusSuccess && wk.ends <= h.completed && !wk.cancel
-	case r.Status == schedule.StatusSkipped, r.Reason == schedule.ReasonLaunchUnavailable, r.Reason == schedule.ReasonDeleted:
+	case r.Status == schedule.StatusSkipped, r.Reason == schedule.ReasonLaunchUnavailable, r.Reason == schedule.ReasonDeleted, r.Reason == schedule.ReasonWorkflowNotFound:
 		so = wk == nil
 	case r.Status == schedule.StatusCancelled: // nothing of it begins any more, unless nobody could confirm that
 		so = wk == nil || wk.began <= h.completed || w.watch.timedOut[r.Key.String()]

@@ -106,10 +106,13 @@ const (
 	strikeStoreDown
 	strikeClock
 	strikeResign
+	strikeExecutorDown   // refuses connections
+	strikeExecutorBroken // answers 500, and begins nothing
+	strikeExecutorHung   // takes requests, and neither begins nor answers them
 	strikes
 )
 
-var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set", "asked to resign"}
+var strikeNames = [strikes]string{"kill", "stop", "freeze", "lock lost", "lock service down", "store down", "clock set", "asked to resign", "executor down", "executor broken", "executor hung"}
 
 // Coverage counts what went wrong where, over all worlds.
 type Coverage struct {

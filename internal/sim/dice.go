@@ -50,6 +50,7 @@ const (
 	forNetwork
 	forGrants
 	forBackfills
+	forIncidents
 )
 
 // idOf is a key as a number.

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
@@ -14,9 +16,21 @@ import (
 // executor honours keys: whatever comes how often, each key takes effect once
 // and is answered the same. Everything else about it can go wrong.
 type executor struct {
-	mu    sync.Mutex
-	works map[schedule.Key]*work
-	order []*work
+	incident atomic.Int64 // strike; 0 = none
+
+	mu        sync.Mutex
+	works     map[schedule.Key]*work
+	order     []*work
+	reached   map[schedule.Key]int       // calls whose request it got
+	grants    map[schedule.Key]int       // calls that launchers were allowed
+	firstSent map[schedule.Key]time.Time // as recorded when the first call came
+}
+
+func newExecutor() *executor {
+	return &executor{
+		works: make(map[schedule.Key]*work), reached: make(map[schedule.Key]int), grants: make(map[schedule.Key]int),
+		firstSent: make(map[schedule.Key]time.Time),
+	}
 }
 
 // work is what became of one key.
@@ -72,6 +86,9 @@ func (e executorClient) Run(ctx context.Context, call launcher.Call) (outcome sc
 		if !call.SendBy.IsZero() && time.Now().After(call.SendBy) {
 			return launcher.ErrNotSent
 		}
+		if err := e.executor.unreachable(); err != nil {
+			return err
+		}
 		outcome, err = e.receive(ctx, call)
 		return err
 	})
@@ -85,6 +102,10 @@ func (e executorClient) Run(ctx context.Context, call launcher.Call) (outcome sc
 func (w *world) receive(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 	at, m := w.elapsed(), w.manner(call.Key)
 	w.checkCall(at, call)
+	w.reach(&call)
+	if err := w.executor.broken(ctx); err != nil {
+		return schedule.Outcome{}, err
+	}
 	wk, first := w.executor.take(at, call, m)
 	w.log.say(at, "executor gets %06x %s run_at +%s, call %d", idOf(call.Key)&0xffffff, call.ScheduleID, call.ScheduledFor.Sub(w.began), wk.calls)
 	switch {
@@ -213,6 +234,9 @@ func (e executorClient) GetByKey(ctx context.Context, ref schedule.RunRef) (outc
 		return outcome, launcher.ErrUnsupported
 	}
 	err = e.caller.call(ctx, siteAsk, idOf(ref.Key), nil, func() error {
+		if err := cmp.Or(e.executor.unreachable(), e.executor.broken(ctx)); err != nil {
+			return err
+		}
 		e.executor.mu.Lock()
 		wk := e.executor.works[ref.Key]
 		e.executor.mu.Unlock()

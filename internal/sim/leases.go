@@ -26,6 +26,9 @@ func (s store) Renew(ctx context.Context, term schedule.Term, req schedule.Renew
 	began := s.elapsed()
 	err = s.tell(ctx, siteRenew, shard(term), func() (err error) {
 		asked, err = s.ledger.Renew(context.WithoutCancel(ctx), term, req)
+		if err == nil {
+			s.watch.renewed(term.Epoch)
+		}
 		return err
 	})
 	if err == nil {

@@ -28,6 +28,7 @@ type ledgerWatch struct {
 	backfills map[string]*backfillLife
 	feeds     map[schedule.Key]*backfillLife // by the key of a run
 	rules     map[revisionID]rule
+	reigns    map[int64]*reign // by epoch
 	endings   []ending
 	takeovers int
 	slots     int
@@ -48,6 +49,7 @@ func newLedgerWatch(w *world) *ledgerWatch {
 		timedOut: make(map[string]bool), leader: make(map[int]schedule.Term), hostOf: make(map[string]int),
 		grants: make(map[schedule.GrantRef]*grantLife), named: make(map[revisionID]string),
 		backfills: make(map[string]*backfillLife), feeds: make(map[schedule.Key]*backfillLife), rules: make(map[revisionID]rule),
+		reigns: make(map[int64]*reign),
 	}
 }
 
@@ -87,6 +89,7 @@ func (l *ledgerWatch) takeover(term schedule.Term) {
 		l.violation("a takeover got epoch %d after %d was given out", term.Epoch, l.epoch)
 	}
 	l.leader[term.Shard], l.epoch = term, max(l.epoch, term.Epoch)
+	l.reigns[term.Epoch] = &reign{shard: term.Shard, began: time.Now(), renewed: time.Now()}
 }
 
 // fence: nothing is written by a leader after the next one has begun.
@@ -240,6 +243,9 @@ func (l *ledgerWatch) reasoned(at time.Duration, before, r *schedule.Run) {
 		so = r.Status == schedule.StatusSuccess
 	case schedule.ReasonTimeout, schedule.ReasonLost, schedule.ReasonLaunchUnavailable, schedule.ReasonReplaced:
 		so = flying(before.Status)
+	}
+	if early := r.FireAt.Sub(now); r.Status == schedule.StatusFailed && early > 0 {
+		l.violation("%s run_at %s ended %s(%s) %s before it was due", r.ScheduleID, l.at(r.RunAt), r.Status, r.Reason, early)
 	}
 	if !so {
 		l.violation("%s run_at %s ended %s(%s), which is not so", r.ScheduleID, l.at(r.RunAt), r.Status, r.Reason)

@@ -145,6 +145,55 @@ var mutants = []struct {
 	{"a cancel counts as confirmed while the call is on its way", []edit{{
 		"launcher/cancel.go", `return recorded.Done, nil`, `return true, nil`,
 	}}},
+	{"the executor is away, and nobody gives up before the run timeout", []edit{{
+		"internal/schedule/settling.go", `return later(fireAt, now).Add(LaunchFor(d, retryFor))`, `return later(fireAt, now).Add(LaunchFor(d, retryFor) + d.RunTimeout())`,
+	}}},
+	{"launch_timeout_ms is ignored", []edit{{
+		"internal/schedule/settling.go", `if d.LaunchTimeoutMS > 0 {`, `if false {`,
+	}}},
+	{"the time to launch a run that waited counts from its slot", []edit{{
+		"internal/schedule/settling.go", `return later(fireAt, now).Add(`, `return fireAt.Add(`,
+	}}},
+	{"a call without an answer is given up only after twice its time", []edit{{
+		"internal/sim/memstore/settle.go", `(!q.Sent || r.Epoch >= term.Epoch && !r.ClaimedUntil.After(now))`, `!q.Sent`,
+	}}},
+	{"a missing workflow is final before the run is due", []edit{{
+		"launcher/start.go", `case definite && early:`, `case definite && early && s.loaded:`,
+	}}},
+	{"a refused connection counts as a delivery", []edit{{
+		"launcher/start.go", `if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {`, `if !s.called.at.IsZero() {`,
+	}}},
+	{"a key that is given back forgets its earlier calls", []edit{{
+		"launcher/start.go", `e := &schedule.LaunchError{Code: code, Deliveries: s.before,`, `e := &schedule.LaunchError{Code: code, Deliveries: 0,`,
+	}, {
+		"launcher/start.go", `e.Reached, e.Deliveries, e.Err = true, s.before+1,`, `e.Reached, e.Err = true,`,
+	}}},
+	{"a run that is reported before its launcher has the answer was never delivered", []edit{{
+		"internal/sim/memstore/settle.go", `if q := t.requests[r.Key]; q != nil && q.Sent &&`, `if q := t.requests[r.Key]; q == nil && q.Sent &&`,
+	}}},
+	{"a redelivery moves the first time that a run was sent", []edit{{
+		"internal/sim/memstore/requests.go", `if !row.Sent {`, `if row.Calls >= 0 {`,
+	}}},
+	{"a schedule fails by the run that ended last, not by its newest slot", []edit{{
+		"internal/schedule/failing.go", `cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt),`, `cmp.Or(b.EndedAt.Compare(a.EndedAt), b.RunAt.Compare(a.RunAt),`,
+	}}},
+	{"a skipped run ends a failure", []edit{{
+		"internal/schedule/failing.go", `return r.Status == StatusSuccess || r.Status == StatusFailed }`, `return r.Status != StatusCancelled }`,
+	}, {
+		"internal/schedule/failing.go", `if o.Status == StatusSuccess {`, `if o.Status != StatusFailed {`,
+	}}},
+	{"a takeover leaves the term before it open", []edit{{
+		"internal/sim/memstore/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `_ = reason`,
+	}}},
+	{"a term that was cut off ends with its expiry, which overlaps the next", []edit{{
+		"internal/sim/memstore/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `t.endTerm(row, expires, schedule.TermEnd{Reason: reason})`,
+	}}},
+	{"a term that is resigned ends with its first renewal", []edit{{
+		"internal/sim/memstore/terms.go", "default:\n\t\t\tt.endTerm(row, now, end)", "default:\n\t\t\tt.endTerm(row, row.StartedAt, end)",
+	}}},
+	{"a takeover writes no term", []edit{{
+		"internal/sim/memstore/terms.go", `t.terms = append(t.terms, &termRow{first: first,`, `_ = append(t.terms, &termRow{first: first,`,
+	}}},
 }
 
 // TestSeededBugsAreFound proves the checker: with each of these bugs in the

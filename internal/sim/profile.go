@@ -19,6 +19,8 @@ type profile struct {
 	strikes                          int        // how often the adversary acts
 	grants, requireGrant             bool       // schedules name grants; nothing runs without one
 	backfills                        bool
+	incidents                        bool // of the executor
+	plain                            bool // nothing else goes wrong
 }
 
 // calmAfter bounds how long after the last fault everything has to be over:
@@ -58,8 +60,9 @@ func newProfile(d dice) profile {
 			p.rates[k] = pick(rate, 100, 1000, 4000)
 		}
 	}
-	if d.of(18).perMille(50) {
-		p.rates, p.strikes = [kinds]int{}, 0 // a world in which nothing goes wrong
+	p.incidents = d.of(23).perMille(400)
+	if d.of(18).perMille(100) {
+		p.plain, p.rates, p.strikes = true, [kinds]int{}, 0
 	}
 	return p
 }

@@ -22,10 +22,11 @@ type rule struct {
 	jitter       int64     // milliseconds
 	made         time.Time // the schedule, not the revision
 	floor, endAt time.Time
+	launch       time.Duration // launch_timeout_ms
 }
 
 func ruleOf(s *schedule.Schedule) rule {
-	r := rule{scheduleID: s.ScheduleID, jitter: int64(s.JitterMS), end: 1 << 60, made: s.CreatedAt, floor: s.RevisedAt, endAt: s.EndAt}
+	r := rule{scheduleID: s.ScheduleID, jitter: int64(s.JitterMS), end: 1 << 60, made: s.CreatedAt, floor: s.RevisedAt, endAt: s.EndAt, launch: s.LaunchTimeout()}
 	if !s.EndAt.IsZero() {
 		r.end = s.EndAt.Unix()
 	}

@@ -121,6 +121,7 @@ func (s store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time
 	}
 	err = s.tell(ctx, siteBegin, id, func() (err error) {
 		out, err = s.ledger.Begin(context.WithoutCancel(ctx), reqs, now)
+		s.executor.granted(reqs, out)
 		return err
 	})
 	return out, err

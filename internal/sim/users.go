@@ -126,13 +126,17 @@ func (w *world) insist(call func(context.Context) error) (err error) {
 func (w *world) definition(id string, d dice) schedule.Definition {
 	p := &w.profile
 	def := schedule.Definition{
-		ScheduleID: id, WorkflowID: "w", Version: int32(d.of(1).within(1, 2)), UserID: "u" + strconv.Itoa(int(id[len(id)-1])%2),
+		ScheduleID: id, WorkflowID: "w", Version: int32(pick(d.of(1), 1, 2)), UserID: "u" + strconv.Itoa(int(id[len(id)-1])%2),
 		JitterMS: uint32(pick(d.of(2), 0, 0, 300, 900)), MaxQueued: uint32(pick(d.of(3), 1, 2, 100)),
 		OverlapPolicy: pick(d.of(4), schedule.OverlapAllow, schedule.OverlapSkip, schedule.OverlapSkip, schedule.OverlapQueue, schedule.OverlapReplace),
 		CatchupPolicy: pick(d.of(5), schedule.CatchupPolicies...),
 		RunTimeoutMS:  uint32(p.runTimeout.Milliseconds()),
 		EndAt:         w.began.Add(p.faulty).UTC().Truncate(time.Second),
 		Priority:      int32(d.of(6).below(2)),
+	}
+	if p.incidents {
+		def.LaunchTimeoutMS = uint32(pick(d.of(14), 0, 0, 2000, 5000))
+		def.Version = int32(pick(d.of(15), 1, 1, 1, 2, 2, 2, 3)) // there is no version 3
 	}
 	if def.OverlapPolicy == schedule.OverlapReplace && !p.executorCancels {
 		def.OverlapPolicy = schedule.OverlapQueue

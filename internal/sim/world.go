@@ -88,7 +88,7 @@ func newWorld(seed uint64, o Options) *world {
 		seed: seed, dice: d, profile: newProfile(d), coverage: o.Coverage, began: time.Now(), over: make(chan struct{}),
 		taken:    make(map[time.Duration]dice),
 		locks:    &lockService{holders: make(map[int]*lock), waiting: make(map[int][]*lock)},
-		executor: &executor{works: make(map[schedule.Key]*work)},
+		executor: newExecutor(),
 	}
 	w.log.keep = o.Trace
 	w.watch = newLedgerWatch(w)
@@ -127,6 +127,9 @@ func (w *world) start() {
 		})
 	}
 	w.running.Go(w.users)
+	if w.profile.incidents {
+		w.running.Go(w.incidents)
+	}
 	if w.profile.backfills {
 		w.running.Go(w.backfillers)
 	}
