@@ -45,7 +45,7 @@ func (r *Registrar) report(ctx context.Context, in ReportInput) (schedule.Run, b
 			r.ended(run.Status, run.Reason)
 		}
 		r.log.Log(ctx, trouble.RunLevel(run.Status), "run reported", "schedule_id", run.ScheduleID, "key", run.Key.String(), "run_at", run.RunAt,
-			"status", string(run.Status), "reason", string(run.Reason), "error_code", run.ErrorCode)
+			"status", string(run.Status), "reason", string(run.Reason), "error_code", run.ErrorCode, "error_message", run.ErrorMessage)
 	}
 	return run, moved, nil
 }

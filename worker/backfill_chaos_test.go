@@ -19,7 +19,8 @@ import (
 // effect and what goes on at the same time; that is the oracle.
 type stormy struct {
 	*rig
-	rand *rand.Rand
+	rand       *rand.Rand
+	backfillID string
 
 	mu      sync.Mutex
 	effects map[schedule.Key]launcher.Call
@@ -102,7 +103,8 @@ func (s *stormy) live(policy schedule.OverlapPolicy) {
 			return
 		}
 	}
-	change := registrar.BackfillChangeInput{BackfillID: done.Backfill.BackfillID}
+	s.backfillID = done.Backfill.BackfillID
+	change := registrar.BackfillChangeInput{BackfillID: s.backfillID}
 	for turn := range 8 {
 		time.Sleep(time.Duration(s.dice(1500)) * time.Millisecond)
 		switch s.dice(5) {
@@ -132,9 +134,10 @@ func (s *stormy) live(policy schedule.OverlapPolicy) {
 	s.judge(policy, change.BackfillID, int(in.Concurrency))
 }
 
-func (s *stormy) must(b *schedule.Backfill, err error) {
+// must accepts an error, which comes without a backfill, once the backfill has ended.
+func (s *stormy) must(_ *schedule.Backfill, err error) {
 	s.Helper()
-	if err != nil && s.backfilled(b.BackfillID).State == schedule.BackfillRunning {
+	if err != nil && s.backfilled(s.backfillID).State == schedule.BackfillRunning {
 		s.Error(err)
 	}
 }

@@ -112,7 +112,7 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) (moved bool) {
 	}
 	t.Metrics.ended(s.To, s.Reason, s.LaunchedAt.IsZero())
 	t.log.Log(t.calls, trouble.RunLevel(s.To), "run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
-		"status", string(s.To), "reason", string(s.Reason), "error_code", s.ErrorCode, "run_id", s.RunID)
+		"status", string(s.To), "reason", string(s.Reason), "error_code", s.ErrorCode, "error_message", s.ErrorMessage, "run_id", s.RunID)
 	return moved
 }
 

@@ -226,7 +226,7 @@ func (t *term) sweep(ctx context.Context, long time.Duration) {
 			run := &ended[i].Run
 			t.Metrics.ended(run.Status, run.Reason, ended[i].Before == schedule.StatusLaunching)
 			t.log.Warn("run ended by its time limit", "schedule_id", run.ScheduleID, "run_at", run.RunAt, "key", run.Key.String(),
-				"before", string(ended[i].Before), "status", string(run.Status), "reason", string(run.Reason), "error_code", run.ErrorCode)
+				"before", string(ended[i].Before), "status", string(run.Status), "reason", string(run.Reason), "error_code", run.ErrorCode, "error_message", run.ErrorMessage)
 		}
 		if len(ended) > 0 {
 			t.wakeUp() // overlap keys are free

@@ -101,7 +101,7 @@ func nothingWritten(resp *carillonv1.GetRunLogsResponse, req *carillonv1.GetRunL
 	if req.GetStep() != "" {
 		return fmt.Sprintf("run %s (%s): no output of a step %s is kept", key, resp.GetStatus(), legible(req.GetStep()))
 	}
-	return fmt.Sprintf("run %s (%s): no output is kept. Its executor reported none so far, or LOG_RETENTION_DAYS are over. carillon run get %s shows links to logs elsewhere", key, resp.GetStatus(), key)
+	return fmt.Sprintf("run %s (%s): no output is kept: it was not launched, its executor reported none so far, or LOG_RETENTION_DAYS are over. `carillon run get %s` shows its error and links to logs elsewhere", key, resp.GetStatus(), key)
 }
 
 // logPrinter prints parts of a run's output.

@@ -88,7 +88,11 @@ func (d *doctor) findOutcome(ctx context.Context, store Store, g *schedule.Ended
 	if err != nil || i < 0 {
 		return list + " lists them; `carillon explain KEY` says why"
 	}
-	return fmt.Sprintf("`carillon explain %s` says why of the newest; %s lists them", runs[i].Key.String()[:12], list)
+	show := "explain"
+	if runs[i].Key != schedule.SlotKey(id, runs[i].RunAt) { // started by hand, or a retry
+		show = "run get"
+	}
+	return fmt.Sprintf("`carillon %s %s` says why of the newest; %s lists them", show, runs[i].Key.String()[:12], list)
 }
 
 func worst(g *schedule.EndedGroup) string {
