@@ -89,16 +89,14 @@ func CallCode(err error) schedule.ErrorCode {
 }
 
 // Unanswered is the error of a call that was sent and has no complete answer.
-// caller is the context of the caller, timeout what EXECUTOR_TIMEOUT_MS adds to it.
-func Unanswered(caller context.Context, timeout time.Duration, err error) error {
+// waited is how long it took, at most timeout (EXECUTOR_TIMEOUT_MS).
+func Unanswered(waited, timeout time.Duration, err error) error {
 	text := "the connection broke before the answer was complete: " + err.Error()
 	switch {
-	case errors.Is(caller.Err(), context.Canceled):
+	case errors.Is(err, context.Canceled):
 		text = "the call was cancelled before the answer was complete"
-	case caller.Err() != nil:
-		text = "no complete answer before the deadline of the launch"
 	case errors.Is(err, context.DeadlineExceeded):
-		text = "no complete answer within " + wording.Span(timeout) + " (EXECUTOR_TIMEOUT_MS)"
+		text = "no complete answer within " + wording.Span(min(waited, timeout).Round(100*time.Millisecond)) + " (EXECUTOR_TIMEOUT_MS)"
 	}
 	return &CallError{Code: schedule.CodeExecutorTimeout, Text: text, Err: err}
 }

@@ -195,12 +195,12 @@ func (d *doctor) processes(ctx context.Context, store Store) {
 		d.fail("processes", d.cfg.Scrub(err).Error(), "check that the database answers")
 		return
 	}
-	workers := 0
+	var workers []string
 	versions := make(map[string]int)
 	for _, p := range seen {
 		versions[p.Version]++
 		if slices.Contains(strings.Split(p.Roles, ","), "worker") {
-			workers++
+			workers = append(workers, p.Host)
 		}
 	}
 	if len(seen) == 0 {
@@ -215,9 +215,9 @@ func (d *doctor) processes(ctx context.Context, store Store) {
 		d.warn("processes", "different versions run: "+strings.Join(list, ", "), "finish the upgrade; `carillon worker list` shows each process")
 		return
 	}
-	if workers == 1 && d.cfg.OnPostgres() {
-		d.warn("processes", fmt.Sprintf("one worker, no standby: if %s ends, nothing is launched", seen[0].Host), "start a second process with the role worker")
+	if len(workers) == 1 && d.cfg.OnPostgres() {
+		d.warn("processes", fmt.Sprintf("one worker, no standby: if %s ends, nothing is launched", workers[0]), "start a second process with the role worker")
 		return
 	}
-	d.ok("processes", "%d seen in the last minute, %d with the role worker, version %s", len(seen), workers, seen[0].Version)
+	d.ok("processes", "%d seen in the last minute, %d with the role worker, version %s", len(seen), len(workers), seen[0].Version)
 }

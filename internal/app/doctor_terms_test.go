@@ -6,7 +6,22 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/testservices/migrated"
 )
+
+func TestTheDoctorNamesTheWorkerWithoutAStandby(t *testing.T) {
+	cfg := onDatabase(t, migrated.Postgres(t))
+	store := emptyStore(t, cfg)
+	for host, roles := range map[string]string{"a:1": "registrar", "b:2": "worker", "c:3": "launcher"} {
+		self := schedule.ProcessSeen{ProcessID: host, Host: host, Version: "v1", Roles: roles, StartedAt: store.Now()}
+		if err := store.NoteProcess(t.Context(), self); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := finding(t, cfg, "processes"), "warn one worker, no standby: if b:2 ends, nothing is launched"; got != want {
+		t.Errorf("processes: %q, want %q", got, want)
+	}
+}
 
 func TestTheDoctorNamesTimesWithoutALeader(t *testing.T) {
 	cfg := onDatabase(t, "sqlite:"+filepath.Join(t.TempDir(), "carillon.db")) // its terms go by our clock

@@ -166,12 +166,16 @@ func askError(err error, sent bool) error {
 	return unknown(codeOf(st.Code()), "the executor answered %s: %s", word(st.Code()), executor.Text(st.Message(), executor.MaxMessage))
 }
 
+// timerSkew is how much earlier than we the executor may see that the deadline,
+// which it is sent, is over. Its DEADLINE_EXCEEDED is then ours.
+const timerSkew = 50 * time.Millisecond
+
 // call makes one call with what every call carries, nothing of it after by, and
 // says whether anything of it can have left. Where there is no connection and
 // none is being made it does not wait for one: a launch that cannot be
 // delivered now is better told so, and sent again.
 func (e *Executor) call(ctx context.Context, traceParent string, by time.Time, invoke func(context.Context) error) (sent bool, err error) {
-	caller := ctx
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", traceParent)
@@ -186,8 +190,8 @@ func (e *Executor) call(ctx context.Context, traceParent string, by time.Time, i
 		err = status.Error(codes.DeadlineExceeded, errLate.Error())
 	}
 	sent = s.begun.Load()
-	if sent && status.Code(err) == codes.DeadlineExceeded && caller.Err() == nil && ctx.Err() != nil { // our timeout, no answer of the executor
-		err = launcher.Unanswered(caller, e.cfg.Timeout, ctx.Err())
+	if deadline, _ := ctx.Deadline(); sent && status.Code(err) == codes.DeadlineExceeded && time.Until(deadline) < timerSkew {
+		err = launcher.Unanswered(time.Since(began), e.cfg.Timeout, context.DeadlineExceeded)
 	}
 	return sent, err
 }

@@ -303,7 +303,7 @@ func TestOnceConnectedNoAnswerIsUnknown(t *testing.T) {
 		call := exampleCall()
 		call.Deadline = time.Now().Add(100 * time.Millisecond)
 		_, err := e.Run(t.Context(), call)
-		wantUnknown(t, err, "deadline_exceeded")
+		wantUnknown(t, err, "no complete answer within 100 milliseconds")
 	})
 	t.Run("the answer does not come within EXECUTOR_TIMEOUT_MS", func(t *testing.T) {
 		e := serve(t, &service{run: func(ctx context.Context, _ *carillonv1.ExecutorRunRequest) (*carillonv1.ExecutorRunResponse, error) {

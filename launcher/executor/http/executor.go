@@ -144,7 +144,7 @@ func (e *Executor) send(ctx context.Context, method string, key schedule.Key, by
 	if !by.IsZero() && !time.Now().Before(by) {
 		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, errLate)
 	}
-	caller := ctx
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	sent := &sending{by: by}
@@ -171,12 +171,12 @@ func (e *Executor) send(ctx context.Context, method string, key schedule.Key, by
 		return answer{}, fmt.Errorf("%w: %w", launcher.ErrNotSent, bare(err))
 	}
 	if err != nil {
-		return answer{}, launcher.Unanswered(caller, e.cfg.Timeout, bare(err))
+		return answer{}, launcher.Unanswered(time.Since(began), e.cfg.Timeout, bare(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return answer{}, launcher.Unanswered(caller, e.cfg.Timeout, fmt.Errorf("read the executor's answer (%d): %w", resp.StatusCode, err))
+		return answer{}, launcher.Unanswered(time.Since(began), e.cfg.Timeout, fmt.Errorf("read the executor's answer (%d): %w", resp.StatusCode, err))
 	}
 	return answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
