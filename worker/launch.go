@@ -71,7 +71,7 @@ func (t *term) recovered() {
 	if len(waiting) == 0 {
 		return
 	}
-	t.log.Info("executor takes runs again, retrying those that wait", "runs", len(waiting))
+	t.log.Info("executor accepts runs again; retrying the waiting runs", "runs", len(waiting))
 	for some := range slices.Chunk(waiting, maxBatch) {
 		if _, err := t.settleAll(t.trusted, some); err != nil {
 			return // each is tried when its pause is over

@@ -157,7 +157,7 @@ func (w *Worker) leave(ctx context.Context, bound time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
 	if err := w.Plans.Leave(ctx, w.ID); err != nil {
-		w.log.Warn("cannot sign off; other workers notice within seconds", "err", err)
+		w.log.Warn("cannot remove this worker from the list of workers; the others notice within seconds", "err", err)
 	}
 }
 

@@ -19,7 +19,7 @@ func newRootCommand(c *cli) *cobra.Command {
 	root := newGroup("carillon", "Carillon starts workflows on time")
 	root.Long = "Carillon starts workflows on time: a durable cron scheduler that starts each run once in effect\n" +
 		"and can always say why a run did or did not happen.\n\n" +
-		"Exit codes: 0 done, 1 failed, 2 not a valid command line, 3 a dry run would change something,\n" +
+		"Exit codes: 0 success, 1 failed, 2 invalid command line, 3 a dry run or drift found changes,\n" +
 		"4 not found."
 	root.Example = "  carillon dev\n" +
 		"  carillon schedule upsert --id nightly --workflow report --version 1 --user ada --cron '30 2 * * *' --tz Europe/Berlin\n" +

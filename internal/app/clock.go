@@ -93,7 +93,7 @@ func (a *App) followClock(ctx context.Context) {
 			return
 		case step := <-a.steps:
 			if err := ledger.Rewind(ctx, step.from, step.to); err != nil && ctx.Err() == nil {
-				a.log.Error("cannot rewind plans: slots may wait for the clock", "from", step.from, "to", step.to, "err", err)
+				a.log.Error("cannot remove future plans after the clock was set back: slots may wait for the clock", "from", step.from, "to", step.to, "err", err)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func (a *App) pruneLogsOnce(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, err := a.store.PruneRunLogs(ctx, before, pruneLogsBatch)
 		if err != nil && ctx.Err() == nil {
-			a.log.Warn("output of runs not pruned", "err", err)
+			a.log.Warn("cannot prune the output of runs", "err", err)
 		}
 		total += n
 		if err != nil || n == 0 {

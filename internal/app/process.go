@@ -28,7 +28,7 @@ func (a *App) noteProcess(ctx context.Context) {
 		err := a.store.NoteProcess(note, self)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			quiet.Warn("this process is not on the list of processes", err)
+			quiet.Warn("cannot write this process to the list of processes", err)
 		}
 		select {
 		case <-ctx.Done():

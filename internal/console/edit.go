@@ -34,7 +34,7 @@ type editField struct {
 }
 
 var editFields = []editField{
-	{Name: "cron_expr", Label: "Cron expression", Help: "give one of cron expression, interval and once, or none to run it by hand only"},
+	{Name: "cron_expr", Label: "Cron expression", Help: "set one of cron expression, interval and once, or none for manual runs only"},
 	{Name: "interval_ms", Label: "Interval", Help: "e.g. 15m"},
 	{Name: "once_at", Label: "Once, at", Help: "e.g. 2027-03-01T08:30"},
 	{Name: "timezone", Label: "Time zone", Help: "of the rule and of times without an offset"},

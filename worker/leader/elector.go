@@ -176,7 +176,7 @@ func (e *Elector) campaign(ctx context.Context, lead Lead) (away time.Duration) 
 	case errors.Is(err, ErrTermLost): // which has been said
 		return e.Jitter(behind + e.backoff())
 	}
-	e.quiet.Warn("campaign failed", err)
+	e.quiet.Warn("leader election failed", err)
 	return e.Jitter(e.backoff())
 }
 

@@ -80,7 +80,7 @@ func (h *hold) breakOff(ctx context.Context) {
 		}
 		breakCtx, cancel := context.WithTimeout(ctx, breakLimit)
 		if err := breaker.Break(breakCtx); err != nil && !errors.Is(err, context.Canceled) {
-			h.quiet.Warn("cannot break the lock", err)
+			h.quiet.Warn("cannot end the session that holds the lock", err)
 		}
 		cancel()
 	}

@@ -33,7 +33,7 @@ func (s *Store) Listen(ctx context.Context, wake func(first, last int)) error {
 			return ctx.Err()
 		}
 		wait := pause.Next()
-		s.log.WarnContext(ctx, "listener lost", "err", err, "again_in", wait)
+		s.log.WarnContext(ctx, "lost the connection for notifications", "err", err, "again_in", wait)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
