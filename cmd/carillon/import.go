@@ -124,10 +124,13 @@ func (i *imported) tell(found *crontab.File) error {
 	return nil
 }
 
-// yaml writes the workflows as documents, each under the line it was made of.
+// yaml writes the workflows as documents, each under the line that it comes from.
 func (i *imported) yaml(from string, workflows []crontab.Workflow) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# Made of %s by carillon import crontab. Apply with:\n#   carillon apply -f FILE --set %s --user %s\n", legible(from), i.set, orPlaceholder(i.user))
+	if from == "-" {
+		from = "standard input"
+	}
+	fmt.Fprintf(&out, "# Made from %s by carillon import crontab. Apply with:\n#   carillon apply -f FILE --set %s --user %s\n", legible(from), i.set, orPlaceholder(i.user))
 	for _, w := range workflows {
 		text, err := yamlFromJSON(w.DAG)
 		if err != nil {
