@@ -24,8 +24,8 @@ const (
 	forecastBound = time.Second
 )
 
-// console measures every page of the console over -n schedules and -ledger
-// runs, as the server's answer to one reader. A worker plans and fires beside it.
+// console measures how long the server takes to answer each page of the console
+// over -n schedules and -ledger runs. Meanwhile the worker plans and launches.
 func console(ctx context.Context, o options, w *report.Writer) error {
 	o.together = true
 	if o.ledger == 0 {
