@@ -132,9 +132,9 @@ browser: ## Drive the console in a real Chromium (RUN='Keyboard' for some of it;
 	@cd internal/console/browser && go vet . && go test -count=1 -timeout 15m $(if $(RUN),-run '$(RUN)') .
 
 .PHONY: pictures
-pictures: ## Take the pictures of docs/console.md anew (ALL=1 OUT=folder: every page, wide and narrow, dark and light)
+pictures: ## Take the pictures of docs/console.md again (ALL=1 OUT=folder: every page, wide and narrow, dark and light)
 	@sh internal/console/browser/chromium.sh
-	@cd internal/console/browser && go run . $(if $(ALL),-all) -out $(or $(abspath $(OUT)),../../../docs/console)
+	@cd internal/console/browser && go run . $(if $(filter command%,$(origin ALL)),-all) -out $(or $(abspath $(OUT)),../../../docs/console)
 
 .PHONY: fmt
 fmt: ## Format the Go code
