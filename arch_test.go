@@ -67,6 +67,20 @@ var forbidden = []struct {
 		"decisions are pure: no I/O, no clock, no log",
 	},
 	{
+		"internal/ledger",
+		[]string{
+			"database/sql", "net", "log/slog", "context", "os", module + "/internal/plan",
+			module + "/internal/store", module + "/worker", module + "/registrar", module + "/launcher"},
+		false,
+		"what may happen to a run is decided by pure functions: no I/O, no clock, no log",
+	},
+	{
+		"internal/plan",
+		[]string{module + "/internal/ledger"},
+		false,
+		"which slots exist does not depend on what becomes of them",
+	},
+	{
 		"internal/grant",
 		[]string{module + "/internal/store", module + "/internal/plan", module + "/worker", module + "/registrar", module + "/launcher", "database/sql", "net/http", "log/slog"},
 		true,
@@ -246,5 +260,24 @@ func TestNoFileGrowsPastOneIdea(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A rule that asks for the time cannot be replayed.
+func TestRulesReadNoClock(t *testing.T) {
+	for _, dir := range []string{"internal/ledger"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", dir, files, err)
+		}
+		for _, path := range files {
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(path, "_test.go") && regexp.MustCompile(`\btime\.(Now|Since|Until|After|NewTimer|Sleep)\(`).Match(source) {
+				t.Errorf("%s reads the clock: take now as an argument", path)
+			}
+		}
 	}
 }

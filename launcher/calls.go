@@ -5,7 +5,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/ledger"
 )
 
 // calls are the executor calls that one Launcher may have open at once. Who
@@ -86,7 +86,7 @@ func (c *calls) leave(owner string) {
 }
 
 // admits reports whether an owner may have one more.
-func (c *calls) admits(owner string) bool { return schedule.FairRoom(c.open[owner], c.free) > 0 }
+func (c *calls) admits(owner string) bool { return ledger.Share(c.open[owner], c.free) > 0 }
 
 func (c *calls) admit(owner string) {
 	c.free--

@@ -230,7 +230,7 @@ func TestWhatIsRefusedAnywayAsksNobody(t *testing.T) {
 }
 
 // asAda is a call of the owner ada, who has the workflow w.
-func asAda(t *testing.T, l ledger, b *bank) (*registrar.Registrar, context.Context) {
+func asAda(t *testing.T, l sharedStore, b *bank) (*registrar.Registrar, context.Context) {
 	t.Helper()
 	ctx := auth.NewContext(t.Context(), auth.Identity{Subject: "ada", Owner: "ada", Roles: []auth.Role{auth.User}})
 	o := registrar.Options{Schedules: l, Runs: l, Workflows: l, Shares: l, Grants: l, Credit: b, Now: func() time.Time { return noon }, Logger: quiet}

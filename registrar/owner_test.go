@@ -26,8 +26,8 @@ type shared struct {
 	now      time.Time
 }
 
-// ledger is what they share.
-type ledger interface {
+// sharedStore is the store that all of them use.
+type sharedStore interface {
 	registrar.ScheduleStore
 	registrar.RunStore
 	registrar.WorkflowStore
@@ -36,7 +36,7 @@ type ledger interface {
 	registrar.GrantStore
 }
 
-func newShared(l ledger) *shared {
+func newShared(l sharedStore) *shared {
 	s := &shared{now: noon, versions: workflow.NewOwned(workflow.Options{Versions: l, Standings: l, CacheBytes: 1 << 20})}
 	s.Registrar = registrar.New(registrar.Options{
 		Schedules: l, Runs: l, Workflows: l, Shares: l, Grants: l, Now: func() time.Time { return s.now }, Logger: quiet,

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
@@ -146,7 +147,7 @@ func (s *stage) claim(ahead time.Duration) {
 	s.Helper()
 	result, err := s.store.Claim(s.Context(), schedule.ClaimRequest{
 		Term: s.term, Now: s.now, Limit: 100, Grace: time.Minute, Ahead: ahead, Lease: 30 * time.Second, RetryFor: 10 * time.Minute,
-	}, plan.JudgeOverlap)
+	}, ledger.JudgeOverlap)
 	s.must(err)
 	for i := range result.Launches {
 		l := &result.Launches[i]

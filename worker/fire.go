@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
-	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/tracing"
 	"github.com/carillon/carillon/internal/trouble"
@@ -144,7 +144,7 @@ func (t *term) claimOnce(r *reservation, ahead time.Duration) (result schedule.C
 	defer t.firing.Add(-1)
 	result, err = t.Fires.Claim(ctx, t.claimRequest(r, ahead), func(g schedule.OverlapGroup) []schedule.Verdict {
 		failpoint.Hit(failpoint.Judging)
-		return plan.JudgeOverlap(g)
+		return ledger.JudgeOverlap(g)
 	})
 	t.Metrics.step("claim", began, err)
 	return result, err

@@ -3,6 +3,7 @@ package worker
 import (
 	"sync"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -68,7 +69,7 @@ func (r *reservation) room(owner string) int {
 }
 
 // room is how many more an owner may have of avail.
-func (p *pool) room(owner string, avail int) int { return schedule.FairRoom(p.open[owner], avail) }
+func (p *pool) room(owner string, avail int) int { return ledger.Share(p.open[owner], avail) }
 
 // open makes some of what is reserved open and gives the rest back.
 func (r *reservation) open(launches []schedule.Launch) {

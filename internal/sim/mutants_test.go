@@ -44,10 +44,10 @@ var mutants = []struct {
 		"worker/leader/term.go", `since = began`, `_, since = began, time.Now()`,
 	}}},
 	{"overlap is judged without what is in flight", []edit{{
-		"internal/plan/overlap.go", `busy: len(g.InFlight) > 0`, `busy: false`,
+		"internal/ledger/overlap.go", `busy: len(g.inFlight) > 0`, `busy: false`,
 	}}},
 	{"overlap is judged without what is in flight, and no index stands behind it", []edit{{
-		"internal/plan/overlap.go", `busy: len(g.InFlight) > 0`, `busy: false`,
+		"internal/ledger/overlap.go", `busy: len(g.inFlight) > 0`, `busy: false`,
 	}, {
 		"internal/sim/memstore/claim.go", `case r.Exclusive && c.exclusiveInFlight(r.OverlapKey):`, `case false:`,
 	}}},
@@ -55,12 +55,12 @@ var mutants = []struct {
 		"launcher/start.go", "return schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err)", "b.Permission, b.Request.Key, b.checkedAt = schedule.Granted, s.req.Key, s.now()",
 	}}},
 	{"a row that is only planned is sent", []edit{{
-		"worker/fire.go", `return plan.JudgeOverlap(g)`,
+		"worker/fire.go", `return ledger.JudgeOverlap(g)`,
 		`for i := range g.Due {
 			req := (&schedule.Launch{Run: g.Due[i], Definition: &schedule.Definition{WorkflowID: g.Due[i].WorkflowID, Version: g.Due[i].Version, UserID: g.Due[i].UserID}}).StartRequest()
 			t.calling(req.FireAt, func() { _, _ = t.Launcher.Start(t.calls, req) })
 		}
-		return plan.JudgeOverlap(g)`,
+		return ledger.JudgeOverlap(g)`,
 	}, {
 		"internal/sim/memstore/requests.go", `case run.Status != schedule.StatusLaunching:`, `case run.Status != schedule.StatusLaunching && run.Status != schedule.StatusPlanned:`,
 	}}},

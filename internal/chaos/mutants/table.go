@@ -31,11 +31,11 @@ var mutants = []mutant{
 		{"internal/plan/decide.go", "Exclusive: d.OverlapPolicy.Exclusive(),", "Exclusive: false,"},
 	}},
 	{"what is due and alone is skipped for an overlap", "mutant-stops", 2, []change{
-		{"internal/plan/overlap.go", "		if j.busy {\n			j.set(r, schedule.VerdictSkip, schedule.ReasonOverlap)", "		if !j.busy {\n			j.set(r, schedule.VerdictSkip, schedule.ReasonOverlap)"},
+		{"internal/ledger/overlap.go", "		if j.busy {\n			j.set(r, schedule.VerdictSkip, schedule.ReasonOverlap)", "		if !j.busy {\n			j.set(r, schedule.VerdictSkip, schedule.ReasonOverlap)"},
 		{"worker/fire.go", "LoneUnjudged: true", "LoneUnjudged: false"}, // else what is alone is claimed without asking
 	}},
 	{"the newest of a queue goes first", "mutant-calm", 1, []change{
-		{"internal/plan/overlap.go", "	j.first = overlapRow{&rows[0], 0}\n", "	j.first = overlapRow{&rows[len(rows)-1], len(rows) - 1}\n"},
+		{"internal/ledger/overlap.go", "	j.first = overlapRow{runs[0], 0}\n", "	j.first = overlapRow{runs[len(runs)-1], len(runs) - 1}\n"},
 	}},
 	{"an edit ends a pause", "mutant-calm", 2, []change{
 		{"registrar/upsert.go", "	paused := value(in.Paused, current.Pause.Active(now))\n", "	paused := value(in.Paused, false)\n"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 )
@@ -263,7 +263,7 @@ func TestAfterAClaimInWhichLittleWasAloneTheNextJudgesAll(t *testing.T) {
 		req := schedule.ClaimRequest{Term: term, Now: noon, Limit: 10, LoneUnjudged: true, Grace: time.Minute, Lease: time.Minute}
 		result, err := store.Claim(t.Context(), req, func(g schedule.OverlapGroup) []schedule.Verdict {
 			judged++
-			return plan.JudgeOverlap(g)
+			return ledger.JudgeOverlap(g)
 		})
 		if err != nil || len(result.Launches) != pass.launches || judged != pass.judged {
 			t.Errorf("%s: %d launches of %d judged, want %d of %d; %v", pass.name, len(result.Launches), judged, pass.launches, pass.judged, err)

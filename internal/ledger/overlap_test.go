@@ -1,4 +1,4 @@
-package plan_test
+package ledger_test
 
 import (
 	"crypto/sha256"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -106,7 +106,7 @@ func checkOverlap(t *testing.T, cases []overlapCase) {
 			if c.now != "" {
 				g.Now = overlapMinute(c.now)
 			}
-			if got := verdictText(g, plan.JudgeOverlap(g)); got != c.want {
+			if got := verdictText(g, ledger.JudgeOverlap(g)); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
@@ -117,7 +117,7 @@ func TestOverlapLeavesItsArgumentAlone(t *testing.T) {
 	t.Parallel()
 	g := schedule.OverlapGroup{Waiting: overlapRows("b:replace c:queue", 0), Due: overlapRows("d:replace e:replace f:queue", 0)}
 	before := fmt.Sprintf("%+v", g)
-	plan.JudgeOverlap(g)
+	ledger.JudgeOverlap(g)
 	if after := fmt.Sprintf("%+v", g); after != before {
 		t.Errorf("the group was changed:\nbefore %s\nafter  %s", before, after)
 	}

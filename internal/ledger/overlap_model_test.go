@@ -1,4 +1,4 @@
-package plan_test
+package ledger_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -132,7 +132,7 @@ func TestOverlapAgreesWithTheModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t)
-		if got, want := verdictText(g, plan.JudgeOverlap(g)), newOverlapModel(g).text(); got != want {
+		if got, want := verdictText(g, ledger.JudgeOverlap(g)), newOverlapModel(g).text(); got != want {
 			t.Fatalf("got  %s\nwant %s\nof %s", got, want, groupText(g))
 		}
 	})
@@ -144,7 +144,7 @@ func TestOverlapKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t)
 		verdicts := make(map[schedule.Key]schedule.Verdict)
-		for _, v := range plan.JudgeOverlap(g) {
+		for _, v := range ledger.JudgeOverlap(g) {
 			if _, twice := verdicts[v.Key]; twice {
 				t.Fatalf("two verdicts on one row of %s", groupText(g))
 			}
@@ -166,7 +166,7 @@ func TestWhatIsArmedWouldBeClaimedAtItsTime(t *testing.T) {
 			g.Due[i].FireAt = overlapMinute(rapid.SampledFrom([]string{"b", "c", "d", "e"}).Draw(t, "fires"))
 		}
 		armed := make(map[schedule.Key]bool)
-		for _, v := range plan.JudgeOverlap(g) {
+		for _, v := range ledger.JudgeOverlap(g) {
 			armed[v.Key] = v.Action == schedule.VerdictClaim
 		}
 		for _, r := range g.Due {
@@ -175,7 +175,7 @@ func TestWhatIsArmedWouldBeClaimedAtItsTime(t *testing.T) {
 			}
 			later := g
 			later.Now = r.FireAt
-			if v := plan.JudgeOverlap(later); !slices.ContainsFunc(v, func(v schedule.Verdict) bool {
+			if v := ledger.JudgeOverlap(later); !slices.ContainsFunc(v, func(v schedule.Verdict) bool {
 				return v.Key == r.Key && v.Action == schedule.VerdictClaim
 			}) {
 				t.Fatalf("%s is armed, but at its time the verdicts are: %s\nof %s", r.ScheduleID, verdictText(later, v), groupText(g))

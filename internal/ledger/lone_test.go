@@ -1,4 +1,4 @@
-package plan_test
+package ledger_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -22,7 +22,7 @@ func TestWhatIsAloneUnderItsKeyIsClaimedWhateverItsPolicy(t *testing.T) {
 			FireAt:        now.Add(time.Duration(rapid.Int64Range(-int64(time.Hour), int64(time.Second)).Draw(t, "fire_at"))),
 			Exclusive:     true,
 		}
-		verdicts := plan.JudgeOverlap(schedule.OverlapGroup{Now: now, Due: []schedule.Run{run}})
+		verdicts := ledger.JudgeOverlap(schedule.OverlapGroup{Now: now, Due: []schedule.Run{run}})
 		if len(verdicts) != 1 || verdicts[0].Key != run.Key || verdicts[0].Action != schedule.VerdictClaim {
 			t.Errorf("got %+v, want a claim", verdicts)
 		}

@@ -1,0 +1,14 @@
+// Package ledger holds the rules of what may happen to a run, as pure functions
+// and data: which due runs are claimed, in which order, and what the overlap
+// policies decide. It has no I/O, no clock and no goroutines.
+//
+// The leader of a shard keeps a [ShardState]. One pass over it works like this:
+//
+//  1. The caller opens the claim transaction, fenced by the epoch of the leader.
+//  2. [ShardState.Claim] reads the changes that others have committed, applies
+//     them, chooses runs within the free capacity and judges grants and overlap.
+//     It looks up runs that block a verdict.
+//  3. The caller writes the verdicts and commits.
+//  4. [ShardState.Commit] enters the verdicts. If the result of the commit is
+//     unknown, [ShardState.Discard] instead: the caller then rebuilds the state.
+package ledger

@@ -1,0 +1,221 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/grant"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Pass is one look at what can be claimed.
+type Pass struct {
+	Now          time.Time
+	Ahead        time.Duration          // runs that fire so soon are claimed early
+	Grace        time.Duration          // a planned slot that nobody looked at within it is missed
+	Limit        int                    // free launches: the most runs that one pass looks at
+	Room         func(owner string) int // how many more an owner may have (see Share); nil: any number
+	RequireGrant bool                   // what names no grant is ended
+	Facts        Facts
+}
+
+// Facts are what a pass needs to know besides the runs. The caller caches them.
+type Facts interface {
+	// Definition is that of a revision; nil if it is missing or cannot be read.
+	Definition(scheduleID string, revision int64) *schedule.Definition
+	// Grant is nil if there is none.
+	Grant(schedule.GrantRef) *schedule.Grant
+}
+
+// Verdicts are what one pass has decided. They are entered by Commit, once they
+// are durable.
+type Verdicts struct {
+	Claims  []schedule.Key // in claim order
+	Ends    []End
+	Waits   []schedule.Key // runs that begin to wait for their overlap group
+	Cancels []Cancel
+	// Blockers are the runs in flight that block a verdict and were not looked up in
+	// the last second.
+	Blockers []schedule.Key
+	// Left: something that can be claimed was left behind for want of capacity.
+	Left bool
+	// SeenUntil is the instant up to which every run was looked at in time. It never
+	// passes a missed run that the planner has not judged, nor a run that was not
+	// loaded.
+	SeenUntil time.Time
+
+	now   int64
+	epoch int64
+}
+
+// End is the end of a planned run.
+type End struct {
+	Key          schedule.Key
+	To           schedule.Status
+	Reason       schedule.Reason
+	ErrorCode    string
+	ErrorMessage string
+}
+
+// Cancel is the request to cancel a run in flight.
+type Cancel struct {
+	Key    schedule.Key
+	Reason schedule.Reason
+}
+
+// Moved reports whether the verdicts change any run.
+func (v *Verdicts) Moved() bool { return len(v.Claims)+len(v.Ends)+len(v.Waits)+len(v.Cancels) > 0 }
+
+// Judge chooses runs within the capacity and decides what becomes of them. It
+// enters nothing: the same pass again gives the same verdicts.
+func (s *ShardState) Judge(p Pass) Verdicts {
+	if s.stale {
+		return Verdicts{}
+	}
+	p.Limit = max(p.Limit, 0)
+	now := micro(p.Now)
+	s.advance(now, micro(p.Now.Add(p.Ahead)), micro(p.Now.Add(-p.Grace)))
+	j := judging{ShardState: s, pass: p, now: now, ended: make(map[*run]bool)}
+	j.out = Verdicts{SeenUntil: s.lookedUntil(now), now: now, epoch: s.epoch}
+	for _, r := range s.lateInOrder() {
+		j.permitted(r) // one that is permitted is the planner's
+	}
+	chosen, left := s.choose(&p)
+	j.out.Left = left
+	var groups []*group
+	known := make(map[*group]bool)
+	for _, r := range chosen {
+		switch {
+		case r.exclusive && !known[r.group]:
+			known[r.group] = true
+			groups = append(groups, r.group)
+		case !r.exclusive && j.permitted(r):
+			j.claims = append(j.claims, r)
+		}
+	}
+	for _, g := range groups {
+		j.judge(g)
+	}
+	j.claim()
+	return j.out
+}
+
+// judging is one pass.
+type judging struct {
+	*ShardState
+	pass   Pass
+	now    int64
+	claims []*run
+	ended  map[*run]bool
+	out    Verdicts
+}
+
+// permitted reports whether schedule and grant permit a planned run. A run that is
+// due and not permitted ends.
+func (j *judging) permitted(r *run) bool {
+	if j.ended[r] {
+		return false
+	}
+	end, ok := j.refusal(r)
+	if !ok && r.fireAt <= j.now { // a refusal is final from fire_at on
+		j.end(r, end)
+	}
+	return ok
+}
+
+// refusal is how a run ends that its schedule or grant does not permit.
+func (j *judging) refusal(r *run) (end End, ok bool) {
+	end.Key = r.key
+	switch s := r.schedule; {
+	case s.stopped && s.deleted:
+		end.To, end.Reason = schedule.StatusCancelled, schedule.ReasonDeleted
+		return end, false
+	case s.stopped && r.trigger.FromSpec() && s.pause.Active(j.pass.Now):
+		end.To, end.Reason = schedule.StatusSkipped, schedule.ReasonPaused
+		return end, false
+	}
+	d := j.pass.Facts.Definition(r.schedule.id, r.revision)
+	if d == nil {
+		return end, true // the claim finds that it is missing
+	}
+	use := d.GrantUse(j.pass.RequireGrant)
+	if !use.Required && use.GrantID == "" {
+		return end, true
+	}
+	at := schedule.GrantJudgedAt(j.pass.Now, time.UnixMicro(r.fireAt).UTC())
+	end.Reason, end.ErrorMessage = grant.Judge(j.pass.Facts.Grant(use.Ref()), use, at)
+	end.To = schedule.StatusSkipped
+	return end, end.Reason == schedule.ReasonNone
+}
+
+func (j *judging) end(r *run, e End) {
+	if !j.ended[r] {
+		j.ended[r] = true
+		j.out.Ends = append(j.out.Ends, e)
+	}
+}
+
+// judge decides on one overlap group. The capacity bounds which groups are judged,
+// not what of a group the verdict is based on.
+func (j *judging) judge(g *group) {
+	if g.members == nil {
+		return
+	}
+	of := overlapGroup{now: j.now, inFlight: g.inFlight, waiting: j.permittedOf(g.waiting)}
+	reach := micro(j.pass.Now.Add(j.pass.Ahead))
+	for _, r := range g.near.runs {
+		if isNear(r) && r.fireAt <= reach && j.permitted(r) {
+			of.due = append(of.due, r)
+		}
+	}
+	if len(of.due) > 1 {
+		slices.SortFunc(of.due, byClaimAt(j.now))
+	}
+	blocked := false
+	for _, v := range judgeOverlap(of) {
+		switch v.action {
+		case schedule.VerdictClaim:
+			j.claims = append(j.claims, v.run)
+			continue
+		case schedule.VerdictWait:
+			j.out.Waits = append(j.out.Waits, v.run.key)
+		case schedule.VerdictSkip:
+			j.end(v.run, End{Key: v.run.key, To: schedule.StatusSkipped, Reason: v.reason})
+		case schedule.VerdictCancel:
+			j.out.Cancels = append(j.out.Cancels, Cancel{v.run.key, v.reason})
+		}
+		blocked = true
+	}
+	for _, r := range g.inFlight {
+		if blocked && r.flight.checkedAt+checkedFor <= j.now {
+			j.out.Blockers = append(j.out.Blockers, r.key)
+		}
+	}
+}
+
+// checkedFor is how long a look-up of a run in flight counts, in microseconds.
+const checkedFor = 1_000_000
+
+func (j *judging) permittedOf(runs []*run) []*run {
+	if !slices.ContainsFunc(runs, func(r *run) bool { return !j.permitted(r) }) {
+		return runs
+	}
+	return slices.DeleteFunc(slices.Clone(runs), func(r *run) bool { return !j.permitted(r) })
+}
+
+// claim lists the claims in claim order. A run whose definition is missing ends.
+func (j *judging) claim() {
+	slices.SortFunc(j.claims, byClaimAt(j.now))
+	j.out.Claims = make([]schedule.Key, 0, len(j.claims))
+	for _, r := range j.claims {
+		if j.pass.Facts.Definition(r.schedule.id, r.revision) != nil {
+			j.out.Claims = append(j.out.Claims, r.key)
+			continue
+		}
+		j.end(r, End{
+			Key: r.key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
+			ErrorMessage: fmt.Sprintf("the definition of schedule %s, revision %d, is missing or cannot be read", r.schedule.id, r.revision),
+		})
+	}
+}

@@ -1,0 +1,265 @@
+package ledger
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// overlapGroup is all that overlap is judged on for one overlap key.
+type overlapGroup struct {
+	now      int64
+	inFlight []*run
+	waiting  []*run // in order of fire_at
+	due      []*run // due by now or early, in claim order
+}
+
+// verdict is the decision on one planned run of a group, or, with VerdictCancel,
+// on a run in flight.
+type verdict struct {
+	run    *run
+	action schedule.VerdictAction
+	reason schedule.Reason
+}
+
+// JudgeOverlap is the overlap verdict for a store that holds the lock of the
+// overlap key: see judgeOverlap. A zero g.Now means that all of g.Due is due.
+func JudgeOverlap(g schedule.OverlapGroup) []schedule.Verdict {
+	runs := make([]run, 0, len(g.InFlight)+len(g.Waiting)+len(g.Due))
+	pointers := make([]*run, 0, cap(runs))
+	compact := func(rows []schedule.Run) []*run {
+		first := len(runs)
+		for i := range rows {
+			r := &rows[i]
+			runs = append(runs, run{
+				key: r.Key, runAt: r.RunAt.UnixMicro(), fireAt: r.FireAt.UnixMicro(), policy: r.OverlapPolicy, trigger: r.Trigger,
+				priority: r.Priority, maxQueued: r.MaxQueued, exclusive: r.Exclusive, cancelRequested: !r.CancelRequestedAt.IsZero(),
+			})
+			pointers = append(pointers, &runs[len(runs)-1])
+		}
+		return pointers[first:len(runs):len(runs)]
+	}
+	now := int64(math.MaxInt64)
+	if !g.Now.IsZero() {
+		now = micro(g.Now)
+	}
+	verdicts := judgeOverlap(overlapGroup{now: now, inFlight: compact(g.InFlight), waiting: compact(g.Waiting), due: compact(g.Due)})
+	out := make([]schedule.Verdict, len(verdicts))
+	for i, v := range verdicts {
+		out[i] = schedule.Verdict{Key: v.run.key, Action: v.action, Reason: v.reason}
+	}
+	return out
+}
+
+// judgeOverlap decides which runs of an overlap group may run now. It never lets
+// two exclusive runs be in flight together:
+//
+//   - nothing in flight: a replacing run is claimed, else the first that waits,
+//     else the first due;
+//   - allow: always claimed;
+//   - skip: SKIPPED(overlap) while anything is in flight;
+//   - queue: waits behind what is in flight or waits already, at most max_queued
+//     of them; the newest beyond are SKIPPED(queue_full);
+//   - replace: cancels what is in flight and waits. Only the newest slot stays;
+//     older ones, waiting or due, are SKIPPED(coalesced).
+//
+// A run that fires later than now is claimed early only if its verdict cannot
+// change any more: nothing is in flight, waits or is due before it. Otherwise it
+// gets no verdict yet.
+func judgeOverlap(g overlapGroup) []verdict {
+	due, early := splitEarly(g)
+	if len(g.inFlight)+len(g.waiting)+len(due) == 0 {
+		return claimEarly(early)
+	}
+	j := overlapJudge{busy: len(g.inFlight) > 0, inFlight: g.inFlight}
+	newest := newestReplacing(g.waiting, due)
+	j.addWaiting(g.waiting, newest)
+	claimable := j.coalesce(due, len(g.waiting), newest)
+	// A replacing run goes first: whatever else this pass might claim would only
+	// be cancelled by it again.
+	if i := slices.IndexFunc(claimable, overlapRow.replaces); i >= 0 {
+		j.replace(claimable[i])
+		claimable = slices.Delete(claimable, i, i+1)
+	} else {
+		j.releaseWaiting()
+	}
+	for _, r := range claimable {
+		j.judge(r)
+	}
+	return j.inOrder()
+}
+
+// splitEarly separates what is due now from what is early. The early runs come in
+// order of fire_at; of those that fire together, in claim order.
+func splitEarly(g overlapGroup) (due, early []*run) {
+	for _, r := range g.due {
+		if r.fireAt > g.now {
+			early = append(early, r)
+		}
+	}
+	switch len(early) {
+	case 0:
+		return g.due, nil
+	case len(g.due):
+	default:
+		due = slices.DeleteFunc(slices.Clone(g.due), func(r *run) bool { return r.fireAt > g.now })
+	}
+	slices.SortStableFunc(early, func(a, b *run) int { return cmp.Compare(a.fireAt, b.fireAt) })
+	return due, early
+}
+
+// claimEarly claims the first of the early runs. One that fires at the same
+// instant and replaces it would still change that verdict.
+func claimEarly(early []*run) []verdict {
+	if len(early) == 0 {
+		return nil
+	}
+	first := early[0]
+	rival := func(r *run) bool { return r.fireAt == first.fireAt && r.replaces() }
+	if slices.ContainsFunc(early[1:], rival) {
+		return nil
+	}
+	return []verdict{{run: first, action: schedule.VerdictClaim}}
+}
+
+// overlapRow is a run of a group with its place there: waiting runs come first,
+// then those that are due.
+type overlapRow struct {
+	*run
+	at int
+}
+
+func (r overlapRow) replaces() bool { return r.run.replaces() }
+
+type overlapJudge struct {
+	busy     bool
+	inFlight []*run
+	first    overlapRow // the waiting run that goes next
+	waiting  int        // how many wait
+	verdicts []placedVerdict
+	cancels  []verdict
+}
+
+type placedVerdict struct {
+	verdict
+	at int
+}
+
+func (j *overlapJudge) set(r overlapRow, action schedule.VerdictAction, reason schedule.Reason) {
+	j.verdicts = append(j.verdicts, placedVerdict{verdict{r.run, action, reason}, r.at})
+}
+
+func (j *overlapJudge) claim(r overlapRow) {
+	j.set(r, schedule.VerdictClaim, schedule.ReasonNone)
+	j.busy = true
+}
+
+// releaseWaiting claims the waiting run that goes next if nothing is in flight.
+func (j *overlapJudge) releaseWaiting() {
+	if j.busy || j.waiting == 0 {
+		return
+	}
+	j.claim(j.first)
+	j.waiting--
+}
+
+// addWaiting counts the runs that wait and finds the one that goes next: one that
+// replaces, else the first.
+func (j *overlapJudge) addWaiting(runs []*run, newest *run) {
+	if j.waiting = len(runs); j.waiting == 0 {
+		return
+	}
+	j.first = overlapRow{runs[0], 0}
+	if newest == nil {
+		return // nothing to coalesce
+	}
+	kept := j.coalesce(runs, 0, newest)
+	if j.waiting = len(kept); j.waiting > 0 {
+		j.first = kept[max(0, slices.IndexFunc(kept, overlapRow.replaces))]
+	}
+}
+
+// newestReplacing is the replacing run of the newest slot; nil if there is none.
+// Only run_at can tell: in claim order a catch-up run comes after a newer slot.
+func newestReplacing(waiting, due []*run) (newest *run) {
+	for _, runs := range [][]*run{waiting, due} {
+		for _, r := range runs {
+			if r.replaces() && (newest == nil || r.runAt >= newest.runAt) {
+				newest = r
+			}
+		}
+	}
+	return newest
+}
+
+// coalesce skips every replacing run but the newest, and returns the others. The
+// first run has the place first.
+func (j *overlapJudge) coalesce(runs []*run, first int, newest *run) []overlapRow {
+	kept := make([]overlapRow, 0, len(runs))
+	for i := range runs {
+		r := overlapRow{runs[i], first + i}
+		if r.replaces() && r.run != newest {
+			j.set(r, schedule.VerdictSkip, schedule.ReasonCoalesced)
+			continue
+		}
+		kept = append(kept, r)
+	}
+	return kept
+}
+
+func (j *overlapJudge) judge(r overlapRow) {
+	switch r.policy {
+	case schedule.OverlapAllow:
+		j.claim(r)
+	case schedule.OverlapQueue:
+		j.queue(r)
+	default: // skip; replace went first
+		if j.busy {
+			j.set(r, schedule.VerdictSkip, schedule.ReasonOverlap)
+			return
+		}
+		j.claim(r)
+	}
+}
+
+func (j *overlapJudge) queue(r overlapRow) {
+	switch {
+	case !j.busy && j.waiting == 0:
+		j.claim(r)
+	case j.waiting >= int(r.maxQueued):
+		j.set(r, schedule.VerdictSkip, schedule.ReasonQueueFull)
+	default:
+		j.wait(r)
+	}
+}
+
+// replace requests the cancel of everything in flight, and waits for its end.
+func (j *overlapJudge) replace(r overlapRow) {
+	if !j.busy {
+		j.claim(r)
+		return
+	}
+	for _, blocker := range j.inFlight {
+		if !blocker.cancelRequested {
+			j.cancels = append(j.cancels, verdict{blocker, schedule.VerdictCancel, schedule.ReasonReplaced})
+		}
+	}
+	j.wait(r)
+}
+
+func (j *overlapJudge) wait(r overlapRow) {
+	j.set(r, schedule.VerdictWait, schedule.ReasonNone)
+	j.waiting++
+}
+
+// inOrder lists the verdicts as the runs came: waiting, due, then cancels.
+func (j *overlapJudge) inOrder() []verdict {
+	slices.SortFunc(j.verdicts, func(a, b placedVerdict) int { return cmp.Compare(a.at, b.at) })
+	out := make([]verdict, 0, len(j.verdicts)+len(j.cancels))
+	for _, v := range j.verdicts {
+		out = append(out, v.verdict)
+	}
+	return append(out, j.cancels...)
+}

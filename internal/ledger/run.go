@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// Run is an open run as the tables have it: what a leader needs to judge it.
+type Run struct {
+	Key             schedule.Key
+	ScheduleID      string
+	Revision        int64
+	OverlapKey      string // user_id/overlap_key
+	RunAt, FireAt   time.Time
+	Status          schedule.Status // PLANNED, LAUNCHING, ENQUEUED or STARTED
+	Waiting         bool            // PLANNED, and waits for its overlap group
+	Trigger         schedule.Trigger
+	Policy          schedule.OverlapPolicy
+	Exclusive       bool // at most one such run of an overlap group is in flight
+	MaxQueued       uint32
+	Priority        int32
+	Epoch           int64 // of the leader that claimed it
+	CancelRequested bool
+}
+
+// RunOf is a row of the ledger as a Run.
+func RunOf(r *schedule.Run) Run {
+	return Run{
+		Key: r.Key, ScheduleID: r.ScheduleID, Revision: r.Revision, OverlapKey: r.OverlapKey, RunAt: r.RunAt, FireAt: r.FireAt,
+		Status: r.Status, Waiting: !r.WaitingSince.IsZero(), Trigger: r.Trigger, Policy: r.OverlapPolicy, Exclusive: r.Exclusive,
+		MaxQueued: r.MaxQueued, Priority: r.Priority, Epoch: r.Epoch, CancelRequested: !r.CancelRequestedAt.IsZero(),
+	}
+}
+
+// run is a Run in memory. Times are microseconds since 1970, as the stores
+// keep them. Half a million of them may be in the window, so it is small.
+type run struct {
+	key             schedule.Key
+	runAt, fireAt   int64
+	group           *group
+	schedule        *scheduleRuns
+	next, previous  *run // of the same schedule
+	policy          schedule.OverlapPolicy
+	trigger         schedule.Trigger
+	flight          *flight // in flight only
+	revision        int64
+	priority        int32
+	maxQueued       uint32
+	place           place
+	exclusive       bool
+	yields          bool // to all others in claim order: catch-up and backfill
+	seen            bool // a leader looked at it in time: it can no longer be missed
+	cancelRequested bool
+}
+
+// flight is what is known of a run in flight only.
+type flight struct {
+	status    schedule.Status
+	epoch     int64
+	checkedAt int64 // when the tables last showed that it is in flight
+}
+
+// outside is the run as it was loaded.
+func (r *run) outside() Run {
+	out := Run{
+		Key: r.key, ScheduleID: r.schedule.id, Revision: r.revision, OverlapKey: r.group.key,
+		RunAt: time.UnixMicro(r.runAt).UTC(), FireAt: time.UnixMicro(r.fireAt).UTC(),
+		Status: schedule.StatusPlanned, Waiting: r.place == placeWaiting, Trigger: r.trigger, Policy: r.policy, Exclusive: r.exclusive,
+		MaxQueued: r.maxQueued, Priority: r.priority, CancelRequested: r.cancelRequested,
+	}
+	if r.flight != nil {
+		out.Status, out.Epoch = r.flight.status, r.flight.epoch
+	}
+	return out
+}
+
+// late reports whether the run is missed: it is a planned slot that nobody has
+// looked at, and both its instants lie before cut. A slot whose run_at lies ahead
+// is never missed, even if jitter put its fire_at before.
+func (r *run) late(cut int64) bool {
+	return !r.seen && r.trigger == schedule.TriggerSchedule && r.fireAt < cut && r.runAt < cut
+}
+
+// replaces reports whether the run cancels what is in flight.
+func (r *run) replaces() bool { return r.policy == schedule.OverlapReplace }

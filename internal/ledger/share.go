@@ -1,0 +1,140 @@
+package ledger
+
+import (
+	"container/heap"
+	"slices"
+)
+
+// fairShare is how many times the free capacity one owner may hold. A tenth of the
+// capacity always stays free for others, whatever an owner asks for, and nobody
+// needs to know who will come: a dynamic threshold (Choudhury and Hahne, 1998).
+const fairShare = 9
+
+// Share is how many more runs an owner may have that has own, where free are
+// left: the greatest n with own + n <= fairShare × (free − n). An owner that has
+// none may have one: in a small pool the share is less than that.
+func Share(own, free int) int {
+	n := (fairShare*free - own) / (fairShare + 1)
+	if own == 0 && free > 0 {
+		n = max(n, 1)
+	}
+	return max(n, 0)
+}
+
+// turns are the runs of one owner in claim order.
+type turns struct {
+	room  int       // how many the owner may have in this pass
+	lists [3][]*run // the first waiting runs of groups that are freed, what is due, what is early
+	next  *run
+	taken int
+}
+
+// choose takes up to limit runs in claim order. With more than that, owners
+// alternate: the first run of each before the second of any. left reports whether
+// anything that could be claimed was left behind.
+func (s *ShardState) choose(p *Pass) (chosen []*run, left bool) {
+	now, reach := micro(p.Now), micro(p.Now.Add(p.Ahead))
+	eligible := func(r *run) bool {
+		// A run that could only be blocked early is left until it is due.
+		return !isEarly(r) || r.fireAt <= reach && (!r.exclusive || r.group.exclusive == 0)
+	}
+	order := byClaimAt(now)
+	q := &ownersQueue{now: now}
+	for o := range s.active {
+		if o.idle() {
+			delete(s.active, o)
+			continue
+		}
+		t := &turns{room: p.Limit}
+		if p.Room != nil {
+			t.room = min(max(p.Room(o.id), 0), p.Limit)
+		}
+		t.lists = [3][]*run{o.firstWaiting(order), o.due.inOrder(byClaim), o.early.inOrder(byClaim)}
+		if t.advance(eligible, order); t.next != nil {
+			q.turns = append(q.turns, t)
+		}
+	}
+	heap.Init(q)
+	for len(q.turns) > 0 {
+		t := q.turns[0]
+		switch {
+		case len(chosen) == p.Limit:
+			return chosen, true
+		case t.taken == t.room:
+			left = true
+			heap.Pop(q)
+			continue
+		}
+		chosen = append(chosen, t.next)
+		t.taken++
+		if t.advance(eligible, order); t.next == nil {
+			heap.Pop(q)
+		} else {
+			heap.Fix(q, 0)
+		}
+	}
+	return chosen, left
+}
+
+// firstWaiting are the first waiting runs of the owner's groups that are freed, in
+// claim order.
+func (o *owner) firstWaiting(order func(a, b *run) int) []*run {
+	if len(o.freed) == 0 {
+		return nil
+	}
+	first := make([]*run, 0, len(o.freed))
+	for g := range o.freed {
+		first = append(first, g.waiting[0])
+	}
+	slices.SortFunc(first, order)
+	return first
+}
+
+// advance goes to the owner's next run.
+func (t *turns) advance(eligible func(*run) bool, order func(a, b *run) int) {
+	for i, from := range []place{placeWaiting, placeDue, placeEarly} {
+		for len(t.lists[i]) > 0 && (t.lists[i][0].place != from || !eligible(t.lists[i][0])) {
+			t.lists[i] = t.lists[i][1:] // it has left, or cannot be claimed early
+		}
+	}
+	from := -1
+	for i := range t.lists {
+		if len(t.lists[i]) > 0 && (from < 0 || order(t.lists[i][0], t.lists[from][0]) < 0) {
+			from = i
+		}
+	}
+	if t.next = nil; from >= 0 {
+		t.next, t.lists[from] = t.lists[from][0], t.lists[from][1:]
+	}
+}
+
+// ownersQueue is a heap of owners: whose next run has its turn first.
+type ownersQueue struct {
+	now   int64
+	turns []*turns
+}
+
+func (q *ownersQueue) Len() int      { return len(q.turns) }
+func (q *ownersQueue) Swap(i, j int) { q.turns[i], q.turns[j] = q.turns[j], q.turns[i] }
+func (q *ownersQueue) Push(any)      { panic("ledger: no owner comes during a pass") }
+
+func (q *ownersQueue) Pop() any {
+	last := len(q.turns) - 1
+	t := q.turns[last]
+	q.turns = q.turns[:last]
+	return t
+}
+
+func (q *ownersQueue) Less(i, j int) bool {
+	a, b := q.turns[i], q.turns[j]
+	early := falseFirst(a.next.fireAt > q.now, b.next.fireAt > q.now)
+	switch {
+	case early != 0:
+		return early < 0
+	case a.next.yields != b.next.yields:
+		return b.next.yields
+	case a.taken != b.taken:
+		return a.taken < b.taken
+	}
+	return byClaim(a.next, b.next) < 0
+}

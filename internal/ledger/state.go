@@ -1,0 +1,257 @@
+package ledger
+
+import (
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// MaxWindow is how many planned runs a state holds before loading pauses.
+const MaxWindow = 500_000
+
+// ShardState is what the leader of a shard keeps in memory: the planned runs that
+// fire soon, the runs that wait for their overlap group, and the runs in flight. It
+// can be rebuilt from the tables at any time. It does no I/O and reads no clock. It
+// is not safe for concurrent use.
+type ShardState struct {
+	epoch     int64
+	now       int64 // of the last pass
+	seenUntil int64 // as it is durable
+	loaded    int64 // planned runs that fire up to here are loaded
+	stale     bool  // it is to be rebuilt
+
+	runs      map[schedule.Key]*run
+	schedules map[string]*scheduleRuns
+	groups    map[string]*group
+	owners    map[string]*owner
+
+	window window
+	soon   lane // early runs, in order of fire_at
+	late   map[*run]struct{}
+	active map[*owner]struct{} // those with something due or early, or a freed group
+}
+
+// NewShardState is the state of a term before anything is loaded. seenUntil is what
+// the leaders before have recorded; open is about how many runs will be loaded.
+func NewShardState(epoch int64, seenUntil time.Time, open int) *ShardState {
+	return &ShardState{
+		epoch: epoch, now: math.MinInt64, seenUntil: micro(seenUntil), loaded: math.MaxInt64,
+		runs: make(map[schedule.Key]*run, open), schedules: make(map[string]*scheduleRuns, open), groups: make(map[string]*group, open),
+		owners: make(map[string]*owner),
+		window: window{buckets: make(map[int64]*lane)}, late: make(map[*run]struct{}), active: make(map[*owner]struct{}),
+	}
+}
+
+func micro(t time.Time) int64 { return t.UnixMicro() }
+
+// Load enters runs that were read from the tables. One that is known stays as it
+// is: changes say what became of it.
+func (s *ShardState) Load(runs iter.Seq[Run]) {
+	for r := range runs {
+		if s.runs[r.Key] == nil {
+			s.enter(&r)
+		}
+	}
+}
+
+// LoadedUntil notes that every planned run that fires at then or before was
+// loaded. SeenUntil does not pass it.
+func (s *ShardState) LoadedUntil(then time.Time) { s.loaded = micro(then) }
+
+// Planned is the number of planned runs that do not wait.
+func (s *ShardState) Planned() (n int) {
+	n = s.window.runs + len(s.late) + len(s.soon.runs) - s.soon.left
+	for o := range s.active {
+		n += len(o.due.runs) - o.due.left
+	}
+	return n
+}
+
+// All are the runs that the state knows, in no order.
+func (s *ShardState) All() iter.Seq[Run] {
+	return func(yield func(Run) bool) {
+		for _, r := range s.runs {
+			if !yield(r.outside()) {
+				return
+			}
+		}
+	}
+}
+
+// NextFireAt is the earliest fire_at later than now of what does not wait; zero if
+// there is none.
+func (s *ShardState) NextFireAt(now time.Time) time.Time {
+	next := s.window.next(micro(now))
+	for _, r := range s.soon.inOrder(byFireAt) {
+		if isEarly(r) && r.fireAt > micro(now) {
+			if next == nil || r.fireAt < next.fireAt { // the window may have runs that came since
+				next = r
+			}
+			break
+		}
+	}
+	if next == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(next.fireAt).UTC()
+}
+
+// Late are the planned runs that were missed: the planner decides whether they
+// still fire.
+func (s *ShardState) Late() (keys []schedule.Key) {
+	for _, r := range s.lateInOrder() {
+		keys = append(keys, r.key)
+	}
+	return keys
+}
+
+func (s *ShardState) lateInOrder() []*run { return slices.SortedFunc(maps.Keys(s.late), byFireAt) }
+
+// Stale reports whether the state must be rebuilt before the next pass.
+func (s *ShardState) Stale() bool { return s.stale }
+
+// Discard marks the state as stale: the result of a commit is unknown, or the
+// tables have refused a verdict.
+func (s *ShardState) Discard() { s.stale = true }
+
+// enter makes a run known.
+func (s *ShardState) enter(in *Run) {
+	r := &run{
+		key: in.Key, runAt: micro(in.RunAt), fireAt: micro(in.FireAt), policy: in.Policy, trigger: in.Trigger, revision: in.Revision,
+		priority: in.Priority, maxQueued: in.MaxQueued, exclusive: in.Exclusive, yields: in.Trigger.AfterOthers(), cancelRequested: in.CancelRequested,
+	}
+	r.group, r.schedule = s.groupOf(in.OverlapKey), s.scheduleOf(in.ScheduleID)
+	r.group.runs++
+	if r.next = r.schedule.first; r.next != nil {
+		r.next.previous = r
+	}
+	r.schedule.first = r
+	s.runs[r.key] = r
+	r.seen = r.fireAt <= s.seenUntil
+	switch {
+	case in.Status.InFlight():
+		s.toFlight(r, flight{status: in.Status, epoch: in.Epoch})
+	case in.Waiting:
+		s.toWaiting(r)
+	default:
+		s.toWindow(r)
+	}
+}
+
+// forget removes a run that is over.
+func (s *ShardState) forget(r *run) {
+	delete(s.runs, r.key)
+	s.unlink(r)
+}
+
+// unlink removes a run from its lists, its schedule and its group.
+func (s *ShardState) unlink(r *run) {
+	s.take(r)
+	if r.previous != nil {
+		r.previous.next = r.next
+	} else {
+		r.schedule.first = r.next
+	}
+	if r.next != nil {
+		r.next.previous = r.previous
+	}
+	if r.schedule.first == nil {
+		delete(s.schedules, r.schedule.id)
+	}
+	g := r.group
+	if g.runs--; g.runs > 0 {
+		return
+	}
+	delete(s.groups, g.key)
+	if g.owner.groups--; g.owner.groups == 0 {
+		delete(s.owners, g.owner.id)
+		delete(s.active, g.owner)
+	}
+}
+
+func (s *ShardState) scheduleOf(id string) *scheduleRuns {
+	of := s.schedules[id]
+	if of == nil {
+		of = &scheduleRuns{id: id}
+		s.schedules[id] = of
+	}
+	return of
+}
+
+func (s *ShardState) groupOf(overlapKey string) *group {
+	g := s.groups[overlapKey]
+	if g != nil {
+		return g
+	}
+	id := schedule.Owner(overlapKey)
+	o := s.owners[id]
+	if o == nil {
+		o = &owner{id: id, freed: make(map[*group]struct{})}
+		s.owners[id] = o
+	}
+	o.groups++
+	g = &group{key: overlapKey, owner: o}
+	s.groups[overlapKey] = g
+	return g
+}
+
+// lookedUntil is what Verdicts.SeenUntil says.
+func (s *ShardState) lookedUntil(now int64) time.Time {
+	until := min(now, s.loaded)
+	for r := range s.late {
+		until = min(until, r.fireAt-1)
+	}
+	return time.UnixMicro(max(until, s.seenUntil)).UTC()
+}
+
+// Commit enters verdicts that are durable.
+func (s *ShardState) Commit(v Verdicts) {
+	for _, key := range v.Claims {
+		if r := s.runs[key]; r != nil {
+			s.take(r)
+			s.toFlight(r, flight{status: schedule.StatusLaunching, epoch: v.epoch, checkedAt: v.now})
+		}
+	}
+	for _, e := range v.Ends {
+		if r := s.runs[e.Key]; r != nil {
+			s.forget(r)
+		}
+	}
+	for _, key := range v.Waits {
+		if r := s.runs[key]; r != nil {
+			s.take(r)
+			s.toWaiting(r)
+		}
+	}
+	for _, c := range v.Cancels {
+		if r := s.runs[c.Key]; r != nil {
+			r.cancelRequested = true
+		}
+	}
+	s.seenUntil = max(s.seenUntil, micro(v.SeenUntil))
+}
+
+// Without are the verdicts without those on the overlap groups of the given runs:
+// the claim transaction did not find these runs as they were, so a verdict that
+// counts on them may be wrong. The next pass judges the groups again.
+func (s *ShardState) Without(v Verdicts, missing []schedule.Key) Verdicts {
+	doubtful := make(map[*group]bool)
+	for _, key := range missing {
+		if r := s.runs[key]; r != nil {
+			doubtful[r.group] = true
+		}
+	}
+	in := func(key schedule.Key) bool {
+		r := s.runs[key]
+		return r == nil || doubtful[r.group]
+	}
+	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), in)
+	v.Waits = slices.DeleteFunc(slices.Clone(v.Waits), in)
+	v.Ends = slices.DeleteFunc(slices.Clone(v.Ends), func(e End) bool { return in(e.Key) })
+	v.Cancels = slices.DeleteFunc(slices.Clone(v.Cancels), func(c Cancel) bool { return in(c.Key) })
+	return v
+}

@@ -1,0 +1,104 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+func passAt(now time.Time, limit int) ledger.Pass {
+	return ledger.Pass{Now: now, Ahead: 950 * time.Millisecond, Grace: time.Minute, Limit: limit, Facts: new(always)}
+}
+
+// A burst that does not fit into the window is loaded in portions, as claims make
+// room. Until all of it is loaded, seen_until stays before it.
+func TestAWindowSmallerThanABurst(t *testing.T) {
+	const window, burst, limit = 100, 1000, 40
+	runs := manyRuns(burst, burst, 0)
+	s := ledger.NewShardState(1, noon.Add(-time.Minute), window)
+	loaded, claimed := 0, make(map[schedule.Key]bool)
+	for pass := 0; len(claimed) < burst; pass++ {
+		if pass > 2*burst/limit {
+			t.Fatalf("%d runs were claimed in %d passes", len(claimed), pass)
+		}
+		n := min(window-s.Planned(), burst-loaded)
+		s.Load(each(runs[loaded : loaded+n]))
+		loaded += n
+		if s.LoadedUntil(noon.Add(-time.Microsecond)); loaded == burst {
+			s.LoadedUntil(noon.Add(10 * time.Second))
+		}
+		now := noon.Add(time.Second)
+		v := s.Judge(passAt(now, limit))
+		s.Commit(v)
+		for _, key := range v.Claims {
+			if claimed[key] {
+				t.Fatalf("run %s was claimed twice", key)
+			}
+			claimed[key] = true
+		}
+		if complete := loaded == burst; complete != v.SeenUntil.Equal(now) || !complete && !v.SeenUntil.Before(noon) {
+			t.Fatalf("%d of %d runs are loaded, and seen_until is %s", loaded, burst, v.SeenUntil)
+		}
+		if n := s.Planned(); n > window {
+			t.Fatalf("%d planned runs are held, more than %d", n, window)
+		}
+	}
+}
+
+// What is over is forgotten: the state is as large as what is open.
+func TestTheStateForgetsWhatIsOver(t *testing.T) {
+	s := ledger.NewShardState(1, noon, 0)
+	for round := range 3 {
+		runs := manyRuns(300, 200, 50)
+		s.Load(each(runs))
+		keys := make([]schedule.Key, len(runs))
+		for i := range runs {
+			keys[i] = runs[i].Key
+		}
+		v := s.Judge(passAt(noon, 50+round*100))
+		if s.Commit(v); len(v.Claims) != min(50+round*100, 200) {
+			t.Fatalf("%d claims", len(v.Claims))
+		}
+		s.Apply(ledger.Changes{Ended: keys})
+		s.Judge(passAt(noon, 10))
+		if runs, schedules, groups, owners, listed := s.Known(); runs+schedules+groups+owners+listed != 0 {
+			t.Fatalf("nothing is open, and the state holds %d runs, %d schedules, %d groups, %d owners; %d are in its lists", runs, schedules, groups, owners, listed)
+		}
+	}
+}
+
+// A claim transaction that does not find one run of a group as it was must not
+// write a verdict that counts on it.
+func TestNoVerdictCountsOnARunThatWasNotFound(t *testing.T) {
+	runs := manyRuns(4, 4, 0)
+	for i := range runs[:3] {
+		runs[i].OverlapKey = "ada/shared"
+	}
+	s := ledger.NewShardState(1, noon, 0)
+	s.Load(each(runs))
+	v := s.Judge(passAt(noon, 10))
+	if len(v.Claims) != 2 || len(v.Ends) != 2 {
+		t.Fatalf("got %d claims and %d ends, want one claim and two ends of the group, and one other claim", len(v.Claims), len(v.Ends))
+	}
+	claimed := v.Claims[slices.IndexFunc(v.Claims, func(key schedule.Key) bool { return key != runs[3].Key })]
+	left := s.Without(v, []schedule.Key{claimed})
+	if len(left.Claims) != 1 || left.Claims[0] != runs[3].Key || len(left.Ends) != 0 {
+		t.Errorf("without run %s there remain %d claims and %d ends, want the claim of the other group only", claimed, len(left.Claims), len(left.Ends))
+	}
+	if len(v.Claims) != 2 || len(v.Ends) != 2 {
+		t.Error("the verdicts themselves were changed")
+	}
+}
+
+// A state whose commit has an unknown result gives no verdict until it is rebuilt.
+func TestADiscardedStateGivesNoVerdict(t *testing.T) {
+	s := ledger.NewShardState(1, noon, 0)
+	s.Load(each(manyRuns(3, 3, 0)))
+	s.Discard()
+	if v := s.Judge(passAt(noon, 10)); v.Moved() || !s.Stale() {
+		t.Errorf("got %+v", v)
+	}
+}
