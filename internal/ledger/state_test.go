@@ -102,3 +102,50 @@ func TestADiscardedStateGivesNoVerdict(t *testing.T) {
 		t.Errorf("got %+v", v)
 	}
 }
+
+// tables answer what a claim transaction would read.
+type tables struct {
+	changes  []ledger.Changes // one for each reading
+	inFlight map[schedule.Key]bool
+	lookedUp int
+}
+
+func (r *tables) Changes() (c ledger.Changes, err error) {
+	if len(r.changes) > 0 {
+		c, r.changes = r.changes[0], r.changes[1:]
+	}
+	return c, nil
+}
+
+func (r *tables) InFlight([]schedule.Key) (map[schedule.Key]bool, error) {
+	r.lookedUp++
+	return r.inFlight, nil
+}
+
+// A run that no change has ended is found gone by the look-up, and its group is
+// free: a lost change costs a second, not the group.
+func TestABlockerThatIsGoneFreesItsGroup(t *testing.T) {
+	runs := manyRuns(1, 1, 1)
+	runs[1].OverlapKey = runs[0].OverlapKey
+	for name, c := range map[string]struct {
+		read    tables
+		claims  int
+		ends    int
+		strays  int
+		lookUps int
+	}{
+		"it is in flight":                {read: tables{inFlight: map[schedule.Key]bool{runs[1].Key: true}}, ends: 1, lookUps: 1},
+		"it is gone, and a change says":  {read: tables{changes: []ledger.Changes{{}, {Ended: []schedule.Key{runs[1].Key}}}}, claims: 1, lookUps: 1},
+		"it is gone, and no change says": {read: tables{}, claims: 1, strays: 1, lookUps: 1},
+		"a change says it at once":       {read: tables{changes: []ledger.Changes{{Ended: []schedule.Key{runs[1].Key}}}}, claims: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := ledger.NewShardState(1, noon, 0)
+			s.Load(each(runs))
+			v, strays, err := s.Claim(&c.read, passAt(noon, 10))
+			if err != nil || len(v.Claims) != c.claims || len(v.Ends) != c.ends || len(strays) != c.strays || c.read.lookedUp != c.lookUps {
+				t.Errorf("%d claims, %d ends, strays %v, %d look-ups, %v; want %+v", len(v.Claims), len(v.Ends), strays, c.read.lookedUp, err, c)
+			}
+		})
+	}
+}

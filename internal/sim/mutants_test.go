@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,7 +223,7 @@ func TestSeededBugsAreFound(t *testing.T) {
 
 // TestSeededBugsStillFit: each bug has its place in the source as it is now.
 func TestSeededBugsStillFit(t *testing.T) {
-	for _, m := range mutants {
+	for _, m := range slices.Concat(mutants, shardMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) { spoil(t, "../..", m.edits) })
 	}
 }
