@@ -204,7 +204,8 @@ func (j *judging) permittedOf(runs []*run) []*run {
 	return slices.DeleteFunc(slices.Clone(runs), func(r *run) bool { return !j.permitted(r) })
 }
 
-// claim lists the claims in claim order. A run whose definition is missing ends.
+// claim lists the claims in claim order. A run whose definition is missing ends at
+// its fire_at.
 func (j *judging) claim() {
 	slices.SortFunc(j.claims, byClaimAt(j.now))
 	j.out.Claims = make([]schedule.Key, 0, len(j.claims))
@@ -212,6 +213,9 @@ func (j *judging) claim() {
 		if j.pass.Facts.Definition(r.schedule.id, r.revision) != nil {
 			j.out.Claims = append(j.out.Claims, r.key)
 			continue
+		}
+		if r.fireAt > j.now {
+			continue // it may be read by then
 		}
 		j.end(r, End{
 			Key: r.key, To: schedule.StatusFailed, Reason: schedule.ReasonLaunchRefused, ErrorCode: string(schedule.CodeDefinitionUnreadable),
