@@ -85,19 +85,19 @@ type Answer struct {
 	Slot           *Slot // nil: no slot
 	Previous, Next *Slot // the slots around it; nil: none
 	Reading        *Reading
-	Second         *Answer // of the second pass, where the clock shows the reading twice; whoever asks fills it in
+	Second         *Answer // the second occurrence of a local time that the clock shows twice; set by the caller
 	Rule           *Rule   // in force then, or of the run; nil: none was
 
 	Run *schedule.Run // the slot's row
-	// Attempts are the last ones to launch Run, oldest first; whoever asks fills them in.
+	// Attempts are the last launch attempts of Run, oldest first; set by the caller.
 	Attempts []schedule.LaunchAttempt
 	Others   []schedule.Run // at the same second, by hand, retry or backfill
 	// Blocking are the runs of the overlap key that were in flight when the slot
 	// was judged, or began to wait; of one that is near, those that are now.
 	Blocking []schedule.Run
 
-	// FirstSentAt is when the executor may have been called first, if Run was sent
-	// again; whoever asks fills it in.
+	// FirstSentAt is when Run may have been sent first, if it was sent again; set
+	// by the caller.
 	FirstSentAt time.Time
 	// Gaps in leadership that delayed the slot, or keep it waiting. TermsKnown:
 	// where there is none, a worker led all the time.
@@ -106,8 +106,8 @@ type Answer struct {
 	// Claimer is the term that claimed Run, if it ended before the launch.
 	Claimer *schedule.LeaderTerm
 
-	Pause   *Pause          // that held then
-	Range   *schedule.Event // of slots without rows that it lies in
+	Pause   *Pause          // in force at that time
+	Range   *schedule.Event // the recorded range of slots without rows that contains it
 	Backlog *schedule.Backlog
 	Trouble *schedule.Event // why the planner cannot plan
 
@@ -125,7 +125,7 @@ type Slot struct {
 	FireAt time.Time
 	Local  string        // run_at in the schedule's zone, with its offset
 	Note   string        // what daylight saving does to it; mostly empty
-	Run    *schedule.Run // of a neighbour, where it has one; whoever asks fills it in
+	Run    *schedule.Run // the run of a neighbouring slot; set by the caller
 }
 
 // Rule is the definition in force.
