@@ -99,11 +99,12 @@ func (e executorClient) Run(ctx context.Context, call launcher.Call) (outcome sc
 }
 
 // receive is one request as the executor gets it.
-func (w *world) receive(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+func (e executorClient) receive(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+	w := e.world
 	at, m := w.elapsed(), w.manner(call.Key)
 	w.checkCall(at, call)
 	w.reach(&call)
-	if err := w.executor.broken(ctx); err != nil {
+	if err := e.broken(ctx, call.Key); err != nil {
 		return schedule.Outcome{}, err
 	}
 	wk, first := w.executor.take(at, call, m)
@@ -234,7 +235,7 @@ func (e executorClient) GetByKey(ctx context.Context, ref schedule.RunRef) (outc
 		return outcome, launcher.ErrUnsupported
 	}
 	err = e.caller.call(ctx, siteAsk, idOf(ref.Key), nil, func() error {
-		if err := cmp.Or(e.executor.unreachable(), e.executor.broken(ctx)); err != nil {
+		if err := cmp.Or(e.executor.unreachable(), e.broken(ctx, ref.Key)); err != nil {
 			return err
 		}
 		e.executor.mu.Lock()

@@ -41,13 +41,16 @@ func (x *executor) unreachable() error {
 	return nil
 }
 
-// broken is what a call meets that has reached the executor; nil: it works.
-func (x *executor) broken(ctx context.Context) error {
-	switch strike(x.incident.Load()) {
+// broken is what a call meets that has reached the executor; nil: it works. When a
+// term ends, all its calls end at one instant: each then waits for one of its own.
+func (e executorClient) broken(ctx context.Context, key schedule.Key) error {
+	switch strike(e.executor.incident.Load()) {
 	case strikeExecutorBroken:
 		return errBroken
 	case strikeExecutorHung:
 		<-ctx.Done()
+		d := e.dice.of(forIncidents).of(idOf(key)).of(uint64(e.elapsed()))
+		e.sleep(d, d.span(1, time.Millisecond))
 		return ctx.Err()
 	}
 	return nil
