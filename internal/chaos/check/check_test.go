@@ -194,6 +194,22 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 		{"a run is given up for no reason", "I12", func(e *check.Evidence) {
 			e.Runs[1].Status, e.Runs[1].Reason, e.Runs[1].CompletedAt = "FAILED", "lost", at(2.3)
 		}},
+		{"the executor was called, and there are no deliveries", "I15", func(e *check.Evidence) { e.Runs[1].Deliveries = 0 }},
+		{"there are more deliveries than calls", "I15", func(e *check.Evidence) { e.Runs[1].Deliveries = 9 }},
+		{"a run that was sent is launch_unavailable", "I15", func(e *check.Evidence) { e.Runs[1].Status, e.Runs[1].Reason = "FAILED", "launch_unavailable" }},
+		{"a launch is given up before its time", "I15", func(e *check.Evidence) {
+			e.Runs[1].Status, e.Runs[1].Reason, e.Runs[1].CompletedAt = "FAILED", "lost", at(2.3)
+		}},
+		{"a launch is given up late", "I15", func(e *check.Evidence) {
+			e.Runs[1].Status, e.Runs[1].Reason, e.Runs[1].CompletedAt = "FAILED", "lost", at(3600)
+		}},
+		{"a schedule that is well is shown as failing", "I16", func(e *check.Evidence) {
+			e.Failing = []record.Failing{{ScheduleID: "s", Failing: true}}
+		}},
+		{"two recorded terms overlap", "I17", func(e *check.Evidence) {
+			e.Reigns = []record.Reign{{Epoch: 1, StartedAt: at(-9), EndedAt: at(3)}, {Epoch: 2, StartedAt: at(2)}}
+		}},
+		{"an epoch has no recorded term", "I17", func(e *check.Evidence) { e.Reigns = []record.Reign{{Epoch: 7, StartedAt: at(-9)}} }},
 		{"a process panics", "I14", func(e *check.Evidence) { e.Alarms = []string{"worker-1.log: panic: oh"} }},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -32,7 +32,9 @@ type Evidence struct {
 	Writes   []record.Write
 	Terms    []record.Term
 	Revised  []record.Revision
-	Alarms   []string // lines of the processes' logs that must not be
+	Failing  []record.Failing
+	Reigns   []record.Reign // by shard and start
+	Alarms   []string       // lines of the processes' logs that must not be
 }
 
 // Load reads a run's folder.
@@ -55,6 +57,8 @@ func Load(folder string) (*Evidence, error) {
 		func() (err error) { e.Runs, err = record.Read[record.Run](folder, record.RunsFile); return },
 		func() (err error) { e.Events, err = record.Read[record.Event](folder, record.EventsFile); return },
 		func() (err error) { e.Writes, err = record.Read[record.Write](folder, record.WritesFile); return },
+		func() (err error) { e.Failing, err = record.Read[record.Failing](folder, record.FailingFile); return },
+		func() (err error) { e.Reigns, err = record.Read[record.Reign](folder, record.ReignsFile); return },
 		func() (err error) { e.Terms, err = record.Read[record.Term](folder, record.TermsFile); return },
 		func() (err error) {
 			e.Revised, err = record.Read[record.Revision](folder, record.RevisionsFile)

@@ -82,8 +82,11 @@ func (c *checker) words(r record.Run, e *effect) {
 
 // givenUp: no run of the workload lasts as long as the bounds, a report is
 // repeated until it is taken, and what a crash left open is asked for again; so
-// only an outage, or a pause that forbids to ask, explains it.
+// only an outage explains it, or a pause or cancel that forbids to ask.
 func (c *checker) givenUp(r record.Run) {
+	if !r.CancelAsked.IsZero() {
+		return
+	}
 	if l := c.lives[r.ScheduleID]; l != nil && l.restedBetween(r.FireAt.Add(-arming), r.CompletedAt) {
 		return
 	}

@@ -81,6 +81,16 @@ var mutants = []mutant{
 	{"a trigger's request_id does not name its run", "mutant-calm", 1, []change{
 		{"registrar/trigger.go", "	key := schedule.ManualKey(in.ScheduleID, in.RequestID)\n", "	key := schedule.ManualKey(in.ScheduleID, in.RequestID+rand.Text())\n"},
 	}},
+	{"a refused connection counts as a delivery", "mutant-executor", 2, []change{
+		{"launcher/start.go", "	if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {\n", "	if !s.called.at.IsZero() {\n"},
+	}},
+	{"a launch is tried for as long as a run may take", "mutant-executor", 2, []change{
+		{"internal/schedule/settling.go", "	return later(fireAt, now).Add(LaunchFor(d, retryFor))\n", "	return later(fireAt, now).Add(LaunchFor(d, retryFor) + 2*d.RunTimeout())\n"},
+	}},
+	{"a success does not end a failure", "mutant-calm", 1, []change{
+		{"internal/store/postgres/sql_settle.go", "m.status = 'SUCCESS' AND f.schedule_id", "m.status = 'NEVER' AND f.schedule_id"},
+		{"internal/store/postgres/sql_failing.go", "AND s.status = 'SUCCESS'\n		AND (s.run_at, s.completed_at) >= (f.last_run_at", "AND s.status = 'NEVER'\n		AND (s.run_at, s.completed_at) >= (f.last_run_at"},
+	}},
 	{"retention forgets what has just ended", "mutant-calm", 1, []change{
 		{"worker/tick.go", "	before := t.now().Add(-t.cfg.Retention)\n", "	before := t.now().Add(-time.Second)\n"},
 	}},

@@ -38,20 +38,45 @@ func serve(ctx context.Context, addr, folder string, seed uint64, tame bool) err
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /run/{workflow}", o.run)
 	mux.HandleFunc("DELETE /run/{key}", o.cancel)
 	mux.HandleFunc("GET /seen", o.seen)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	fmt.Println("oracle is up at", listener.Addr())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	mux.HandleFunc("POST /incident", o.fail)
+	for ctx.Err() == nil {
+		if err := o.listen(ctx, addr, mux); err != nil {
+			return err
+		}
 	}
 	o.work.Wait()
 	return o.log.Close()
+}
+
+// listen serves until ctx ends or the oracle goes down, and then stays down as long as
+// it was told.
+func (o *oracle) listen(ctx context.Context, addr string, handler http.Handler) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Println("oracle is up at", listener.Addr())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	var away time.Duration
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		select {
+		case <-ctx.Done():
+			_ = server.Close()
+		case away = <-o.down:
+			time.Sleep(50 * time.Millisecond) // the answer to whoever asked for it
+			_ = server.Close()
+		}
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	<-closed
+	o.spend(away)
+	return nil
 }

@@ -25,9 +25,11 @@ type oracle struct {
 	ctx  context.Context // of runs and reports, which outlive their request
 	work sync.WaitGroup
 
-	mu      sync.Mutex
-	effects map[string]*effect
-	tally   tally
+	mu       sync.Mutex
+	effects  map[string]*effect
+	tally    tally
+	incident incident
+	down     chan time.Duration // the listener is to be closed so long
 }
 
 // tally is what /seen answers, for the rig to see that slots flow.
@@ -61,7 +63,7 @@ type runBody struct {
 }
 
 func newOracle(ctx context.Context, folder string, seed uint64, tame bool) (*oracle, error) {
-	o := &oracle{seed: seed, tame: tame, ctx: ctx, effects: make(map[string]*effect), tally: tally{Newest: make(map[int64]time.Time)}}
+	o := &oracle{seed: seed, tame: tame, ctx: ctx, down: make(chan time.Duration, 1), effects: make(map[string]*effect), tally: tally{Newest: make(map[int64]time.Time)}}
 	var err error
 	o.log, err = record.NewWriter(folder, record.ExecutorFile)
 	return o, err
@@ -139,6 +141,9 @@ func (o *oracle) run(w http.ResponseWriter, r *http.Request) {
 	line := record.Executor{
 		At: at, Kind: record.Call, Key: body.Key, ScheduleID: body.ScheduleID, ScheduledFor: body.ScheduledFor,
 		Trigger: body.Trigger, Epoch: body.Epoch, Body: fingerprint(text),
+	}
+	if o.failing(w, r, line) {
+		return
 	}
 	switch e, number, next := o.enter(line); next {
 	case putOff:

@@ -30,8 +30,21 @@ const (
 	TermsFile    = "terms.jsonl"
 	// RevisionsFile are the revisions that the database keeps of each schedule.
 	RevisionsFile = "revisions.jsonl"
+	FailingFile   = "failing.jsonl"
+	ReignsFile    = "leader_terms.jsonl"
 	LogsFolder    = "logs"
 )
+
+// Faults of the executor.
+const (
+	ExecutorDown   = "executor down"   // refuses connections
+	ExecutorBroken = "executor broken" // answers 500 with HTML
+	ExecutorHung   = "executor hung"   // takes requests and does not answer
+)
+
+// Countable are the faults in which a call is either made or not: the killed process
+// may have counted one that it did not make.
+var Countable = []string{ExecutorDown, ExecutorBroken, ExecutorHung, "kill", "kill at a failpoint", "killed launcher"}
 
 // Settings are what the checker must know of how the product was set up.
 type Settings struct {
@@ -213,6 +226,21 @@ type Write struct {
 
 	ScheduleID string `json:"schedule_id,omitempty"`
 	Bucket     int    `json:"bucket"` // of the row
+}
+
+// Failing says whether the product shows a schedule as failing.
+type Failing struct {
+	ScheduleID string    `json:"schedule_id"`
+	CreatedAt  time.Time `json:"created_at"`
+	Failing    bool      `json:"failing"`
+}
+
+// Reign is a row of leader_terms.
+type Reign struct {
+	Shard     int       `json:"shard"`
+	Epoch     int64     `json:"epoch"`
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
 }
 
 // Term is one rise of the epoch, as a trigger of the database saw it.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/chaos/record"
 	"github.com/carillon/carillon/internal/failpoint"
 )
 
@@ -114,6 +115,12 @@ var doses = []dose{
 		{killLeader, 2}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {killLauncher, 2}, {launcherPoint, 3},
 	}, probes: 60},
 	{name: "sqlite", store: "sqlite", lock: "solo", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 50},
+	{name: "executor", faults: 12, patience: 8 * time.Second, mix: []share{
+		{record.ExecutorDown, 2}, {record.ExecutorBroken, 2}, {record.ExecutorHung, 2}, {killLeader, 1}, {killAtPoint, 1}, {killLauncher, 1},
+	}, probes: 20},
+	{name: "executor-sqlite", store: "sqlite", lock: "solo", faults: 12, patience: 8 * time.Second, mix: []share{
+		{record.ExecutorDown, 2}, {record.ExecutorBroken, 2}, {record.ExecutorHung, 2}, {killLeader, 1}, {killAtPoint, 1},
+	}, probes: 15},
 	{name: "outage", faults: 6, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, least: 6 * time.Second, most: 8 * time.Second, probes: 40},
 
 	// For bugs that were seeded: short, and each provokes some.
@@ -121,6 +128,7 @@ var doses = []dose{
 	{name: "mutant-kills", faults: 6, mix: []share{{killLeader, 1}}, probes: 16, patience: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-stops", faults: 3, mix: []share{{stopLeader, 1}}, probes: 16, patience: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-backlog", faults: 1, grace: 5 * time.Second, mix: []share{{killWorkers, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-executor", faults: 2, mix: []share{{record.ExecutorDown, 1}}, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
 	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
 }
 
@@ -202,6 +210,8 @@ func (d dose) draw(random *rand.Rand, kind string, place int) step {
 		if d.ttl >= 5*time.Second {
 			s.length = between(d.ttl+2*time.Second, d.ttl+4*time.Second)
 		}
+	case record.ExecutorDown, record.ExecutorBroken, record.ExecutorHung: // some outlast the time that launches have
+		s.length = between(d.patience/3, d.patience*3/2)
 	case killWorkers:
 		s.length = between(d.grace/20, d.grace/10)
 		if d.grace < 10*time.Second {

@@ -159,6 +159,9 @@ func (s *site) dump(ctx context.Context) error {
 		{record.EventsFile, `SELECT event_id, schedule_id, TIME(time), kind, TIME(from_at), TIME(to_at), count FROM schedule_events ORDER BY event_id`, scanEvent},
 		{record.WritesFile, `SELECT seq, TIME(at), writer, HEX(key), trigger, before, after, epoch, holder, leader, schedule_id, bucket FROM chaos_writes ORDER BY seq`, scanWrite},
 		{record.TermsFile, `SELECT seq, TIME(at), shard, holder, epoch, before, writer FROM chaos_terms ORDER BY seq`, scanTerm},
+		{record.FailingFile, `SELECT s.schedule_id, TIME(s.created_at), f.schedule_id IS NOT NULL FROM schedules s
+    LEFT JOIN schedule_failures f ON f.schedule_id = s.schedule_id WHERE s.deleted_at IS NULL ORDER BY s.schedule_id`, scanFailing},
+		{record.ReignsFile, `SELECT shard, epoch, TIME(started_at), TIME(ended_at) FROM leader_terms ORDER BY shard, started_at, epoch`, scanReign},
 		{record.RevisionsFile, `SELECT schedule_id, revision, TIME(created_at) FROM schedule_revisions ORDER BY schedule_id, revision`, scanRevision},
 	} {
 		if err := s.dumpTable(ctx, db, table.file, table.query, table.scan); err != nil {
@@ -223,6 +226,22 @@ func scanTerm(rows *sql.Rows) (any, error) {
 	var at instant
 	err := rows.Scan(&t.Seq, &at, &t.Shard, &t.Holder, &t.Epoch, &t.Before, &t.Writer)
 	t.At = at.time()
+	return t, err
+}
+
+func scanFailing(rows *sql.Rows) (any, error) {
+	var f record.Failing
+	var at instant
+	err := rows.Scan(&f.ScheduleID, &at, &f.Failing)
+	f.CreatedAt = at.time()
+	return f, err
+}
+
+func scanReign(rows *sql.Rows) (any, error) {
+	var t record.Reign
+	var started, ended instant
+	err := rows.Scan(&t.Shard, &t.Epoch, &started, &ended)
+	t.StartedAt, t.EndedAt = started.time(), ended.time()
 	return t, err
 }
 

@@ -34,6 +34,8 @@ func (s *site) strike(ctx context.Context, st step) (record.Fault, error) {
 		err = s.strikeOther(ctx, st, &f)
 	case restartStore, endSession, endSessions, flushRedis, restartRedis:
 		err = s.strikeServer(ctx, st, &f)
+	case record.ExecutorDown, record.ExecutorBroken, record.ExecutorHung:
+		err = s.strikeExecutor(ctx, st, victim, &f)
 	default:
 		err = s.strikeLink(ctx, st, victim, &f)
 	}

@@ -128,6 +128,7 @@ func (s *site) live(ctx context.Context, o Options) error {
 	}
 	err = s.suffer(ctx, o, p, timeline)
 	err = errors.Join(err, timeline.Write(record.Fault{Kind: record.Stopped, Began: time.Now()}), p.stop(ctx), s.drain(ctx))
+	sleep(ctx, afterDrain)
 	unwatch()
 	return errors.Join(err, group.Wait())
 }
@@ -177,6 +178,9 @@ func (s *site) suffer(ctx context.Context, o Options, p *people, timeline *recor
 
 // lastRest is for what the last fault has left behind.
 const lastRest = 3 * time.Second
+
+// afterDrain is for the judge of failures, which looks every two seconds.
+const afterDrain = 5 * time.Second
 
 func (s *site) drain(ctx context.Context) error {
 	return within(ctx, 3*s.dose.patience, "no run is in flight", func() error {
