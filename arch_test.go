@@ -70,7 +70,8 @@ var forbidden = []struct {
 		"internal/ledger",
 		[]string{
 			"database/sql", "net", "log/slog", "context", "os", module + "/internal/plan",
-			module + "/internal/store", module + "/worker", module + "/registrar", module + "/launcher"},
+			module + "/internal/store", module + "/worker", module + "/registrar", module + "/launcher",
+		},
 		false,
 		"what may happen to a run is decided by pure functions: no I/O, no clock, no log",
 	},

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // byFireAt orders runs by fire_at, run_at and key. In this order runs wait.
@@ -22,7 +24,7 @@ func byFireAt(a, b *run) int {
 func byClaim(a, b *run) int {
 	switch {
 	case a.yields != b.yields:
-		return falseFirst(a.yields, b.yields)
+		return schedule.Last(a.yields, b.yields)
 	case a.priority != b.priority:
 		return cmp.Compare(b.priority, a.priority)
 	}
@@ -32,21 +34,11 @@ func byClaim(a, b *run) int {
 // byClaimAt is byClaim with what fires later than now after everything that is due.
 func byClaimAt(now int64) func(a, b *run) int {
 	return func(a, b *run) int {
-		if early := falseFirst(a.fireAt > now, b.fireAt > now); early != 0 {
+		if early := schedule.Last(a.fireAt > now, b.fireAt > now); early != 0 {
 			return early
 		}
 		return byClaim(a, b)
 	}
-}
-
-func falseFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // lane is a list of runs in one order. A run that changes its place stays in the

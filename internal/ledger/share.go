@@ -3,6 +3,8 @@ package ledger
 import (
 	"container/heap"
 	"slices"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // fairShare is how many times the free capacity one owner may hold. A tenth of the
@@ -127,7 +129,7 @@ func (q *ownersQueue) Pop() any {
 
 func (q *ownersQueue) Less(i, j int) bool {
 	a, b := q.turns[i], q.turns[j]
-	early := falseFirst(a.next.fireAt > q.now, b.next.fireAt > q.now)
+	early := schedule.Last(a.next.fireAt > q.now, b.next.fireAt > q.now)
 	switch {
 	case early != 0:
 		return early < 0
