@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/app"
-	"github.com/carillon/carillon/internal/plan"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -64,7 +64,7 @@ func claimAll(t *testing.T, store app.Store, now time.Time) {
 	}
 	_, err = store.Claim(t.Context(), schedule.ClaimRequest{
 		Term: term, Now: now, Limit: 100, Grace: time.Hour, Lease: time.Hour, RetryFor: time.Hour,
-	}, plan.JudgeOverlap)
+	}, ledger.JudgeOverlap)
 	if err != nil {
 		t.Fatal(err)
 	}
