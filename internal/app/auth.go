@@ -172,12 +172,13 @@ func (a *App) buildGate(ctx context.Context) error {
 func (a *App) refused(r *http.Request, id auth.Identity, code codes.Code) {
 	a.observe("", code, 0)
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
-	leftOut := 0
-	if id.Subject == "" {
-		var ok bool
-		if leftOut, ok = a.strangers.calls.Admit(from); !ok {
-			return
-		}
+	limits, key := a.strangers.refusals, id.Subject
+	if key == "" {
+		limits, key = a.strangers.calls, trouble.PeerOf(from)
+	}
+	leftOut, ok := limits.AdmitKey(key)
+	if !ok {
+		return
 	}
 	fields := []any{"component", "api", "method", schedule.Storable(r.Method+" "+r.URL.Path, schedule.MaxIDLength), "code", code.String(), "took", "0s", "protocol", "rest", "peer", from, "auth", id.Via}
 	if id.Subject != "" {

@@ -402,7 +402,7 @@ func TestPagesThatAreNoCallsAskWhoItIsToo(t *testing.T) {
 			t.Errorf("the access log has no line with %s", line)
 		}
 	}
-	eventually(t, "the log counts the five refusals of strangers", func() bool { _, calls := g.callLines(); return calls == 5 })
+	eventually(t, "the log counts the five refusals of strangers", func() bool { _, calls := g.callLines(""); return calls == 5 })
 	if _, metrics := g.send("operator", http.MethodGet, "/metrics", ""); !strings.Contains(metrics, `carillon_calls_total{code="Unauthenticated",method="other"} 5`) {
 		t.Error("what is refused over REST is not counted")
 	}

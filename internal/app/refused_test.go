@@ -158,16 +158,17 @@ func TestA401OverHTTP2DoesNotWaitForTheBody(t *testing.T) {
 	}
 }
 
-// callLines are the lines of the access log that strangers caused, and how many
-// calls they stand for.
-func (g *guarded) callLines() (lines, calls int) {
+// callLines are the lines of the access log that a caller caused, "" = strangers, and
+// how many calls they stand for.
+func (g *guarded) callLines(subject string) (lines, calls int) {
 	for line := range strings.Lines(g.logged()) {
 		var l struct {
 			Msg, Subject string
 			LeftOut      int `json:"left_out"`
 		}
 		switch _ = json.Unmarshal([]byte(line), &l); {
-		case l.Msg == "call" && l.Subject == "":
+		case l.Subject != subject:
+		case l.Msg == "call":
 			lines, calls = lines+1, calls+1+l.LeftOut
 		case l.Msg == "refused calls not logged":
 			lines, calls = lines+1, calls+l.LeftOut
@@ -209,8 +210,8 @@ func TestStrangersHaveOneLineASecondAndEachCallIsCounted(t *testing.T) {
 		}
 	}
 	const strangers = 5 * rounds
-	eventually(t, "each call is counted", func() bool { _, calls := g.callLines(); return calls == strangers })
-	lines, _ := g.callLines()
+	eventually(t, "each call is counted", func() bool { _, calls := g.callLines(""); return calls == strangers })
+	lines, _ := g.callLines("")
 	if most := int(time.Since(began).Seconds()) + 2; lines > most {
 		t.Errorf("%d lines of strangers in %s", lines, time.Since(began))
 	}
@@ -218,9 +219,17 @@ func TestStrangersHaveOneLineASecondAndEachCallIsCounted(t *testing.T) {
 	if most := 2 * (int(time.Since(began).Seconds()) + 2); reasons == 0 || reasons > most {
 		t.Errorf("%d reasons of the gate in %s, want at most %d", reasons, time.Since(began), most)
 	}
-	if n := strings.Count(g.logged(), `"subject":"subject-viewer"`); n != rounds {
-		t.Errorf("%d lines of a known caller, want %d", n, rounds)
+	eventually(t, "each refused call of a known caller is counted", func() bool { _, calls := g.callLines("subject-viewer"); return calls == rounds })
+	if refusals, _ := g.callLines("subject-viewer"); refusals > int(time.Since(began).Seconds())+2 {
+		t.Errorf("%d lines of refused calls of a known caller in %s", refusals, time.Since(began))
 	}
+	before, _ := g.callLines("subject-viewer")
+	for range rounds {
+		if code, _ := g.send("viewer", http.MethodGet, "/v1/schedules", ""); code != http.StatusOK {
+			t.Fatalf("a viewer lists: %d", code)
+		}
+	}
+	eventually(t, "each successful call of it has a line", func() bool { lines, _ := g.callLines("subject-viewer"); return lines == before+rounds })
 	if _, metrics := g.send("viewer", http.MethodGet, "/metrics", ""); !strings.Contains(metrics, `carillon_calls_total{code="Unauthenticated",method="other"} 200`) {
 		t.Error("the metrics do not count each call")
 	}

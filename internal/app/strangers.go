@@ -11,25 +11,29 @@ import (
 	"github.com/carillon/carillon/internal/trouble"
 )
 
-// strangerLogs limits the log lines that callers cause before they have proved
-// who they are: one line a second and peer of each kind.
+// strangerLogs limits the log lines of callers without proof of who they are: one
+// line a second and peer of each kind. refusals does so for the refused calls of
+// each identified caller.
 type strangerLogs struct {
+	refusals    *trouble.PerPeer
 	calls       *trouble.PerPeer
 	connections *trouble.PerPeer
 }
 
 func newStrangerLogs(log *slog.Logger) strangerLogs {
 	return strangerLogs{
+		refusals:    trouble.NewPerSubject(log.With("component", "api"), "refused calls not logged"),
 		calls:       trouble.NewPerPeer(log.With("component", "api"), "refused calls not logged"),
 		connections: trouble.NewPerPeer(log.With("component", "http"), "connection errors not logged"),
 	}
 }
 
 func (s strangerLogs) run(ctx context.Context) {
-	var both sync.WaitGroup
-	both.Go(func() { s.calls.Run(ctx) })
-	both.Go(func() { s.connections.Run(ctx) })
-	both.Wait()
+	var all sync.WaitGroup
+	for _, limits := range []*trouble.PerPeer{s.refusals, s.calls, s.connections} {
+		all.Go(func() { limits.Run(ctx) })
+	}
+	all.Wait()
 }
 
 // callLimits is nil where authentication is off: every caller is known there.
@@ -38,6 +42,14 @@ func (a *App) callLimits() *trouble.PerPeer {
 		return nil
 	}
 	return a.strangers.calls
+}
+
+// refusalLimits is nil where callLimits is.
+func (a *App) refusalLimits() *trouble.PerPeer {
+	if !a.cfg.authOn() {
+		return nil
+	}
+	return a.strangers.refusals
 }
 
 // connectionErrors is the ErrorLog of net/http. A panic of a handler and an

@@ -24,6 +24,7 @@ const (
 type PerPeer struct {
 	log     *slog.Logger
 	message string
+	attr    string // of the key in the lines of Run
 
 	mu    sync.Mutex
 	peers map[string]*peerLines
@@ -37,7 +38,14 @@ type peerLines struct {
 // NewPerPeer returns a PerPeer that has written nothing. message is the message
 // of the lines that Run writes to log.
 func NewPerPeer(log *slog.Logger, message string) *PerPeer {
-	return &PerPeer{log: log, message: message, peers: make(map[string]*peerLines)}
+	return &PerPeer{log: log, message: message, attr: "peer", peers: make(map[string]*peerLines)}
+}
+
+// NewPerSubject returns a PerPeer for AdmitKey with subjects of callers.
+func NewPerSubject(log *slog.Logger, message string) *PerPeer {
+	p := NewPerPeer(log, message)
+	p.attr = "subject"
+	return p
 }
 
 // Admit reports whether a line about the peer may be written now, and how many
@@ -45,7 +53,11 @@ func NewPerPeer(log *slog.Logger, message string) *PerPeer {
 // port. The /64 network of an IPv6 address is one peer, because one host
 // commonly has all of it.
 func (p *PerPeer) Admit(addr string) (leftOut int, ok bool) {
-	key := PeerOf(addr)
+	return p.AdmitKey(PeerOf(addr))
+}
+
+// AdmitKey is Admit with a key that is no address.
+func (p *PerPeer) AdmitKey(key string) (leftOut int, ok bool) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +112,7 @@ func (p *PerPeer) sweep(ctx context.Context, until time.Time) {
 	}
 	p.mu.Unlock()
 	for key, n := range counts {
-		p.log.InfoContext(ctx, p.message, "peer", key, LeftOut, n)
+		p.log.InfoContext(ctx, p.message, p.attr, key, LeftOut, n)
 	}
 }
 

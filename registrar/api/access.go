@@ -33,11 +33,13 @@ var busy = map[string]bool{
 
 // access is the access log: one line for every call, with who made it and how
 // it ended, and never what was shown to prove it. Calls of strangers share one
-// line a second for each peer, so that they cannot fill the disk.
+// line a second for each peer, and refused calls of an identified caller one a second,
+// so that neither can fill the disk.
 type access struct {
 	log       *slog.Logger
 	observe   func(method string, code codes.Code, took time.Duration)
 	strangers *trouble.PerPeer // nil: every call has a line
+	refusals  *trouble.PerPeer // by subject; nil: every refused call has a line
 }
 
 func (a access) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
@@ -68,12 +70,9 @@ func (a access) ended(ctx context.Context, call *auth.Call, took time.Duration, 
 		return
 	}
 	protocol, from := whence(ctx)
-	leftOut := 0
-	if a.strangers != nil && stranger(call.Identity, code) {
-		var ok bool
-		if leftOut, ok = a.strangers.Admit(from); !ok {
-			return
-		}
+	leftOut, ok := a.admit(call.Identity, code, from)
+	if !ok {
+		return
 	}
 	fields := []slog.Attr{
 		slog.String("method", schedule.Storable(call.Method, maxText)), slog.String("code", code.String()), slog.Duration("took", took),
@@ -89,6 +88,26 @@ func (a access) ended(ctx context.Context, call *auth.Call, took time.Duration, 
 		fields = append(fields, slog.Int(trouble.LeftOut, leftOut))
 	}
 	a.log.LogAttrs(ctx, level, "call", fields...)
+}
+
+// admit reports whether the call may have a line, and how many calls of the same
+// caller had none since its last one.
+func (a access) admit(id auth.Identity, code codes.Code, from string) (leftOut int, ok bool) {
+	switch {
+	case stranger(id, code):
+		if a.strangers != nil {
+			return a.strangers.Admit(from)
+		}
+	case refusedCall(code) && id.Subject != "" && a.refusals != nil:
+		return a.refusals.AdmitKey(id.Subject)
+	}
+	return 0, true
+}
+
+// refusedCall reports whether a call ended because of what its caller may do, or how
+// often. A caller that ignores that repeats it without end.
+func refusedCall(code codes.Code) bool {
+	return code == codes.Unauthenticated || code == codes.PermissionDenied || code == codes.ResourceExhausted
 }
 
 // stranger reports whether nothing proves who made a call. A report token that

@@ -48,6 +48,9 @@ type Interceptors struct {
 	// Strangers limits the log lines of callers that are not authenticated. nil
 	// where authentication is off: then every call has a line.
 	Strangers *trouble.PerPeer
+	// Refusals limits the log lines of refused calls of each identified caller, by
+	// subject. nil: each has a line.
+	Refusals *trouble.PerPeer
 }
 
 // NewServer is what carillon.v1 is served by: every call has a line in the log,
@@ -69,6 +72,9 @@ func NewServer(log *slog.Logger, inner []Interceptors, options ...grpc.ServerOpt
 		}
 		if i.Strangers != nil {
 			calls.strangers = i.Strangers
+		}
+		if i.Refusals != nil {
+			calls.refusals = i.Refusals
 		}
 		if i.Early != nil {
 			early = append(early, i.Early)
