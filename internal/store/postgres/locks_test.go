@@ -87,7 +87,8 @@ func TestAChangeOfAnotherScheduleDoesNotWaitForADeploy(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("new-%d", i))
 	}
 	err := store.ChangeSchedules(t.Context(), schedule.ChangeRequest{ScheduleIDs: ids}, func([]schedule.ChangeInput) ([]schedule.Change, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		// A lock timeout of 2 s, tried again and again, would end far beyond this.
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()
 		pause := schedule.ChangeRequest{ScheduleIDs: []string{"other"}}
 		return nil, store.ChangeSchedules(ctx, pause, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
