@@ -126,7 +126,7 @@ var causes = map[schedule.Cause]string{
 	"launcher_unreachable":     "The launcher could not be reached.",
 	"queue_unavailable":        "The launch queue could not be reached.",
 	"workflow_unavailable":     "The workflow store could not be read.",
-	schedule.CauseNoSuccess:    "No run succeeded in that time. See how its runs ended.",
+	schedule.CauseNoSuccess:    "No run succeeded in that time, and none failed.",
 }
 
 // causeWords also know the reasons of runs, which may be a cause.

@@ -301,7 +301,13 @@ func TestSuccessEvery(t *testing.T) {
 	if a := got[0].Alert; !a.FirstSlot.Equal(t0) || a.Cause != schedule.CauseNoSuccess {
 		t.Errorf("told %+v", a)
 	}
+	c.Failure = &schedule.Failure{
+		LastEndedAt: at("13:00:10"), Reason: schedule.ReasonLaunchUnavailable, ErrorCode: string(schedule.CodeExecutorUnreachable), ErrorMessage: "connection refused",
+	}
 	wantTypes(t, "one limit later", step(c, "14:00:02"))
+	if a := c.Alert; a.Cause != schedule.Cause(schedule.CodeExecutorUnreachable) || a.Detail != "executor_unreachable: connection refused" {
+		t.Errorf("its runs failed: %q, %q", a.Cause, a.Detail)
+	}
 	if c.Alert.Late != 2 {
 		t.Errorf("late %d, want 2", c.Alert.Late)
 	}

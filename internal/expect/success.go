@@ -45,7 +45,17 @@ func (j *judgement) successes(limit time.Duration) {
 		return
 	}
 	periods := int64(over/limit) + 1
-	j.late(broken{slot: since, deadline: due, cause: schedule.CauseNoSuccess, limit: limit, inRow: periods})
+	b := broken{slot: since, deadline: due, cause: schedule.CauseNoSuccess, limit: limit, inRow: periods}
+	failure := j.c.Failure
+	if failure != nil && failure.LastEndedAt.After(since) {
+		b.cause = failureCause(failure)
+	} else {
+		failure = nil
+	}
+	j.late(b)
+	if failure != nil && j.alert != nil {
+		j.alert.RunKey, j.alert.Detail = failure.LastKey, detail(failure)
+	}
 	j.s.JudgeAt = due.Add(time.Duration(periods)*limit + slack)
 }
 

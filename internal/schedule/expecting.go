@@ -147,7 +147,7 @@ const (
 	CauseTooLate      Cause = "too_late"      // it happened, behind the limit
 	CauseNoLeader     Cause = "no_leader"     // no worker led the shard
 	CauseNoReport     Cause = "no_report"     // accepted, or blocked by a run that was, and nothing was reported since
-	CauseNoSuccess    Cause = "no_success"    // of every run since
+	CauseNoSuccess    Cause = "no_success"    // no run succeeded or failed since
 )
 
 // Resolution says why an alert was closed.
@@ -248,7 +248,8 @@ type ExpectationCase struct {
 	LastSuccess time.Time
 	// OnFailure is DEFAULT_EXPECT's word; the judge sets it.
 	OnFailure OnFailure
-	// Failure is how the schedule fails; only for kind failure; nil: it does not.
+	// Failure is how the schedule fails; only for the kinds failure and success;
+	// nil: it does not.
 	Failure *Failure
 	Alert   *Alert // the open one
 }
@@ -256,6 +257,12 @@ type ExpectationCase struct {
 // Judgeable says whether there is a schedule to judge, and it can be read.
 func (c *ExpectationCase) Judgeable() bool {
 	return c.Schedule != nil && c.Schedule.Alive() && c.Unreadable == nil
+}
+
+// NeedsFailure says whether Failure is read for the case. A schedule without a
+// success is told apart by what its runs end with.
+func (c *ExpectationCase) NeedsFailure() bool {
+	return c.State.Kind == ExpectNoFailure || c.State.Kind == ExpectSuccess
 }
 
 // CasesBySchedule are where the wanted cases of each schedule stand, and the
@@ -274,10 +281,10 @@ func CasesBySchedule(cases []ExpectationCase, wanted func(*ExpectationCase) bool
 	return at, ids
 }
 
-// ReadCaseFailures adds how the schedules of the cases of kind failure fail. It
-// does not call read if there is no such case.
+// ReadCaseFailures adds how the schedules fail that have a case for which
+// NeedsFailure holds. It does not call read if there is no such case.
 func ReadCaseFailures(cases []ExpectationCase, read func(scheduleIDs []string) (map[string]*Failure, error)) error {
-	at, ids := CasesBySchedule(cases, func(c *ExpectationCase) bool { return c.State.Kind == ExpectNoFailure })
+	at, ids := CasesBySchedule(cases, (*ExpectationCase).NeedsFailure)
 	if len(ids) == 0 {
 		return nil
 	}

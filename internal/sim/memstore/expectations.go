@@ -87,7 +87,7 @@ func (s *Store) fill(c *schedule.ExpectationCase, req *schedule.JudgeRequest) {
 	if row == nil {
 		return
 	}
-	if c.State.Kind == schedule.ExpectNoFailure && row.Alive() {
+	if c.NeedsFailure() && row.Alive() {
 		c.Failure = s.failureOf(id)
 	}
 	c.Schedule, c.Unreadable = copyOf(row), s.unreadable[id]

@@ -211,7 +211,7 @@ func (s *Store) WakeFailures(ctx context.Context, now time.Time, limit int) erro
 	return nil
 }
 
-// readCaseFailures adds how the schedules of kind failure fail.
+// readCaseFailures adds how the schedules fail; see schedule.ReadCaseFailures.
 func readCaseFailures(ctx context.Context, t tx, _ *schedule.JudgeRequest, cases []schedule.ExpectationCase) error {
 	return schedule.ReadCaseFailures(cases, func(ids []string) (map[string]*schedule.Failure, error) { return readFailures(ctx, t, ids) })
 }

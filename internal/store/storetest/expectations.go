@@ -18,6 +18,7 @@ var expectations = []check{
 	{"a judge sees the last success, but not one of a slot long ago", expectSuccesses},
 	{"a judge sees the revisions since it last looked, and the newest pauses", expectHistory},
 	{"runs that are more than a judge asked for are said to go on", expectManyRuns},
+	{"a schedule without a success comes with how it fails", expectSuccessFailing},
 	{"of two judges each expectation has one", expectRaced},
 	{"what is late or alerting is counted", expectCounted},
 	{"a schedule that cannot be read is judged as far as it can be", expectPoisoned},
@@ -110,6 +111,14 @@ func expectWokenAgain(r *rig) {
 	states, err := r.ListExpectations(r.ctx, s.ScheduleID)
 	r.ok(err, "list expectations")
 	r.hold(len(states) == 0, "nothing is left: %+v", states)
+}
+
+func expectSuccessFailing(r *rig) {
+	r.lead()
+	s := r.create("s", func(s *schedule.Schedule) { s.Expect = schedule.Expect{SuccessEveryMS: 7_200_000, AlertAfter: 1} })
+	r.settleOne(r.bring(r.slot(s, r.at(-time.Minute)), schedule.StatusStarted), schedule.StatusFailed)
+	c := r.only(r.judging(r.now, content(time.Time{})))
+	r.hold(c.State.Kind == schedule.ExpectSuccess && c.Failure != nil && c.Failure.Failures == 1, "its failure: %+v", c)
 }
 
 func expectVerdicts(r *rig) {
