@@ -126,8 +126,10 @@ func TestALateLaunchIsCausedByTheAttemptsThatFailed(t *testing.T) {
 		cause    schedule.Cause
 		says     string
 	}{
-		{name: "an attempt failed", took: time.Second, attempts: attempts, cause: "executor_error",
-			says: "1 launch attempt failed before the executor took it at 2026-03-07T07:30:12Z: the executor answered 500."},
+		{
+			name: "an attempt failed", took: time.Second, attempts: attempts, cause: "executor_error",
+			says: "1 launch attempt failed before the executor took it at 2026-03-07T07:30:12Z: the executor answered 500.",
+		},
 		{name: "no attempt failed", took: time.Second, attempts: attempts[1:]},
 		{name: "an attempt failed, but the run itself took longer", took: time.Minute, attempts: attempts},
 	} {

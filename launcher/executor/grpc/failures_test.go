@@ -38,27 +38,33 @@ func TestAFailedLaunchSaysWhatItMet(t *testing.T) {
 	}{
 		{
 			"UNAVAILABLE is an answer of the executor", answers(nil, status.Error(codes.Unavailable, "draining")),
-			schedule.CodeExecutorError, true, []string{"unavailable", "draining"},
+			schedule.CodeExecutorError, true,
+			[]string{"unavailable", "draining"},
 		},
 		{
 			"INTERNAL", answers(nil, status.Error(codes.Internal, `{"error":"database is full"}`)),
-			schedule.CodeExecutorError, true, []string{"internal", `{"error":"database is full"}`},
+			schedule.CodeExecutorError, true,
+			[]string{"internal", `{"error":"database is full"}`},
 		},
 		{
 			"an error that is no status", answers(nil, errors.New("boom")),
-			schedule.CodeExecutorError, true, []string{"unknown", "boom"},
+			schedule.CodeExecutorError, true,
+			[]string{"unknown", "boom"},
 		},
 		{
 			"its own deadline was over", answers(nil, status.Error(codes.DeadlineExceeded, "my database")),
-			schedule.CodeExecutorTimeout, true, []string{"my database"},
+			schedule.CodeExecutorTimeout, true,
+			[]string{"my database"},
 		},
 		{
 			"a status that the contract does not have", answers(&carillonv1.ExecutorRunResponse{Status: "DONE"}, nil),
-			schedule.CodeExecutorBadAnswer, true, []string{`status "DONE"`, "ENQUEUED, SUCCESS or FAILED"},
+			schedule.CodeExecutorBadAnswer, true,
+			[]string{`status "DONE"`, "ENQUEUED, SUCCESS or FAILED"},
 		},
 		{
 			"a run_id that cannot be stored", answers(&carillonv1.ExecutorRunResponse{RunId: "a\x00"}, nil),
-			schedule.CodeExecutorBadAnswer, true, []string{"run_id", "cannot be stored"},
+			schedule.CodeExecutorBadAnswer, true,
+			[]string{"run_id", "cannot be stored"},
 		},
 		{"a page of HTML over HTTP/2", webPage, schedule.CodeExecutorError, true, []string{"502", "text/html"}},
 		{"an HTTP/1.1 server", oldServer, schedule.CodeExecutorUnreachable, false, []string{"not sent", "unavailable"}},
@@ -66,7 +72,8 @@ func TestAFailedLaunchSaysWhatItMet(t *testing.T) {
 			"nobody listens", func(t *testing.T) *grpcexecutor.Executor {
 				return newExecutor(t, grpcexecutor.Config{Target: reserve.Addr(t), Timeout: 5 * time.Second})
 			},
-			schedule.CodeExecutorUnreachable, false, []string{"not sent", "connection refused"},
+			schedule.CodeExecutorUnreachable, false,
+			[]string{"not sent", "connection refused"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
