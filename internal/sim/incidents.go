@@ -91,11 +91,13 @@ func (x *executor) granted(reqs []schedule.BeginRequest, results []schedule.Begi
 }
 
 // delivered: deliveries are the calls that reached the executor. A process that dies
-// between the record of a call and the call leaves one that may have been made.
+// between the record of a call and the call leaves one that may have been made, and
+// so does a cancel that ends the run in between.
 func (w *world) delivered(h *history) {
 	r, reached := &h.row, w.executor.reached[h.row.Key]
+	exact := w.profile.plain && r.CancelRequestedAt.IsZero()
 	switch {
-	case w.profile.plain && int(r.Deliveries) != reached:
+	case exact && int(r.Deliveries) != reached, w.profile.plain && int(r.Deliveries) < reached:
 		w.violation("%s run_at %s is %s(%s) after %d deliveries, and %d calls reached the executor",
 			r.ScheduleID, w.at(r.RunAt), r.Status, r.Reason, r.Deliveries, reached)
 	case int(r.Deliveries) > w.executor.grants[r.Key]:
@@ -127,9 +129,21 @@ func (w *world) inTime(h *history) {
 	if !w.profile.plain { // nothing bounds how long the store or a leader is away, but their end
 		latest = max(latest, w.profile.faulty+3*w.profile.ttl)
 	}
-	if late := h.completed - latest; late > w.profile.giveUp() {
+	if late := h.completed - latest; late > w.profile.giveUp()+w.othersFirst(r.Key) {
 		w.violation("%s run_at %s is given up at +%s, %s after its time", r.ScheduleID, w.at(r.RunAt), h.completed, late)
 	}
+}
+
+// othersFirst bounds how long other runs can hold up the last call of a run: with as
+// many failed launches as MAX_LAUNCHES allows, the next are made at the next tick.
+func (w *world) othersFirst(key schedule.Key) time.Duration {
+	others := 0
+	for _, h := range w.watch.order {
+		if h.row.Key != key && h.claimed != 0 && (h.row.Reason == schedule.ReasonLost || h.row.Reason == schedule.ReasonLaunchUnavailable) {
+			others++
+		}
+	}
+	return time.Duration(others/w.profile.maxLaunches) * time.Second
 }
 
 // giveUp bounds how long after its time a run fails: the last call of it ends, its
