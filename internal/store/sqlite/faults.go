@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -12,20 +14,27 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// errFileReplaced refuses writes to a file that has no name any more.
-var errFileReplaced = errors.New("the database file was removed or replaced while it was open")
+var (
+	// errFileReplaced refuses writes to a file that has no name any more.
+	errFileReplaced = errors.New("the database file was removed or replaced while it was open")
+	// errFileUnknown refuses writes if the file system does not say which file it is.
+	errFileUnknown = errors.New("cannot check that the database file is the one that was opened")
+)
 
 // checkFile compares the file at the path with the open one. A removed file can
 // still be written, and everything in it is lost when the process ends.
 func (w *writer) checkFile() error {
 	now, err := os.Stat(w.path)
-	if err == nil && os.SameFile(now, w.file) {
+	switch {
+	case err == nil && os.SameFile(now, w.file):
 		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w: %w", schedule.ErrUnavailable, errFileUnknown, err)
 	}
 	return fmt.Errorf("%w: %w: %s: restore the file, then restart this process", schedule.ErrUnavailable, errFileReplaced, w.path)
 }
 
-// lockHeld is SQLITE_BUSY, with the first time that the lock was found taken.
+// lockHeld is SQLITE_BUSY, with the time since when nobody has committed.
 type lockHeld struct {
 	error
 	since time.Time
@@ -34,17 +43,23 @@ type lockHeld struct {
 func (e lockHeld) Unwrap() error { return e.error }
 
 func (e lockHeld) explain() error {
-	return fmt.Errorf("%w: another process has held the database's lock for %s: end it, or wait: %w",
-		schedule.ErrUnavailable, time.Since(e.since).Round(time.Second), e.error)
+	held := time.Since(e.since)
+	if held < lockTolerated {
+		return fmt.Errorf("%w: other processes write to the database without a pause: try again: %w", schedule.ErrUnavailable, e.error)
+	}
+	return fmt.Errorf("%w: another process has held the database's lock for %s: end it, or wait: %w", schedule.ErrUnavailable, held.Round(time.Second), e.error)
 }
 
-// kept returns an error of BEGIN.
-func (w *writer) kept(err error) error {
+// kept returns an error of BEGIN. While other processes commit, the lock is in use
+// and nobody holds it.
+func (w *writer) kept(ctx context.Context, err error) error {
 	if !isBusy(err) {
 		return err
 	}
-	if w.lockedSince.IsZero() {
-		w.lockedSince = time.Now()
+	version := w.lockedAt // if it cannot be read
+	_ = tx{w: w, ended: ctx.Err}.query(ctx, sqlDataVersion, func(scan scan) error { return scan(&version) })
+	if w.lockedSince.IsZero() || version != w.lockedAt {
+		w.lockedSince, w.lockedAt = time.Now(), version
 	}
 	return lockHeld{err, w.lockedSince}
 }
@@ -75,7 +90,7 @@ func diskFailed(err error) error {
 // FromDriver reports whether err comes from SQLite or its file.
 func FromDriver(err error) bool {
 	var e *sqlite.Error
-	return errors.As(err, &e) || errors.Is(err, errFileReplaced)
+	return errors.As(err, &e) || errors.Is(err, errFileReplaced) || errors.Is(err, errFileUnknown)
 }
 
 func isBusy(err error) bool {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +71,57 @@ func TestAPingFailsOnceAnotherProcessHasHeldTheLockForLong(t *testing.T) {
 		}
 		if err := s.Ping(t.Context()); err != nil {
 			t.Errorf("once the lock is free: %v", err)
+		}
+	})
+}
+
+// A server with much to do takes the lock again and again, and must not be called
+// hung: the advice would be to end it.
+func TestAFileThatOthersWriteWithoutAPauseAnswersAPing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "carillon.db")
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, path, sqlite.Options{})
+		db := beside(t, path)
+		take := func() *sql.Tx {
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.ExecContext(t.Context(), `INSERT OR REPLACE INTO workers (worker_id, host, unfit, started_at, seen_at) VALUES ('other', '', '', 0, 0)`); err != nil {
+				t.Fatal(err)
+			}
+			return tx
+		}
+		tx := take()
+		next := func() {
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			tx = take()
+		}
+		for range 8 {
+			if err := s.Ping(t.Context()); err != nil {
+				t.Errorf("the ping: %v", err)
+			}
+			time.Sleep(time.Second)
+			next()
+		}
+		written := make(chan error)
+		go func() { written <- s.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: s.Now()}) }()
+		var err error
+		for waits := true; waits; {
+			select {
+			case err = <-written:
+				waits = false
+			case <-time.After(time.Second):
+				next()
+			}
+		}
+		if !errors.Is(err, schedule.ErrUnavailable) || !strings.Contains(err.Error(), "other processes write to the database without a pause: try again") {
+			t.Errorf("the write: %v", err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }
@@ -147,6 +199,26 @@ func TestNothingIsWrittenToAFileThatWasRemovedOrReplaced(t *testing.T) {
 				t.Errorf("with the same file back: %v", err)
 			}
 		})
+	}
+}
+
+// A network file system may answer with other errors while the file is there.
+func TestAFileThatCannotBeLookedAtIsNotCalledRemoved(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := open(t, filepath.Join(dir, "carillon.db"), sqlite.Options{})
+	if err := os.Rename(dir, dir+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // the path leads through it
+		t.Fatal(err)
+	}
+	err := s.Heartbeat(t.Context(), schedule.WorkerSeen{WorkerID: "w", StartedAt: s.Now()})
+	if !errors.Is(err, schedule.ErrUnavailable) || !sqlite.FromDriver(err) || !errors.Is(err, syscall.ENOTDIR) || strings.Contains(err.Error(), "restore") {
+		t.Errorf("got %v", err)
+	}
+	if err := errors.Join(os.Remove(dir), os.Rename(dir+".moved", dir)); err != nil {
+		t.Fatal(err)
 	}
 }
 

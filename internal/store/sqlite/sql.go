@@ -41,6 +41,9 @@ const (
 	sqlWaitShort = `PRAGMA busy_timeout = 50`
 	sqlWaitLong  = `PRAGMA busy_timeout = 5000`
 
+	// sqlDataVersion changes with each commit of another connection.
+	sqlDataVersion = `PRAGMA data_version`
+
 	sqlPing       = `SELECT count(*) FROM sqlite_schema`
 	sqlHasWorkers = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'workers'`
 	sqlLastSeen   = `SELECT max(seen_at) FROM workers`

@@ -32,7 +32,8 @@ type writer struct {
 	conn  *sql.Conn     // nil: to be opened by the next transaction
 	stmts map[string]*sql.Stmt
 
-	lockedSince time.Time // first transaction that another process kept out; zero: the last one was not
+	lockedSince time.Time // first transaction that another process kept out since it committed; zero: the last one was not
+	lockedAt    int64     // the data version then
 	failed      error     // why the last transaction was not written: a full or broken disk; nil: it was
 
 	written written
@@ -96,7 +97,7 @@ func (w *writer) transact(ctx context.Context, body func(context.Context, tx) er
 		if ctx.Err() != nil {
 			w.rollback(steady) // it may have begun before the interrupt came
 		}
-		return w.kept(err)
+		return w.kept(ctx, err)
 	}
 	w.lockedSince = time.Time{}
 	committed := false
