@@ -126,7 +126,11 @@ func (d *doctor) database(ctx context.Context) Store {
 		d.fail("database", d.cfg.Scrub(err).Error(), "check that the server runs, and the host, user and password of DATABASE_URL")
 		return nil
 	}
-	took, err := d.ping(ctx, store)
+	untilFast := lockNoticed
+	if d.cfg.OnPostgres() {
+		untilFast = 0
+	}
+	took, err := medianPing(ctx, store.Ping, untilFast)
 	if err == nil && !d.cfg.OnPostgres() {
 		err = roomFor(d.cfg.sqlitePath())
 	}
@@ -146,14 +150,19 @@ func (d *doctor) database(ctx context.Context) Store {
 	return store
 }
 
-// ping is the median time of five answers. A slow SQLite file may be locked by
-// another process: it is asked until it is fast again or counts as away.
-func (d *doctor) ping(ctx context.Context, store Store) (median time.Duration, err error) {
+// lockNoticed is how long a slow SQLite file is asked again. A store reports a lock
+// that another process has held for two seconds. It is less than patience: a file
+// that is merely slow must not run into that.
+const lockNoticed = 2500 * time.Millisecond
+
+// medianPing is the median time of five answers, or of more while they are slow, for
+// up to untilFast.
+func medianPing(ctx context.Context, ping func(context.Context) error, untilFast time.Duration) (median time.Duration, err error) {
 	var took []time.Duration
-	last := func() time.Duration { return took[len(took)-1] }
-	for len(took) < 5 || !d.cfg.OnPostgres() && last() > slowDatabase && ctx.Err() == nil {
+	first := time.Now()
+	for len(took) < 5 || took[len(took)-1] > slowDatabase && time.Since(first) < untilFast {
 		began := time.Now()
-		if err := store.Ping(ctx); err != nil {
+		if err := ping(ctx); err != nil {
 			return 0, err
 		}
 		took = append(took, time.Since(began))

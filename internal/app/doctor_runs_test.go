@@ -1,12 +1,14 @@
 package app_test
 
 import (
+	"context"
 	"database/sql"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/carillon/carillon/internal/app"
@@ -184,6 +186,27 @@ func TestTheDoctorNoticesAFileThatIsLocked(t *testing.T) {
 	}
 	if got := finding(t, cfg, "database"); !strings.HasPrefix(got, "ok answers in ") {
 		t.Errorf("once it is free: %q", got)
+	}
+}
+
+// A file on a network disk may be slow for every answer.
+func TestTheDoctorAcceptsADatabaseThatStaysSlow(t *testing.T) {
+	for _, answer := range []time.Duration{10 * time.Millisecond, 70 * time.Millisecond, 400 * time.Millisecond} {
+		t.Run(answer.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got, err := app.MedianPing(t.Context(), func(ctx context.Context) error {
+					select {
+					case <-time.After(answer):
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				})
+				if err != nil || got != answer {
+					t.Errorf("%s, %v", got, err)
+				}
+			})
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -23,6 +24,13 @@ func Guard(next http.Handler, cfg Config) http.Handler {
 // CgroupMemoryLimit reads a memory limit below other folders than the kernel's.
 func CgroupMemoryLimit(self, root string) (int64, bool) {
 	return cgroupFiles{self: self, root: root}.memoryLimit()
+}
+
+// MedianPing is the doctor's measurement of the database, with its time limit.
+func MedianPing(ctx context.Context, ping func(context.Context) error) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return medianPing(ctx, ping, lockNoticed)
 }
 
 // Store is the process' store.
