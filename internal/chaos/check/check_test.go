@@ -116,6 +116,23 @@ func TestTheLatestSlotAroundAFaultIsTold(t *testing.T) {
 	}
 }
 
+// cancelled lets the second run fail three seconds after its slot, with a cancel
+// before.
+func cancelled(e *check.Evidence, reason string, asked time.Time) {
+	e.Settings.RunTimeout = 4 * time.Second
+	e.Runs[1].Status, e.Runs[1].Reason, e.Runs[1].CancelAsked, e.Runs[1].CompletedAt = "FAILED", reason, asked, at(5)
+}
+
+// A launch without an answer is not repeated after a cancel, so it may be lost.
+func TestACancelExplainsALostRun(t *testing.T) {
+	t.Parallel()
+	e := sound()
+	cancelled(e, "lost", at(2.2))
+	if n := check.Judge(e).Broken()["I12"]; n > 0 {
+		t.Errorf("%d violations of I12", n)
+	}
+}
+
 // Each case breaks one promise in sound evidence.
 func TestWhatIsBrokenIsFound(t *testing.T) {
 	for _, test := range []struct {
@@ -193,6 +210,12 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 		}},
 		{"a run is given up for no reason", "I12", func(e *check.Evidence) {
 			e.Runs[1].Status, e.Runs[1].Reason, e.Runs[1].CompletedAt = "FAILED", "lost", at(2.3)
+		}},
+		{"a run is given up for no reason, and cancelled shortly before", "I12", func(e *check.Evidence) {
+			cancelled(e, "lost", at(4.5))
+		}},
+		{"a cancelled run is accepted and times out", "I12", func(e *check.Evidence) {
+			cancelled(e, "timeout", at(2.2))
 		}},
 		{"the executor was called, and there are no deliveries", "I15", func(e *check.Evidence) { e.Runs[1].Deliveries = 0 }},
 		{"there are more deliveries than calls", "I15", func(e *check.Evidence) { e.Runs[1].Deliveries = 9 }},
