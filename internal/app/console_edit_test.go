@@ -90,6 +90,21 @@ func TestAScheduleIsEditedByItsForm(t *testing.T) {
 	})
 }
 
+func TestAScheduleWithALargeInputIsEdited(t *testing.T) {
+	onBothStores(t, func(t *testing.T, g *guarded) {
+		const path, page = "/v1/schedules/nightly", "/ui/schedules/nightly/edit"
+		large := strings.Replace(wholeSchedule, "1.50", "[1"+strings.Repeat(",1", 32_000)+"]", 1)
+		if code, answer := g.send("operator", "PUT", path, large); code != http.StatusOK {
+			t.Fatalf("%d %s", code, answer)
+		}
+		form := formOf(g.browse("operator", page, nil))
+		g.browse("operator", page, changedForm(form, "priority", "9")).holds(t, "saved", "as revision 2")
+		if now := scheduleAt(t, g, path); now["priority"] != 9.0 || len(fmt.Sprint(now["input"])) < 64_000 {
+			t.Errorf("priority %v, an input of %d characters", now["priority"], len(fmt.Sprint(now["input"])))
+		}
+	})
+}
+
 func TestTheSecondWriterOfAScheduleSeesBothVersions(t *testing.T) {
 	onBothStores(t, func(t *testing.T, g *guarded) {
 		const path, page = "/v1/schedules/nightly", "/ui/schedules/nightly/edit"

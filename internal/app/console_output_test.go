@@ -46,8 +46,14 @@ func TestTheOutputOfARunIsATabThatFollowsTheRun(t *testing.T) {
 			empty := f.browse("user", address, nil)
 			empty.holds(t, "before a report", "No output yet", `data-follow="true"`, `<a class="button" href="`+address+`"`)
 
-			if err := f.reports(key, &carillonv1.ReportRunRequest{Status: "STARTED", Output: "<b>first</b>\n"}); err != nil {
+			if err := f.reports(key, &carillonv1.ReportRunRequest{Status: "STARTED", Output: "<b>first</b>\n", LogUrl: "https://ci.example/17"}); err != nil {
 				t.Fatal(err)
+			}
+			for _, page := range []seen{f.browse("user", "/ui/runs/"+key.String(), nil), f.follow(empty)} {
+				_, live, _ := strings.Cut(page.main(), `id="about" data-live>`)
+				if live, _, _ = strings.Cut(live, "</p>"); !strings.Contains(live, `href="https://ci.example/17"`) {
+					t.Errorf("the link to the log appears only when the page is loaded again:\n%s", page.main())
+				}
 			}
 			first := f.follow(empty)
 			first.holds(t, "after a report", "&lt;b&gt;first&lt;/b&gt;", "not: <b>first", `data-whole="true"`, `data-follow="true"`)

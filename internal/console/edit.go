@@ -26,6 +26,10 @@ import (
 // a form began with.
 const maxRevisions = 200
 
+// maxEdit bounds the form in bytes. An input of 64 KiB becomes many times larger in
+// it: it is indented, and spaces and newlines are encoded.
+const maxEdit = 4 << 20
+
 // editField is a field of UpsertScheduleRequest that the form can change.
 type editField struct {
 	Name, Label, Help string
@@ -117,9 +121,9 @@ func editPage(view editView, code int) page {
 // saveEdit changes the fields that differ from the revision that the form began
 // with. Another revision is never overwritten: the writer sees both first.
 func (c *Console) saveEdit(v *visit) (page, error) {
-	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
+	v.Body = http.MaxBytesReader(nil, v.Body, maxEdit)
 	if err := v.ParseForm(); err != nil {
-		return page{}, status.Errorf(codes.InvalidArgument, "the form cannot be read, or has more than %d bytes", maxForm)
+		return page{}, status.Errorf(codes.InvalidArgument, "the form cannot be read, or has more than %d bytes", maxEdit)
 	}
 	base, err := strconv.ParseUint(v.field("revision"), 10, 32)
 	if err != nil {

@@ -152,12 +152,12 @@ func (c *Console) lastLinesOf(v *visit, run runRow) string {
 	if !run.Over() {
 		return ""
 	}
-	log, err := c.readLog(v.Context(), run.GetIdempotencyKey(), 0)
+	resp, err := c.runs.GetRunLogs(v.Context(), &carillonv1.GetRunLogsRequest{IdempotencyKey: run.GetIdempotencyKey(), TailLines: new(uint32(lastLines))})
 	if err != nil {
 		return ""
 	}
 	var text strings.Builder
-	for _, p := range log.parts {
+	for _, p := range resp.GetParts() {
 		text.WriteString(p.GetText())
 	}
 	return output.Tail(text.String(), lastLines, lastBytes)

@@ -93,7 +93,10 @@
     if (end) toEnd(); else log.scrollTop -= height - log.scrollHeight;
     const steps = $("#step");
     for (const option of $$("#step option", fresh)) if (![...steps.options].some((has) => has.value === option.value)) steps.append(option);
-    $("#status").replaceChildren(...$("#status", fresh).childNodes);
+    for (const part of ["#status", "#about"]) {
+      const now = $(part, fresh);
+      if (now.innerHTML !== $(part).innerHTML) $(part).replaceChildren(...now.childNodes);
+    }
     Object.assign(log.dataset, { more: next.dataset.more, follow: next.dataset.follow });
     if (tail.textContent !== $("#tail", fresh).textContent) tail.textContent = $("#tail", fresh).textContent;
   }
@@ -101,8 +104,8 @@
     try {
       const fresh = document.hidden ? null : await load(log.dataset.more);
       if (fresh) append(fresh);
-    } catch {
-      $("#tail").textContent = "The server does not answer. Trying again …";
+    } catch (error) {
+      $("#tail").textContent = Number(error.message) ? `The server answers with error ${error.message}. Trying again …` : "The server does not answer. Trying again …";
     }
     if (log.dataset.follow === "true") setTimeout(follow, 1000);
   }
