@@ -2,7 +2,9 @@
 // and data: which due runs are claimed, in which order, and what the overlap
 // policies decide. It has no I/O, no clock and no goroutines.
 //
-// The leader of a shard keeps a [ShardState]. One pass over it works like this:
+// The stores judge in their claim transactions, with [JudgeOverlap]. [ShardState] is
+// not used outside of tests yet: it is what the leader of a shard will keep in memory
+// instead. One pass over it works like this:
 //
 //  1. The caller opens the claim transaction, fenced by the epoch of the leader.
 //  2. [ShardState.Claim] reads the changes that others have committed, applies
