@@ -46,6 +46,16 @@ func TestAFailingScheduleAlertsOnceAndRecovers(t *testing.T) {
 	}
 }
 
+func TestAFailingScheduleThatDoesNotRunAgainIsToldAgain(t *testing.T) {
+	c := watchedFailures(schedule.Expect{RemindEveryMS: 300_000}, schedule.OnFailureAlert)
+	failingCase(c, "12:00:00", 1)
+	wantTypes(t, "the failure", step(c, "12:00:02"), expect.NoticeOpened)
+	if !c.State.JudgeAt.Equal(at("12:05:02")) {
+		t.Errorf("it is looked at again at %v: no run ends before, so no reminder would come", c.State.JudgeAt)
+	}
+	wantTypes(t, "five minutes later", step(c, "12:05:02"), expect.NoticeReminder)
+}
+
 func TestWhoIsToldOfFailures(t *testing.T) {
 	for _, c := range []struct {
 		name      string

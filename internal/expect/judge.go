@@ -179,7 +179,7 @@ func (j *judgement) close(why schedule.Resolution) {
 // remind tells an open alert again that nobody has seen to.
 func (j *judgement) remind() {
 	every := j.c.Schedule.Expect.RemindEvery()
-	if j.alert == nil || j.opened || every == 0 || !j.alert.AckedAt.IsZero() {
+	if j.alert == nil || every == 0 || !j.alert.AckedAt.IsZero() {
 		return
 	}
 	if at := j.alert.NotifiedAt.Add(every); j.now.Before(at) {
