@@ -67,6 +67,7 @@ func (w *Watch) group(ctx context.Context, routes *notify.Routes, g *schedule.Al
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
 		return v, fmt.Errorf("read the notice of alert %s: %w", example(g, what).AlertID, err)
 	}
+	target.Readdress(&m, g.Key)
 	if sum := notify.Summarize(g); sum != nil {
 		console := ""
 		if w.publicURL != "" {

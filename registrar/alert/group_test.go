@@ -277,3 +277,35 @@ func TestMessagesToATargetThatIsMissingAreKeptForARegistrarThatHasIt(t *testing.
 		})
 	}
 }
+
+func TestAnIncidentKeepsItsRecipientsWhenALabelChanges(t *testing.T) {
+	t.Parallel()
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCompany(t, e, people)
+			rows := c.schedules(t, 4)
+			c.all(t, rows, unreachable)
+			c.pass(t, 10*time.Second)
+			rows[0].Labels, rows[0].Revision = map[string]string{"mailto": "bob@example.org"}, 2
+			c.define(t, rows[0])
+			c.all(t, rows[1:], succeeded)
+			c.pass(t, 2*time.Second)
+			c.all(t, rows[:1], succeeded) // the newest notice of ada's incident
+			c.pass(t, 2*time.Minute)
+			got := make(map[string]int)
+			for _, m := range c.messages(t, "owners") {
+				slices.Sort(m.Data.Group.IDs)
+				got[strings.Join(m.Data.Group.IDs, " ")+" "+string(m.Type)+" to "+m.Data.Labels["mailto"]]++
+			}
+			for _, want := range []string{
+				"etl-0000 etl-0002 alert.opened to ada@example.org", "etl-0000 etl-0002 alert.recovered to ada@example.org",
+				"etl-0001 etl-0003 alert.opened to bob@example.org", "etl-0001 etl-0003 alert.recovered to bob@example.org",
+			} {
+				if got[want] != 1 || len(got) != 4 {
+					t.Errorf("want one mail %s, got %v", want, got)
+				}
+			}
+		})
+	}
+}

@@ -157,10 +157,11 @@ func Summarize(of *schedule.AlertGroup) *Group {
 // console is the address of the console, "" if it has none.
 func (m *Message) Together(what expect.NoticeType, of *schedule.AlertGroup, g *Group, console string) Message {
 	d := m.Data
+	severity, cause, _ := splitGroupKey(of.Key) // those of a single alert can change while it is open
 	out := Message{Type: what, Timestamp: m.Timestamp, Data: MessageData{
-		Environment: d.Environment, AlertID: of.GroupID, Labels: d.Labels, Severity: d.Severity, Kind: d.Kind, Cause: d.Cause, Error: d.Error, Group: g,
+		Environment: d.Environment, AlertID: of.GroupID, Labels: d.Labels, Severity: severity, Kind: d.Kind, Cause: cause, Error: d.Error, Group: g,
 	}}
-	out.Data.Text = g.sentence(what, d.Cause)
+	out.Data.Text = g.sentence(what, cause)
 	if console != "" {
 		out.Data.URL = console + "alerts"
 		if d.Kind == schedule.ExpectNoFailure && what != expect.NoticeRecovered {

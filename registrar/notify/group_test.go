@@ -14,7 +14,7 @@ import (
 // incident is a group, told at that second, of notices: a word is a type, the
 // second at which it was found, and whether it is told: "opened 0 told".
 func incident(toldAt int, notices ...string) *schedule.AlertGroup {
-	g := &schedule.AlertGroup{Target: "chat", GroupID: "al-0"}
+	g := &schedule.AlertGroup{Target: "chat", GroupID: "al-0", Key: "critical/executor_unreachable/"}
 	if toldAt >= 0 {
 		g.ToldAt = noon.Add(time.Duration(toldAt) * time.Second)
 	}
@@ -82,7 +82,7 @@ func outage(what expect.NoticeType, n, closed, fresh int, toldAt int) notify.Mes
 	}
 	g.GroupID = g.Notices[0].AlertID
 	one := messages()["opened"]
-	one.Data.Kind, one.Data.Cause = schedule.ExpectNoFailure, "executor_unreachable"
+	one.Data.Kind, one.Data.Cause, one.Data.Severity = schedule.ExpectNoFailure, "workflow_failed", notify.SeverityInfo // changed since the incident began
 	one.Data.Error = "executor_unreachable: dial tcp 192.0.2.7:8080: connection refused"
 	return one.Together(what, g, notify.Summarize(g), "https://carillon.example.org/ui/")
 }

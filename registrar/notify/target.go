@@ -3,8 +3,12 @@ package notify
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // Kind says how messages are sent to a target; a closed set.
@@ -43,6 +47,29 @@ func (t *Target) GroupKey(m *Message) string {
 		recipients = m.Data.Labels[e.toLabel]
 	}
 	return string(m.Data.Severity) + "/" + string(m.Data.Cause) + "/" + recipients
+}
+
+// Readdress gives m the recipients of the incident with this GroupKey. Owners can edit
+// the label while an alert is open: a message about the schedules of one owner must
+// not go where the newest notice says.
+func (t *Target) Readdress(m *Message, groupKey string) {
+	e, ok := t.sender.(*email)
+	if !ok || e.toLabel == "" {
+		return
+	}
+	_, _, recipients := splitGroupKey(groupKey)
+	m.Data.Labels = maps.Clone(m.Data.Labels)
+	if m.Data.Labels == nil {
+		m.Data.Labels = make(map[string]string, 1)
+	}
+	m.Data.Labels[e.toLabel] = recipients
+}
+
+// splitGroupKey is the reverse of GroupKey. Severities and causes have no slash.
+func splitGroupKey(key string) (severity Severity, cause schedule.Cause, recipients string) {
+	first, rest, _ := strings.Cut(key, "/")
+	second, recipients, _ := strings.Cut(rest, "/")
+	return Severity(first), schedule.Cause(second), recipients
 }
 
 // Outgoing is one attempt to send one message.
