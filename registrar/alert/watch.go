@@ -74,27 +74,35 @@ const (
 // Run judges and sends until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { w.judgeOn(ctx); return nil })
+	g.Go(func() error {
+		w.repeat(ctx, "cannot evaluate expectations", "expectations are evaluated again", w.Judge)
+		return nil
+	})
+	// Not after Judge: it returns when nothing is due, which takes minutes after
+	// 100,000 schedules have failed.
+	g.Go(func() error {
+		w.repeat(ctx, "cannot group notifications", "notifications are grouped again", w.Group)
+		return nil
+	})
 	g.Go(func() error { w.sendOn(ctx); return nil })
 	return g.Wait()
 }
 
-func (w *Watch) judgeOn(ctx context.Context) {
+// repeat calls work every judgeEvery until ctx ends, and logs its first error of a row
+// and the end of the row.
+func (w *Watch) repeat(ctx context.Context, failed, again string, work func(context.Context) error) {
 	ticker := time.NewTicker(judgeEvery)
 	defer ticker.Stop()
 	failing := false
 	for {
-		err := w.Judge(ctx)
-		if err == nil {
-			err = w.Group(ctx)
-		}
+		err := work(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failing:
-			w.log.WarnContext(ctx, "cannot evaluate expectations", "err", err)
+			w.log.WarnContext(ctx, failed, "err", err)
 		case err == nil && failing:
-			w.log.InfoContext(ctx, "expectations are evaluated again")
+			w.log.InfoContext(ctx, again)
 		}
 		failing = err != nil
 		select {
