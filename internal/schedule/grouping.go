@@ -22,6 +22,7 @@ type AlertNotice struct {
 // The types of notices that grouping tells apart.
 const (
 	NoticeOpened    = "alert.opened"
+	NoticeReminder  = "alert.reminder"
 	NoticeRecovered = "alert.recovered"
 )
 
@@ -43,7 +44,12 @@ type AlertGrouping struct {
 	Now time.Time
 	// JoinedSince: a group that no alert has joined since takes no more alerts.
 	JoinedSince time.Time
-	Limit       int // of notices and of groups in one pass
+	// StartedSince: a group whose first alert opened before takes no more alerts.
+	StartedSince time.Time
+	// Interval is the least time between two messages of a group. Until then a group
+	// that was told is not decided about: that reads all its notices.
+	Interval time.Duration
+	Limit    int // of notices and of groups in one pass
 }
 
 // GroupVerdict says what becomes of a group.

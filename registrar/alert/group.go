@@ -17,6 +17,11 @@ const (
 	// How soon a registrar is asked again for a target that this one does not have:
 	// another one may have a newer NOTIFY_FILE.
 	targetLook = time.Minute
+
+	// An incident takes no more alerts when it is this old, or Grouping.Longest if that is
+	// more. Without this limit an incident that some alert joins every few minutes would
+	// never end, and each message about it reads all its alerts.
+	longestIncident = 6 * time.Hour
 )
 
 // Group writes the messages to people that are due: one for all alerts of an
@@ -24,8 +29,12 @@ const (
 func (w *Watch) Group(ctx context.Context) error {
 	for {
 		routes, now, told := w.routes(), w.now(), false
+		pauses := routes.Grouping()
 		grouping, cancel := context.WithTimeout(ctx, judgeTimeout)
-		more, err := w.outbox.GroupAlerts(grouping, schedule.AlertGrouping{Now: now, JoinedSince: now.Add(-routes.Grouping().Longest()), Limit: groupAtOnce},
+		more, err := w.outbox.GroupAlerts(grouping, schedule.AlertGrouping{
+			Now: now, JoinedSince: now.Add(-pauses.Longest()), StartedSince: now.Add(-max(longestIncident, pauses.Longest())),
+			Interval: pauses.Interval, Limit: groupAtOnce,
+		},
 			func(g schedule.AlertGroup, payload func(string) (string, error)) (schedule.GroupVerdict, error) {
 				v, err := w.group(ctx, routes, &g, payload, now)
 				told = told || v.Delivery != nil
@@ -67,6 +76,7 @@ func (w *Watch) group(ctx context.Context, routes *notify.Routes, g *schedule.Al
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
 		return v, fmt.Errorf("read the notice of alert %s: %w", example(g, what).AlertID, err)
 	}
+	m.Type = what
 	target.Readdress(&m, g.Key)
 	if sum := notify.Summarize(g); sum != nil {
 		console := ""

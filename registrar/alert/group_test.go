@@ -309,3 +309,55 @@ func TestAnIncidentKeepsItsRecipientsWhenALabelChanges(t *testing.T) {
 		})
 	}
 }
+
+func TestAnIncidentThatAlertsKeepJoiningEnds(t *testing.T) {
+	t.Parallel()
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCompany(t, e, people)
+			first := c.clock
+			began := make(map[string]time.Duration)
+			for _, row := range c.schedules(t, 100) {
+				c.all(t, []*schedule.Schedule{row}, unreachable)
+				c.pass(t, 0)
+				c.clock = c.clock.Add(4 * time.Minute)
+				for _, m := range c.messages(t, "chat") {
+					incident := m.Data.AlertID
+					if m.Data.IncidentID != "" {
+						incident = m.Data.IncidentID
+					}
+					if _, known := began[incident]; !known {
+						began[incident] = m.Timestamp.Sub(first)
+					}
+				}
+			}
+			var at []time.Duration
+			for _, d := range began {
+				at = append(at, d)
+			}
+			slices.Sort(at)
+			if len(at) != 2 || at[1] < 6*time.Hour || at[1] > 6*time.Hour+10*time.Minute {
+				t.Errorf("incidents begin after %v, want two, the second one after six hours", at)
+			}
+		})
+	}
+}
+
+func TestRemindersDoNotPutOffTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCompany(t, e, "group_wait: 10m\n"+people)
+			row := hourly("etl", c.clock.Add(-48*time.Hour))
+			row.Expect = schedule.Expect{OnFailure: schedule.OnFailureAlert, RemindEveryMS: 300_000}
+			c.define(t, &row)
+			c.all(t, []*schedule.Schedule{&row}, unreachable)
+			c.pass(t, 11*time.Minute)
+			if got := c.messages(t, "chat"); len(got) != 1 || got[0].Type != expect.NoticeOpened {
+				t.Errorf("after 11 minutes the chat has %+v, want the opening message", got)
+			}
+		})
+	}
+}

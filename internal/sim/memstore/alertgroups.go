@@ -31,7 +31,11 @@ func (t *tx) saveNotice(d *schedule.AlertDelivery) {
 	if !known {
 		n.AlertNotice = schedule.AlertNotice{Target: d.Target, AlertID: d.AlertID, GroupKey: d.GroupKey, ScheduleID: d.ScheduleID, OpenedAt: at(d.CreatedAt)}
 	}
-	n.Type, n.NoticedAt, n.Told, n.payload, n.pending = d.Type, at(d.CreatedAt), false, d.Payload, true
+	// A reminder of what is not told yet: the alert is still new.
+	if repeats := known && !n.Told && n.Open() && d.Type == schedule.NoticeReminder; !repeats {
+		n.Type, n.NoticedAt = d.Type, at(d.CreatedAt)
+	}
+	n.Told, n.payload, n.pending = false, d.Payload, true
 	setIn(t, t.notices, id, n)
 }
 
@@ -75,7 +79,8 @@ func (t *tx) placeNotices(q schedule.AlertGrouping) int {
 	pending = pending[:min(len(pending), q.Limit)]
 	var groups []schedule.AlertGroup
 	for _, g := range t.groups {
-		if g.closedAt.IsZero() && g.JoinedAt.After(at(q.JoinedSince)) {
+		first := t.notices[noticeID{g.Target, g.GroupID}]
+		if g.closedAt.IsZero() && g.JoinedAt.After(at(q.JoinedSince)) && first.OpenedAt.After(at(q.StartedSince)) {
 			groups = append(groups, g.AlertGroup)
 		}
 	}
@@ -96,6 +101,9 @@ func (t *tx) placeNotices(q schedule.AlertGrouping) int {
 		id := noticeID{g.Target, g.GroupID}
 		kept := t.groups[id]
 		kept.checkAt = at(q.Now)
+		if next := kept.ToldAt.Add(q.Interval); !kept.ToldAt.IsZero() && next.After(kept.checkAt) {
+			kept.checkAt = at(next)
+		}
 		setIn(t, t.groups, id, kept)
 	}
 	for _, p := range pending {

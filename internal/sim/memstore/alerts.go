@@ -168,6 +168,15 @@ func (s *Store) Redeliver(ctx context.Context, again schedule.Redelivery) (after
 	return after, err
 }
 
+// lost reports whether a group is never closed: its alerts closed while no registrar
+// had the target.
+func (t *tx) lost(g *group, notices []schedule.AlertNotice, before time.Time) bool {
+	return g.closedAt.IsZero() && g.checkAt.IsZero() && g.JoinedAt.Before(before) && !slices.ContainsFunc(notices, func(n schedule.AlertNotice) bool {
+		a, found := t.alerts[n.AlertID]
+		return found && (a.ClosedAt.IsZero() || !a.ClosedAt.Before(before))
+	})
+}
+
 // pruneAlerts deletes alerts and deliveries that ended before.
 func (t *tx) pruneAlerts(before time.Time, limit int) (pruned int) {
 	for id, a := range t.alerts {
@@ -183,8 +192,9 @@ func (t *tx) pruneAlerts(before time.Time, limit int) (pruned int) {
 		}
 	}
 	for id, g := range t.groups {
-		if !g.closedAt.IsZero() && g.closedAt.Before(before) {
-			for _, n := range t.noticesOf(id) {
+		notices := t.noticesOf(id)
+		if !g.closedAt.IsZero() && g.closedAt.Before(before) || t.lost(&g, notices, before) {
+			for _, n := range notices {
 				drop(t, t.notices, noticeID{n.Target, n.AlertID})
 				pruned++
 			}

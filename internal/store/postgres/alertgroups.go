@@ -45,7 +45,7 @@ func placeNotices(ctx context.Context, tx pgx.Tx, q schedule.AlertGrouping) (pla
 	if err != nil || len(pending) == 0 {
 		return 0, err
 	}
-	groups, err := collectGroups(ctx, tx, sqlJoinedGroups, q.JoinedSince)
+	groups, err := collectGroups(ctx, tx, sqlJoinedGroups, q.JoinedSince, q.StartedSince)
 	if err != nil {
 		return 0, err
 	}
@@ -55,7 +55,7 @@ func placeNotices(ctx context.Context, tx pgx.Tx, q schedule.AlertGrouping) (pla
 	if _, err := tx.Exec(ctx, sqlJoinGroups, column(joined, target), column(joined, id), column(joined, key), q.Now); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, sqlCheckGroups, column(changed, target), column(changed, id), q.Now); err != nil {
+	if _, err := tx.Exec(ctx, sqlCheckGroups, column(changed, target), column(changed, id), q.Now, q.Interval.Microseconds()); err != nil {
 		return 0, err
 	}
 	_, err = tx.Exec(ctx, sqlPlaceNotices, column(pending, func(n *schedule.AlertNotice) string { return n.AlertID }),

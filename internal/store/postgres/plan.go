@@ -325,7 +325,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		if _, err := affect(ctx, tx, sqlPruneLastRuns, before, limit); err != nil {
 			return err
 		}
-		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneProcesses, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneGroups} {
+		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneProcesses, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
 			n, err := affect(ctx, tx, statement, before, limit)
 			if err != nil {
 				return err

@@ -159,10 +159,15 @@ const (
 )
 
 const sqlSaveNotice = `
-INSERT INTO alert_group_members (alert_id, target, grouped_by, schedule_id, type, payload, opened_at, noticed_at, told, pending)
+INSERT INTO alert_group_members AS m (alert_id, target, grouped_by, schedule_id, type, payload, opened_at, noticed_at, told, pending)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $7, false, true)
-ON CONFLICT (alert_id, target) DO UPDATE SET type = EXCLUDED.type, payload = EXCLUDED.payload, noticed_at = EXCLUDED.noticed_at,
-	told = false, pending = true`
+ON CONFLICT (alert_id, target) DO UPDATE SET payload = EXCLUDED.payload, told = false, pending = true,
+	type = CASE WHEN ` + repeatsNotice + ` THEN m.type ELSE EXCLUDED.type END,
+	noticed_at = CASE WHEN ` + repeatsNotice + ` THEN m.noticed_at ELSE EXCLUDED.noticed_at END`
+
+// A reminder of what is not told yet: the alert is still new, and its message is due
+// at the time it was. Otherwise frequent reminders would put it off again and again.
+const repeatsNotice = `NOT m.told AND m.type <> 'alert.recovered' AND EXCLUDED.type = 'alert.reminder'`
 
 const sqlAnyGrouping = `
 SELECT EXISTS (SELECT FROM alert_group_members WHERE pending) OR EXISTS (SELECT FROM alert_groups WHERE check_at <= $1)`
@@ -186,7 +191,8 @@ g.target, g.group_id, g.grouped_by, g.joined_at, g.told_at`
 
 const sqlJoinedGroups = `
 SELECT` + groupColumns + `
-FROM alert_groups g WHERE g.closed_at IS NULL AND g.joined_at > $1 ORDER BY g.joined_at DESC, g.group_id`
+FROM alert_groups g JOIN alert_group_members m ON m.alert_id = g.group_id AND m.target = g.target
+WHERE g.closed_at IS NULL AND g.joined_at > $1 AND m.opened_at > $2 ORDER BY g.joined_at DESC, g.group_id`
 
 const sqlDueGroups = `
 SELECT` + groupColumns + `
@@ -205,7 +211,7 @@ ON CONFLICT (target, group_id) DO UPDATE SET grouped_by = EXCLUDED.grouped_by, j
 	told_at = CASE WHEN g.closed_at IS NULL THEN g.told_at END, closed_at = NULL`
 
 const sqlCheckGroups = `
-UPDATE alert_groups g SET check_at = $3 FROM unnest($1::text[], $2::text[]) AS u(target, group_id)
+UPDATE alert_groups g SET check_at = greatest($3, g.told_at + $4::bigint * interval '1 microsecond') FROM unnest($1::text[], $2::text[]) AS u(target, group_id)
 WHERE g.target = u.target AND g.group_id = u.group_id`
 
 const sqlSaveGroup = `
@@ -222,7 +228,17 @@ DELETE FROM alert_group_members WHERE (alert_id, target) IN (
 	SELECT m.alert_id, m.target FROM alert_groups g JOIN alert_group_members m ON m.target = g.target AND m.group_id = g.group_id
 	WHERE g.closed_at < $1 LIMIT $2)`
 
+// sqlPruneLostNotices deletes the notices of groups that are never closed: their alerts
+// closed while no registrar had the target.
+const sqlPruneLostNotices = `
+DELETE FROM alert_group_members WHERE (alert_id, target) IN (
+	SELECT m.alert_id, m.target FROM alert_groups g JOIN alert_group_members m ON m.target = g.target AND m.group_id = g.group_id
+	WHERE g.closed_at IS NULL AND g.joined_at < $1 AND g.check_at IS NULL AND NOT EXISTS (
+		SELECT FROM alert_group_members o JOIN alerts a ON a.alert_id = o.alert_id
+		WHERE o.target = g.target AND o.group_id = g.group_id AND (a.closed_at IS NULL OR a.closed_at >= $1 OR o.pending))
+	LIMIT $2)`
+
 const sqlPruneGroups = `
 DELETE FROM alert_groups WHERE (target, group_id) IN (
-	SELECT g.target, g.group_id FROM alert_groups g WHERE g.closed_at < $1
+	SELECT g.target, g.group_id FROM alert_groups g WHERE (g.closed_at < $1 OR g.closed_at IS NULL AND g.joined_at < $1)
 		AND NOT EXISTS (SELECT FROM alert_group_members m WHERE m.target = g.target AND m.group_id = g.group_id) LIMIT $2)`

@@ -39,7 +39,7 @@ func placeNotices(ctx context.Context, t tx, q schedule.AlertGrouping) (placed i
 	if err != nil || len(pending) == 0 {
 		return 0, err
 	}
-	groups, err := readGroups(ctx, t, sqlJoinedGroups, q.JoinedSince.UnixMicro())
+	groups, err := readGroups(ctx, t, sqlJoinedGroups, q.JoinedSince.UnixMicro(), q.StartedSince.UnixMicro())
 	if err != nil {
 		return 0, err
 	}
@@ -50,7 +50,7 @@ func placeNotices(ctx context.Context, t tx, q schedule.AlertGrouping) (placed i
 		}
 	}
 	for _, g := range changed {
-		if _, err := t.exec(ctx, sqlCheckGroup, g.Target, g.GroupID, q.Now.UnixMicro()); err != nil {
+		if _, err := t.exec(ctx, sqlCheckGroup, g.Target, g.GroupID, q.Now.UnixMicro(), q.Interval.Microseconds()); err != nil {
 			return 0, err
 		}
 	}

@@ -193,7 +193,7 @@ func (s *Store) Prune(ctx context.Context, term schedule.Term, before time.Time,
 		if _, err := t.exec(ctx, sqlPruneLastRuns, before.UnixMicro(), limit); err != nil {
 			return err
 		}
-		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneProcesses, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneGroups} {
+		for _, statement := range []string{sqlPruneRuns, sqlPruneEvents, sqlPruneRequests, sqlPruneDeploys, sqlPruneWorkers, sqlPruneProcesses, sqlPruneTerms, sqlPruneAudit, sqlPruneBackfillRuns, sqlPruneBackfills, sqlPruneAlerts, sqlPruneDeliveries, sqlPruneNotices, sqlPruneLostNotices, sqlPruneGroups} {
 			n, err := t.exec(ctx, statement, before.UnixMicro(), limit)
 			if err != nil {
 				return err

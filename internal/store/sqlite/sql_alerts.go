@@ -76,8 +76,13 @@ const (
 	sqlPruneDeliveries = `DELETE FROM alert_deliveries WHERE delivery_id IN (SELECT delivery_id FROM alert_deliveries WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at LIMIT ?)`
 
 	sqlSaveNotice = `INSERT INTO alert_group_members (alert_id, target, grouped_by, schedule_id, type, payload, opened_at, noticed_at, told, pending)
- VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 0, 1) ON CONFLICT (alert_id, target) DO UPDATE SET type = excluded.type, payload = excluded.payload,
- noticed_at = excluded.noticed_at, told = 0, pending = 1`
+ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 0, 1) ON CONFLICT (alert_id, target) DO UPDATE SET payload = excluded.payload, told = 0, pending = 1,
+ type = CASE WHEN ` + repeatsNotice + ` THEN type ELSE excluded.type END,
+ noticed_at = CASE WHEN ` + repeatsNotice + ` THEN noticed_at ELSE excluded.noticed_at END`
+	// A reminder of what is not told yet: the alert is still new, and its message is due
+	// at the time it was. Otherwise frequent reminders would put it off again and again.
+	repeatsNotice = `NOT told AND type <> 'alert.recovered' AND excluded.type = 'alert.reminder'`
+
 	sqlAnyGrouping = `SELECT EXISTS (SELECT 1 FROM alert_group_members WHERE pending) OR EXISTS (SELECT 1 FROM alert_groups WHERE check_at <= ?)`
 	noticeColumns  = `m.target, m.alert_id, g.group_id, m.grouped_by, m.schedule_id, m.type, m.opened_at, m.noticed_at, m.told`
 	// A notice of a closed group is in no group: its alert is open again.
@@ -87,19 +92,29 @@ const (
 	sqlNoticesOf = `SELECT ` + noticeColumns + ` FROM alert_group_members m JOIN alert_groups g ON g.target = m.target AND g.group_id = m.group_id
  WHERE m.target = ? AND m.group_id = ? ORDER BY m.opened_at, m.alert_id`
 	groupColumns    = `g.target, g.group_id, g.grouped_by, g.joined_at, g.told_at`
-	sqlJoinedGroups = `SELECT ` + groupColumns + ` FROM alert_groups g WHERE g.closed_at IS NULL AND g.joined_at > ? ORDER BY g.joined_at DESC, g.group_id`
-	sqlDueGroups    = `SELECT ` + groupColumns + ` FROM alert_groups g WHERE g.check_at <= ? ORDER BY g.check_at LIMIT ?`
-	sqlPlaceNotice  = `UPDATE alert_group_members SET group_id = ?3, pending = 0 WHERE alert_id = ?1 AND target = ?2`
+	sqlJoinedGroups = `SELECT ` + groupColumns + ` FROM alert_groups g
+ JOIN alert_group_members m ON m.alert_id = g.group_id AND m.target = g.target
+ WHERE g.closed_at IS NULL AND g.joined_at > ? AND m.opened_at > ? ORDER BY g.joined_at DESC, g.group_id`
+	sqlDueGroups   = `SELECT ` + groupColumns + ` FROM alert_groups g WHERE g.check_at <= ? ORDER BY g.check_at LIMIT ?`
+	sqlPlaceNotice = `UPDATE alert_group_members SET group_id = ?3, pending = 0 WHERE alert_id = ?1 AND target = ?2`
 	// A group that was closed begins again: its first alert is open again.
 	sqlJoinGroup = `INSERT INTO alert_groups (target, group_id, grouped_by, joined_at, check_at) VALUES (?1, ?2, ?3, ?4, ?4)
  ON CONFLICT (target, group_id) DO UPDATE SET grouped_by = excluded.grouped_by, joined_at = excluded.joined_at,
  told_at = CASE WHEN closed_at IS NULL THEN told_at END, closed_at = NULL`
-	sqlCheckGroup   = `UPDATE alert_groups SET check_at = ?3 WHERE target = ?1 AND group_id = ?2`
+	sqlCheckGroup   = `UPDATE alert_groups SET check_at = max(?3, COALESCE(told_at + ?4, ?3)) WHERE target = ?1 AND group_id = ?2`
 	sqlSaveGroup    = `UPDATE alert_groups SET told_at = COALESCE(?3, told_at), check_at = ?4, closed_at = ?5 WHERE target = ?1 AND group_id = ?2`
-	sqlToldNotices  = `UPDATE alert_group_members SET told = 1 WHERE target = ? AND group_id = ?`
+	sqlToldNotices  = `UPDATE alert_group_members SET told = 1 WHERE target = ? AND group_id = ? AND NOT told`
 	sqlNoticeText   = `SELECT payload FROM alert_group_members WHERE target = ? AND alert_id = ?`
 	sqlPruneNotices = `DELETE FROM alert_group_members WHERE rowid IN (SELECT m.rowid FROM alert_groups g
  JOIN alert_group_members m ON m.target = g.target AND m.group_id = g.group_id WHERE g.closed_at < ? LIMIT ?)`
-	sqlPruneGroups = `DELETE FROM alert_groups WHERE rowid IN (SELECT g.rowid FROM alert_groups g WHERE g.closed_at < ?
- AND NOT EXISTS (SELECT 1 FROM alert_group_members m WHERE m.target = g.target AND m.group_id = g.group_id) LIMIT ?)`
+	// sqlPruneLostNotices deletes the notices of groups that are never closed: their alerts
+	// closed while no registrar had the target.
+	sqlPruneLostNotices = `DELETE FROM alert_group_members WHERE rowid IN (SELECT m.rowid FROM alert_groups g
+ JOIN alert_group_members m ON m.target = g.target AND m.group_id = g.group_id
+ WHERE g.closed_at IS NULL AND g.joined_at < ?1 AND g.check_at IS NULL AND NOT EXISTS (
+  SELECT 1 FROM alert_group_members o JOIN alerts a ON a.alert_id = o.alert_id
+  WHERE o.target = g.target AND o.group_id = g.group_id AND (a.closed_at IS NULL OR a.closed_at >= ?1 OR o.pending)) LIMIT ?2)`
+	sqlPruneGroups = `DELETE FROM alert_groups WHERE rowid IN (SELECT g.rowid FROM alert_groups g
+ WHERE (g.closed_at < ?1 OR g.closed_at IS NULL AND g.joined_at < ?1)
+ AND NOT EXISTS (SELECT 1 FROM alert_group_members m WHERE m.target = g.target AND m.group_id = g.group_id) LIMIT ?2)`
 )

@@ -22,9 +22,11 @@ var alerts = []check{
 	{"many senders send each message once", messagesRaced},
 	{"notices of one key are told together, and what comes later is told later", noticesGrouped},
 	{"a notice about an alert that was told before starts a group of its own", noticesAlone},
-	{"a group that no alert joined for long takes no more", groupsAge},
+	{"a group that no alert joined for long, or that began long ago, takes no more", groupsAge},
+	{"a group that was told waits for the interval", groupsWait},
+	{"a reminder of what is not told yet does not put off its message", remindersRepeat},
 	{"a decision that fails leaves the notices as they are", groupingFails},
-	{"groups that are closed are pruned with their notices, open ones stay", groupsPruned},
+	{"groups that are closed or whose alerts are gone are pruned with their notices, open ones stay", groupsPruned},
 	{"alerts and messages that ended long ago are pruned, open ones stay", alertsPruned},
 }
 
