@@ -167,7 +167,7 @@ func (f *LaunchesForecast) name(groups []plan.Group, in LaunchesInput, meter pla
 				return nil
 			}
 			n := 0
-			for range groups[i].Load.Launches(later(p.Minute, f.From), earlier(p.Minute.Add(time.Minute), f.Until)) {
+			for range groups[i].Load.Launches(schedule.Later(p.Minute, f.From), earlier(p.Minute.Add(time.Minute), f.Until)) {
 				n++
 			}
 			if n == 0 {
@@ -222,13 +222,6 @@ func affordable(herd []plan.Member, from, until time.Time, budget int) []plan.Me
 		herd = append(herd, m.Member)
 	}
 	return herd
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -201,7 +201,7 @@ func (a *App) buildServers(ctx context.Context, reg *registrar.Registrar, withRe
 	a.grpc = registrarapi.NewServer(a.log, []registrarapi.Interceptors{
 		a.auditor.Interceptors(),
 		a.callerLimits(),
-		{Early: a.gate.Early, Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: a.observe, Strangers: a.callLimits(), Refusals: a.refusalLimits()},
+		{Early: a.gate.Early, Unary: a.gate.Unary, Stream: a.gate.Stream, Observe: a.observe, Strangers: a.limits().calls, Refusals: a.limits().refusals},
 		a.ownerLimits(),
 		a.commandLimits(),
 	}, options...)

@@ -90,6 +90,11 @@ func (d *doctor) fail(check, says, do string) {
 	d.findings = append(d.findings, Finding{Check: check, Health: HealthFail, Says: says, Do: do})
 }
 
+// unread is a check whose rows could not be read.
+func (d *doctor) unread(check string, err error) {
+	d.fail(check, d.cfg.Scrub(err).Error(), "check that the database answers")
+}
+
 func (d *doctor) configuration(loaded error) {
 	switch {
 	case loaded != nil:
@@ -219,7 +224,7 @@ func (d *doctor) clock(ctx context.Context, store Store) {
 	const do = "run an NTP client on both machines; a worker here does not lead beyond 2 s"
 	switch {
 	case err != nil:
-		d.fail("clock", d.cfg.Scrub(err).Error(), "check that the database answers")
+		d.unread("clock", err)
 	case skew.Abs() > skewLimit:
 		d.fail("clock", says, do)
 	case skew.Abs() > skewWarning:

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,14 +25,16 @@ func (d *doctor) outcomes(ctx context.Context, store Store) {
 	defer cancel()
 	counts, err := store.CountEnded(ctx, store.Now().Add(-lookback), endedRead)
 	if err != nil {
-		d.fail("outcomes", d.cfg.Scrub(err).Error(), "check that the database answers")
+		d.unread("outcomes", err)
 		return
 	}
 	groups := schedule.GroupEnded(counts)
 	// Somebody paused these on purpose.
 	groups = slices.DeleteFunc(groups, func(g schedule.EndedGroup) bool { return g.Reason == schedule.ReasonPaused })
 	// Failures first: slots are skipped as a consequence.
-	slices.SortStableFunc(groups, func(a, b schedule.EndedGroup) int { return cmp.Compare(skippedLast(a), skippedLast(b)) })
+	slices.SortStableFunc(groups, func(a, b schedule.EndedGroup) int {
+		return schedule.Last(a.Status == schedule.StatusSkipped, b.Status == schedule.StatusSkipped)
+	})
 	var succeeded, failed, skipped int64
 	for i := range groups {
 		switch groups[i].Status {
@@ -71,13 +72,6 @@ func (d *doctor) outcomes(ctx context.Context, store Store) {
 	}
 }
 
-func skippedLast(g schedule.EndedGroup) int {
-	if g.Status == schedule.StatusSkipped {
-		return 1
-	}
-	return 0
-}
-
 // findOutcome is how to see the newest run of a group and all of them. The newest
 // slot of its schedule may have ended in another way since.
 func (d *doctor) findOutcome(ctx context.Context, store Store, g *schedule.EndedGroup) string {
@@ -109,7 +103,7 @@ func (d *doctor) failing(ctx context.Context, store Store) {
 	defer cancel()
 	groups, err := store.FailureGroups(ctx, "")
 	if err != nil {
-		d.fail("failing", d.cfg.Scrub(err).Error(), "check that the database answers")
+		d.unread("failing", err)
 		return
 	}
 	if len(groups) == 0 {
@@ -130,7 +124,7 @@ func (d *doctor) launching(ctx context.Context, store Store) {
 	now := store.Now()
 	runs, err := store.ListRuns(ctx, schedule.RunFilter{Statuses: []schedule.Status{schedule.StatusLaunching}, Now: now, Ascending: true, Limit: rowsListed})
 	if err != nil {
-		d.fail("launching", d.cfg.Scrub(err).Error(), "check that the database answers")
+		d.unread("launching", err)
 		return
 	}
 	runs = slices.DeleteFunc(runs, func(r schedule.Run) bool { return now.Sub(r.ClaimedAt) <= launchingLong })
@@ -164,7 +158,7 @@ func (d *doctor) openAlerts(ctx context.Context, store Store) {
 	alerts, err := store.ListAlerts(ctx, schedule.AlertFilter{Open: &open, Limit: rowsListed})
 	switch {
 	case err != nil:
-		d.fail("alerts", d.cfg.Scrub(err).Error(), "check that the database answers")
+		d.unread("alerts", err)
 		return
 	case len(alerts) == 0:
 		d.ok("alerts", "no open alerts")
@@ -192,7 +186,7 @@ func (d *doctor) processes(ctx context.Context, store Store) {
 	defer cancel()
 	seen, err := store.Processes(ctx, seenLately)
 	if err != nil {
-		d.fail("processes", d.cfg.Scrub(err).Error(), "check that the database answers")
+		d.unread("processes", err)
 		return
 	}
 	var workers []string

@@ -36,20 +36,13 @@ func (s strangerLogs) run(ctx context.Context) {
 	all.Wait()
 }
 
-// callLimits is nil where authentication is off: every caller is known there.
-func (a *App) callLimits() *trouble.PerPeer {
+// limits are empty where authentication is off: every caller is known there, and
+// every call has a line.
+func (a *App) limits() strangerLogs {
 	if !a.cfg.authOn() {
-		return nil
+		return strangerLogs{}
 	}
-	return a.strangers.calls
-}
-
-// refusalLimits is nil where callLimits is.
-func (a *App) refusalLimits() *trouble.PerPeer {
-	if !a.cfg.authOn() {
-		return nil
-	}
-	return a.strangers.refusals
+	return a.strangers
 }
 
 // connectionErrors is the ErrorLog of net/http. A panic of a handler and an

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/wording"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -210,18 +211,11 @@ func (c *Console) actOnMany(v *visit) (toast, error) {
 		}
 		done++
 	}
-	t.Title = fmt.Sprintf("%sd %s", map[string]string{"pause": "Pause", "resume": "Resume"}[verb], counted(done, "schedule"))
+	t.Title = fmt.Sprintf("%sd %s", map[string]string{"pause": "Pause", "resume": "Resume"}[verb], wording.Count(done, "schedule"))
 	if t.Bad = len(t.Fails) > 0; t.Bad {
 		t.Lines = []string{fmt.Sprintf("%d refused:", len(t.Fails))}
 	}
 	return t, nil
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func (c *Console) cancel(v *visit) (toast, error) {

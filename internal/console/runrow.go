@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/carillon/carillon/internal/wording"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -120,6 +121,6 @@ func stripOf(runs []runRow) strip {
 			skipped++
 		}
 	}
-	s.Summary = "last " + counted(len(runs), "run") + ": " + strconv.Itoa(failed) + " failed, " + strconv.Itoa(skipped) + " skipped"
+	s.Summary = "last " + wording.Count(len(runs), "run") + ": " + strconv.Itoa(failed) + " failed, " + strconv.Itoa(skipped) + " skipped"
 	return s
 }

@@ -51,7 +51,7 @@ type expected struct {
 // answers false.
 func slotsIn(all []era, after, until time.Time, each func(expected) bool) {
 	for _, e := range all {
-		from, to := later(after, e.from), until
+		from, to := schedule.Later(after, e.from), until
 		if !e.until.IsZero() && e.until.Before(to) {
 			to = e.until
 		}
@@ -122,11 +122,4 @@ func stood(all []stop, from, to time.Time) bool {
 	return slices.ContainsFunc(all, func(s stop) bool {
 		return !s.from.After(to) && (s.until.IsZero() || s.until.After(from))
 	})
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

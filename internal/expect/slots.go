@@ -31,7 +31,7 @@ func (j *judgement) slots(limit time.Duration) {
 		until = cut.Add(-time.Second)
 	}
 	full := false
-	after := later(j.s.JudgedUntil, j.now.Add(-memory))
+	after := schedule.Later(j.s.JudgedUntil, j.now.Add(-memory))
 	slotsIn(all, after, until, func(e expected) bool {
 		newest = e.at
 		if n++; n > maxSlots {
@@ -56,13 +56,13 @@ func (j *judgement) slots(limit time.Duration) {
 	switch {
 	case full || until.Before(j.now) && open.at.IsZero():
 		if !full {
-			j.s.JudgedUntil = later(j.s.JudgedUntil, until)
+			j.s.JudgedUntil = schedule.Later(j.s.JudgedUntil, until)
 		}
 		j.s.JudgeAt = j.now
 	case !open.at.IsZero():
 		j.s.JudgeAt = j.patience(open)
 	default:
-		j.s.JudgedUntil = later(j.s.JudgedUntil, j.now)
+		j.s.JudgedUntil = schedule.Later(j.s.JudgedUntil, j.now)
 		j.nextDeadline(all)
 	}
 	if newest.IsZero() { // nothing fell due since

@@ -15,7 +15,7 @@ func (j *judgement) successes(limit time.Duration) {
 	s := j.c.Schedule
 	if now := uint32(limit.Milliseconds()); j.s.LimitMS != now {
 		if j.s.LimitMS != 0 {
-			j.s.WatchedSince = later(j.s.WatchedSince, s.RevisedAt)
+			j.s.WatchedSince = schedule.Later(j.s.WatchedSince, s.RevisedAt)
 		}
 		j.s.LimitMS = now
 	}
@@ -26,9 +26,9 @@ func (j *judgement) successes(limit time.Duration) {
 		j.s.JudgeAt = s.Pause.Until
 		return
 	}
-	since := later(j.s.MetAt, j.s.WatchedSince)
+	since := schedule.Later(j.s.MetAt, j.s.WatchedSince)
 	for _, p := range stops(j.c) {
-		since = later(since, p.until)
+		since = schedule.Later(since, p.until)
 	}
 	due, ok := j.due(since, limit)
 	if !ok {

@@ -79,15 +79,16 @@ func nextAttempt(now time.Time, pause time.Duration, givenUp time.Time) time.Tim
 		return at
 	}
 	if last := givenUp.Add(-lastAttempt); at.After(last) {
-		at = later(last, now.Add(min(pause, firstPause)))
+		at = Later(last, now.Add(min(pause, firstPause)))
 	}
 	if at.After(givenUp) {
-		return later(givenUp, now)
+		return Later(givenUp, now)
 	}
 	return at
 }
 
-func later(a, b time.Time) time.Time {
+// Later is the later of two instants.
+func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
@@ -100,7 +101,7 @@ func later(a, b time.Time) time.Time {
 // whether it is too late to be launched at all was decided before, by grace and
 // overlap policy.
 func LaunchUntil(d *Definition, fireAt, now time.Time, retryFor time.Duration) time.Time {
-	return later(fireAt, now).Add(LaunchFor(d, retryFor))
+	return Later(fireAt, now).Add(LaunchFor(d, retryFor))
 }
 
 // LaunchFor is how long the launch of a run is tried: its schedule's launch

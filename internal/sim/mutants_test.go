@@ -147,13 +147,13 @@ var mutants = []struct {
 		"launcher/cancel.go", `return recorded.Done, nil`, `return true, nil`,
 	}}},
 	{"the executor is away, and nobody gives up before the run timeout", []edit{{
-		"internal/schedule/settling.go", `return later(fireAt, now).Add(LaunchFor(d, retryFor))`, `return later(fireAt, now).Add(LaunchFor(d, retryFor) + d.RunTimeout())`,
+		"internal/schedule/settling.go", `return Later(fireAt, now).Add(LaunchFor(d, retryFor))`, `return Later(fireAt, now).Add(LaunchFor(d, retryFor) + d.RunTimeout())`,
 	}}},
 	{"launch_timeout_ms is ignored", []edit{{
 		"internal/schedule/settling.go", `if d.LaunchTimeoutMS > 0 {`, `if false {`,
 	}}},
 	{"the time to launch a run that waited counts from its slot", []edit{{
-		"internal/schedule/settling.go", `return later(fireAt, now).Add(`, `return fireAt.Add(`,
+		"internal/schedule/settling.go", `return Later(fireAt, now).Add(`, `return fireAt.Add(`,
 	}}},
 	{"a call without an answer is given up only after twice its time", []edit{{
 		"internal/sim/memstore/settle.go", `(!q.Sent || r.Epoch >= term.Epoch && !r.ClaimedUntil.After(now))`, `!q.Sent`,

@@ -66,6 +66,17 @@ func (c *company) schedules(t *testing.T, n int) (rows []*schedule.Schedule) {
 	return rows
 }
 
+// onEngines plays a story on each engine, in a company with these targets.
+func onEngines(t *testing.T, targets string, play func(t *testing.T, c *company)) {
+	t.Parallel()
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			play(t, newCompany(t, e, targets))
+		})
+	}
+}
+
 // all ends a run of each schedule.
 func (c *company) all(t *testing.T, of []*schedule.Schedule, as schedule.Settlement) {
 	c.slot = c.slot.Add(time.Minute)
@@ -121,94 +132,84 @@ func (c *company) said(t *testing.T, target string) (lines []string) {
 }
 
 func TestAnOutageOfAnExecutorIsOneIncidentForEachTarget(t *testing.T) {
-	t.Parallel()
-	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCompany(t, e, people)
-			rows := c.schedules(t, 1000)
-			c.all(t, rows[:990], unreachable)
-			c.pass(t, 10*time.Second)
-			c.restart()
-			c.all(t, rows[990:], unreachable)
-			c.pass(t, 2*time.Minute)
-			c.restart()
-			c.all(t, rows[:500], succeeded)
-			c.pass(t, 4*time.Minute)
-			c.restart()
-			c.all(t, rows[500:], succeeded)
-			c.pass(t, 10*time.Minute)
+	onEngines(t, people, func(t *testing.T, c *company) {
+		rows := c.schedules(t, 1000)
+		c.all(t, rows[:990], unreachable)
+		c.pass(t, 10*time.Second)
+		c.restart()
+		c.all(t, rows[990:], unreachable)
+		c.pass(t, 2*time.Minute)
+		c.restart()
+		c.all(t, rows[:500], succeeded)
+		c.pass(t, 4*time.Minute)
+		c.restart()
+		c.all(t, rows[500:], succeeded)
+		c.pass(t, 10*time.Minute)
 
-			want := []string{
-				"990 schedules have an open alert. Cause: executor_unreachable.",
-				"10 more: 1,000 schedules have an open alert. Cause: executor_unreachable.",
-				"The alerts of all 1,000 schedules are closed. Cause: executor_unreachable.",
-			}
-			if got := c.said(t, "chat"); !slices.Equal(got, want) {
-				t.Errorf("the chat reads %q, want %q", got, want)
-			}
-			var ids []string
-			for _, m := range c.messages(t, "chat") {
-				ids = append(ids, m.Data.AlertID)
-			}
-			if ids = slices.Compact(ids); len(ids) != 1 {
-				t.Errorf("the incident has the ids %q: PagerDuty would not resolve it", ids)
-			}
-			mails := make(map[string][]string)
-			for _, m := range c.messages(t, "owners") {
-				mails[m.Data.Labels["mailto"]] = append(mails[m.Data.Labels["mailto"]], m.Data.Text)
-				for _, id := range m.Data.Group.IDs {
-					if owner := map[bool]string{true: "ada@example.org", false: "bob@example.org"}[strings.ContainsAny(id[len(id)-1:], "02468")]; owner != m.Data.Labels["mailto"] {
-						t.Errorf("%s is told of %s", m.Data.Labels["mailto"], id)
-					}
+		want := []string{
+			"990 schedules have an open alert. Cause: executor_unreachable.",
+			"10 more: 1,000 schedules have an open alert. Cause: executor_unreachable.",
+			"The alerts of all 1,000 schedules are closed. Cause: executor_unreachable.",
+		}
+		if got := c.said(t, "chat"); !slices.Equal(got, want) {
+			t.Errorf("the chat reads %q, want %q", got, want)
+		}
+		var ids []string
+		for _, m := range c.messages(t, "chat") {
+			ids = append(ids, m.Data.AlertID)
+		}
+		if ids = slices.Compact(ids); len(ids) != 1 {
+			t.Errorf("the incident has the ids %q: PagerDuty would not resolve it", ids)
+		}
+		mails := make(map[string][]string)
+		for _, m := range c.messages(t, "owners") {
+			mails[m.Data.Labels["mailto"]] = append(mails[m.Data.Labels["mailto"]], m.Data.Text)
+			for _, id := range m.Data.Group.IDs {
+				if owner := map[bool]string{true: "ada@example.org", false: "bob@example.org"}[strings.ContainsAny(id[len(id)-1:], "02468")]; owner != m.Data.Labels["mailto"] {
+					t.Errorf("%s is told of %s", m.Data.Labels["mailto"], id)
 				}
 			}
-			for _, owner := range []string{"ada@example.org", "bob@example.org"} {
-				if want := []string{
-					"495 schedules have an open alert. Cause: executor_unreachable.", "5 more: 500 schedules have an open alert. Cause: executor_unreachable.",
-					"The alerts of all 500 schedules are closed. Cause: executor_unreachable.",
-				}; !slices.Equal(mails[owner], want) {
-					t.Errorf("%s reads %q, want %q", owner, mails[owner], want)
-				}
+		}
+		for _, owner := range []string{"ada@example.org", "bob@example.org"} {
+			if want := []string{
+				"495 schedules have an open alert. Cause: executor_unreachable.", "5 more: 500 schedules have an open alert. Cause: executor_unreachable.",
+				"The alerts of all 500 schedules are closed. Cause: executor_unreachable.",
+			}; !slices.Equal(mails[owner], want) {
+				t.Errorf("%s reads %q, want %q", owner, mails[owner], want)
 			}
-		})
-	}
+		}
+	})
 }
 
 func TestWhatAGroupKeepsApart(t *testing.T) {
-	t.Parallel()
-	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCompany(t, e, people)
-			rows := c.schedules(t, 5)
-			failed := schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit", ErrorMessage: "status 3"}
-			c.all(t, rows[:2], unreachable)
-			c.all(t, rows[2:3], failed)
-			c.pass(t, 10*time.Second)
-			got := c.said(t, "chat")
-			slices.Sort(got)
-			if len(got) != 2 || got[0] != "2 schedules have an open alert. Cause: executor_unreachable." || !strings.HasPrefix(got[1], "Schedule etl-0002 failed: workflow_failed, exit: status 3") {
-				t.Errorf("two causes are told apart, and a single schedule with all its details: %q", got)
-			}
-			c.pass(t, 6*time.Minute)
-			c.all(t, rows[3:4], failed)
-			c.pass(t, 10*time.Second)
-			if got := c.said(t, "chat"); len(got) != 3 || !strings.HasPrefix(got[2], "Schedule etl-0003 failed") {
-				t.Errorf("another failure, much later, is another incident: %q", got)
-			}
-			c.all(t, rows[:1], succeeded)
-			c.pass(t, 6*time.Minute)
-			if got := c.said(t, "chat"); len(got) != 4 || got[3] != "The alerts of 1 of 2 schedules are closed; 1 schedule has an open alert. Cause: executor_unreachable." {
-				t.Errorf("one of two recovered, and the other did not follow: %q", got)
-			}
-			c.all(t, rows[1:4], succeeded)
-			c.pass(t, 2*time.Minute)
-			if got := c.said(t, "chat"); len(got) != 7 {
-				t.Errorf("three incidents end: %q", got[4:])
-			}
-		})
-	}
+	onEngines(t, people, func(t *testing.T, c *company) {
+		rows := c.schedules(t, 5)
+		failed := schedule.Settlement{To: schedule.StatusFailed, Reason: schedule.ReasonWorkflowFailed, ErrorCode: "exit", ErrorMessage: "status 3"}
+		c.all(t, rows[:2], unreachable)
+		c.all(t, rows[2:3], failed)
+		c.pass(t, 10*time.Second)
+		got := c.said(t, "chat")
+		slices.Sort(got)
+		if len(got) != 2 || got[0] != "2 schedules have an open alert. Cause: executor_unreachable." || !strings.HasPrefix(got[1], "Schedule etl-0002 failed: workflow_failed, exit: status 3") {
+			t.Errorf("two causes are told apart, and a single schedule with all its details: %q", got)
+		}
+		c.pass(t, 6*time.Minute)
+		c.all(t, rows[3:4], failed)
+		c.pass(t, 10*time.Second)
+		if got := c.said(t, "chat"); len(got) != 3 || !strings.HasPrefix(got[2], "Schedule etl-0003 failed") {
+			t.Errorf("another failure, much later, is another incident: %q", got)
+		}
+		c.all(t, rows[:1], succeeded)
+		c.pass(t, 6*time.Minute)
+		if got := c.said(t, "chat"); len(got) != 4 || got[3] != "The alerts of 1 of 2 schedules are closed; 1 schedule has an open alert. Cause: executor_unreachable." {
+			t.Errorf("one of two recovered, and the other did not follow: %q", got)
+		}
+		c.all(t, rows[1:4], succeeded)
+		c.pass(t, 2*time.Minute)
+		if got := c.said(t, "chat"); len(got) != 7 {
+			t.Errorf("three incidents end: %q", got[4:])
+		}
+	})
 }
 
 func TestSchedulesThatFlapDoNotFloodPeople(t *testing.T) {
@@ -253,111 +254,91 @@ func TestSchedulesThatFlapDoNotFloodPeople(t *testing.T) {
 }
 
 func TestMessagesToATargetThatIsMissingAreKeptForARegistrarThatHasIt(t *testing.T) {
-	t.Parallel()
-	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCompany(t, e, people)
-			rows := c.schedules(t, 1)
-			c.all(t, rows, unreachable)
-			c.pass(t, 0)
-			with := c.routes
-			c.routes = newNotifyFile(t, "targets: []").routes()
-			c.restart()
-			c.pass(t, 10*time.Second)
-			if got := c.said(t, "chat"); got != nil {
-				t.Errorf("sent %q", got)
-			}
-			c.routes = with
-			c.restart()
-			c.pass(t, 2*time.Minute)
-			if got := c.said(t, "chat"); len(got) != 1 {
-				t.Errorf("sent %q", got)
-			}
-		})
-	}
+	onEngines(t, people, func(t *testing.T, c *company) {
+		rows := c.schedules(t, 1)
+		c.all(t, rows, unreachable)
+		c.pass(t, 0)
+		with := c.routes
+		c.routes = newNotifyFile(t, "targets: []").routes()
+		c.restart()
+		c.pass(t, 10*time.Second)
+		if got := c.said(t, "chat"); got != nil {
+			t.Errorf("sent %q", got)
+		}
+		c.routes = with
+		c.restart()
+		c.pass(t, 2*time.Minute)
+		if got := c.said(t, "chat"); len(got) != 1 {
+			t.Errorf("sent %q", got)
+		}
+	})
 }
 
 func TestAnIncidentKeepsItsRecipientsWhenALabelChanges(t *testing.T) {
-	t.Parallel()
-	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCompany(t, e, people)
-			rows := c.schedules(t, 4)
-			c.all(t, rows, unreachable)
-			c.pass(t, 10*time.Second)
-			rows[0].Labels, rows[0].Revision = map[string]string{"mailto": "bob@example.org"}, 2
-			c.define(t, rows[0])
-			c.all(t, rows[1:], succeeded)
-			c.pass(t, 2*time.Second)
-			c.all(t, rows[:1], succeeded) // the newest notice of ada's incident
-			c.pass(t, 2*time.Minute)
-			got := make(map[string]int)
-			for _, m := range c.messages(t, "owners") {
-				slices.Sort(m.Data.Group.IDs)
-				got[strings.Join(m.Data.Group.IDs, " ")+" "+string(m.Type)+" to "+m.Data.Labels["mailto"]]++
+	onEngines(t, people, func(t *testing.T, c *company) {
+		rows := c.schedules(t, 4)
+		c.all(t, rows, unreachable)
+		c.pass(t, 10*time.Second)
+		rows[0].Labels, rows[0].Revision = map[string]string{"mailto": "bob@example.org"}, 2
+		c.define(t, rows[0])
+		c.all(t, rows[1:], succeeded)
+		c.pass(t, 2*time.Second)
+		c.all(t, rows[:1], succeeded) // the newest notice of ada's incident
+		c.pass(t, 2*time.Minute)
+		got := make(map[string]int)
+		for _, m := range c.messages(t, "owners") {
+			slices.Sort(m.Data.Group.IDs)
+			got[strings.Join(m.Data.Group.IDs, " ")+" "+string(m.Type)+" to "+m.Data.Labels["mailto"]]++
+		}
+		for _, want := range []string{
+			"etl-0000 etl-0002 alert.opened to ada@example.org", "etl-0000 etl-0002 alert.recovered to ada@example.org",
+			"etl-0001 etl-0003 alert.opened to bob@example.org", "etl-0001 etl-0003 alert.recovered to bob@example.org",
+		} {
+			if got[want] != 1 || len(got) != 4 {
+				t.Errorf("want one mail %s, got %v", want, got)
 			}
-			for _, want := range []string{
-				"etl-0000 etl-0002 alert.opened to ada@example.org", "etl-0000 etl-0002 alert.recovered to ada@example.org",
-				"etl-0001 etl-0003 alert.opened to bob@example.org", "etl-0001 etl-0003 alert.recovered to bob@example.org",
-			} {
-				if got[want] != 1 || len(got) != 4 {
-					t.Errorf("want one mail %s, got %v", want, got)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 func TestAnIncidentThatAlertsKeepJoiningEnds(t *testing.T) {
-	t.Parallel()
-	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCompany(t, e, people)
-			first := c.clock
-			began := make(map[string]time.Duration)
-			for _, row := range c.schedules(t, 100) {
-				c.all(t, []*schedule.Schedule{row}, unreachable)
-				c.pass(t, 0)
-				c.clock = c.clock.Add(4 * time.Minute)
-				for _, m := range c.messages(t, "chat") {
-					incident := m.Data.AlertID
-					if m.Data.IncidentID != "" {
-						incident = m.Data.IncidentID
-					}
-					if _, known := began[incident]; !known {
-						began[incident] = m.Timestamp.Sub(first)
-					}
+	onEngines(t, people, func(t *testing.T, c *company) {
+		first := c.clock
+		began := make(map[string]time.Duration)
+		for _, row := range c.schedules(t, 100) {
+			c.all(t, []*schedule.Schedule{row}, unreachable)
+			c.pass(t, 0)
+			c.clock = c.clock.Add(4 * time.Minute)
+			for _, m := range c.messages(t, "chat") {
+				incident := m.Data.AlertID
+				if m.Data.IncidentID != "" {
+					incident = m.Data.IncidentID
+				}
+				if _, known := began[incident]; !known {
+					began[incident] = m.Timestamp.Sub(first)
 				}
 			}
-			var at []time.Duration
-			for _, d := range began {
-				at = append(at, d)
-			}
-			slices.Sort(at)
-			if len(at) != 2 || at[1] < 6*time.Hour || at[1] > 6*time.Hour+10*time.Minute {
-				t.Errorf("incidents begin after %v, want two, the second one after six hours", at)
-			}
-		})
-	}
+		}
+		var at []time.Duration
+		for _, d := range began {
+			at = append(at, d)
+		}
+		slices.Sort(at)
+		if len(at) != 2 || at[1] < 6*time.Hour || at[1] > 6*time.Hour+10*time.Minute {
+			t.Errorf("incidents begin after %v, want two, the second one after six hours", at)
+		}
+	})
 }
 
 func TestRemindersDoNotPutOffTheFirstMessage(t *testing.T) {
-	t.Parallel()
-	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCompany(t, e, "group_wait: 10m\n"+people)
-			row := hourly("etl", c.clock.Add(-48*time.Hour))
-			row.Expect = schedule.Expect{OnFailure: schedule.OnFailureAlert, RemindEveryMS: 300_000}
-			c.define(t, &row)
-			c.all(t, []*schedule.Schedule{&row}, unreachable)
-			c.pass(t, 11*time.Minute)
-			if got := c.messages(t, "chat"); len(got) != 1 || got[0].Type != expect.NoticeOpened {
-				t.Errorf("after 11 minutes the chat has %+v, want the opening message", got)
-			}
-		})
-	}
+	onEngines(t, "group_wait: 10m\n"+people, func(t *testing.T, c *company) {
+		row := hourly("etl", c.clock.Add(-48*time.Hour))
+		row.Expect = schedule.Expect{OnFailure: schedule.OnFailureAlert, RemindEveryMS: 300_000}
+		c.define(t, &row)
+		c.all(t, []*schedule.Schedule{&row}, unreachable)
+		c.pass(t, 11*time.Minute)
+		if got := c.messages(t, "chat"); len(got) != 1 || got[0].Type != expect.NoticeOpened {
+			t.Errorf("after 11 minutes the chat has %+v, want the opening message", got)
+		}
+	})
 }

@@ -49,7 +49,7 @@ func (g Grouping) Next(of *schedule.AlertGroup) (message expect.NoticeType, due 
 		case n.Open():
 			reminded = earlier(reminded, n.NoticedAt)
 		}
-		newest = later(newest, n.NoticedAt)
+		newest = schedule.Later(newest, n.NoticedAt)
 	}
 	if newest.IsZero() {
 		return "", time.Time{}
@@ -63,25 +63,18 @@ func (g Grouping) Next(of *schedule.AlertGroup) (message expect.NoticeType, due 
 	}
 	switch growing := min(max(of.ToldAt.Sub(oldest), g.Interval), g.Longest()); {
 	case !open:
-		return expect.NoticeRecovered, later(newest.Add(g.Wait), after(g.Interval))
+		return expect.NoticeRecovered, schedule.Later(newest.Add(g.Wait), after(g.Interval))
 	case !opened.IsZero():
-		return expect.NoticeOpened, later(opened.Add(g.Wait), after(growing))
+		return expect.NoticeOpened, schedule.Later(opened.Add(g.Wait), after(growing))
 	case !reminded.IsZero():
-		return expect.NoticeReminder, later(reminded.Add(g.Wait), after(growing))
+		return expect.NoticeReminder, schedule.Later(reminded.Add(g.Wait), after(growing))
 	default: // some recovered: told only if the others do not follow
-		return expect.NoticeReminder, later(newest.Add(g.Longest()), after(growing))
+		return expect.NoticeReminder, schedule.Later(newest.Add(g.Longest()), after(growing))
 	}
 }
 
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
 		return b
 	}
 	return a

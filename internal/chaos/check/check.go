@@ -228,7 +228,7 @@ func (c *checker) slot(l *life, at time.Time, rows []record.Run) {
 		c.report.Counts.Doubled++
 		c.violate("I1", rows[0], "the slot has %d rows", len(rows))
 	case len(ranges) > 1, len(rows) == 1 && len(ranges) == 1 && !l.changedNear(at, 3*time.Second):
-		// A row beside a range is a known limit after an edit (docs/decisions.md, Known limits).
+		// A row inside a recorded range is a known limit after an edit (docs/decisions.md, Known limits).
 		c.violate("I1", record.Run{RunAt: at, ScheduleID: l.id, Key: slotKey(l.id, at)}, "the slot has %d rows and lies in %d recorded ranges", len(rows), len(ranges))
 	}
 }

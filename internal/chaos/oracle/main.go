@@ -69,7 +69,7 @@ func (o *oracle) listen(ctx context.Context, addr string, handler http.Handler) 
 		case <-ctx.Done():
 			_ = server.Close()
 		case away = <-o.down:
-			time.Sleep(50 * time.Millisecond) // the answer to whoever asked for it
+			time.Sleep(50 * time.Millisecond) // so that the request that ends it is answered
 			_ = server.Close()
 		}
 	}()

@@ -27,14 +27,7 @@ func (s *Store) openTerm(shard int) *termRow {
 }
 
 func (t *tx) endTerm(row *termRow, at time.Time, end schedule.TermEnd) {
-	row.EndedAt, row.End = later(row.StartedAt, at), end
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+	row.EndedAt, row.End = schedule.Later(row.StartedAt, at), end
 }
 
 // succeed ends what the term before left open, and begins the new one.
@@ -60,7 +53,7 @@ func (t *tx) noteStall(term schedule.Term, stall *schedule.Stall, now time.Time)
 	}
 	next := *row
 	t.endTerm(row, at(now.Add(-stall.FromAgo)), stall.End)
-	next.StartedAt = later(row.EndedAt.Add(time.Microsecond), at(now.Add(-stall.UntilAgo)))
+	next.StartedAt = schedule.Later(row.EndedAt.Add(time.Microsecond), at(now.Add(-stall.UntilAgo)))
 	t.terms = append(t.terms, &next)
 }
 

@@ -40,7 +40,7 @@ const (
  WHERE updated_at >= ?1 AND completed_at >= ?1 AND status IN ('SUCCESS','FAILED','SKIPPED','CANCELLED')
  ORDER BY updated_at DESC LIMIT ?2) GROUP BY 1, 2, 3, 4`
 	// sqlCountCalls has one row per result and error code, and one without a result
-	// for the runs read: how many, and the oldest update. Beside max(at), SQLite takes
+	// for the runs read: how many, and the oldest update. With max(at), SQLite takes
 	// bare columns from the row that has the maximum.
 	sqlCountCalls = `WITH recent AS MATERIALIZED (
  SELECT schedule_id, status, reason, error_code, error_message, launched_at, completed_at, deliveries, attempt_log, updated_at
