@@ -26,7 +26,7 @@ func (e *callError) Error() string { return e.err.Error() }
 func (e *callError) Unwrap() error { return e.err }
 
 // explain turns the error of a call into what a person can act on. ctx is the
-// command's, without the timeout of the call; timedOut: that is over.
+// command's, without the timeout of the call; timedOut: that timeout has passed.
 func (l *link) explain(ctx context.Context, err error, timedOut bool) error {
 	if err == nil {
 		return nil
@@ -49,7 +49,7 @@ func (l *link) explain(ctx context.Context, err error, timedOut bool) error {
 		return said("%s; on the command line: --token-file or CARILLON_TOKEN, or --cert and --key", st.Message())
 	case st.Code() == codes.Unavailable && strings.Contains(st.Message(), "server preface"):
 		return said("%s closes the connection; does it speak TLS? Then give --tls or --cacert", l.dialed.address)
-	case waited && timedOut:
+	case timedOut && (waited || st.Code() == codes.Canceled):
 		return said("no answer from %s within %s; the call may still take effect; --timeout allows more time", l.dialed.address, l.timeout)
 	case st.Code() == codes.Unimplemented:
 		return said("the server at %s does not know this call; is it older than this carillon (%s)?", l.dialed.address, release())

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -124,7 +126,7 @@ func call[Req, Resp any](ctx context.Context, l *link, method func(context.Conte
 	limited, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	resp, err := method(limited, req)
-	return resp, l.explain(ctx, err, limited.Err() != nil)
+	return resp, l.explain(ctx, err, timedOut(limited, err))
 }
 
 // pages follows next_page_token until limit entries are there; 0 = all of
@@ -149,4 +151,18 @@ func pages[E any](limit int, fetch func(size uint32, token string) (page []E, ne
 			return all, next, nil
 		}
 	}
+}
+
+// resetSlack bounds how much earlier than the client's timer the server's may fire.
+const resetSlack = 100 * time.Millisecond
+
+// timedOut reports whether a call failed because its time was over. The server knows
+// the deadline too and resets the stream when it has passed. If its timer fires before
+// the client's, the error is Canceled although nobody cancelled the call.
+func timedOut(call context.Context, err error) bool {
+	if call.Err() != nil {
+		return true
+	}
+	deadline, ok := call.Deadline()
+	return ok && status.Code(err) == codes.Canceled && time.Until(deadline) <= resetSlack
 }

@@ -202,6 +202,19 @@ func TestServerThatDoesNotAnswerInTime(t *testing.T) {
 	}
 }
 
+func TestServerThatResetsTheCallJustBeforeItsTimeout(t *testing.T) {
+	f := newFake(t)
+	f.refuses("ListSchedules", status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL"))
+	got := f.run(t, "schedule", "list", "--timeout", (90 * time.Millisecond).String())
+	if want := "carillon: no answer from " + f.address + " within 90ms; the call may still take effect; --timeout allows more time\n"; got.code != exitFailed || got.errs != want {
+		t.Errorf("exit %d\n%s", got.code, got.errs)
+	}
+	got = f.run(t, "schedule", "list", "--timeout", time.Minute.String())
+	if want := "carillon: stream terminated by RST_STREAM with error code: CANCEL\n"; got.code != exitFailed || got.errs != want {
+		t.Errorf("long before its timeout: exit %d\n%s", got.code, got.errs)
+	}
+}
+
 func TestServerWhoseDatabaseDoesNotAnswerInTime(t *testing.T) {
 	f := newFake(t)
 	f.answers["ListSchedules"] = func(proto.Message) (proto.Message, error) {
