@@ -8,7 +8,6 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PKG ?= ./...
 # All modules, unless PKG narrows.
 ALL = $(filter ./...,$(PKG))
-ALSO = $(if $(ALL),$(foreach m,$(TEST_MODULES),-also $(m)))
 TOOLS := .build/tools
 # Other Go modules; their code is checked like the product's. Each go.mod says why
 # it is separate. Only the tests of TEST_MODULES count in make test.
@@ -48,16 +47,24 @@ man: build ## Write the man pages of all commands into bin/man/man1
 
 .PHONY: tools
 tools:
-	@go build -buildvcs=false -o $(TOOLS)/ ./internal/tools/withservices ./internal/tools/testsummary
+	@go build -buildvcs=false -o $(TOOLS)/ ./internal/tools/withservices
+	@go build -buildvcs=false -o $(TOOLS)/ -modfile=internal/tools/test/go.mod gotest.tools/gotestsum
+
+# Runs a failed test up to twice more (docs/reliability.md, Tests).
+GOTESTSUM = $(TOOLS)/gotestsum --format-hide-empty-pkg --rerun-fails=2 --rerun-fails-max-failures=5 \
+	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --jsonfile .build/test.json \
+	--raw-command -- sh internal/tools/test/gotest.sh
+# The variables of gotest.sh. Argument: flags of go test.
+gotest = FLAGS='$(1)' PACKAGES='$(PKG)' MODULES='$(if $(ALL),$(TEST_MODULES))' EVENTS=.build/test.json
 
 .PHONY: test
 test: tools ## Run all tests, with the race detector, on real Postgres and Redis (PKG=./... to narrow)
 	@$(if $(RACE),,echo "make test: no working C compiler, so the race detector stays off (Debian: apt-get install gcc libc6-dev)" >&2)
-	@$(TOOLS)/withservices -- $(TOOLS)/testsummary $(ALSO) $(RACE) $(PKG)
+	@$(call gotest,$(RACE)) $(TOOLS)/withservices -- $(GOTESTSUM)
 
 .PHONY: test-short
 test-short: tools ## Run the tests that need no server, without the race detector
-	@$(TOOLS)/testsummary $(ALSO) -short $(PKG)
+	@$(call gotest,-short) $(GOTESTSUM)
 
 .PHONY: sim
 sim: ## Simulate SEEDS made-up worlds (10000; FIRST=1, P=2 to use two cores), or show one: SEED=n

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Runs go test -json for gotestsum, which knows only one module, and which would pass a
+# package whose tests never ended (see died).
+#
+#   gotest.sh                       all of PACKAGES; with ./... also those of MODULES
+#   gotest.sh -test.run=RE PACKAGE  a failed test once more (gotestsum adds the arguments)
+#
+# FLAGS go to go test. EVENTS is the file into which gotestsum writes what it has read.
+set -u
+
+# in_module DIR ARGUMENT... tests without a profile: go test would compile everything that
+# cmd/carillon imports once more.
+in_module() (
+	cd "$1" && shift && go test -json -pgo=off $FLAGS "$@"
+)
+
+# died lists the packages that failed without the line FAIL that ends a package's tests:
+# a panic, a timeout, TestMain, goroutines that are left. Tests after that never ran.
+died() {
+	awk -F'"' '
+		/"Action":"output","Package":"[^"]*","Output":"FAIL\\n"/ { ended[$12] = 1 }
+		/"Action":"fail","Package":"[^"]*","Elapsed"/ && !ended[$12] { print $12 }' "$EVENTS"
+}
+
+if [ $# -eq 0 ]; then
+	result=0
+	in_module . $PACKAGES || result=$?
+	for module in $MODULES; do
+		in_module "$module" ./... || result=$?
+	done
+	exit $result
+fi
+
+# Any exit code above 1 ends gotestsum's reruns.
+[ -z "$(died)" ] || exit 2
+for module in $MODULES; do
+	case $2/ in */"$module"/*) in_module "$module" "$@"; exit ;; esac
+done
+in_module . "$@"
