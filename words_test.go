@@ -91,7 +91,7 @@ func usersTexts(t *testing.T, path string) map[int]string {
 	case strings.HasSuffix(slash, ".go"):
 		return literals(t, path)
 	case strings.HasPrefix(slash, "internal/console/templates/"), strings.HasPrefix(slash, "deploy/prometheus/rules"), strings.HasPrefix(slash, "deploy/grafana/"),
-		strings.HasPrefix(slash, "cmd/carillon/testdata/") && !strings.Contains(slash, "_json") && !strings.Contains(slash, "_yaml"):
+		strings.HasPrefix(slash, "internal/cli/") && strings.HasSuffix(slash, ".golden") && !strings.Contains(slash, "_json") && !strings.Contains(slash, "_yaml"):
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

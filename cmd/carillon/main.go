@@ -1,72 +1,10 @@
-// Command carillon is the whole of Carillon in one binary. serve and dev play
-// the roles of steps 1 to 6 of a slot's life; every other command is a client
-// that asks a running server over gRPC, or answers by itself (preview).
-//
-// A command is one thin file: flags in, one call, a table or JSON out. What a
-// value means is the server's to judge, so that the command line, REST and gRPC
-// refuse the same things with the same words.
+// Command carillon is the whole of Carillon in one binary: the server roles and
+// the command line. See package cli.
 package main
 
-import (
-	"context"
-	"io"
-	"os"
-	"os/signal"
-	"syscall"
-	"time"
+import "github.com/carillon/carillon/internal/cli"
 
-	"github.com/carillon/carillon/internal/app"
-)
+// version is set by the linker in a release: -ldflags "-X main.version=v1.2.3".
+var version string
 
-func main() {
-	app.TuneMemory()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	c := &cli{
-		in: os.Stdin, out: os.Stdout, errs: os.Stderr,
-		now: time.Now, env: os.Getenv,
-		terminal: isTerminal(os.Stdout),
-	}
-	dumb := os.Getenv("TERM") == "dumb"
-	c.color = c.terminal && os.Getenv("NO_COLOR") == "" && !dumb
-	if isTerminal(os.Stderr) && !dumb {
-		c.screen = os.Stderr
-	}
-	os.Exit(c.run(ctx, os.Args[1:]))
-}
-
-// isTerminal reports whether people read what is written to f: it is a character
-// device, and not the null device.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
-}
-
-// cli is what the commands take from their surroundings; tests bring their own.
-type cli struct {
-	in        io.Reader
-	out, errs io.Writer
-	now       func() time.Time
-	env       func(string) string
-	color     bool // out is a terminal that wants colours
-	terminal  bool // out is a terminal
-
-	screen io.Writer // where bars are drawn; nil: nowhere
-
-	wait func(ctx context.Context, d time.Duration) error // between two rounds of --watch; nil: as long as it says
-}
-
-// run executes one command line and returns the exit code.
-func (c *cli) run(ctx context.Context, args []string) int {
-	root := newRootCommand(c)
-	root.SetArgs(args)
-	root.SetIn(c.in)
-	root.SetOut(c.out)
-	root.SetErr(c.errs)
-	ran, err := root.ExecuteContextC(ctx)
-	return c.report(ran, err)
-}
+func main() { cli.Main(version) }

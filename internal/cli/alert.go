@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newAlertCommand(c *cli) *cobra.Command {
+	cmd := newGroup("alert", "Alerts about missed expectations, and the notifications sent about them")
+	cmd.Aliases = []string{"alerts"}
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(o.watched(newAlertListCommand(o)), o.completes(o.watched(newAlertGetCommand(o)), alertIDs), o.completes(newAlertAckCommand(o), alertIDs),
+		o.watched(newAlertDeliveriesCommand(o)), o.completes(newAlertRedeliverCommand(o), deliveryIDs), newAlertTestCommand(o))
+	return o.completesFlags(cmd)
+}
+
+func alerts(l *link) carillonv1.AlertServiceClient { return carillonv1.NewAlertServiceClient(l.conn) }
+
+func newAlertListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	filter := &carillonv1.ListAlertsRequest{}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "Alerts, newest opened first",
+		Example: "  carillon alert list --state open\n  carillon alert list --schedule nightly",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Alert, string, error) {
+				filter.PageSize, filter.PageToken = size, token
+				resp, err := call(ctx, l, alerts(l).ListAlerts, filter)
+				return resp.GetAlerts(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListAlertsResponse{Alerts: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, a := range found {
+					rows[i] = p.wider([]string{
+						a.GetAlertId(), a.GetScheduleId(), expectation(a), fmt.Sprint(a.GetLate()), p.when(a.GetLastSlot()), a.GetCause(),
+						p.when(a.GetOpenedAt()), alertState(p, a),
+					}, a.GetWorkflowId(), a.GetUserId(), fmt.Sprint(a.GetRevision()), p.when(a.GetFirstSlot()), p.when(a.GetDeadline()), a.GetAckNote(), a.GetDetail())
+				}
+				p.list(p.wider([]string{"alert", "schedule", "expectation", "misses", "slot", "cause", "opened", "state"},
+					"workflow", "owner", "revision", "first slot", "deadline", "note", "error"), rows, next)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&filter.UserId, "user", "", "only of schedules of this owner `ID`")
+	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
+	f.Func("kind", "only of this `KIND`: start, finish, success or failure", optional(&filter.Kind))
+	f.Func("state", "only in this `STATE`: open or closed", optional(&filter.State))
+	limitFlag(cmd, &limit)
+	words(cmd, "kind", schedule.ExpectationKinds)
+	words(cmd, "state", []string{"open", "closed"})
+	return cmd
+}
+
+// expectation is what an alert expects, in words.
+func expectation(a *carillonv1.Alert) string {
+	if a.GetKind() == string(schedule.ExpectNoFailure) {
+		return "no failure"
+	}
+	limit := span(a.GetLimitMs())
+	if a.GetKind() == string(schedule.ExpectSuccess) {
+		return "success every " + limit
+	}
+	return a.GetKind() + " within " + limit
+}
+
+func alertState(p *page, a *carillonv1.Alert) string {
+	switch {
+	case a.GetClosedAt() != nil:
+		return a.GetResolution() + " " + p.when(a.GetClosedAt())
+	case a.GetAckedAt() != nil:
+		return "open, acknowledged by " + a.GetAckedBy()
+	}
+	return "open"
+}
+
+func newAlertGetCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "get ID",
+		Short:   "Show an alert",
+		Example: "  carillon alert get al-0123456789abcdef01234567",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			resp, err := call(ctx, l, alerts(l).GetAlert, &carillonv1.GetAlertRequest{AlertId: args[0]})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.alert(resp.GetAlert()) })
+		}),
+	}
+}
+
+func newAlertAckCommand(o *client) *cobra.Command {
+	req := &carillonv1.AcknowledgeAlertRequest{}
+	cmd := &cobra.Command{
+		Use:     "ack ID",
+		Short:   "Acknowledge an alert: no reminders are sent until it recovers",
+		Example: "  carillon alert ack al-0123456789abcdef01234567 --note 'the warehouse is down, back at noon'",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.AlertId = args[0]
+			resp, err := call(ctx, l, alerts(l).AcknowledgeAlert, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.alert(resp.GetAlert()) })
+		}),
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "what is being done, for the next reader")
+	return cmd
+}
+
+func newAlertDeliveriesCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	filter := &carillonv1.ListAlertDeliveriesRequest{}
+	cmd := &cobra.Command{
+		Use:     "deliveries",
+		Short:   "Notifications about alerts, newest first: target, state and attempts",
+		Example: "  carillon alert deliveries --state DEAD\n  carillon alert deliveries --schedule nightly",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
+				filter.PageSize, filter.PageToken = size, token
+				resp, err := call(ctx, l, alerts(l).ListAlertDeliveries, filter)
+				return resp.GetDeliveries(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListAlertDeliveriesResponse{Deliveries: found, NextPageToken: next}, func(p *page) { p.deliveries(found, next) })
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&filter.AlertId, "alert", "", "only about this alert `ID`")
+	f.StringVar(&filter.ScheduleId, "schedule", "", "only about alerts of this schedule `ID`")
+	f.Func("state", "only in this `STATE`: PENDING, DELIVERED or DEAD", optional(&filter.State))
+	limitFlag(cmd, &limit)
+	words(cmd, "state", []schedule.DeliveryState{schedule.DeliveryPending, schedule.DeliveryDelivered, schedule.DeliveryDead})
+	return cmd
+}
+
+func newAlertTestCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "test",
+		Short:   "Send a test message to every notification target",
+		Long:    "Queues a message of the type alert.test for every target. See `carillon alert deliveries` for the result.",
+		Example: "  carillon alert test",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			resp, err := call(ctx, l, alerts(l).TestAlerts, &carillonv1.TestAlertsRequest{})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.deliveries(resp.GetDeliveries(), "") })
+		}),
+	}
+}
+
+// deadlineOf is empty for failures: they have none.
+func deadlineOf(a *carillonv1.Alert) *timestamppb.Timestamp {
+	if a.GetKind() == string(schedule.ExpectNoFailure) {
+		return nil
+	}
+	return a.GetDeadline()
+}
+
+// alert writes one alert.
+func (p *page) alert(a *carillonv1.Alert) {
+	p.fields(
+		[2]string{"alert", a.GetAlertId()},
+		[2]string{"schedule", fmt.Sprintf("%s revision %d", a.GetScheduleId(), a.GetRevision())},
+		[2]string{"workflow", a.GetWorkflowId()},
+		[2]string{"owner", a.GetUserId()},
+		[2]string{"expectation", expectation(a)},
+		[2]string{"consecutive misses", fmt.Sprint(a.GetLate())},
+		[2]string{"since", p.when(a.GetFirstSlot())},
+		[2]string{"last slot", p.when(a.GetLastSlot())},
+		[2]string{"deadline", p.when(deadlineOf(a))},
+		[2]string{"cause", a.GetCause()},
+		[2]string{"error", a.GetDetail()},
+		[2]string{"failed run", a.GetIdempotencyKey()},
+		[2]string{"opened", p.when(a.GetOpenedAt())},
+		[2]string{"closed", p.when(a.GetClosedAt())},
+		[2]string{"resolution", a.GetResolution()},
+		[2]string{"acknowledged", p.when(a.GetAckedAt())},
+		[2]string{"by", a.GetAckedBy()},
+		[2]string{"note", a.GetAckNote()},
+	)
+}
+
+func (p *page) deliveries(found []*carillonv1.AlertDelivery, next string) {
+	rows := make([][]string, len(found))
+	for i, d := range found {
+		state := d.GetState()
+		if d.GetNextAt() != nil && d.GetAttempts() > 0 {
+			state += " until " + p.when(d.GetNextAt())
+		}
+		said := d.GetLastError()
+		if d.GetDisabled() {
+			said += " (target gone)"
+		}
+		answered := ""
+		if d.GetLastStatus() > 0 {
+			answered = fmt.Sprint(d.GetLastStatus())
+		}
+		about := d.GetScheduleId()
+		if about == "" && d.GetAlertId() != "" {
+			about = "(several)"
+		}
+		rows[i] = p.wider([]string{d.GetDeliveryId(), d.GetType(), about, d.GetTarget(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.when(d.GetCreatedAt()), said},
+			d.GetTargetKind(), d.GetAlertId(), d.GetUserId(), answered, p.when(d.GetEndedAt()))
+	}
+	p.list(p.wider([]string{"delivery", "type", "schedule", "target", "host", "state", "attempts", "created", "problem"},
+		"kind", "alert", "owner", "answer", "ended"), rows, next)
+}
+
+// expectations writes the state of each expectation.
+func (p *page) expectations(states []*carillonv1.ExpectationState) {
+	if len(states) == 0 {
+		return
+	}
+	rows := make([][]string, len(states))
+	for i, e := range states {
+		late := ""
+		if e.GetLate() > 0 {
+			late = fmt.Sprintf("%d consecutive, since %s", e.GetLate(), p.when(e.GetLateSince()))
+		}
+		rows[i] = []string{e.GetKind(), e.GetStatus(), late, p.when(e.GetMetAt()), e.GetAlertId(), p.when(e.GetJudgedAt())}
+	}
+	p.table([]string{"expectation", "status", "misses", "last met", "alert", "checked"}, rows)
+	p.line("")
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newAlertRedeliverCommand(o *client) *cobra.Command {
+	dead := false
+	filter := &carillonv1.ListAlertDeliveriesRequest{}
+	cmd := &cobra.Command{
+		Use:   "redeliver [DELIVERY]...",
+		Short: "Send notifications again, including failed ones",
+		Long: "Sends notifications again with the same webhook-id and another 24 hours of retries, also to a target that\n" +
+			"answered 410 (gone); a 2xx answer reopens that target. A notification that waits for a retry is sent now;\n" +
+			"one that is being sent is not affected. --dead sends all failed notifications again.",
+		Example: "  carillon alert redeliver msg_0123456789abcdef0123456789ab\n  carillon alert redeliver --dead",
+		RunE: o.ask(func(ctx context.Context, l *link, ids []string) error {
+			if dead {
+				all, err := deadLetters(ctx, l, filter)
+				if err != nil {
+					return err
+				}
+				ids = all
+			}
+			sent, err := redeliver(ctx, l, ids)
+			var answer proto.Message = &carillonv1.ListAlertDeliveriesResponse{Deliveries: sent}
+			if !dead && len(ids) == 1 && len(sent) == 1 {
+				answer = &carillonv1.RedeliverAlertResponse{Delivery: sent[0]}
+			}
+			if len(sent) > 0 || err == nil {
+				err = errors.Join(o.show(answer, func(p *page) { p.deliveries(sent, "") }), err)
+			}
+			return err
+		}),
+	}
+	cmd.Args = func(_ *cobra.Command, ids []string) error {
+		switch {
+		case dead && len(ids) > 0:
+			return fmt.Errorf("unexpected argument %q: --dead sends all failed notifications", ids[0])
+		case !dead && len(ids) == 0:
+			return errors.New("DELIVERY is required; --dead sends all failed notifications")
+		case !dead && filter.AlertId+filter.ScheduleId != "":
+			return errors.New("--alert and --schedule need --dead")
+		}
+		return nil
+	}
+	cmd.Flags().BoolVar(&dead, "dead", false, "all failed notifications")
+	cmd.Flags().StringVar(&filter.AlertId, "alert", "", "only those about this alert `ID`")
+	cmd.Flags().StringVar(&filter.ScheduleId, "schedule", "", "only those about alerts of this schedule `ID`")
+	return cmd
+}
+
+// deadLetters are the ids of what was given up, oldest first: that is how they
+// tell their story.
+func deadLetters(ctx context.Context, l *link, filter *carillonv1.ListAlertDeliveriesRequest) ([]string, error) {
+	state := string(schedule.DeliveryDead)
+	filter.State = &state
+	found, _, err := pages(0, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
+		filter.PageSize, filter.PageToken = size, token
+		resp, err := call(ctx, l, alerts(l).ListAlertDeliveries, filter)
+		return resp.GetDeliveries(), resp.GetNextPageToken(), err
+	})
+	ids := make([]string, len(found))
+	for i, d := range found {
+		ids[len(found)-1-i] = d.GetDeliveryId()
+	}
+	return ids, err
+}
+
+// redeliver sends each that there is, and says which there is not.
+func redeliver(ctx context.Context, l *link, ids []string) (sent []*carillonv1.AlertDelivery, failed error) {
+	for _, id := range ids {
+		resp, err := call(ctx, l, alerts(l).RedeliverAlert, &carillonv1.RedeliverAlertRequest{DeliveryId: id})
+		switch {
+		case exitCode(err) == exitNotFound:
+			failed = errors.Join(failed, err)
+			continue
+		case err != nil:
+			return sent, errors.Join(failed, err)
+		}
+		sent = append(sent, resp.GetDelivery())
+	}
+	return sent, failed
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// callError is a call that the server refused, without gRPC's frame around it.
+type callError struct {
+	code codes.Code
+	err  error
+}
+
+func (e *callError) Error() string { return e.err.Error() }
+func (e *callError) Unwrap() error { return e.err }
+
+// explain turns the error of a call into what a person can act on. ctx is the
+// command's, without the timeout of the call; timedOut: that timeout has passed.
+func (l *link) explain(ctx context.Context, err error, timedOut bool) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	st := status.Convert(err)
+	said := func(format string, args ...any) error {
+		return &callError{code: st.Code(), err: fmt.Errorf(format, args...)}
+	}
+	waited := st.Code() == codes.DeadlineExceeded
+	switch {
+	case (waited || st.Code() == codes.Unavailable) && !l.dialed.reached.Load():
+		return said("no server answers at %s%s; start one with `carillon dev`, or name another with --server or CARILLON_SERVER",
+			l.dialed.address, l.dialed.why())
+	case l.dialed.http.Load():
+		return said("%s speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default %s)", l.dialed.address, defaultServer)
+	case st.Code() == codes.Unauthenticated:
+		return said("%s; on the command line: --token-file or CARILLON_TOKEN, or --cert and --key", st.Message())
+	case st.Code() == codes.Unavailable && strings.Contains(st.Message(), "server preface"):
+		return said("%s closes the connection; does it speak TLS? Then give --tls or --cacert", l.dialed.address)
+	case timedOut && (waited || st.Code() == codes.Canceled):
+		return said("no answer from %s within %s; the call may still take effect; --timeout allows more time", l.dialed.address, l.timeout)
+	case st.Code() == codes.Unimplemented:
+		return said("the server at %s does not know this call; is it older than this carillon (%s)?", l.dialed.address, l.version)
+	case st.Code() == codes.InvalidArgument:
+		if invalid := violations(st); invalid != nil {
+			return &callError{code: st.Code(), err: invalid}
+		}
+	}
+	return said("%s", st.Message())
+}
+
+// violations are the refused fields that a status lists, if any.
+func violations(st *status.Status) error {
+	var c schedule.Collect
+	for _, detail := range st.Details() {
+		if bad, ok := detail.(*errdetails.BadRequest); ok {
+			for _, v := range bad.GetFieldViolations() {
+				c.Note(v.GetField(), v.GetDescription(), "")
+			}
+		}
+	}
+	return c.Err()
+}
+
+// dialed remembers how connecting went.
+type dialed struct {
+	address string
+	reached atomic.Bool
+	http    atomic.Bool
+	refused atomic.Pointer[net.OpError]
+}
+
+func (d *dialed) dial(ctx context.Context, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			d.refused.Store(op)
+		}
+		return nil, err
+	}
+	d.reached.Store(true)
+	return &firstBytes{Conn: conn, dialed: d}, nil
+}
+
+// why is the reason that no connection was made, as " (…)".
+func (d *dialed) why() string {
+	if op := d.refused.Load(); op != nil && op.Err != nil {
+		return " (" + op.Err.Error() + ")"
+	}
+	return ""
+}
+
+// firstBytes looks whether the other side speaks HTTP/1, as the REST port does:
+// taking one port for the other is the most likely mistake.
+type firstBytes struct {
+	net.Conn
+	dialed *dialed
+	looked bool
+}
+
+func (c *firstBytes) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if !c.looked && n > 0 {
+		c.looked = true
+		c.dialed.http.Store(bytes.HasPrefix(b[:n], []byte("HTTP/1")))
+	}
+	return n, err
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// applyTimeout is what a call with thousands of schedules may take.
+const applyTimeout = time.Minute
+
+const defaultSet = "default"
+
+// applied is what the flags of apply and drift say.
+type applied struct {
+	*client
+	files []string
+	set   string
+	user  string
+}
+
+func newApplied(c *cli, cmd *cobra.Command) *applied {
+	a := &applied{client: newClient(c), set: defaultSet}
+	a.flags(cmd)
+	a.patient(cmd)
+	f := cmd.Flags()
+	f.StringArrayVarP(&a.files, "file", "f", nil, "`FILE` as YAML or JSON, or a folder of them; may be repeated; - is standard input")
+	f.StringVar(&a.set, "set", a.set, "`NAME` of the set that the files define")
+	f.StringVar(&a.user, "user", "", "`ID` of the owner of schedules without user_id, and of workflows' schedules")
+	a.completesFlags(cmd)
+	return a
+}
+
+// patient makes the timeout of one call longer than others need.
+func (c *client) patient(cmd *cobra.Command) {
+	c.timeout = applyTimeout
+	cmd.PersistentFlags().Lookup("timeout").DefValue = applyTimeout.String()
+}
+
+func newApplyCommand(c *cli) *cobra.Command {
+	req := &carillonv1.ApplySchedulesRequest{}
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE|DIR... [--set NAME]",
+		Short: "Create, change and delete schedules to match files, all or nothing",
+		Long: "Reads schedules and workflows (DAGs with triggers) from YAML and JSON files and brings the schedules of the\n" +
+			"set in line with them, in one transaction: it creates new schedules, changes others, and with --prune deletes\n" +
+			"those that are no longer in the files. Unchanged schedules are not touched, and paused schedules stay paused.\n\n" +
+			"In a folder, every *.yaml, *.yml and *.json is read, also in subfolders, except hidden files and symbolic links.\n" +
+			"A document with schedule_id is a schedule, with the fields of `schedule upsert -f`; a document with triggers is a\n" +
+			"workflow; a list holds several. Schedules that another set or a deployment manages are refused without --adopt.\n\n" +
+			"--dry-run shows what would change, which runs would be removed and added, and the load of the busiest minute.\n" +
+			"It exits with 3 if anything would change.",
+		Example: "  carillon apply -f schedules/ --set billing --user ada --dry-run --prune\n" +
+			"  carillon apply -f schedules/ --set billing --user ada --prune --request-id ci-4711\n" +
+			"  carillon apply -f nightly.yaml",
+		Args: cobra.ArbitraryArgs, // what a shell makes of -f *.yaml
+	}
+	a := newApplied(c, cmd)
+	f := cmd.Flags()
+	f.BoolVar(&req.DryRun, "dry-run", false, "change nothing, show what would change; exit with 3 if anything would")
+	f.BoolVar(&req.Prune, "prune", false, "delete the schedules of the set that are not in the files; needs --set")
+	f.BoolVar(&req.AllowEmpty, "allow-empty", false, "let --prune delete the whole set if the files are empty")
+	f.BoolVar(&req.Adopt, "adopt", false, "take over schedules that another set or a deployment manages")
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe even after another apply")
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if a.files = append(a.files, args...); len(a.files) == 0 {
+			return usage(cmd, "-f is required: a file or folder to apply")
+		}
+		if req.Prune && !cmd.Flags().Changed("set") {
+			return usage(cmd, "--prune needs --set: it deletes the schedules of the set that are not in the files")
+		}
+		return nil
+	}
+	cmd.RunE = a.ask(func(ctx context.Context, l *link, _ []string) error {
+		resp, err := a.apply(ctx, l, req)
+		if err != nil {
+			return err
+		}
+		err = a.show(resp, func(p *page) { p.applied(resp, a.set, req.GetDryRun()) })
+		if err == nil && req.GetDryRun() && resp.GetChanged() {
+			return errDiffers
+		}
+		return err
+	})
+	return cmd
+}
+
+// apply fills req from the files and sends it. What is refused is named by its
+// place in the files.
+func (a *applied) apply(ctx context.Context, l *link, req *carillonv1.ApplySchedulesRequest) (*carillonv1.ApplySchedulesResponse, error) {
+	l.work.say("reading files")
+	files, err := a.setFiles(a.files)
+	if err != nil {
+		return nil, err
+	}
+	s := &fileSet{user: a.user, req: req}
+	for _, name := range files {
+		text, err := a.file(name)
+		if err != nil {
+			return nil, err
+		}
+		s.read(name, text)
+	}
+	if err := s.problems.Err(); err != nil {
+		return nil, err
+	}
+	if len(s.schedules)+len(s.workflows) == 0 && !req.GetAllowEmpty() {
+		return nil, fmt.Errorf("the files contain no schedule and no workflow")
+	}
+	req.Set = a.set
+	if size := proto.Size(req); size > schedule.MaxApplyBytes {
+		return nil, fmt.Errorf("the set has %d bytes, more than %d for one apply: split it into several sets", size, schedule.MaxApplyBytes)
+	}
+	l.work.say("%s set %s: %d schedules, %d workflows", doing(req.GetDryRun()), a.set, len(s.schedules), len(s.workflows))
+	resp, err := call(ctx, l, schedules(l).ApplySchedules, req)
+	return resp, s.located(err)
+}
+
+func doing(dry bool) string {
+	if dry {
+		return "comparing"
+	}
+	return "applying"
+}
+
+func newDriftCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drift -f FILE|DIR... [--set NAME]",
+		Short: "Show how schedules differ from the files: changed by hand, missing, or left over",
+		Long: "Compares the schedules of a set with the files that it was applied from. Changes nothing. Exits with 3 if\n" +
+			"they differ. A pause does not count as a difference.",
+		Example: "  carillon drift -f schedules/ --set billing --user ada",
+		Args:    cobra.ArbitraryArgs,
+	}
+	a := newApplied(c, cmd)
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if a.files = append(a.files, args...); len(a.files) == 0 {
+			return usage(cmd, "-f is required: a file or folder to compare with")
+		}
+		return nil
+	}
+	cmd.RunE = a.ask(func(ctx context.Context, l *link, _ []string) error {
+		resp, err := a.apply(ctx, l, &carillonv1.ApplySchedulesRequest{DryRun: true, Prune: true, AllowEmpty: true, Adopt: true})
+		if err != nil {
+			return err
+		}
+		if err := a.show(resp, func(p *page) { p.drift(resp, a.set) }); err != nil || !resp.GetChanged() {
+			return err
+		}
+		return errDiffers
+	})
+	return a.watched(cmd)
+}

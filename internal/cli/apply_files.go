@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxFiles is more than the schedules of one apply need.
+const maxFiles = 10_000
+
+// setFiles puts the files of folders in their place, in the order of their
+// names, each once. What was named itself is read whatever it is; inside a
+// folder, only plain files that are not hidden count: a link may lead anywhere.
+func (c *cli) setFiles(names []string) ([]string, error) {
+	var out []string
+	seen := make(map[string]bool)
+	add := func(name string) {
+		if clean := filepath.Clean(name); !seen[clean] {
+			seen[clean] = true
+			out = append(out, name)
+		}
+	}
+	for _, name := range names {
+		if stat, err := os.Stat(name); name == "-" || err != nil || !stat.IsDir() {
+			add(name) // what is not there is said when it is read
+			continue
+		}
+		inside, err := insideFolder(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(inside) == 0 {
+			return nil, fmt.Errorf("no *.yaml, *.yml or *.json in the folder %s", name)
+		}
+		for _, file := range inside {
+			add(file)
+		}
+		if len(out) > maxFiles {
+			return nil, fmt.Errorf("more than %d files in %s: split them into several sets", maxFiles, name)
+		}
+	}
+	return out, nil
+}
+
+func insideFolder(folder string) ([]string, error) {
+	var out []string
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		switch hidden := strings.HasPrefix(entry.Name(), ".") && path != folder; {
+		case err != nil:
+			return err
+		case entry.IsDir() && hidden:
+			return filepath.SkipDir
+		case hidden || !entry.Type().IsRegular():
+			return nil
+		}
+		switch filepath.Ext(path) {
+		case ".yaml", ".yml", ".json":
+			out = append(out, path)
+		}
+		if len(out) > maxFiles {
+			return filepath.SkipAll
+		}
+		return nil
+	})
+	return out, err
+}

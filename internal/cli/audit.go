@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newAuditCommand(c *cli) *cobra.Command {
+	cmd := newGroup("audit", "Show who changed what")
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(o.watched(newAuditListCommand(o)))
+	return cmd
+}
+
+func newAuditListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	req := &carillonv1.ListAuditRequest{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List changing and refused calls, newest first",
+		Long: "Lists calls that changed something, one line per changed schedule, and refused calls of known callers.\n" +
+			"Equal refusals within one minute share a line; COUNT is their number. For operators.",
+		Example: "  carillon audit list --target nightly\n  carillon audit list --subject ada --method PauseSchedule --limit 10",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AuditEntry, string, error) {
+				req.PageSize, req.PageToken = size, token
+				resp, err := call(ctx, l, carillonv1.NewAuditServiceClient(l.conn).ListAudit, req)
+				return resp.GetEntries(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListAuditResponse{Entries: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, e := range found {
+					rows[i] = p.wider([]string{p.when(e.GetTime()), e.GetSubject(), e.GetVia(), e.GetMethod(), targets(e), revisions(e), e.GetCode(), fmt.Sprint(max(e.GetCount(), 1)), e.GetRequestId()},
+						e.GetUserId())
+				}
+				p.list(p.wider([]string{"time", "subject", "via", "call", "target", "revision", "code", "count", "request"}, "owner"), rows, next)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Subject, "subject", "", "only calls of this `NAME`")
+	f.StringVar(&req.Target, "target", "", "only calls about this `ID`")
+	f.StringVar(&req.Method, "method", "", "only this `CALL`, such as PauseSchedule")
+	f.Func("since", "from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&req.From, -1))
+	f.Func("until", "before this `TIME` (RFC 3339), or a duration back", o.fromNow(&req.To, -1))
+	limitFlag(cmd, &limit)
+	return cmd
+}
+
+// targets is what the calls of a line were about.
+func targets(e *carillonv1.AuditEntry) string {
+	if e.GetOtherTargets() {
+		return e.GetTarget() + " and others"
+	}
+	return e.GetTarget()
+}
+
+// revisions is what a call made of a schedule: 3 → 4.
+func revisions(e *carillonv1.AuditEntry) string {
+	switch before, after := e.GetRevisionBefore(), e.GetRevisionAfter(); {
+	case after == 0:
+		return ""
+	case before == after:
+		return fmt.Sprint(after)
+	default:
+		return fmt.Sprintf("%d → %d", before, after)
+	}
+}

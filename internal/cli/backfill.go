@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newBackfillCommand(c *cli) *cobra.Command {
+	o := newClient(c)
+	cmd := newBackfillAskCommand(o)
+	o.flags(cmd)
+	cmd.AddCommand(o.watched(newBackfillListCommand(o)), o.completes(o.watched(newBackfillGetCommand(o)), backfillIDs),
+		o.completes(newBackfillPauseCommand(o), backfillIDs), o.completes(newBackfillResumeCommand(o), backfillIDs), o.completes(newBackfillCancelCommand(o), backfillIDs))
+	return o.completes(o.completesFlags(cmd), scheduleIDs)
+}
+
+func newBackfillAskCommand(o *client) *cobra.Command {
+	req := &carillonv1.BackfillScheduleRequest{}
+	var wait bool
+	cmd := &cobra.Command{
+		Use:     "backfill SCHEDULE",
+		Aliases: []string{"backfills"},
+		Short:   "Run a range of past slots, or run them again",
+		Long: "Runs the slots of a schedule in a range of time, from --from until --to (exclusive): the missed slots, also the\n" +
+			"failed ones, or all. The server works through them in the background at low priority, whether this command\n" +
+			"waits or not. A paused schedule can be backfilled too. --dry-run shows how many slots would run.",
+		Example: "  carillon backfill nightly --from 7d --dry-run\n" +
+			"  carillon backfill nightly --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z --reprocess failed --wait\n" +
+			"  carillon backfill hourly --from 30d --reprocess all --overlap allow --concurrency 4 --rate 30 --note 'new model'",
+		Args: exactly("SCHEDULE"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.ScheduleId = args[0]
+			resp, err := call(ctx, l, schedules(l).BackfillSchedule, req)
+			if err != nil {
+				return err
+			}
+			if wait && resp.GetBackfill() != nil {
+				return o.followed(ctx, l, resp.GetBackfill())
+			}
+			err = o.show(resp, func(p *page) { p.askedBackfill(resp, args[0]) })
+			if err == nil && req.GetDryRun() && resp.GetCount() > 0 {
+				return errDiffers
+			}
+			return err
+		}),
+	}
+	f := cmd.Flags()
+	f.Func("from", "start of the range: a `TIME` (RFC 3339), or a duration ago such as 7d", o.fromNow(&req.From, -1))
+	f.Func("to", "end of the range (exclusive): a `TIME` (RFC 3339), or a duration ago (default: now)", o.fromNow(&req.To, -1))
+	f.Func("reprocess", "`WHICH` slots: missed, failed (and missed) or all (default: missed)", optional(&req.Reprocess))
+	f.Func("order", "`ORDER`: oldest_first or newest_first (default: oldest_first)", optional(&req.Order))
+	f.Func("concurrency", "at most `N` runs at once (default: 1; more needs --overlap allow)", number32(&req.Concurrency))
+	f.Uint32Var(&req.RatePerMinute, "rate", 0, "starts per minute at most; 0 = as runs end")
+	f.Func("overlap", "`POLICY` of its runs: allow, skip or queue (default: the schedule's)", optional(&req.OverlapPolicy))
+	f.StringVar(&req.Note, "note", "", "why, for the next reader")
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same backfill")
+	f.BoolVar(&req.DryRun, "dry-run", false, "start nothing, show what would run; exit with 3 if anything would")
+	f.BoolVar(&wait, "wait", false, "show progress until it ends; fail unless every run succeeds")
+	words(cmd, "reprocess", schedule.Reprocesses)
+	words(cmd, "order", schedule.BackfillOrders)
+	words(cmd, "overlap", []string{"allow", "skip", "queue"})
+	return cmd
+}
+
+func newBackfillListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	filter := &carillonv1.ListBackfillsRequest{}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "Backfills, newest first",
+		Example: "  carillon backfill list --schedule nightly --state running",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Backfill, string, error) {
+				filter.PageSize, filter.PageToken = size, token
+				resp, err := call(ctx, l, schedules(l).ListBackfills, filter)
+				return resp.GetBackfills(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListBackfillsResponse{Backfills: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, b := range found {
+					rows[i] = p.wider([]string{
+						b.GetBackfillId(), b.GetScheduleId(), p.when(b.GetFrom()), p.when(b.GetTo()), b.GetReprocess(), b.GetState(), progressOf(b),
+					}, b.GetOrder(), pace(b), b.GetUserId(), b.GetCreatedBy(), p.when(b.GetCreatedAt()), p.when(b.GetProgress().GetEta()),
+						p.when(b.GetEndedAt()), b.GetNote(), b.GetStateNote())
+				}
+				p.list(p.wider([]string{"backfill", "schedule", "from", "to", "reprocess", "state", "progress"},
+					"order", "pace", "owner", "by", "requested", "estimated end", "ended", "note", "state note"), rows, next)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
+	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
+	f.Func("state", "only in this `STATE`: running, paused, finished or cancelled", optional(&filter.State))
+	limitFlag(cmd, &limit)
+	words(cmd, "state", schedule.BackfillStates)
+	return cmd
+}
+
+func newBackfillGetCommand(o *client) *cobra.Command {
+	var wait bool
+	cmd := &cobra.Command{
+		Use:     "get ID",
+		Short:   "Show a backfill and its progress",
+		Example: "  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1\n  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1 --wait",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			resp, err := call(ctx, l, schedules(l).GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: args[0]})
+			if err != nil {
+				return err
+			}
+			if wait {
+				return o.followed(ctx, l, resp.GetBackfill())
+			}
+			return o.show(resp, func(p *page) { p.backfill(resp.GetBackfill()) })
+		}),
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "show progress until it ends; fail unless every run succeeds")
+	return cmd
+}
+
+func newBackfillPauseCommand(o *client) *cobra.Command {
+	req := &carillonv1.PauseBackfillRequest{}
+	cmd := &cobra.Command{
+		Use:     "pause ID",
+		Short:   "Pause a backfill until it is resumed",
+		Long:    "Slots that are not sent yet wait until the backfill is resumed. Runs in flight continue.",
+		Example: "  carillon backfill pause 5f0c2b7d9a3e41c8b6d2f7a1 --note 'the warehouse is slow'",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.BackfillId = args[0]
+			resp, err := call(ctx, l, schedules(l).PauseBackfill, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.line("%s paused; %s", args[0], progressOf(resp.GetBackfill())) })
+		}),
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the next reader")
+	return cmd
+}
+
+func newBackfillResumeCommand(o *client) *cobra.Command {
+	req := &carillonv1.ResumeBackfillRequest{}
+	cmd := &cobra.Command{
+		Use:     "resume ID",
+		Short:   "Resume a paused backfill",
+		Example: "  carillon backfill resume 5f0c2b7d9a3e41c8b6d2f7a1",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.BackfillId = args[0]
+			resp, err := call(ctx, l, schedules(l).ResumeBackfill, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.line("%s resumed; %s", args[0], progressOf(resp.GetBackfill())) })
+		}),
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
+	return cmd
+}
+
+func newBackfillCancelCommand(o *client) *cobra.Command {
+	req := &carillonv1.CancelBackfillRequest{}
+	cmd := &cobra.Command{
+		Use:     "cancel ID",
+		Short:   "Cancel a backfill; its runs in flight continue, or are cancelled with --runs",
+		Example: "  carillon backfill cancel 5f0c2b7d9a3e41c8b6d2f7a1 --runs --note 'wrong version'",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.BackfillId = args[0]
+			resp, err := call(ctx, l, schedules(l).CancelBackfill, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.line("%s cancelled; %s", args[0], progressOf(resp.GetBackfill())) })
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Note, "note", "", "why, for the next reader")
+	f.BoolVar(&req.CancelRuns, "runs", false, "also cancel its runs in flight")
+	return cmd
+}
+
+// askedBackfill writes what a backfill comes to.
+func (p *page) askedBackfill(resp *carillonv1.BackfillScheduleResponse, scheduleID string) {
+	b := resp.GetBackfill()
+	if b == nil {
+		if resp.GetCount() == 0 {
+			p.line("no slot of %[2]s would run (%[1]s in the range)", slotsOf(resp.GetSlots()), scheduleID)
+			return
+		}
+		p.line("%d of %s of %s would run, from %s to %s", resp.GetCount(), slotsOf(resp.GetSlots()), scheduleID, p.when(resp.GetFirst()), p.when(resp.GetLast()))
+		return
+	}
+	if resp.GetSlots() == 0 { // asked for before
+		p.line("backfill %s, requested %s, is %s: %s", b.GetBackfillId(), p.when(b.GetCreatedAt()), b.GetState(), progressOf(b))
+		return
+	}
+	p.line("backfill %s is %s: %d of %s of %s to run", b.GetBackfillId(), b.GetState(), b.GetProgress().GetToRun(), slotsOf(b.GetProgress().GetTotal()), scheduleID)
+	p.line("to follow it: carillon backfill get %s --wait", b.GetBackfillId())
+}
+
+func slotsOf(n int32) string {
+	return countOf(int(n), "slot")
+}
+
+// progressOf is where a backfill stands, in a few words.
+func progressOf(b *carillonv1.Backfill) string {
+	g := b.GetProgress()
+	text := fmt.Sprintf("%d of %d done", doneOf(g), g.GetTotal())
+	for _, part := range []struct {
+		n    int32
+		word string
+	}{
+		{g.GetInFlight(), "in flight"},
+		{g.GetFailed(), "failed"},
+		{g.GetSkipped(), "skipped"},
+		{g.GetCancelled(), "cancelled"},
+		{g.GetPassedOver(), "not selected"},
+		{g.GetNotRun(), "not run"},
+	} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %d %s", part.n, part.word)
+		}
+	}
+	return text
+}
+
+// doneOf are the slots of which nothing more is to come.
+func doneOf(g *carillonv1.BackfillProgress) int32 {
+	return g.GetPassedOver() + g.GetSucceeded() + g.GetFailed() + g.GetSkipped() + g.GetCancelled()
+}
+
+// pace is how fast a backfill may go.
+func pace(b *carillonv1.Backfill) string {
+	rate := "as runs end"
+	if b.GetRatePerMinute() > 0 {
+		rate = fmt.Sprintf("%d a minute", b.GetRatePerMinute())
+	}
+	return fmt.Sprintf("%d at once, %s, overlap %s", b.GetConcurrency(), rate, b.GetOverlapPolicy())
+}
+
+// backfill writes one backfill.
+func (p *page) backfill(b *carillonv1.Backfill) {
+	g := b.GetProgress()
+	p.fields(
+		[2]string{"backfill", b.GetBackfillId()},
+		[2]string{"schedule", fmt.Sprintf("%s, revision %d", b.GetScheduleId(), b.GetRevision())},
+		[2]string{"from", p.when(b.GetFrom())},
+		[2]string{"until (exclusive)", p.when(b.GetTo())},
+		[2]string{"reprocess", b.GetReprocess() + ", " + b.GetOrder()},
+		[2]string{"pace", pace(b)},
+		[2]string{"note", b.GetNote()},
+		[2]string{"state", b.GetState()},
+		[2]string{"reason", b.GetReason()},
+		[2]string{"state note", b.GetStateNote()},
+		[2]string{"changed by", b.GetChangedBy()},
+		[2]string{"progress", progressOf(b)},
+		[2]string{"succeeded", fmt.Sprint(g.GetSucceeded())},
+		[2]string{"remaining", fmt.Sprint(g.GetRemaining())},
+		[2]string{"estimated end", p.when(g.GetEta())},
+		[2]string{"requested", p.when(b.GetCreatedAt())},
+		[2]string{"by", b.GetCreatedBy()},
+		[2]string{"ended", p.when(b.GetEndedAt())},
+	)
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// How often a backfill is asked for while it is followed, and how often what is
+// no terminal gets a line about it.
+const (
+	followEvery = 500 * time.Millisecond
+	sayEvery    = 10 * time.Second
+)
+
+// followed shows the progress of a backfill until it has ended, on the error
+// output, and then the backfill. An interrupt ends the watching, not the
+// backfill.
+func (c *client) followed(ctx context.Context, l *link, b *carillonv1.Backfill) error {
+	b, err := c.follow(ctx, l, b)
+	if ctx.Err() != nil {
+		return fmt.Errorf("backfill %s is still running; cancel it with: carillon backfill cancel %s", b.GetBackfillId(), b.GetBackfillId())
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.show(&carillonv1.GetBackfillResponse{Backfill: b}, func(p *page) { p.backfill(b) }); err != nil {
+		return err
+	}
+	switch g := b.GetProgress(); {
+	case b.GetState() != string(schedule.BackfillFinished):
+		return fmt.Errorf("backfill %s is %s", b.GetBackfillId(), b.GetState())
+	case g.GetSucceeded() < g.GetStarted():
+		return fmt.Errorf("%[2]d of %[1]d runs did not succeed", g.GetStarted(), g.GetStarted()-g.GetSucceeded())
+	}
+	return nil
+}
+
+// follow asks for the backfill until it has ended or is paused.
+func (c *client) follow(ctx context.Context, l *link, b *carillonv1.Backfill) (*carillonv1.Backfill, error) {
+	shown := newProgress(c.cli, l.work, b)
+	defer func() { shown.end() }()
+	answered := time.Now()
+	for b.GetState() == string(schedule.BackfillRunning) || stillOpen(b) {
+		shown.show(b)
+		select {
+		case <-ctx.Done():
+			return b, ctx.Err()
+		case <-time.After(followEvery):
+		}
+		resp, err := call(ctx, l, schedules(l).GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: b.GetBackfillId()})
+		switch {
+		case err == nil:
+			b, answered = resp.GetBackfill(), time.Now()
+		case !away(err) || time.Since(answered) > waitSilent:
+			return b, err
+		}
+	}
+	shown.show(b)
+	return b, nil
+}
+
+// stillOpen reports whether a cancelled backfill has runs that go on.
+func stillOpen(b *carillonv1.Backfill) bool {
+	return b.GetState() == string(schedule.BackfillCancelled) && b.GetProgress().GetInFlight() > 0
+}
+
+// progress shows how far a backfill is: a bar for people, now and then a line
+// for logs.
+type progress struct {
+	lines io.Writer // nil: a bar
+	said  time.Time
+
+	drawn *liveLine
+	mu    sync.Mutex
+	now   *carillonv1.Backfill // of the last show; the line reads it between two
+}
+
+func newProgress(c *cli, before *meter, b *carillonv1.Backfill) *progress {
+	if c.screen == nil {
+		return &progress{lines: c.errs}
+	}
+	before.end()
+	p := &progress{now: b}
+	p.drawn = newLiveLine(c.screen, p.text)
+	return p
+}
+
+// text is called by the line's own goroutine.
+func (p *progress) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.now.GetProgress()
+	done, total := int(doneOf(g)), int(g.GetTotal())
+	text := fmt.Sprintf("%s %s %d %%  %s", legible(p.now.GetScheduleId()), bar(done, total, 38), done*100/max(total, 1), progressOf(p.now))
+	if g.GetEta() != nil {
+		text += fmt.Sprintf(", about %s left", max(0, time.Until(g.GetEta().AsTime())).Round(time.Second))
+	}
+	return text
+}
+
+func (p *progress) show(b *carillonv1.Backfill) {
+	if p.lines == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.now = b
+		return
+	}
+	if time.Since(p.said) >= sayEvery {
+		p.said = time.Now()
+		_, _ = fmt.Fprintf(p.lines, "backfill %s: %s, %s\n", b.GetBackfillId(), b.GetState(), progressOf(b)) // nobody may be reading
+	}
+}
+
+// end leaves the bar as it is.
+func (p *progress) end() {
+	if p.drawn != nil {
+		p.drawn.keep()
+	}
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/app"
+)
+
+// errUnwell ends a doctor that found something broken. What that is has been
+// said.
+var errUnwell = errors.New("something is broken")
+
+func newDoctorCommand(c *cli) *cobra.Command {
+	o := newClient(c)
+	var dev bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check the installation: database, schema, clock, leader, lag, launcher, settings",
+		Long: "Checks everything that `carillon serve` needs with the same settings, and prints for each check the result and,\n" +
+			"if there is a problem, what to do. It changes nothing. The exit code is 1 if a check fails (fail); a warning\n" +
+			"(warn) is not a failure.",
+		Example: "  DATABASE_URL=postgres://… carillon doctor\n  carillon doctor --dev -o json",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			overrides := map[string]any(nil)
+			if dev {
+				overrides = devSettings
+			}
+			cfg, err := app.Load(cmd.Flags(), overrides)
+			findings := app.Examine(cmd.Context(), cfg, err)
+			if err := o.findings(findings); err != nil {
+				return err
+			}
+			if !app.Healthy(findings) {
+				return errUnwell
+			}
+			return nil
+		},
+	}
+	app.Flags(cmd.Flags(), nil)
+	cmd.Flags().BoolVar(&dev, "dev", false, "use the settings of `carillon dev`")
+	o.outputFlag(cmd)
+	return o.watched(cmd)
+}
+
+// findings writes a line for each, and what to do below what is not well.
+func (c *client) findings(findings []app.Finding) error {
+	if c.output.people() {
+		p := c.page()
+		for _, f := range findings {
+			p.finding(f)
+		}
+		return p.print(c.out)
+	}
+	document, err := json.Marshal(struct {
+		Healthy  bool          `json:"healthy"`
+		Findings []app.Finding `json:"findings"`
+	}{app.Healthy(findings), findings})
+	if err != nil {
+		return err
+	}
+	return c.document(document)
+}
+
+// oneLine joins the lines of an error, each once: drivers say the same of each
+// address that a name has.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+func (p *page) finding(f app.Finding) {
+	health := fmt.Sprintf("%-4s", f.Health)
+	if p.color {
+		health = map[app.Health]colour{app.HealthOK: green, app.HealthWarn: yellow, app.HealthFail: red}[f.Health].paint(health)
+	}
+	p.text.WriteString(health + "  " + legible(fmt.Sprintf("%-13s  %s", f.Check, oneLine(f.Says))) + "\n")
+	if f.Do != "" {
+		p.line("      %-13s  → %s", "", f.Do)
+	}
+}

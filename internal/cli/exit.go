@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// The exit codes.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitDiffers  = 3
+	exitNotFound = 4
+)
+
+// errDiffers ends a dry run that would change something. What that is has been
+// said.
+var errDiffers = errors.New("something would change")
+
+// usageError is a command line that cannot be understood.
+type usageError struct {
+	err     error
+	command string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usage(cmd *cobra.Command, format string, args ...any) error {
+	var known *usageError
+	if err := fmt.Errorf(format, args...); !errors.As(err, &known) {
+		return &usageError{err: err, command: cmd.CommandPath()}
+	}
+	return known
+}
+
+// said reports whether an error only says by the exit code what was shown.
+func said(err error) bool {
+	return errors.Is(err, errDiffers) || errors.Is(err, errUnwell) || errors.Is(err, errUndelivered)
+}
+
+// report writes what went wrong with a command, for people, and returns the exit
+// code. Without a command fields keep the names that they have in the API.
+func (c *cli) report(cmd *cobra.Command, err error) int {
+	if err == nil || said(err) {
+		return exitCode(err)
+	}
+	message := "carillon: " + explained(cmd, err) + "\n"
+	var mistaken *usageError
+	if errors.As(err, &mistaken) {
+		message += "see: " + mistaken.command + " --help\n"
+	}
+	_, _ = io.WriteString(c.errs, message) // the exit code still says it
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var mistaken *usageError
+	var refused *callError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errDiffers):
+		return exitDiffers
+	case errors.As(err, &mistaken):
+		return exitUsage
+	case errors.As(err, &refused) && refused.code == codes.NotFound, errors.Is(err, schedule.ErrNotFound):
+		return exitNotFound
+	}
+	return exitFailed
+}
+
+// explained is the error as one sentence, with each refused field on a line of
+// its own below.
+func explained(cmd *cobra.Command, err error) string {
+	var invalid *schedule.InvalidError
+	if errors.As(err, &invalid) && len(invalid.Violations) > 0 {
+		before := strings.TrimSuffix(err.Error(), invalid.Error()) // what wrapped it, if anything
+		var out strings.Builder
+		out.WriteString(legible(before) + "invalid request:")
+		for _, v := range invalid.Violations {
+			out.WriteString("\n  " + legible(sentence(typed(cmd, v))))
+		}
+		return out.String()
+	}
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return legible(err.Error())
+}

@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon/carillon/internal/testservices/reserve"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{name: "an unknown command", args: []string{"schedul"}, want: "carillon: unknown command \"schedul\"; did you mean schedule?\nsee: carillon --help\n"},
+		{name: "an unknown command below another", args: []string{"run", "lost"}, want: "carillon: unknown command \"lost\"; did you mean list or logs?\nsee: carillon run --help\n"},
+		{name: "an unknown flag", args: []string{"run", "list", "--colour"}, want: "carillon: unknown flag: --colour\nsee: carillon run list --help\n"},
+		{name: "a time back with a dash", args: []string{"explain", "nightly", "-2h"}, want: "write a time in the past without a dash, such as 2h\nsee: carillon explain --help\n"},
+		{name: "a missing argument", args: []string{"schedule", "get"}, want: "carillon: ID is required\nsee: carillon schedule get --help\n"},
+		{name: "the second argument missing", args: []string{"run", "report", keyA}, want: "carillon: STATUS is required\nsee: carillon run report --help\n"},
+		{name: "an argument too many", args: []string{"schedule", "get", "a", "b"}, want: "carillon: unexpected argument \"b\"\nsee: carillon schedule get --help\n"},
+		{name: "an argument where none is taken", args: []string{"version", "x"}, want: "carillon: unexpected argument \"x\"\nsee: carillon version --help\n"},
+		{name: "an unknown output", args: []string{"run", "list", "-o", "xml"}, want: "write table, wide, json or yaml"},
+		{name: "a duration that is none", args: []string{"schedule", "upsert", "--every", "often"}, want: "write a duration such as 500ms, 30s, 2h or 7d"},
+		{name: "a negative duration", args: []string{"schedule", "upsert", "--jitter", "-1s"}, want: "write a whole number of milliseconds from 0 to 1193h2m47.295s"},
+		{name: "less than a millisecond", args: []string{"schedule", "upsert", "--jitter", "10us"}, want: "write a whole number of milliseconds"},
+		{name: "a time without an offset", args: []string{"schedule", "upsert", "--at", "2026-03-08T14:00:00"}, want: "write RFC 3339 with an offset"},
+		{name: "a pause until nothing", args: []string{"schedule", "pause", "x", "--until", "later"}, want: "write a time such as 2026-03-08T14:00:00Z, or a duration such as 2h or 7d"},
+		{name: "a label without a value", args: []string{"schedule", "upsert", "--label", "a"}, want: "write NAME=VALUE"},
+		{name: "a negative limit", args: []string{"run", "list", "--limit", "-1"}, want: "--limit -1 is negative"},
+		{name: "a version that is none", args: []string{"workflow", "get", "w", "v3"}, want: "the version \"v3\" is not a whole number from 1 up"},
+		{name: "put without a DAG", args: []string{"workflow", "put", "w", "3"}, want: "-f FILE is required"},
+		{name: "deploy without a file", args: []string{"workflow", "deploy", "--user", "ada"}, want: "-f is required"},
+		{name: "deploy without an owner", args: []string{"workflow", "deploy", "-f", "x.json"}, want: "--user is required"},
+		{name: "preview of nothing", args: []string{"preview"}, want: "give one of --cron, --every, --at, --schedule and --batch"},
+		{name: "preview of two rules", args: []string{"preview", "--cron", "@daily", "--every", "1h"}, want: "give only one of"},
+		{name: "preview of none at all", args: []string{"preview", "--cron", "@daily", "-n", "0"}, want: "--count 0 is not within 1 to 10000"},
+		{name: "a flag that a batch does not look at", args: []string{"preview", "--batch", "--tz", "UTC"}, want: "--tz has no effect with --batch"},
+		{name: "a flag that a saved schedule does not look at", args: []string{"preview", "--schedule", "a", "--dst", "literal"}, want: "--dst has no effect with --schedule"},
+		{name: "watch as YAML", args: []string{"run", "watch", "-o", "yaml"}, want: "-o yaml is not supported"},
+		{name: "a server without a port", args: []string{"run", "list", "--server", "localhost"}, want: "the server \"localhost\" is not HOST:PORT"},
+		{name: "a server as a URL", args: []string{"run", "list", "--server", "http://127.0.0.1:9090"}, want: "is not HOST:PORT"},
+		{name: "no time at all for a call", args: []string{"run", "list", "--timeout", "0s"}, want: "--timeout 0s is not positive"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := execute(t, surroundings{}, tt.args...)
+			if got.code != exitUsage || !strings.Contains(got.errs, tt.want) || !strings.Contains(got.errs, "see: carillon") || got.out != "" {
+				t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s\nwant:   %s", got.code, exitUsage, got.out, got.errs, tt.want)
+			}
+		})
+	}
+}
+
+func TestRefusalsAreSaidInTheServersWordsAlone(t *testing.T) {
+	detailed := func() error {
+		st, err := status.New(codes.InvalidArgument, "invalid: …").WithDetails(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: "cron_expr", Description: `"61 * * * *" is out of range`}, {Field: "version", Description: "is required"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Err()
+	}()
+	for _, tt := range []struct {
+		name   string
+		answer error
+		code   int
+		want   string
+	}{
+		{name: "not found", answer: status.Error(codes.NotFound, `not found: there is no schedule "x"`), code: exitNotFound, want: "carillon: not found: there is no schedule \"x\"\n"},
+		{name: "refused fields, each on its line", answer: detailed, code: exitFailed, want: "carillon: invalid request:\n  cron_expr: \"61 * * * *\" is out of range\n  version: is required\n"},
+		{name: "refused without fields", answer: status.Error(codes.InvalidArgument, "not so"), code: exitFailed, want: "carillon: not so\n"},
+		{name: "not possible now", answer: status.Error(codes.FailedPrecondition, "a run is in flight"), code: exitFailed, want: "carillon: a run is in flight\n"},
+		{name: "the store is away, not the server", answer: status.Error(codes.Unavailable, "unavailable: the store"), code: exitFailed, want: "carillon: unavailable: the store\n"},
+		{name: "escape sequences are shown, not sent", answer: status.Error(codes.Internal, "\x1b[2Jgone\u202e"), code: exitFailed, want: "carillon: \\x1b[2Jgone\\u202e\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(t)
+			f.refuses("GetSchedule", tt.answer)
+			got := f.run(t, "schedule", "get", "x", "-o", "json")
+			if got.code != tt.code || got.errs != tt.want || got.out != "" {
+				t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s\nwant:   %s", got.code, tt.code, got.out, got.errs, tt.want)
+			}
+		})
+	}
+}
+
+func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
+	refused := func(violations ...string) error {
+		bad := &errdetails.BadRequest{}
+		for _, v := range violations {
+			field, problem, _ := strings.Cut(v, ": ")
+			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: field, Description: problem})
+		}
+		st, err := status.New(codes.InvalidArgument, "invalid").WithDetails(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Err()
+	}
+	definition := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(definition, []byte("cron_expr: '@daily'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, call string
+		answer     error
+		args       []string
+		want       string
+	}{
+		{
+			name: "a flag that is required", call: "UpsertSchedule", answer: refused("workflow_id: is required", "user_id: is required; name the owner"),
+			args: []string{"schedule", "upsert", "--id", "a", "--cron", "@daily"}, want: "\n  --workflow is required\n  --user is required; name the owner\n",
+		},
+		{
+			name: "durations, not milliseconds", call: "UpsertSchedule", answer: refused("jitter_ms: 90000000 (25h) is over 3600000 (1h)", "expect.start_within_ms: 1 (1ms) is not over jitter_ms 5 (5ms); allow for jitter"),
+			args: []string{"schedule", "upsert", "--id", "a", "--jitter", "25h"}, want: "\n  --jitter: 25h is over 1h\n  --expect-start: 1ms is not over --jitter 5ms; allow for jitter\n",
+		},
+		{
+			name: "other flags in the sentence", call: "UpsertSchedule", answer: refused("cron_expr: more than one of cron_expr, interval_ms and once_at is set"),
+			args: []string{"schedule", "upsert", "--cron", "@daily", "--every", "1m"}, want: "\n  --cron: more than one of --cron, --every and --at is set\n",
+		},
+		{
+			name: "a field of the file keeps its name, a flag beside it does not", call: "UpsertSchedule", answer: refused("workflow_id: is required", "timezone: \"Mars\" is no zone"),
+			args: []string{"schedule", "upsert", "-f", definition, "--tz", "Mars"}, want: "\n  workflow_id: is required\n  --tz: \"Mars\" is no zone\n",
+		},
+		{
+			name: "an argument", call: "GetSchedule", answer: refused("schedule_id: \"a b\" is not a valid id"),
+			args: []string{"schedule", "get", "a b"}, want: "\n  ID: \"a b\" is not a valid id\n",
+		},
+		{
+			name: "an argument that has a name of its own", call: "BackfillSchedule", answer: refused("schedule_id: \"a b\" is not a valid id", "to: \"x\" is in the future", "rate_per_minute: 7 is too much"),
+			args: []string{"backfill", "a b", "--from", "7d"}, want: "\n  SCHEDULE: \"a b\" is not a valid id\n  --to: \"x\" is in the future\n  --rate: 7 is too much\n",
+		},
+		{
+			name: "a field that no flag sets", call: "UpsertSchedule", answer: refused("labels.team: \"x\" is over 128 bytes", "unheard_of: is odd"),
+			args: []string{"schedule", "upsert", "--label", "team=x"}, want: "\n  --label: \"x\" is over 128 bytes\n  unheard_of: is odd\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(t)
+			f.refuses(tt.call, tt.answer)
+			if got := f.run(t, tt.args...); got.code != exitFailed || got.errs != "carillon: invalid request:"+tt.want {
+				t.Errorf("exit %d: %s\nwant %s", got.code, got.errs, tt.want)
+			}
+		})
+	}
+}
+
+func TestServerThatIsNotThere(t *testing.T) {
+	address := reserve.Addr(t)
+	for _, args := range [][]string{{"schedule", "list"}, {"run", "watch"}, {"preview", "--schedule", "x"}} {
+		got := execute(t, surroundings{}, append(args, "--server", address)...)
+		want := "carillon: no server answers at " + address + " (connect: connection refused); start one with `carillon dev`, or name another with --server or CARILLON_SERVER\n"
+		if got.code != exitFailed || got.errs != want {
+			t.Errorf("%v: exit %d, %s", args, got.code, got.errs)
+		}
+	}
+}
+
+func TestServerThatSpeaksHTTP(t *testing.T) {
+	rest := httptest.NewServer(http.NotFoundHandler())
+	defer rest.Close()
+	address := rest.Listener.Addr().String()
+	got := execute(t, surroundings{}, "schedule", "list", "--server", address)
+	if want := "carillon: " + address + " speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default 127.0.0.1:9090)\n"; got.code != exitFailed || got.errs != want {
+		t.Errorf("exit %d\n%s", got.code, got.errs)
+	}
+}
+
+func TestServerThatIsOlder(t *testing.T) {
+	f := newFake(t)
+	got := f.run(t, "schedule", "list")
+	if got.code != exitFailed || !strings.Contains(got.errs, "does not know this call; is it older") {
+		t.Errorf("exit %d\n%s", got.code, got.errs)
+	}
+}
+
+func TestServerThatDoesNotAnswerInTime(t *testing.T) {
+	f := newFake(t)
+	release := make(chan struct{})
+	f.answers["ListSchedules"] = func(proto.Message) (proto.Message, error) {
+		<-release
+		return &carillonv1.ListSchedulesResponse{}, nil
+	}
+	got := f.run(t, "schedule", "list", "--timeout", (50 * time.Millisecond).String())
+	close(release)
+	if want := "carillon: no answer from " + f.address + " within 50ms; the call may still take effect; --timeout allows more time\n"; got.code != exitFailed || got.errs != want {
+		t.Errorf("exit %d\n%s", got.code, got.errs)
+	}
+}
+
+func TestServerThatResetsTheCallJustBeforeItsTimeout(t *testing.T) {
+	f := newFake(t)
+	f.refuses("ListSchedules", status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL"))
+	got := f.run(t, "schedule", "list", "--timeout", (90 * time.Millisecond).String())
+	if want := "carillon: no answer from " + f.address + " within 90ms; the call may still take effect; --timeout allows more time\n"; got.code != exitFailed || got.errs != want {
+		t.Errorf("exit %d\n%s", got.code, got.errs)
+	}
+	got = f.run(t, "schedule", "list", "--timeout", time.Minute.String())
+	if want := "carillon: stream terminated by RST_STREAM with error code: CANCEL\n"; got.code != exitFailed || got.errs != want {
+		t.Errorf("long before its timeout: exit %d\n%s", got.code, got.errs)
+	}
+}
+
+func TestServerWhoseDatabaseDoesNotAnswerInTime(t *testing.T) {
+	f := newFake(t)
+	f.answers["ListSchedules"] = func(proto.Message) (proto.Message, error) {
+		return nil, status.Error(codes.DeadlineExceeded, "deadline exceeded: the database did not answer in time; try again")
+	}
+	got := f.run(t, "schedule", "list")
+	if want := "carillon: deadline exceeded: the database did not answer in time; try again\n"; got.code != exitFailed || got.errs != want {
+		t.Errorf("exit %d\n%s", got.code, got.errs)
+	}
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	for _, tt := range []struct{ name, text, want string }{
+		{name: "an unknown field", text: `{"scheduleId": "x"}`, want: "s: invalid request:\n  scheduleId: is not a field of UpsertScheduleRequest; write schedule_id\n"},
+		{name: "an unknown field in YAML", text: "when: now", want: "  when: is not a field of UpsertScheduleRequest\n"},
+		{name: "two documents", text: "a: 1\n---\nb: 2", want: "the file has more than one document"},
+		{name: "nothing", text: "", want: "the file is empty"},
+		{name: "merge keys", text: "a: &a {x: 1}\nb: {<<: *a}", want: "line 2: a name must be plain text; merge keys are not supported"},
+		{name: "a number that JSON does not have", text: "priority: .inf", want: "line 1: .inf is not a number that JSON knows"},
+		{name: "aliases of aliases", text: bomb(), want: "more than 100 levels or 2097152 bytes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			writeFile(t, path, tt.text)
+			got := execute(t, surroundings{}, "schedule", "upsert", "-f", path)
+			if got.code != exitFailed || !strings.Contains(got.errs, tt.want) {
+				t.Errorf("exit %d\n%s\nwant %s", got.code, got.errs, tt.want)
+			}
+		})
+	}
+	got := execute(t, surroundings{}, "schedule", "upsert", "-f", filepath.Join(dir, "nothing.json"))
+	if got.code != exitFailed || !strings.Contains(got.errs, "no such file") {
+		t.Errorf("exit %d\n%s", got.code, got.errs)
+	}
+}
+
+// bomb is a small YAML file that means a large one.
+func bomb() string {
+	var out strings.Builder
+	out.WriteString("a0: &a0 [x,x,x,x,x,x,x,x]\n")
+	for _, level := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
+		before := string(level[0] - 1)
+		out.WriteString("a" + level + ": &a" + level + " [" + strings.Repeat("*a"+before+",", 8) + "]\n")
+	}
+	return out.String()
+}
+
+func TestWorkflowWithoutAVersionIsNotFound(t *testing.T) {
+	f := newFake(t)
+	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{})
+	for _, command := range []string{"get", "list"} {
+		got := f.run(t, "workflow", command, "nope")
+		if want := "carillon: workflow \"nope\" has no versions\n"; got.code != exitNotFound || got.errs != want {
+			t.Errorf("%s: exit %d: %s", command, got.code, got.errs)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/explain"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newExplainCommand(c *cli) *cobra.Command {
+	o := newClient(c)
+	cmd := &cobra.Command{
+		Use:   "explain SCHEDULE [TIME] | KEY",
+		Short: "Explain why a schedule ran or did not run at a time, past or future",
+		Long: "Shows whether the schedule has a slot at that time, by which rule, and what happened or will happen.\n\n" +
+			"KEY is the key of a run, or its first digits: explains the slot of that run.\n\n" +
+			"TIME is one of:\n" +
+			"  last                    the newest slot that is due, whatever its outcome (default)\n" +
+			"  next                    the next slot\n" +
+			"  now\n" +
+			"  2026-03-08T07:30:00Z    RFC 3339, with an offset\n" +
+			"  2026-03-08T02:30        a local time in the schedule's zone, also one that occurs twice or never\n" +
+			"  90m, 7d                 a duration back\n" +
+			"  +90m                    a duration ahead",
+		Example: "  carillon explain nightly\n" +
+			"  carillon explain 5f0c5a3d9b1e\n" +
+			"  carillon explain nightly 2026-03-08T07:30:00Z\n" +
+			"  carillon explain nightly 2026-03-08T02:30\n" +
+			"  carillon explain nightly next -o json",
+		Args: arguments([]string{"SCHEDULE"}, 1),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req, err := o.asked(ctx, l, args[0], strings.Join(args[1:], ""))
+			if err != nil {
+				return err
+			}
+			resp, err := call(ctx, l, schedules(l).ExplainSlot, req)
+			if err != nil && len(args) == 1 {
+				if req, err = askedByKey(ctx, l, args[0], err); err == nil {
+					resp, err = call(ctx, l, schedules(l).ExplainSlot, req)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.explanation(resp) })
+		}),
+	}
+	o.flags(cmd)
+	return o.completes(o.watched(cmd), scheduleIDs)
+}
+
+// explanation writes the verdict, and all else as a person would tell it.
+func (p *page) explanation(a *carillonv1.ExplainSlotResponse) {
+	verdict := strings.ReplaceAll(a.GetVerdict(), "_", " ")
+	if a.GetReason() != "" {
+		verdict += " (" + a.GetReason() + ")"
+	}
+	at := a.GetTime().AsTime()
+	if p.color {
+		verdict = verdictColour(explain.Verdict(a.GetVerdict())).paint(legible(verdict))
+	}
+	p.text.WriteString(legible(a.GetScheduleId()+" at "+stamp(at)+" ("+p.ago(at)+"): ") + verdict + "\n\n")
+	for _, sentence := range a.GetSentences() {
+		p.line("%s", sentence)
+	}
+	if r := a.GetRun(); r != nil && r.ExitCode != nil {
+		p.line("Its output: carillon run logs %s", short(r.GetIdempotencyKey()))
+	}
+	for _, link := range [][2]string{{"Log", a.GetRun().GetLogUrl()}, {"Trace", a.GetRun().GetTraceUrl()}} {
+		if link[1] != "" {
+			p.line("%s: %s", link[0], link[1])
+		}
+	}
+}
+
+func verdictColour(v explain.Verdict) colour {
+	switch v {
+	case explain.VerdictRan:
+		return green
+	case explain.VerdictFailed, explain.VerdictUnrecorded:
+		return red
+	case explain.VerdictInFlight, explain.VerdictWillFire, explain.VerdictWaiting, explain.VerdictDue:
+		return cyan
+	}
+	return yellow
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/explain"
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// runKeyDigits is a run's key or the first digits of one, as tables show them.
+var runKeyDigits = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
+
+// askedByKey asks about the slot of a run. err says that there is no schedule with
+// this id; it is returned for an argument that cannot be a key.
+func askedByKey(ctx context.Context, l *link, digits string, err error) (*carillonv1.ExplainSlotRequest, error) {
+	if exitCode(err) != exitNotFound || !runKeyDigits.MatchString(digits) {
+		return nil, err
+	}
+	found, runErr := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
+	if exitCode(runErr) == exitNotFound {
+		return nil, &callError{code: codes.NotFound, err: fmt.Errorf("not found: there is no schedule and no run %s", quoted(digits))}
+	}
+	if runErr != nil {
+		return nil, runErr
+	}
+	run := found.GetRun()
+	if schedule.SlotKey(run.GetScheduleId(), run.GetRunAt().AsTime()).String() != run.GetIdempotencyKey() {
+		return nil, fmt.Errorf("run %s has no slot: its trigger is %s; `carillon run get %[1]s` shows what happened", short(run.GetIdempotencyKey()), run.GetTrigger())
+	}
+	return &carillonv1.ExplainSlotRequest{ScheduleId: run.GetScheduleId(), Time: run.GetRunAt()}, nil
+}
+
+// asked turns the TIME argument into a request. The server resolves local times
+// and the newest slot: it knows the schedule's zone and history.
+func (c *client) asked(ctx context.Context, l *link, scheduleID, argument string) (*carillonv1.ExplainSlotRequest, error) {
+	req := &carillonv1.ExplainSlotRequest{ScheduleId: scheduleID}
+	if argument == "" || argument == "last" {
+		return req, nil // the newest slot that is due
+	}
+	if _, isReading := explain.ParseReading(argument); isReading {
+		req.Local = argument
+		return req, nil
+	}
+	at, err := c.instant(ctx, l, scheduleID, argument)
+	req.Time = timestamppb.New(at)
+	return req, err
+}
+
+func (c *client) instant(ctx context.Context, l *link, scheduleID, argument string) (at time.Time, err error) {
+	if at, err := time.Parse(time.RFC3339Nano, argument); err == nil {
+		return at, nil
+	}
+	if argument == "now" {
+		return c.now().Truncate(time.Second), nil
+	}
+	if ahead, ok := strings.CutPrefix(argument, "+"); ok {
+		if d, err := parseSpan(ahead); err == nil && d >= 0 {
+			return c.now().Add(d).Truncate(time.Second), nil
+		}
+	} else if d, err := parseSpan(argument); err == nil && d >= 0 {
+		return c.now().Add(-d).Truncate(time.Second), nil
+	}
+	if argument != "next" {
+		return at, fmt.Errorf("invalid time %s: write 2026-03-08T14:00:00Z, or 2026-03-08T14:00 in the schedule's zone, a duration such as 2h (back) or +2h (ahead), now, last or next", quoted(argument))
+	}
+	found, err := call(ctx, l, schedules(l).GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: scheduleID})
+	if err != nil {
+		return at, err
+	}
+	if len(found.GetPreview()) == 0 {
+		return at, fmt.Errorf("schedule %s has no next slot", quoted(scheduleID))
+	}
+	return found.GetPreview()[0].GetRunAt().AsTime(), nil
+}

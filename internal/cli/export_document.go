@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/schedule/cronexpr"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// document is JSON members in the order in which people want to read them.
+type document struct {
+	text bytes.Buffer
+	err  error
+}
+
+func (d *document) add(name string, value any) {
+	raw, err := json.Marshal(value)
+	if err != nil && d.err == nil {
+		d.err = fmt.Errorf("%s: %w", name, err)
+	}
+	d.raw(name, raw)
+}
+
+func (d *document) raw(name string, value []byte) {
+	before := byte(',')
+	if d.text.Len() == 0 {
+		before = '{'
+	}
+	fmt.Fprintf(&d.text, "%c%q:%s", before, name, value)
+}
+
+// unless adds what is not the default that every server has.
+func unless[T comparable](d *document, name string, value, fallback T) {
+	if value != fallback {
+		d.add(name, value)
+	}
+}
+
+func (d *document) instant(name string, at *timestamppb.Timestamp) {
+	if at != nil {
+		d.add(name, at.AsTime().UTC().Format(time.RFC3339))
+	}
+}
+
+// exported is a schedule as apply reads it. What an operator may have set for a
+// whole server (DEFAULT_OVERLAP_POLICY and its like) is always written out.
+func exported(s *carillonv1.Schedule) ([]byte, error) {
+	var d document
+	d.add("schedule_id", s.GetScheduleId())
+	d.add("workflow_id", s.GetWorkflowId())
+	d.add("version", s.GetVersion())
+	d.add("user_id", s.GetUserId())
+	unless(&d, "cron_expr", s.GetCronExpr(), "")
+	if s.GetCronExpr() != "" {
+		d.add("timezone", s.GetTimezone())
+	} else {
+		unless(&d, "timezone", s.GetTimezone(), "UTC")
+	}
+	unless(&d, "interval_ms", s.GetIntervalMs(), 0)
+	d.instant("once_at", s.GetOnceAt())
+	d.instant("start_at", s.GetStartAt())
+	d.instant("end_at", s.GetEndAt())
+	unless(&d, "dst", s.GetDst(), string(cronexpr.Vixie))
+	d.add("jitter_ms", s.GetJitterMs())
+	d.add("overlap_policy", s.GetOverlapPolicy())
+	unless(&d, "overlap_key", s.GetOverlapKey(), s.GetScheduleId())
+	unless(&d, "max_queued", s.GetMaxQueued(), schedule.DefaultMaxQueued)
+	d.add("catchup_policy", s.GetCatchupPolicy())
+	unless(&d, "catchup_window_ms", s.GetCatchupWindowMs(), uint32(schedule.DefaultCatchupSpan.Milliseconds()))
+	d.add("run_timeout_ms", s.GetRunTimeoutMs())
+	unless(&d, "launch_timeout_ms", s.GetLaunchTimeoutMs(), 0)
+	unless(&d, "priority", s.GetPriority(), 0)
+	unless(&d, "execution_grant_id", s.GetExecutionGrantId(), "")
+	if s.GetExpect() != nil {
+		d.add("expect", expectDocument(s.GetExpect()))
+	}
+	if len(s.GetLabels()) > 0 {
+		d.add("labels", s.GetLabels())
+	}
+	if len(s.GetInput()) > 0 {
+		d.raw("input", s.GetInput())
+	}
+	d.text.WriteByte('}')
+	if d.err != nil {
+		return nil, d.err
+	}
+	return yamlFromJSON(d.text.Bytes())
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/simulation"
+	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/registrar/api"
+	"github.com/carillon/carillon/worker"
+)
+
+// realServer is the registrar's side, over a ledger in memory.
+func realServer(t *testing.T) (address string) {
+	t.Helper()
+	quiet, store := slog.New(slog.DiscardHandler), memstore.New(memstore.Options{})
+	reg := registrar.New(registrar.Options{
+		Schedules: store, Runs: store, Workflows: store, Shares: store, Grants: store, Logger: quiet, Simulator: simulation.New(worker.Config{}),
+		Config: registrar.Config{CanCancel: true},
+	})
+	server := api.NewServer(quiet, nil)
+	api.Register(server, api.Services{Writer: reg, Reader: reg, Workflows: reg, Grants: reg, Runs: reg})
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(lis) }) // its end is Stop's
+	t.Cleanup(func() { server.Stop(); serving.Wait() })
+	return lis.Addr().String()
+}
+
+// Every command of docs/foresight.md answers what stands below it there.
+func TestExamplesOfForesightAreTrue(t *testing.T) {
+	const page = "../../docs/foresight.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := realServer(t)
+	examples := regexp.MustCompile("(?s)```sh\n(carillon [^\n]*)\n```\n\n```text\n(.*?)```")
+	run := 0
+	want := examples.ReplaceAllStringFunc(string(text), func(example string) string {
+		run++
+		line := examples.FindStringSubmatch(example)[1]
+		var out, errs bytes.Buffer
+		c := &cli{
+			in: strings.NewReader(""), out: &out, errs: &errs, now: func() time.Time { return noon },
+			env: func(name string) string { return map[string]string{"CARILLON_SERVER": address}[name] },
+		}
+		args := split(strings.ReplaceAll(line, "docs/examples/", "../../docs/examples/"))
+		if code := c.run(t.Context(), args[1:]); code != exitDone {
+			t.Errorf("%s: exit %d: %s", line, code, errs.String())
+		}
+		return "```sh\n" + line + "\n```\n\n```text\n" + out.String() + "```"
+	})
+	if run < 3 {
+		t.Errorf("%d examples were found in %s, want 3 or more", run, page)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(text), want); diff != "" {
+		t.Errorf("%s (go test ./internal/cli -run Foresight -update writes it anew):\n%s", page, diff)
+	}
+}

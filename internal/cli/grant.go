@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newGrantCommand(c *cli) *cobra.Command {
+	cmd := newGroup("grant", "Create, show and revoke execution grants: permissions to run on a billing account")
+	cmd.Aliases = []string{"grants"}
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(newGrantCreateCommand(o), o.completes(o.watched(newGrantGetCommand(o)), grantIDs), o.watched(newGrantListCommand(o)),
+		o.completes(newGrantRevokeCommand(o), grantIDs))
+	return o.completesFlags(cmd)
+}
+
+func grants(l *link) carillonv1.GrantServiceClient { return carillonv1.NewGrantServiceClient(l.conn) }
+
+func newGrantCreateCommand(o *client) *cobra.Command {
+	req := &carillonv1.CreateGrantRequest{}
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Permit an owner's schedules to run workflows on a billing account",
+		Long: "A grant never changes; it can only be revoked. --scope says what may run:\n" +
+			"graph:execute:WORKFLOW_ID, graph:execute:PREFIX:* for ids that begin with PREFIX and a colon, or\n" +
+			"graph:execute:* for everything, which needs --allow-all-workflows.",
+		Example: "  carillon grant create --id ada-reports --user ada --account acme --scope 'graph:execute:report'\n" +
+			"  carillon grant create --user ada --account acme --scope 'graph:execute:langgraph:*' --expires 90d",
+		Args: exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			resp, err := call(ctx, l, grants(l).CreateGrant, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.grant(resp.GetGrant()) })
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.GrantId, "id", "", "`ID` of the grant (default: a new one)")
+	f.StringVar(&req.UserId, "user", "", "`ID` of the owner; its schedules may name the grant")
+	f.StringVar(&req.BillingAccountId, "account", "", "`ID` of the billing account that pays")
+	f.StringArrayVar(&req.Scopes, "scope", nil, "`SCOPE` to permit; may be repeated")
+	f.BoolVar(&req.AllowAllWorkflows, "allow-all-workflows", false, "consent to the scope graph:execute:*")
+	f.Func("expires", "end of the grant: a `TIME` (RFC 3339), or a duration such as 90d (default: none)", o.fromNow(&req.ExpiresAt, 1))
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe without --id")
+	return cmd
+}
+
+func newGrantGetCommand(o *client) *cobra.Command {
+	req := &carillonv1.GetGrantRequest{}
+	cmd := &cobra.Command{
+		Use:     "get ID",
+		Short:   "Show a grant",
+		Example: "  carillon grant get ada-reports",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.GrantId = args[0]
+			resp, err := call(ctx, l, grants(l).GetGrant, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.grant(resp.GetGrant()) })
+		}),
+	}
+	grantOwnerFlag(cmd, &req.UserId)
+	return cmd
+}
+
+func grantOwnerFlag(cmd *cobra.Command, userID *string) {
+	cmd.Flags().StringVar(userID, "user", "", "`ID` of the owner, if several owners have a grant with this id")
+}
+
+func newGrantListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	filter := &carillonv1.ListGrantsRequest{}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List grants, ordered by id",
+		Example: "  carillon grant list --user ada --state active",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Grant, string, error) {
+				filter.PageSize, filter.PageToken = size, token
+				resp, err := call(ctx, l, grants(l).ListGrants, filter)
+				return resp.GetGrants(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListGrantsResponse{Grants: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, g := range found {
+					rows[i] = p.wider([]string{
+						g.GetGrantId(), g.GetUserId(), g.GetBillingAccountId(), strings.Join(g.GetScopes(), " "),
+						g.GetState(), p.when(g.GetExpiresAt()),
+					}, p.when(g.GetCreatedAt()), g.GetCreatedBy(), p.when(g.GetRevokedAt()), g.GetRevokedBy(), g.GetRevokeNote())
+				}
+				p.list(p.wider([]string{"grant", "owner", "account", "scopes", "state", "expires"},
+					"created", "created by", "revoked", "revoked by", "revoke note"), rows, next)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
+	f.StringVar(&filter.BillingAccountId, "account", "", "only of this billing account `ID`")
+	f.Func("state", "only in this `STATE`: active, expired or revoked", optional(&filter.State))
+	limitFlag(cmd, &limit)
+	words(cmd, "state", []string{"active", "expired", "revoked"})
+	return cmd
+}
+
+func newGrantRevokeCommand(o *client) *cobra.Command {
+	req := &carillonv1.RevokeGrantRequest{}
+	cmd := &cobra.Command{
+		Use:   "revoke ID",
+		Short: "Revoke a grant permanently",
+		Long: "Within a second nothing more is launched on the grant. Schedules that name it stay:\n" +
+			"their runs are SKIPPED (grant_revoked) until they name another. Runs in flight continue; see run cancel.",
+		Example: "  carillon grant revoke ada-reports --note 'ada has left'",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.GrantId = args[0]
+			resp, err := call(ctx, l, grants(l).RevokeGrant, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.line("%s revoked %s", args[0], p.when(resp.GetGrant().GetRevokedAt())) })
+		}),
+	}
+	grantOwnerFlag(cmd, &req.UserId)
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the next reader")
+	return cmd
+}
+
+// grant writes one grant.
+func (p *page) grant(g *carillonv1.Grant) {
+	p.fields(
+		[2]string{"grant", g.GetGrantId()},
+		[2]string{"owner", g.GetUserId()},
+		[2]string{"account", g.GetBillingAccountId()},
+		[2]string{"scopes", strings.Join(g.GetScopes(), " ")},
+		[2]string{"state", g.GetState()},
+		[2]string{"expires", p.when(g.GetExpiresAt())},
+		[2]string{"revoked", p.when(g.GetRevokedAt())},
+		[2]string{"revoked by", g.GetRevokedBy()},
+		[2]string{"revoke note", g.GetRevokeNote()},
+		[2]string{"created", p.when(g.GetCreatedAt())},
+		[2]string{"created by", g.GetCreatedBy()},
+	)
+}

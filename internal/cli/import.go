@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/crontab"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/schedule/cronexpr"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newImportCommand(c *cli) *cobra.Command {
+	cmd := newGroup("import", "Import from another scheduler")
+	cmd.AddCommand(newImportCrontabCommand(c))
+	return cmd
+}
+
+// imported is what the flags of import crontab say.
+type imported struct {
+	*client
+	read    crontab.Options
+	naming  crontab.Naming
+	set     string
+	user    string
+	print   bool
+	partial bool
+	dryRun  bool
+}
+
+func newImportCrontabCommand(c *cli) *cobra.Command {
+	i := &imported{client: newClient(c), set: "crontab", naming: crontab.Naming{Version: 1, Overlap: string(schedule.OverlapAllow)}}
+	cmd := &cobra.Command{
+		Use:   "crontab FILE",
+		Short: "Import a crontab as workflows and schedules, or print them as YAML",
+		Long: "Reads a crontab (- is standard input) and turns each line into a workflow with one command and one schedule, as a\n" +
+			"set, in one transaction; --print writes them as YAML for `carillon apply` instead. The commands run where the\n" +
+			"executor runs (EXECUTOR=local), in the home of its user, under the file's own SHELL and settings.\n\n" +
+			"CRON_TZ sets the zone of the lines below it; --tz that of the lines above. % ends a command and begins its standard\n" +
+			"input. What cannot be imported (@reboot, mail, users) is listed line by line on standard error. If that includes\n" +
+			"a command, nothing is applied without --partial. A second import changes what differs; a changed\n" +
+			"command needs another --version.",
+		Example: "  carillon import crontab my.crontab --user ada --tz Europe/Berlin --print\n" +
+			"  carillon import crontab /etc/crontab --user ops --tz Europe/Berlin --dry-run",
+		Args:    exactly("FILE"),
+		PreRunE: i.check,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := c.file(args[0])
+			if err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("system") {
+				i.read.System = systemCrontab(args[0])
+			}
+			found := crontab.Parse(string(text), i.read)
+			workflows, err := found.Workflows(i.naming)
+			if err != nil {
+				return err
+			}
+			if err := i.tell(found); err != nil {
+				return err
+			}
+			switch {
+			case len(workflows) == 0:
+				return errors.New("no command in the file can be imported")
+			case i.print:
+				return i.yaml(args[0], workflows)
+			case found.Lost() && !i.partial:
+				return errors.New("nothing was applied: some commands cannot be imported, see above; --partial applies the others")
+			}
+			return i.ask(func(ctx context.Context, l *link, _ []string) error { return i.apply(ctx, l, args[0], workflows) })(cmd, args)
+		},
+	}
+	i.flags(cmd)
+	i.patient(cmd)
+	f := cmd.Flags()
+	f.StringVar(&i.user, "user", "", "`ID` of the owner of the schedules")
+	f.StringVar(&i.set, "set", i.set, "`NAME` of their set")
+	f.StringVar(&i.read.Timezone, "tz", "UTC", "IANA `ZONE` that the machine's cron runs in, for lines before any CRON_TZ")
+	f.BoolVar(&i.read.System, "system", false, "a system crontab: each line names a user (default for /etc/crontab and /etc/cron.d)")
+	f.StringVar(&i.naming.Prefix, "prefix", "", "`TEXT` before the names of the workflows")
+	f.Int32Var(&i.naming.Version, "version", i.naming.Version, "`NUMBER` of the workflows' version")
+	f.StringVar(&i.naming.Overlap, "overlap", i.naming.Overlap, "`POLICY` while the previous run is in flight; cron's is allow")
+	f.BoolVar(&i.print, "print", false, "print YAML for carillon apply instead of applying it")
+	f.BoolVar(&i.partial, "partial", false, "apply the rest if some commands cannot be imported")
+	f.BoolVar(&i.dryRun, "dry-run", false, "change nothing, show what would change; exit with 3 if anything would")
+	words(cmd, "tz", cronexpr.Zones())
+	words(cmd, "overlap", schedule.OverlapPolicies)
+	return i.completesFlags(cmd)
+}
+
+// systemCrontab reports whether cron reads a file as one with users.
+func systemCrontab(name string) bool {
+	path, err := filepath.Abs(name)
+	return err == nil && (path == "/etc/crontab" || filepath.Dir(path) == "/etc/cron.d")
+}
+
+func (i *imported) check(cmd *cobra.Command, _ []string) error {
+	if i.user == "" && !i.print {
+		return usage(cmd, "--user is required: the owner of the schedules")
+	}
+	if _, err := cronexpr.LoadLocation(i.read.Timezone); err != nil {
+		return usage(cmd, "--tz: %w", err)
+	}
+	if i.naming.Version < 1 {
+		return usage(cmd, "--version %d is below 1", i.naming.Version)
+	}
+	return nil
+}
+
+// tell names what is not carried over, on standard error.
+func (i *imported) tell(found *crontab.File) error {
+	for _, n := range found.Notes {
+		if _, err := io.WriteString(i.errs, legible(n.String())+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// yaml writes the workflows as documents, each under the line that it comes from.
+func (i *imported) yaml(from string, workflows []crontab.Workflow) error {
+	var out strings.Builder
+	if from == "-" {
+		from = "standard input"
+	}
+	fmt.Fprintf(&out, "# Made from %s by carillon import crontab. Apply with:\n#   carillon apply -f FILE --set %s --user %s\n", legible(from), i.set, orPlaceholder(i.user))
+	for _, w := range workflows {
+		text, err := yamlFromJSON(w.DAG)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", w.Entry.Line, err)
+		}
+		out.WriteString("---\n")
+		out.Write(text)
+	}
+	_, err := io.WriteString(i.out, out.String())
+	return err
+}
+
+func orPlaceholder(user string) string {
+	if user == "" {
+		return "OWNER"
+	}
+	return user
+}
+
+func (i *imported) apply(ctx context.Context, l *link, from string, workflows []crontab.Workflow) error {
+	req := &carillonv1.ApplySchedulesRequest{Set: i.set, DryRun: i.dryRun}
+	lines := &fileSet{}
+	for _, w := range workflows {
+		lines.workflows = append(lines.workflows, origin{file: from, line: w.Entry.Line})
+		req.Workflows = append(req.Workflows, &carillonv1.DeployWorkflowRequest{
+			WorkflowId: w.ID, Version: i.naming.Version, UserId: i.user, Dag: w.DAG,
+		})
+	}
+	l.work.say("%s set %s: %d commands", doing(i.dryRun), i.set, len(workflows))
+	resp, err := call(ctx, l, schedules(l).ApplySchedules, req)
+	if err != nil {
+		return lines.located(err)
+	}
+	err = i.show(resp, func(p *page) { p.applied(resp, i.set, i.dryRun) })
+	if err == nil && i.dryRun && resp.GetChanged() {
+		return errDiffers
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+// Package cli is the command line of Carillon. serve and dev run the roles of a
+// server. The other commands call a running server over gRPC, or need none
+// (preview, doctor).
+//
+// A command turns flags into one call and prints a table or JSON. Only the server
+// checks values, so that the command line, REST and gRPC refuse the same requests
+// with the same texts.
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/carillon/carillon/internal/app"
+)
+
+// Main runs the command line of this process and exits with its code. version is
+// the release's, or empty in a build without one.
+func Main(version string) {
+	app.TuneMemory()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	c := &cli{
+		in: os.Stdin, out: os.Stdout, errs: os.Stderr,
+		now: time.Now, env: os.Getenv, version: release(version),
+		terminal: isTerminal(os.Stdout),
+	}
+	dumb := os.Getenv("TERM") == "dumb"
+	c.color = c.terminal && os.Getenv("NO_COLOR") == "" && !dumb
+	if isTerminal(os.Stderr) && !dumb {
+		c.screen = os.Stderr
+	}
+	os.Exit(c.run(ctx, os.Args[1:]))
+}
+
+// isTerminal reports whether people read what is written to f: it is a character
+// device, and not the null device.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
+
+// cli is what the commands take from their surroundings; tests bring their own.
+type cli struct {
+	in        io.Reader
+	out, errs io.Writer
+	now       func() time.Time
+	env       func(string) string
+	version   string // of this binary
+	color     bool // out is a terminal that wants colours
+	terminal  bool // out is a terminal
+
+	screen io.Writer // where bars are drawn; nil: nowhere
+
+	wait func(ctx context.Context, d time.Duration) error // between two rounds of --watch; nil: as long as it says
+}
+
+// run executes one command line and returns the exit code.
+func (c *cli) run(ctx context.Context, args []string) int {
+	root := newRootCommand(c)
+	root.SetArgs(args)
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.errs)
+	ran, err := root.ExecuteContextC(ctx)
+	return c.report(ran, err)
+}

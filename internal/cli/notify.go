@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/safehttp"
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar/notify"
+)
+
+// errUndelivered ends a test of which a message did not arrive. Which one has been
+// shown.
+var errUndelivered = errors.New("a test message was not delivered")
+
+func newNotifyCommand(c *cli) *cobra.Command {
+	cmd := newGroup("notify", "Test and check where notifications go")
+	cmd.AddCommand(newNotifyTestCommand(c), newNotifyCheckCommand(c))
+	return cmd
+}
+
+func newNotifyTestCommand(c *cli) *cobra.Command {
+	o := newClient(c)
+	wait := 45 * time.Second
+	cmd := &cobra.Command{
+		Use:   "test [TARGET]",
+		Short: "Send a test message to every notification target, or to one, and show the result",
+		Long: "Sends a test message through the outbox of the server, waits for the first attempt at each target, and shows\n" +
+			"what happened. Exit code 1 if one was not delivered. TARGET is a name in NOTIFY_FILE.",
+		Example: "  carillon notify test\n  carillon notify test pager",
+		Args:    arguments(nil, 1),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req := &carillonv1.TestAlertsRequest{}
+			if len(args) == 1 {
+				req.Target = args[0]
+			}
+			resp, err := call(ctx, l, alerts(l).TestAlerts, req)
+			if err != nil {
+				return err
+			}
+			sent, err := attempted(ctx, l, resp.GetDeliveries(), wait)
+			if err != nil {
+				return err
+			}
+			if err := o.show(&carillonv1.TestAlertsResponse{Deliveries: sent}, func(p *page) { p.tested(sent, wait) }); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(sent, func(d *carillonv1.AlertDelivery) bool {
+				return d.GetState() != string(schedule.DeliveryDelivered)
+			}) {
+				return errUndelivered
+			}
+			return nil
+		}),
+	}
+	o.flags(cmd)
+	cmd.Flags().DurationVar(&wait, "wait", wait, "how long to wait for the first attempts, as a `DURATION`")
+	return cmd
+}
+
+// attempted waits until each message had its first attempt, at most for so long.
+func attempted(ctx context.Context, l *link, sent []*carillonv1.AlertDelivery, wait time.Duration) ([]*carillonv1.AlertDelivery, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	const newest = 200 // the messages of this test are among them
+	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
+		resp, err := call(ctx, l, alerts(l).ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: newest})
+		if err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		open := 0
+		for i, d := range sent {
+			for _, now := range resp.GetDeliveries() {
+				if now.GetDeliveryId() == d.GetDeliveryId() {
+					sent[i] = now
+				}
+			}
+			if sent[i].GetState() == string(schedule.DeliveryPending) && sent[i].GetLastError() == "" {
+				open++
+			}
+		}
+		if open == 0 {
+			return sent, nil
+		}
+		l.work.say("%d of %d test messages have no result yet", open, len(sent))
+		select {
+		case <-ctx.Done():
+			return sent, nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// tested writes what became of each message.
+func (p *page) tested(sent []*carillonv1.AlertDelivery, waited time.Duration) {
+	rows := make([][]string, len(sent))
+	for i, d := range sent {
+		result, answered := "delivered", ""
+		switch {
+		case d.GetState() == string(schedule.DeliveryDelivered):
+		case d.GetLastError() == "":
+			result = fmt.Sprintf("no result within %s", waited)
+		case d.GetState() == string(schedule.DeliveryPending):
+			result = "failed, retrying"
+		default:
+			result = "failed"
+		}
+		if d.GetLastStatus() > 0 {
+			answered = fmt.Sprint(d.GetLastStatus())
+		}
+		rows[i] = []string{d.GetTarget(), d.GetTargetKind(), d.GetHost(), result, answered, d.GetLastError()}
+	}
+	p.table([]string{"target", "kind", "host", "result", "answer", "problem"}, rows)
+}
+
+func newNotifyCheckCommand(c *cli) *cobra.Command {
+	var (
+		labels map[string]string
+		alert  notify.Alert
+		kind   string
+		egress string
+	)
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Check a notification file, and show which targets an alert goes to",
+		Long: "Reads a NOTIFY_FILE as a registrar would, with the secrets it refers to, and shows its targets. With --label,\n" +
+			"--owner, --severity and --kind: where an alert of such a schedule goes. Nothing is sent. FILE is by default\n" +
+			"NOTIFY_FILE.",
+		Example: "  carillon notify check notify.yaml\n  carillon notify check notify.yaml --label team=data --severity critical",
+		Args:    arguments(nil, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := c.env("NOTIFY_FILE")
+			if len(args) == 1 {
+				path = args[0]
+			}
+			if path == "" {
+				return usage(cmd, "FILE is required (or NOTIFY_FILE)")
+			}
+			policy, err := safehttp.ParsePolicy(egress)
+			if err != nil {
+				return usage(cmd, "--allow-egress %w", err)
+			}
+			if alert.Severity != "" && !slices.Contains(notify.Severities, alert.Severity) {
+				return usage(cmd, "--severity %q is not one of critical, error, warning, info", alert.Severity)
+			}
+			routes, err := notify.Read(path, nil, policy)
+			if err != nil {
+				return err
+			}
+			alert.Labels, alert.Kind = labels, schedule.ExpectationKind(kind)
+			alert.Severity = cmp.Or(alert.Severity, notify.SeverityOf(labels))
+			p := (&client{cli: c}).page()
+			p.routes(routes, alert)
+			return p.print(c.out)
+		},
+	}
+	f := cmd.Flags()
+	f.StringToStringVar(&labels, "label", nil, "label of the schedule, as `NAME=VALUE`; may be repeated")
+	f.StringVar(&alert.Owner, "owner", "", "owner `ID` of the schedule")
+	f.StringVar((*string)(&alert.Severity), "severity", "", "`SEVERITY` of the alert (default: the label severity, or error)")
+	f.StringVar(&kind, "kind", "", "`KIND` of the alert")
+	f.StringVar(&egress, "allow-egress", c.env("ALLOW_EGRESS"), "`LIST` as in ALLOW_EGRESS")
+	words(cmd, "severity", notify.Severities)
+	words(cmd, "kind", schedule.ExpectationKinds)
+	return cmd
+}
+
+// routes writes the targets of a file, and where an alert goes.
+func (p *page) routes(routes *notify.Routes, alert notify.Alert) {
+	var rows [][]string
+	for _, t := range routes.Targets() {
+		rows = append(rows, []string{t.ID, string(t.Kind), t.Host})
+	}
+	p.table([]string{"target", "kind", "host"}, rows)
+	to := strings.Join(routes.For(alert), ", ")
+	p.line("")
+	p.line("an alert of severity %s goes to: %s", alert.Severity, cmp.Or(to, "no target"))
+}

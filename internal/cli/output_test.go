@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// showing is a fake with something of everything to show.
+func showing(t *testing.T) *fake {
+	t.Helper()
+	f := answering(t)
+	paused, byHand := nightly(), nightly()
+	paused.ScheduleId, paused.Paused, paused.PauseNote, paused.PausedBy = "poll", true, "moving\nhouse \x1b[31m", "bob"
+	paused.CronExpr, paused.IntervalMs, paused.NextRunAt, paused.PausedUntil = "", 90_000, nil, at("2026-03-10T12:00:00Z")
+	byHand.ScheduleId, byHand.CronExpr, byHand.NextRunAt, byHand.LastRunAt = "once", "", nil, nil
+	running := failedRun()
+	running.IdempotencyKey, running.Status, running.Reason, running.CompletedAt = keyB, "STARTED", "", nil
+	fires := []*carillonv1.Fire{
+		{RunAt: at("2026-03-09T06:30:00Z"), FireAt: at("2026-03-09T06:30:01.25Z"), Local: "2026-03-09T02:30:00-04:00 EDT"},
+		{RunAt: at("2026-03-10T06:30:00Z"), FireAt: at("2026-03-10T06:29:58Z"), Local: "2026-03-10T02:30:00-04:00 EDT", Note: pointer("a note")},
+	}
+	f.always("GetSchedule", &carillonv1.GetScheduleResponse{Schedule: nightly(), Preview: fires})
+	f.always("ListSchedules", &carillonv1.ListSchedulesResponse{Schedules: []*carillonv1.Schedule{nightly(), paused, byHand}, NextPageToken: "more"})
+	f.always("PauseSchedule", &carillonv1.PauseScheduleResponse{Schedule: paused})
+	f.always("PreviewSchedule", &carillonv1.PreviewScheduleResponse{Fires: fires})
+	f.always("ListRuns", &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{failedRun(), running}})
+	f.always("ReportRun", &carillonv1.ReportRunResponse{Run: failedRun()})
+	f.always("ListScheduleEvents", &carillonv1.ListScheduleEventsResponse{Events: []*carillonv1.ScheduleEvent{
+		{Time: at("2026-03-08T11:00:00Z"), Kind: "missed", From: at("2026-03-08T07:00:00Z"), To: at("2026-03-08T09:00:00Z"), Count: 3, Reason: "missed", Revision: 4},
+		{Time: at("2026-03-08T10:00:00Z"), Kind: "paused", Actor: "bob", Note: "moving", Revision: 4},
+	}})
+	f.always("ListRevisions", &carillonv1.ListRevisionsResponse{Revisions: []*carillonv1.ScheduleRevision{
+		{Revision: 4, CreatedAt: at("2026-03-01T09:00:00Z"), ChangedBy: "ada", Definition: &carillonv1.ScheduleDefinition{
+			ScheduleId: "nightly", WorkflowId: "report", Version: 3, CronExpr: "30 2 * * *", Timezone: "UTC", OverlapPolicy: "skip", CatchupPolicy: "none",
+		}},
+	}})
+	stored := &carillonv1.WorkflowVersion{
+		WorkflowId: "report", Version: 3, Sha256: strings.Repeat("ab", 32), CreatedAt: at("2026-03-01T09:00:00Z"),
+		Dag: []byte(`{"version": 3, "workflow_id": "report", "big": 12345678901234567890}`),
+	}
+	f.always("GetWorkflowVersion", &carillonv1.GetWorkflowVersionResponse{WorkflowVersion: stored})
+	listed := proto.CloneOf(stored)
+	listed.Dag = nil
+	f.always("PutWorkflowVersion", &carillonv1.PutWorkflowVersionResponse{WorkflowVersion: listed})
+	own := proto.CloneOf(listed)
+	own.UserId = "ada"
+	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: []*carillonv1.WorkflowVersion{own, listed}})
+	f.always("ShareWorkflow", &carillonv1.ShareWorkflowResponse{Share: &carillonv1.WorkflowShare{WorkflowId: "report", UserId: "ada"}})
+	f.always("UnshareWorkflow", &carillonv1.UnshareWorkflowResponse{SharedWithAllOwners: true})
+	f.always("ListWorkflowShares", &carillonv1.ListWorkflowSharesResponse{Shares: []*carillonv1.WorkflowShare{
+		{WorkflowId: "report", AllOwners: true, GivenBy: "carillon migrate", GivenAt: at("2026-03-01T09:00:00Z")},
+		{WorkflowId: "report", UserId: "ada", GivenBy: "ci", GivenAt: at("2026-03-01T09:00:00Z")},
+	}})
+	led := []*carillonv1.Leadership{
+		{Shard: 0, WorkerId: "wa", Epoch: 17, ExpiresAt: at("2026-03-08T12:00:08Z"), LockHeld: true},
+		{Shard: 1, WorkerId: "wb", Epoch: 12, ExpiresAt: at("2026-03-08T12:00:09Z"), AskedToResign: true},
+		{Shard: 2, WorkerId: "wc", Epoch: 9, ExpiresAt: at("2026-03-08T12:00:03Z"), LockHeld: true},
+		{Shard: 3, Epoch: 16, ExpiresAt: at("2026-03-08T11:59:00Z"), Expired: true},
+	}
+	f.always("ListWorkers", &carillonv1.ListWorkersResponse{Shards: 4, Leaderships: led, Workers: []*carillonv1.Worker{
+		{WorkerId: "wa", Host: "db1:4711", StartedAt: at("2026-03-08T10:00:00Z"), SeenAt: at("2026-03-08T12:00:00Z"), Leads: led[:1], Version: proto.String("v1.2.0"), Roles: proto.String("worker,launcher")},
+		{WorkerId: "wb", Host: "db2:17", Unfit: "the launcher at 10.0.0.5:9090 does not answer", StartedAt: at("2026-03-07T12:00:00Z"), SeenAt: at("2026-03-08T11:59:30Z"), Leads: led[1:2]},
+	}})
+	f.always("ListProcesses", &carillonv1.ListProcessesResponse{Processes: []*carillonv1.Process{
+		{ProcessId: "pl", Host: "db3:99", Version: "v1.3.0", Roles: "registrar", StartedAt: at("2026-03-08T11:00:00Z"), SeenAt: at("2026-03-08T11:59:55Z")},
+		{ProcessId: "wa", Host: "db1:4711", Version: "v1.2.0", Roles: "worker,launcher", StartedAt: at("2026-03-08T10:00:00Z"), SeenAt: at("2026-03-08T12:00:00Z")},
+	}})
+	f.always("ListLeaderTerms", &carillonv1.ListLeaderTermsResponse{Terms: []*carillonv1.LeaderTerm{
+		{Shard: 0, Epoch: 17, WorkerId: "wa", Host: "db1:4711", StartedAt: at("2026-03-08T11:50:43Z"), RenewedAt: at("2026-03-08T12:00:00Z")},
+		{Shard: 3, Epoch: 16, WorkerId: "wc", Host: "db2:18", StartedAt: at("2026-03-08T11:00:00Z"), RenewedAt: at("2026-03-08T11:58:50Z"), Expired: true},
+		{Shard: 0, Epoch: 15, WorkerId: "wb", Host: "db2:17", StartedAt: at("2026-03-08T10:00:00Z"), EndedAt: at("2026-03-08T11:50:32Z"), EndReason: "database_unreachable", EndDetail: "connection refused"},
+		{Shard: 0, Epoch: 14, WorkerId: "wa", Host: "db1:4711", StartedAt: at("2026-03-08T09:00:00Z"), EndedAt: at("2026-03-08T09:59:59.9Z"), EndReason: "stopped"},
+	}})
+	f.stream = []*carillonv1.WatchRunsResponse{{Run: running}, {Run: failedRun()}}
+	return f
+}
+
+func TestWhatPeopleSee(t *testing.T) {
+	dag := filepath.Join(t.TempDir(), "dag.json")
+	writeFile(t, dag, `{}`)
+	for _, args := range [][]string{
+		{"schedule", "upsert"},
+		{"schedule", "get", "nightly"},
+		{"schedule", "list", "--limit", "3"},
+		{"schedule", "pause", "poll"},
+		{"schedule", "resume", "nightly"},
+		{"schedule", "delete", "nightly"},
+		{"schedule", "trigger", "nightly"},
+		{"grant", "create", "--id", "ada-reports"},
+		{"grant", "get", "ada-reports"},
+		{"grant", "list"},
+		{"grant", "revoke", "ada-reports"},
+		{"schedule", "events", "nightly"},
+		{"schedule", "revisions", "nightly"},
+		{"workflow", "put", "report", "3", "-f", dag},
+		{"workflow", "get", "report", "3"},
+		{"workflow", "list", "report"},
+		{"workflow", "share", "report", "--user", "ada"},
+		{"workflow", "unshare", "report", "--user", "ada"},
+		{"workflow", "shares", "report"},
+		{"run", "list"},
+		{"run", "get", keyA},
+		{"run", "watch"},
+		{"run", "report", keyA, "SUCCESS"},
+		{"run", "cancel", keyA},
+		{"preview", "--schedule", "nightly"},
+		{"worker", "list"},
+		{"worker", "processes"},
+		{"worker", "terms"},
+		{"worker", "resign", "--shard", "3"},
+	} {
+		name := args[0] + "_" + strings.TrimLeft(args[1], "-")
+		t.Run(name, func(t *testing.T) {
+			f := showing(t)
+			got := f.run(t, args...)
+			if got.code != exitDone || got.errs != "" {
+				t.Fatalf("exit %d: %s", got.code, got.errs)
+			}
+			golden(t, name, got.out)
+		})
+	}
+}
+
+func TestWhatProgramsSee(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+	}{
+		{name: "schedule_get_json", args: []string{"schedule", "get", "nightly", "-o", "json"}},
+		{name: "schedule_get_yaml", args: []string{"schedule", "get", "nightly", "-o", "yaml"}},
+		{name: "schedule_upsert_json", args: []string{"schedule", "upsert", "-o", "json"}},
+		{name: "workflow_get_json", args: []string{"workflow", "get", "report", "3", "-o", "json"}},
+		{name: "run_watch_json", args: []string{"run", "watch", "-o", "json"}},
+		{name: "preview_schedule_json", args: []string{"preview", "--schedule", "nightly", "-o", "json"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := showing(t).run(t, tt.args...)
+			if got.code != exitDone || got.errs != "" {
+				t.Fatalf("exit %d: %s", got.code, got.errs)
+			}
+			golden(t, tt.name, got.out)
+		})
+	}
+}
+
+func TestDAGComesOutByteForByte(t *testing.T) {
+	got := showing(t).run(t, "workflow", "get", "report", "3", "--dag")
+	if want := `{"version": 3, "workflow_id": "report", "big": 12345678901234567890}`; got.out != want {
+		t.Errorf("got %q", got.out)
+	}
+}
+
+func TestColoursOnlyWhereTheyAreWanted(t *testing.T) {
+	t.Setenv("FORCE_COLOR", "")
+	f := showing(t)
+	for _, args := range [][]string{{"schedule", "list", "--limit", "3"}, {"run", "list"}, {"run", "watch"}} {
+		args = append(args, "--server", f.address)
+		plain, coloured := execute(t, surroundings{}, args...), execute(t, surroundings{color: true}, args...)
+		if strings.Contains(plain.out, "\x1b") {
+			t.Errorf("%v: colours without a terminal: %q", args, plain.out)
+		}
+		if !strings.Contains(coloured.out, "\x1b[") {
+			t.Errorf("%v: no colours on a terminal: %q", args, coloured.out)
+		}
+		if strings.Contains(coloured.out, "\x1b[31mm") || strings.Contains(plain.out, "house \x1b") {
+			t.Errorf("%v: a note steers the terminal: %q", args, coloured.out)
+		}
+	}
+}
+
+func TestListsFollowPagesUpToTheLimit(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		stored    int
+		args      []string
+		want      int
+		wantSizes []uint32
+		wantMore  bool
+	}{
+		{name: "all of them", stored: 450, args: []string{"--limit", "0"}, want: 450, wantSizes: []uint32{200, 200, 200}},
+		{name: "fifty by default", stored: 120, want: 50, wantSizes: []uint32{50}, wantMore: true},
+		{name: "a limit over several pages", stored: 450, args: []string{"--limit", "201"}, want: 201, wantSizes: []uint32{200, 1}, wantMore: true},
+		{name: "fewer than the limit", stored: 3, want: 3, wantSizes: []uint32{50}},
+		{name: "none", stored: 0, want: 0, wantSizes: []uint32{50}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(t)
+			f.answers["ListSchedules"] = func(m proto.Message) (proto.Message, error) {
+				req, resp := m.(*carillonv1.ListSchedulesRequest), &carillonv1.ListSchedulesResponse{}
+				var from int
+				if token := req.GetPageToken(); token != "" {
+					if _, err := fmt.Sscanf(token, "after-%d", &from); err != nil {
+						return nil, err
+					}
+				}
+				for i := from; i < min(from+int(req.GetPageSize()), tt.stored); i++ {
+					resp.Schedules = append(resp.Schedules, &carillonv1.Schedule{ScheduleId: fmt.Sprintf("s%04d", i)})
+				}
+				if end := from + len(resp.GetSchedules()); end < tt.stored {
+					resp.NextPageToken = fmt.Sprintf("after-%d", end)
+				}
+				return resp, nil
+			}
+			got := f.run(t, append([]string{"schedule", "list", "-o", "json"}, tt.args...)...)
+			var document struct {
+				Schedules []struct {
+					ID string `json:"schedule_id"`
+				} `json:"schedules"`
+				Next string `json:"next_page_token"`
+			}
+			if err := json.Unmarshal([]byte(got.out), &document); err != nil {
+				t.Fatalf("%v in %s%s", err, got.out, got.errs)
+			}
+			for i, s := range document.Schedules {
+				if want := fmt.Sprintf("s%04d", i); s.ID != want {
+					t.Fatalf("entry %d is %s, want %s", i, s.ID, want)
+				}
+			}
+			var sizes []uint32
+			for _, req := range f.requests() {
+				sizes = append(sizes, req.(*carillonv1.ListSchedulesRequest).GetPageSize())
+			}
+			if len(document.Schedules) != tt.want || (document.Next != "") != tt.wantMore {
+				t.Errorf("%d entries, want %d; next %q", len(document.Schedules), tt.want, document.Next)
+			}
+			if diff := cmp.Diff(tt.wantSizes, sizes); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestEndOfAStreamIsSaid(t *testing.T) {
+	f := showing(t)
+	f.ended = status.Error(codes.Unavailable, "the server is going down")
+	got := f.run(t, "run", "watch", "-o", "json")
+	if lines := strings.Count(got.out, "\n"); got.code != exitFailed || lines != 2 || got.errs != "carillon: the server is going down\n" {
+		t.Errorf("exit %d, %d lines, %s", got.code, lines, got.errs)
+	}
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/schedule/cronexpr"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const (
+	defaultFires = 5
+	mostFires    = 10_000
+)
+
+// previewed is what the flags of preview say.
+type previewed struct {
+	*client
+	schedule string // a saved one, asked of the server
+	batch    bool
+	count    int
+	// The rule and the window, in the fields of the call.
+	request carillonv1.PreviewScheduleRequest
+}
+
+func newPreviewCommand(c *cli) *cobra.Command {
+	v := &previewed{client: newClient(c), count: defaultFires}
+	cmd := &cobra.Command{
+		Use:   "preview",
+		Short: "Show the next run times of a rule or a saved schedule",
+		Long: "Lists the next run times of a rule, with notes on daylight saving time. It needs no server, except\n" +
+			"with --schedule, which previews a saved schedule.\n\n" +
+			"With --batch it reads JSON Lines from standard input,\n" +
+			`  {"expr": "30 2 * * *", "tz": "America/New_York", "after": "2024-03-09T12:00:00Z", "count": 2}` + "\n" +
+			"and answers each with one line, in their order: {\"times\": [\"2024-03-10T07:00:00Z\", …]} or {\"error\": \"…\"}.\n" +
+			"The times are later than after. Without tz it is UTC, without after now, without count 5 (at most 10000);\n" +
+			"\"dst\": \"literal\" as with --dst.",
+		Example: "  carillon preview --cron '30 2 * * *' --tz America/New_York --from 2024-03-09T00:00:00Z\n" +
+			"  carillon preview --every 15m --jitter 1m --id poll\n" +
+			"  carillon preview --schedule nightly -n 20 -o json\n" +
+			"  carillon preview --batch < questions.jsonl",
+		Args:    exactly(),
+		PreRunE: v.check,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case v.batch:
+				return previewBatch(c.in, c.out, c.now)
+			case v.schedule != "":
+				return v.ask(v.saved)(cmd, args)
+			}
+			return v.unsaved()
+		},
+	}
+	v.flags(cmd)
+	f, req := cmd.Flags(), &v.request
+	f.StringVar(&v.schedule, "schedule", "", "a saved schedule's `ID`")
+	f.BoolVar(&v.batch, "batch", false, "read JSON Lines from standard input")
+	f.IntVarP(&v.count, "count", "n", v.count, fmt.Sprintf("`NUMBER` of runs, at most %d", mostFires))
+	f.Func("cron", "cron `EXPR`: 5 fields, 6 with leading seconds, or a macro", optional(&req.CronExpr))
+	f.Func("every", "`DURATION` between runs, counted from --start-at or from now", millis(&req.IntervalMs))
+	f.Func("at", "`TIME` (RFC 3339) of a single run", instant(&req.OnceAt))
+	f.Func("tz", "IANA time `ZONE` (default UTC)", optional(&req.Timezone))
+	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", optional(&req.Dst))
+	f.Func("jitter", "`DURATION` of random shift, either way; exact with the --id of the schedule", millis(&req.JitterMs))
+	f.StringVar(&req.ScheduleId, "id", "", "`ID` of the schedule, which determines the jitter")
+	f.Func("start-at", "no run before this `TIME`", instant(&req.StartAt))
+	f.Func("end-at", "no run after this `TIME`", instant(&req.EndAt))
+	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: after now)", v.fromNow(&req.From, 1))
+	f.Func("to", "end of the window: before this `TIME`, or a duration from now", v.fromNow(&req.To, 1))
+	words(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
+	words(cmd, "tz", cronexpr.Zones())
+	return v.completesFlags(cmd)
+}
+
+// check refuses what contradicts itself.
+func (v *previewed) check(cmd *cobra.Command, _ []string) error {
+	rules := 0
+	for _, name := range []string{"cron", "every", "at", "schedule", "batch"} {
+		if cmd.Flags().Changed(name) {
+			rules++
+		}
+	}
+	switch {
+	case rules == 0:
+		return usage(cmd, "give one of --cron, --every, --at, --schedule and --batch")
+	case rules > 1:
+		return usage(cmd, "give only one of --cron, --every, --at, --schedule and --batch")
+	case v.count < 1 || v.count > mostFires:
+		return usage(cmd, "--count %d is not within 1 to %d", v.count, mostFires)
+	}
+	allowed := []string{"count", "from", "to", "output", "server", "timeout", "schedule"}
+	if v.batch {
+		allowed = []string{"batch"}
+	}
+	if v.batch || v.schedule != "" {
+		return onlyFlags(cmd, allowed...)
+	}
+	return nil
+}
+
+// saved asks the server for the fires of a saved schedule.
+func (v *previewed) saved(ctx context.Context, l *link, _ []string) error {
+	req := &carillonv1.PreviewScheduleRequest{
+		ScheduleId: v.schedule, From: v.request.GetFrom(), To: v.request.GetTo(), PageSize: uint32(v.count),
+	}
+	resp, err := call(ctx, l, schedules(l).PreviewSchedule, req)
+	if err != nil {
+		return err
+	}
+	return v.fires(resp.GetFires())
+}
+
+// unsaved works the fires of a rule out by itself, as the server would.
+func (v *previewed) unsaved() error {
+	fires, err := offline(&v.request, v.now(), v.count)
+	if err != nil {
+		return err
+	}
+	out := make([]*carillonv1.Fire, len(fires))
+	for i, f := range fires {
+		out[i] = &carillonv1.Fire{RunAt: timestamppb.New(f.slot.RunAt), FireAt: timestamppb.New(f.slot.FireAt), Local: f.local}
+		if f.note != "" {
+			out[i].Note = &f.note
+		}
+	}
+	return v.fires(out)
+}
+
+// fires answers with a table, or with the bare times beside all that is known.
+func (v *previewed) fires(fires []*carillonv1.Fire) error {
+	if v.output.people() {
+		p := v.page()
+		p.fires(fires)
+		return p.print(v.out)
+	}
+	type fire struct {
+		RunAt  string `json:"run_at"`
+		FireAt string `json:"fire_at"`
+		Local  string `json:"local"`
+		Note   string `json:"note,omitempty"`
+	}
+	document := struct {
+		Times []string `json:"times"`
+		Fires []fire   `json:"fires"`
+	}{make([]string, len(fires)), make([]fire, len(fires))}
+	for i, f := range fires {
+		at, fireAt := stamp(f.GetRunAt().AsTime()), stamp(f.GetFireAt().AsTime())
+		document.Times[i], document.Fires[i] = at, fire{at, fireAt, f.GetLocal(), f.GetNote()}
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	return v.document(text)
+}
+
+// refused is an offline error in the words of the API.
+func refused(field string, err error) error {
+	var c schedule.Collect
+	c.Note(field, err.Error(), "")
+	return c.Err()
+}
+
+var errNoWindow = errors.New("is not later than the start of the window")
+
+// window is the instant after which the preview begins, and the last one.
+func window(req *carillonv1.PreviewScheduleRequest, now time.Time) (after, until time.Time, err error) {
+	after = now
+	if req.GetFrom() != nil {
+		after = schedule.CeilSecond(req.GetFrom().AsTime()).Add(-time.Second)
+	}
+	if req.GetTo() != nil {
+		until = req.GetTo().AsTime().Add(-time.Nanosecond)
+		if !until.After(after) {
+			return after, until, refused("to", errNoWindow)
+		}
+	}
+	return after, until, nil
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const (
+	groupRun     = "run"
+	groupAsk     = "ask"
+	groupOperate = "operate"
+)
+
+func newRootCommand(c *cli) *cobra.Command {
+	root := newGroup("carillon", "Carillon starts workflows on time")
+	root.Long = "Carillon starts workflows on time: a durable cron scheduler that starts each run once in effect\n" +
+		"and can always say why a run did or did not happen.\n\n" +
+		"Exit codes: 0 success, 1 failed, 2 invalid command line, 3 a dry run or drift found changes,\n" +
+		"4 not found."
+	root.Example = "  carillon dev\n" +
+		"  carillon schedule upsert --id nightly --workflow report --version 1 --user ada --cron '30 2 * * *' --tz Europe/Berlin\n" +
+		"  carillon preview --cron '30 2 * * *' --tz America/New_York"
+	root.Version = c.version
+	root.SetVersionTemplate("carillon {{.Version}}\n")
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%w", undashed(err)) })
+	root.AddGroup(
+		&cobra.Group{ID: groupRun, Title: "Server:"},
+		&cobra.Group{ID: groupAsk, Title: "Client:"},
+		&cobra.Group{ID: groupOperate, Title: "Operate:"},
+	)
+	root.SetHelpCommandGroupID(groupAsk)
+	root.SetCompletionCommandGroupID(groupAsk)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, cmd := range commands {
+			cmd.GroupID = group
+			refuseArguments(cmd)
+		}
+		root.AddCommand(commands...)
+	}
+	add(groupRun, newDevCommand(c), newServeCommand(c), newMigrateCommand(c), newShardsCommand(c), newTokenCommand(c))
+	add(groupRun, newDoctorCommand(c), newHealthCommand(c))
+	add(groupAsk, newPreviewCommand(c), newExplainCommand(c), newForecastCommand(c), newSimulateCommand(c), newVersionCommand(c), newManCommand())
+	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), newRunCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), newAlertCommand(c), newNotifyCommand(c),
+		newApplyCommand(c), newDriftCommand(c), newExportCommand(c), newImportCommand(c))
+	return root
+}
+
+// undashed explains what became of a time such as -2h.
+func undashed(err error) error {
+	_, flag, found := strings.Cut(err.Error(), "unknown shorthand flag: ")
+	if !found || len(flag) < 3 || flag[1] < '0' || flag[1] > '9' {
+		return err
+	}
+	return fmt.Errorf("%w; write a time in the past without a dash, such as 2h", err)
+}
+
+// newGroup is a command that only holds others. Cobra would answer a mistyped
+// one with the help text and success.
+func newGroup(use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+				return usage(cmd, "unknown command %q; did you mean %s?", args[0], strings.Join(similar, " or "))
+			}
+			return usage(cmd, "unknown command %q", args[0])
+		},
+		SuggestionsMinimumDistance: 2,
+	}
+}
+
+// refuseArguments makes wrong arguments a usage error, whoever wrote the
+// command.
+func refuseArguments(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		refuseArguments(sub)
+	}
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage(cmd, "%w", err)
+			}
+			return nil
+		}
+	}
+}
+
+// arguments demands the arguments that the use line names: all of required,
+// and up to so many optional ones.
+func arguments(required []string, optional int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(required) {
+			return fmt.Errorf("%s is required", required[len(args)])
+		}
+		if most := len(required) + optional; len(args) > most {
+			return fmt.Errorf("unexpected argument %q", args[most])
+		}
+		return nil
+	}
+}
+
+func exactly(names ...string) cobra.PositionalArgs { return arguments(names, 0) }
+
+// words completes a flag that takes one of a closed set. The server judges the
+// value, so that a newer one may know more.
+func words[W ~string](cmd *cobra.Command, flag string, set []W) {
+	list := make([]cobra.Completion, len(set))
+	for i, word := range set {
+		list[i] = string(word)
+	}
+	// It fails only for a flag that does not exist or is completed twice.
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+}
+
+// onlyFlags refuses flags that this use of a command would not look at.
+func onlyFlags(cmd *cobra.Command, allowed ...string) error {
+	var idle error
+	if slices.Contains(allowed, "server") { // and so whatever says how it is spoken to
+		allowed = slices.Concat([]string{"tls", "cacert", "cert", "key", "token-file"}, allowed)
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if idle == nil && !slices.Contains(allowed, f.Name) {
+			idle = usage(cmd, "--%s has no effect with --%s", f.Name, allowed[len(allowed)-1])
+		}
+	})
+	return idle
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newRunCommand(c *cli) *cobra.Command {
+	cmd := newGroup("run", "Show, follow, report, cancel and retry runs")
+	cmd.Aliases = []string{"runs"}
+	cmd.Long = "A run is named by its idempotency key. The first digits (4 or more) are enough if they match only one run."
+	o := newClient(c)
+	o.flags(cmd)
+	list, watch, export := o.watched(newRunListCommand(o)), newRunWatchCommand(o), newRunExportCommand(o)
+	cmd.AddCommand(
+		list, o.completes(o.watched(newRunGetCommand(o)), runKeys), o.completes(newRunLogsCommand(o), runKeys), watch, export,
+		o.completes(newRunReportCommand(o), runKeys), o.completes(newRunCancelCommand(o), runKeys), o.completes(newRunRetryCommand(o), runKeys),
+	)
+	return o.completesFlags(cmd)
+}
+
+func runs(l *link) carillonv1.RunServiceClient { return carillonv1.NewRunServiceClient(l.conn) }
+
+// keyShown is how many digits of a key tables show: enough to name a run.
+const keyShown = 12
+
+func short(key string) string { return key[:min(len(key), keyShown)] }
+
+// outcome is a status with its reason: SKIPPED (overlap).
+func outcome(r *carillonv1.Run) string {
+	if r.GetReason() == "" {
+		return r.GetStatus()
+	}
+	return r.GetStatus() + " (" + r.GetReason() + ")"
+}
+
+func newRunGetCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "get KEY",
+		Short:   "Show a run, its outcome and the reason",
+		Example: "  carillon run get 5f0c5a3d9b1e",
+		Args:    exactly("KEY"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: args[0]})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				p.run(resp.GetRun())
+				if first, err := time.Parse(time.RFC3339Nano, resp.GetFirstSentAt()); err == nil {
+					p.line("may have been sent first %s; no answer was recorded, so it was sent again under the same key", p.when(timestamppb.New(first)))
+				}
+			})
+		}),
+	}
+}
+
+// run writes everything about one run.
+func (p *page) run(r *carillonv1.Run) {
+	var attempts, attempt string
+	switch n := launchAttempts(r); {
+	case r.GetLaunch() != nil:
+		attempts = fmt.Sprintf("%d, %d reached the executor", n, r.GetDeliveries())
+	case n > 0:
+		attempts = fmt.Sprint(n)
+	}
+	if r.GetAttempt() > 1 {
+		attempt = fmt.Sprint(r.GetAttempt())
+	}
+	timeout := r.GetTimeoutAt()
+	if r.GetCompletedAt() != nil || r.GetLaunch().GetGivesUpAt() != nil {
+		timeout = nil // it has none any more, or is given up then
+	}
+	var exitCode string
+	if r.ExitCode != nil {
+		exitCode = fmt.Sprint(r.GetExitCode())
+	}
+	failed := r.GetErrorCode()
+	if r.GetErrorMessage() != "" {
+		failed += ": " + r.GetErrorMessage()
+	}
+	p.fields(
+		[2]string{"key", r.GetIdempotencyKey()},
+		[2]string{"status", outcome(r)},
+		[2]string{"error", failed},
+		[2]string{"exit code", exitCode},
+		[2]string{"schedule", fmt.Sprintf("%s revision %d", r.GetScheduleId(), r.GetRevision())},
+		[2]string{"workflow", fmt.Sprintf("%s version %d", r.GetWorkflowId(), r.GetVersion())},
+		[2]string{"owner", r.GetUserId()},
+		[2]string{"trigger", r.GetTrigger()},
+		[2]string{"attempt", attempt},
+		[2]string{"retry of", r.GetRetryOf()},
+		[2]string{"overlap", r.GetOverlapPolicy()},
+		[2]string{"run at", p.when(r.GetRunAt())},
+		[2]string{"fires at", p.when(r.GetFireAt())},
+		[2]string{"waiting since", p.when(r.GetWaitingSince())},
+		[2]string{"claimed", p.when(r.GetClaimedAt())},
+		[2]string{"launched", p.when(r.GetLaunchedAt())},
+		[2]string{"launch attempts", attempts},
+		[2]string{"next attempt", p.when(r.GetLaunch().GetNextAttemptAt())},
+		[2]string{"fails at", p.when(r.GetLaunch().GetGivesUpAt())},
+		[2]string{"started", p.when(r.GetStartedAt())},
+		[2]string{"cancel requested", p.when(r.GetCancelRequestedAt())},
+		[2]string{"completed", p.when(r.GetCompletedAt())},
+		[2]string{"times out", p.when(timeout)},
+		[2]string{"run id", r.GetRunId()},
+		[2]string{"trace id", r.GetTraceId()},
+		[2]string{"log", r.GetLogUrl()},
+		[2]string{"trace", r.GetTraceUrl()},
+		[2]string{"updated", p.when(r.GetUpdatedAt())},
+	)
+	p.attempts(r.GetLaunch().GetLog())
+}
+
+// launchAttempts is how often the launch of a run was tried. The API counts them
+// where one has failed.
+func launchAttempts(r *carillonv1.Run) int32 {
+	if r.GetLaunch() == nil && r.GetLaunchedAt() != nil {
+		return max(r.GetDeliveries(), 1)
+	}
+	return r.GetLaunch().GetAttempts()
+}
+
+// attempts writes the last attempts to launch a run.
+func (p *page) attempts(log []*carillonv1.LaunchAttempt) {
+	if len(log) == 0 {
+		return
+	}
+	rows := make([][]string, len(log))
+	for i, a := range log {
+		failed := a.GetErrorCode()
+		if a.GetErrorMessage() != "" {
+			failed += ": " + a.GetErrorMessage()
+		}
+		took := ""
+		if a.GetTookMs() > 0 {
+			took = span(a.GetTookMs())
+		}
+		rows[i] = []string{p.when(a.GetAt()), a.GetResult(), took, failed}
+	}
+	p.line("")
+	p.table([]string{"launch attempt", "result", "duration", "error"}, rows)
+}

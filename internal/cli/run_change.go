@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newRunCancelCommand(o *client) *cobra.Command {
+	req := &carillonv1.CancelRunRequest{}
+	cmd := &cobra.Command{
+		Use:     "cancel KEY",
+		Short:   "Cancel a run: immediately before it is sent, else when the executor confirms",
+		Example: "  carillon run cancel 5f0c5a3d9b1e --note 'wrong input'",
+		Args:    exactly("KEY"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.IdempotencyKey = args[0]
+			resp, err := call(ctx, l, runs(l).CancelRun, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				r := resp.GetRun()
+				p.line("run %s is %s", short(r.GetIdempotencyKey()), outcome(r))
+				if resp.GetEffect() != "" { // empty from a server of an earlier version
+					p.line("%s", resp.GetEffect())
+				}
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
+	return cmd
+}
+
+func newRunRetryCommand(o *client) *cobra.Command {
+	var wait bool
+	req := &carillonv1.RetryRunRequest{}
+	cmd := &cobra.Command{
+		Use:     "retry KEY",
+		Short:   "Retry a run that has ended",
+		Example: "  carillon run retry 5f0c5a3d9b1e --wait",
+		Args:    exactly("KEY"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.IdempotencyKey = args[0]
+			resp, err := call(ctx, l, runs(l).RetryRun, req)
+			if err != nil {
+				return err
+			}
+			return o.showAskedFor(ctx, l, resp, &resp.Run, wait)
+		}),
+	}
+	f := cmd.Flags()
+	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", optional(&req.OverlapPolicy))
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
+	f.BoolVar(&wait, "wait", false, "wait until the new attempt has ended")
+	words(cmd, "overlap", schedule.OverlapPolicies)
+	return cmd
+}

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// runFilter is which runs are asked for: the fields that every request for many
+// runs has.
+type runFilter struct {
+	scheduleID, workflowID, userID *string
+	status                         *[]string
+	reason, trigger                **string
+}
+
+// flags gives a command the flags that fill the filter.
+func (f runFilter) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(f.scheduleID, "schedule", "", "only of this schedule `ID`")
+	flags.StringVar(f.workflowID, "workflow", "", "only of this workflow `ID`")
+	flags.StringVar(f.userID, "user", "", "only of this owner `ID`")
+	flags.StringSliceVar(f.status, "status", nil, "only with one of these `STATUSES`, separated by commas")
+	flags.Func("reason", "only with this `REASON`", optional(f.reason))
+	flags.Func("trigger", "only with this `TRIGGER`", optional(f.trigger))
+	words(cmd, "status", schedule.Statuses)
+	words(cmd, "reason", schedule.Reasons)
+	words(cmd, "trigger", schedule.Triggers)
+}

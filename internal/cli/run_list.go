@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newRunListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	filter := &carillonv1.ListRunsRequest{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Runs, newest first",
+		Long:  "Runs, newest first. Planned future runs are listed only with --status PLANNED.",
+		Example: "  carillon run list --schedule nightly --since 7d\n" +
+			"  carillon run list --status SKIPPED --reason grant_expired --last 20\n" +
+			"  carillon run list --status FAILED,SKIPPED --since 2026-03-08T00:00:00Z -o json",
+		Args: exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			filter.Status = upper(filter.Status)
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Run, string, error) {
+				filter.PageSize, filter.PageToken = size, token
+				resp, err := call(ctx, l, runs(l).ListRuns, filter)
+				return resp.GetRuns(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListRunsResponse{Runs: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, r := range found {
+					rows[i] = p.wider([]string{
+						p.when(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), late(r), lasted(r), p.key(r.GetIdempotencyKey()),
+					}, p.when(r.GetFireAt()), p.when(r.GetLaunchedAt()), p.when(r.GetCompletedAt()), r.GetUserId(), r.GetOverlapPolicy(),
+						fmt.Sprint(r.GetAttempt()), fmt.Sprint(launchAttempts(r)), fmt.Sprint(r.GetEpoch()), r.GetRunId(), r.GetErrorCode(), r.GetErrorMessage())
+				}
+				p.list(p.wider([]string{"run at", "schedule", "workflow", "status", "trigger", "delay", "duration", "key"},
+					"fires at", "launched", "completed", "owner", "overlap", "attempt", "launch attempts", "epoch", "run id", "error", "message"), rows, next)
+			})
+		}),
+	}
+	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
+	f := cmd.Flags()
+	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
+	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back", o.fromNow(&filter.To, -1))
+	f.StringVar(&filter.RunId, "run-id", "", "only with this run `ID` of the executor")
+	f.StringVar(&filter.TraceId, "trace-id", "", "only with this trace `ID`")
+	limitFlag(cmd, &limit)
+	f.IntVar(&limit, "last", limit, "same as --limit: the newest `NUMBER`")
+	return cmd
+}
+
+// versioned is what a run runs: the version in force when it was due.
+func versioned(r *carillonv1.Run) string {
+	return fmt.Sprintf("%s@%d", r.GetWorkflowId(), r.GetVersion())
+}
+
+func upper(status []string) []string {
+	for i, s := range status {
+		status[i] = strings.ToUpper(strings.TrimSpace(s))
+	}
+	return status
+}
+
+// late is how long after fire_at a run was launched.
+func late(r *carillonv1.Run) string {
+	if r.GetLaunchedAt() == nil || r.GetFireAt() == nil {
+		return ""
+	}
+	return brief(r.GetLaunchedAt().AsTime().Sub(r.GetFireAt().AsTime()))
+}
+
+// lasted is the time from launch to end.
+func lasted(r *carillonv1.Run) string {
+	if r.GetLaunchedAt() == nil || r.GetCompletedAt() == nil {
+		return ""
+	}
+	return brief(r.GetCompletedAt().AsTime().Sub(r.GetLaunchedAt().AsTime()))
+}

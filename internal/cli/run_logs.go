@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	runoutput "github.com/carillon/carillon/internal/output"
+	"github.com/carillon/carillon/internal/rawjson"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// maxTail bounds GetRunLogsRequest.tail_lines.
+const maxTail = 10_000
+
+// logsEvery is how often a run that is followed is asked for more.
+const logsEvery = time.Second
+
+func newRunLogsCommand(o *client) *cobra.Command {
+	var follow bool
+	tail := -1
+	req := &carillonv1.GetRunLogsRequest{}
+	cmd := &cobra.Command{
+		Use:   "logs KEY",
+		Short: "Show what a run wrote",
+		Long: "Shows what a run wrote: the steps of the local executor, each line behind its step's name, or the output\n" +
+			"that an executor reported. Secrets are masked. With -f it follows the run until that has ended. With -o json\n" +
+			"each part is one JSON object on a line.",
+		Example: "  carillon run logs 5f0c5a3d9b1e\n  carillon run logs 5f0c5a3d9b1e -f --step fetch\n  carillon run logs 5f0c5a3d9b1e --tail 20",
+		Args:    exactly("KEY"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if o.output == outputYAML {
+				return usage(cmd, "logs have no YAML form; use -o json")
+			}
+			if tail < -1 || tail > maxTail {
+				return usage(cmd, "--tail %d is not within 0 to %d, or -1 for all lines", tail, maxTail)
+			}
+			if tail >= 0 {
+				req.TailLines = new(uint32(tail))
+			}
+			return nil
+		},
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
+			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
+				return err
+			}
+			p := &logPrinter{out: o.out, json: o.output == outputJSON, names: req.GetStep() == "", tail: tail >= 0}
+			resp, err := followLogs(ctx, l, req, follow, p)
+			if err != nil || p.any || tail == 0 || !o.output.people() || resp == nil {
+				return err
+			}
+			_, err = fmt.Fprintln(o.errs, nothingWritten(resp, req))
+			return err
+		}),
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run has ended")
+	cmd.Flags().IntVar(&tail, "tail", tail, "only the last `NUMBER` of lines, 0 to 10000; with -f, and what follows; -1 = all")
+	cmd.Flags().StringVar(&req.Step, "step", "", "only the step `NAME` of the local executor")
+	return cmd
+}
+
+// followLogs prints pages until there are no more, or until the run has ended.
+func followLogs(ctx context.Context, l *link, req *carillonv1.GetRunLogsRequest, follow bool, p *logPrinter) (*carillonv1.GetRunLogsResponse, error) {
+	answered := time.Now()
+	for {
+		resp, err := call(ctx, l, runs(l).GetRunLogs, req)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil // the user has ended it
+		case err != nil && (!follow || !away(err) || time.Since(answered) > waitSilent):
+			return nil, err
+		case err == nil:
+			answered = time.Now()
+			if err := p.print(resp); err != nil {
+				return nil, err
+			}
+			more := resp.GetNextAfter() != req.GetAfter()
+			req.After, req.TailLines = resp.GetNextAfter(), nil
+			if resp.GetComplete() || !follow && !more {
+				return resp, nil
+			}
+			if more {
+				continue // perhaps another page is there
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(logsEvery):
+		}
+	}
+}
+
+// nothingWritten says why there is nothing to show.
+func nothingWritten(resp *carillonv1.GetRunLogsResponse, req *carillonv1.GetRunLogsRequest) string {
+	key := short(req.GetIdempotencyKey())
+	if req.GetStep() != "" {
+		return fmt.Sprintf("run %s (%s): no output of a step %s is kept", key, resp.GetStatus(), legible(req.GetStep()))
+	}
+	return fmt.Sprintf("run %s (%s): no output is kept: it was not launched, its executor reported none so far, or LOG_RETENTION_DAYS are over. `carillon run get %s` shows its error and links to logs elsewhere", key, resp.GetStatus(), key)
+}
+
+// logPrinter prints parts of a run's output.
+type logPrinter struct {
+	out      io.Writer
+	json     bool
+	names    bool   // each line behind its step's name
+	tail     bool   // the first lines were left out
+	reported string // the output of the last report that was printed
+	any      bool
+}
+
+func (p *logPrinter) print(resp *carillonv1.GetRunLogsResponse) error {
+	for _, part := range resp.GetParts() {
+		p.any = true
+		if p.json {
+			text, err := rawjson.Marshal(part)
+			if err != nil {
+				return err
+			}
+			if _, err := p.out.Write(append(text, '\n')); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := io.WriteString(p.out, p.text(part)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// added is what a report has behind the output that was printed last; false: it
+// replaces that.
+func (p *logPrinter) added(text string) (string, bool) {
+	if p.reported == "" {
+		return "", false
+	}
+	if rest, ok := strings.CutPrefix(text, p.reported); ok || !p.tail {
+		return rest, ok
+	}
+	_, rest, ok := strings.Cut(text, "\n"+p.reported) // the lines before it were not asked for
+	return rest, ok
+}
+
+// text is a part as a terminal may show it: the server cleans output, and a
+// terminal must not depend on that.
+func (p *logPrinter) text(part *carillonv1.LogPart) string {
+	text := part.GetText()
+	if part.GetStep() == "" { // it replaces what was shown: only what is new goes out
+		if rest, ok := p.added(text); ok {
+			p.reported, text = text, rest
+		} else {
+			p.reported = text
+		}
+	}
+	text = runoutput.Clean([]byte(text))
+	if part.GetSkippedBytes() > 0 {
+		text = runoutput.CutNote(int64(part.GetSkippedBytes())) + "\n" + text
+	}
+	if text == "" {
+		return ""
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if !p.names || part.GetStep() == "" {
+		return text
+	}
+	name := legible(part.GetStep()) + " | "
+	return name + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+name) + "\n"
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const (
+	waitFirst = 100 * time.Millisecond
+	waitMost  = 2 * time.Second
+	// waitSilent is how long the server may be away, as at a deploy.
+	waitSilent = time.Minute
+)
+
+// showAskedFor shows the answer to a call that asked for a run, which stands in
+// it at run, with wait only once that run has ended; its failure is the
+// command's.
+func (c *client) showAskedFor(ctx context.Context, l *link, resp proto.Message, run **carillonv1.Run, wait bool) (err error) {
+	var ended error
+	if wait {
+		if *run, err = await(ctx, l, *run); err != nil {
+			return err
+		}
+		ended = failure(*run)
+	}
+	if err := c.show(resp, func(p *page) { p.run(*run) }); err != nil {
+		return err
+	}
+	return ended
+}
+
+// await asks for a run until it has ended, less and less often.
+func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, error) {
+	answered := time.Now()
+	for pause := waitFirst; !schedule.Status(r.GetStatus()).Terminal(); pause = min(2*pause, waitMost) {
+		l.work.say("run %s of %s is %s", short(r.GetIdempotencyKey()), r.GetScheduleId(), r.GetStatus())
+		select {
+		case <-ctx.Done():
+			return nil, goesOn(r)
+		case <-time.After(pause):
+		}
+		resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: r.GetIdempotencyKey()})
+		switch {
+		case ctx.Err() != nil:
+			return nil, goesOn(r)
+		case err == nil:
+			r, answered = resp.GetRun(), time.Now()
+		case !away(err) || time.Since(answered) > waitSilent:
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// goesOn ends a wait that the user ended.
+func goesOn(r *carillonv1.Run) error {
+	key := short(r.GetIdempotencyKey())
+	return fmt.Errorf("run %s is still in progress; see it with: carillon run get %s", key, key)
+}
+
+// away reports whether the server did not answer at all.
+func away(err error) bool {
+	var refused *callError
+	return errors.As(err, &refused) && (refused.code == codes.Unavailable || refused.code == codes.DeadlineExceeded)
+}
+
+// failure is the error of a run that has ended otherwise than in SUCCESS.
+func failure(r *carillonv1.Run) error {
+	if r.GetStatus() == string(schedule.StatusSuccess) {
+		return nil
+	}
+	if said := r.GetErrorMessage(); said != "" {
+		return fmt.Errorf("run %s ended %s: %s", short(r.GetIdempotencyKey()), outcome(r), said)
+	}
+	return fmt.Errorf("run %s ended %s", short(r.GetIdempotencyKey()), outcome(r))
+}

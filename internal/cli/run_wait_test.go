@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func TestAnInterruptedWaitSaysThatTheRunGoesOn(t *testing.T) {
+	f := newFake(t)
+	running := failedRun()
+	running.Status, running.Reason, running.CompletedAt = "STARTED", "", nil
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	f.always("TriggerSchedule", &carillonv1.TriggerScheduleResponse{Run: running})
+	f.answers["GetRun"] = func(proto.Message) (proto.Message, error) {
+		interrupt()
+		return &carillonv1.GetRunResponse{Run: running}, nil
+	}
+	var out, errs bytes.Buffer
+	c := &cli{in: strings.NewReader(""), out: &out, errs: &errs, now: time.Now, env: func(string) string { return "" }}
+	code := c.run(ctx, []string{"schedule", "trigger", "nightly", "--wait", "--server", f.address})
+	if want := "run " + short(keyA) + " is still in progress; see it with: carillon run get " + short(keyA); code != exitFailed || !strings.Contains(errs.String(), want) {
+		t.Errorf("exit %d: %q, want %q", code, errs.String(), want)
+	}
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/rawjson"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newRunWatchCommand(o *client) *cobra.Command {
+	filter := &carillonv1.WatchRunsRequest{}
+	cmd := &cobra.Command{
+		Use:     "watch",
+		Short:   "Follow runs as they change, one line per change, until Ctrl-C",
+		Long:    "Follows runs as they change, a line for each change, until Ctrl-C. With -o json each line is one JSON object.",
+		Example: "  carillon run watch --schedule nightly\n  carillon run watch --status FAILED -o json",
+		Args:    exactly(),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if o.output == outputYAML {
+				return usage(cmd, "-o yaml is not supported for a stream; use -o json")
+			}
+			return nil
+		},
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			filter.Status = upper(filter.Status)
+			stream, err := runs(l).WatchRuns(ctx, filter)
+			for err == nil {
+				var change *carillonv1.WatchRunsResponse
+				if change, err = stream.Recv(); err == nil {
+					err = o.change(change)
+				}
+			}
+			if errors.Is(err, io.EOF) || ctx.Err() != nil {
+				return nil // the server has ended it, or the user
+			}
+			return l.explain(ctx, err, false)
+		}),
+	}
+	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
+	return cmd
+}
+
+// change writes one change as one line.
+func (c *client) change(change *carillonv1.WatchRunsResponse) error {
+	if c.output == outputJSON {
+		text, err := rawjson.Marshal(change)
+		if err != nil {
+			return err
+		}
+		_, err = c.out.Write(append(text, '\n'))
+		return err
+	}
+	r := change.GetRun()
+	status := fmt.Sprintf("%-27s", legible(outcome(r)))
+	if c.color {
+		status = coloured(status)
+	}
+	at := c.now()
+	if r.GetUpdatedAt() != nil {
+		at = r.GetUpdatedAt().AsTime()
+	}
+	_, err := fmt.Fprintf(c.out, "%-24s  %s  %s  %s  %s  %s  %s\n", at.UTC().Format("2006-01-02T15:04:05.000Z"),
+		short(r.GetIdempotencyKey()), status, stamp(r.GetRunAt().AsTime()), r.GetTrigger(), legible(r.GetScheduleId()), legible(versioned(r)))
+	return err
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newScheduleCommand(c *cli) *cobra.Command {
+	cmd := newGroup("schedule", "Create, show, pause, trigger and delete schedules")
+	cmd.Aliases = []string{"schedules"}
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(
+		newScheduleUpsertCommand(o), o.completes(newScheduleSetCommand(o), scheduleIDs), o.completes(newScheduleEditCommand(o), scheduleIDs),
+		o.completes(o.watched(newScheduleGetCommand(o)), scheduleIDs), o.watched(newScheduleListCommand(o)),
+		o.completes(newSchedulePauseCommand(o), scheduleIDs), o.completes(newScheduleResumeCommand(o), scheduleIDs),
+		o.completes(newScheduleTriggerCommand(o), scheduleIDs), o.completes(newScheduleDeleteCommand(o), scheduleIDs),
+		o.completes(o.watched(newScheduleEventsCommand(o)), scheduleIDs), o.completes(o.watched(newScheduleRevisionsCommand(o)), scheduleIDs),
+	)
+	return o.completesFlags(cmd)
+}
+
+func schedules(l *link) carillonv1.ScheduleServiceClient {
+	return carillonv1.NewScheduleServiceClient(l.conn)
+}
+
+// ruled is a schedule or a definition of one.
+type ruled interface {
+	GetCronExpr() string
+	GetTimezone() string
+	GetIntervalMs() uint32
+	GetOnceAt() *timestamppb.Timestamp
+}
+
+// rule is a timing rule in one cell.
+func rule(s ruled) string {
+	switch {
+	case s.GetCronExpr() != "":
+		return s.GetCronExpr() + " " + s.GetTimezone()
+	case s.GetIntervalMs() > 0:
+		return "every " + span(s.GetIntervalMs())
+	case s.GetOnceAt() != nil:
+		return "once at " + stamp(s.GetOnceAt().AsTime())
+	}
+	return "by hand"
+}
+
+// state is active, paused or exhausted, as ListSchedules filters it. One that
+// is started by hand has no slots, and nothing is wrong with that.
+func state(s *carillonv1.Schedule) string {
+	switch {
+	case s.GetPaused():
+		return "paused"
+	case s.GetNextRunAt() == nil:
+		return "exhausted"
+	}
+	return "active"
+}
+
+// jittered is a jitter as ±5s.
+func jittered(ms uint32) string {
+	if ms == 0 {
+		return ""
+	}
+	return "±" + span(ms)
+}
+
+// definition writes what the user said of a schedule.
+func (p *page) definition(s *carillonv1.Schedule) {
+	overlap := s.GetOverlapPolicy()
+	if s.GetOverlapKey() != s.GetScheduleId() && s.GetOverlapKey() != "" {
+		overlap += ", key " + s.GetOverlapKey()
+	}
+	if overlap != "" && s.GetOverlapPolicy() == string(schedule.OverlapQueue) {
+		overlap += fmt.Sprintf(", at most %d waiting", s.GetMaxQueued())
+	}
+	catchup := s.GetCatchupPolicy()
+	if catchup != "" && catchup != string(schedule.CatchupNone) {
+		catchup += ", back to " + span(s.GetCatchupWindowMs())
+	}
+	priority := ""
+	if s.GetPriority() != 0 {
+		priority = fmt.Sprint(s.GetPriority())
+	}
+	launchTimeout := ""
+	if s.GetLaunchTimeoutMs() > 0 {
+		launchTimeout = span(s.GetLaunchTimeoutMs())
+	}
+	p.fields(
+		[2]string{"schedule", s.GetScheduleId()},
+		[2]string{"workflow", fmt.Sprintf("%s version %d", s.GetWorkflowId(), s.GetVersion())},
+		[2]string{"owner", s.GetUserId()},
+		[2]string{"rule", rule(s)},
+		[2]string{"start", p.when(s.GetStartAt())},
+		[2]string{"end", p.when(s.GetEndAt())},
+		[2]string{"jitter", jittered(s.GetJitterMs())},
+		[2]string{"dst", s.GetDst()},
+		[2]string{"overlap", overlap},
+		[2]string{"catch-up", catchup},
+		[2]string{"run timeout", span(s.GetRunTimeoutMs())},
+		[2]string{"launch timeout", launchTimeout},
+		[2]string{"priority", priority},
+		[2]string{"input", string(s.GetInput())},
+		[2]string{"grant", s.GetExecutionGrantId()},
+		[2]string{"labels", pairs(s.GetLabels())},
+		[2]string{"managed by", s.GetManagedBy()},
+		[2]string{"expects", expectText(s.GetExpect())},
+	)
+}
+
+// standing writes where a schedule stands.
+func (p *page) standing(s *carillonv1.Schedule) {
+	var backlog, failures string
+	if s.GetBacklogFrom() != nil {
+		backlog = stamp(s.GetBacklogFrom().AsTime()) + " until " + stamp(s.GetBacklogUntil().AsTime())
+	}
+	if s.GetPlanFailures() > 0 {
+		failures = fmt.Sprintf("%d consecutive; see the events for the reason", s.GetPlanFailures())
+	}
+	p.fields(
+		[2]string{"state", state(s)},
+		[2]string{"paused by", s.GetPausedBy()},
+		[2]string{"paused until", p.when(s.GetPausedUntil())},
+		[2]string{"pause note", s.GetPauseNote()},
+		[2]string{"next run", p.when(s.GetNextRunAt())},
+		[2]string{"last run", p.when(s.GetLastRunAt())},
+		[2]string{"last outcome", p.outcome(s)},
+		[2]string{"error", s.GetFailure().GetErrorMessage()},
+		[2]string{"outcomes", p.strip(s.GetRecentOutcomes())},
+		[2]string{"backlog", backlog},
+		[2]string{"plan failures", failures},
+		[2]string{"revision", fmt.Sprintf("%d of %s", s.GetRevision(), p.when(s.GetRevisedAt()))},
+		[2]string{"created", p.when(s.GetCreatedAt())},
+	)
+}

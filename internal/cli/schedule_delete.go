@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newScheduleDeleteCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "delete ID",
+		Short:   "Delete a schedule; its planned runs are cancelled, runs in flight continue",
+		Example: "  carillon schedule delete nightly",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			resp, err := call(ctx, l, schedules(l).DeleteSchedule, &carillonv1.DeleteScheduleRequest{ScheduleId: args[0]})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.line("%s deleted", args[0]) })
+		}),
+	}
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// expectFlags say what is alerted about when it does not happen.
+func expectFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
+	e := func() *carillonv1.Expectation {
+		if req.Expect == nil {
+			req.Expect = &carillonv1.Expectation{}
+		}
+		return req.Expect
+	}
+	f.Func("expect-start", "alert if a run has not started this `DURATION` after its run_at", func(s string) error { return millis(&e().StartWithinMs)(s) })
+	f.Func("expect-finish", "alert if a run has not succeeded this `DURATION` after its run_at", func(s string) error { return millis(&e().FinishWithinMs)(s) })
+	f.Func("expect-success", "alert if no run has succeeded for this `DURATION`", func(s string) error { return millis(&e().SuccessEveryMs)(s) })
+	f.Func("alert-after", "`NUMBER` of consecutive misses before an alert (default 1)", func(s string) error { return number32(&e().AlertAfter)(s) })
+	f.Func("on-failure", "`WORD`: alert or ignore when runs fail (default: what DEFAULT_EXPECT says)", func(s string) error { return optional(&e().OnFailure)(s) })
+	f.Func("remind-every", "remind of an open alert every `DURATION` (default: never)", func(s string) error { return millis(&e().RemindEveryMs)(s) })
+}
+
+// expectDocument is what of it is set, by the API's names.
+func expectDocument(e *carillonv1.Expectation) map[string]any {
+	out := make(map[string]any)
+	for name, ms := range map[string]*uint32{
+		"start_within_ms": e.StartWithinMs, "finish_within_ms": e.FinishWithinMs, "success_every_ms": e.SuccessEveryMs,
+		"alert_after": e.AlertAfter, "remind_every_ms": e.RemindEveryMs,
+	} {
+		if ms != nil {
+			out[name] = *ms
+		}
+	}
+	if e.OnFailure != nil {
+		out["on_failure"] = *e.OnFailure
+	}
+	return out
+}
+
+// expectText is a promise in words.
+func expectText(e *carillonv1.Expectation) string {
+	var parts []string
+	add := func(words string, ms *uint32) {
+		if ms != nil {
+			parts = append(parts, words+" "+span(*ms))
+		}
+	}
+	if e == nil {
+		return ""
+	}
+	add("start within", e.StartWithinMs)
+	add("finish within", e.FinishWithinMs)
+	add("success every", e.SuccessEveryMs)
+	if word := e.GetOnFailure(); word != "" {
+		parts = append(parts, word+" failures")
+	}
+	if e.GetAlertAfter() > 1 {
+		parts = append(parts, fmt.Sprintf("alert after %d consecutive misses", e.GetAlertAfter()))
+	}
+	add("remind every", e.RemindEveryMs)
+	return strings.Join(parts, ", ")
+}

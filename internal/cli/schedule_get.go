@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newScheduleGetCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "get ID",
+		Short:   "Show a schedule: its definition, state and next five runs",
+		Example: "  carillon schedule get nightly\n  carillon schedule get nightly -o json",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			resp, err := call(ctx, l, schedules(l).GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: args[0]})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				p.definition(resp.GetSchedule())
+				p.line("")
+				p.standing(resp.GetSchedule())
+				p.line("")
+				p.expectations(resp.GetSchedule().GetExpectations())
+				p.fires(resp.GetPreview())
+			})
+		}),
+	}
+}
+
+// fires writes previewed slots; the columns that say nothing are left out.
+func (p *page) fires(fires []*carillonv1.Fire) {
+	if len(fires) == 0 {
+		p.line("no next run")
+		return
+	}
+	var jittered, noted bool
+	for _, f := range fires {
+		jittered = jittered || !f.GetRunAt().AsTime().Equal(f.GetFireAt().AsTime())
+		noted = noted || f.GetNote() != ""
+	}
+	head := []string{"run at", "when", "local"}
+	if jittered {
+		head = append(head, "fires at")
+	}
+	if noted {
+		head = append(head, "note")
+	}
+	rows := make([][]string, len(fires))
+	for i, f := range fires {
+		at := f.GetRunAt().AsTime()
+		rows[i] = []string{stamp(at), p.ago(at), f.GetLocal()}
+		if jittered {
+			rows[i] = append(rows[i], stamp(f.GetFireAt().AsTime()))
+		}
+		if noted {
+			rows[i] = append(rows[i], f.GetNote())
+		}
+	}
+	p.table(head, rows)
+}

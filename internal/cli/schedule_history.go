@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newScheduleEventsCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	cmd := &cobra.Command{
+		Use:     "events ID",
+		Short:   "Show the events of a schedule, newest first",
+		Example: "  carillon schedule events nightly --limit 10",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.ScheduleEvent, string, error) {
+				resp, err := call(ctx, l, schedules(l).ListScheduleEvents,
+					&carillonv1.ListScheduleEventsRequest{ScheduleId: args[0], PageSize: size, PageToken: token})
+				return resp.GetEvents(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListScheduleEventsResponse{Events: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, e := range found {
+					rows[i] = p.wider([]string{p.when(e.GetTime()), e.GetKind(), slots(e), e.GetReason(), e.GetActor(), fmt.Sprint(e.GetRevision()), e.GetNote()},
+						p.when(e.GetFrom()), p.when(e.GetTo()), fmt.Sprint(e.GetCount()))
+				}
+				p.list(p.wider([]string{"time", "event", "slots", "reason", "actor", "revision", "note"}, "from", "to", "count"), rows, next)
+			})
+		}),
+	}
+	limitFlag(cmd, &limit)
+	return cmd
+}
+
+// slots is the range that an event speaks of.
+func slots(e *carillonv1.ScheduleEvent) string {
+	switch {
+	case e.GetFrom() == nil:
+		return ""
+	case e.GetTo() == nil || e.GetCount() == 1:
+		return stamp(e.GetFrom().AsTime())
+	}
+	out := stamp(e.GetFrom().AsTime()) + " to " + stamp(e.GetTo().AsTime())
+	if e.GetCount() > 0 {
+		out = fmt.Sprintf("%d: %s", e.GetCount(), out)
+	}
+	return out
+}
+
+func newScheduleRevisionsCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	cmd := &cobra.Command{
+		Use:     "revisions ID",
+		Short:   "Show the past definitions of a schedule, newest first",
+		Example: "  carillon schedule revisions nightly -o json",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.ScheduleRevision, string, error) {
+				resp, err := call(ctx, l, schedules(l).ListRevisions,
+					&carillonv1.ListRevisionsRequest{ScheduleId: args[0], PageSize: size, PageToken: token})
+				return resp.GetRevisions(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListRevisionsResponse{Revisions: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, r := range found {
+					d := r.GetDefinition()
+					rows[i] = p.wider([]string{
+						fmt.Sprint(r.GetRevision()), p.when(r.GetCreatedAt()), r.GetChangedBy(),
+						fmt.Sprintf("%s@%d", d.GetWorkflowId(), d.GetVersion()), rule(d), d.GetOverlapPolicy(), d.GetCatchupPolicy(), jittered(d.GetJitterMs()),
+					}, d.GetDst(), span(d.GetRunTimeoutMs()), fmt.Sprint(d.GetPriority()), d.GetExecutionGrantId(), d.GetManagedBy(), pairs(d.GetLabels()))
+				}
+				p.list(p.wider([]string{"revision", "made", "by", "workflow", "rule", "overlap", "catch-up", "jitter"},
+					"dst", "run timeout", "priority", "grant", "managed by", "labels"), rows, next)
+			})
+		}),
+	}
+	limitFlag(cmd, &limit)
+	return cmd
+}

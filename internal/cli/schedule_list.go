@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+const defaultLimit = 50
+
+func newScheduleListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	filter := &carillonv1.ListSchedulesRequest{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List schedules, ordered by id or by their next run",
+		Example: "  carillon schedule list --workflow report --state active\n  carillon schedule list --label team=billing --limit 0 -o json\n" +
+			"  carillon schedule list --order-by next_run_at --limit 10\n  carillon schedule list --failing",
+		Args: exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
+				filter.PageSize, filter.PageToken = size, token
+				resp, err := call(ctx, l, schedules(l).ListSchedules, filter)
+				return resp.GetSchedules(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListSchedulesResponse{Schedules: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, s := range found {
+					rows[i] = p.wider([]string{
+						s.GetScheduleId(), fmt.Sprintf("%s@%d", s.GetWorkflowId(), s.GetVersion()), s.GetUserId(),
+						rule(s), state(s), p.when(s.GetNextRunAt()), p.when(s.GetLastRunAt()), p.outcome(s), p.strip(s.GetRecentOutcomes()),
+					}, s.GetOverlapPolicy(), s.GetCatchupPolicy(), jittered(s.GetJitterMs()), fmt.Sprint(s.GetPriority()), s.GetExecutionGrantId(),
+						s.GetManagedBy(), pairs(s.GetLabels()), fmt.Sprint(s.GetRevision()), p.when(s.GetCreatedAt()), s.GetPauseNote())
+				}
+				p.list(p.wider([]string{"schedule", "workflow", "owner", "rule", "state", "next run", "last run", "last outcome", "outcomes"},
+					"overlap", "catch-up", "jitter", "priority", "grant", "managed by", "labels", "revision", "created", "pause note"), rows, next)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&filter.WorkflowId, "workflow", "", "only of this workflow `ID`")
+	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
+	f.StringVar(&filter.ManagedBy, "managed-by", "", "only schedules managed by this `NAME`")
+	f.StringVar(&filter.Label, "label", "", "only with this label: `NAME=VALUE`, or NAME for any value")
+	f.Func("state", "only in this `STATE`: active, paused or exhausted", optional(&filter.State))
+	f.StringVar(&filter.ExecutionGrantId, "grant", "", "only schedules that name this execution grant `ID`")
+	f.StringVar(&filter.Query, "search", "", "only with this `TEXT` in id, workflow, owner, rule, zone, managed-by or a label")
+	f.StringVar(&filter.OrderBy, "order-by", "", "list by this `FIELD`: schedule_id (default), or next_run_at (active schedules, soonest first)")
+	words(cmd, "order-by", []string{"schedule_id", "next_run_at"})
+	f.BoolVar(&filter.Failing, "failing", false, "only failing schedules: the newest run that succeeded or failed has failed")
+	limitFlag(cmd, &limit)
+	words(cmd, "state", []string{"active", "paused", "exhausted"})
+	return cmd
+}
+
+func limitFlag(cmd *cobra.Command, limit *int) {
+	cmd.Flags().IntVar(limit, "limit", *limit, "at most this `NUMBER`; 0 = all")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if *limit < 0 {
+			return usage(cmd, "--limit %d is negative; 0 = all", *limit)
+		}
+		return nil
+	}
+}
+
+// list writes a table, or that there is nothing, and whether there is more.
+func (p *page) list(head []string, rows [][]string, next string) {
+	if len(rows) == 0 {
+		p.line("nothing found")
+		return
+	}
+	p.table(head, rows)
+	if next != "" {
+		p.line("… and more; --limit 0 shows all")
+	}
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newSchedulePauseCommand(o *client) *cobra.Command {
+	req := &carillonv1.PauseScheduleRequest{}
+	cmd := &cobra.Command{
+		Use:   "pause ID",
+		Short: "Pause a schedule until it is resumed, or until a time",
+		Long: "Within a second no more scheduled runs are launched. Manual runs, retries and runs in\n" +
+			"flight continue. Runs that fall into the pause are not caught up.",
+		Example: "  carillon schedule pause nightly --note 'warehouse is moving' --until 2h",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.ScheduleId = args[0]
+			resp, err := call(ctx, l, schedules(l).PauseSchedule, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				until := ""
+				if resp.GetSchedule().GetPausedUntil() != nil {
+					until = " until " + p.when(resp.GetSchedule().GetPausedUntil())
+				}
+				p.line("%s paused%s", args[0], until)
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Note, "note", "", "why, for the next reader")
+	f.Func("until", "end of the pause: a `TIME` (RFC 3339), or a duration such as 2h", o.fromNow(&req.Until, 1))
+	return cmd
+}
+
+func newScheduleResumeCommand(o *client) *cobra.Command {
+	req := &carillonv1.ResumeScheduleRequest{}
+	cmd := &cobra.Command{
+		Use:     "resume ID",
+		Short:   "Resume a paused schedule from now on",
+		Example: "  carillon schedule resume nightly",
+		Args:    exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req.ScheduleId = args[0]
+			resp, err := call(ctx, l, schedules(l).ResumeSchedule, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				next := "no next run"
+				if resp.GetSchedule().GetNextRunAt() != nil {
+					next = "next run " + p.when(resp.GetSchedule().GetNextRunAt())
+				}
+				p.line("%s resumed; %s", args[0], next)
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
+	return cmd
+}

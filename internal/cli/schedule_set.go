@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newScheduleSetCommand(o *client) *cobra.Command {
+	var input string
+	var unset []string
+	var revision uint32
+	flagged := &carillonv1.UpsertScheduleRequest{}
+	cmd := &cobra.Command{
+		Use:   "set ID",
+		Short: "Change single fields of a schedule",
+		Long: "Changes the fields that flags name, and keeps all others. --cron, --every and --at replace each other.\n" +
+			"--unset names fields of the API that take their default, and labels.NAME for one label.",
+		Example: "  carillon schedule set nightly --cron '0 4 * * *'\n" +
+			"  carillon schedule set nightly --overlap queue --label team=data --unset labels.old,priority\n" +
+			"  carillon schedule set nightly --version 8 --if-revision 3",
+		Args: exactly("ID"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			req := &carillonv1.PatchScheduleRequest{ScheduleId: args[0], Schedule: flagged, Adopt: flagged.GetAdopt()}
+			if revision > 0 {
+				req.Etag = fmt.Sprint(revision)
+			}
+			if input != "" {
+				raw, err := o.content(input)
+				if err != nil {
+					return err
+				}
+				flagged.Input = raw
+			}
+			if flagged.GetExpect() != nil { // its flags name parts of one field
+				if err := completeExpect(ctx, l, req); err != nil {
+					return err
+				}
+			}
+			req.UpdateMask = &fieldmaskpb.FieldMask{Paths: append(setPaths(flagged), unset...)}
+			if len(req.GetUpdateMask().GetPaths()) == 0 {
+				return errors.New("nothing to change: give a flag such as --cron, or --unset FIELD")
+			}
+			resp, err := call(ctx, l, schedules(l).PatchSchedule, req)
+			if err != nil {
+				return err
+			}
+			return o.showPatched(resp)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&input, "input", "", "`JSON` for the executor, or @FILE")
+	f.StringSliceVar(&unset, "unset", nil, "`FIELDS` that take their default, by the API's names")
+	f.Uint32Var(&revision, "if-revision", 0, "fail unless the schedule has this revision `NUMBER`")
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	whatFlags(all, flagged)
+	for _, fixed := range []string{"id", "user", "request-id"} {
+		all.Lookup(fixed).Hidden = true
+	}
+	all.VisitAll(func(flag *pflag.Flag) {
+		if !flag.Hidden {
+			f.AddFlag(flag)
+		}
+	})
+	whenFlags(f, flagged)
+	policyFlags(f, flagged)
+	expectFlags(f, flagged)
+	return cmd
+}
+
+// completeExpect adds the parts of expect that no flag names, and makes sure
+// that they are still those.
+func completeExpect(ctx context.Context, l *link, req *carillonv1.PatchScheduleRequest) error {
+	found, err := call(ctx, l, schedules(l).GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: req.GetScheduleId()})
+	if err != nil {
+		return err
+	}
+	if req.Etag == "" {
+		req.Etag = fmt.Sprint(found.GetSchedule().GetRevision())
+	}
+	if now := found.GetSchedule().GetExpect(); now != nil {
+		whole := proto.CloneOf(now)
+		proto.Merge(whole, req.GetSchedule().GetExpect())
+		req.Schedule.Expect = whole
+	}
+	return nil
+}
+
+// setPaths is the mask of what flags have set. A rule replaces the other kinds
+// of rules; a label leaves other labels alone.
+func setPaths(req *carillonv1.UpsertScheduleRequest) []string {
+	var paths []string
+	rules := []string{"cron_expr", "interval_ms", "once_at"}
+	req.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		switch name := string(field.Name()); {
+		case name == "adopt":
+		case name == "labels":
+			for label := range req.GetLabels() {
+				paths = append(paths, "labels."+label)
+			}
+		case slices.Contains(rules, name):
+			paths = append(paths, rules...)
+		default:
+			paths = append(paths, name)
+		}
+		return true
+	})
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+func (c *client) showPatched(resp *carillonv1.PatchScheduleResponse) error {
+	if resp.GetWarning() != "" {
+		if _, err := fmt.Fprintln(c.errs, "warning:", resp.GetWarning()); err != nil {
+			return err
+		}
+	}
+	return c.show(resp, func(p *page) {
+		s := resp.GetSchedule()
+		next := "no next run (paused, exhausted or started by hand)"
+		if s.GetNextRunAt() != nil {
+			next = "next run " + p.when(s.GetNextRunAt())
+		}
+		if !resp.GetChanged() {
+			p.line("%s: unchanged; %s", s.GetScheduleId(), next)
+			return
+		}
+		p.line("%s: changed, revision %d; %s", s.GetScheduleId(), s.GetRevision(), next)
+	})
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon/carillon/internal/editable"
+	"github.com/carillon/carillon/internal/rawjson"
+	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/schedule/cronexpr"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newScheduleUpsertCommand(o *client) *cobra.Command {
+	var file, input string
+	flagged := &carillonv1.UpsertScheduleRequest{}
+	cmd := &cobra.Command{
+		Use:   "upsert",
+		Short: "Create a schedule, or replace its whole definition",
+		Long: "Creates a schedule or replaces its whole definition. Unset fields take their defaults, except that a paused\n" +
+			"schedule stays paused and a managed schedule keeps its manager. The same definition again changes nothing.\n" +
+			"With -f the definition is JSON or YAML with the API's field names, or what `schedule get -o yaml` prints; flags\n" +
+			"then replace single fields. Unset fields take their defaults: to change single fields, use `schedule set`.",
+		Example: "  carillon schedule upsert --id nightly --workflow report --version 1 --user ada --cron '30 2 * * *' --tz Europe/Berlin\n" +
+			"  carillon schedule upsert --id poll --workflow fetch --version 2 --user ada --every 30s --jitter 5s --input @input.json\n" +
+			"  carillon schedule upsert -f nightly.yaml",
+		Args: exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			req := &carillonv1.UpsertScheduleRequest{}
+			if file != "" {
+				if err := o.definitionFile(file, req); err != nil {
+					return err
+				}
+			}
+			proto.Merge(req, flagged)
+			if input != "" {
+				raw, err := o.content(input)
+				if err != nil {
+					return err
+				}
+				req.Input = raw
+			}
+			var header metadata.MD
+			upsert := func(ctx context.Context, req *carillonv1.UpsertScheduleRequest, options ...grpc.CallOption) (*carillonv1.UpsertScheduleResponse, error) {
+				return schedules(l).UpsertSchedule(ctx, req, append(options, grpc.Header(&header))...)
+			}
+			resp, err := call(ctx, l, upsert, req)
+			if err != nil {
+				return err
+			}
+			return o.showUpserted(resp, slices.Equal(header.Get("carillon-changed"), []string{"false"}))
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVarP(&file, "file", "f", "", "definition `FILE` as JSON or YAML; - is standard input")
+	f.StringVar(&input, "input", "", "`JSON` for the executor, or @FILE")
+	whatFlags(f, flagged)
+	whenFlags(f, flagged)
+	policyFlags(f, flagged)
+	expectFlags(f, flagged)
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "timeout-run" {
+			name = "run-timeout"
+		}
+		return pflag.NormalizedName(name)
+	})
+	words(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
+	words(cmd, "tz", cronexpr.Zones())
+	words(cmd, "overlap", schedule.OverlapPolicies)
+	words(cmd, "catchup", schedule.CatchupPolicies)
+	return cmd
+}
+
+func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse, unchanged bool) error {
+	if resp.GetWarning() != "" {
+		if _, err := fmt.Fprintln(c.errs, "warning:", resp.GetWarning()); err != nil {
+			return err
+		}
+	}
+	return c.show(resp, func(p *page) {
+		next := "no next run (paused, exhausted or started by hand)"
+		if resp.GetNextRunAt() != nil {
+			next = "next run " + p.when(resp.GetNextRunAt())
+		}
+		if unchanged {
+			next = "unchanged; " + next
+		}
+		p.line("%s: %s", resp.GetScheduleId(), next)
+	})
+}
+
+func whatFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
+	f.StringVar(&req.ScheduleId, "id", "", "`ID` of the schedule (default: derived from --user and --request-id)")
+	f.StringVar(&req.WorkflowId, "workflow", "", "`ID` of the workflow to start")
+	f.Int32Var(&req.Version, "version", 0, "`NUMBER` of the workflow's version")
+	f.StringVar(&req.UserId, "user", "", "`ID` of the owner")
+	f.Func("label", "`NAME=VALUE`; may be repeated", label(&req.Labels))
+	f.StringVar(&req.ExecutionGrantId, "grant", "", "`ID` of the execution grant")
+	f.StringVar(&req.ManagedBy, "managed-by", "", "`NAME` of the tool that manages the schedule (default: unchanged)")
+	f.BoolVar(&req.Adopt, "adopt", false, "take over a schedule that has another manager; without --managed-by it ends up unmanaged")
+	f.BoolFunc("paused", "pause it, or resume it with --paused=false (default: unchanged)", boolean(&req.Paused))
+	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe without --id")
+}
+
+func whenFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
+	f.Func("cron", "cron `EXPR`: 5 fields, 6 with leading seconds, or a macro", optional(&req.CronExpr))
+	f.Func("every", "`DURATION` between runs, in real time", millis(&req.IntervalMs))
+	f.Func("at", "`TIME` (RFC 3339) of a single run", instant(&req.OnceAt))
+	f.Func("tz", "IANA time `ZONE` of --cron (default UTC)", optional(&req.Timezone))
+	f.Func("start-at", "no run before this `TIME`", instant(&req.StartAt))
+	f.Func("end-at", "no run after this `TIME`", instant(&req.EndAt))
+	f.Func("jitter", "shift each run by up to this `DURATION` either way", millis(&req.JitterMs))
+	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", optional(&req.Dst))
+}
+
+func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
+	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip (default), queue or replace", optional(&req.OverlapPolicy))
+	f.Func("overlap-key", "`KEY` of schedules that count as one for --overlap (default: the id)", optional(&req.OverlapKey))
+	f.Func("max-queued", "`NUMBER` of runs that may wait with --overlap queue", number32(&req.MaxQueued))
+	f.Func("catchup", "`POLICY` for missed runs: none (default), fire_immediately, spread or latest", optional(&req.CatchupPolicy))
+	f.Func("catchup-window", "how far back missed runs are caught up: a `DURATION`", millis(&req.CatchupWindowMs))
+	f.Func("run-timeout", "`DURATION` after which a run without a report fails", millis(&req.RunTimeoutMs))
+	f.Func("launch-timeout", "`DURATION` after its fire time in which a run must be accepted (default: LAUNCH_RETRY_FOR_MS)", millis(&req.LaunchTimeoutMs))
+	f.Func("priority", "`NUMBER`; higher goes first among due runs", signed32(&req.Priority))
+}
+
+// definitionFile reads an upsert as JSON, or as YAML where it does not begin
+// with a brace.
+func (c *cli) definitionFile(name string, req *carillonv1.UpsertScheduleRequest) error {
+	text, err := c.file(name)
+	if err != nil {
+		return err
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		if text, err = jsonFromYAML(text); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := readDefinition(text, req); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// readDefinition reads an upsert, or what `schedule get` answers: then the upsert
+// that leaves that schedule as it is.
+func readDefinition(text []byte, req *carillonv1.UpsertScheduleRequest) error {
+	var shown struct {
+		Schedule json.RawMessage `json:"schedule"`
+		Revision json.RawMessage `json:"revision"`
+	}
+	if json.Unmarshal(text, &shown) != nil || shown.Schedule == nil && shown.Revision == nil {
+		return rawjson.Unmarshal(text, req)
+	}
+	got := &carillonv1.GetScheduleResponse{Schedule: &carillonv1.Schedule{}}
+	var into proto.Message = got
+	if shown.Schedule == nil {
+		into = got.GetSchedule()
+	}
+	if err := rawjson.Unmarshal(text, into); err != nil {
+		return err
+	}
+	proto.Merge(req, editable.Definition(got.GetSchedule()))
+	return nil
+}

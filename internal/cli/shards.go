@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+func newShardsCommand(c *cli) *cobra.Command {
+	cmd := newGroup("shards", "The number of shards, as stored in the database")
+	cmd.AddCommand(newShardsGetCommand(newClient(c)), newShardsSetCommand())
+	return cmd
+}
+
+func newShardsGetCommand(o *client) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "get",
+		Short:   "Show the stored number of shards",
+		Example: "  DATABASE_URL=postgres://… carillon shards get",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return onStore(cmd, func(ctx context.Context, s app.Store) error {
+				n, err := s.Shards(ctx)
+				if err != nil {
+					return err
+				}
+				if !o.output.people() {
+					return o.document(fmt.Appendf(nil, `{"shards":%d}`, n))
+				}
+				p := o.page()
+				if n == 0 {
+					p.line("SHARDS is not set yet: the first worker sets it")
+				} else {
+					p.line("%d", n)
+				}
+				return p.print(o.out)
+			})
+		},
+	}
+	app.Flags(cmd.Flags(), nil)
+	o.outputFlag(cmd)
+	return o.watched(cmd)
+}
+
+func newShardsSetCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set N",
+		Short: "Store another number of shards; every worker must be restarted with it",
+		Long: "Stores the number of shards and ends every leadership term immediately. Nothing is planned or launched until\n" +
+			"workers run with SHARDS=N: workers with another number refuse to lead. Restart all of them right after this\n" +
+			"command. Runs that fall due in between start late; none is lost or doubled.",
+		Example: "  DATABASE_URL=postgres://… carillon shards set 4",
+		Args:    exactly("N"),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := shardCount(args[0]); err != nil {
+				return usage(cmd, "%w", err)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := shardCount(args[0])
+			if err != nil {
+				return err
+			}
+			return onStore(cmd, func(ctx context.Context, s app.Store) error {
+				before, err := s.Shards(ctx)
+				if err != nil {
+					return err
+				}
+				if before == n {
+					_, err := fmt.Fprintf(cmd.OutOrStdout(), "SHARDS is already %d; nothing changed\n", n)
+					return err
+				}
+				if err := s.SetShards(ctx, n, s.Now()); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "SHARDS is now %d (was %s). Every leadership term has ended.\n"+
+					"Restart every worker with SHARDS=%d now: nothing runs until then.\n", n, orNone(before), n)
+				return err
+			})
+		},
+	}
+	app.Flags(cmd.Flags(), nil)
+	return cmd
+}
+
+func shardCount(argument string) (int, error) {
+	n, err := strconv.Atoi(argument)
+	if err != nil || n < 1 || n > schedule.MaxShards {
+		return 0, fmt.Errorf("the number of shards %q is not a whole number from 1 to %d", argument, schedule.MaxShards)
+	}
+	return n, nil
+}
+
+func orNone(n int) string {
+	if n == 0 {
+		return "none"
+	}
+	return strconv.Itoa(n)
+}
+
+// onStore opens the database that the settings name, for the time of a command.
+func onStore(cmd *cobra.Command, do func(ctx context.Context, s app.Store) error) error {
+	// The roles need settings that this does not.
+	cfg, err := app.Load(cmd.Flags(), map[string]any{"roles": "registrar"})
+	if err != nil {
+		return err
+	}
+	store, err := app.OpenStore(cmd.Context(), cfg, app.NewLogger(cmd.ErrOrStderr(), cfg), app.OpenOptions{})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "database: %s\n", cfg.DatabaseName()); err != nil {
+		return closing(store, err)
+	}
+	if err = store.CheckSchema(cmd.Context()); err == nil {
+		err = do(cmd.Context(), store)
+	}
+	return closing(store, err)
+}

@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// gap is what keeps columns apart. There are no borders, so that grep, cut and
+// narrow screens work.
+const gap = "  "
+
+// table writes rows under a head. A column named status or state is coloured.
+func (p *page) table(head []string, rows [][]string) {
+	upper := make([]string, len(head))
+	for i, name := range head {
+		upper[i] = strings.ToUpper(name)
+	}
+	p.columns(append([][]string{upper}, rows...), func(line, column int) bool {
+		return p.color && line > 0 && column < len(head) && (head[column] == "status" || head[column] == "state")
+	})
+}
+
+// fields writes name and value, a line for each that has a value.
+func (p *page) fields(pairs ...[2]string) {
+	var rows [][]string
+	for _, pair := range pairs {
+		if pair[1] != "" {
+			rows = append(rows, pair[:])
+		}
+	}
+	p.columns(rows, func(int, int) bool { return false })
+}
+
+// columns writes lines of cells, each column as wide as its widest cell.
+func (p *page) columns(lines [][]string, isColoured func(line, column int) bool) {
+	var widths []int
+	clean := make([][]string, len(lines))
+	for i, cells := range lines {
+		for j, cell := range cells {
+			clean[i] = append(clean[i], strings.ReplaceAll(legible(cell), "\n", " "))
+			if j == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[j] = max(widths[j], width(clean[i][j]))
+		}
+	}
+	for i, cells := range clean {
+		var out strings.Builder
+		for j, cell := range cells {
+			padding := strings.Repeat(" ", widths[j]-width(cell)) + gap
+			if isColoured(i, j) {
+				cell = coloured(cell)
+			}
+			out.WriteString(cell + padding)
+		}
+		p.text.WriteString(strings.TrimRight(out.String(), " ") + "\n")
+	}
+	if len(lines) == 0 {
+		p.text.WriteString("\n")
+	}
+}
+
+// width is how many columns of a terminal a text takes: two for each character of
+// the East Asian scripts and each pictograph, none for marks on other characters.
+func width(s string) int {
+	n := 0
+	for _, r := range s {
+		switch {
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, wide):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// wide is what the scripts leave out.
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{{Lo: 0x3000, Hi: 0x303e, Stride: 1}, {Lo: 0xff01, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1}},
+	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, {Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1}, {Lo: 0x1f900, Hi: 0x1faff, Stride: 1}},
+}
+
+// colour is a terminal's code of one; empty: none.
+type colour string
+
+const (
+	red    colour = "31"
+	green  colour = "32"
+	yellow colour = "33"
+	cyan   colour = "36"
+)
+
+func (c colour) paint(s string) string {
+	if c == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
+}
+
+// legible keeps what others wrote from steering the terminal: control
+// characters are shown, not sent.
+func legible(s string) string {
+	clean := func(r rune) bool { return r == '\n' || unicode.IsPrint(r) }
+	if !strings.ContainsFunc(s, func(r rune) bool { return !clean(r) }) {
+		return s
+	}
+	var out strings.Builder
+	for _, r := range s {
+		if clean(r) {
+			out.WriteRune(r)
+		} else {
+			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return out.String()
+}
+
+// coloured shows a status or state in its colour.
+func coloured(word string) string {
+	name, _, _ := strings.Cut(word, " ")
+	switch {
+	case name == string(schedule.StatusSuccess), name == string(schedule.DeliveryDelivered), name == "active", name == "finished", name == "recovered", name == string(schedule.ExpectationOK):
+		return green.paint(word)
+	case name == string(schedule.StatusFailed), name == string(schedule.DeliveryDead), name == "open", name == string(schedule.ExpectationAlerting):
+		return red.paint(word)
+	case name == "running":
+		return cyan.paint(word)
+	case name == "paused", name == string(schedule.ExpectationLate), name == "cancelled", name == "revoked", name == "expired", schedule.Status(name).Terminal():
+		return yellow.paint(word)
+	case schedule.Status(name).InFlight():
+		return cyan.paint(word)
+	}
+	return word
+}
+
+const day = 24 * time.Hour
+
+// scales are how far away is said: to the second at first, then to a fine unit
+// that is at most a tenth of it, so that rounding moves it by a twentieth. "in
+// 1h" for 89 minutes would send somebody to lunch. (go-humanize has one unit.)
+var scales = []struct {
+	below        time.Duration
+	unit, fine   time.Duration
+	name, finely string
+}{
+	{below: time.Minute, unit: time.Second, fine: time.Second, name: "s"},
+	{below: 10 * time.Minute, unit: time.Minute, fine: time.Second, name: "m", finely: "s"},
+	{below: time.Hour, unit: time.Minute, fine: time.Minute, name: "m"},
+	{below: 2 * day, unit: time.Hour, fine: time.Minute, name: "h", finely: "m"},
+	{below: 14 * day, unit: day, fine: time.Hour, name: "d", finely: "h"},
+	{below: 700 * day, unit: day, fine: day, name: "d"},
+	{below: 1 << 62, unit: 365 * day, fine: day, name: "y", finely: "d"},
+}
+
+// ago is "in 3m20s", "2h ago" or "now".
+func (p *page) ago(t time.Time) string {
+	d := t.Sub(p.now)
+	switch {
+	case d.Abs() < time.Second:
+		return "now"
+	case d > 0:
+		return "in " + distance(d)
+	}
+	return distance(-d) + " ago"
+}
+
+// distance is d rounded: an end two hours ahead is in 2h, also when it is asked for
+// a moment later.
+func distance(d time.Duration) string {
+	for _, s := range scales {
+		if rounded := d.Round(s.fine); rounded < s.below {
+			words := fmt.Sprintf("%d%s", rounded/s.unit, s.name)
+			if rest := rounded % s.unit / s.fine; rest > 0 {
+				words += fmt.Sprintf("%d%s", rest, s.finely)
+			}
+			return words
+		}
+	}
+	return "never"
+}
+
+// when is an instant with its distance from now; empty without one.
+func (p *page) when(at *timestamppb.Timestamp) string {
+	if at == nil {
+		return ""
+	}
+	return stamp(at.AsTime()) + " (" + p.ago(at.AsTime()) + ")"
+}
+
+// stamp is RFC 3339 in UTC, with milliseconds where there are any.
+func stamp(t time.Time) string {
+	if t.Truncate(time.Millisecond).Equal(t.Truncate(time.Second)) {
+		return t.UTC().Format(time.RFC3339)
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// span is a duration without its idle units: 1h, not 1h0m0s.
+func span(milliseconds uint32) string {
+	return schedule.ShortDuration(time.Duration(milliseconds) * time.Millisecond)
+}
+
+// pairs is a set of labels as k=v, sorted.
+func pairs(labels map[string]string) string {
+	out := make([]string, 0, len(labels))
+	for name, value := range labels {
+		out = append(out, name+"="+value)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// countOf is "1 schedule", "2 schedules".
+func countOf(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// brief is a measured duration, rounded to what matters.
+func brief(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return schedule.ShortDuration(d.Round(time.Second))
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// The setters below are for pflag's Func: each reads one flag's text into one
+// field of a request, which stays unset without the flag.
+
+func optional(field **string) func(string) error {
+	return func(s string) error {
+		*field = &s
+		return nil
+	}
+}
+
+// millis reads a duration such as 30s or 2h into milliseconds.
+func millis(field **uint32) func(string) error {
+	return func(s string) error {
+		d, err := parseSpan(s)
+		if err != nil {
+			return err
+		}
+		ms := d / time.Millisecond
+		if d%time.Millisecond != 0 || ms < 0 || ms > math.MaxUint32 {
+			return fmt.Errorf("write a whole number of milliseconds from 0 to %s", time.Duration(math.MaxUint32)*time.Millisecond)
+		}
+		n := uint32(ms)
+		*field = &n
+		return nil
+	}
+}
+
+func number32(field **uint32) func(string) error {
+	return func(s string) error {
+		n, err := strconv.ParseUint(s, 10, 32)
+		if err != nil {
+			return errors.New("write a whole number from 0 up")
+		}
+		n32 := uint32(n)
+		*field = &n32
+		return nil
+	}
+}
+
+func signed32(field **int32) func(string) error {
+	return func(s string) error {
+		n, err := strconv.ParseInt(s, 10, 32)
+		if err != nil {
+			return errors.New("write a whole number")
+		}
+		n32 := int32(n)
+		*field = &n32
+		return nil
+	}
+}
+
+func boolean(field **bool) func(string) error {
+	return func(s string) error {
+		b, err := strconv.ParseBool(s)
+		if err != nil {
+			return errors.New("write true or false")
+		}
+		*field = &b
+		return nil
+	}
+}
+
+func label(field *map[string]string) func(string) error {
+	return func(s string) error {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok {
+			return errors.New("write NAME=VALUE")
+		}
+		if *field == nil {
+			*field = make(map[string]string)
+		}
+		(*field)[name] = value
+		return nil
+	}
+}
+
+// instant reads RFC 3339.
+func instant(field **timestamppb.Timestamp) func(string) error {
+	return func(s string) error {
+		t, err := parseInstant(s)
+		if err != nil {
+			return err
+		}
+		*field = timestamppb.New(t)
+		return nil
+	}
+}
+
+// fromNow reads RFC 3339, or a duration: so long after now, or before it where
+// sign is -1; with a + it lies ahead in any case.
+func (c *cli) fromNow(field **timestamppb.Timestamp, sign time.Duration) func(string) error {
+	return func(s string) error {
+		t, err := parseInstant(s)
+		way := sign
+		span, ahead := strings.CutPrefix(s, "+")
+		if ahead {
+			way = 1
+		}
+		if d, notSpan := parseSpan(span); notSpan == nil && d >= 0 {
+			t, err = c.now().Add(way*d).Truncate(time.Second), nil
+		}
+		if err != nil {
+			return errors.New("write a time such as 2026-03-08T14:00:00Z, or a duration such as 2h or 7d")
+		}
+		*field = timestamppb.New(t)
+		return nil
+	}
+}
+
+func parseInstant(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, errors.New("write RFC 3339 with an offset, such as 2026-03-08T14:00:00Z")
+	}
+	return t, nil
+}
+
+// parseSpan reads Go's durations, and days: 7d.
+func parseSpan(s string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * day, nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, errors.New("write a duration such as 500ms, 30s, 2h or 7d")
+	}
+	return d, nil
+}
+
+// content is what an argument names: its own text, or with @ the content of a
+// file, with @- standard input.
+func (c *cli) content(argument string) ([]byte, error) {
+	name, isFile := strings.CutPrefix(argument, "@")
+	if !isFile {
+		return []byte(argument), nil
+	}
+	text, err := c.file(name)
+	return bytes.TrimSpace(text), err
+}
+
+// maxFile is more than any request may hold.
+const maxFile = 4 << 20
+
+// file reads a file; - is standard input.
+func (c *cli) file(name string) ([]byte, error) {
+	from := c.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	case len(text) > maxFile:
+		return nil, fmt.Errorf("%s has more than %d bytes", name, maxFile)
+	}
+	return text, nil
+}
+
+// cut bounds a message that repeats what somebody sent.
+func cut(s string) string {
+	const most = 500
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+func quoted(s string) string { return schedule.Quote(s) }

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"encoding/json"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/schedule/cronexpr"
+)
+
+// release is the version of this binary. Without a linked version it is the
+// module's version in the build info.
+func release(linked string) string {
+	if linked != "" {
+		return linked
+	}
+	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
+		return build.Main.Version
+	}
+	return "(unknown)"
+}
+
+func newVersionCommand(c *cli) *cobra.Command {
+	o := newClient(c)
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Version of this binary and of the time zone data in it",
+		Example: "  carillon version -o json",
+		Args:    exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			v := struct {
+				Version  string `json:"version"`
+				TZData   string `json:"tzdata"`
+				Go       string `json:"go"`
+				Platform string `json:"platform"`
+			}{c.version, cronexpr.TZDataVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			if !o.output.people() {
+				text, err := json.Marshal(v)
+				if err != nil {
+					return err
+				}
+				return o.document(text)
+			}
+			p := o.page()
+			p.fields([2]string{"carillon", v.Version}, [2]string{"tzdata", v.TZData}, [2]string{"go", v.Go}, [2]string{"platform", v.Platform})
+			return p.print(c.out)
+		},
+	}
+	o.outputFlag(cmd)
+	return cmd
+}

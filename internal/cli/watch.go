@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+)
+
+// How often --watch may ask.
+const (
+	watchDefault = 2 * time.Second
+	watchLeast   = 500 * time.Millisecond
+	watchMost    = time.Hour
+)
+
+// watched lets a command that asks and shows be asked again and again: on a
+// terminal the answer is drawn anew in its place, in a pipe the answers follow
+// each other.
+func (c *client) watched(cmd *cobra.Command) *cobra.Command {
+	var every time.Duration
+	f := cmd.Flags()
+	f.DurationVar(&every, "watch", 0, "refresh every `DURATION` (--watch=5s; default 2s) until Ctrl-C")
+	f.Lookup("watch").NoOptDefVal = watchDefault.String()
+	f.Lookup("watch").DefValue = "no"
+	once := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !cmd.Flags().Changed("watch"):
+			return once(cmd, args)
+		case every < watchLeast || every > watchMost:
+			return usage(cmd, "--watch=%s is not within %s to %s", every, watchLeast, watchMost)
+		}
+		return c.repeat(cmd.Context(), every, func() error { return once(cmd, args) })
+	}
+	return cmd
+}
+
+// repeat ends with the first answer that is an error; later a server that is
+// away for a while is waited for.
+func (c *client) repeat(ctx context.Context, every time.Duration, once func() error) error {
+	for round := 0; ; round++ {
+		text, err := c.captured(once)
+		var refused *callError
+		away := errors.As(err, &refused) && (refused.code == codes.Unavailable || refused.code == codes.DeadlineExceeded)
+		switch {
+		case ctx.Err() != nil:
+			return nil // the user ended it
+		case said(err):
+		case err != nil && (round == 0 || !away):
+			return err
+		case err != nil:
+			text = append(text, "carillon: "+legible(err.Error())+"\n"...)
+		}
+		if err := c.frame(text, every, round); err != nil {
+			return err
+		}
+		if err := c.pause(ctx, every); err != nil {
+			return nil // the user ended it
+		}
+	}
+}
+
+// captured is what a command writes.
+func (c *client) captured(once func() error) ([]byte, error) {
+	var out bytes.Buffer
+	real := c.cli
+	taken := *real
+	taken.out, taken.screen, c.cli = &out, nil, &taken
+	defer func() { c.cli = real }()
+	err := once()
+	return out.Bytes(), err
+}
+
+// frame draws an answer over the last one, or behind it.
+func (c *client) frame(text []byte, every time.Duration, round int) error {
+	var out bytes.Buffer
+	now := c.now().UTC().Format(time.RFC3339)
+	switch {
+	case c.terminal && c.output.people():
+		// Each line's rest and what is below are cleared, not the screen: that flickers.
+		text = bytes.ReplaceAll(text, []byte("\n"), []byte("\x1b[K\n"))
+		if round == 0 {
+			out.WriteString("\x1b[2J")
+		}
+		fmt.Fprintf(&out, "\x1b[H%s, every %s, Ctrl-C to stop\x1b[K\n\x1b[K\n%s\x1b[J", now, every, text)
+	case c.output.people():
+		fmt.Fprintf(&out, "# %s\n%s", now, text)
+	case c.output == outputYAML:
+		fmt.Fprintf(&out, "---\n%s", text)
+	default:
+		out.Write(text)
+	}
+	_, err := io.Copy(c.out, &out)
+	return err
+}
+
+// pause waits, or ends with ctx.
+func (c *cli) pause(ctx context.Context, d time.Duration) error {
+	if c.wait != nil {
+		return c.wait(ctx, d)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

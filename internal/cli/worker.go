@@ -1,0 +1,303 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillon/carillon/internal/schedule"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newWorkerCommand(c *cli) *cobra.Command {
+	cmd := newGroup("worker", "Show workers and leaders, hand over a shard")
+	cmd.Aliases = []string{"workers"}
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(o.watched(newWorkerListCommand(o)), o.watched(newWorkerProcessesCommand(o)), o.watched(newWorkerTermsCommand(o)), newWorkerResignCommand(o))
+	return cmd
+}
+
+func workers(l *link) carillonv1.WorkerServiceClient {
+	return carillonv1.NewWorkerServiceClient(l.conn)
+}
+
+func newWorkerListCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the workers of the last minute and the shards they lead",
+		Long: "Lists every worker seen in the last minute, with its host and process id, and the shards that it leads with\n" +
+			"their epochs. Server processes without the worker role are listed too. Below the table: processes of\n" +
+			"different versions, unhealthy workers, which could not launch runs, and shards without a leader.",
+		Example: "  carillon worker list",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			resp, err := call(ctx, l, workers(l).ListWorkers, &carillonv1.ListWorkersRequest{})
+			if err != nil {
+				return err
+			}
+			processes, err := call(ctx, l, workers(l).ListProcesses, &carillonv1.ListProcessesRequest{})
+			if err != nil && status.Code(err) != codes.Unimplemented { // by an older server
+				return err
+			}
+			return o.show(resp, func(p *page) { p.workers(resp, processes.GetProcesses()) })
+		}),
+	}
+}
+
+// workers shows the workers and the processes of other roles, and below them what
+// none of them leads.
+func (p *page) workers(resp *carillonv1.ListWorkersResponse, processes []*carillonv1.Process) {
+	rows := make([][]string, len(resp.GetWorkers()))
+	listed := make(map[string]bool)
+	led := make(map[uint32]bool)
+	for i, w := range resp.GetWorkers() {
+		leads := make([]string, len(w.GetLeads()))
+		for j, l := range w.GetLeads() {
+			leads[j] = leadership(l)
+			led[l.GetShard()] = true
+		}
+		listed[w.GetWorkerId()] = true
+		rows[i] = p.wider([]string{w.GetWorkerId(), w.GetHost(), w.GetVersion(), w.GetRoles(), p.when(w.GetStartedAt()), p.when(w.GetSeenAt()), strings.Join(leads, ", ")},
+			locks(w.GetLeads()), w.GetUnfit())
+	}
+	for _, o := range processes {
+		if !listed[o.GetProcessId()] {
+			rows = append(rows, p.wider([]string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.when(o.GetStartedAt()), p.when(o.GetSeenAt()), ""}, "", ""))
+		}
+	}
+	p.table(p.wider([]string{"worker", "host", "version", "roles", "started", "last seen", "leader of"}, "lock", "unhealthy"), rows)
+	if versions := versionsOf(processes); len(versions) > 1 {
+		p.line("%d versions are running: %s", len(versions), strings.Join(versions, ", "))
+	}
+	for _, w := range resp.GetWorkers() {
+		if w.GetUnfit() != "" {
+			p.line("worker %s (%s) is unhealthy: %s", w.GetWorkerId(), w.GetHost(), legible(w.GetUnfit()))
+		}
+	}
+	known := make(map[uint32]*carillonv1.Leadership)
+	for _, l := range resp.GetLeaderships() {
+		known[l.GetShard()] = l
+	}
+	for shard := range max(resp.GetShards(), 1) {
+		switch l := known[shard]; {
+		case led[shard]:
+		case l == nil || l.GetWorkerId() == "" || l.GetExpired():
+			p.line("no worker leads shard %d", shard)
+		default:
+			p.line("the leader of shard %d, %s, was not seen in the last minute; its term ends %s", shard, l.GetWorkerId(), p.when(l.GetExpiresAt()))
+		}
+	}
+}
+
+// versionsOf counts processes by version.
+func versionsOf(processes []*carillonv1.Process) []string {
+	count := make(map[string]int)
+	for _, o := range processes {
+		count[o.GetVersion()]++
+	}
+	var versions []string
+	for _, version := range slices.Sorted(maps.Keys(count)) {
+		processes := "processes"
+		if count[version] == 1 {
+			processes = "process"
+		}
+		versions = append(versions, fmt.Sprintf("%s (%d %s)", version, count[version], processes))
+	}
+	return versions
+}
+
+func newWorkerProcessesCommand(o *client) *cobra.Command {
+	return &cobra.Command{
+		Use:     "processes",
+		Short:   "List all server processes of the last minute with version and roles",
+		Long:    "Lists every server process seen in the last minute, of whatever roles. A rolling upgrade is complete when all\nshow the new version.",
+		Example: "  carillon worker processes",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			resp, err := call(ctx, l, workers(l).ListProcesses, &carillonv1.ListProcessesRequest{})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				rows := make([][]string, len(resp.GetProcesses()))
+				for i, o := range resp.GetProcesses() {
+					rows[i] = []string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.when(o.GetStartedAt()), p.when(o.GetSeenAt())}
+				}
+				p.table([]string{"process", "host", "version", "roles", "started", "last seen"}, rows)
+			})
+		}),
+	}
+}
+
+func newWorkerTermsCommand(o *client) *cobra.Command {
+	req := &carillonv1.ListLeaderTermsRequest{}
+	cmd := &cobra.Command{
+		Use:   "terms",
+		Short: "List who led which shard, and why each term ended",
+		Long: "Lists leadership terms, newest first: which worker led which shard from when to when, why the term ended, and how\n" +
+			"long the shard had no leader before it. In that time nothing in it was planned or launched.",
+		Example: "  carillon worker terms\n  carillon worker terms --shard 3 --limit 200",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			resp, err := call(ctx, l, workers(l).ListLeaderTerms, req)
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.terms(resp.GetTerms()) })
+		}),
+	}
+	shardFlag(cmd, func(n uint32) { req.Shard = &n })
+	cmd.Flags().Uint32Var(&req.PageSize, "limit", 50, "`NUMBER` of terms to list, from 1 to 500")
+	return cmd
+}
+
+// terms shows terms, newest first, each with the time before it in which nobody
+// led.
+func (p *page) terms(terms []*carillonv1.LeaderTerm) {
+	rows := make([][]string, len(terms))
+	for i, t := range terms {
+		ended := p.when(t.GetEndedAt())
+		why := schedule.EndReason(t.GetEndReason()).Words()
+		switch {
+		case t.GetExpired():
+			ended, why = "", "expired, no worker has taken over; last renewed "+p.when(t.GetRenewedAt())
+		case t.GetEndedAt() == nil:
+			ended, why = "", "leading now"
+		}
+		if t.GetEndDetail() != "" {
+			why += ": " + legible(t.GetEndDetail())
+		}
+		rows[i] = []string{fmt.Sprint(t.GetShard()), fmt.Sprint(t.GetEpoch()), t.GetHost(), p.when(t.GetStartedAt()), ended, gapBefore(terms[i+1:], t), why}
+	}
+	p.table([]string{"shard", "epoch", "host", "started", "ended", "no leader before", "end"}, rows)
+}
+
+// gapBefore is how long nobody led a shard before a term; "" where that is not
+// known.
+func gapBefore(older []*carillonv1.LeaderTerm, t *carillonv1.LeaderTerm) string {
+	for _, o := range older {
+		if o.GetShard() != t.GetShard() {
+			continue
+		}
+		if o.GetEndedAt() == nil || o.GetEndReason() == string(schedule.EndUnknown) {
+			return ""
+		}
+		return brief(max(t.GetStartedAt().AsTime().Sub(o.GetEndedAt().AsTime()), 0))
+	}
+	return ""
+}
+
+// shardFlag adds --shard.
+func shardFlag(cmd *cobra.Command, set func(uint32)) {
+	cmd.Flags().Func("shard", "`NUMBER` of the shard, from 0", func(s string) error {
+		n, err := strconv.ParseUint(s, 10, 32)
+		if err != nil || n >= schedule.MaxShards {
+			return fmt.Errorf("the shard %q is not a whole number from 0 to %d", s, schedule.MaxShards-1)
+		}
+		set(uint32(n))
+		return nil
+	})
+}
+
+// locks are the kinds of lock that a worker leads by.
+func locks(led []*carillonv1.Leadership) string {
+	var kinds []string
+	for _, l := range led {
+		if kind := l.GetLockKind(); kind != "" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return strings.Join(kinds, " ")
+}
+
+// leadership is one shard with its epoch: "shard 0 (epoch 17)", "shard 1 (epoch 12, resigning)".
+func leadership(l *carillonv1.Leadership) string {
+	text := fmt.Sprintf("shard %d (epoch %d", l.GetShard(), l.GetEpoch())
+	if !l.GetLockHeld() {
+		text += ", no lock"
+	}
+	if l.GetAskedToResign() {
+		text += ", resigning"
+	}
+	return text + ")"
+}
+
+func newWorkerResignCommand(o *client) *cobra.Command {
+	var wait bool
+	req := &carillonv1.ResignRequest{}
+	cmd := &cobra.Command{
+		Use:   "resign",
+		Short: "Ask the leader of a shard to hand it over, as a drill",
+		Long: "Asks the leader of a shard to hand it over. It stops planning and launching, and another worker takes over.\n" +
+			"If no other worker has less to do, the same one takes it again. No run is lost, doubled or late. With --wait the\n" +
+			"command returns when the next epoch leads, and prints how long that took.",
+		Example: "  carillon worker resign --wait\n  carillon worker resign --shard 3",
+		Args:    exactly(),
+		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+			began := time.Now()
+			resp, err := call(ctx, l, workers(l).Resign, req)
+			if err != nil {
+				return err
+			}
+			was := resp.GetLeadership()
+			if !wait {
+				return o.show(resp, func(p *page) {
+					p.line("asked worker %s to hand over shard %d (epoch %d)", was.GetWorkerId(), was.GetShard(), was.GetEpoch())
+				})
+			}
+			now, err := succeeded(ctx, l, was)
+			if err != nil {
+				return err
+			}
+			took := time.Since(began)
+			return o.show(&carillonv1.ResignResponse{Leadership: now}, func(p *page) {
+				p.line("shard %d moved from worker %s (epoch %d) to %s (epoch %d) in %s",
+					was.GetShard(), was.GetWorkerId(), was.GetEpoch(), now.GetWorkerId(), now.GetEpoch(), brief(took))
+			})
+		}),
+	}
+	shardFlag(cmd, func(n uint32) { req.Shard = n })
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the next epoch leads")
+	return cmd
+}
+
+// How long and how often the next leader is looked for.
+const (
+	successorWait  = 30 * time.Second
+	successorPause = 20 * time.Millisecond
+)
+
+// succeeded waits for the leadership that follows one.
+func succeeded(ctx context.Context, l *link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
+	l.work.say("waiting for a worker to take over shard %d from %s", was.GetShard(), was.GetWorkerId())
+	for began := time.Now(); ; {
+		resp, err := call(ctx, l, workers(l).ListWorkers, &carillonv1.ListWorkersRequest{})
+		if err != nil && !away(err) {
+			return nil, err
+		}
+		next := slices.IndexFunc(resp.GetLeaderships(), func(n *carillonv1.Leadership) bool {
+			return n.GetShard() == was.GetShard() && n.GetEpoch() != was.GetEpoch() && !n.GetExpired()
+		})
+		if next >= 0 {
+			return resp.GetLeaderships()[next], nil
+		}
+		if time.Since(began) > successorWait {
+			return nil, fmt.Errorf("no worker took over shard %d from worker %s (epoch %d) within %s; see carillon worker list",
+				was.GetShard(), was.GetWorkerId(), was.GetEpoch(), successorWait)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(successorPause):
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func TestResignWaitsForTheNextEpoch(t *testing.T) {
+	f := answering(t)
+	f.always("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{WorkerId: "wa", Epoch: 17}})
+	asked := 0
+	f.answers["ListWorkers"] = func(proto.Message) (proto.Message, error) {
+		led := &carillonv1.Leadership{WorkerId: "wa", Epoch: 17}
+		switch asked++; asked {
+		case 2: // what a database that restarts looks like
+			return nil, status.Error(codes.Unavailable, "away")
+		case 3:
+			led.Expired = true
+		case 4: // another shard's leader is no answer
+			led.Shard, led.Epoch = 1, 18
+		case 5:
+			led.WorkerId, led.Epoch = "wb", 19
+		}
+		return &carillonv1.ListWorkersResponse{Leaderships: []*carillonv1.Leadership{led}}, nil
+	}
+	got := f.run(t, "worker", "resign", "--wait")
+	if want := "shard 0 moved from worker wa (epoch 17) to wb (epoch 19) in "; got.code != exitDone || !strings.HasPrefix(got.out, want) {
+		t.Errorf("exit %d: %s%s; want %q and a time", got.code, got.errs, got.out, want)
+	}
+	if asked != 5 {
+		t.Errorf("asked %d times for the next leader, want 5", asked)
+	}
+}
+
+func TestResignOfAShardThatNobodyLeadsIsNotFound(t *testing.T) {
+	f := answering(t)
+	f.refuses("Resign", status.Error(codes.NotFound, "no worker leads shard 5"))
+	if got := f.run(t, "worker", "resign", "--shard", "5"); got.code != exitNotFound || !strings.Contains(got.errs, "no worker leads shard 5") {
+		t.Errorf("exit %d: %s", got.code, got.errs)
+	}
+}
+
+func TestAShardThatCannotBeIsRefusedInWords(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		shard string
+	}{
+		{name: "below the first", shard: "-1"},
+		{name: "beyond the last that can be", shard: "64"},
+		{name: "no number", shard: "two"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := execute(t, surroundings{}, "worker", "resign", "--shard", c.shard)
+			if want := `"` + c.shard + `" is not a whole number from 0 to 63`; got.code != exitUsage || !strings.Contains(got.errs, want) {
+				t.Errorf("exit %d: %s; want %s", got.code, got.errs, want)
+			}
+		})
+	}
+}
+
+func TestShardsAreSetInTheDatabaseAndSayWhatIsToBeDone(t *testing.T) {
+	env := []string{"--data-dir", t.TempDir()}
+	run := func(wantCode int, want string, args ...string) {
+		t.Helper()
+		got := execute(t, surroundings{}, append(args, env...)...)
+		if got.code != wantCode || !strings.Contains(got.out+got.errs, want) {
+			t.Errorf("%v: exit %d: %s%s; want %q", args, got.code, got.errs, got.out, want)
+		}
+	}
+	run(exitFailed, "carillon migrate", "shards", "get")
+	run(exitDone, "", "migrate")
+	run(exitDone, "SHARDS is not set yet", "shards", "get")
+	run(exitDone, "Restart every worker with SHARDS=4 now", "shards", "set", "4")
+	run(exitDone, "SHARDS is already 4", "shards", "set", "4")
+	run(exitDone, "4\n", "shards", "get")
+	run(exitDone, "SHARDS is now 2 (was 4)", "shards", "set", "2")
+	run(exitUsage, `"65" is not a whole number from 1 to 64`, "shards", "set", "65")
+	run(exitUsage, `"two" is not a whole number`, "shards", "set", "two")
+	run(exitFailed, "SHARDS is 1 here and 2 in the database", "serve", "--executor-url", "http://127.0.0.1:1/", "--http-addr", "127.0.0.1:0",
+		"--grpc-addr", "127.0.0.1:0", "--config", emptyFile(t))
+}
+
+func emptyFile(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "carillon.yaml")
+	writeFile(t, path, "")
+	return path
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+func newWorkflowCommand(c *cli) *cobra.Command {
+	cmd := newGroup("workflow", "Store workflow versions, deploy them with their schedules")
+	cmd.Aliases = []string{"workflows"}
+	o := newClient(c)
+	o.flags(cmd)
+	cmd.AddCommand(newWorkflowPutCommand(o), o.completes(o.watched(newWorkflowGetCommand(o)), workflowIDs),
+		o.completes(o.watched(newWorkflowListCommand(o)), workflowIDs), newWorkflowDeployCommand(o),
+		o.completes(newWorkflowShareCommand(o), workflowIDs), o.completes(newWorkflowUnshareCommand(o), workflowIDs),
+		o.completes(o.watched(newWorkflowSharesCommand(o)), workflowIDs))
+	return o.completesFlags(cmd)
+}
+
+func workflows(l *link) carillonv1.WorkflowServiceClient {
+	return carillonv1.NewWorkflowServiceClient(l.conn)
+}
+
+// workflowVersion reads the argument VERSION.
+func workflowVersion(argument string) (int32, error) {
+	n, err := strconv.ParseInt(argument, 10, 32)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("the version %q is not a whole number from 1 up", argument)
+	}
+	return int32(n), nil
+}
+
+func newWorkflowPutCommand(o *client) *cobra.Command {
+	var file, user string
+	cmd := &cobra.Command{
+		Use:   "put WORKFLOW VERSION -f FILE",
+		Short: "Store the DAG of a workflow version; a version never changes",
+		Long: "Without --user, a user's token stores the version for that user. Any other caller stores it for all owners,\n" +
+			"but only owners that the workflow is shared with may run it: see `carillon workflow share`.",
+		Example: "  carillon workflow put report 3 -f report.json\n  carillon workflow put report 3 -f report.json --user ada",
+		Args:    exactly("WORKFLOW", "VERSION"),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return usage(cmd, "-f FILE is required: the DAG as JSON; -f - reads standard input")
+			}
+			return checkVersion(cmd, args)
+		},
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			version, err := workflowVersion(args[1])
+			if err != nil {
+				return err
+			}
+			dag, err := o.file(file)
+			if err != nil {
+				return err
+			}
+			resp, err := call(ctx, l, workflows(l).PutWorkflowVersion,
+				&carillonv1.PutWorkflowVersionRequest{WorkflowId: args[0], Version: version, UserId: user, Dag: dag})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				w := resp.GetWorkflowVersion()
+				p.line("%s version %d is stored for %s (sha256 %s)", w.GetWorkflowId(), w.GetVersion(), ownerName(w.GetUserId()), short(w.GetSha256()))
+			})
+		}),
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "`FILE` with the DAG as JSON; - is standard input")
+	cmd.Flags().StringVar(&user, "user", "", "`ID` of the owner to store it for (default: see above)")
+	return cmd
+}
+
+// ownerName is whom a version is stored for, or shared with.
+func ownerName(userID string) string {
+	if userID == "" {
+		return "all owners"
+	}
+	return userID
+}
+
+func asUserFlag(cmd *cobra.Command, user *string) {
+	cmd.Flags().StringVar(user, "user", "", "only versions that runs of this owner `ID` load")
+}
+
+// checkVersion makes a mistyped VERSION a usage error.
+func checkVersion(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	if _, err := workflowVersion(args[1]); err != nil {
+		return usage(cmd, "%w", err)
+	}
+	return nil
+}
+
+func newWorkflowGetCommand(o *client) *cobra.Command {
+	var dagOnly bool
+	var user string
+	cmd := &cobra.Command{
+		Use:     "get WORKFLOW [VERSION]",
+		Short:   "Show a workflow version with its DAG; without VERSION, list the versions",
+		Example: "  carillon workflow get report\n  carillon workflow get report 3 --dag > report.json",
+		Args:    arguments([]string{"WORKFLOW"}, 1),
+		PreRunE: checkVersion,
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			if len(args) == 1 {
+				return o.versions(ctx, l, args[0], user, defaultLimit)
+			}
+			version, err := workflowVersion(args[1])
+			if err != nil {
+				return err
+			}
+			resp, err := call(ctx, l, workflows(l).GetWorkflowVersion,
+				&carillonv1.GetWorkflowVersionRequest{WorkflowId: args[0], Version: version, UserId: user})
+			if err != nil {
+				return err
+			}
+			w := resp.GetWorkflowVersion()
+			if dagOnly {
+				_, err := o.out.Write(w.GetDag())
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				p.fields(
+					[2]string{"workflow", w.GetWorkflowId()},
+					[2]string{"version", fmt.Sprint(w.GetVersion())},
+					[2]string{"owner", ownerName(w.GetUserId())},
+					[2]string{"stored", p.when(w.GetCreatedAt())},
+					[2]string{"sha256", w.GetSha256()},
+				)
+				p.line("\n%s", w.GetDag())
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&dagOnly, "dag", false, "only the DAG, byte for byte as it was stored")
+	asUserFlag(cmd, &user)
+	return cmd
+}
+
+func newWorkflowListCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	var user string
+	cmd := &cobra.Command{
+		Use:     "list WORKFLOW",
+		Short:   "List the versions of a workflow, newest first",
+		Example: "  carillon workflow list report",
+		Args:    exactly("WORKFLOW"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			return o.versions(ctx, l, args[0], user, limit)
+		}),
+	}
+	limitFlag(cmd, &limit)
+	asUserFlag(cmd, &user)
+	return cmd
+}
+
+func (c *client) versions(ctx context.Context, l *link, workflow, user string, limit int) error {
+	found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowVersion, string, error) {
+		resp, err := call(ctx, l, workflows(l).ListWorkflowVersions,
+			&carillonv1.ListWorkflowVersionsRequest{WorkflowId: workflow, UserId: user, PageSize: size, PageToken: token})
+		return resp.GetWorkflowVersions(), resp.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 { // a workflow is no more than its versions
+		return &callError{code: codes.NotFound, err: fmt.Errorf("workflow %q has no versions", workflow)}
+	}
+	return c.show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *page) {
+		rows := make([][]string, len(found))
+		for i, w := range found {
+			rows[i] = []string{w.GetWorkflowId(), fmt.Sprint(w.GetVersion()), ownerName(w.GetUserId()), p.when(w.GetCreatedAt()), p.key(w.GetSha256())}
+		}
+		p.list([]string{"workflow", "version", "owner", "stored", "sha256"}, rows, next)
+	})
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// sharedWith are the flags that name whom a workflow is shared with.
+type sharedWith struct {
+	user string
+	all  bool
+}
+
+func (s *sharedWith) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.user, "user", "", "`ID` of the owner")
+	cmd.Flags().BoolVar(&s.all, "all-owners", false, "every owner, including future ones")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case s.user == "" && !s.all:
+			return usage(cmd, "--user or --all-owners is required")
+		case s.user != "" && s.all:
+			return usage(cmd, "--user and --all-owners exclude each other")
+		}
+		return nil
+	}
+}
+
+func newWorkflowShareCommand(o *client) *cobra.Command {
+	with := &sharedWith{}
+	cmd := &cobra.Command{
+		Use:   "share WORKFLOW --user USER | --all-owners",
+		Short: "Let an owner run the workflow versions that are stored for all owners",
+		Long: "An owner can run and read its own versions. A version stored for all owners can be run and read only if the\n" +
+			"workflow is shared with the owner: by this command, or by creating a schedule of that owner that runs it.",
+		Example: "  carillon workflow share report --user ada\n  carillon workflow share report --all-owners",
+		Args:    exactly("WORKFLOW"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			resp, err := call(ctx, l, workflows(l).ShareWorkflow,
+				&carillonv1.ShareWorkflowRequest{WorkflowId: args[0], UserId: with.user, AllOwners: with.all})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) { p.line("%s is shared with %s", args[0], ownerName(with.user)) })
+		}),
+	}
+	with.flags(cmd)
+	return cmd
+}
+
+func newWorkflowUnshareCommand(o *client) *cobra.Command {
+	with := &sharedWith{}
+	cmd := &cobra.Command{
+		Use:   "unshare WORKFLOW --user USER | --all-owners",
+		Short: "Stop sharing a workflow",
+		Long: "Runs that launch more than a second later fail with workflow_not_found. Schedules do not change, and an\n" +
+			"owner's own versions still run.",
+		Example: "  carillon workflow unshare report --user ada",
+		Args:    exactly("WORKFLOW"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			resp, err := call(ctx, l, workflows(l).UnshareWorkflow,
+				&carillonv1.UnshareWorkflowRequest{WorkflowId: args[0], UserId: with.user, AllOwners: with.all})
+			if err != nil {
+				return err
+			}
+			return o.show(resp, func(p *page) {
+				p.line("%s is no longer shared with %s", args[0], ownerName(with.user))
+				if resp.GetSharedWithAllOwners() {
+					p.line("it is still shared with all owners, including %s: see carillon workflow unshare %s --all-owners", with.user, args[0])
+				}
+			})
+		}),
+	}
+	with.flags(cmd)
+	return cmd
+}
+
+func newWorkflowSharesCommand(o *client) *cobra.Command {
+	limit := defaultLimit
+	cmd := &cobra.Command{
+		Use:     "shares WORKFLOW",
+		Short:   "List the owners that a workflow is shared with",
+		Example: "  carillon workflow shares report",
+		Args:    exactly("WORKFLOW"),
+		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowShare, string, error) {
+				resp, err := call(ctx, l, workflows(l).ListWorkflowShares,
+					&carillonv1.ListWorkflowSharesRequest{WorkflowId: args[0], PageSize: size, PageToken: token})
+				return resp.GetShares(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return o.show(&carillonv1.ListWorkflowSharesResponse{Shares: found, NextPageToken: next}, func(p *page) {
+				rows := make([][]string, len(found))
+				for i, s := range found {
+					rows[i] = []string{s.GetWorkflowId(), ownerName(s.GetUserId()), s.GetGivenBy(), p.when(s.GetGivenAt())}
+				}
+				p.list([]string{"workflow", "shared with", "by", "since"}, rows, next)
+			})
+		}),
+	}
+	limitFlag(cmd, &limit)
+	return cmd
+}
