@@ -97,13 +97,13 @@ var forbidden = []struct {
 		"internal/store/postgres",
 		[]string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"},
 		false,
-		"stores import only schedule, grant and schema",
+		"stores import only schedule, grant, ledger and schema",
 	},
 	{
 		"internal/store/sqlite",
 		[]string{module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/plan"},
 		false,
-		"stores import only schedule, grant and schema",
+		"stores import only schedule, grant, ledger and schema",
 	},
 	{
 		"internal/chaos",

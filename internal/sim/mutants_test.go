@@ -63,7 +63,7 @@ var mutants = []struct {
 		}
 		return ledger.JudgeOverlap(g)`,
 	}, {
-		"internal/sim/memstore/requests.go", `case run.Status != schedule.StatusLaunching:`, `case run.Status != schedule.StatusLaunching && run.Status != schedule.StatusPlanned:`,
+		"internal/ledger/begin.go", `case r.Status != schedule.StatusLaunching:`, `case r.Status != schedule.StatusLaunching && r.Status != schedule.StatusPlanned:`,
 	}}},
 	{"a deploy ends a pause", []edit{{
 		"registrar/upsert.go", `paused := value(in.Paused, current.Pause.Active(now))`, `paused := value(in.Paused, false)`,
@@ -119,15 +119,15 @@ var mutants = []struct {
 		"launcher/gate.go", `{ return at.Sub(g.now()) }`, `{ return at.Sub(g.now()) - 20*time.Millisecond }`,
 	}}},
 	{"pause and deletion are not looked at before a run is sent", []edit{{
-		"internal/sim/memstore/requests.go", `case trigger.FromSpec() && s.Pause.Active(now):`, `case trigger.FromSpec() && s.Pause.Active(now) && s.Revision < 0:`,
+		"internal/ledger/begin.go", `case trigger.FromSpec() && f.Pause.Active(now):`, `case trigger.FromSpec() && f.Pause.Active(now) && now.IsZero():`,
 	}, {
-		"internal/sim/memstore/requests.go", `case !s.Alive():`, `case !s.Alive() && s.Revision < 0:`,
+		"internal/ledger/begin.go", `case f.Deleted:`, `case f.Deleted && now.IsZero():`,
 	}}},
 	{"nobody looks at grants", []edit{{
 		"internal/grant/judge.go", `case use.GrantID == "" && !use.Required:`, `case use.WorkflowID != "":`,
 	}}},
 	{"only the claim looks at grants", []edit{{
-		"internal/sim/memstore/requests.go", `reason != schedule.ReasonNone {`, `reason != schedule.ReasonNone && q.Grant.Required && q.Grant.GrantID == "" {`,
+		"internal/ledger/begin.go", `if reason != schedule.ReasonNone {`, `if reason != schedule.ReasonNone && req.Grant.Required && req.Grant.GrantID == "" {`,
 	}}},
 	{"a grant is judged by now, though the run is called later", []edit{{
 		"internal/schedule/granting.go", `if fireAt.After(now) {`, `if fireAt.IsZero() {`,
@@ -173,7 +173,7 @@ var mutants = []struct {
 		"internal/sim/memstore/settle.go", `if q := t.requests[r.Key]; q != nil && q.Sent &&`, `if q := t.requests[r.Key]; q == nil && q.Sent &&`,
 	}}},
 	{"a redelivery moves the first time that a run was sent", []edit{{
-		"internal/sim/memstore/requests.go", `if !row.Sent {`, `if row.Calls >= 0 {`,
+		"internal/sim/memstore/requests.go", `if !result.Sent {`, `if result.Request.Calls >= 0 {`,
 	}}},
 	{"a schedule fails by the run that ended last, not by its newest slot", []edit{{
 		"internal/schedule/failing.go", `cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt),`, `cmp.Or(b.EndedAt.Compare(a.EndedAt), b.RunAt.Compare(a.RunAt),`,

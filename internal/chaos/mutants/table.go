@@ -59,8 +59,8 @@ var mutants = []mutant{
 		{"internal/store/postgres/sql_settle.go", "WHERE r.idempotency_key = u.key AND (u.status, r.status) IN (` + forward + `)\nRETURNING r.idempotency_key,", "WHERE r.idempotency_key = u.key\nRETURNING r.idempotency_key,"},
 	}},
 	{"a pause is not looked at when a key is sent again", "mutant-calm", 2, []change{
-		{"internal/store/postgres/requests.go", "	case c.standing && req.Trigger.FromSpec():", "	case false && req.Trigger.FromSpec():"},
-		{"internal/store/postgres/requests.go", "	case c.deleted:", "	case false:"},
+		{"internal/ledger/begin.go", "	case trigger.FromSpec() && f.Pause.Active(now):", "	case false && trigger.FromSpec():"},
+		{"internal/ledger/begin.go", "	case f.Deleted:", "	case false:"},
 	}},
 	{"no slot has any grace", "mutant-kills", 4, []change{
 		{"internal/plan/jitter.go", "	return now.Sub(runAt) > grace && now.Sub(t.Slot(runAt).FireAt) > grace\n", "	return now.Sub(runAt) > 0 && now.Sub(t.Slot(runAt).FireAt) > 0\n"},

@@ -3,6 +3,8 @@ package memstore
 import (
 	"context"
 	"errors"
+
+	"github.com/carillon/carillon/internal/schedule"
 )
 
 // Poison makes a schedule's row impossible to decode.
@@ -11,4 +13,12 @@ func (s *Store) Poison(_ context.Context, scheduleID string) error {
 	defer s.mu.Unlock()
 	s.unreadable[scheduleID] = errors.New("read overlap_policy: none of the words that this binary knows")
 	return nil
+}
+
+// DropCancelReason deletes the cancel_reason of a run.
+func (s *Store) DropCancelReason(ctx context.Context, key schedule.Key) error {
+	return s.write(ctx, func(t *tx) error {
+		t.change(t.runs[key], func(r *schedule.Run) { r.CancelReason = "" })
+		return nil
+	})
 }

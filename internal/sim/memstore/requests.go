@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillon/carillon/internal/grant"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -15,8 +15,8 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 	results := make([]schedule.BeginResult, len(reqs))
 	err := s.write(ctx, func(t *tx) error {
 		for i := range reqs {
-			results[i] = t.permit(&reqs[i], now)
-			t.record(&reqs[i], &results[i], now)
+			results[i] = ledger.Begin(&reqs[i], t.beginFacts(&reqs[i]), now)
+			t.record(&results[i], now)
 		}
 		return nil
 	})
@@ -26,86 +26,31 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 	return results, nil
 }
 
-// permit decides on one call:
-//
-//   - the key is DONE, was used for another request, or is being sent: say so;
-//   - a check fails: refused for good where no call has begun and fire_at has
-//     come (a cancel does not wait for it), else withheld;
-//   - all is well: granted, for the first time or again.
-func (t *tx) permit(q *schedule.BeginRequest, now time.Time) schedule.BeginResult {
-	there, known := schedule.ExecutionRequest{}, false
+// beginFacts are what the ledger holds of one key.
+func (t *tx) beginFacts(q *schedule.BeginRequest) *ledger.BeginFacts {
+	f := ledger.BeginFacts{Grant: t.grants[q.Grant.Ref()]}
 	if r := t.requests[q.Key]; r != nil {
-		there, known = r.ExecutionRequest, true
-		closedUnsent := there.RequestHash == [32]byte{} // CloseKey knows no request
-		switch {
-		case !closedUnsent && there.RequestHash != q.RequestHash:
-			return schedule.BeginResult{Permission: schedule.Conflict, Sent: there.Sent, Request: there}
-		case there.Done:
-			return schedule.BeginResult{Permission: schedule.Recorded, Sent: there.Sent, Request: there}
-		case now.Before(there.LeaseUntil):
-			return schedule.BeginResult{Permission: schedule.Busy, Sent: there.Sent, Request: there}
-		}
+		f.Known = &r.ExecutionRequest
 	}
-	refusal, final, ok := t.check(q, now)
-	switch {
-	case ok && known:
-		return schedule.BeginResult{Permission: schedule.GrantedAgain, Sent: there.Sent}
-	case ok:
-		return schedule.BeginResult{Permission: schedule.Granted}
-	case final && !there.Sent:
-		return schedule.BeginResult{Permission: schedule.Refused, Reason: refusal.Reason, Request: schedule.ExecutionRequest{
-			Key: q.Key, RequestHash: q.RequestHash, Done: true, Outcome: refusal, CreatedAt: either(there.CreatedAt, now),
-		}}
+	if r := t.runs[q.Key]; r != nil {
+		f.Run = ledger.BeginRunOf(r)
 	}
-	return schedule.BeginResult{Permission: schedule.Withheld, Sent: there.Sent, Reason: refusal.Reason}
+	if s := t.schedules[q.ScheduleID]; s != nil {
+		f.Deleted, f.Pause = !s.Alive(), s.Pause
+	}
+	return &f
 }
 
-// check is the last look before the executor: run, then schedule, then grant.
-func (t *tx) check(q *schedule.BeginRequest, now time.Time) (refusal schedule.Outcome, final, ok bool) {
-	trigger := q.Trigger
-	if run := t.runs[q.Key]; run != nil {
-		trigger = run.Trigger
-		switch {
-		case run.Status != schedule.StatusLaunching:
-			return schedule.Outcome{Reason: run.Reason}, false, false
-		case !run.CancelRequestedAt.IsZero():
-			return schedule.Outcome{Status: schedule.StatusCancelled, Reason: run.CancelReason}, true, false
-		}
-	}
-	s := t.schedules[q.ScheduleID]
-	due := !now.Before(q.FireAt)
-	switch {
-	case s == nil:
-	case !s.Alive():
-		return schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due, false
-	case trigger.FromSpec() && s.Pause.Active(now):
-		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due, false
-	}
-	if reason, why := grant.Judge(t.grants[q.Grant.Ref()], q.Grant, schedule.GrantJudgedAt(now, q.FireAt)); reason != schedule.ReasonNone {
-		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}, due, false
-	}
-	return schedule.Outcome{}, false, true
-}
-
-// record writes what was permitted, for a second request with the key as well.
-func (t *tx) record(q *schedule.BeginRequest, result *schedule.BeginResult, now time.Time) {
-	row := schedule.ExecutionRequest{Key: q.Key, RequestHash: q.RequestHash, CreatedAt: at(now)}
-	if there := t.requests[q.Key]; there != nil {
-		row = there.ExecutionRequest
-	}
+// record writes what Begin has decided; a second request with the key finds it.
+func (t *tx) record(result *schedule.BeginResult, now time.Time) {
 	switch result.Permission {
 	case schedule.Granted, schedule.GrantedAgain:
-		if !row.Sent {
-			t.firstSent[q.Key] = at(now)
+		if !result.Sent {
+			t.firstSent[result.Request.Key] = at(now)
 		}
-		row.Sent, row.LeaseUntil = true, at(now.Add(q.Lease))
-		row.Calls++
-		result.Request = row
-		t.request(row)
+		t.request(result.Request)
 	case schedule.Refused:
-		row.Done, row.LeaseUntil = true, time.Time{}
-		row.Outcome = result.Request.Outcome
-		t.request(row)
+		t.request(result.Request)
 	}
 }
 
@@ -191,17 +136,13 @@ func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, 
 // CloseKey ends a key of which no call has begun, as DONE and cancelled.
 func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		recorded = schedule.ExecutionRequest{Key: key, CreatedAt: at(now)}
-		if there := t.requests[key]; there != nil {
-			if there.Done || there.Sent || now.Before(there.LeaseUntil) {
-				recorded = there.ExecutionRequest
-				return nil
-			}
-			recorded.RequestHash, recorded.CreatedAt = there.RequestHash, there.CreatedAt
+		var known *schedule.ExecutionRequest
+		if r := t.requests[key]; r != nil {
+			known = &r.ExecutionRequest
 		}
-		closed, recorded.Done = true, true
-		recorded.Outcome = schedule.Outcome{Status: schedule.StatusCancelled, Reason: reason}
-		t.request(recorded)
+		if recorded, closed = ledger.CloseKey(key, known, reason, now); closed {
+			t.request(recorded)
+		}
 		return nil
 	})
 	if err != nil {

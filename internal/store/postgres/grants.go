@@ -166,23 +166,3 @@ func (p *claimPass) denied(key schedule.Key, fireAt time.Time, d *schedule.Defin
 func (p *claimPass) grantVerdict(fireAt time.Time, d *schedule.Definition, grants map[schedule.GrantRef]*schedule.Grant) (schedule.Reason, string) {
 	return grant.Judge(grants[d.GrantRef()], d.GrantUse(p.req.RequireGrant), schedule.GrantJudgedAt(p.req.Now, fireAt))
 }
-
-// checkGrants judges the grant of each request. It looks in a statement of its
-// own, which deployments without grants never pay for.
-func checkGrants(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, checks []beginCheck, now time.Time) error {
-	refs := make([]schedule.GrantRef, len(reqs))
-	for i := range reqs {
-		refs[i] = reqs[i].Grant.Ref()
-	}
-	grants, err := readGrants(ctx, tx, refs)
-	if err != nil {
-		return err
-	}
-	for i := range reqs {
-		use := reqs[i].Grant
-		if reason, why := grant.Judge(grants[use.Ref()], use, schedule.GrantJudgedAt(now, reqs[i].FireAt)); reason != schedule.ReasonNone {
-			checks[i].ungranted = &schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}
-		}
-	}
-	return nil
-}

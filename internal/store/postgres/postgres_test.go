@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/storetest"
 	"github.com/carillon/carillon/internal/testservices"
@@ -79,13 +80,21 @@ type poisoner struct {
 }
 
 func (p poisoner) Poison(ctx context.Context, scheduleID string) error {
+	return p.exec(ctx, `UPDATE schedules SET labels = '{"broken": 1}', next_run_at = 'infinity' WHERE schedule_id = $1`, scheduleID)
+}
+
+func (p poisoner) DropCancelReason(ctx context.Context, key schedule.Key) error {
+	return p.exec(ctx, `UPDATE schedule_runs SET cancel_reason = NULL WHERE idempotency_key = $1`, key[:])
+}
+
+func (p poisoner) exec(ctx context.Context, statement string, arg any) error {
 	conn, err := pgx.Connect(ctx, p.url)
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, `UPDATE schedules SET labels = '{"broken": 1}', next_run_at = 'infinity' WHERE schedule_id = $1`, scheduleID)
+	_, err = conn.Exec(ctx, statement, arg)
 	if err = errors.Join(err, conn.Close(ctx)); err != nil {
-		return fmt.Errorf("poison %s: %w", scheduleID, err)
+		return fmt.Errorf("poison %v: %w", arg, err)
 	}
 	return nil
 }

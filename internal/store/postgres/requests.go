@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -19,10 +20,10 @@ const (
 )
 
 // Begin records keys before the executor is called and says for each what may
-// be done; see launcher.Store. What it reads it does not lock: the writes say
-// themselves whether another Begin came between, and then all is read again.
-// Nearly all keys are new ones. So they are taken for new at first, and what is
-// remembered of them is read only if that is not granted, or not so.
+// be done; see launcher.Store. It locks nothing that it reads: the writes notice
+// if another Begin came between, and the transaction is repeated. Nearly all keys
+// are new, so the first try takes them for new and inserts them; only if that
+// fails, or not all are granted, are their records read.
 func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
 	if len(reqs) == 0 {
 		return nil, nil
@@ -30,17 +31,14 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 	var results []schedule.BeginResult
 	recall := false
 	err := s.transact(ctx, func(tx pgx.Tx) error {
-		checks, err := readChecks(ctx, tx, reqs, now)
+		facts, err := readBeginFacts(ctx, tx, reqs)
 		if err != nil {
-			return err
-		}
-		if err := checkGrants(ctx, tx, reqs, checks, now); err != nil {
 			return err
 		}
 		b := beginning{now: now, memory: make(map[schedule.Key]*schedule.ExecutionRequest, len(reqs))}
 		if !recall {
 			recall = true
-			if results = b.decideAll(reqs, checks); allGranted(results) {
+			if results = b.decideAll(reqs, facts); allGranted(results) {
 				return alreadyThere(b.write(ctx, tx, sqlBeginInsertNew), requestsKey)
 			}
 			b = beginning{now: now, memory: make(map[schedule.Key]*schedule.ExecutionRequest, len(reqs))}
@@ -48,7 +46,7 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 		if err := b.recall(ctx, tx, reqs); err != nil {
 			return err
 		}
-		results = b.decideAll(reqs, checks)
+		results = b.decideAll(reqs, facts)
 		return b.write(ctx, tx, sqlBeginInsert)
 	})
 	if err != nil {
@@ -71,34 +69,49 @@ type beginning struct {
 	refused []schedule.ExecutionRequest // rows to close
 }
 
-// beginCheck is what stands against calling the executor for a key.
-type beginCheck struct {
-	status                         schedule.Status // "": the ledger has no such run
-	reason, cancelReason           pgtype.Text
-	cancelAsked, deleted, standing bool              // standing: the schedule is paused
-	ungranted                      *schedule.Outcome // nil: its grant allows it
-}
-
-func readChecks(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest, now time.Time) ([]beginCheck, error) {
+// readBeginFacts reads runs, schedules and grants. Grants have a statement of
+// their own, which is not sent where no request names one.
+func readBeginFacts(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest) ([]ledger.BeginFacts, error) {
+	refs := make([]schedule.GrantRef, len(reqs))
+	for i := range reqs {
+		refs[i] = reqs[i].Grant.Ref()
+	}
 	var (
-		place  int
-		status pgtype.Text
-		check  beginCheck
-		checks = make([]beginCheck, len(reqs))
+		place                                 int
+		status, reason, trigger, cancelReason pgtype.Text
+		cancel, deleted, paused               bool
+		pausedUntil                           pgtype.Timestamptz
+		facts                                 = make([]ledger.BeginFacts, len(reqs))
+		runs                                  = make([]ledger.BeginRun, len(reqs))
 	)
 	err := each(ctx, tx, []any{
-		&place, &status, &check.reason, &check.cancelAsked, &check.cancelReason, &check.deleted, &check.standing,
+		&place, &status, &reason, &trigger, &cancel, &cancelReason, &deleted, &paused, &pausedUntil,
 	}, func() error {
-		check.status = schedule.Status(status.String)
-		checks[place-1] = check
+		var d decoding
+		f := &facts[place-1]
+		f.Deleted, f.Pause = deleted, schedule.Pause{Paused: paused, Until: d.time("paused_until", pausedUntil)}
+		if status.Valid {
+			f.Run = &runs[place-1]
+			*f.Run = ledger.BeginRun{
+				Status: schedule.Status(status.String), Reason: schedule.Reason(reason.String), Trigger: schedule.Trigger(trigger.String),
+				CancelRequested: cancel, CancelReason: schedule.Reason(cancelReason.String),
+			}
+		}
 		return nil
 	}, sqlBeginRead,
 		column(reqs, func(r *schedule.BeginRequest) []byte { return r.Key[:] }),
-		column(reqs, func(r *schedule.BeginRequest) string { return r.ScheduleID }), now)
+		column(reqs, func(r *schedule.BeginRequest) string { return r.ScheduleID }))
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
-	return checks, nil
+	grants, err := readGrants(ctx, tx, refs)
+	if err != nil {
+		return nil, err
+	}
+	for i := range facts {
+		facts[i].Grant = grants[refs[i]]
+	}
+	return facts, nil
 }
 
 // recall reads what is remembered of the keys.
@@ -115,94 +128,30 @@ func (b *beginning) recall(ctx context.Context, tx pgx.Tx, reqs []schedule.Begin
 	return nil
 }
 
-func (b *beginning) decideAll(reqs []schedule.BeginRequest, checks []beginCheck) []schedule.BeginResult {
+func (b *beginning) decideAll(reqs []schedule.BeginRequest, facts []ledger.BeginFacts) []schedule.BeginResult {
 	results := make([]schedule.BeginResult, len(reqs))
 	for i := range reqs {
-		results[i] = b.decide(&reqs[i], &checks[i])
+		facts[i].Known = b.memory[reqs[i].Key]
+		results[i] = ledger.Begin(&reqs[i], &facts[i], b.now)
+		b.keep(&results[i], facts[i].Known != nil)
 	}
 	return results
 }
 
-// decide answers one request:
-//
-//   - the key is remembered as done, for another request, or as being sent:
-//     Recorded, Conflict or Busy;
-//   - nothing stands against the call: Granted, or GrantedAgain;
-//   - something does for ever, and nothing was ever sent: Refused, and the key
-//     is closed; else Withheld.
-func (b *beginning) decide(req *schedule.BeginRequest, check *beginCheck) schedule.BeginResult {
-	known := b.memory[req.Key]
-	outcome, final := check.against(req, b.now)
+// keep notes what is to be written.
+func (b *beginning) keep(result *schedule.BeginResult, known bool) {
+	row := result.Request
 	switch {
-	case known != nil && known.RequestHash != req.RequestHash && known.RequestHash != anyRequest:
-		return schedule.BeginResult{Permission: schedule.Conflict, Sent: known.Sent, Request: *known}
-	case known != nil && known.Done:
-		return schedule.BeginResult{Permission: schedule.Recorded, Sent: known.Sent, Request: *known}
-	case known != nil && known.LeaseUntil.After(b.now):
-		return schedule.BeginResult{Permission: schedule.Busy, Sent: known.Sent, Request: *known}
-	case outcome != nil && known != nil && (known.Sent || !final):
-		return schedule.BeginResult{Permission: schedule.Withheld, Sent: known.Sent, Reason: outcome.Reason}
-	case outcome != nil && !final:
-		return schedule.BeginResult{Permission: schedule.Withheld, Reason: outcome.Reason}
-	case outcome != nil:
-		return b.refuse(req, known, *outcome)
-	}
-	return b.grant(req, known)
-}
-
-func (b *beginning) refuse(req *schedule.BeginRequest, known *schedule.ExecutionRequest, outcome schedule.Outcome) schedule.BeginResult {
-	row := schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, Done: true, Outcome: outcome}
-	if known == nil {
-		row.CreatedAt = b.now.UTC().Truncate(time.Microsecond)
-		b.fresh = append(b.fresh, row)
-	} else {
-		row.CreatedAt = known.CreatedAt
+	case result.Permission == schedule.GrantedAgain:
+		b.again = append(b.again, row)
+	case result.Permission == schedule.Refused && known:
 		b.refused = append(b.refused, row)
-	}
-	b.memory[req.Key] = &row
-	return schedule.BeginResult{Permission: schedule.Refused, Reason: outcome.Reason, Request: row}
-}
-
-// grant gives the lease. From here on the executor may have been called,
-// whatever becomes of the caller.
-func (b *beginning) grant(req *schedule.BeginRequest, known *schedule.ExecutionRequest) schedule.BeginResult {
-	row := schedule.ExecutionRequest{Key: req.Key, RequestHash: req.RequestHash, Sent: true, Calls: 1, LeaseUntil: b.now.Add(req.Lease).UTC().Truncate(time.Microsecond)}
-	if known != nil {
-		row.Calls += known.Calls
-	}
-	b.memory[req.Key] = &row
-	if known == nil {
-		row.CreatedAt = b.now.UTC().Truncate(time.Microsecond)
+	case result.Permission == schedule.Granted, result.Permission == schedule.Refused:
 		b.fresh = append(b.fresh, row)
-		return schedule.BeginResult{Permission: schedule.Granted, Request: row}
+	default:
+		return
 	}
-	row.CreatedAt = known.CreatedAt
-	b.again = append(b.again, row)
-	return schedule.BeginResult{Permission: schedule.GrantedAgain, Sent: known.Sent, Request: row}
-}
-
-// anyRequest is the hash of a key that was closed before any request was made.
-var anyRequest [32]byte
-
-// against is what stands against a call, nil if nothing does; final says
-// whether it will for ever.
-func (c *beginCheck) against(req *schedule.BeginRequest, now time.Time) (outcome *schedule.Outcome, final bool) {
-	due := !now.Before(req.FireAt)
-	switch {
-	case c.status == schedule.StatusSkipped || c.status == schedule.StatusCancelled:
-		return &schedule.Outcome{Status: c.status, Reason: schedule.Reason(c.reason.String)}, false
-	case c.status != "" && c.status != schedule.StatusLaunching:
-		return &schedule.Outcome{Status: c.status}, false
-	case c.cancelAsked:
-		return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.Reason(c.cancelReason.String)}, true
-	case c.deleted:
-		return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due
-	case c.standing && req.Trigger.FromSpec():
-		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due
-	case c.ungranted != nil:
-		return c.ungranted, due
-	}
-	return nil, false
+	b.memory[row.Key] = &row
 }
 
 // write records the keys, new ones by insert; errAgain when another Begin was
@@ -301,16 +250,26 @@ func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now 
 // CloseKey ends a key of which no call has begun.
 func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
 	err = s.transact(ctx, func(tx pgx.Tx) error {
-		inserted, err := affect(ctx, tx, sqlCloseKey, key[:], anyRequest[:], noneOrText(reason), now)
+		var (
+			row   requestRow
+			known *schedule.ExecutionRequest
+		)
+		err := each(ctx, tx, row.targets(), func() error {
+			there, err := row.request()
+			known = &there
+			return err
+		}, sqlCloseKeyRead, key[:])
 		if err != nil {
 			return err
 		}
-		closed = inserted > 0
-		var row requestRow
-		return each(ctx, tx, row.targets(), func() error {
-			recorded, err = row.request()
-			return err
-		}, sqlGetRequest, key[:])
+		if recorded, closed = ledger.CloseKey(key, known, reason, now); !closed {
+			return nil
+		}
+		n, err := affect(ctx, tx, sqlCloseKey, key[:], recorded.RequestHash[:], noneOrText(reason), now)
+		if err == nil && n == 0 {
+			return errAgain // a call began since the key was read
+		}
+		return err
 	})
 	if err != nil {
 		return false, schedule.ExecutionRequest{}, fmt.Errorf("close %s: %w", key, err)

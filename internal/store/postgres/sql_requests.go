@@ -5,11 +5,11 @@ e.idempotency_key, e.request_hash, e.state, e.sent, CASE WHEN e.sent THEN e.call
 e.status, e.reason, e.run_id, e.trace_id, e.error_code, e.error_message, e.created_at`
 
 // sqlBeginRead: two lookups by primary key for each of the keys. It locks
-// nothing: whoever pauses or cancels after this snapshot finds the key recorded,
-// and a check is good for one second.
+// nothing: a pause or cancel after this snapshot finds the key recorded, and a
+// check is valid for one second.
 const sqlBeginRead = `
-SELECT u.place, r.status, r.reason, r.cancel_requested_at IS NOT NULL, r.cancel_reason,
-	s.deleted_at IS NOT NULL, coalesce(s.paused AND (s.paused_until IS NULL OR s.paused_until > $3), false)
+SELECT u.place, r.status, r.reason, r.trigger, r.cancel_requested_at IS NOT NULL, r.cancel_reason,
+	s.deleted_at IS NOT NULL, coalesce(s.paused, false), s.paused_until
 FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY AS u(key, schedule_id, place)
 LEFT JOIN schedule_runs r ON r.idempotency_key = u.key
 LEFT JOIN schedules s ON s.schedule_id = u.schedule_id`
@@ -73,20 +73,19 @@ FROM unnest($2::bytea[], $3::timestamptz[], $4::timestamptz[]) AS u(key, held, l
 WHERE e.idempotency_key = u.key AND e.state = 'IN_PROGRESS' AND e.lease_until = u.held
 RETURNING e.idempotency_key, u.held, e.lease_until`
 
-// sqlCloseKey closes a key that is new or whose call was given up unsent. The
-// hash of a request that was never made is all zero; any request is answered
-// from such a row.
+const sqlCloseKeyRead = `
+SELECT` + requestColumns + `
+FROM execution_requests e WHERE e.idempotency_key = $1 FOR UPDATE`
+
+// sqlCloseKey closes a key that is new, or that sqlCloseKeyRead has locked. If the
+// key has been recorded since, it changes nothing. The hash of a request that was
+// never made is all zero; any request is answered from such a row.
 const sqlCloseKey = `
 INSERT INTO execution_requests (idempotency_key, request_hash, state, ok, status, reason, created_at, updated_at)
 VALUES ($1, $2, 'DONE', false, 'CANCELLED', $3, $4, $4)
 ON CONFLICT (idempotency_key) DO UPDATE SET state = 'DONE', lease_until = NULL,
 	ok = false, status = 'CANCELLED', reason = excluded.reason, updated_at = excluded.updated_at
-WHERE execution_requests.state = 'IN_PROGRESS' AND NOT execution_requests.sent
-	AND (execution_requests.lease_until IS NULL OR execution_requests.lease_until <= excluded.updated_at)`
+WHERE execution_requests.state = 'IN_PROGRESS' AND NOT execution_requests.sent`
 
 const sqlFirstSent = `
 SELECT coalesce(sent_at, created_at) FROM execution_requests WHERE idempotency_key = $1 AND sent`
-
-const sqlGetRequest = `
-SELECT` + requestColumns + `
-FROM execution_requests e WHERE e.idempotency_key = $1`

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillon/carillon/internal/grant"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -21,8 +21,8 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 		}
 		b.now = now
 		for i := range reqs {
-			results[i] = b.permit(&reqs[i], b.clean[i])
-			if err := b.record(ctx, t, &reqs[i], &results[i]); err != nil {
+			results[i] = ledger.Begin(&reqs[i], b.facts(&reqs[i], b.clean[i]), now)
+			if err := b.record(ctx, t, &results[i]); err != nil {
 				return fmt.Errorf("key %s: %w", reqs[i].Key, err)
 			}
 		}
@@ -93,10 +93,10 @@ func (s *Store) readBeginning(ctx context.Context, t tx, reqs []schedule.BeginRe
 	return b, nil
 }
 
-// readClean reads of which requests all is well, as it nearly always is: the
-// run is LAUNCHING, no cancel was asked for, the schedule lives and has no
-// pause, and nobody has recorded the key. One statement says so of many, where
-// what is against a call takes three.
+// readClean reports which requests have the facts that nearly all have: the run
+// is LAUNCHING, no cancel is requested, the schedule is neither deleted nor
+// paused, and the key has no record. One statement finds them, instead of three
+// that read the columns.
 func (s *Store) readClean(ctx context.Context, t tx, reqs []schedule.BeginRequest) ([]bool, error) {
 	clean, rows := make([]bool, len(reqs)), make([]int64, len(reqs))
 	for i, p := range s.places.of(len(reqs), func(i int) schedule.Key { return reqs[i].Key }) {
@@ -115,70 +115,29 @@ func (s *Store) readClean(ctx context.Context, t tx, reqs []schedule.BeginReques
 	return clean, err
 }
 
-// permit decides on one call:
-//
-//   - the key is DONE, was used for another request, or is being sent: say so;
-//   - a check fails: refused for good where no call has begun and fire_at has
-//     come (a cancel does not wait for it), else withheld;
-//   - all is well: granted, for the first time or again.
-func (b *beginning) permit(q *schedule.BeginRequest, clean bool) schedule.BeginResult {
-	there, known := b.requests[q.Key]
-	if known {
-		closedUnsent := there.RequestHash == [32]byte{} // CloseKey knows no request
-		switch {
-		case !closedUnsent && there.RequestHash != q.RequestHash:
-			return schedule.BeginResult{Permission: schedule.Conflict, Sent: there.Sent, Request: there}
-		case there.Done:
-			return schedule.BeginResult{Permission: schedule.Recorded, Sent: there.Sent, Request: there}
-		case b.now.Before(there.LeaseUntil):
-			return schedule.BeginResult{Permission: schedule.Busy, Sent: there.Sent, Request: there}
-		}
+// facts are what is known of one key. Of a clean one the columns were not read:
+// their values are the condition of the statement.
+func (b *beginning) facts(q *schedule.BeginRequest, clean bool) *ledger.BeginFacts {
+	f := ledger.BeginFacts{Grant: b.grants[q.Grant.Ref()]}
+	if there, known := b.requests[q.Key]; known {
+		f.Known = &there
 	}
-	refusal, final, ok := b.check(q, clean)
-	switch {
-	case ok && known:
-		return schedule.BeginResult{Permission: schedule.GrantedAgain, Sent: there.Sent}
-	case ok:
-		return schedule.BeginResult{Permission: schedule.Granted}
-	case final && !there.Sent:
-		return schedule.BeginResult{Permission: schedule.Refused, Reason: refusal.Reason, Request: schedule.ExecutionRequest{
-			Key: q.Key, RequestHash: q.RequestHash, Done: true, Outcome: refusal, CreatedAt: either(there.CreatedAt, b.now),
-		}}
+	if clean {
+		f.Run = &ledger.BeginRun{Status: schedule.StatusLaunching, Trigger: q.Trigger}
+		return &f
 	}
-	return schedule.BeginResult{Permission: schedule.Withheld, Sent: there.Sent, Reason: refusal.Reason}
+	if run, known := b.runs[q.Key]; known {
+		f.Run = ledger.BeginRunOf(&run)
+	}
+	if s, known := b.schedules[q.ScheduleID]; known {
+		f.Deleted, f.Pause = !s.Alive(), s.Pause
+	}
+	return &f
 }
 
-// check is the last look before the executor: run, then schedule, then grant.
-func (b *beginning) check(q *schedule.BeginRequest, clean bool) (refusal schedule.Outcome, final, ok bool) {
-	run, hasRun := b.runs[q.Key]
-	trigger := q.Trigger
-	if hasRun {
-		trigger = run.Trigger
-		switch {
-		case run.Status != schedule.StatusLaunching:
-			return schedule.Outcome{Reason: run.Reason}, false, false
-		case !run.CancelRequestedAt.IsZero():
-			return schedule.Outcome{Status: schedule.StatusCancelled, Reason: run.CancelReason}, true, false
-		}
-	}
-	s, hasSchedule := b.schedules[q.ScheduleID]
-	due := !b.now.Before(q.FireAt)
-	switch {
-	case clean, !hasSchedule:
-	case !s.Alive():
-		return schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due, false
-	case trigger.FromSpec() && s.Pause.Active(b.now):
-		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due, false
-	}
-	if reason, why := grant.Judge(b.grants[q.Grant.Ref()], q.Grant, schedule.GrantJudgedAt(b.now, q.FireAt)); reason != schedule.ReasonNone {
-		return schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}, due, false
-	}
-	return schedule.Outcome{}, false, true
-}
-
-// record writes what was permitted, for a second request with the key as well.
-func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, result *schedule.BeginResult) (err error) {
-	now, lease := b.now.UnixMicro(), b.now.Add(q.Lease).UTC().Truncate(time.Microsecond)
+// record writes what Begin has decided; a second request with the key finds it.
+func (b *beginning) record(ctx context.Context, t tx, result *schedule.BeginResult) (err error) {
+	now, row := b.now.UnixMicro(), result.Request
 	if result.Permission == schedule.GrantedAgain || result.Permission == schedule.Refused {
 		if err := b.insert(ctx, t); err != nil { // this key may be among them
 			return err
@@ -186,20 +145,16 @@ func (b *beginning) record(ctx context.Context, t tx, q *schedule.BeginRequest, 
 	}
 	switch result.Permission {
 	case schedule.Granted:
-		b.granted = append(b.granted, keyArg(q.Key), q.RequestHash[:], lease.UnixMicro(), now, now)
-		result.Request = schedule.ExecutionRequest{Key: q.Key, RequestHash: q.RequestHash, Sent: true, Calls: 1, LeaseUntil: lease, CreatedAt: b.now}
-		b.requests[q.Key] = result.Request
+		b.granted = append(b.granted, keyArg(row.Key), row.RequestHash[:], row.LeaseUntil.UnixMicro(), now, now)
 	case schedule.GrantedAgain:
-		_, err = t.exec(ctx, sqlBeginAgain, lease.UnixMicro(), now, keyArg(q.Key))
-		there := b.requests[q.Key]
-		there.Sent, there.LeaseUntil = true, lease
-		there.Calls++
-		result.Request, b.requests[q.Key] = there, there
+		_, err = t.exec(ctx, sqlBeginAgain, row.LeaseUntil.UnixMicro(), now, keyArg(row.Key))
 	case schedule.Refused:
-		o := result.Request.Outcome
-		_, err = t.exec(ctx, sqlRefuse, keyArg(q.Key), q.RequestHash[:], string(o.Status), word(o.Reason), now, word(o.ErrorMessage))
-		b.requests[q.Key] = result.Request
+		o := row.Outcome
+		_, err = t.exec(ctx, sqlRefuse, keyArg(row.Key), row.RequestHash[:], string(o.Status), word(o.Reason), now, word(o.ErrorMessage))
+	default:
+		return nil // nothing changes
 	}
+	b.requests[row.Key] = row
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/store/storetest"
 	"github.com/carillon/carillon/internal/testservices/leaks"
@@ -54,13 +55,21 @@ type poisoner struct {
 }
 
 func (p poisoner) Poison(ctx context.Context, scheduleID string) error {
+	return p.exec(ctx, `UPDATE schedules SET labels = '{"broken":' WHERE schedule_id = ?`, scheduleID)
+}
+
+func (p poisoner) DropCancelReason(ctx context.Context, key schedule.Key) error {
+	return p.exec(ctx, `UPDATE schedule_runs SET cancel_reason = NULL WHERE idempotency_key = ?`, key[:])
+}
+
+func (p poisoner) exec(ctx context.Context, statement string, arg any) error {
 	db, err := sql.Open("sqlite", p.path+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if _, err = db.ExecContext(ctx, `UPDATE schedules SET labels = '{"broken":' WHERE schedule_id = ?`, scheduleID); err != nil {
-		return fmt.Errorf("poison %s: %w", scheduleID, err)
+	if _, err = db.ExecContext(ctx, statement, arg); err != nil {
+		return fmt.Errorf("poison %v: %w", arg, err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -108,20 +109,16 @@ func (s *Store) Extend(ctx context.Context, open []schedule.LeaseExtension, now 
 // CloseKey ends a key of which no call has begun, as DONE and cancelled.
 func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
 	err = s.write(ctx, func(ctx context.Context, t tx) error {
-		closed = false
 		requests, err := readRequests(ctx, t, []schedule.Key{key})
 		if err != nil {
 			return err
 		}
-		there, known := requests[key]
-		if known && (there.Done || there.Sent || now.Before(there.LeaseUntil)) {
-			recorded = there
-			return nil
+		var known *schedule.ExecutionRequest
+		if there, found := requests[key]; found {
+			known = &there
 		}
-		closed = true
-		recorded = schedule.ExecutionRequest{
-			Key: key, RequestHash: there.RequestHash, Done: true, CreatedAt: either(there.CreatedAt, now),
-			Outcome: schedule.Outcome{Status: schedule.StatusCancelled, Reason: reason},
+		if recorded, closed = ledger.CloseKey(key, known, reason, now); !closed {
+			return nil
 		}
 		_, err = t.exec(ctx, sqlRefuse, keyArg(key), recorded.RequestHash[:], string(schedule.StatusCancelled), word(reason), now.UnixMicro(), nil)
 		return err

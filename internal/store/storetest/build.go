@@ -188,6 +188,17 @@ func (r *rig) askCancel(key schedule.Key, reason schedule.Reason, now time.Time)
 	return run
 }
 
+// dropCancelReason leaves a requested cancel without its reason. It skips the check
+// where the adapter offers no broken rows.
+func (r *rig) dropCancelReason(key schedule.Key) {
+	r.Helper()
+	p, offers := r.Store.(Poisoner)
+	if !offers {
+		r.Skip("the store offers no broken rows")
+	}
+	r.ok(p.DropCancelReason(r.ctx, key), "drop cancel_reason")
+}
+
 // ledger is a run as the store has it.
 func (r *rig) ledger(key schedule.Key) schedule.Run {
 	r.Helper()

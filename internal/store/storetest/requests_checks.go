@@ -8,9 +8,11 @@ import (
 
 // requestChecks are what Begin looks up in the ledger and in the schedule.
 var requestChecks = []check{
-	{"a run that is not LAUNCHING is withheld", beginNotLaunching},
+	{"a run that is not LAUNCHING is withheld with its own reason", beginNotLaunching},
 	{"a run whose cancel was asked for is refused, and that is recorded", beginCancelled},
 	{"a slot of a paused schedule is refused from its fire_at on", beginPaused},
+	{"whether a pause concerns a run is a matter of its own trigger, not of the request's", beginPausedByTrigger},
+	{"a cancel without a reason is refused as cancelled", beginCancelledWithoutReason},
 	{"any run of a deleted schedule is refused from its fire_at on", beginDeleted},
 	{"once a call has begun a failed check withholds and is not final", beginWithheldAfterCall},
 	{"a call that was given up unsent counts as not begun", beginRefusedAfterUnsentCall},
@@ -60,10 +62,12 @@ func beginNotLaunching(r *rig) {
 		if status == schedule.StatusPlanned {
 			run.FireAt = r.at(time.Second)
 		}
-		run = r.bring(run, status)
-		for range 2 {
-			r.permits(r.beginRequest(run), schedule.Withheld)
-		}
+		reason := map[schedule.Status]schedule.Reason{
+			schedule.StatusSuccess: schedule.ReasonAccepted, schedule.StatusFailed: schedule.ReasonLost,
+			schedule.StatusSkipped: schedule.ReasonOverlap, schedule.StatusCancelled: schedule.ReasonReplaced,
+		}[status]
+		run = r.bring(run, status, func(st *schedule.Settlement) { st.Reason = reason })
+		r.withheld(r.beginRequest(run), reason)
 	}
 	r.granted(r.beginRequest(r.bring(r.slot(s, r.at(-time.Minute)), schedule.StatusLaunching)))
 }
@@ -98,6 +102,28 @@ func beginPaused(r *rig) {
 	r.withheld(ahead, schedule.ReasonPaused)
 	r.now = until
 	r.granted(ahead) // the pause is over: it holds exactly while now < until
+}
+
+// beginPausedByTrigger has requests that say something else than the ledger.
+func beginPausedByTrigger(r *rig) {
+	r.lead()
+	s := r.create("paused")
+	slot := r.bring(r.slot(s, r.at(-time.Second)), schedule.StatusLaunching)
+	byHand := r.bring(r.manual(s, "m", r.now), schedule.StatusLaunching)
+	r.pause(s, time.Time{})
+	as := func(trigger schedule.Trigger) func(*schedule.BeginRequest) {
+		return func(req *schedule.BeginRequest) { req.Trigger = trigger }
+	}
+	r.refused(r.beginRequest(slot, as(schedule.TriggerManual)), schedule.StatusSkipped, schedule.ReasonPaused)
+	r.granted(r.beginRequest(byHand, as(schedule.TriggerSchedule)))
+}
+
+func beginCancelledWithoutReason(r *rig) {
+	r.lead()
+	run := r.bring(r.slot(r.create("cancelled"), r.now), schedule.StatusLaunching)
+	r.askCancel(run.Key, schedule.ReasonReplaced, r.now)
+	r.dropCancelReason(run.Key)
+	r.refused(r.beginRequest(run), schedule.StatusCancelled, schedule.ReasonCancelled)
 }
 
 func beginDeleted(r *rig) {

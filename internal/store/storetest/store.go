@@ -61,11 +61,14 @@ type Store interface {
 	Close() error
 }
 
-// Poisoner is what a test adapter may offer besides: Poison makes the row of
-// one schedule impossible to decode, by SQL of its own dialect, and leaves its
-// schedule_id, plan_at and plan_failures as they are.
+// Poisoner is what a test adapter may offer as well: it makes rows that no call of
+// the store makes, by SQL of its own dialect.
 type Poisoner interface {
+	// Poison makes the row of one schedule impossible to decode. It leaves its
+	// schedule_id, plan_at and plan_failures as they are.
 	Poison(ctx context.Context, scheduleID string) error
+	// DropCancelReason deletes the cancel_reason of a run.
+	DropCancelReason(ctx context.Context, key schedule.Key) error
 }
 
 // Run runs the whole contract. open gives an empty, migrated store and closes

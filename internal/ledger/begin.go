@@ -1,0 +1,146 @@
+package ledger
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/carillon/carillon/internal/grant"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// BeginFacts are what the tables hold of one key when a call of it is to begin.
+type BeginFacts struct {
+	Known   *schedule.ExecutionRequest // the record of the key; nil: there is none
+	Run     *BeginRun                  // nil: the ledger has no such run
+	Deleted bool                       // the schedule of the request
+	Pause   schedule.Pause             // of the schedule of the request
+	Grant   *schedule.Grant            // that the request names; nil: there is none
+}
+
+// BeginRun is what Begin needs of a run.
+type BeginRun struct {
+	Status          schedule.Status
+	Reason          schedule.Reason
+	Trigger         schedule.Trigger
+	CancelRequested bool
+	CancelReason    schedule.Reason
+}
+
+// BeginRunOf is a row of the ledger as a BeginRun.
+func BeginRunOf(r *schedule.Run) *BeginRun {
+	return &BeginRun{
+		Status: r.Status, Reason: r.Reason, Trigger: r.Trigger,
+		CancelRequested: !r.CancelRequestedAt.IsZero(), CancelReason: r.CancelReason,
+	}
+}
+
+// Begin decides whether the executor may be called for a key. Of what is granted
+// or refused, Request is the record to write. The outcomes, first match first:
+//
+//   - the key was used for another request: Conflict;
+//   - its outcome is recorded: Recorded;
+//   - the lease of another call runs: Busy;
+//   - the checks pass: Granted, or GrantedAgain where the key has a record;
+//   - a check fails for good and nothing was sent: Refused, and the key is DONE;
+//   - any other failed check: Withheld.
+func Begin(req *schedule.BeginRequest, f *BeginFacts, now time.Time) schedule.BeginResult {
+	sent := f.Known != nil && f.Known.Sent
+	if k := f.Known; k != nil {
+		closedUnsent := k.RequestHash == [32]byte{} // closed before any request was made
+		switch {
+		case !closedUnsent && k.RequestHash != req.RequestHash:
+			return schedule.BeginResult{Permission: schedule.Conflict, Sent: sent, Request: *k}
+		case k.Done:
+			return schedule.BeginResult{Permission: schedule.Recorded, Sent: sent, Request: *k}
+		case now.Before(k.LeaseUntil):
+			return schedule.BeginResult{Permission: schedule.Busy, Sent: sent, Request: *k}
+		}
+	}
+	refusal, final := f.check(req, now)
+	switch {
+	case refusal == nil:
+		return f.granted(req, now)
+	case final && !sent:
+		return schedule.BeginResult{Permission: schedule.Refused, Reason: refusal.Reason, Request: schedule.ExecutionRequest{
+			Key: req.Key, RequestHash: req.RequestHash, Done: true, Outcome: *refusal, CreatedAt: f.createdAt(now),
+		}}
+	}
+	return schedule.BeginResult{Permission: schedule.Withheld, Sent: sent, Reason: refusal.Reason}
+}
+
+// granted is the record of a call that may begin. It counts as sent at once: a
+// sender that dies cannot say whether its request reached the executor.
+func (f *BeginFacts) granted(req *schedule.BeginRequest, now time.Time) schedule.BeginResult {
+	result := schedule.BeginResult{Permission: schedule.Granted, Request: schedule.ExecutionRequest{
+		Key: req.Key, RequestHash: req.RequestHash, Sent: true, Calls: 1,
+		LeaseUntil: stored(now.Add(req.Lease)), CreatedAt: f.createdAt(now),
+	}}
+	if f.Known != nil {
+		result.Permission, result.Sent = schedule.GrantedAgain, f.Known.Sent
+		result.Request.Calls += f.Known.Calls
+	}
+	return result
+}
+
+func (f *BeginFacts) createdAt(now time.Time) time.Time {
+	if f.Known != nil && !f.Known.CreatedAt.IsZero() {
+		return f.Known.CreatedAt
+	}
+	return stored(now)
+}
+
+// check is the last look before the executor is called: run, cancel, deletion,
+// pause, grant. nil: nothing forbids the call. Before fire_at only a cancel is
+// final: a pause, a deletion or a grant may still change.
+func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *schedule.Outcome, final bool) {
+	trigger := req.Trigger
+	if r := f.Run; r != nil {
+		trigger = r.Trigger
+		switch {
+		case r.Status != schedule.StatusLaunching:
+			return &schedule.Outcome{Status: r.Status, Reason: r.Reason}, false
+		case r.CancelRequested:
+			return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: cancelled(r.CancelReason)}, true
+		}
+	}
+	due := !now.Before(req.FireAt)
+	switch {
+	case f.Deleted:
+		return &schedule.Outcome{Status: schedule.StatusCancelled, Reason: schedule.ReasonDeleted}, due
+	case trigger.FromSpec() && f.Pause.Active(now):
+		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: schedule.ReasonPaused}, due
+	}
+	reason, why := grant.Judge(f.Grant, req.Grant, schedule.GrantJudgedAt(now, req.FireAt))
+	if reason != schedule.ReasonNone {
+		return &schedule.Outcome{Status: schedule.StatusSkipped, Reason: reason, ErrorMessage: why}, due
+	}
+	return nil, false
+}
+
+// CloseKey closes a key of which no call has begun, so that every later send of
+// it is answered with the cancel. closed = false: it is known, and stays as it is.
+func CloseKey(key schedule.Key, known *schedule.ExecutionRequest, reason schedule.Reason, now time.Time) (record schedule.ExecutionRequest, closed bool) {
+	record = schedule.ExecutionRequest{Key: key, CreatedAt: stored(now)}
+	if known != nil {
+		if known.Done || known.Sent || now.Before(known.LeaseUntil) {
+			return *known, false
+		}
+		record.RequestHash, record.CreatedAt = known.RequestHash, known.CreatedAt
+	}
+	record.Done = true
+	record.Outcome = schedule.Outcome{Status: schedule.StatusCancelled, Reason: reason}
+	return record, true
+}
+
+// cancelled is the reason of a cancel, which has one even if the request gave none.
+func cancelled(reason schedule.Reason) schedule.Reason {
+	return cmp.Or(reason, schedule.ReasonCancelled)
+}
+
+// stored is an instant as the stores keep it: in UTC, to the microsecond.
+func stored(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}
