@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/failpoint"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/trouble"
@@ -132,20 +133,19 @@ func (in *ReportInput) report() *schedule.RunReport {
 
 // report is the pure part. Outcomes:
 //
+//   - another run_id is recorded: refused;
 //   - the run has ended, or was never launched: nothing moves, and the first
 //     report of its status leaves an event, unless it repeats how the run ended;
-//   - another run_id is recorded: refused;
-//   - STARTED: forward, or a heartbeat, and the timeout counts from now;
-//   - SUCCESS, FAILED: the end; a run that was to be replaced ends
-//     CANCELLED(replaced), one that was to be cancelled and failed, CANCELLED.
+//   - else the run moves: see ledger.SettlementOfReport.
 func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.RunChange, error) {
 	run := &found.Run
 	if run.RunID != "" && in.RunID != "" && run.RunID != in.RunID {
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrRunIDMismatch,
 			"run_id %s was reported, %s is recorded", schedule.Quote(in.RunID), schedule.Quote(run.RunID))
 	}
+	said := schedule.ExecutorReport{Key: run.Key, Status: in.Status, RunID: in.RunID, ErrorCode: in.ErrorCode, ErrorMessage: in.ErrorMessage}
 	if !run.Status.InFlight() {
-		if repeats(run, in) {
+		if ledger.RepeatsEnd(run, &said) {
 			return schedule.RunChange{Now: now}, nil
 		}
 		change := schedule.RunChange{Now: now, LateReport: in.Status, Events: []schedule.Event{ignored(run, in, now)}}
@@ -154,34 +154,8 @@ func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.Ru
 		}
 		return change, nil
 	}
-	settle := &schedule.Settlement{Key: run.Key, To: in.Status, RunID: in.RunID}
-	if run.LaunchedAt.IsZero() {
-		// The report has overtaken the launch's answer, or that got lost.
-		settle.LaunchedAt = run.NotLaunchedBefore()
-	}
-	if in.Status == schedule.StatusStarted {
-		if run.StartedAt.IsZero() {
-			settle.StartedAt = now
-		}
-		settle.TimeoutAt = now.Add(runTimeout(found.Definition))
-		return schedule.RunChange{Now: now, Settle: settle, Report: in.report()}, nil
-	}
-	settle.CompletedAt = now
-	settle.ErrorCode, settle.ErrorMessage = in.ErrorCode, in.ErrorMessage
-	if in.Status == schedule.StatusFailed {
-		settle.Reason = schedule.ReasonWorkflowFailed
-		if in.ErrorCode == string(schedule.CodeLost) { // an executor in this process says so of what it lost
-			settle.Reason = schedule.ReasonLost
-		}
-	}
-	asked := !run.CancelRequestedAt.IsZero()
-	if asked && (run.CancelReason == schedule.ReasonReplaced || in.Status == schedule.StatusFailed) {
-		settle.To, settle.Reason = schedule.StatusCancelled, run.CancelReason
-		if settle.ErrorMessage == "" {
-			settle.ErrorMessage = "reported " + string(in.Status) + " after its cancel was requested"
-		}
-	}
-	return schedule.RunChange{Now: now, Settle: settle, Report: in.report()}, nil
+	settle := ledger.SettlementOfReport(run, &said, runTimeout(found.Definition), now)
+	return schedule.RunChange{Now: now, Settle: &settle, Report: in.report()}, nil
 }
 
 // runTimeout is the definition's; a revision that can no longer be read must
@@ -202,18 +176,6 @@ func (r *Registrar) checkLate(run *schedule.Run, in *ReportInput) error {
 	}
 	return schedule.Explain(schedule.ErrUnauthenticated,
 		"the report token has expired: the run ended at %s, and its token is accepted for %s after that", run.CompletedAt.Format(time.RFC3339), late)
-}
-
-// repeats reports whether a report says again how the run ended.
-func repeats(run *schedule.Run, in ReportInput) bool {
-	switch run.Status {
-	case schedule.StatusSuccess:
-		return in.Status == schedule.StatusSuccess
-	case schedule.StatusFailed:
-		reported := run.Reason == schedule.ReasonWorkflowFailed || run.Reason == schedule.ReasonLost
-		return in.Status == schedule.StatusFailed && reported && in.ErrorCode == run.ErrorCode
-	}
-	return false
 }
 
 func ignored(run *schedule.Run, in ReportInput, now time.Time) schedule.Event {
@@ -253,15 +215,13 @@ func cancel(found schedule.RunInput, in CancelInput, now time.Time) (schedule.Ru
 		ScheduleID: run.ScheduleID, Time: now, Kind: schedule.EventCancelAsked, From: run.RunAt, To: run.RunAt, Count: 1,
 		Reason: schedule.ReasonCancelled, Actor: in.Actor, Note: in.Note, Revision: run.Revision,
 	}}}
+	end, request, ok := ledger.RequestCancel(run, schedule.ReasonCancelled, now)
 	switch {
-	case run.Status == schedule.StatusPlanned:
-		change.Settle = &schedule.Settlement{Key: run.Key, To: schedule.StatusCancelled, Reason: schedule.ReasonCancelled, CompletedAt: now}
-	case run.Status.InFlight():
-		change.AskCancel = schedule.ReasonCancelled
-	case run.Status == schedule.StatusCancelled:
-		return schedule.RunChange{Now: now}, nil
-	default:
+	case !ok:
 		return schedule.RunChange{}, schedule.Explain(schedule.ErrPrecondition, "cannot cancel: the run %s", run.Status.Clause())
+	case end == nil && request == "": // it is cancelled
+		return schedule.RunChange{Now: now}, nil
 	}
+	change.Settle, change.AskCancel = end, request
 	return change, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/trouble"
 )
@@ -58,7 +59,7 @@ func (t *term) launch(l *schedule.Launch) {
 		t.Metrics.launched(&l.Run, reply.LaunchedAt)
 	}
 	cancelled := cmp.Or(t.cancels.reason(l.Run.Key), l.Run.CancelReason) // the log begins with the term
-	t.settle(l, schedule.SettlementOf(l, reply, cancelled, t.now()))
+	t.settle(l, ledger.SettlementOf(l, reply, cancelled, t.now()))
 	if !reply.LaunchedAt.IsZero() {
 		t.recovered()
 	}

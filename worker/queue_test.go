@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	rules "github.com/carillon/carillon/internal/ledger" // ledger is the store of the rig
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/worker"
@@ -47,7 +48,7 @@ func (q *queue) take(ctx context.Context, req schedule.StartRequest) {
 		return
 	}
 	l := &schedule.Launch{Run: schedule.Run{Key: req.Key, FireAt: req.FireAt}, Definition: &schedule.Definition{RunTimeoutMS: 60_000}}
-	s := schedule.SettlementOf(l, reply, "", q.store.Now())
+	s := rules.SettlementOf(l, reply, "", q.store.Now())
 	if moved, err := q.store.SettleLaunched(ctx, q.store.Now(), []schedule.Settlement{s}); err != nil || !moved[0] {
 		q.Errorf("settle: %v, %v", moved, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/trouble"
 )
@@ -92,7 +93,7 @@ func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, r
 		run = row
 	}
 	l := &schedule.Launch{Run: *run, Definition: &schedule.Definition{RunTimeoutMS: uint32(req.RunTimeout.Milliseconds())}}
-	c.settle(ctx, req.ScheduleID, req.ScheduledFor, schedule.SettlementOf(l, reply, run.CancelReason, c.now()))
+	c.settle(ctx, req.ScheduleID, req.ScheduledFor, ledger.SettlementOf(l, reply, run.CancelReason, c.now()))
 }
 
 // recovered is for an executor that has just taken a run: the leader puts what

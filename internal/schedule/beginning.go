@@ -52,13 +52,3 @@ type FinishRequest struct {
 	LaunchedAt time.Time // when the call was made that it answers; may be zero
 	Unsent     bool      // the call that Begin counted was not made
 }
-
-// Settlement is what an outcome makes of its run where nobody else will settle
-// it: one that supersedes what the run was settled by.
-func (f FinishRequest) Settlement(now time.Time) Settlement {
-	o := f.Outcome
-	return Settlement{
-		Key: f.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
-		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: f.LaunchedAt, CompletedAt: now,
-	}
-}

@@ -95,7 +95,7 @@ var mutants = []struct {
 		"internal/plan/recovery.go", `r.record(schedule.EventMissed, schedule.ReasonMissed, missed, "catchup_policy is none")`, ``,
 	}}},
 	{"a status may move backwards", []edit{{
-		"internal/sim/memstore/settle.go", `if !r.Status.CanBecome(e.To) && !heartbeat {`, `if false && !heartbeat {`,
+		"internal/ledger/end.go", `if !MaySettle(r.Status, s.To) {`, `if false && !MaySettle(r.Status, s.To) {`,
 	}}},
 	{"a claim does not look whether its row is still planned", []edit{{
 		"internal/sim/memstore/claim.go", "case r.Status != schedule.StatusPlanned:\n\t\tcase v == nil &&", "case v == nil &&",
@@ -170,7 +170,7 @@ var mutants = []struct {
 		"launcher/start.go", `e.Reached, e.Deliveries, e.Err = true, s.before+1,`, `e.Reached, e.Err = true,`,
 	}}},
 	{"a run that is reported before its launcher has the answer was never delivered", []edit{{
-		"internal/sim/memstore/settle.go", `if q := t.requests[r.Key]; q != nil && q.Sent &&`, `if q := t.requests[r.Key]; q == nil && q.Sent &&`,
+		"internal/ledger/end.go", `record == nil || !record.Sent {`, `record == nil || record.Sent {`,
 	}}},
 	{"a redelivery moves the first time that a run was sent", []edit{{
 		"internal/sim/memstore/requests.go", `if !result.Sent {`, `if result.Request.Calls >= 0 {`,

@@ -28,10 +28,7 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 
 // beginFacts are what the ledger holds of one key.
 func (t *tx) beginFacts(q *schedule.BeginRequest) *ledger.BeginFacts {
-	f := ledger.BeginFacts{Grant: t.grants[q.Grant.Ref()]}
-	if r := t.requests[q.Key]; r != nil {
-		f.Known = &r.ExecutionRequest
-	}
+	f := ledger.BeginFacts{Known: t.recordOf(q.Key), Grant: t.grants[q.Grant.Ref()]}
 	if r := t.runs[q.Key]; r != nil {
 		f.Run = ledger.BeginRunOf(r)
 	}
@@ -39,6 +36,14 @@ func (t *tx) beginFacts(q *schedule.BeginRequest) *ledger.BeginFacts {
 		f.Deleted, f.Pause = !s.Alive(), s.Pause
 	}
 	return &f
+}
+
+// recordOf is the record of a key; nil: there is none.
+func (s *Store) recordOf(key schedule.Key) *schedule.ExecutionRequest {
+	if r := s.requests[key]; r != nil {
+		return &r.ExecutionRequest
+	}
+	return nil
 }
 
 // record writes what Begin has decided; a second request with the key finds it.
@@ -77,7 +82,7 @@ func (t *tx) finish(f *schedule.FinishRequest, now time.Time) (standing schedule
 	case there.Done && !f.Outcome.Supersedes(there.Outcome):
 		return there.Outcome
 	case there.Done:
-		t.settleAll([]schedule.Settlement{f.Settlement(now)}, now)
+		t.settleAll([]schedule.Settlement{ledger.SettlementOfOutcome(f, now)}, now)
 	}
 	row := there.ExecutionRequest
 	row.Done, row.LeaseUntil, row.Outcome = true, time.Time{}, f.Outcome
@@ -136,11 +141,7 @@ func (s *Store) Release(ctx context.Context, key schedule.Key, lease time.Time, 
 // CloseKey ends a key of which no call has begun, as DONE and cancelled.
 func (s *Store) CloseKey(ctx context.Context, key schedule.Key, reason schedule.Reason, now time.Time) (closed bool, recorded schedule.ExecutionRequest, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		var known *schedule.ExecutionRequest
-		if r := t.requests[key]; r != nil {
-			known = &r.ExecutionRequest
-		}
-		if recorded, closed = ledger.CloseKey(key, known, reason, now); closed {
+		if recorded, closed = ledger.CloseKey(key, t.recordOf(key), reason, now); closed {
 			t.request(recorded)
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -107,39 +108,16 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	if r == nil {
 		return false
 	}
-	now = at(now)
-	if e.To == schedule.StatusLaunching {
-		if r.Status != schedule.StatusLaunching {
-			return false
-		}
-		t.change(r, func(r *schedule.Run) {
-			set(&r.ClaimedUntil, at(e.ClaimedUntil))
-			set(&r.ErrorCode, e.ErrorCode)
-			set(&r.ErrorMessage, e.ErrorMessage)
-			r.UpdatedAt, r.Deliveries = now, max(r.Deliveries, e.Deliveries)
-			if e.Attempt != nil {
-				r.FailedAttempts++
-			}
-		})
-		if e.Attempt != nil {
-			t.attempted(e.Key, *e.Attempt)
-		}
-		return true
-	}
-	heartbeat := e.To == schedule.StatusStarted && r.Status == schedule.StatusStarted
-	if !r.Status.CanBecome(e.To) && !heartbeat {
+	after, moved := ledger.Settle(*r, e, t.recordOf(e.Key), now)
+	if !moved {
 		return false
 	}
-	made := int32(0)
-	if e.Deliveries == 0 {
-		made = t.callsMade(r)
+	t.change(r, func(r *schedule.Run) { *r = after })
+	if e.To == schedule.StatusLaunching && e.Attempt != nil {
+		t.attempted(e.Key, *e.Attempt)
 	}
-	t.change(r, func(r *schedule.Run) {
-		settled(r, e, now)
-		r.Deliveries = max(r.Deliveries, made)
-	})
 	s := t.schedules[r.ScheduleID]
-	if countsAsRun(e) && s != nil && s.LastRunAt.Before(r.RunAt) {
+	if ledger.IsLaunch(e) && s != nil && s.LastRunAt.Before(r.RunAt) {
 		row := *s
 		row.LastRunAt = r.RunAt
 		t.put(&row)
@@ -153,42 +131,6 @@ func (t *tx) callsMade(r *schedule.Run) int32 {
 		return q.Calls
 	}
 	return 0
-}
-
-// settled is what a settlement makes of a row. What it does not say stays, but
-// what a launch without an answer left behind as its error ends with LAUNCHING.
-func settled(r *schedule.Run, e *schedule.Settlement, now time.Time) {
-	if r.Status == schedule.StatusLaunching {
-		r.ErrorCode, r.ErrorMessage = "", ""
-	}
-	r.Status, r.WaitingSince, r.ClaimedUntil, r.UpdatedAt = e.To, time.Time{}, time.Time{}, now
-	r.Deliveries = max(r.Deliveries, e.Deliveries)
-	set(&r.Reason, e.Reason)
-	set(&r.RunID, e.RunID)
-	set(&r.TraceID, e.TraceID)
-	set(&r.ErrorCode, e.ErrorCode)
-	set(&r.ErrorMessage, e.ErrorMessage)
-	set(&r.LaunchedAt, at(e.LaunchedAt))
-	set(&r.TimeoutAt, at(e.TimeoutAt))
-	if r.StartedAt.IsZero() {
-		r.StartedAt = at(e.StartedAt)
-	}
-	if e.To.Terminal() {
-		r.CompletedAt = either(e.CompletedAt, now)
-	}
-	if e.To == schedule.StatusCancelled {
-		r.Reason = cmp.Or(r.Reason, r.CancelReason)
-	}
-}
-
-// countsAsRun reports whether the settlement says that the executor was called
-// and had something to say.
-func countsAsRun(e *schedule.Settlement) bool {
-	switch e.To {
-	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed:
-		return !e.LaunchedAt.IsZero()
-	}
-	return false
 }
 
 // Sweep ends what is past its bound: cancels that nobody confirmed, launches

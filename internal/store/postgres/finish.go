@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -97,7 +98,7 @@ func (f *finishing) supersede(ctx context.Context, tx pgx.Tx, late []schedule.Fi
 		switch {
 		case !known:
 		case late[i].Outcome.Supersedes(first):
-			ends, settlements = append(ends, late[i]), append(settlements, late[i].Settlement(f.now))
+			ends, settlements = append(ends, late[i]), append(settlements, ledger.SettlementOfOutcome(&late[i], f.now))
 		default:
 			f.standing[late[i].Key] = first
 		}

@@ -13,18 +13,19 @@ const forward = `
 // callsMade is how many calls of a run may have reached the executor; NULL: none.
 const callsMade = `(SELECT e.calls FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key AND e.sent)`
 
-// sqlSettle moves runs forward. A heartbeat keeps the first started_at. The error that
-// failed attempts left ends with LAUNCHING. A report or a cancel can move a run before
-// its launcher does; the calls that were made then come from execution_requests.
+// sqlSettle moves runs forward, as ledger.Settle does with one; package storetest
+// compares the two. It is SQL because one statement settles thousands of runs that
+// nothing else has to read: to lock and read them first would be one more statement
+// for each batch, and one more version of each row.
 // A success ends the failures of its schedule. A statement of its own would be one more
 // round trip for each batch; EXISTS makes it one look where no schedule fails.
 const sqlSettle = `
 WITH moved AS (UPDATE schedule_runs r SET status = u.status,
-	reason = coalesce(u.reason, CASE WHEN u.status = 'CANCELLED' THEN r.cancel_reason END, r.reason), run_id = coalesce(u.run_id, r.run_id), trace_id = coalesce(u.trace_id, r.trace_id),
+	reason = coalesce(u.reason, r.reason, CASE WHEN u.status = 'CANCELLED' THEN coalesce(r.cancel_reason, 'cancelled') END), run_id = coalesce(u.run_id, r.run_id), trace_id = coalesce(u.trace_id, r.trace_id),
 	error_code = CASE WHEN r.status = 'LAUNCHING' THEN u.error_code ELSE coalesce(u.error_code, r.error_code) END,
 	error_message = CASE WHEN r.status = 'LAUNCHING' THEN u.error_message ELSE coalesce(u.error_message, r.error_message) END,
 	launched_at = coalesce(u.launched_at, r.launched_at),
-	started_at = CASE WHEN r.status = 'STARTED' THEN coalesce(r.started_at, u.started_at) ELSE coalesce(u.started_at, r.started_at) END,
+	started_at = coalesce(r.started_at, u.started_at),
 	completed_at = CASE WHEN u.terminal THEN coalesce(u.completed_at, $1) ELSE r.completed_at END,
 	timeout_at = coalesce(u.timeout_at, r.timeout_at),
 	deliveries = greatest(r.deliveries, u.deliveries, CASE WHEN u.deliveries = 0 AND r.status = 'LAUNCHING' THEN ` + callsMade + ` END),

@@ -53,7 +53,7 @@ func finish(ctx context.Context, t tx, f *schedule.FinishRequest, now time.Time)
 	if _, err := record(sqlFinishSuperseded); err != nil {
 		return *o, false, err
 	}
-	settlement := f.Settlement(now)
+	settlement := ledger.SettlementOfOutcome(f, now)
 	moved, err := settle(ctx, t, &settlement, 0, now)
 	if err == nil {
 		err = noteEnd(ctx, t, &settlement, moved)

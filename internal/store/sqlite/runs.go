@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
@@ -86,7 +87,7 @@ func writeRunChange(ctx context.Context, t tx, run *schedule.Run, c *schedule.Ru
 		if err := noteEnd(ctx, t, &e, moved); err != nil {
 			return after, false, err
 		}
-		if moved && countsAsRun(&e) {
+		if moved && ledger.IsLaunch(&e) {
 			if err := noteLastRuns(ctx, t, []schedule.Key{run.Key}); err != nil {
 				return after, false, err
 			}

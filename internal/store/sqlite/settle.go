@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -44,7 +45,7 @@ func (s *Store) settleAll(ctx context.Context, now time.Time, settlements []sche
 			if moved[i], err = settle(ctx, t, e, places[i].row, now); err != nil {
 				return err
 			}
-			if moved[i] && countsAsRun(e) && !places[i].noted {
+			if moved[i] && ledger.IsLaunch(e) && !places[i].noted {
 				launched = append(launched, e.Key)
 			}
 			if moved[i] {
@@ -106,11 +107,6 @@ func settle(ctx context.Context, t tx, e *schedule.Settlement, row int64, now ti
 	if err != nil {
 		return false, fmt.Errorf("settle run %s to %s: %w", e.Key, e.To, err)
 	}
-	if n == 1 && e.To == schedule.StatusCancelled && e.Reason == "" {
-		if _, err := t.exec(ctx, sqlSettleCancelReason, keyArg(e.Key)); err != nil {
-			return false, fmt.Errorf("settle run %s to %s: %w", e.Key, e.To, err)
-		}
-	}
 	return n == 1, nil
 }
 
@@ -120,16 +116,6 @@ func attemptArg(a *schedule.LaunchAttempt) any {
 		return nil
 	}
 	return a.Text()
-}
-
-// countsAsRun reports whether the settlement says that the executor was called
-// and had something to say.
-func countsAsRun(e *schedule.Settlement) bool {
-	switch e.To {
-	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed:
-		return !e.LaunchedAt.IsZero()
-	}
-	return false
 }
 
 // noteLastRuns moves last_run_at of the runs' schedules forward.

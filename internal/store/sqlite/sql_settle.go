@@ -1,11 +1,10 @@
 package sqlite
 
-// Settle: one statement per status, each with the statuses that it may leave;
-// a test compares them with schedule.Status.Predecessors. What a settlement
-// does not say stays, and so does when it started. But the error that failed attempts
-// left ends with LAUNCHING. A report or a cancel can move a run before its launcher
-// does; the calls that were made then come from execution_requests. Of the attempts
-// that settleLaunching records the last ten are kept (schedule.KeptAttempts).
+// Settle: one statement for each status, with the statuses that it may leave; a
+// test compares them with schedule.Status.Predecessors. They do what ledger.Settle
+// does; package storetest compares the two. They are SQL because reading each run
+// first would double the statements of a settlement. Of the attempts that
+// settleLaunching records the last ten are kept (schedule.KeptAttempts).
 const (
 	settleLaunching = `UPDATE schedule_runs SET claimed_until = COALESCE(?2, claimed_until), updated_at = ?3,
  error_code = COALESCE(?4, error_code), error_message = COALESCE(?5, error_message), deliveries = max(deliveries, ?6),
@@ -14,8 +13,11 @@ const (
   ELSE json_insert(COALESCE(attempt_log, '[]'), '$[#]', json(?7)) END
  WHERE idempotency_key = ?1 AND status = 'LAUNCHING'`
 
-	settleSet = ` waiting_since = NULL, claimed_until = NULL, updated_at = ?3,
- reason = COALESCE(?4, reason), run_id = COALESCE(?5, run_id), trace_id = COALESCE(?6, trace_id),
+	// settleReason is the reason that a settlement leaves; a CANCELLED run always has one.
+	settleReason       = ` reason = COALESCE(?4, reason),`
+	settleCancelReason = ` reason = COALESCE(?4, reason, cancel_reason, 'cancelled'),`
+
+	settleSet = ` waiting_since = NULL, claimed_until = NULL, updated_at = ?3, run_id = COALESCE(?5, run_id), trace_id = COALESCE(?6, trace_id),
  error_code = CASE WHEN status = 'LAUNCHING' THEN ?7 ELSE COALESCE(?7, error_code) END,
  error_message = CASE WHEN status = 'LAUNCHING' THEN ?8 ELSE COALESCE(?8, error_message) END,
  launched_at = COALESCE(?9, launched_at), started_at = COALESCE(started_at, ?10),
@@ -28,15 +30,12 @@ const (
 	settleByKey = `WHERE idempotency_key = ?1`
 	settleByRow = `WHERE rowid = ?13 AND +idempotency_key = ?1`
 
-	settleEnqueued  = `UPDATE schedule_runs SET status = 'ENQUEUED',` + settleSet + `status = 'LAUNCHING'`
-	settleStarted   = `UPDATE schedule_runs SET status = 'STARTED',` + settleSet + inFlight
-	settleSuccess   = `UPDATE schedule_runs SET status = 'SUCCESS',` + settleSet + inFlight
-	settleFailed    = `UPDATE schedule_runs SET status = 'FAILED',` + settleSet + `(status = 'PLANNED' OR ` + inFlight + `)`
-	settleSkipped   = `UPDATE schedule_runs SET status = 'SKIPPED',` + settleSet + `(status = 'PLANNED' OR status = 'LAUNCHING')`
-	settleCancelled = `UPDATE schedule_runs SET status = 'CANCELLED',` + settleSet + `(status = 'PLANNED' OR ` + inFlight + `)`
-	// A cancel that was asked for says why, unless the settlement does.
-	sqlSettleCancelReason = `UPDATE schedule_runs SET reason = COALESCE(reason, cancel_reason)
- WHERE idempotency_key = ? AND status = 'CANCELLED'`
+	settleEnqueued  = `UPDATE schedule_runs SET status = 'ENQUEUED',` + settleReason + settleSet + `status = 'LAUNCHING'`
+	settleStarted   = `UPDATE schedule_runs SET status = 'STARTED',` + settleReason + settleSet + inFlight
+	settleSuccess   = `UPDATE schedule_runs SET status = 'SUCCESS',` + settleReason + settleSet + inFlight
+	settleFailed    = `UPDATE schedule_runs SET status = 'FAILED',` + settleReason + settleSet + `(status = 'PLANNED' OR ` + inFlight + `)`
+	settleSkipped   = `UPDATE schedule_runs SET status = 'SKIPPED',` + settleReason + settleSet + `(status = 'PLANNED' OR status = 'LAUNCHING')`
+	settleCancelled = `UPDATE schedule_runs SET status = 'CANCELLED',` + settleCancelReason + settleSet + `(status = 'PLANNED' OR ` + inFlight + `)`
 
 	// last_run_at is written only where it would fall behind by lastRunSlack, and
 	// reading (lastRun) looks for what came after it: of a schedule with a slot

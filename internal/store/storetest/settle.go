@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -17,8 +18,9 @@ var settles = []check{
 	{"completed_at is now unless it is given", settleCompletedAt},
 	{"a run that leaves PLANNED waits no more", settleWaiting},
 	{"a run whose cancel was asked for still ends as it is reported", settleAfterCancel},
-	{"a run that is cancelled without a word takes the reason that was asked for", settleCancelReason},
-	{"a heartbeat does not move started_at", settleKeepsStart},
+	{"a cancelled run has the reason that is given, else its own, else that of the cancel, else cancelled", settleCancelReason},
+	{"nothing moves a started_at that is there", settleKeepsStart},
+	{"a settlement makes of a run what the rule says", settleByRule},
 	{"settlements of one run in one call apply in their order", settleInOrder},
 	{"many are settled in one call, each with an answer of its own", settleMany},
 	{"last_run_at is the newest slot that was launched", settleLastRunAt},
@@ -166,24 +168,99 @@ func settleAfterCancel(r *rig) {
 func settleCancelReason(r *rig) {
 	r.lead()
 	s := r.create("cancelled")
-	for i, c := range []struct{ given, want schedule.Reason }{
-		{schedule.ReasonNone, schedule.ReasonReplaced}, {schedule.ReasonDeleted, schedule.ReasonDeleted},
+	for i, c := range []struct{ own, cancel, given, want schedule.Reason }{
+		{"", schedule.ReasonReplaced, "", schedule.ReasonReplaced},
+		{"", schedule.ReasonReplaced, schedule.ReasonDeleted, schedule.ReasonDeleted},
+		{schedule.ReasonCoalesced, schedule.ReasonReplaced, "", schedule.ReasonCoalesced},
+		{schedule.ReasonCoalesced, schedule.ReasonReplaced, schedule.ReasonDeleted, schedule.ReasonDeleted},
+		{"", "", "", schedule.ReasonCancelled},
+		{schedule.ReasonCoalesced, "", "", schedule.ReasonCoalesced},
 	} {
-		run := r.bring(r.due(s, i), schedule.StatusStarted)
-		r.askCancel(run.Key, schedule.ReasonReplaced, r.now)
+		run := r.bring(r.due(s, i), schedule.StatusStarted, func(st *schedule.Settlement) { st.Reason = c.own })
+		if c.cancel != "" {
+			r.askCancel(run.Key, c.cancel, r.now)
+		}
 		r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusCancelled, Reason: c.given})
-		r.hold(r.ledger(run.Key).Reason == c.want, "settled with %q it is CANCELLED(%s), got %q", c.given, c.want, r.ledger(run.Key).Reason)
+		got := r.ledger(run.Key).Reason
+		r.hold(got == c.want, "own reason %q, of the cancel %q, given %q: it is CANCELLED(%s), got %q", c.own, c.cancel, c.given, c.want, got)
 	}
 }
 
 func settleKeepsStart(r *rig) {
 	r.lead()
 	s := r.create("alive")
-	started := r.now
-	run := r.bring(r.due(s, 1), schedule.StatusStarted, func(st *schedule.Settlement) { st.StartedAt = started })
-	r.now = r.at(time.Minute)
-	r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusStarted, StartedAt: r.now})
-	r.hold(r.ledger(run.Key).StartedAt.Equal(started), "it started at %s, got %s", started, r.ledger(run.Key).StartedAt)
+	for i, from := range []schedule.Status{schedule.StatusEnqueued, schedule.StatusStarted} {
+		started := r.now
+		run := r.bring(r.due(s, 1+i), from, func(st *schedule.Settlement) { st.StartedAt = started })
+		r.now = r.at(time.Minute)
+		r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusStarted, StartedAt: r.now})
+		r.hold(r.ledger(run.Key).StartedAt.Equal(started), "from %s: it started at %s, got %s", from, started, r.ledger(run.Key).StartedAt)
+	}
+}
+
+// settleByRule compares the store with ledger.Settle: each status to each status,
+// with settlements that say nothing and that say everything, on runs without and
+// with a history.
+func settleByRule(r *rig) {
+	r.lead()
+	s := r.create("ruled")
+	n := 0
+	for _, from := range schedule.Statuses {
+		for _, to := range schedule.Statuses {
+			for _, full := range []bool{false, true} {
+				for _, lived := range []bool{false, true} {
+					if from.Terminal() && (!full || lived) {
+						continue // nothing moves it
+					}
+					n++
+					run, record := r.toSettle(s, fmt.Sprint(n), from, lived)
+					settlement := schedule.Settlement{Key: run.Key, To: to}
+					if full {
+						settlement = r.fullSettlement(run.Key, to)
+					}
+					r.now = r.at(time.Millisecond)
+					want, may := ledger.Settle(run, &settlement, record, r.now)
+					moved := r.settle(settlement)[0]
+					what := fmt.Sprintf("%s to %s, settlement full: %t, run lived: %t", from, to, full, lived)
+					r.hold(moved == may, "%s: moved is %t, got %t", what, may, moved)
+					equal(r, what+": runs", r.ledger(run.Key), want)
+				}
+			}
+		}
+	}
+}
+
+// toSettle is a run with a status, and the record of its key. One that has lived
+// has a failed attempt, an open call, a cancel and times of its own.
+func (r *rig) toSettle(s schedule.Schedule, requestID string, status schedule.Status, lived bool) (schedule.Run, *schedule.ExecutionRequest) {
+	r.Helper()
+	run := r.manual(s, requestID, r.now)
+	if status == schedule.StatusPlanned {
+		run.FireAt = r.at(time.Hour) // so that no later claim takes it
+	}
+	if !lived || status == schedule.StatusPlanned {
+		return r.bring(run, status), nil
+	}
+	run = r.bring(run, schedule.StatusLaunching)
+	r.granted(r.beginRequest(run))
+	r.settle(schedule.Settlement{Key: run.Key, To: schedule.StatusLaunching, ErrorCode: "executor_timeout", ErrorMessage: "no answer", ClaimedUntil: r.at(time.Second)})
+	r.askCancel(run.Key, schedule.ReasonReplaced, r.now)
+	if status != schedule.StatusLaunching {
+		r.settle(schedule.Settlement{
+			Key: run.Key, To: status, RunID: "first", TraceID: "first", ErrorCode: "E1", ErrorMessage: "first",
+			LaunchedAt: r.at(-3 * time.Second), StartedAt: r.at(-2 * time.Second), TimeoutAt: r.at(time.Hour),
+		})
+	}
+	return r.ledger(run.Key), &schedule.ExecutionRequest{Key: run.Key, Sent: true, Calls: 1}
+}
+
+func (r *rig) fullSettlement(key schedule.Key, to schedule.Status) schedule.Settlement {
+	return schedule.Settlement{
+		Key: key, To: to, Reason: schedule.ReasonLost, RunID: "second", TraceID: "second", ErrorCode: "E2", ErrorMessage: "second",
+		LaunchedAt: r.at(-20 * time.Millisecond), StartedAt: r.at(-10 * time.Millisecond), CompletedAt: r.at(-time.Millisecond),
+		TimeoutAt: r.at(2 * time.Hour), ClaimedUntil: r.at(3 * time.Hour), Deliveries: 3,
+		Attempt: &schedule.LaunchAttempt{At: r.now, Result: schedule.LaunchUnknown},
+	}
 }
 
 func settleInOrder(r *rig) {

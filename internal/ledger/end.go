@@ -1,0 +1,196 @@
+package ledger
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+// SettlementOf is what a definite answer makes of a run. cancel is the reason of
+// the run's cancel; empty: none is requested.
+func SettlementOf(l *schedule.Launch, reply schedule.StartReply, cancel schedule.Reason, now time.Time) schedule.Settlement {
+	o := reply.Outcome
+	s := schedule.Settlement{
+		Key: l.Run.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
+		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: reply.LaunchedAt,
+		Deliveries: reply.Deliveries,
+	}
+	if s.LaunchedAt.IsZero() && (o.OK() || o.Reason == schedule.ReasonWorkflowFailed) {
+		// The answer is to an earlier call, and when that was made is lost.
+		s.LaunchedAt = l.Run.NotLaunchedBefore()
+	}
+	if !o.Status.Terminal() {
+		s.TimeoutAt = now.Add(l.Definition.RunTimeout()) // counts from acceptance
+		return s
+	}
+	s.CompletedAt = now
+	afterCancel(&s, cancel, "answered ")
+	return s
+}
+
+// SettlementOfReport is what a report makes of a run in flight. STARTED is also a
+// heartbeat: the timeout counts from now.
+func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTimeout time.Duration, now time.Time) schedule.Settlement {
+	s := schedule.Settlement{Key: r.Key, To: report.Status, RunID: report.RunID}
+	if r.LaunchedAt.IsZero() {
+		// The report has overtaken the launcher's answer, or the answer is lost.
+		s.LaunchedAt = r.NotLaunchedBefore()
+	}
+	if report.Status == schedule.StatusStarted {
+		if r.StartedAt.IsZero() {
+			s.StartedAt = now
+		}
+		s.TimeoutAt = now.Add(runTimeout)
+		return s
+	}
+	s.CompletedAt = now
+	s.ErrorCode, s.ErrorMessage = report.ErrorCode, report.ErrorMessage
+	if report.Status == schedule.StatusFailed {
+		s.Reason = schedule.ReasonWorkflowFailed
+		if report.ErrorCode == string(schedule.CodeLost) { // an executor in this process has lost the run
+			s.Reason = schedule.ReasonLost
+		}
+	}
+	if !r.CancelRequestedAt.IsZero() {
+		afterCancel(&s, cancelled(r.CancelReason), "reported ")
+	}
+	return s
+}
+
+// afterCancel applies the cancel of a run to its end. A run that was to be
+// replaced is CANCELLED(replaced), however it ended; one that was to be cancelled
+// is CANCELLED if it failed.
+func afterCancel(s *schedule.Settlement, cancel schedule.Reason, verb string) {
+	failed, ok := s.To == schedule.StatusFailed, s.To == schedule.StatusSuccess
+	if cancel == "" || !failed && (!ok || cancel != schedule.ReasonReplaced) {
+		return
+	}
+	if s.ErrorMessage == "" {
+		s.ErrorMessage = verb + string(s.To) + " after its cancel was requested"
+	}
+	s.To, s.Reason = schedule.StatusCancelled, cancel
+}
+
+// RepeatsEnd reports whether a report says again how the run ended.
+func RepeatsEnd(r *schedule.Run, report *schedule.ExecutorReport) bool {
+	switch r.Status {
+	case schedule.StatusSuccess:
+		return report.Status == schedule.StatusSuccess
+	case schedule.StatusFailed:
+		reported := r.Reason == schedule.ReasonWorkflowFailed || r.Reason == schedule.ReasonLost
+		return report.Status == schedule.StatusFailed && reported && report.ErrorCode == r.ErrorCode
+	}
+	return false
+}
+
+// SettlementOfOutcome is what an outcome makes of its run if it supersedes the
+// outcome that the run was settled by.
+func SettlementOfOutcome(f *schedule.FinishRequest, now time.Time) schedule.Settlement {
+	o := f.Outcome
+	return schedule.Settlement{
+		Key: f.Key, To: o.Status, Reason: o.Reason, RunID: o.RunID, TraceID: o.TraceID,
+		ErrorCode: o.ErrorCode, ErrorMessage: o.ErrorMessage, LaunchedAt: f.LaunchedAt, CompletedAt: now,
+	}
+}
+
+// RequestCancel is what a request to cancel makes of a run: a planned run ends at once,
+// of one in flight the cancel is requested. ok = false: the run has ended otherwise.
+// A run that is CANCELLED already stays as it is.
+func RequestCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (end *schedule.Settlement, request schedule.Reason, ok bool) {
+	switch {
+	case r.Status == schedule.StatusPlanned:
+		return &schedule.Settlement{Key: r.Key, To: schedule.StatusCancelled, Reason: reason, CompletedAt: now}, "", true
+	case r.Status.InFlight():
+		return nil, reason, true
+	}
+	return nil, "", r.Status == schedule.StatusCancelled
+}
+
+// MaySettle reports whether a settlement may move a run from one status to the
+// other: forward, as a heartbeat (STARTED), or to renew its claim (LAUNCHING, which
+// only a claim makes of a run).
+func MaySettle(from, to schedule.Status) bool {
+	if to == schedule.StatusLaunching {
+		return from == schedule.StatusLaunching
+	}
+	return from.CanBecome(to) || from == schedule.StatusStarted && to == schedule.StatusStarted
+}
+
+// Settle is what a settlement makes of a run. record is that of the run's key; nil:
+// there is none. The statements of the SQL stores do the same to thousands of runs
+// at once without reading them; package storetest compares them with this function.
+func Settle(r schedule.Run, s *schedule.Settlement, record *schedule.ExecutionRequest, now time.Time) (after schedule.Run, moved bool) {
+	if !MaySettle(r.Status, s.To) {
+		return r, false
+	}
+	if s.To == schedule.StatusLaunching {
+		renew(&r, s)
+	} else {
+		settle(&r, s, record, now)
+	}
+	r.UpdatedAt = stored(now)
+	return r, true
+}
+
+// renew puts off the next call of a run whose outcome is unknown.
+func renew(r *schedule.Run, s *schedule.Settlement) {
+	r.ClaimedUntil = cmp.Or(stored(s.ClaimedUntil), r.ClaimedUntil)
+	r.ErrorCode, r.ErrorMessage = cmp.Or(s.ErrorCode, r.ErrorCode), cmp.Or(s.ErrorMessage, r.ErrorMessage)
+	r.Deliveries = max(r.Deliveries, s.Deliveries)
+	if s.Attempt != nil {
+		r.FailedAttempts++
+	}
+}
+
+// settle moves a run forward. Empty fields of a settlement leave what the run has.
+func settle(r *schedule.Run, s *schedule.Settlement, record *schedule.ExecutionRequest, now time.Time) {
+	if r.Status == schedule.StatusLaunching {
+		// The error of failed attempts ends with LAUNCHING.
+		r.ErrorCode, r.ErrorMessage = "", ""
+	}
+	r.Deliveries = max(r.Deliveries, s.Deliveries)
+	if s.Deliveries == 0 {
+		// A report or a cancel does not know the calls that the launcher has made.
+		r.Deliveries = max(r.Deliveries, callsMade(r, record))
+	}
+	r.Reason = reasonAfter(r, s)
+	r.Status, r.WaitingSince, r.ClaimedUntil = s.To, time.Time{}, time.Time{}
+	r.RunID, r.TraceID = cmp.Or(s.RunID, r.RunID), cmp.Or(s.TraceID, r.TraceID)
+	r.ErrorCode, r.ErrorMessage = cmp.Or(s.ErrorCode, r.ErrorCode), cmp.Or(s.ErrorMessage, r.ErrorMessage)
+	r.LaunchedAt = cmp.Or(stored(s.LaunchedAt), r.LaunchedAt)
+	r.StartedAt = cmp.Or(r.StartedAt, stored(s.StartedAt)) // a heartbeat does not move it
+	r.TimeoutAt = cmp.Or(stored(s.TimeoutAt), r.TimeoutAt)
+	if s.To.Terminal() {
+		r.CompletedAt = stored(cmp.Or(s.CompletedAt, now))
+	}
+}
+
+// IsLaunch reports whether a settlement says that the executor was called and has
+// answered: such a run can be the last of its schedule (last_run_at).
+func IsLaunch(s *schedule.Settlement) bool {
+	switch s.To {
+	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed:
+		return !s.LaunchedAt.IsZero()
+	}
+	return false
+}
+
+// reasonAfter is the reason that a settlement leaves. A CANCELLED run always has
+// one: the settlement's, else its own, else that of its cancel, else `cancelled`.
+func reasonAfter(r *schedule.Run, s *schedule.Settlement) schedule.Reason {
+	reason := cmp.Or(s.Reason, r.Reason)
+	if s.To == schedule.StatusCancelled {
+		reason = cmp.Or(reason, cancelled(r.CancelReason))
+	}
+	return reason
+}
+
+// callsMade is how many calls of a LAUNCHING run may have reached the executor by
+// the record of its key. Afterwards the run's own number counts.
+func callsMade(r *schedule.Run, record *schedule.ExecutionRequest) int32 {
+	if r.Status != schedule.StatusLaunching || record == nil || !record.Sent {
+		return 0
+	}
+	return record.Calls
+}

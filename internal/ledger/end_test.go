@@ -1,0 +1,343 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+func TestWhatAnAnswerMakesOfARun(t *testing.T) {
+	now := beginNow
+	fireAt := now.Add(-time.Second)
+	for _, c := range []struct {
+		name    string
+		outcome schedule.Outcome
+		called  time.Time
+		cancel  schedule.Reason
+		want    schedule.Settlement
+	}{
+		{
+			"an acceptance starts the run timeout",
+			schedule.Outcome{Status: "ENQUEUED", RunID: "r"},
+			now, "",
+			schedule.Settlement{To: "ENQUEUED", RunID: "r", LaunchedAt: now, TimeoutAt: now.Add(time.Hour)},
+		},
+		{
+			"a success ends the run",
+			schedule.Outcome{Status: "SUCCESS", TraceID: "t"},
+			now, "",
+			schedule.Settlement{To: "SUCCESS", TraceID: "t", LaunchedAt: now, CompletedAt: now},
+		},
+		{
+			"an answer to an earlier call was launched no earlier than fire_at",
+			schedule.Outcome{Status: "SUCCESS"},
+			time.Time{},
+			"",
+			schedule.Settlement{To: "SUCCESS", LaunchedAt: fireAt, CompletedAt: now},
+		},
+		{
+			"a run that the executor refused was not launched",
+			schedule.Outcome{Status: "FAILED", Reason: "launch_refused"},
+			time.Time{},
+			"",
+			schedule.Settlement{To: "FAILED", Reason: "launch_refused", CompletedAt: now},
+		},
+		{
+			"a failure after a cancel is cancelled",
+			schedule.Outcome{Status: "FAILED", Reason: "workflow_failed", ErrorCode: "E"},
+			now, "cancelled",
+			schedule.Settlement{To: "CANCELLED", Reason: "cancelled", ErrorCode: "E", ErrorMessage: "answered FAILED after its cancel was requested", LaunchedAt: now, CompletedAt: now},
+		},
+		{
+			"the executor's message stays",
+			schedule.Outcome{Status: "FAILED", Reason: "workflow_failed", ErrorMessage: "broken"},
+			now, "cancelled",
+			schedule.Settlement{To: "CANCELLED", Reason: "cancelled", ErrorMessage: "broken", LaunchedAt: now, CompletedAt: now},
+		},
+		{
+			"a success after a cancel is a success",
+			schedule.Outcome{Status: "SUCCESS"},
+			now, "cancelled",
+			schedule.Settlement{To: "SUCCESS", LaunchedAt: now, CompletedAt: now},
+		},
+		{
+			"a success of a run that was to be replaced is replaced",
+			schedule.Outcome{Status: "SUCCESS"},
+			now, "replaced",
+			schedule.Settlement{To: "CANCELLED", Reason: "replaced", ErrorMessage: "answered SUCCESS after its cancel was requested", LaunchedAt: now, CompletedAt: now},
+		},
+		{
+			"an acceptance of a run that is to be replaced is no end",
+			schedule.Outcome{Status: "ENQUEUED"},
+			now, "replaced",
+			schedule.Settlement{To: "ENQUEUED", LaunchedAt: now, TimeoutAt: now.Add(time.Hour)},
+		},
+		{
+			"a run that was skipped for a pause stays skipped after a cancel",
+			schedule.Outcome{Status: "SKIPPED", Reason: "paused"},
+			time.Time{},
+			"replaced",
+			schedule.Settlement{To: "SKIPPED", Reason: "paused", CompletedAt: now},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := schedule.Launch{Run: schedule.Run{Key: schedule.Key{1}, FireAt: fireAt, ClaimedAt: fireAt.Add(-time.Second)}, Definition: &schedule.Definition{RunTimeoutMS: 3_600_000}}
+			c.want.Key, c.want.Deliveries = l.Run.Key, 2
+			got := ledger.SettlementOf(&l, schedule.StartReply{Outcome: c.outcome, LaunchedAt: c.called, Deliveries: 2}, c.cancel, now)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("settlement (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatAReportMakesOfARun(t *testing.T) {
+	now := beginNow
+	cancel := func(reason schedule.Reason) func(*schedule.Run) {
+		return func(r *schedule.Run) { r.CancelRequestedAt, r.CancelReason = now, reason }
+	}
+	for _, c := range []struct {
+		name   string
+		run    func(*schedule.Run)
+		report schedule.ExecutorReport
+		want   schedule.Settlement
+	}{
+		{
+			"STARTED starts the run and its timeout", nil,
+			schedule.ExecutorReport{Status: "STARTED", RunID: "r"},
+			schedule.Settlement{To: "STARTED", RunID: "r", StartedAt: now, TimeoutAt: now.Add(time.Hour)},
+		},
+		{
+			"a heartbeat moves the timeout only", func(r *schedule.Run) { r.StartedAt = now.Add(-time.Minute) },
+			schedule.ExecutorReport{Status: "STARTED"},
+			schedule.Settlement{To: "STARTED", TimeoutAt: now.Add(time.Hour)},
+		},
+		{
+			"a report that overtakes the launcher's answer says when it was launched", func(r *schedule.Run) { r.LaunchedAt = time.Time{} },
+			schedule.ExecutorReport{Status: "SUCCESS"},
+			schedule.Settlement{To: "SUCCESS", LaunchedAt: now.Add(-time.Second), CompletedAt: now},
+		},
+		{
+			"a failure has the executor's code", nil,
+			schedule.ExecutorReport{Status: "FAILED", ErrorCode: "E", ErrorMessage: "broken"},
+			schedule.Settlement{To: "FAILED", Reason: "workflow_failed", ErrorCode: "E", ErrorMessage: "broken", CompletedAt: now},
+		},
+		{
+			"a run that its executor lost is lost", nil,
+			schedule.ExecutorReport{Status: "FAILED", ErrorCode: string(schedule.CodeLost)},
+			schedule.Settlement{To: "FAILED", Reason: "lost", ErrorCode: string(schedule.CodeLost), CompletedAt: now},
+		},
+		{
+			"a failure after a cancel is cancelled", cancel("cancelled"),
+			schedule.ExecutorReport{Status: "FAILED"},
+			schedule.Settlement{To: "CANCELLED", Reason: "cancelled", ErrorMessage: "reported FAILED after its cancel was requested", CompletedAt: now},
+		},
+		{
+			"a failure after a cancel without a reason is cancelled", cancel(""),
+			schedule.ExecutorReport{Status: "FAILED"},
+			schedule.Settlement{To: "CANCELLED", Reason: "cancelled", ErrorMessage: "reported FAILED after its cancel was requested", CompletedAt: now},
+		},
+		{
+			"a success after a cancel is a success", cancel("cancelled"),
+			schedule.ExecutorReport{Status: "SUCCESS"},
+			schedule.Settlement{To: "SUCCESS", CompletedAt: now},
+		},
+		{
+			"a success of a run that was to be replaced is replaced", cancel("replaced"),
+			schedule.ExecutorReport{Status: "SUCCESS"},
+			schedule.Settlement{To: "CANCELLED", Reason: "replaced", ErrorMessage: "reported SUCCESS after its cancel was requested", CompletedAt: now},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := schedule.Run{Key: schedule.Key{1}, Status: "ENQUEUED", FireAt: now.Add(-time.Second), LaunchedAt: now.Add(-time.Millisecond)}
+			if c.run != nil {
+				c.run(&run)
+			}
+			c.want.Key = run.Key
+			if diff := cmp.Diff(c.want, ledger.SettlementOfReport(&run, &c.report, time.Hour, now)); diff != "" {
+				t.Errorf("settlement (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatACancelMakesOfARun(t *testing.T) {
+	for status, want := range map[schedule.Status]struct {
+		ends, requests, ok bool
+	}{
+		"PLANNED": {ends: true, ok: true}, "LAUNCHING": {requests: true, ok: true}, "ENQUEUED": {requests: true, ok: true},
+		"STARTED": {requests: true, ok: true}, "SUCCESS": {}, "FAILED": {}, "SKIPPED": {}, "CANCELLED": {ok: true},
+	} {
+		end, request, ok := ledger.RequestCancel(&schedule.Run{Status: status}, schedule.ReasonCancelled, beginNow)
+		if (end != nil) != want.ends || (request == schedule.ReasonCancelled) != want.requests || ok != want.ok {
+			t.Errorf("%s: ends %v, requests %q, %t; want %+v", status, end, request, ok, want)
+		}
+		if end != nil && (end.To != schedule.StatusCancelled || end.Reason != schedule.ReasonCancelled) {
+			t.Errorf("%s ends %s(%s), want CANCELLED(cancelled)", status, end.To, end.Reason)
+		}
+	}
+}
+
+// settleCase is a run that was LAUNCHING unless it says otherwise, and what a
+// settlement changes.
+type settleCase struct {
+	name   string
+	run    schedule.Run
+	settle schedule.Settlement
+	record *schedule.ExecutionRequest
+	want   schedule.Run
+}
+
+var (
+	settleNow   = beginNow.Truncate(time.Microsecond)
+	settleThen  = settleNow.Add(-time.Minute)
+	settleCases = []settleCase{
+		{
+			name: "an acceptance ends the claim and the error of failed attempts",
+			run:  schedule.Run{Status: "LAUNCHING", ClaimedUntil: settleThen, ErrorCode: "E", ErrorMessage: "m", FailedAttempts: 1},
+			settle: schedule.Settlement{
+				To: "ENQUEUED", RunID: "r", TraceID: "t", LaunchedAt: settleThen, TimeoutAt: settleNow.Add(time.Hour), Deliveries: 1,
+			},
+			want: schedule.Run{
+				Status: "ENQUEUED", RunID: "r", TraceID: "t", LaunchedAt: settleThen, TimeoutAt: settleNow.Add(time.Hour), Deliveries: 1, FailedAttempts: 1,
+			},
+		},
+		{
+			name: "empty fields leave what the run has",
+			run: schedule.Run{
+				Status: "STARTED", RunID: "r", TraceID: "t", LaunchedAt: settleThen, StartedAt: settleThen, TimeoutAt: settleThen, ErrorCode: "E", ErrorMessage: "m", Deliveries: 3,
+			},
+			settle: schedule.Settlement{To: "SUCCESS"},
+			want: schedule.Run{
+				Status: "SUCCESS", RunID: "r", TraceID: "t", LaunchedAt: settleThen, StartedAt: settleThen, TimeoutAt: settleThen, ErrorCode: "E", ErrorMessage: "m", Deliveries: 3,
+				CompletedAt: settleNow,
+			},
+		},
+		{
+			name:   "completed_at is as given",
+			run:    schedule.Run{Status: "STARTED"},
+			settle: schedule.Settlement{To: "FAILED", Reason: "workflow_failed", CompletedAt: settleThen},
+			want:   schedule.Run{Status: "FAILED", Reason: "workflow_failed", CompletedAt: settleThen},
+		},
+		{
+			name:   "a heartbeat does not move started_at",
+			run:    schedule.Run{Status: "STARTED", StartedAt: settleThen},
+			settle: schedule.Settlement{To: "STARTED", StartedAt: settleNow, TimeoutAt: settleNow},
+			want:   schedule.Run{Status: "STARTED", StartedAt: settleThen, TimeoutAt: settleNow},
+		},
+		{
+			name:   "the move to STARTED does not move a started_at that is there",
+			run:    schedule.Run{Status: "ENQUEUED", StartedAt: settleThen},
+			settle: schedule.Settlement{To: "STARTED", StartedAt: settleNow},
+			want:   schedule.Run{Status: "STARTED", StartedAt: settleThen},
+		},
+		{
+			name:   "a run that waited waits no more",
+			run:    schedule.Run{Status: "PLANNED", WaitingSince: settleThen},
+			settle: schedule.Settlement{To: "SKIPPED", Reason: "grant_revoked"},
+			want:   schedule.Run{Status: "SKIPPED", Reason: "grant_revoked", CompletedAt: settleNow},
+		},
+		{
+			name:   "CANCELLED takes the settlement's reason first",
+			run:    schedule.Run{Status: "STARTED", Reason: "coalesced", CancelReason: "replaced"},
+			settle: schedule.Settlement{To: "CANCELLED", Reason: "deleted"},
+			want:   schedule.Run{Status: "CANCELLED", Reason: "deleted", CancelReason: "replaced", CompletedAt: settleNow},
+		},
+		{
+			name:   "CANCELLED without a reason keeps the run's",
+			run:    schedule.Run{Status: "STARTED", Reason: "coalesced", CancelReason: "replaced"},
+			settle: schedule.Settlement{To: "CANCELLED"},
+			want:   schedule.Run{Status: "CANCELLED", Reason: "coalesced", CancelReason: "replaced", CompletedAt: settleNow},
+		},
+		{
+			name:   "CANCELLED without a reason takes that of the cancel",
+			run:    schedule.Run{Status: "STARTED", CancelReason: "replaced"},
+			settle: schedule.Settlement{To: "CANCELLED"},
+			want:   schedule.Run{Status: "CANCELLED", Reason: "replaced", CancelReason: "replaced", CompletedAt: settleNow},
+		},
+		{
+			name:   "CANCELLED without any reason is cancelled",
+			run:    schedule.Run{Status: "STARTED"},
+			settle: schedule.Settlement{To: "CANCELLED"},
+			want:   schedule.Run{Status: "CANCELLED", Reason: "cancelled", CompletedAt: settleNow},
+		},
+		{
+			name:   "an end that is no cancel does not take the reason of the cancel",
+			run:    schedule.Run{Status: "STARTED", CancelReason: "replaced"},
+			settle: schedule.Settlement{To: "SUCCESS"},
+			want:   schedule.Run{Status: "SUCCESS", CancelReason: "replaced", CompletedAt: settleNow},
+		},
+		{
+			name:   "a report that overtakes the launcher counts the calls of the record",
+			run:    schedule.Run{Status: "LAUNCHING", Deliveries: 1},
+			settle: schedule.Settlement{To: "SUCCESS"}, record: &schedule.ExecutionRequest{Sent: true, Calls: 2},
+			want: schedule.Run{Status: "SUCCESS", Deliveries: 2, CompletedAt: settleNow},
+		},
+		{
+			name:   "calls that were not sent do not count",
+			run:    schedule.Run{Status: "LAUNCHING"},
+			settle: schedule.Settlement{To: "SUCCESS"}, record: &schedule.ExecutionRequest{Calls: 2},
+			want: schedule.Run{Status: "SUCCESS", CompletedAt: settleNow},
+		},
+		{
+			name:   "the launcher's number counts before the record's",
+			run:    schedule.Run{Status: "LAUNCHING"},
+			settle: schedule.Settlement{To: "ENQUEUED", Deliveries: 1}, record: &schedule.ExecutionRequest{Sent: true, Calls: 2},
+			want: schedule.Run{Status: "ENQUEUED", Deliveries: 1},
+		},
+		{
+			name:   "a run that has left LAUNCHING counts its own calls only",
+			run:    schedule.Run{Status: "ENQUEUED", Deliveries: 1},
+			settle: schedule.Settlement{To: "SUCCESS"}, record: &schedule.ExecutionRequest{Sent: true, Calls: 2},
+			want: schedule.Run{Status: "SUCCESS", Deliveries: 1, CompletedAt: settleNow},
+		},
+		{
+			name:   "an unknown outcome puts off the next call and keeps the error",
+			run:    schedule.Run{Status: "LAUNCHING", ClaimedUntil: settleThen, TimeoutAt: settleThen},
+			settle: schedule.Settlement{To: "LAUNCHING", ClaimedUntil: settleNow, ErrorCode: "E", ErrorMessage: "m", Deliveries: 1, Attempt: &schedule.LaunchAttempt{}},
+			want: schedule.Run{
+				Status: "LAUNCHING", ClaimedUntil: settleNow, TimeoutAt: settleThen, ErrorCode: "E", ErrorMessage: "m", Deliveries: 1, FailedAttempts: 1,
+			},
+		},
+	}
+)
+
+func TestWhatASettlementMakesOfARun(t *testing.T) {
+	for _, c := range settleCases {
+		t.Run(c.name, func(t *testing.T) {
+			got, moved := ledger.Settle(c.run, &c.settle, c.record, beginNow)
+			c.want.UpdatedAt = settleNow
+			if diff := cmp.Diff(c.want, got); !moved || diff != "" {
+				t.Errorf("moved: %t; the run (-want +got):\n%s", moved, diff)
+			}
+		})
+	}
+}
+
+func TestASettlementMovesARunForwardOnly(t *testing.T) {
+	may := map[schedule.Status][]schedule.Status{
+		"PLANNED":   {"FAILED", "SKIPPED", "CANCELLED"},
+		"LAUNCHING": {"LAUNCHING", "ENQUEUED", "STARTED", "SUCCESS", "FAILED", "SKIPPED", "CANCELLED"},
+		"ENQUEUED":  {"STARTED", "SUCCESS", "FAILED", "CANCELLED"},
+		"STARTED":   {"STARTED", "SUCCESS", "FAILED", "CANCELLED"},
+	}
+	for _, from := range schedule.Statuses {
+		var got []schedule.Status
+		for _, to := range schedule.Statuses {
+			before := schedule.Run{Status: from, Reason: "lost", RunID: "r"}
+			after, moved := ledger.Settle(before, &schedule.Settlement{To: to, RunID: "other"}, nil, beginNow)
+			if moved {
+				got = append(got, to)
+			} else if diff := cmp.Diff(before, after); diff != "" {
+				t.Errorf("%s to %s does not move, but changes:\n%s", from, to, diff)
+			}
+		}
+		if diff := cmp.Diff(may[from], got); diff != "" {
+			t.Errorf("from %s (-want +got):\n%s", from, diff)
+		}
+	}
+}
