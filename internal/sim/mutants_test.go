@@ -156,7 +156,7 @@ var mutants = []struct {
 		"internal/schedule/settling.go", `return Later(fireAt, now).Add(`, `return fireAt.Add(`,
 	}}},
 	{"a call without an answer is given up only after twice its time", []edit{{
-		"internal/sim/memstore/settle.go", `(!q.Sent || r.Epoch >= term.Epoch && !r.ClaimedUntil.After(now))`, `!q.Sent`,
+		"internal/ledger/bound.go", `record.Sent && (r.Epoch < epoch || r.ClaimedUntil.After(now))`, `record.Sent`,
 	}}},
 	{"a missing workflow is final before the run is due", []edit{{
 		"launcher/start.go", `case definite && early:`, `case definite && early && s.loaded:`,

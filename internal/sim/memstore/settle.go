@@ -125,44 +125,25 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	return true
 }
 
-// callsMade is how many calls of a run that is LAUNCHING may have reached the executor.
-func (t *tx) callsMade(r *schedule.Run) int32 {
-	if q := t.requests[r.Key]; q != nil && q.Sent && r.Status == schedule.StatusLaunching {
-		return q.Calls
-	}
-	return 0
-}
-
 // Sweep ends what is past its bound: cancels that nobody confirmed, launches
-// of which nothing was ever sent, and runs without a sign of life.
+// that are not tried any longer, and runs without a sign of life.
 func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
 	var ended []schedule.Ended
-	err := s.fenced(ctx, req.Term, func(t *tx) error {
-		now := at(req.Now)
-		for _, b := range t.bounds(req, now) {
-			var runs []*schedule.Run
-			for r := range b.among {
-				if t.inShard(req.Term, r.OverlapKey) && b.past(r) {
-					runs = append(runs, r)
-				}
+	err := s.fenced(ctx, req.Term, func(t *tx) (err error) {
+		ended, err = ledger.Sweep(&req, func(b ledger.Bound, after *ledger.Candidate) ([]ledger.Candidate, error) {
+			if after != nil {
+				return nil, nil // the first page had all of them
 			}
-			slices.SortFunc(runs, func(x, y *schedule.Run) int {
-				return cmp.Or(b.since(x).Compare(b.since(y)), slices.Compare(x.Key[:], y.Key[:]))
-			})
-			for _, r := range runs[:min(len(runs), max(req.Limit-len(ended), 0))] {
-				before, made := r.Status, t.callsMade(r)
-				t.change(r, func(r *schedule.Run) {
-					r.Deliveries = max(r.Deliveries, made)
-					b.end(r)
-					r.ClaimedUntil, r.CompletedAt, r.UpdatedAt = time.Time{}, now, now
-				})
-				if r.Status == schedule.StatusCancelled {
-					t.note(r.ScheduleID, []schedule.Event{{
-						Kind: schedule.EventCancelTimedOut, From: r.RunAt, To: r.RunAt, Count: 1,
-						Reason: r.Reason, Note: r.Key.String(), Revision: r.Revision,
-					}}, now)
-				}
-				ended = append(ended, schedule.Ended{Run: *r, Before: before})
+			return t.sweepCandidates(&req, b), nil
+		})
+		if err != nil {
+			return err
+		}
+		for i := range ended {
+			run := &ended[i].Run
+			t.change(t.runs[run.Key], func(r *schedule.Run) { *r = *run })
+			if run.Status == schedule.StatusCancelled {
+				t.note(run.ScheduleID, []schedule.Event{ledger.CancelTimedOut(run)}, req.Now)
 			}
 		}
 		return nil
@@ -173,53 +154,19 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 	return ended, nil
 }
 
-// bound is one that a run in flight may be past, and what it then ends as.
-type bound struct {
-	among iter.Seq[*schedule.Run] // of the rows in flight
-	past  func(*schedule.Run) bool
-	since func(*schedule.Run) time.Time // who goes first
-	end   func(*schedule.Run)
-}
-
-func (t *tx) bounds(req schedule.SweepRequest, now time.Time) []bound {
-	pastBound := func(r *schedule.Run, at time.Time) bool { return !r.TimeoutAt.IsZero() && !r.TimeoutAt.After(at) }
-	hard := func(r *schedule.Run) bool {
-		return pastBound(r, now.Add(-req.RetryFor)) && r.Epoch >= req.Term.Epoch
+// sweepCandidates are the runs that may be past a bound, the oldest first.
+func (t *tx) sweepCandidates(req *schedule.SweepRequest, b ledger.Bound) (found []ledger.Candidate) {
+	among := map[ledger.Bound]iter.Seq[*schedule.Run]{
+		ledger.CancelBound: eachOf(&t.live.cancelling), ledger.LaunchBound: eachOf(&t.live.launching), ledger.TimeoutBound: t.live.timingOut(at(req.Now)),
+	}[b]
+	for r := range among {
+		since := b.Since(r)
+		if t.inShard(req.Term, r.OverlapKey) && !since.IsZero() && !since.After(at(b.Until(req))) {
+			found = append(found, ledger.Candidate{Run: *r, Record: t.recordOf(r.Key)})
+		}
 	}
-	return []bound{
-		{
-			among: eachOf(&t.live.cancelling),
-			past: func(r *schedule.Run) bool {
-				awaited := r.Status == schedule.StatusLaunching && !hard(r) && t.answered(r.Key)
-				return !r.CancelRequestedAt.IsZero() && !r.CancelRequestedAt.After(now.Add(-req.CancelWait)) && !awaited
-			},
-			since: func(r *schedule.Run) time.Time { return r.CancelRequestedAt },
-			end:   func(r *schedule.Run) { r.Status, r.Reason = schedule.StatusCancelled, r.CancelReason },
-		},
-		{
-			among: eachOf(&t.live.launching),
-			past: func(r *schedule.Run) bool {
-				return r.Status == schedule.StatusLaunching && pastBound(r, now) && (hard(r) || t.givenUp(r, req.Term, now))
-			},
-			since: func(r *schedule.Run) time.Time { return r.TimeoutAt },
-			end: func(r *schedule.Run) {
-				q := t.requests[r.Key]
-				r.GiveUp(q != nil && (q.Sent || q.Done))
-			},
-		},
-		{
-			among: t.live.timingOut(now),
-			past:  func(r *schedule.Run) bool { return r.Status != schedule.StatusLaunching && pastBound(r, now) },
-			since: func(r *schedule.Run) time.Time { return r.TimeoutAt },
-			end:   func(r *schedule.Run) { r.Status, r.Reason = schedule.StatusFailed, schedule.ReasonTimeout },
-		},
-	}
-}
-
-// givenUp reports whether nothing is done any more for a LAUNCHING row past its
-// bound: no outcome is recorded, no call is open, and what may have reached the
-// executor was tried in this term.
-func (t *tx) givenUp(r *schedule.Run, term schedule.Term, now time.Time) bool {
-	q := t.requests[r.Key]
-	return q == nil || !q.Done && !q.LeaseUntil.After(now) && (!q.Sent || r.Epoch >= term.Epoch && !r.ClaimedUntil.After(now))
+	slices.SortFunc(found, func(x, y ledger.Candidate) int {
+		return cmp.Or(b.Since(&x.Run).Compare(b.Since(&y.Run)), slices.Compare(x.Run.Key[:], y.Run.Key[:]))
+	})
+	return found
 }

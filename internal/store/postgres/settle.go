@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/revision"
 )
@@ -181,7 +183,7 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 		for i := range ended {
 			switch run := &ended[i].Run; run.Status {
 			case schedule.StatusCancelled:
-				events = append(events, cancelTimedOut(run, req.Now))
+				events = append(events, ledger.CancelTimedOut(run))
 			case schedule.StatusFailed:
 				failed = append(failed, run.Key)
 			}
@@ -198,24 +200,25 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 }
 
 func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req schedule.SweepRequest) ([]schedule.Ended, error) {
-	var (
-		row    runRow
-		before string
-		ended  []schedule.Ended
-		runs   []schedule.Run
-	)
-	first, last := req.Term.Buckets()
-	err := each(ctx, tx, append(row.targets(), &before), func() error {
-		run, err := row.run()
-		if err != nil { // it has ended, whatever else its row holds
-			s.log.ErrorContext(ctx, "run unreadable", "key", run.Key, "schedule_id", run.ScheduleID, "err", err)
-		}
-		runs = append(runs, run)
-		ended = append(ended, schedule.Ended{Run: run, Before: schedule.Status(before)})
-		return nil
-	}, sqlSweep, req.Now, req.Now.Add(-req.CancelWait), req.Now.Add(-req.RetryFor), req.Limit, first, last, req.Term.Epoch)
-	if err != nil {
+	ended, err := ledger.Sweep(&req, func(b ledger.Bound, after *ledger.Candidate) ([]ledger.Candidate, error) {
+		return s.sweepCandidates(ctx, tx, &req, b, after)
+	})
+	if err != nil || len(ended) == 0 {
 		return nil, err
+	}
+	type end = schedule.Ended
+	_, err = tx.Exec(ctx, sqlSweepEnd, req.Now,
+		column(ended, func(e *end) []byte { return e.Run.Key[:] }),
+		column(ended, func(e *end) string { return string(e.Run.Status) }),
+		column(ended, func(e *end) string { return string(e.Run.Reason) }),
+		column(ended, func(e *end) pgtype.Text { return noneOrText(e.Run.ErrorCode) }),
+		column(ended, func(e *end) int32 { return e.Run.Deliveries }))
+	if err != nil {
+		return nil, fmt.Errorf("end runs: %w", err)
+	}
+	runs := make([]schedule.Run, len(ended))
+	for i := range ended {
+		runs[i] = ended[i].Run
 	}
 	definitions, err := s.definitionsOf(ctx, tx, revisionsOf(runs))
 	if err != nil {
@@ -227,11 +230,34 @@ func (s *Store) sweep(ctx context.Context, tx pgx.Tx, req schedule.SweepRequest)
 	return ended, nil
 }
 
-// cancelTimedOut says that a run ended although nobody confirmed its cancel: it
-// may still be going on beside the next.
-func cancelTimedOut(run *schedule.Run, now time.Time) schedule.Event {
-	return schedule.Event{
-		ScheduleID: run.ScheduleID, Time: now, Kind: schedule.EventCancelTimedOut, From: run.RunAt, To: run.RunAt, Count: 1,
-		Reason: run.Reason, Note: run.Key.String(), Revision: run.Revision,
+var sweepStatements = map[ledger.Bound]string{
+	ledger.CancelBound: sqlSweepCancels, ledger.LaunchBound: sqlSweepLaunches, ledger.TimeoutBound: sqlSweepTimeouts,
+}
+
+// sweepCandidates are runs that may be past a bound, locked. A row that cannot be read
+// whole is judged by what can be: it would stay in flight for good.
+func (s *Store) sweepCandidates(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest, b ledger.Bound, after *ledger.Candidate) (found []ledger.Candidate, err error) {
+	since, key := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, []byte{}
+	if after != nil {
+		since, key = noneOrTime(b.Since(&after.Run)), after.Run.Key[:]
 	}
+	var (
+		row   runRow
+		known requestRow
+	)
+	first, last := req.Term.Buckets()
+	err = each(ctx, tx, append(row.targets(), known.targets()...), func() error {
+		run, err := row.run()
+		c := ledger.Candidate{Run: run}
+		if known.key != nil {
+			there, problem := known.request()
+			c.Record, err = &there, errors.Join(err, problem)
+		}
+		if err != nil {
+			s.log.ErrorContext(ctx, "run unreadable", "key", run.Key, "schedule_id", run.ScheduleID, "err", err)
+		}
+		found = append(found, c)
+		return nil
+	}, sweepStatements[b], b.Until(req), since, key, req.Limit, first, last)
+	return found, err
 }

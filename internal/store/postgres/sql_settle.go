@@ -56,47 +56,31 @@ FROM unnest($2::bytea[], $3::timestamptz[], $4::text[], $5::text[], $6::integer[
 WHERE r.idempotency_key = u.key AND r.status || '' = 'LAUNCHING'
 RETURNING r.idempotency_key`
 
-// givenUp is a LAUNCHING row past timeout_at for which nothing is done any more:
-// no outcome is recorded, no call is open, and what may have reached the executor
-// was tried in this term ($7), which asks the executor by key where it can answer.
-// $3 is the bound for rows of this term for which something is still to be done.
-const givenUp = `r.status = 'LAUNCHING' AND r.timeout_at <= $1 AND (r.timeout_at <= $3 AND r.epoch >= $7 OR NOT coalesce(
-	e.state = 'DONE' OR e.lease_until > $1 OR e.sent AND (r.epoch < $7 OR r.claimed_until > $1), false))`
+// The candidates of a sweep: rows in flight whose instant of a bound has passed ($1),
+// behind ($2, $3), with the records of their keys. ledger.Sweep decides which of
+// them end. Found through a partial index, and looked at once more when they are
+// locked; what others hold is left to the next sweep.
+const (
+	sqlSweepCancels  = sweepCandidates + `r.cancel_requested_at AS since FROM schedule_runs r WHERE lower(r.status) IN ('launching','enqueued','started') AND ` + sweepCancel + sweepLocked
+	sqlSweepLaunches = sweepCandidates + `r.timeout_at AS since FROM schedule_runs r WHERE lower(r.status) = 'launching' AND ` + sweepTimeout + sweepLocked
+	sqlSweepTimeouts = sweepCandidates + `r.timeout_at AS since FROM schedule_runs r WHERE lower(r.status) IN ('enqueued','started') AND ` + sweepTimeout + sweepLocked
 
-// sqlSweep ends what is past its bound: by a cancel that nobody confirmed, else
-// by time. "past" finds the keys through three partial indexes; the
-// row as it is once locked decides how it ends.
-const sqlSweep = `
-WITH past AS (
-	(SELECT idempotency_key FROM schedule_runs
-	WHERE lower(status) IN ('enqueued','started') AND timeout_at <= $1
-		AND CASE WHEN shard < $5 THEN false ELSE shard <= $6 END ORDER BY timeout_at LIMIT $4)
-	UNION
-	(SELECT r.idempotency_key FROM schedule_runs r
-	WHERE lower(r.status) IN ('launching','enqueued','started') AND r.cancel_requested_at <= $2 AND NOT (r.status = 'LAUNCHING' AND coalesce(
-		(SELECT e.state = 'DONE' FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key), false)) AND ` + ours + `
-	ORDER BY r.cancel_requested_at LIMIT $4)
-	UNION
-	(SELECT r.idempotency_key FROM schedule_runs r
-	LEFT JOIN execution_requests e ON e.idempotency_key = r.idempotency_key
-	WHERE lower(r.status) = 'launching' AND ` + givenUp + ` AND ` + ours + ` LIMIT $4)
-), locked AS (
-	SELECT r.idempotency_key, r.status AS before, CASE
-		WHEN cancelled THEN coalesce(r.cancel_reason, 'cancelled')
-		WHEN r.status <> 'LAUNCHING' AND r.timeout_at <= $1 THEN 'timeout'
-		WHEN ` + givenUp + ` THEN CASE WHEN coalesce(e.sent OR e.state = 'DONE', false) THEN 'lost' ELSE 'launch_unavailable' END
-		END AS reason, cancelled
-	FROM past JOIN schedule_runs r ON r.idempotency_key = past.idempotency_key
-	LEFT JOIN execution_requests e ON e.idempotency_key = r.idempotency_key
-	CROSS JOIN LATERAL (SELECT coalesce(r.cancel_requested_at <= $2
-		AND (r.status <> 'LAUNCHING' OR r.timeout_at <= $3 AND r.epoch >= $7 OR e.state IS DISTINCT FROM 'DONE'), false) AS cancelled) c
-	WHERE r.status IN ('LAUNCHING','ENQUEUED','STARTED')
-	ORDER BY r.idempotency_key LIMIT $4 FOR UPDATE OF r SKIP LOCKED
+	sweepCandidates = `
+SELECT` + runColumns + `,` + requestColumns + `
+FROM (SELECT r.idempotency_key AS key, `
+	sweepCancel  = `r.cancel_requested_at <= $1::timestamptz AND (r.cancel_requested_at, r.idempotency_key) > ($2::timestamptz, $3::bytea)`
+	sweepTimeout = `r.timeout_at <= $1::timestamptz AND (r.timeout_at, r.idempotency_key) > ($2::timestamptz, $3::bytea)`
+	sweepLocked  = ` AND ` + ours + `
+	ORDER BY since, key LIMIT $4) past
+JOIN schedule_runs r ON r.idempotency_key = past.key
+LEFT JOIN execution_requests e ON e.idempotency_key = r.idempotency_key
+WHERE r.status IN ('LAUNCHING','ENQUEUED','STARTED')
+ORDER BY past.since, past.key FOR UPDATE OF r SKIP LOCKED`
 )
-UPDATE schedule_runs r SET status = CASE WHEN l.cancelled THEN 'CANCELLED' ELSE 'FAILED' END, reason = l.reason,
-	error_code = CASE WHEN l.reason IN ('lost','launch_unavailable') THEN coalesce(r.error_code, 'launch_timeout') ELSE r.error_code END,
-	deliveries = greatest(r.deliveries, CASE WHEN l.before = 'LAUNCHING' THEN ` + callsMade + ` END),
+
+// sqlSweepEnd writes the ends of rows that a statement above has locked.
+const sqlSweepEnd = `
+UPDATE schedule_runs r SET status = u.status, reason = u.reason, error_code = u.error_code, deliveries = u.deliveries,
 	completed_at = $1, claimed_until = NULL, updated_at = $1
-FROM locked l
-WHERE r.idempotency_key = l.idempotency_key AND l.reason IS NOT NULL AND r.status || '' IN ('LAUNCHING','ENQUEUED','STARTED')
-RETURNING` + runColumns + `, l.before`
+FROM unnest($2::bytea[], $3::text[], $4::text[], $5::text[], $6::integer[]) AS u(key, status, reason, error_code, deliveries)
+WHERE r.idempotency_key = u.key AND r.status || '' IN ('LAUNCHING','ENQUEUED','STARTED')`

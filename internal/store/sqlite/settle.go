@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/carillon/carillon/internal/ledger"
@@ -130,48 +131,27 @@ func noteLastRuns(ctx context.Context, t tx, launched []schedule.Key) error {
 }
 
 // Sweep ends what is past its bound: cancels that nobody confirmed, launches
-// that are given up, and runs without a sign of life.
+// that are not tried any longer, and runs without a sign of life.
 func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
 	var ended []schedule.Ended
-	err := s.write(ctx, func(ctx context.Context, t tx) error {
+	err := s.write(ctx, func(ctx context.Context, t tx) (err error) {
 		ended = nil
 		if err := fence(ctx, t, req.Term); err != nil {
 			return err
 		}
-		first, last := req.Term.Buckets()
+		ended, err = ledger.Sweep(&req, func(b ledger.Bound, after *ledger.Candidate) ([]ledger.Candidate, error) {
+			return sweepCandidates(ctx, t, &req, b, after)
+		})
+		if err != nil {
+			return err
+		}
 		var ends endings
-		now, hard := req.Now.UnixMicro(), req.Now.Add(-req.RetryFor).UnixMicro()
-		for _, bound := range []struct {
-			statement string
-			past      int64
-			more      []any
-			end       func(context.Context, tx, []schedule.Run) error
-		}{
-			{sqlSweepCancelled, req.Now.Add(-req.CancelWait).UnixMicro(), []any{req.Term.Epoch, hard}, endCancelled},
-			{sqlSweepLaunching, now, []any{req.Term.Epoch, hard}, endLaunching},
-			{sqlSweepTimedOut, now, nil, endSilent},
-		} {
-			args := append([]any{bound.past, max(req.Limit-len(ended), 0), first, last}, bound.more...)
-			runs, err := readRuns(ctx, t, bound.statement, args...)
-			if err != nil {
+		for i := range ended {
+			run := &ended[i].Run
+			if err := endSwept(ctx, t, run); err != nil {
 				return err
 			}
-			before := make([]schedule.Status, len(runs))
-			for i := range runs {
-				before[i] = runs[i].Status
-			}
-			if err := bound.end(ctx, t, runs); err != nil {
-				return err
-			}
-			for i := range runs {
-				r := runs[i]
-				r.CompletedAt, r.UpdatedAt, r.ClaimedUntil = req.Now, req.Now, time.Time{}
-				if err := endSwept(ctx, t, &r, req.Now); err != nil {
-					return err
-				}
-				ended = append(ended, schedule.Ended{Run: r, Before: before[i]})
-				ends.add(r.Key, r.Status)
-			}
+			ends.add(run.Key, run.Status)
 		}
 		return ends.note(ctx, t)
 	})
@@ -181,54 +161,46 @@ func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedul
 	return ended, nil
 }
 
-func endCancelled(_ context.Context, _ tx, runs []schedule.Run) error {
-	for i := range runs {
-		runs[i].Status, runs[i].Reason = schedule.StatusCancelled, runs[i].CancelReason
-	}
-	return nil
+var sweepStatements = map[ledger.Bound]string{
+	ledger.CancelBound: sqlSweepCancelled, ledger.LaunchBound: sqlSweepLaunching, ledger.TimeoutBound: sqlSweepTimedOut,
 }
 
-func endLaunching(ctx context.Context, t tx, runs []schedule.Run) error {
+// sweepCandidates are runs that may be past a bound, with the records of their keys.
+func sweepCandidates(ctx context.Context, t tx, req *schedule.SweepRequest, b ledger.Bound, after *ledger.Candidate) ([]ledger.Candidate, error) {
+	since, behind := int64(math.MinInt64), []byte{}
+	if after != nil {
+		since, behind = b.Since(&after.Run).UnixMicro(), after.Run.Key[:]
+	}
+	first, last := req.Term.Buckets()
+	runs, err := readRuns(ctx, t, sweepStatements[b], b.Until(req).UnixMicro(), req.Limit, first, last, since, behind)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
 	keys := make([]schedule.Key, len(runs))
 	for i := range runs {
 		keys[i] = runs[i].Key
 	}
-	sent := make(map[schedule.Key]bool, len(runs))
-	var k key
-	err := t.query(ctx, sqlSweepSent, func(scan scan) error {
-		err := scan(&k)
-		sent[schedule.Key(k)] = true
-		return err
-	}, keyList(keys))
+	records, err := readRequests(ctx, t, keys)
 	if err != nil {
-		return fmt.Errorf("read which launches were sent: %w", err)
+		return nil, fmt.Errorf("read requests: %w", err)
 	}
+	found := make([]ledger.Candidate, len(runs))
 	for i := range runs {
-		runs[i].GiveUp(sent[runs[i].Key])
+		found[i].Run = runs[i]
+		if record, known := records[runs[i].Key]; known {
+			found[i].Record = &record
+		}
 	}
-	return nil
+	return found, nil
 }
 
-func endSilent(_ context.Context, _ tx, runs []schedule.Run) error {
-	for i := range runs {
-		runs[i].Status, runs[i].Reason = schedule.StatusFailed, schedule.ReasonTimeout
-	}
-	return nil
-}
-
-func endSwept(ctx context.Context, t tx, r *schedule.Run, now time.Time) error {
-	deliveries := number(r.Deliveries)
-	err := t.query(ctx, sqlSweep, func(scan scan) error { return scan(&deliveries) },
-		string(r.Status), word(r.Reason), now.UnixMicro(), keyArg(r.Key), word(r.ErrorCode))
+func endSwept(ctx context.Context, t tx, r *schedule.Run) error {
+	_, err := t.exec(ctx, sqlSweep, string(r.Status), word(r.Reason), r.CompletedAt.UnixMicro(), keyArg(r.Key), word(r.ErrorCode), int64(r.Deliveries))
 	if err != nil {
 		return fmt.Errorf("end run %s: %w", r.Key, err)
 	}
-	r.Deliveries = int32(deliveries)
 	if r.Status != schedule.StatusCancelled {
 		return nil
 	}
-	return t.insertEvents(ctx, r.ScheduleID, []schedule.Event{{
-		Kind: schedule.EventCancelTimedOut, From: r.RunAt, To: r.RunAt, Count: 1,
-		Reason: r.Reason, Note: r.Key.String(), Revision: r.Revision,
-	}}, now)
+	return t.insertEvents(ctx, r.ScheduleID, []schedule.Event{ledger.CancelTimedOut(r)}, r.CompletedAt)
 }

@@ -47,30 +47,19 @@ const (
    AND (schedules.last_run_at IS NULL OR schedules.last_run_at + ` + lastRunSlack + ` <= newest.run_at)`
 )
 
-// Sweep.
+// The candidates of a sweep: rows in flight whose instant of a bound has passed
+// (?1), behind (?5, ?6). ledger.Sweep decides which of them end.
 const (
-	// ?5 and ?6: as in givenUp.
 	sqlSweepCancelled = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
- WHERE r.cancel_requested_at <= ?1 AND ` + inFlight + `
-   AND NOT (r.status = 'LAUNCHING' AND (r.timeout_at IS NULL OR r.timeout_at > ?6 OR r.epoch < ?5) AND ` + answered + `)
-   AND r.shard BETWEEN ?3 AND ?4
+ WHERE r.cancel_requested_at <= ?1 AND (r.cancel_requested_at, r.idempotency_key) > (?5, ?6) AND ` + inFlight + ` AND r.shard BETWEEN ?3 AND ?4
  ORDER BY r.cancel_requested_at, r.idempotency_key LIMIT ?2`
-	// LAUNCHING rows past timeout_at for which nothing is done any more: no outcome
-	// is recorded, no call is open, and what may have reached the executor was tried
-	// in this term (?5), which asks the executor by key where it can answer. ?6 is
-	// the bound for rows of this term for which something is still to be done.
-	givenUp = `(r.timeout_at <= ?6 AND r.epoch >= ?5 OR NOT EXISTS (SELECT 1 FROM execution_requests q WHERE q.idempotency_key = r.idempotency_key
-  AND (q.state = 'DONE' OR q.lease_until > ?1 OR q.sent AND (r.epoch < ?5 OR r.claimed_until > ?1))))`
 	sqlSweepLaunching = `WITH past (past_row) AS MATERIALIZED (` + launchingRows + `timeout_at <= ?1)
  SELECT ` + runColumns + ` FROM past CROSS JOIN schedule_runs r ON r.rowid = past_row` + ofRevision + `
- WHERE r.status = 'LAUNCHING' AND ` + givenUp + ` AND r.shard BETWEEN ?3 AND ?4
+ WHERE r.status = 'LAUNCHING' AND (r.timeout_at, r.idempotency_key) > (?5, ?6) AND r.shard BETWEEN ?3 AND ?4
  ORDER BY r.timeout_at, r.idempotency_key LIMIT ?2`
-	sqlSweepSent = `SELECT q.idempotency_key FROM json_each(?) j CROSS JOIN execution_requests q
- ON q.idempotency_key = unhex(j.value) WHERE q.sent OR q.state = 'DONE'`
 	sqlSweepTimedOut = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_timeout` + ofRevision + `
- WHERE r.timeout_at <= ?1 AND ` + launched + ` AND r.shard BETWEEN ?3 AND ?4
+ WHERE r.timeout_at <= ?1 AND (r.timeout_at, r.idempotency_key) > (?5, ?6) AND ` + launched + ` AND r.shard BETWEEN ?3 AND ?4
  ORDER BY r.timeout_at, r.idempotency_key LIMIT ?2`
-	sqlSweep = `UPDATE schedule_runs SET status = ?1, reason = ?2, error_code = ?5, claimed_until = NULL, completed_at = ?3, updated_at = ?3,
- deliveries = max(deliveries, CASE WHEN status = 'LAUNCHING' THEN ` + callsMade + ` ELSE 0 END)
- WHERE idempotency_key = ?4 AND ` + inFlight + ` RETURNING deliveries`
+	sqlSweep = `UPDATE schedule_runs SET status = ?1, reason = ?2, error_code = ?5, deliveries = ?6, claimed_until = NULL, completed_at = ?3, updated_at = ?3
+ WHERE idempotency_key = ?4 AND ` + inFlight
 )

@@ -18,9 +18,12 @@ var sweeps = []check{
 	{"what an earlier leader may have sent is tried once more before it is given up", sweepTriedAgain},
 	{"a launch that is given up keeps the error of its last attempt", sweepKeepsError},
 	{"a cancel that nobody confirmed ends the run anyway, and an event says so", sweepCancels},
+	{"a cancel without a reason ends the run as cancelled", sweepCancelWithoutReason},
 	{"an unconfirmed cancel does not end a launch whose outcome is recorded, until its bound", sweepCancelRecorded},
 	{"what has not been in flight, or has ended, is not touched", sweepOnlyInFlight},
 	{"at most Limit runs are ended in one call", sweepLimit},
+	{"a full sweep takes cancels, then launches, then timeouts, the oldest of each first", sweepOrder},
+	{"runs that go on do not hold up those behind them", sweepBehind},
 }
 
 func (r *rig) sweep(edits ...func(*schedule.SweepRequest)) []schedule.Ended {
@@ -180,6 +183,15 @@ func sweepCancels(r *rig) {
 	}
 }
 
+func sweepCancelWithoutReason(r *rig) {
+	r.lead()
+	run := r.bring(r.slot(r.create("stuck"), r.now), schedule.StatusStarted, func(st *schedule.Settlement) { st.TimeoutAt = r.at(time.Hour) })
+	r.askCancel(run.Key, schedule.ReasonReplaced, r.now)
+	r.dropCancelReason(run.Key)
+	r.now = r.at(cancelWait + time.Second)
+	r.swept(r.sweep(), run, schedule.StatusCancelled, schedule.ReasonCancelled)
+}
+
 // sweepCancelRecorded has a worker that was away for longer than a cancel may
 // take: the outcome is there, and the next delivery settles it.
 func sweepCancelRecorded(r *rig) {
@@ -236,4 +248,56 @@ func sweepLimit(r *rig) {
 	slices.SortFunc(got, compareKeys)
 	slices.SortFunc(want, compareKeys)
 	equal(r, "ended in four calls", got, want)
+}
+
+// sweepOrder has two runs past each bound, the younger one brought first, and
+// sweeps that take two at a time.
+func sweepOrder(r *rig) {
+	r.lead()
+	s := r.create("many")
+	timeout := func(d time.Duration) func(*schedule.Settlement) {
+		return func(st *schedule.Settlement) { st.TimeoutAt = r.at(d) }
+	}
+	var want []schedule.Key
+	bring := func(name string, to schedule.Status, edits ...func(*schedule.Settlement)) schedule.Key {
+		run := r.bring(r.manual(s, name, r.now), to, edits...)
+		want = append(want, run.Key)
+		return run.Key
+	}
+	bring("young timeout", schedule.StatusEnqueued, timeout(2*time.Minute))
+	bring("old timeout", schedule.StatusStarted, timeout(time.Minute))
+	bring("old launch", schedule.StatusLaunching)
+	r.now = r.at(time.Second)
+	bring("young launch", schedule.StatusLaunching)
+	cancelled := bring("old cancel", schedule.StatusStarted, timeout(time.Minute)) // past two bounds
+	r.askCancel(cancelled, schedule.ReasonCancelled, r.now)
+	r.now = r.at(time.Second)
+	r.askCancel(bring("young cancel", schedule.StatusStarted, timeout(time.Hour)), schedule.ReasonCancelled, r.now)
+	want = []schedule.Key{want[4], want[5], want[2], want[3], want[1], want[0]}
+
+	r.now = r.at(retryFor + time.Minute)
+	var got []schedule.Key
+	for range 4 {
+		for _, e := range r.sweep(func(req *schedule.SweepRequest) { req.Limit = 2 }) {
+			got = append(got, e.Run.Key)
+		}
+	}
+	equal(r, "ended, in order", got, want)
+}
+
+// sweepBehind has more launches past their bound that are answered than one sweep
+// takes: the next delivery settles them.
+func sweepBehind(r *rig) {
+	r.lead()
+	s := r.create("many")
+	for i := range 5 {
+		run := r.bring(r.manual(s, string(rune('a'+i)), r.now), schedule.StatusLaunching)
+		r.granted(r.beginRequest(run))
+		r.finish(run.Key, accepted)
+	}
+	r.now = r.at(time.Second)
+	behind := r.bring(r.manual(s, "behind", r.now), schedule.StatusLaunching)
+	r.now = r.at(retryFor + time.Second)
+	ended := r.sweep(func(req *schedule.SweepRequest) { req.Limit = 2 })
+	r.hold(len(ended) == 1 && ended[0].Run.Key == behind.Key, "the last launch is ended, got %d", len(ended))
 }

@@ -1,0 +1,210 @@
+package ledger_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/schedule"
+)
+
+const (
+	boundWait  = 30 * time.Second
+	boundRetry = 10 * time.Minute
+	boundEpoch = 7
+)
+
+// boundRun is a run of this term that is past no bound.
+func boundRun(status schedule.Status, edits ...func(*schedule.Run)) schedule.Run {
+	r := schedule.Run{Key: schedule.Key{1}, Status: status, Epoch: boundEpoch, TimeoutAt: settleNow.Add(time.Microsecond)}
+	for _, edit := range edits {
+		edit(&r)
+	}
+	return r
+}
+
+func timedOut(r *schedule.Run) { r.TimeoutAt = settleNow }
+func pastRetry(r *schedule.Run) {
+	r.TimeoutAt = settleNow.Add(-boundRetry)
+}
+func earlierTerm(r *schedule.Run) { r.Epoch = boundEpoch - 1 }
+func laterTerm(r *schedule.Run)   { r.Epoch = boundEpoch + 1 }
+func claimedOn(r *schedule.Run)   { r.ClaimedUntil = settleNow.Add(time.Microsecond) }
+func claimOver(r *schedule.Run)   { r.ClaimedUntil = settleNow }
+func withoutTimeout(r *schedule.Run) {
+	r.TimeoutAt = time.Time{}
+}
+
+func cancelOver(reason schedule.Reason) func(*schedule.Run) {
+	return func(r *schedule.Run) { r.CancelRequestedAt, r.CancelReason = settleNow.Add(-boundWait), reason }
+}
+
+func cancelOpen(r *schedule.Run) {
+	r.CancelRequestedAt, r.CancelReason = settleNow.Add(-boundWait+time.Microsecond), schedule.ReasonCancelled
+}
+
+func recordOf(edits ...func(*schedule.ExecutionRequest)) *schedule.ExecutionRequest {
+	r := &schedule.ExecutionRequest{Key: schedule.Key{1}}
+	for _, edit := range edits {
+		edit(r)
+	}
+	return r
+}
+
+func TestWhichBoundARunIsPastAndWhatItMakesOfIt(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		run    schedule.Run
+		record *schedule.ExecutionRequest
+		want   string // status and reason; "": it goes on
+	}{
+		{"before its timeout a run goes on", boundRun("STARTED"), nil, ""},
+		{"at its timeout a run has timed out", boundRun("STARTED", timedOut), nil, "FAILED timeout"},
+		{"an accepted run times out too", boundRun("ENQUEUED", timedOut), nil, "FAILED timeout"},
+		{"without a timeout a run goes on", boundRun("STARTED", withoutTimeout), nil, ""},
+		{"a planned run has no bound", boundRun("PLANNED", timedOut, cancelOver("cancelled")), nil, ""},
+		{"a run that has ended has no bound", boundRun("FAILED", timedOut, cancelOver("cancelled")), nil, ""},
+
+		{"a cancel that may still be confirmed goes on", boundRun("STARTED", cancelOpen), nil, ""},
+		{"a cancel that nobody confirmed ends the run", boundRun("STARTED", cancelOver("replaced")), nil, "CANCELLED replaced"},
+		{"a cancel without a reason is `cancelled`", boundRun("STARTED", cancelOver("")), nil, "CANCELLED cancelled"},
+		{"a cancel comes before a timeout", boundRun("STARTED", cancelOver("cancelled"), timedOut), nil, "CANCELLED cancelled"},
+		{"a cancel ends a launch", boundRun("LAUNCHING", cancelOver("cancelled")), nil, "CANCELLED cancelled"},
+		{"a cancel ends a launch with a call open", boundRun("LAUNCHING", cancelOver("cancelled")), recordOf(sent, open), "CANCELLED cancelled"},
+		{"a cancel does not end a launch whose outcome is recorded", boundRun("LAUNCHING", cancelOver("cancelled")), recordOf(sent, done), ""},
+		{"until its last bound", boundRun("LAUNCHING", cancelOver("cancelled"), pastRetry), recordOf(sent, done), "CANCELLED cancelled"},
+		{"which counts in this term only", boundRun("LAUNCHING", cancelOver("cancelled"), pastRetry, earlierTerm), recordOf(sent, done), ""},
+		{"a recorded outcome does not hold up the cancel of a run that was accepted", boundRun("ENQUEUED", cancelOver("cancelled")), recordOf(sent, done), "CANCELLED cancelled"},
+
+		{"before its bound a launch goes on", boundRun("LAUNCHING"), nil, ""},
+		{"a launch without a record is unavailable", boundRun("LAUNCHING", timedOut), nil, "FAILED launch_unavailable"},
+		{"a launch that was never sent is unavailable", boundRun("LAUNCHING", timedOut), recordOf(), "FAILED launch_unavailable"},
+		{"a launch that was sent is lost", boundRun("LAUNCHING", timedOut), recordOf(sent), "FAILED lost"},
+		{"a launch whose lease has ended is lost", boundRun("LAUNCHING", timedOut), recordOf(sent, lapsed), "FAILED lost"},
+		{"a launch with a call open goes on", boundRun("LAUNCHING", timedOut), recordOf(sent, open), ""},
+		{"a launch whose outcome is recorded goes on", boundRun("LAUNCHING", timedOut), recordOf(sent, done), ""},
+		{"a launch that was sent and is claimed for another call goes on", boundRun("LAUNCHING", timedOut, claimedOn), recordOf(sent), ""},
+		{"at the end of that claim it is lost", boundRun("LAUNCHING", timedOut, claimOver), recordOf(sent), "FAILED lost"},
+		{"a claim does not hold up what was never sent", boundRun("LAUNCHING", timedOut, claimedOn), recordOf(), "FAILED launch_unavailable"},
+		{"a launch that an earlier leader sent is tried in this term first", boundRun("LAUNCHING", timedOut, earlierTerm), recordOf(sent), ""},
+		{"a launch that an earlier leader never sent is unavailable", boundRun("LAUNCHING", timedOut, earlierTerm), recordOf(), "FAILED launch_unavailable"},
+		{"the last bound ends a launch with a call open", boundRun("LAUNCHING", pastRetry), recordOf(sent, open), "FAILED lost"},
+		{"the last bound ends a launch whose outcome is recorded", boundRun("LAUNCHING", pastRetry), recordOf(done), "FAILED lost"},
+		{"the last bound does not count for a run of an earlier term", boundRun("LAUNCHING", pastRetry, earlierTerm), recordOf(sent), ""},
+		{"it does for a run of a later one", boundRun("LAUNCHING", pastRetry, laterTerm), recordOf(sent, open), "FAILED lost"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			req := schedule.SweepRequest{Term: schedule.Term{Epoch: boundEpoch}, Now: beginNow, CancelWait: boundWait, RetryFor: boundRetry}
+			got, past := ledger.SweepRun(&req, c.run, c.record)
+			text := ""
+			if past {
+				text = fmt.Sprintf("%s %s", got.Status, got.Reason)
+			}
+			if text != c.want {
+				t.Errorf("got %q, want %q", text, c.want)
+			}
+			if past && (!got.CompletedAt.Equal(settleNow) || !got.UpdatedAt.Equal(settleNow) || !got.ClaimedUntil.IsZero()) {
+				t.Errorf("it completed at %s, updated at %s, claimed until %s; want now, and no claim", got.CompletedAt, got.UpdatedAt, got.ClaimedUntil)
+			}
+			if diff := cmp.Diff(c.run, got); !past && diff != "" {
+				t.Errorf("a run that goes on changes:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatASweepNotesOfARun(t *testing.T) {
+	req := schedule.SweepRequest{Term: schedule.Term{Epoch: boundEpoch}, Now: beginNow, CancelWait: boundWait, RetryFor: boundRetry}
+	for _, c := range []struct {
+		name   string
+		run    schedule.Run
+		record *schedule.ExecutionRequest
+		code   string
+		calls  int32
+	}{
+		{"a launch keeps the error of its last attempt", boundRun("LAUNCHING", timedOut, func(r *schedule.Run) { r.ErrorCode = "executor_unreachable" }), nil, "executor_unreachable", 0},
+		{"a launch without an error has launch_timeout", boundRun("LAUNCHING", timedOut), nil, "launch_timeout", 0},
+		{"a launch counts the calls that its sender did not tell", boundRun("LAUNCHING", timedOut, func(r *schedule.Run) { r.Deliveries = 1 }), recordOf(sent), "launch_timeout", 2},
+		{"a cancelled launch counts them too", boundRun("LAUNCHING", cancelOver("cancelled")), recordOf(sent), "", 2},
+		{"a run that was accepted has its own number", boundRun("ENQUEUED", timedOut, func(r *schedule.Run) { r.Deliveries = 1 }), recordOf(sent), "", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, past := ledger.SweepRun(&req, c.run, c.record)
+			if !past || got.ErrorCode != c.code || got.Deliveries != c.calls {
+				t.Errorf("ended: %t, code %q, %d calls; want code %q, %d calls", past, got.ErrorCode, got.Deliveries, c.code, c.calls)
+			}
+		})
+	}
+}
+
+// TestAFullSweepTakes reads candidates page by page, as a store does. A candidate
+// is named "c" (cancel), "l" (launch) or "t" (timeout) and a digit, oldest first;
+// "C", "L" and "T" are runs that go on.
+func TestAFullSweepTakes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		found string
+		limit int
+		want  string
+	}{
+		{"cancels, then launches, then timeouts", "t1 l1 c1 t2 l2 c2", 6, "c1 c2 l1 l2 t1 t2"},
+		{"one limit for all of them", "t1 l1 c1 t2 l2 c2", 3, "c1 c2 l1"},
+		{"nothing without a limit", "t1 l1 c1", 0, ""},
+		{"a run that is past two bounds once, as a cancel", "c1 t1=c1 t2", 5, "c1 t2"},
+		{"what comes after runs that go on", "L1 L2 L3 l4 l5", 2, "l4 l5"},
+		{"nothing of runs that go on", "C1 C2 L1 L2 T1", 2, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			req := schedule.SweepRequest{Term: schedule.Term{Epoch: boundEpoch}, Now: beginNow, CancelWait: boundWait, RetryFor: boundRetry, Limit: c.limit}
+			found := candidates(c.found)
+			ended, err := ledger.Sweep(&req, func(b ledger.Bound, after *ledger.Candidate) ([]ledger.Candidate, error) {
+				page := found[b]
+				for after != nil && len(page) > 0 {
+					last := page[0].Run.ScheduleID == after.Run.ScheduleID
+					if page = page[1:]; last {
+						break
+					}
+				}
+				return page[:min(len(page), c.limit)], nil
+			})
+			var got []string
+			for _, e := range ended {
+				got = append(got, e.Run.ScheduleID)
+			}
+			if text := strings.Join(got, " "); err != nil || text != c.want {
+				t.Errorf("got %q, %v; want %q", text, err, c.want)
+			}
+		})
+	}
+}
+
+// candidates are those of a line of TestAFullSweepTakes; "t1=c1" has the key of c1.
+func candidates(line string) map[ledger.Bound][]ledger.Candidate {
+	found := make(map[ledger.Bound][]ledger.Candidate)
+	for _, name := range strings.Fields(line) {
+		name, same, _ := strings.Cut(name, "=")
+		var bound ledger.Bound
+		run := boundRun("STARTED", timedOut)
+		switch strings.ToLower(name[:1]) {
+		case "c":
+			bound, run = ledger.CancelBound, boundRun("STARTED", cancelOver("cancelled"))
+		case "l":
+			bound, run = ledger.LaunchBound, boundRun("LAUNCHING", timedOut)
+		default:
+			bound = ledger.TimeoutBound
+		}
+		if strings.ToUpper(name) == name { // somebody else has moved it since
+			run.Status = schedule.StatusSuccess
+		}
+		run.ScheduleID, run.Key = name, schedule.SlotKey(name+same, settleNow)
+		if same != "" {
+			run.Key = schedule.SlotKey(same, settleNow)
+		}
+		found[bound] = append(found[bound], ledger.Candidate{Run: run})
+	}
+	return found
+}
