@@ -242,6 +242,14 @@ func TestWhichRunsCanBeRetried(t *testing.T) {
 		{"under allow then and skip by now, with a run in flight", schedule.StatusFailed, func(in *schedule.RunInput) {
 			in.Run.OverlapPolicy, in.InFlight = schedule.OverlapAllow, 1
 		}, registrar.RetryInput{}, schedule.ErrPrecondition},
+		{"of a revision with another max_queued than the schedule has now", schedule.StatusFailed, func(in *schedule.RunInput) {
+			d := *in.Definition
+			d.MaxQueued, in.Run.MaxQueued, in.Schedule.MaxQueued = 2, 9, 3
+			in.Definition = &d
+		}, registrar.RetryInput{}, nil},
+		{"of a revision that cannot be read", schedule.StatusFailed, func(in *schedule.RunInput) {
+			in.Definition, in.Run.MaxQueued, in.Schedule.MaxQueued = nil, 2, 3
+		}, registrar.RetryInput{}, nil},
 		{"with a policy of its own", schedule.StatusFailed, func(in *schedule.RunInput) { in.InFlight = 1 }, registrar.RetryInput{OverlapPolicy: schedule.OverlapAllow}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -265,7 +273,10 @@ func TestWhichRunsCanBeRetried(t *testing.T) {
 			want.Status, want.Trigger, want.FireAt = schedule.StatusPlanned, schedule.TriggerRetry, noon
 			want.ClaimedAt, want.LaunchedAt = time.Time{}, time.Time{}
 			now := r.page.runs[key].Schedule
-			want.OverlapPolicy, want.MaxQueued = cmp.Or(tc.in.OverlapPolicy, now.OverlapPolicy), now.MaxQueued
+			want.OverlapPolicy = cmp.Or(tc.in.OverlapPolicy, now.OverlapPolicy)
+			if d := r.page.runs[key].Definition; d != nil {
+				want.MaxQueued = d.MaxQueued
+			}
 			want.Exclusive = want.OverlapPolicy.Exclusive()
 			if diff := gocmp.Diff(want, run); diff != "" {
 				r.Errorf("the new attempt (-want +got):\n%s", diff)

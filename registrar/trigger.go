@@ -152,10 +152,13 @@ func retry(found schedule.RunInput, key schedule.Key, in RetryInput, now time.Ti
 		Key: key, ScheduleID: old.ScheduleID, Revision: old.Revision, UserID: old.UserID,
 		WorkflowID: old.WorkflowID, Version: old.Version, RunAt: old.RunAt, FireAt: now,
 		Status: schedule.StatusPlanned, Trigger: schedule.TriggerRetry,
-		OverlapKey: old.OverlapKey, MaxQueued: found.Schedule.MaxQueued,
+		OverlapKey: old.OverlapKey, MaxQueued: old.MaxQueued,
 		Attempt: old.Attempt + 1, RetryOf: old.Key, Input: old.Input, Priority: old.Priority,
 	}
-	// What the schedule lets run side by side today counts, not what it did then.
+	if found.Definition != nil { // of the run's revision
+		row.MaxQueued = found.Definition.MaxQueued
+	}
+	// The overlap policy is today's, not that of the revision.
 	row.OverlapPolicy = cmp.Or(in.OverlapPolicy, found.Schedule.OverlapPolicy)
 	row.Exclusive = row.OverlapPolicy.Exclusive()
 	if err := refuseOverlap(row, found.InFlight); err != nil {
