@@ -1,6 +1,9 @@
 // Package ledger holds the rules of what may happen to a run, as pure functions
 // and data: which due runs are claimed, in which order, and what the overlap
-// policies decide. It has no I/O, no clock and no goroutines.
+// policies decide (order.go, share.go, overlap.go, judge.go); whether the executor
+// may be called for a key (begin.go); what answers, reports and cancels make of a
+// run (end.go); which runs a sweep ends (bound.go). It has no I/O, no clock and no
+// goroutines.
 //
 // The stores judge in their claim transactions, with [JudgeOverlap]. [ShardState] is
 // not used outside of tests yet: it is what the leader of a shard will keep in memory
