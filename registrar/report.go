@@ -131,12 +131,12 @@ func (in *ReportInput) report() *schedule.RunReport {
 	return &schedule.RunReport{ExitCode: in.ExitCode, LogURL: in.LogURL, Output: in.Output, OutputCut: int64(in.outputCut)}
 }
 
-// report is the pure part. Outcomes:
+// report is the pure part. The first match decides:
 //
-//   - another run_id is recorded: refused;
-//   - the run has ended, or was never launched: nothing moves, and the first
-//     report of its status leaves an event, unless it repeats how the run ended;
-//   - else the run moves: see ledger.SettlementOfReport.
+//   - another run_id is recorded: an error;
+//   - the run has ended, or was never launched: the run does not move, and the first
+//     report of each status writes an event, unless it repeats the run's end;
+//   - else the run moves by ledger.SettlementOfReport.
 func report(found schedule.RunInput, in ReportInput, now time.Time) (schedule.RunChange, error) {
 	run := &found.Run
 	if run.RunID != "" && in.RunID != "" && run.RunID != in.RunID {

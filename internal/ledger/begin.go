@@ -8,16 +8,16 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// BeginFacts are what the tables hold of one key when a call of it is to begin.
+// BeginFacts is what the tables say about one key before the executor is called.
 type BeginFacts struct {
-	Known   *schedule.ExecutionRequest // the record of the key; nil: there is none
+	Known   *schedule.ExecutionRequest // the record of the key; nil: none
 	Run     *BeginRun                  // nil: the ledger has no such run
 	Deleted bool                       // the schedule of the request
 	Pause   schedule.Pause             // of the schedule of the request
-	Grant   *schedule.Grant            // that the request names; nil: there is none
+	Grant   *schedule.Grant            // that the request names; nil: it does not exist
 }
 
-// BeginRun is what Begin needs of a run.
+// BeginRun holds the columns of a run that Begin reads.
 type BeginRun struct {
 	Status          schedule.Status
 	Reason          schedule.Reason
@@ -26,7 +26,7 @@ type BeginRun struct {
 	CancelReason    schedule.Reason
 }
 
-// BeginRunOf is a row of the ledger as a BeginRun.
+// BeginRunOf copies these columns from a run.
 func BeginRunOf(r *schedule.Run) *BeginRun {
 	return &BeginRun{
 		Status: r.Status, Reason: r.Reason, Trigger: r.Trigger,
@@ -34,14 +34,14 @@ func BeginRunOf(r *schedule.Run) *BeginRun {
 	}
 }
 
-// Begin decides whether the executor may be called for a key. Of what is granted
-// or refused, Request is the record to write. The outcomes, first match first:
+// Begin decides whether the executor may be called for a key. For Granted,
+// GrantedAgain and Refused, Request is the record to write. The first match decides:
 //
 //   - the key was used for another request: Conflict;
 //   - its outcome is recorded: Recorded;
-//   - the lease of another call runs: Busy;
+//   - another call holds a lease that is not over: Busy;
 //   - the checks pass: Granted, or GrantedAgain where the key has a record;
-//   - a check fails for good and nothing was sent: Refused, and the key is DONE;
+//   - a check fails, that is final, and nothing was sent: Refused, and the key is DONE;
 //   - any other failed check: Withheld.
 func Begin(req *schedule.BeginRequest, f *BeginFacts, now time.Time) schedule.BeginResult {
 	sent := f.Known != nil && f.Known.Sent
@@ -68,8 +68,8 @@ func Begin(req *schedule.BeginRequest, f *BeginFacts, now time.Time) schedule.Be
 	return schedule.BeginResult{Permission: schedule.Withheld, Sent: sent, Reason: refusal.Reason}
 }
 
-// granted is the record of a call that may begin. It counts as sent at once: a
-// sender that dies cannot say whether its request reached the executor.
+// granted returns the record of a call that may begin. It counts as sent at once:
+// if the sender dies, nobody knows whether its request reached the executor.
 func (f *BeginFacts) granted(req *schedule.BeginRequest, now time.Time) schedule.BeginResult {
 	result := schedule.BeginResult{Permission: schedule.Granted, Request: schedule.ExecutionRequest{
 		Key: req.Key, RequestHash: req.RequestHash, Sent: true, Calls: 1,
@@ -89,9 +89,9 @@ func (f *BeginFacts) createdAt(now time.Time) time.Time {
 	return stored(now)
 }
 
-// check is the last look before the executor is called: run, cancel, deletion,
-// pause, grant. nil: nothing forbids the call. Before fire_at only a cancel is
-// final: a pause, a deletion or a grant may still change.
+// check checks run, cancel, deletion, pause and grant, in this order. nil: the call
+// is allowed. Before fire_at only a cancel is final: a pause, a deletion or a grant
+// may still change.
 func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *schedule.Outcome, final bool) {
 	trigger := req.Trigger
 	if r := f.Run; r != nil {
@@ -117,8 +117,9 @@ func (f *BeginFacts) check(req *schedule.BeginRequest, now time.Time) (refusal *
 	return nil, false
 }
 
-// CloseKey closes a key of which no call has begun, so that every later send of
-// it is answered with the cancel. closed = false: it is known, and stays as it is.
+// CloseKey closes a key for which no call has begun: every later send of it is
+// answered with the cancel. closed = false: a call has begun, or the key is DONE, and
+// the record stays as it is.
 func CloseKey(key schedule.Key, known *schedule.ExecutionRequest, reason schedule.Reason, now time.Time) (record schedule.ExecutionRequest, closed bool) {
 	record = schedule.ExecutionRequest{Key: key, CreatedAt: stored(now)}
 	if known != nil {
@@ -132,12 +133,12 @@ func CloseKey(key schedule.Key, known *schedule.ExecutionRequest, reason schedul
 	return record, true
 }
 
-// cancelled is the reason of a cancel, which has one even if the request gave none.
+// cancelled returns the reason of a cancel: `cancelled` if the request gave none.
 func cancelled(reason schedule.Reason) schedule.Reason {
 	return cmp.Or(reason, schedule.ReasonCancelled)
 }
 
-// stored is an instant as the stores keep it: in UTC, to the microsecond.
+// stored rounds an instant as the stores do: UTC, microseconds.
 func stored(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

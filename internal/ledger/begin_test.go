@@ -110,16 +110,16 @@ var beginsByCheck = []beginCase{
 	{"a run of a deleted schedule is refused", deleted, "refused CANCELLED deleted"},
 	{"a deletion is not final before fire_at", both(deleted, ahead), "withheld deleted"},
 	{"a deletion counts before a pause", both(deleted, paused), "refused CANCELLED deleted"},
-	{"a deletion concerns runs by hand", both(deleted, triggers("manual", "manual")), "refused CANCELLED deleted"},
-	{"a deletion concerns keys that the ledger does not know", both(deleted, stranger), "refused CANCELLED deleted"},
+	{"a deletion applies to runs by hand", both(deleted, triggers("manual", "manual")), "refused CANCELLED deleted"},
+	{"a deletion applies to keys that the ledger does not know", both(deleted, stranger), "refused CANCELLED deleted"},
 
 	{"a slot of a paused schedule is refused", paused, "refused SKIPPED paused"},
 	{"a pause is not final before fire_at", both(paused, ahead), "withheld paused"},
-	{"a pause concerns catch-up runs", both(paused, triggers("catchup", "catchup")), "refused SKIPPED paused"},
-	{"a pause does not concern runs by hand", both(paused, triggers("manual", "manual")), "granted"},
-	{"a pause is judged by the run's trigger: a slot requested as manual", both(paused, triggers("schedule", "manual")), "refused SKIPPED paused"},
-	{"a pause is judged by the run's trigger: a manual run requested as a slot", both(paused, triggers("manual", "schedule")), "granted"},
-	{"without a run a pause is judged by the request's trigger", both(paused, stranger, triggers("", "schedule")), "refused SKIPPED paused"},
+	{"a pause applies to catch-up runs", both(paused, triggers("catchup", "catchup")), "refused SKIPPED paused"},
+	{"a pause does not apply to runs by hand", both(paused, triggers("manual", "manual")), "granted"},
+	{"a pause depends on the run's trigger: a slot requested as manual", both(paused, triggers("schedule", "manual")), "refused SKIPPED paused"},
+	{"a pause depends on the run's trigger: a manual run requested as a slot", both(paused, triggers("manual", "schedule")), "granted"},
+	{"without a run a pause depends on the request's trigger", both(paused, stranger, triggers("", "schedule")), "refused SKIPPED paused"},
 	{"a pause has ended at its until", func(_ *schedule.BeginRequest, f *ledger.BeginFacts) {
 		f.Pause = schedule.Pause{Paused: true, Until: beginNow}
 	}, "granted"},

@@ -6,20 +6,20 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Bound is an instant at which a run in flight ends if nothing ends it before.
+// Bound is an instant at which a run in flight ends if nothing has ended it earlier.
 type Bound int
 
 // The bounds, in the order in which a sweep looks at them.
 const (
-	CancelBound  Bound = iota + 1 // the cancel was not confirmed within CancelWait
-	LaunchBound                   // its launch is not tried any longer
+	CancelBound  Bound = iota + 1 // no confirmation of the cancel within CancelWait
+	LaunchBound                   // no launch within its time
 	TimeoutBound                  // no sign of life within the run timeout
 )
 
-// Bounds is the closed set, in that order.
+// Bounds lists all bounds in this order.
 var Bounds = []Bound{CancelBound, LaunchBound, TimeoutBound}
 
-// Since is the column that a bound is measured from, and that orders its runs.
+// Since returns the column that a bound is compared with. It orders the candidates.
 func (b Bound) Since(r *schedule.Run) time.Time {
 	if b == CancelBound {
 		return r.CancelRequestedAt
@@ -27,7 +27,7 @@ func (b Bound) Since(r *schedule.Run) time.Time {
 	return r.TimeoutAt
 }
 
-// Until is the latest Since that has passed.
+// Until returns the latest Since that counts as passed.
 func (b Bound) Until(req *schedule.SweepRequest) time.Time {
 	if b == CancelBound {
 		return req.Now.Add(-req.CancelWait)
@@ -38,13 +38,13 @@ func (b Bound) Until(req *schedule.SweepRequest) time.Time {
 // Candidate is a run in flight that may be past a bound.
 type Candidate struct {
 	Run    schedule.Run
-	Record *schedule.ExecutionRequest // of its key; nil: there is none
+	Record *schedule.ExecutionRequest // of the run's key; nil: none
 }
 
 // Sweep decides which runs end: at most req.Limit, cancels first, then launches,
-// then timeouts, the oldest of each first. read gives up to req.Limit runs whose
-// Since of the bound has passed, by Since and key, those after the given one; nil:
-// from the first. It may leave runs out that another transaction holds.
+// then timeouts, the oldest of each first. read returns one page: up to req.Limit runs
+// past Until, ordered by Since and key, after the given one (nil: from the first). It
+// may leave out runs that another transaction has locked.
 func Sweep(req *schedule.SweepRequest, read func(b Bound, after *Candidate) ([]Candidate, error)) (ended []schedule.Ended, err error) {
 	over := make(map[schedule.Key]bool)
 	for _, b := range Bounds {
@@ -73,7 +73,7 @@ func Sweep(req *schedule.SweepRequest, read func(b Bound, after *Candidate) ([]C
 	return ended, nil
 }
 
-// SweepRun ends a run if it is past a bound. A cancel comes before the others.
+// SweepRun ends a run if it is past a bound. The cancel bound is checked first.
 func SweepRun(req *schedule.SweepRequest, r schedule.Run, record *schedule.ExecutionRequest) (after schedule.Run, past bool) {
 	bound := pastBound(req, &r, record)
 	if bound == 0 {
@@ -92,12 +92,12 @@ func SweepRun(req *schedule.SweepRequest, r schedule.Run, record *schedule.Execu
 	return r, true
 }
 
-// pastBound is the bound that a run is past; 0: none.
+// pastBound returns the bound that a run is past; 0: none.
 func pastBound(req *schedule.SweepRequest, r *schedule.Run, record *schedule.ExecutionRequest) Bound {
 	now := stored(req.Now)
 	launching := r.Status == schedule.StatusLaunching
-	// The last bound of a launch, whatever is known of its key. A run of an earlier
-	// term is tried once more in this one first.
+	// The last bound of a launch applies whatever its record says. A run of an earlier
+	// term is tried once more in this term first.
 	last := launching && passed(r.TimeoutAt, now.Add(-req.RetryFor)) && r.Epoch >= req.Term.Epoch
 	switch {
 	case !r.Status.InFlight():
@@ -117,14 +117,13 @@ func pastBound(req *schedule.SweepRequest, r *schedule.Run, record *schedule.Exe
 // passed reports whether an instant is set and has come.
 func passed(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 
-// answered reports whether the outcome of a key is recorded: the next delivery of
-// its run settles it.
+// answered reports whether the outcome of a key is recorded. If it is, the next
+// delivery settles the run.
 func answered(record *schedule.ExecutionRequest) bool { return record != nil && record.Done }
 
-// stillTried reports whether something is still done for the launch of a run whose
-// time to be launched is over: its outcome is recorded, a call is open, or it may
-// have reached the executor and was not yet tried in this term, where an executor
-// that can be asked by key is asked.
+// stillTried reports whether a launch past its timeout may still get an answer: its
+// outcome is recorded, a call is open, or an earlier call may have reached the executor
+// and the next call of this term is still to come (the executor is asked by key).
 func stillTried(r *schedule.Run, record *schedule.ExecutionRequest, epoch int64, now time.Time) bool {
 	if record == nil {
 		return false
@@ -133,7 +132,7 @@ func stillTried(r *schedule.Run, record *schedule.ExecutionRequest, epoch int64,
 }
 
 // CancelTimedOut is the event of a run that ended without a confirmed cancel: it
-// may still be running, and overlap the next.
+// may still be running, and overlap the next run.
 func CancelTimedOut(r *schedule.Run) schedule.Event {
 	return schedule.Event{
 		ScheduleID: r.ScheduleID, Time: r.CompletedAt, Kind: schedule.EventCancelTimedOut, From: r.RunAt, To: r.RunAt, Count: 1,

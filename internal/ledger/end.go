@@ -7,8 +7,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// SettlementOf is what a definite answer makes of a run. cancel is the reason of
-// the run's cancel; empty: none is requested.
+// SettlementOf converts a definite answer to the settlement of its run. cancel is
+// the reason of the run's cancel; empty: none is requested.
 func SettlementOf(l *schedule.Launch, reply schedule.StartReply, cancel schedule.Reason, now time.Time) schedule.Settlement {
 	o := reply.Outcome
 	s := schedule.Settlement{
@@ -17,7 +17,7 @@ func SettlementOf(l *schedule.Launch, reply schedule.StartReply, cancel schedule
 		Deliveries: reply.Deliveries,
 	}
 	if s.LaunchedAt.IsZero() && (o.OK() || o.Reason == schedule.ReasonWorkflowFailed) {
-		// The answer is to an earlier call, and when that was made is lost.
+		// The answer belongs to an earlier call, and the time of that call is lost.
 		s.LaunchedAt = l.Run.NotLaunchedBefore()
 	}
 	if !o.Status.Terminal() {
@@ -29,12 +29,12 @@ func SettlementOf(l *schedule.Launch, reply schedule.StartReply, cancel schedule
 	return s
 }
 
-// SettlementOfReport is what a report makes of a run in flight. STARTED is also a
-// heartbeat: the timeout counts from now.
+// SettlementOfReport converts a report to the settlement of a run in flight. STARTED
+// is also a heartbeat: the timeout counts from now.
 func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTimeout time.Duration, now time.Time) schedule.Settlement {
 	s := schedule.Settlement{Key: r.Key, To: report.Status, RunID: report.RunID}
 	if r.LaunchedAt.IsZero() {
-		// The report has overtaken the launcher's answer, or the answer is lost.
+		// The report arrived before the launcher's answer, or the answer is lost.
 		s.LaunchedAt = r.NotLaunchedBefore()
 	}
 	if report.Status == schedule.StatusStarted {
@@ -58,9 +58,9 @@ func SettlementOfReport(r *schedule.Run, report *schedule.ExecutorReport, runTim
 	return s
 }
 
-// afterCancel applies the cancel of a run to its end. A run that was to be
-// replaced is CANCELLED(replaced), however it ended; one that was to be cancelled
-// is CANCELLED if it failed.
+// afterCancel applies a requested cancel to the end of a run. With reason `replaced`
+// a success and a failure become CANCELLED(replaced); with any other reason only a
+// failure becomes CANCELLED.
 func afterCancel(s *schedule.Settlement, cancel schedule.Reason, verb string) {
 	failed, ok := s.To == schedule.StatusFailed, s.To == schedule.StatusSuccess
 	if cancel == "" || !failed && (!ok || cancel != schedule.ReasonReplaced) {
@@ -72,7 +72,7 @@ func afterCancel(s *schedule.Settlement, cancel schedule.Reason, verb string) {
 	s.To, s.Reason = schedule.StatusCancelled, cancel
 }
 
-// RepeatsEnd reports whether a report says again how the run ended.
+// RepeatsEnd reports whether a report repeats the end that the run already has.
 func RepeatsEnd(r *schedule.Run, report *schedule.ExecutorReport) bool {
 	switch r.Status {
 	case schedule.StatusSuccess:
@@ -84,8 +84,8 @@ func RepeatsEnd(r *schedule.Run, report *schedule.ExecutorReport) bool {
 	return false
 }
 
-// SettlementOfOutcome is what an outcome makes of its run if it supersedes the
-// outcome that the run was settled by.
+// SettlementOfOutcome converts an outcome that supersedes the recorded one to the
+// settlement of its run.
 func SettlementOfOutcome(f *schedule.FinishRequest, now time.Time) schedule.Settlement {
 	o := f.Outcome
 	return schedule.Settlement{
@@ -94,9 +94,9 @@ func SettlementOfOutcome(f *schedule.FinishRequest, now time.Time) schedule.Sett
 	}
 }
 
-// RequestCancel is what a request to cancel makes of a run: a planned run ends at once,
-// of one in flight the cancel is requested. ok = false: the run has ended otherwise.
-// A run that is CANCELLED already stays as it is.
+// RequestCancel decides what a cancel does to a run. A planned run ends at once; for a
+// run in flight, request is the reason to record. ok = false: the run has ended, and
+// not as CANCELLED. A run that is CANCELLED already does not change.
 func RequestCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (end *schedule.Settlement, request schedule.Reason, ok bool) {
 	switch {
 	case r.Status == schedule.StatusPlanned:
@@ -107,9 +107,9 @@ func RequestCancel(r *schedule.Run, reason schedule.Reason, now time.Time) (end 
 	return nil, "", r.Status == schedule.StatusCancelled
 }
 
-// MaySettle reports whether a settlement may move a run from one status to the
-// other: forward, as a heartbeat (STARTED), or to renew its claim (LAUNCHING, which
-// only a claim makes of a run).
+// MaySettle reports whether a settlement may move a run from one status to another:
+// forward, STARTED to STARTED (a heartbeat), or LAUNCHING to LAUNCHING (the claim is
+// renewed; only a claim makes a planned run LAUNCHING).
 func MaySettle(from, to schedule.Status) bool {
 	if to == schedule.StatusLaunching {
 		return from == schedule.StatusLaunching
@@ -117,9 +117,9 @@ func MaySettle(from, to schedule.Status) bool {
 	return from.CanBecome(to) || from == schedule.StatusStarted && to == schedule.StatusStarted
 }
 
-// Settle is what a settlement makes of a run. record is that of the run's key; nil:
-// there is none. The statements of the SQL stores do the same to thousands of runs
-// at once without reading them; package storetest compares them with this function.
+// Settle applies a settlement to a run. record is the record of the run's key; nil:
+// none. The SQL stores do the same in statements that settle thousands of runs without
+// reading them first; package storetest compares the stores with this function.
 func Settle(r schedule.Run, s *schedule.Settlement, record *schedule.ExecutionRequest, now time.Time) (after schedule.Run, moved bool) {
 	if !MaySettle(r.Status, s.To) {
 		return r, false
@@ -133,7 +133,7 @@ func Settle(r schedule.Run, s *schedule.Settlement, record *schedule.ExecutionRe
 	return r, true
 }
 
-// renew puts off the next call of a run whose outcome is unknown.
+// renew postpones the next call of a run after an unknown outcome.
 func renew(r *schedule.Run, s *schedule.Settlement) {
 	r.ClaimedUntil = cmp.Or(stored(s.ClaimedUntil), r.ClaimedUntil)
 	r.ErrorCode, r.ErrorMessage = cmp.Or(s.ErrorCode, r.ErrorCode), cmp.Or(s.ErrorMessage, r.ErrorMessage)
@@ -143,15 +143,15 @@ func renew(r *schedule.Run, s *schedule.Settlement) {
 	}
 }
 
-// settle moves a run forward. Empty fields of a settlement leave what the run has.
+// settle moves a run forward. An empty field of the settlement keeps the run's value.
 func settle(r *schedule.Run, s *schedule.Settlement, record *schedule.ExecutionRequest, now time.Time) {
 	if r.Status == schedule.StatusLaunching {
-		// The error of failed attempts ends with LAUNCHING.
+		// The error of failed attempts does not outlive LAUNCHING.
 		r.ErrorCode, r.ErrorMessage = "", ""
 	}
 	r.Deliveries = max(r.Deliveries, s.Deliveries)
 	if s.Deliveries == 0 {
-		// A report or a cancel does not know the calls that the launcher has made.
+		// A report or a cancel does not know how many calls the launcher made.
 		r.Deliveries = max(r.Deliveries, callsMade(r, record))
 	}
 	r.Reason = reasonAfter(r, s)
@@ -166,8 +166,8 @@ func settle(r *schedule.Run, s *schedule.Settlement, record *schedule.ExecutionR
 	}
 }
 
-// IsLaunch reports whether a settlement says that the executor was called and has
-// answered: such a run can be the last of its schedule (last_run_at).
+// IsLaunch reports whether the executor was called and has answered. Such a run
+// counts for last_run_at of its schedule.
 func IsLaunch(s *schedule.Settlement) bool {
 	switch s.To {
 	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess, schedule.StatusFailed:
@@ -176,8 +176,8 @@ func IsLaunch(s *schedule.Settlement) bool {
 	return false
 }
 
-// reasonAfter is the reason that a settlement leaves. A CANCELLED run always has
-// one: the settlement's, else its own, else that of its cancel, else `cancelled`.
+// reasonAfter returns the reason of a run after a settlement. A CANCELLED run always
+// has one: the settlement's, else its own, else its cancel's, else `cancelled`.
 func reasonAfter(r *schedule.Run, s *schedule.Settlement) schedule.Reason {
 	reason := cmp.Or(s.Reason, r.Reason)
 	if s.To == schedule.StatusCancelled {
@@ -186,8 +186,8 @@ func reasonAfter(r *schedule.Run, s *schedule.Settlement) schedule.Reason {
 	return reason
 }
 
-// callsMade is how many calls of a LAUNCHING run may have reached the executor by
-// the record of its key. Afterwards the run's own number counts.
+// callsMade counts the calls of a LAUNCHING run that may have reached the executor, by
+// the record of its key. In any other status the run's own number is right: 0.
 func callsMade(r *schedule.Run, record *schedule.ExecutionRequest) int32 {
 	if r.Status != schedule.StatusLaunching || record == nil || !record.Sent {
 		return 0

@@ -26,7 +26,7 @@ func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now tim
 	return results, nil
 }
 
-// beginFacts are what the ledger holds of one key.
+// beginFacts collects the facts about one key.
 func (t *tx) beginFacts(q *schedule.BeginRequest) *ledger.BeginFacts {
 	f := ledger.BeginFacts{Known: t.recordOf(q.Key), Grant: t.grants[q.Grant.Ref()]}
 	if r := t.runs[q.Key]; r != nil {
@@ -38,7 +38,7 @@ func (t *tx) beginFacts(q *schedule.BeginRequest) *ledger.BeginFacts {
 	return &f
 }
 
-// recordOf is the record of a key; nil: there is none.
+// recordOf returns the record of a key; nil: none.
 func (s *Store) recordOf(key schedule.Key) *schedule.ExecutionRequest {
 	if r := s.requests[key]; r != nil {
 		return &r.ExecutionRequest
@@ -46,7 +46,7 @@ func (s *Store) recordOf(key schedule.Key) *schedule.ExecutionRequest {
 	return nil
 }
 
-// record writes what Begin has decided; a second request with the key finds it.
+// record writes the decision of Begin, so that a second request with the key finds it.
 func (t *tx) record(result *schedule.BeginResult, now time.Time) {
 	switch result.Permission {
 	case schedule.Granted, schedule.GrantedAgain:

@@ -125,8 +125,7 @@ func (t *tx) settle(e *schedule.Settlement, now time.Time) (moved bool) {
 	return true
 }
 
-// Sweep ends what is past its bound: cancels that nobody confirmed, launches
-// that are not tried any longer, and runs without a sign of life.
+// Sweep ends the runs that are past a bound; see ledger.Sweep.
 func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
 	var ended []schedule.Ended
 	err := s.fenced(ctx, req.Term, func(t *tx) (err error) {

@@ -19,11 +19,11 @@ const (
 	stateDone       = "DONE"
 )
 
-// Begin records keys before the executor is called and says for each what may
+// Begin records keys before the executor is called and decides for each what may
 // be done; see launcher.Store. It locks nothing that it reads: the writes notice
-// if another Begin came between, and the transaction is repeated. Nearly all keys
-// are new, so the first try takes them for new and inserts them; only if that
-// fails, or not all are granted, are their records read.
+// a concurrent Begin, and the transaction is repeated. Nearly all keys are new, so
+// the first try inserts all of them. Only if that fails, or not all are granted, it
+// reads their records.
 func (s *Store) Begin(ctx context.Context, reqs []schedule.BeginRequest, now time.Time) ([]schedule.BeginResult, error) {
 	if len(reqs) == 0 {
 		return nil, nil
@@ -69,8 +69,8 @@ type beginning struct {
 	refused []schedule.ExecutionRequest // rows to close
 }
 
-// readBeginFacts reads runs, schedules and grants. Grants have a statement of
-// their own, which is not sent where no request names one.
+// readBeginFacts reads runs, schedules and grants. Grants have a second statement,
+// which is sent only if a request names one.
 func readBeginFacts(ctx context.Context, tx pgx.Tx, reqs []schedule.BeginRequest) ([]ledger.BeginFacts, error) {
 	refs := make([]schedule.GrantRef, len(reqs))
 	for i := range reqs {
@@ -138,7 +138,7 @@ func (b *beginning) decideAll(reqs []schedule.BeginRequest, facts []ledger.Begin
 	return results
 }
 
-// keep notes what is to be written.
+// keep collects the row to write.
 func (b *beginning) keep(result *schedule.BeginResult, known bool) {
 	row := result.Request
 	switch {

@@ -234,8 +234,8 @@ var sweepStatements = map[ledger.Bound]string{
 	ledger.CancelBound: sqlSweepCancels, ledger.LaunchBound: sqlSweepLaunches, ledger.TimeoutBound: sqlSweepTimeouts,
 }
 
-// sweepCandidates are runs that may be past a bound, locked. A row that cannot be read
-// whole is judged by what can be: it would stay in flight for good.
+// sweepCandidates reads and locks runs that may be past a bound. A row with unreadable
+// columns is swept by the others: else it would stay in flight forever.
 func (s *Store) sweepCandidates(ctx context.Context, tx pgx.Tx, req *schedule.SweepRequest, b ledger.Bound, after *ledger.Candidate) (found []ledger.Candidate, err error) {
 	since, key := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, []byte{}
 	if after != nil {

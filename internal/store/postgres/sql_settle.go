@@ -13,10 +13,10 @@ const forward = `
 // callsMade is how many calls of a run may have reached the executor; NULL: none.
 const callsMade = `(SELECT e.calls FROM execution_requests e WHERE e.idempotency_key = r.idempotency_key AND e.sent)`
 
-// sqlSettle moves runs forward, as ledger.Settle does with one; package storetest
-// compares the two. It is SQL because one statement settles thousands of runs that
-// nothing else has to read: to lock and read them first would be one more statement
-// for each batch, and one more version of each row.
+// sqlSettle moves runs forward, by the rule of ledger.Settle; package storetest compares
+// the two. The rule is repeated in SQL because one statement settles thousands of runs:
+// to lock and read them first costs one more statement for each batch and one more
+// version of each row.
 // A success ends the failures of its schedule. A statement of its own would be one more
 // round trip for each batch; EXISTS makes it one look where no schedule fails.
 const sqlSettle = `
@@ -56,10 +56,10 @@ FROM unnest($2::bytea[], $3::timestamptz[], $4::text[], $5::text[], $6::integer[
 WHERE r.idempotency_key = u.key AND r.status || '' = 'LAUNCHING'
 RETURNING r.idempotency_key`
 
-// The candidates of a sweep: rows in flight whose instant of a bound has passed ($1),
-// behind ($2, $3), with the records of their keys. ledger.Sweep decides which of
-// them end. Found through a partial index, and looked at once more when they are
-// locked; what others hold is left to the next sweep.
+// The candidates of a sweep: rows in flight with the instant of a bound at or before
+// $1 and after ($2, $3), with the records of their keys. ledger.Sweep decides which of
+// them end. A partial index finds them; the status is checked again under the lock;
+// rows that others have locked wait for the next sweep.
 const (
 	sqlSweepCancels  = sweepCandidates + `r.cancel_requested_at AS since FROM schedule_runs r WHERE lower(r.status) IN ('launching','enqueued','started') AND ` + sweepCancel + sweepLocked
 	sqlSweepLaunches = sweepCandidates + `r.timeout_at AS since FROM schedule_runs r WHERE lower(r.status) = 'launching' AND ` + sweepTimeout + sweepLocked

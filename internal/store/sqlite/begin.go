@@ -115,8 +115,8 @@ func (s *Store) readClean(ctx context.Context, t tx, reqs []schedule.BeginReques
 	return clean, err
 }
 
-// facts are what is known of one key. Of a clean one the columns were not read:
-// their values are the condition of the statement.
+// facts returns the facts about one key. For a clean key no column was read: the
+// condition of the statement gives their values.
 func (b *beginning) facts(q *schedule.BeginRequest, clean bool) *ledger.BeginFacts {
 	f := ledger.BeginFacts{Grant: b.grants[q.Grant.Ref()]}
 	if there, known := b.requests[q.Key]; known {
@@ -135,7 +135,7 @@ func (b *beginning) facts(q *schedule.BeginRequest, clean bool) *ledger.BeginFac
 	return &f
 }
 
-// record writes what Begin has decided; a second request with the key finds it.
+// record writes the decision of Begin, so that a second request with the key finds it.
 func (b *beginning) record(ctx context.Context, t tx, result *schedule.BeginResult) (err error) {
 	now, row := b.now.UnixMicro(), result.Request
 	if result.Permission == schedule.GrantedAgain || result.Permission == schedule.Refused {

@@ -130,8 +130,7 @@ func noteLastRuns(ctx context.Context, t tx, launched []schedule.Key) error {
 	return nil
 }
 
-// Sweep ends what is past its bound: cancels that nobody confirmed, launches
-// that are not tried any longer, and runs without a sign of life.
+// Sweep ends the runs that are past a bound; see ledger.Sweep.
 func (s *Store) Sweep(ctx context.Context, req schedule.SweepRequest) ([]schedule.Ended, error) {
 	var ended []schedule.Ended
 	err := s.write(ctx, func(ctx context.Context, t tx) (err error) {
@@ -165,7 +164,7 @@ var sweepStatements = map[ledger.Bound]string{
 	ledger.CancelBound: sqlSweepCancelled, ledger.LaunchBound: sqlSweepLaunching, ledger.TimeoutBound: sqlSweepTimedOut,
 }
 
-// sweepCandidates are runs that may be past a bound, with the records of their keys.
+// sweepCandidates reads runs that may be past a bound, with the records of their keys.
 func sweepCandidates(ctx context.Context, t tx, req *schedule.SweepRequest, b ledger.Bound, after *ledger.Candidate) ([]ledger.Candidate, error) {
 	since, behind := int64(math.MinInt64), []byte{}
 	if after != nil {

@@ -1,10 +1,10 @@
 package sqlite
 
 // Settle: one statement for each status, with the statuses that it may leave; a
-// test compares them with schedule.Status.Predecessors. They do what ledger.Settle
-// does; package storetest compares the two. They are SQL because reading each run
-// first would double the statements of a settlement. Of the attempts that
-// settleLaunching records the last ten are kept (schedule.KeptAttempts).
+// test compares them with schedule.Status.Predecessors. They follow ledger.Settle;
+// package storetest compares the two. The rule is repeated in SQL because reading each
+// run first would double the statements of a settlement. settleLaunching keeps the
+// last ten attempts (schedule.KeptAttempts).
 const (
 	settleLaunching = `UPDATE schedule_runs SET claimed_until = COALESCE(?2, claimed_until), updated_at = ?3,
  error_code = COALESCE(?4, error_code), error_message = COALESCE(?5, error_message), deliveries = max(deliveries, ?6),
@@ -47,8 +47,8 @@ const (
    AND (schedules.last_run_at IS NULL OR schedules.last_run_at + ` + lastRunSlack + ` <= newest.run_at)`
 )
 
-// The candidates of a sweep: rows in flight whose instant of a bound has passed
-// (?1), behind (?5, ?6). ledger.Sweep decides which of them end.
+// The candidates of a sweep: rows in flight with the instant of a bound at or before
+// ?1 and after (?5, ?6). ledger.Sweep decides which of them end.
 const (
 	sqlSweepCancelled = `SELECT ` + runColumns + ` FROM schedule_runs r INDEXED BY schedule_runs_cancel` + ofRevision + `
  WHERE r.cancel_requested_at <= ?1 AND (r.cancel_requested_at, r.idempotency_key) > (?5, ?6) AND ` + inFlight + ` AND r.shard BETWEEN ?3 AND ?4

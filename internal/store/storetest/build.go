@@ -188,8 +188,8 @@ func (r *rig) askCancel(key schedule.Key, reason schedule.Reason, now time.Time)
 	return run
 }
 
-// dropCancelReason leaves a requested cancel without its reason. It skips the check
-// where the adapter offers no broken rows.
+// dropCancelReason deletes the reason of a requested cancel. It skips the check if the
+// adapter is no Poisoner.
 func (r *rig) dropCancelReason(key schedule.Key) {
 	r.Helper()
 	p, offers := r.Store.(Poisoner)

@@ -11,7 +11,7 @@ var requestChecks = []check{
 	{"a run that is not LAUNCHING is withheld with its own reason", beginNotLaunching},
 	{"a run whose cancel was asked for is refused, and that is recorded", beginCancelled},
 	{"a slot of a paused schedule is refused from its fire_at on", beginPaused},
-	{"whether a pause concerns a run is a matter of its own trigger, not of the request's", beginPausedByTrigger},
+	{"the run's trigger, not the request's, decides whether a pause applies", beginPausedByTrigger},
 	{"a cancel without a reason is refused as cancelled", beginCancelledWithoutReason},
 	{"any run of a deleted schedule is refused from its fire_at on", beginDeleted},
 	{"once a call has begun a failed check withholds and is not final", beginWithheldAfterCall},
@@ -104,7 +104,7 @@ func beginPaused(r *rig) {
 	r.granted(ahead) // the pause is over: it holds exactly while now < until
 }
 
-// beginPausedByTrigger has requests that say something else than the ledger.
+// beginPausedByTrigger sends requests with another trigger than their run has.
 func beginPausedByTrigger(r *rig) {
 	r.lead()
 	s := r.create("paused")

@@ -18,9 +18,9 @@ var settles = []check{
 	{"completed_at is now unless it is given", settleCompletedAt},
 	{"a run that leaves PLANNED waits no more", settleWaiting},
 	{"a run whose cancel was asked for still ends as it is reported", settleAfterCancel},
-	{"a cancelled run has the reason that is given, else its own, else that of the cancel, else cancelled", settleCancelReason},
-	{"nothing moves a started_at that is there", settleKeepsStart},
-	{"a settlement makes of a run what the rule says", settleByRule},
+	{"a cancelled run has the given reason, else its own, else its cancel's, else cancelled", settleCancelReason},
+	{"started_at is set once", settleKeepsStart},
+	{"a settlement changes a run as ledger.Settle does", settleByRule},
 	{"settlements of one run in one call apply in their order", settleInOrder},
 	{"many are settled in one call, each with an answer of its own", settleMany},
 	{"last_run_at is the newest slot that was launched", settleLastRunAt},
@@ -198,9 +198,9 @@ func settleKeepsStart(r *rig) {
 	}
 }
 
-// settleByRule compares the store with ledger.Settle: each status to each status,
-// with settlements that say nothing and that say everything, on runs without and
-// with a history.
+// settleByRule compares the store with ledger.Settle: from each status to each status,
+// with empty and full settlements, on new runs and on runs with attempts, an open call
+// and a cancel.
 func settleByRule(r *rig) {
 	r.lead()
 	s := r.create("ruled")
@@ -210,7 +210,7 @@ func settleByRule(r *rig) {
 			for _, full := range []bool{false, true} {
 				for _, lived := range []bool{false, true} {
 					if from.Terminal() && (!full || lived) {
-						continue // nothing moves it
+						continue // it never moves: once is enough
 					}
 					n++
 					run, record := r.toSettle(s, fmt.Sprint(n), from, lived)
@@ -230,8 +230,8 @@ func settleByRule(r *rig) {
 	}
 }
 
-// toSettle is a run with a status, and the record of its key. One that has lived
-// has a failed attempt, an open call, a cancel and times of its own.
+// toSettle returns a run with a status, and the record of its key. With lived it has
+// a failed attempt, an open call, a cancel and times.
 func (r *rig) toSettle(s schedule.Schedule, requestID string, status schedule.Status, lived bool) (schedule.Run, *schedule.ExecutionRequest) {
 	r.Helper()
 	run := r.manual(s, requestID, r.now)

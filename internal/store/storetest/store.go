@@ -61,8 +61,8 @@ type Store interface {
 	Close() error
 }
 
-// Poisoner is what a test adapter may offer as well: it makes rows that no call of
-// the store makes, by SQL of its own dialect.
+// Poisoner is optional for a test adapter. It makes, with SQL, rows that no call of the
+// store makes.
 type Poisoner interface {
 	// Poison makes the row of one schedule impossible to decode. It leaves its
 	// schedule_id, plan_at and plan_failures as they are.

@@ -23,7 +23,7 @@ var sweeps = []check{
 	{"what has not been in flight, or has ended, is not touched", sweepOnlyInFlight},
 	{"at most Limit runs are ended in one call", sweepLimit},
 	{"a full sweep takes cancels, then launches, then timeouts, the oldest of each first", sweepOrder},
-	{"runs that go on do not hold up those behind them", sweepBehind},
+	{"runs that do not end yet do not delay the runs behind them", sweepBehind},
 }
 
 func (r *rig) sweep(edits ...func(*schedule.SweepRequest)) []schedule.Ended {
@@ -285,8 +285,8 @@ func sweepOrder(r *rig) {
 	equal(r, "ended, in order", got, want)
 }
 
-// sweepBehind has more launches past their bound that are answered than one sweep
-// takes: the next delivery settles them.
+// sweepBehind has more answered launches past their bound than one sweep may end. They
+// do not end: the next delivery settles them.
 func sweepBehind(r *rig) {
 	r.lead()
 	s := r.create("many")
