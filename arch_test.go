@@ -88,7 +88,7 @@ var forbidden = []struct {
 		"judging a grant is pure: the stores ask it inside their transactions",
 	},
 	{
-		"internal/explain",
+		"registrar/explain",
 		[]string{"database/sql", "net/http", "log/slog", "context", "os"},
 		false,
 		"an explanation is a pure function of facts: no I/O, no clock, no log",

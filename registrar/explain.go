@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 // Explain says whether a schedule had a slot at an instant, and what became of

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/carillon/carillon/internal/explain"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 func newExplainCommand(c *cli) *cobra.Command {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 // explained holds the explanation of every second of every schedule to what

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/sim"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 var (

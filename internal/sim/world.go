@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/sim/memstore"
 	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 // world is one seed at work. It lives in a synctest bubble.

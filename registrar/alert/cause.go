@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillon/carillon/internal/expect"
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert/expect"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 // Explainer tells what became of a slot; *registrar.Registrar is one.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
 // failureSentence says to people that a schedule fails, or no longer does.

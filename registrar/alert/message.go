@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/registrar/alert/expect"
 	"github.com/carillon/carillon/registrar/notify"
 )
 

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert/expect"
 	"github.com/carillon/carillon/registrar/notify"
 )
 

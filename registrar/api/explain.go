@@ -5,9 +5,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 func (s *scheduleServer) ExplainSlot(ctx context.Context, req *carillonv1.ExplainSlotRequest) (*carillonv1.ExplainSlotResponse, error) {

@@ -11,10 +11,10 @@ import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 func TestExplainsClosedSetsAreTheDomains(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 // unparsed is what the gateway says of a parameter whose type its text does not

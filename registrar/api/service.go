@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 // What the servers ask of the registrar; *registrar.Registrar is all but

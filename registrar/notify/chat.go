@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/carillon/carillon/internal/expect"
+	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
 // hook is a target whose URL is its secret, and whose format is render's.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillon/carillon/internal/expect"
+	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
 // email is a mailbox, or several, behind one SMTP server.

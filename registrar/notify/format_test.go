@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert/expect"
 	"github.com/carillon/carillon/registrar/notify"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
 // Grouping says how long messages to people wait for more alerts of the same cause.

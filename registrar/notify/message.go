@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
 // Message is the body of a Standard Webhook, and what every other format is

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/carillon/carillon/internal/expect"
+	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
 // ntfy is a topic of an ntfy server. The message is published as JSON, since

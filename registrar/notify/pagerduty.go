@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/carillon/carillon/internal/expect"
+	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
 // pagerDuty is a service behind PagerDuty's Events API v2.

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
 // world is a made-up afternoon of a schedule that fires every few minutes, told

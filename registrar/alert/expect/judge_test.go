@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
 // t0 is when the schedules of these tests were made: an hour before noon.

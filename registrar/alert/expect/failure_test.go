@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/expect"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/alert/expect"
 )
 
 // failingCase is a schedule that has failed n times in a row, the first at first.

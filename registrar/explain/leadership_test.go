@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 // The slot of these tests is due at 07:30:00.

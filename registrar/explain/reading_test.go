@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 func shown(text string) time.Time {

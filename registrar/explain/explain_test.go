@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 // created is when the schedules of these tests were made; now lies a week later.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/explain"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/registrar/explain"
 )
 
 // claimedLater was claimed so long behind its fire time, and launched at once.
