@@ -129,7 +129,7 @@ var forbidden = []struct {
 	{"worker", []string{module + "/internal/grant"}, false, "a worker passes ids: only package grant knows what scopes look like"},
 	{"worker", []string{module + "/registrar", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"registrar", []string{module + "/worker", module + "/launcher"}, false, "components meet in internal/app only"},
-	{"internal/launchqueue", []string{module + "/worker", module + "/registrar", module + "/internal/store"}, false, "components meet in internal/app only"},
+	{"launcher/launchqueue", []string{module + "/worker", module + "/registrar", module + "/internal/store"}, false, "components meet in internal/app only"},
 	{"launcher", []string{module + "/worker", module + "/registrar"}, false, "components meet in internal/app only"},
 }
 
@@ -162,7 +162,7 @@ var importers = map[string]struct {
 }{
 	"github.com/adhocore/gronx":    {[]string{"internal/schedule/cronexpr"}, "one package knows what gronx may be asked"},
 	"github.com/jackc/pgx/v5":      {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/testservices", "internal/chaos/rig"}, "one store speaks Postgres, the leader lock has its own connection, and the chaos rig looks at it from outside"},
-	"github.com/redis/go-redis/v9": {[]string{"internal/launchqueue", "internal/app", "worker/leader/redislock", "internal/testservices"}, "the launch queue, and the leader lock"},
+	"github.com/redis/go-redis/v9": {[]string{"launcher/launchqueue", "internal/app", "worker/leader/redislock", "internal/testservices"}, "the launch queue, and the leader lock"},
 	"modernc.org/sqlite":           {[]string{"internal/store/sqlite", "internal/chaos/rig"}, "one store speaks SQLite, and the chaos rig looks at it from outside"},
 	"github.com/golang-jwt/jwt":    {[]string{"internal/auth/signed"}, "one package checks signed tokens"},
 	"github.com/pressly/goose":     {[]string{"schema"}, "one package changes the schema"},

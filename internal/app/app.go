@@ -25,10 +25,10 @@ import (
 
 	"github.com/carillon/carillon/internal/auth/gate"
 	"github.com/carillon/carillon/internal/connlimit"
-	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/tracing"
 	"github.com/carillon/carillon/launcher"
 	launcherapi "github.com/carillon/carillon/launcher/api"
+	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/launcher/workflow/bucket"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar"

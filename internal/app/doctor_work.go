@@ -16,9 +16,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	launcherclient "github.com/carillon/carillon/launcher/client"
+	"github.com/carillon/carillon/launcher/launchqueue"
 )
 
 // seenLately is how fresh a living worker's heartbeat is.

@@ -3,7 +3,7 @@ package app
 import (
 	"fmt"
 
-	"github.com/carillon/carillon/internal/launchqueue"
+	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/worker"
 )
 

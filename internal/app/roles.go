@@ -13,7 +13,6 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/grant"
-	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/private"
 	"github.com/carillon/carillon/internal/ratelimit"
 	"github.com/carillon/carillon/internal/schedule"
@@ -21,6 +20,7 @@ import (
 	"github.com/carillon/carillon/launcher"
 	launcherclient "github.com/carillon/carillon/launcher/client"
 	"github.com/carillon/carillon/launcher/graphapi"
+	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/launcher/workflow/bucket"
 	"github.com/carillon/carillon/registrar"

@@ -17,9 +17,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor/local"
+	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/schema"

@@ -1,9 +1,9 @@
 package sqlite_test
 
 import (
-	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/launcher"
+	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
 	"github.com/carillon/carillon/worker/leader"

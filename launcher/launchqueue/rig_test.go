@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
@@ -21,6 +20,7 @@ import (
 	"github.com/carillon/carillon/internal/testservices/migrated"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/launchertest"
+	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/launcher/launchertest"
+	"github.com/carillon/carillon/launcher/launchqueue"
 	"github.com/carillon/carillon/registrar"
 )
 

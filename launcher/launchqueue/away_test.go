@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/carillon/carillon/internal/launchqueue"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/launcher/launchqueue"
 )
 
 // wire is the way to a Redis, which can be cut and mended.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/carillon/carillon/internal/launchqueue"
+	"github.com/carillon/carillon/launcher/launchqueue"
 )
 
 // figure is one gauge without labels, or with one.
