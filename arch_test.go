@@ -167,7 +167,7 @@ var importers = map[string]struct {
 	"github.com/golang-jwt/jwt":    {[]string{"internal/auth/signed"}, "one package checks signed tokens"},
 	"github.com/pressly/goose":     {[]string{"schema"}, "one package changes the schema"},
 	"buf.build/go/protovalidate":   {[]string{"registrar/api"}, "requests are validated where they come in"},
-	"golang.org/x/time":            {[]string{"internal/ratelimit", "internal/connlimit"}, "one package limits callers, one connections"},
+	"golang.org/x/time":            {[]string{"internal/auth/ratelimit", "internal/connlimit"}, "one package limits callers, one connections"},
 	"github.com/spf13/cobra":       {[]string{"internal/cli", "internal/chaos/rig"}, "the command line alone"},
 	"gocloud.dev":                  {[]string{"launcher/workflow/bucket"}, "one package speaks to object stores"},
 	"go.opentelemetry.io":          {[]string{"internal/tracing"}, "one package knows how a run is followed; the others have no span but its"},

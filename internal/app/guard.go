@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/auth/ratelimit"
 	"github.com/carillon/carillon/internal/connlimit"
-	"github.com/carillon/carillon/internal/ratelimit"
 	launcherapi "github.com/carillon/carillon/launcher/api"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	registrarapi "github.com/carillon/carillon/registrar/api"

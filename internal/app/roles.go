@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/auth/ratelimit"
 	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/private"
-	"github.com/carillon/carillon/internal/ratelimit"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/simulation"
 	"github.com/carillon/carillon/launcher"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/ratelimit"
+	"github.com/carillon/carillon/internal/auth/ratelimit"
 )
 
 // clock is a test's own time.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/carillon/carillon/internal/ratelimit"
+	"github.com/carillon/carillon/internal/auth/ratelimit"
 )
 
 // desk has calls take places in a bubble, and writes down whose turn came.

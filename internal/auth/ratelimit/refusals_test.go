@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/auth"
-	"github.com/carillon/carillon/internal/ratelimit"
+	"github.com/carillon/carillon/internal/auth/ratelimit"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/auth"
-	"github.com/carillon/carillon/internal/ratelimit"
+	"github.com/carillon/carillon/internal/auth/ratelimit"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar/api"
 )
