@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // Executor runs workflows. Implementations stand under launcher/executor. They
@@ -96,7 +96,7 @@ func Unanswered(waited, timeout time.Duration, err error) error {
 	case errors.Is(err, context.Canceled):
 		text = "the call was cancelled before the answer was complete"
 	case errors.Is(err, context.DeadlineExceeded):
-		text = "no complete answer within " + wording.Span(min(waited, timeout).Round(100*time.Millisecond)) + " (EXECUTOR_TIMEOUT_MS)"
+		text = "no complete answer within " + describe.Span(min(waited, timeout).Round(100*time.Millisecond)) + " (EXECUTOR_TIMEOUT_MS)"
 	}
 	return &CallError{Code: schedule.CodeExecutorTimeout, Text: text, Err: err}
 }

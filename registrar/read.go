@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	"github.com/carillon/carillon/internal/work"
 )
 
@@ -161,7 +161,7 @@ func (r *Registrar) fires(ctx context.Context, s *schedule.Schedule, after, unti
 	if err != nil {
 		return nil, schedule.Invalid("timezone", s.Timezone, err.Error(), "")
 	}
-	clock, err := wording.NewClock(&s.Definition, loc)
+	clock, err := describe.NewClock(&s.Definition, loc)
 	if err != nil {
 		return nil, schedule.Invalid("cron_expr", s.CronExpr, "is unreadable: "+err.Error(), "")
 	}
@@ -191,7 +191,7 @@ func firesIn(slots []plan.Slot, loc *time.Location) []Fire {
 	out := make([]Fire, len(slots))
 	for i, slot := range slots {
 		local := slot.RunAt.In(loc)
-		out[i] = Fire{RunAt: slot.RunAt, FireAt: slot.FireAt, Local: local.Format(wording.LocalFormat)}
+		out[i] = Fire{RunAt: slot.RunAt, FireAt: slot.FireAt, Local: local.Format(describe.LocalFormat)}
 	}
 	return out
 }

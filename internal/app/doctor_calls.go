@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // callsRead bounds the runs read to count calls. It is less than endedRead: each
@@ -65,10 +65,10 @@ func judgeCalls(calls []schedule.CallCount, period string) (Health, string) {
 	case accepted+failed == 0:
 		return HealthOK, "no calls " + period
 	case failed == 0:
-		return HealthOK, fmt.Sprintf("%s %s, all accepted", wording.Count(int(accepted), "call"), period)
+		return HealthOK, fmt.Sprintf("%s %s, all accepted", describe.Count(int(accepted), "call"), period)
 	}
 	last := lastFailed(calls)
-	says := fmt.Sprintf("%d of %s %s failed: %s; last: %s", failed, wording.Count(int(accepted+failed), "call"), period, strings.Join(codes, ", "), describeCall(last))
+	says := fmt.Sprintf("%d of %s %s failed: %s; last: %s", failed, describe.Count(int(accepted+failed), "call"), period, strings.Join(codes, ", "), describeCall(last))
 	if lastAccepted.After(last.Last) {
 		return HealthWarn, says + "; the newest call was accepted"
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -41,7 +41,7 @@ func offline(req *carillonv1.PreviewScheduleRequest, now time.Time, count int) (
 	if err != nil {
 		return nil, refused("timezone", err)
 	}
-	clock, err := wording.NewClock(d, zone)
+	clock, err := describe.NewClock(d, zone)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func offline(req *carillonv1.PreviewScheduleRequest, now time.Time, count int) (
 	fires := make([]fire, len(slots))
 	before := after
 	for i, slot := range slots {
-		fires[i] = fire{slot: slot, local: slot.RunAt.In(zone).Format(wording.LocalFormat), note: clock.Note(before, slot.RunAt)}
+		fires[i] = fire{slot: slot, local: slot.RunAt.In(zone).Format(describe.LocalFormat), note: clock.Note(before, slot.RunAt)}
 		before = slot.RunAt
 	}
 	return fires, nil

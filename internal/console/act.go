@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -211,7 +211,7 @@ func (c *Console) actOnMany(v *visit) (toast, error) {
 		}
 		done++
 	}
-	t.Title = fmt.Sprintf("%sd %s", map[string]string{"pause": "Pause", "resume": "Resume"}[verb], wording.Count(done, "schedule"))
+	t.Title = fmt.Sprintf("%sd %s", map[string]string{"pause": "Pause", "resume": "Resume"}[verb], describe.Count(done, "schedule"))
 	if t.Bad = len(t.Fails) > 0; t.Bad {
 		t.Lines = []string{fmt.Sprintf("%d refused:", len(t.Fails))}
 	}

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -155,7 +155,7 @@ func (a alertsView) Sum() string {
 				seen++
 			}
 		}
-		open = wording.Count(n, "open alert")
+		open = describe.Count(n, "open alert")
 		if a.OpenMore {
 			open = fmt.Sprintf("%d or more open alerts", n)
 		}
@@ -164,7 +164,7 @@ func (a alertsView) Sum() string {
 		}
 	}
 	if n := len(a.Dead.Is.Rows); n > 0 {
-		dead = "; " + wording.Count(n, "failed notification")
+		dead = "; " + describe.Count(n, "failed notification")
 	}
 	return open + dead + "."
 }

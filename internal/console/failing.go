@@ -4,7 +4,7 @@ import (
 	"net/url"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -34,7 +34,7 @@ func (g failingGroup) Words() string { return reasonWords(g.GetReason()) }
 
 // Counts: "3 schedules, 41 failed runs".
 func (g failingGroup) Counts() string {
-	return wording.Count(int(g.GetSchedules()), "schedule") + ", " + wording.Count(int(g.GetFailures()), "failed run")
+	return describe.Count(int(g.GetSchedules()), "schedule") + ", " + describe.Count(int(g.GetFailures()), "failed run")
 }
 
 // Paths are the pages of the examples.
@@ -88,4 +88,4 @@ func (f *failureView) Run() string { return Prefix + "runs/" + f.GetIdempotencyK
 func (f *failureView) Why() string { return schedule.Reason(f.GetReason()).WithCode(f.GetErrorCode()) }
 
 // Count: "3 failed runs".
-func (f *failureView) Count() string { return wording.Count(int(f.GetFailures()), "failed run") }
+func (f *failureView) Count() string { return describe.Count(int(f.GetFailures()), "failed run") }

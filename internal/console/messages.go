@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar/notify"
 )
@@ -145,7 +145,7 @@ func (c *Console) redeliverDead(v *visit) (toast, error) {
 		done++
 	}
 	t.Bad = len(t.Fails) > 0
-	t.Title = wording.Count(done, "notification") + " sent again"
+	t.Title = describe.Count(done, "notification") + " sent again"
 	if resp.GetNextPageToken() != "" {
 		t.Lines = []string{fmt.Sprintf("Those were the newest %d; there are more.", maxMany)}
 	}
@@ -157,7 +157,7 @@ func (c *Console) testAlerts(v *visit) (toast, error) {
 	if err != nil {
 		return toast{}, err
 	}
-	t := toast{Title: wording.Count(len(resp.GetDeliveries()), "test notification") + " sent", Lines: []string{"See the result under Notifications."}}
+	t := toast{Title: describe.Count(len(resp.GetDeliveries()), "test notification") + " sent", Lines: []string{"See the result under Notifications."}}
 	for _, d := range resp.GetDeliveries() {
 		t.Lines = append(t.Lines, "To "+messageRow{AlertDelivery: d}.To()+".")
 	}

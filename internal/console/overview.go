@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -190,14 +190,14 @@ func (o overviewView) Sum() string {
 	}
 	late, failed := "Nothing is late", "nothing failed in the last 24 hours"
 	if n := int(o.Counts.Is.GetRunsLate()); n > 0 {
-		late = wording.Count(n, "run") + " late now"
+		late = describe.Count(n, "run") + " late now"
 	}
 	if n := int(o.Counts.Is.GetRunsFailed()); n > 0 {
-		failed = wording.Count(n, "run") + " failed in the last 24 hours"
+		failed = describe.Count(n, "run") + " failed in the last 24 hours"
 	}
 	text := late + ", " + failed
 	if n := o.Alerts.Is.Open; n > 0 {
-		text += "; " + wording.Count(n, "open alert")
+		text += "; " + describe.Count(n, "open alert")
 	}
 	return text + "."
 }

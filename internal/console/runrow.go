@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -121,6 +121,6 @@ func stripOf(runs []runRow) strip {
 			skipped++
 		}
 	}
-	s.Summary = "last " + wording.Count(len(runs), "run") + ": " + strconv.Itoa(failed) + " failed, " + strconv.Itoa(skipped) + " skipped"
+	s.Summary = "last " + describe.Count(len(runs), "run") + ": " + strconv.Itoa(failed) + " failed, " + strconv.Itoa(skipped) + " skipped"
 	return s
 }

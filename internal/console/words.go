@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // reasons are what the words of schedule.Reasons mean to a reader.
@@ -63,7 +63,7 @@ func (v *visit) rule(s spec) rule {
 		CronExpr: s.GetCronExpr(), IntervalMS: s.GetIntervalMs(), Timezone: s.GetTimezone(), JitterMS: s.GetJitterMs(),
 		OnceAt: instantOf(s.GetOnceAt()), StartAt: instantOf(s.GetStartAt()), EndAt: instantOf(s.GetEndAt()),
 	}
-	return rule{s.GetCronExpr(), s.GetIntervalMs(), v.in(s.GetOnceAt(), s.GetTimezone()), wording.Spec(&d)}
+	return rule{s.GetCronExpr(), s.GetIntervalMs(), v.in(s.GetOnceAt(), s.GetTimezone()), describe.Spec(&d)}
 }
 
 // instantOf is the zero time where there is none.

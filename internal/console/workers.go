@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -83,7 +83,7 @@ func (c *Console) addTerms(v *visit, view *workersView) error {
 		before := slices.IndexFunc(terms[i+1:], func(o *carillonv1.LeaderTerm) bool { return o.GetShard() == t.GetShard() })
 		if before >= 0 {
 			if o := terms[i+1+before]; o.GetEndedAt() != nil && o.GetEndReason() != string(schedule.EndUnknown) {
-				row.Gap = wording.Span(max(t.GetStartedAt().AsTime().Sub(o.GetEndedAt().AsTime()), 0))
+				row.Gap = describe.Span(max(t.GetStartedAt().AsTime().Sub(o.GetEndedAt().AsTime()), 0))
 			}
 		}
 		view.Terms = append(view.Terms, row)

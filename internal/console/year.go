@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -136,7 +136,7 @@ func (d *dayCell) describe(uncounted bool) {
 	default:
 		d.Level = "success"
 	}
-	d.Title = d.Day.Format("Mon 2 Jan 2006") + ": " + wording.Count(total, "run")
+	d.Title = d.Day.Format("Mon 2 Jan 2006") + ": " + describe.Count(total, "run")
 	for _, status := range []string{"FAILED", "SKIPPED", "CANCELLED"} {
 		if n := d.counts[status]; n > 0 {
 			d.Title += fmt.Sprintf(", %d %s", n, status)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	"github.com/carillon/carillon/registrar/alert/expect"
 	"github.com/carillon/carillon/registrar/notify"
 )
@@ -114,7 +114,7 @@ func sentence(n expect.Notice) string {
 	if a.Kind == schedule.ExpectNoFailure {
 		return failureSentence(n)
 	}
-	limit := wording.Span(time.Duration(a.LimitMS) * time.Millisecond)
+	limit := describe.Span(time.Duration(a.LimitMS) * time.Millisecond)
 	has := "has"
 	if n.Type == expect.NoticeRecovered {
 		has = "had"

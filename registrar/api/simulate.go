@@ -6,7 +6,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar"
 )
@@ -80,7 +80,7 @@ func simulatedOf(s *carillonv1.SimulatedSchedule) registrar.UpsertInput {
 
 func simulatedSlotOf(s *registrar.SimulatedSlot, zone *time.Location) *carillonv1.SimulatedSlot {
 	return &carillonv1.SimulatedSlot{
-		ScheduleId: s.ScheduleID, RunAt: timestamp(s.RunAt), FireAt: timestamp(s.FireAt), Local: s.RunAt.In(zone).Format(wording.LocalFormat),
+		ScheduleId: s.ScheduleID, RunAt: timestamp(s.RunAt), FireAt: timestamp(s.FireAt), Local: s.RunAt.In(zone).Format(describe.LocalFormat),
 		Status: string(s.Status), Reason: string(s.Reason), Trigger: string(s.Trigger),
 		LaunchedAt: timestamp(s.LaunchedAt), CompletedAt: timestamp(s.CompletedAt),
 		LatenessMs: count32(s.Lateness().Milliseconds()), QueuedMs: count32(s.Queued().Milliseconds()),

@@ -4,18 +4,18 @@ import (
 	"fmt"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // retrying says why a run is not launched, and how it goes on.
 func (t *text) retrying() {
 	r := t.Run
-	t.say("%s failed. The last error is %s", wording.Count(int(r.FailedAttempts), "launch attempt"), errorWords(r.ErrorCode, r.ErrorMessage))
+	t.say("%s failed. The last error is %s", describe.Count(int(r.FailedAttempts), "launch attempt"), errorWords(r.ErrorCode, r.ErrorMessage))
 	next := "An attempt is running now"
 	if at := schedule.NextAttempt(r, t.Attempts); !at.IsZero() {
-		next = "The next attempt is due at " + wording.Instant(at)
+		next = "The next attempt is due at " + describe.Instant(at)
 	}
-	t.say("%s. The run fails at %s unless the executor accepts it before (%s)", next, wording.Instant(r.TimeoutAt), t.launchBound())
+	t.say("%s. The run fails at %s unless the executor accepts it before (%s)", next, describe.Instant(r.TimeoutAt), t.launchBound())
 }
 
 // launchBound names the setting that bounds the launch.
@@ -48,9 +48,9 @@ func (t *text) attempts() {
 	}
 	for i := range t.Attempts {
 		a := &t.Attempts[i]
-		s := fmt.Sprintf("Attempt at %s: %s", wording.Instant(a.At), attemptResults[a.Result])
+		s := fmt.Sprintf("Attempt at %s: %s", describe.Instant(a.At), attemptResults[a.Result])
 		if a.Took >= 1 {
-			s += " after " + wording.Span(a.Took)
+			s += " after " + describe.Span(a.Took)
 		}
 		if words := errorWords(a.ErrorCode, a.ErrorMessage); words != "" {
 			s += ": " + words

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // Cause is why a slot did not start, or not finish, in time: one word and a
@@ -23,7 +23,7 @@ func (a *Answer) Cause() (cause schedule.Cause, sentence string) {
 			return cause, sentenceOf(a.Run.ErrorMessage)
 		}
 	case a.Run != nil && a.Run.Status == schedule.StatusEnqueued:
-		return schedule.CauseNoReport, "The run was accepted at " + wording.Instant(a.Run.LaunchedAt) + " and has not reported since."
+		return schedule.CauseNoReport, "The run was accepted at " + describe.Instant(a.Run.LaunchedAt) + " and has not reported since."
 	case a.Run != nil && a.Run.Status == schedule.StatusFailed && a.Run.ErrorMessage != "":
 		return failedCause(a.Run)
 	}
@@ -41,7 +41,7 @@ func (a *Answer) LateCause() (cause schedule.Cause, sentence string) {
 	for i := len(a.Attempts) - 1; i >= 0; i-- {
 		if t := &a.Attempts[i]; schedule.ErrorCode(t.ErrorCode).OfLaunch() {
 			return schedule.Cause(t.ErrorCode), fmt.Sprintf("%s failed before the executor took it at %s: %s.",
-				wording.Count(int(r.FailedAttempts), "launch attempt"), wording.Instant(r.LaunchedAt), t.ErrorMessage)
+				describe.Count(int(r.FailedAttempts), "launch attempt"), describe.Instant(r.LaunchedAt), t.ErrorMessage)
 		}
 	}
 	return "", ""
@@ -97,16 +97,16 @@ func root(r *schedule.Run) schedule.Cause {
 
 // described is a blocking run with what is known of it.
 func described(r *schedule.Run) string {
-	s := "run " + r.Key.String()[:12] + " of " + r.ScheduleID + ", run_at " + wording.Instant(r.RunAt)
+	s := "run " + r.Key.String()[:12] + " of " + r.ScheduleID + ", run_at " + describe.Instant(r.RunAt)
 	switch {
 	case r.Status == schedule.StatusLaunching:
-		s += ", which no executor has accepted since " + wording.Instant(r.NotLaunchedBefore())
+		s += ", which no executor has accepted since " + describe.Instant(r.NotLaunchedBefore())
 	case r.Status == schedule.StatusEnqueued:
-		s += ", which was accepted at " + wording.Instant(r.LaunchedAt) + " and has not reported since"
+		s += ", which was accepted at " + describe.Instant(r.LaunchedAt) + " and has not reported since"
 	case r.Status == schedule.StatusStarted:
-		s += ", which runs since " + wording.Instant(r.StartedAt)
+		s += ", which runs since " + describe.Instant(r.StartedAt)
 	case !r.CompletedAt.IsZero():
-		s += ", which ended " + string(r.Status) + inBrackets(r.Reason.WithCode(r.ErrorCode)) + " at " + wording.Instant(r.CompletedAt)
+		s += ", which ended " + string(r.Status) + inBrackets(r.Reason.WithCode(r.ErrorCode)) + " at " + describe.Instant(r.CompletedAt)
 	}
 	if r.ErrorMessage != "" {
 		s += ": " + r.ErrorMessage

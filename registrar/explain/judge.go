@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // judge is one answer on its way.
@@ -17,7 +17,7 @@ type judge struct {
 	at    time.Time // the whole second
 	out   Answer
 	rule  *revised // in force, or of the row
-	clock *wording.Clock
+	clock *describe.Clock
 	zone  *time.Location
 }
 
@@ -128,7 +128,7 @@ func (j *judge) setRule(r *revised) {
 	}
 	j.rule = r
 	j.out.Rule = &Rule{
-		Definition: &r.Definition, Revision: r.Revision.Revision, Words: wording.Spec(&r.Definition),
+		Definition: &r.Definition, Revision: r.Revision.Revision, Words: describe.Spec(&r.Definition),
 		MadeAt: r.CreatedAt, MadeBy: r.ChangedBy,
 	}
 	if next := j.next(r.Revision); next != nil {
@@ -138,7 +138,7 @@ func (j *judge) setRule(r *revised) {
 	if zone, err := cronexpr.LoadLocation(r.Definition.Timezone); err == nil {
 		j.zone = zone
 	}
-	if clock, err := wording.NewClock(&r.Definition, j.zone); err == nil {
+	if clock, err := describe.NewClock(&r.Definition, j.zone); err == nil {
 		j.clock = clock
 	}
 }
@@ -157,7 +157,7 @@ func (j *judge) isSlot() bool {
 
 // slot is an instant as the rule's clock shows it.
 func (j *judge) slot(r *revised, at time.Time) *Slot {
-	s := &Slot{Key: schedule.SlotKey(j.Schedule.ScheduleID, at), RunAt: at, FireAt: at, Local: at.In(j.zone).Format(wording.LocalFormat)}
+	s := &Slot{Key: schedule.SlotKey(j.Schedule.ScheduleID, at), RunAt: at, FireAt: at, Local: at.In(j.zone).Format(describe.LocalFormat)}
 	if r.timetable != nil {
 		s.FireAt = r.timetable.Slot(at).FireAt
 	}
@@ -178,7 +178,7 @@ func (j *judge) slot(r *revised, at time.Time) *Slot {
 func (j *judge) judgeRow(row *schedule.Run) {
 	if j.rule == nil { // a row without its revision cannot be; its own times still stand
 		j.zone = time.UTC
-		j.out.Slot = &Slot{Key: row.Key, RunAt: row.RunAt, FireAt: row.FireAt, Local: row.RunAt.Format(wording.LocalFormat)}
+		j.out.Slot = &Slot{Key: row.Key, RunAt: row.RunAt, FireAt: row.FireAt, Local: row.RunAt.Format(describe.LocalFormat)}
 	} else {
 		j.out.Slot = j.slot(j.rule, j.at)
 		j.out.Slot.FireAt = row.FireAt
@@ -295,7 +295,7 @@ func (j *judge) notASlot() {
 	default:
 		j.say(VerdictNotASlot, WhyOffRule)
 		if d.CronExpr != "" {
-			if fields := wording.Mismatch(d.CronExpr, local); len(fields) > 0 {
+			if fields := describe.Mismatch(d.CronExpr, local); len(fields) > 0 {
 				j.out.Detail = fields[0]
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // Gap is a time in which no worker proved that it led a shard, so that no slot of
@@ -84,11 +84,11 @@ func (g *Gap) String() string {
 	why := " (" + g.Reason.Words() + ")"
 	switch {
 	case g.Until.IsZero():
-		return "No worker has led " + shard + " since " + wording.Instant(g.From) + why
+		return "No worker has led " + shard + " since " + describe.Instant(g.From) + why
 	case g.Returned:
-		return "The leader of " + shard + " could do nothing from " + wording.Instant(g.From) + " to " + wording.Instant(g.Until) + why
+		return "The leader of " + shard + " could do nothing from " + describe.Instant(g.From) + " to " + describe.Instant(g.Until) + why
 	}
-	return "No worker led " + shard + " from " + wording.Instant(g.From) + " to " + wording.Instant(g.Until) + why
+	return "No worker led " + shard + " from " + describe.Instant(g.From) + " to " + describe.Instant(g.Until) + why
 }
 
 // gaps are those that delayed the slot, or keep it waiting.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // Reading is what the clock of a zone shows, and when it does: mostly once; never
@@ -111,10 +111,10 @@ func (r *Reading) words() string {
 	switch {
 	case r.Skipped():
 		return fmt.Sprintf("%[2]s does not exist in %[1]s: at %[3]s the clock goes from %[4]s to %[5]s", r.Zone, shown,
-			wording.Instant(r.First), r.From.Format(time.TimeOnly), r.To.Format(onDay(r.From, r.To)))
+			describe.Instant(r.First), r.From.Format(time.TimeOnly), r.To.Format(onDay(r.From, r.To)))
 	case !r.Second.IsZero():
 		return fmt.Sprintf("%[2]s occurs twice in %[1]s: at %[3]s (this answer) and again at %[4]s", r.Zone, shown,
-			wording.Instant(r.First), wording.Instant(r.Second))
+			describe.Instant(r.First), describe.Instant(r.Second))
 	}
 	return ""
 }
@@ -149,7 +149,7 @@ func (j *judge) gap() {
 	if d.CronExpr == "" {
 		return
 	}
-	if fields := wording.Mismatch(d.CronExpr, j.Reading.Shown); len(fields) > 0 {
+	if fields := describe.Mismatch(d.CronExpr, j.Reading.Shown); len(fields) > 0 {
 		j.out.Detail = fields[0]
 	}
 }
@@ -160,15 +160,15 @@ func (t *text) gapWords() string {
 	s := r.words() + "; "
 	switch {
 	case !d.OnceAt.IsZero():
-		return s + "the only slot is at " + wording.Instant(d.OnceAt)
+		return s + "the only slot is at " + describe.Instant(d.OnceAt)
 	case d.IntervalMS > 0:
-		return s + "the slots are every " + wording.Span(d.Interval()) + " of real time, regardless of clock changes"
+		return s + "the slots are every " + describe.Span(d.Interval()) + " of real time, regardless of clock changes"
 	case t.Detail != "":
 		return fmt.Sprintf("%sand it does not match %q: %s", s, d.CronExpr, t.Detail)
 	case d.DST == schedule.DSTLiteral:
 		return s + "dst: literal skips times that do not exist"
 	case r.To.Sub(r.From) > cronexpr.LongestGap:
-		return s + "times in a gap of more than " + wording.Span(cronexpr.LongestGap) + " are skipped"
+		return s + "times in a gap of more than " + describe.Span(cronexpr.LongestGap) + " are skipped"
 	}
 	return s + "an expression with * in second, minute or hour follows the clock and has no slot there"
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // reason says why it came as it did: first that no worker could do anything, then
@@ -24,11 +24,11 @@ func (t *text) reason() {
 	case Why(schedule.ReasonPaused):
 		t.paused()
 	case Why(schedule.ReasonDeleted):
-		t.say("The schedule was deleted at %s%s", wording.Instant(t.DeletedAt), by(t.DeletedBy))
+		t.say("The schedule was deleted at %s%s", describe.Instant(t.DeletedAt), by(t.DeletedBy))
 	case Why(schedule.ReasonGrantExpired), Why(schedule.ReasonGrantRevoked), Why(schedule.ReasonGrantDenied):
 		t.say("Its execution grant does not allow it: %s", t.Detail)
 	case WhyUnclaimed:
-		t.say("It was planned for %s; no worker has claimed it yet", wording.Instant(t.Slot.FireAt))
+		t.say("It was planned for %s; no worker has claimed it yet", describe.Instant(t.Slot.FireAt))
 	case WhyUnplanned:
 		if len(t.Gaps) == 0 {
 			t.say("It is not planned yet; `carillon doctor` shows whether there is a leader")
@@ -78,7 +78,7 @@ func (t *text) overlap() {
 	case t.Why == Why(schedule.ReasonQueueFull):
 		t.say("A run was in flight, and the queue was full (max_queued %d)", t.Run.MaxQueued)
 	case len(t.Gaps) > 0:
-		t.say("It could not start on time for that reason. At %s another run of its overlap key was in flight, and overlap_policy is skip", wording.Instant(t.Run.CompletedAt))
+		t.say("It could not start on time for that reason. At %s another run of its overlap key was in flight, and overlap_policy is skip", describe.Instant(t.Run.CompletedAt))
 	default:
 		t.say("Another run of its overlap key was in flight, and overlap_policy is skip")
 	}
@@ -88,12 +88,12 @@ func (t *text) overlap() {
 func (t *text) blocking(lead string) {
 	for i := range t.Blocking {
 		r := &t.Blocking[i]
-		s := fmt.Sprintf("%s run %s of %s, run_at %s, %s%s", lead, r.Key, r.ScheduleID, wording.Instant(r.RunAt), r.Status, inBrackets(r.Reason.WithCode(r.ErrorCode)))
+		s := fmt.Sprintf("%s run %s of %s, run_at %s, %s%s", lead, r.Key, r.ScheduleID, describe.Instant(r.RunAt), r.Status, inBrackets(r.Reason.WithCode(r.ErrorCode)))
 		if !r.LaunchedAt.IsZero() {
-			s += ", launched at " + wording.Instant(r.LaunchedAt)
+			s += ", launched at " + describe.Instant(r.LaunchedAt)
 		}
 		if !r.CompletedAt.IsZero() {
-			s += ", ended at " + wording.Instant(r.CompletedAt)
+			s += ", ended at " + describe.Instant(r.CompletedAt)
 		}
 		if r.LaunchedAt.IsZero() && r.ErrorMessage != "" {
 			s += ": " + r.ErrorMessage
@@ -123,8 +123,8 @@ func (t *text) span(lead string) {
 	if e == nil {
 		return
 	}
-	s := fmt.Sprintf("%s: it is one of %s from %s to %s, recorded at %s", lead, wording.Count(int(e.Count), "slot"),
-		wording.Instant(e.From), wording.Instant(e.To), wording.Instant(e.Time))
+	s := fmt.Sprintf("%s: it is one of %s from %s to %s, recorded at %s", lead, describe.Count(int(e.Count), "slot"),
+		describe.Instant(e.From), describe.Instant(e.To), describe.Instant(e.Time))
 	if e.Note != "" {
 		s += ", " + e.Note
 	}
@@ -154,7 +154,7 @@ func (t *text) paused() {
 		s = "The schedule was paused"
 	}
 	if !p.From.IsZero() {
-		s += " since " + wording.Instant(p.From)
+		s += " since " + describe.Instant(p.From)
 	}
 	s += by(p.By)
 	if p.Note != "" {
@@ -162,9 +162,9 @@ func (t *text) paused() {
 	}
 	switch {
 	case p.EndedBy != "":
-		s += ", until " + wording.Instant(p.Until) + by(p.EndedBy)
+		s += ", until " + describe.Instant(p.Until) + by(p.EndedBy)
 	case !p.Until.IsZero():
-		s += ", until " + wording.Instant(p.Until)
+		s += ", until " + describe.Instant(p.Until)
 	default:
 		s += ", until it is resumed"
 	}
@@ -172,9 +172,9 @@ func (t *text) paused() {
 }
 
 func (t *text) backlog() {
-	s := fmt.Sprintf("It was missed and will be caught up: the backlog reaches from %s to %s%s", wording.Instant(t.Backlog.From), wording.Instant(t.Backlog.Until), t.policy())
+	s := fmt.Sprintf("It was missed and will be caught up: the backlog reaches from %s to %s%s", describe.Instant(t.Backlog.From), describe.Instant(t.Backlog.Until), t.policy())
 	if t.Backlog.At.After(t.Now) {
-		s += ", its next part is due at " + wording.Instant(t.Backlog.At)
+		s += ", its next part is due at " + describe.Instant(t.Backlog.At)
 	}
 	t.say("%s", s)
 }
@@ -192,7 +192,7 @@ func (t *text) standing() {
 		return
 	}
 	if t.Trouble != nil {
-		t.say("Planning this schedule has failed since %s: %s", wording.Instant(t.Trouble.Time), t.Trouble.Note)
+		t.say("Planning this schedule has failed since %s: %s", describe.Instant(t.Trouble.Time), t.Trouble.Note)
 	}
 	if len(t.Blocking) == 0 || t.Rule == nil {
 		return

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 // Sentences say what the answer holds, the verdict first. They are made of its
@@ -59,10 +59,10 @@ func (t *text) verdict() {
 
 func (t *text) noSchedule() {
 	if t.Why == WhyNotCreated {
-		t.say("The schedule did not exist yet: it was created at %s%s", wording.Instant(t.CreatedAt), by(t.CreatedBy))
+		t.say("The schedule did not exist yet: it was created at %s%s", describe.Instant(t.CreatedAt), by(t.CreatedBy))
 		return
 	}
-	t.say("The schedule did not exist: it was deleted at %s%s", wording.Instant(t.DeletedAt), by(t.DeletedBy))
+	t.say("The schedule did not exist: it was deleted at %s%s", describe.Instant(t.DeletedAt), by(t.DeletedBy))
 }
 
 func (t *text) noSlot() string {
@@ -73,9 +73,9 @@ func (t *text) noSlot() string {
 	case WhyUnreadable:
 		return "the rule can no longer be read: " + t.Detail
 	case WhyBeforeStart:
-		return "it is before start_at, " + wording.Instant(d.StartAt)
+		return "it is before start_at, " + describe.Instant(d.StartAt)
 	case WhyAfterEnd:
-		return "it is after end_at, " + wording.Instant(d.EndAt)
+		return "it is after end_at, " + describe.Instant(d.EndAt)
 	case WhyFraction:
 		return "slots are whole seconds"
 	case WhyGap:
@@ -83,12 +83,12 @@ func (t *text) noSlot() string {
 	case WhySecondPass:
 		return "the clock went back and this time occurs again; a fixed time runs only the first time (with dst: literal both times)"
 	}
-	local := t.At.In(zoneOf(d)).Format(wording.LocalFormat)
+	local := t.At.In(zoneOf(d)).Format(describe.LocalFormat)
 	switch {
 	case !d.OnceAt.IsZero():
-		return "the only slot is at " + wording.Instant(d.OnceAt)
+		return "the only slot is at " + describe.Instant(d.OnceAt)
 	case d.IntervalMS > 0:
-		return "the slots are every " + wording.Span(d.Interval()) + ", and none at this time"
+		return "the slots are every " + describe.Span(d.Interval()) + ", and none at this time"
 	case t.Detail != "":
 		return fmt.Sprintf("%s does not match %q: %s", local, d.CronExpr, t.Detail)
 	}
@@ -119,17 +119,17 @@ func (t *text) outcome() string {
 	case VerdictInFlight:
 		return "is in progress: " + stage(t.Run)
 	case VerdictWaiting:
-		return "is queued since " + wording.Instant(t.Run.WaitingSince)
+		return "is queued since " + describe.Instant(t.Run.WaitingSince)
 	case VerdictDue:
 		return "is due and has not been started yet"
 	case VerdictNotFired:
 		return "did not fire"
 	case VerdictWillFire:
-		return "will fire at " + wording.Instant(t.Slot.FireAt) + t.moved()
+		return "will fire at " + describe.Instant(t.Slot.FireAt) + t.moved()
 	case VerdictWillNotFire:
 		return "will not fire"
 	case VerdictExpired:
-		return "was a slot of the schedule; its outcome is no longer stored: runs that ended before " + wording.Instant(t.KeptSince) + " may be deleted (RETENTION_DAYS)"
+		return "was a slot of the schedule; its outcome is no longer stored: runs that ended before " + describe.Instant(t.KeptSince) + " may be deleted (RETENTION_DAYS)"
 	}
 	return "has neither a run nor a recorded range. This is a bug: please report it with this answer"
 }
@@ -145,7 +145,7 @@ func (t *text) moved() string {
 		if off < 0 {
 			side = "earlier"
 		}
-		return ", " + wording.Span(off.Abs()) + " " + side + " than its nominal time (" + why + ")"
+		return ", " + describe.Span(off.Abs()) + " " + side + " than its nominal time (" + why + ")"
 	}
 	return ""
 }
@@ -153,7 +153,7 @@ func (t *text) moved() string {
 func stage(r *schedule.Run) string {
 	switch {
 	case !r.CancelRequestedAt.IsZero():
-		return "its cancel was requested at " + wording.Instant(r.CancelRequestedAt)
+		return "its cancel was requested at " + describe.Instant(r.CancelRequestedAt)
 	case r.Status == schedule.StatusStarted:
 		return "the executor reports that it runs" + limit(r)
 	case r.Status == schedule.StatusEnqueued:
@@ -169,7 +169,7 @@ func limit(r *schedule.Run) string {
 	if r.TimeoutAt.IsZero() {
 		return ""
 	}
-	return "; it fails at " + wording.Instant(r.TimeoutAt) + " unless its end is reported before (run_timeout_ms)"
+	return "; it fails at " + describe.Instant(r.TimeoutAt) + " unless its end is reported before (run_timeout_ms)"
 }
 
 // rule is the definition in force, and who made it.
@@ -178,15 +178,15 @@ func (t *text) rule() {
 	if r == nil {
 		return
 	}
-	s := fmt.Sprintf("The rule was %s: revision %d, made at %s%s", r.Words, r.Revision, wording.Instant(r.MadeAt), by(r.MadeBy))
+	s := fmt.Sprintf("The rule was %s: revision %d, made at %s%s", r.Words, r.Revision, describe.Instant(r.MadeAt), by(r.MadeBy))
 	if r.ReplacedAt.IsZero() {
 		s = strings.Replace(s, "rule was", "rule is", 1)
 	} else {
-		s += ", replaced at " + wording.Instant(r.ReplacedAt)
+		s += ", replaced at " + describe.Instant(r.ReplacedAt)
 	}
 	t.say("%s", s)
 	if t.DeletedAt.After(t.At) && t.Why != Why(schedule.ReasonDeleted) {
-		t.say("The schedule was deleted later, at %s%s", wording.Instant(t.DeletedAt), by(t.DeletedBy))
+		t.say("The schedule was deleted later, at %s%s", describe.Instant(t.DeletedAt), by(t.DeletedBy))
 	}
 }
 
@@ -196,7 +196,7 @@ func (t *text) times() {
 	if r == nil {
 		return
 	}
-	t.say("Run %s: planned at %s%s", r.Key, wording.Instant(r.CreatedAt), t.history())
+	t.say("Run %s: planned at %s%s", r.Key, describe.Instant(r.CreatedAt), t.history())
 	if late, ok := t.Lateness(); ok {
 		drift, _ := t.Drift()
 		t.launched(late, drift)
@@ -212,10 +212,10 @@ func (t *text) times() {
 func (t *text) launched(late, drift time.Duration) {
 	s := "Launched on time"
 	if late >= time.Millisecond {
-		s = fmt.Sprintf("Launched %s after its fire time %s", wording.Span(late), wording.Instant(t.Run.FireAt))
+		s = fmt.Sprintf("Launched %s after its fire time %s", describe.Span(late), describe.Instant(t.Run.FireAt))
 	}
 	if !t.Run.FireAt.Equal(t.Run.RunAt) {
-		s += ", " + wording.Span(drift) + " from its nominal time"
+		s += ", " + describe.Span(drift) + " from its nominal time"
 	}
 	t.say("%s", s)
 }
@@ -232,7 +232,7 @@ func (t *text) delays() {
 		case t.TermsKnown:
 			why = "a worker led, but the planner was behind"
 		}
-		t.say("Planned %s after its fire time: %s", wording.Span(late), why)
+		t.say("Planned %s after its fire time: %s", describe.Span(late), why)
 	}
 	t.claimDelay()
 	from := r.ClaimedAt
@@ -243,14 +243,14 @@ func (t *text) delays() {
 	case r.ClaimedAt.IsZero() || took < time.Second:
 	case !t.FirstSentAt.IsZero():
 		if c := t.Claimer; c != nil && len(t.Gaps) == 0 {
-			t.say("%s, which claimed it, led shard %d until %s (%s)", c.Host, c.Shard, wording.Instant(c.EndedAt), c.End.Reason.Words())
+			t.say("%s, which claimed it, led shard %d until %s (%s)", c.Host, c.Shard, describe.Instant(c.EndedAt), c.End.Reason.Words())
 		}
 		t.say("It may have been sent at about %s; no answer was recorded. The same key was sent again at %s",
-			wording.Instant(t.FirstSentAt), wording.Instant(r.LaunchedAt))
+			describe.Instant(t.FirstSentAt), describe.Instant(r.LaunchedAt))
 	case t.inGap(from, r.LaunchedAt):
-		t.say("Claimed, but not sent for %s: no worker led the shard", wording.Span(took))
+		t.say("Claimed, but not sent for %s: no worker led the shard", describe.Span(took))
 	default:
-		t.say("Sending it to the executor took %s", wording.Span(took))
+		t.say("Sending it to the executor took %s", describe.Span(took))
 	}
 }
 
@@ -259,14 +259,14 @@ func (t *text) claimDelay() {
 	switch waited := r.ClaimedAt.Sub(r.Ready()); {
 	case r.ClaimedAt.IsZero() || waited < time.Second:
 	case t.inGap(r.Ready(), r.ClaimedAt):
-		t.say("No worker claimed it for %s: no worker led the shard", wording.Span(waited))
+		t.say("No worker claimed it for %s: no worker led the shard", describe.Span(waited))
 	case r.WaitedForTurn() && len(t.Blocking) > 0:
-		t.say("Queued for %s (overlap_policy %s)", wording.Span(waited), r.OverlapPolicy)
+		t.say("Queued for %s (overlap_policy %s)", describe.Span(waited), r.OverlapPolicy)
 		t.blocking("Blocked by")
 	case t.TermsKnown:
-		t.say("No worker claimed it for %s: a worker led, but all launch capacity was in use (MAX_LAUNCHES, or its owner's share)", wording.Span(waited))
+		t.say("No worker claimed it for %s: a worker led, but all launch capacity was in use (MAX_LAUNCHES, or its owner's share)", describe.Span(waited))
 	default:
-		t.say("No worker claimed it for %s: no worker led the shard, or all launch capacity was in use", wording.Span(waited))
+		t.say("No worker claimed it for %s: no worker led the shard, or all launch capacity was in use", describe.Span(waited))
 	}
 }
 
@@ -284,10 +284,10 @@ func (t *text) history() string {
 		{"ended", r.CompletedAt},
 	} {
 		if !step.at.IsZero() {
-			s.WriteString(", " + step.name + " at " + wording.Instant(step.at))
+			s.WriteString(", " + step.name + " at " + describe.Instant(step.at))
 		}
 	}
-	switch times := wording.Count(int(r.Deliveries), "time"); {
+	switch times := describe.Count(int(r.Deliveries), "time"); {
 	case r.Deliveries <= 1:
 	case !t.FirstSentAt.IsZero():
 		s.WriteString(", sent at most " + times)

@@ -1,4 +1,4 @@
-package wording
+package describe
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package wording_test
+package describe_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
-	"github.com/carillon/carillon/internal/wording"
+	"github.com/carillon/carillon/internal/schedule/describe"
 )
 
 func TestCronInWords(t *testing.T) {
@@ -46,7 +46,7 @@ func TestCronInWords(t *testing.T) {
 		{"not cron", "not cron"},
 	} {
 		t.Run(tt.expr, func(t *testing.T) {
-			if got := wording.Cron(tt.expr); got != tt.want {
+			if got := describe.Cron(tt.expr); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -68,7 +68,7 @@ func TestSpecInWords(t *testing.T) {
 		{"no rule", schedule.Definition{Timezone: "UTC"}, "by hand only"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := wording.Spec(&tt.d); got != tt.want {
+			if got := describe.Spec(&tt.d); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -90,7 +90,7 @@ func TestSpansInWords(t *testing.T) {
 		{49 * time.Hour, "2 days 1 hour"},
 		{-time.Minute, "minus 1 minute"},
 	} {
-		if got := wording.Span(tt.d); got != tt.want {
+		if got := describe.Span(tt.d); got != tt.want {
 			t.Errorf("%s is %q, want %q", tt.d, got, tt.want)
 		}
 	}
@@ -108,7 +108,7 @@ func TestMismatchNamesTheFieldsThatDoNotMatch(t *testing.T) {
 		{"7 12 * * MON-FRI", []string{"the 8th, a Sunday, does not match day of month * and day of week MON-FRI"}},
 		{"30 7 12 * * *", []string{"second 0 does not match 30"}},
 	} {
-		if diff := cmp.Diff(tt.want, wording.Mismatch(tt.expr, sunday)); diff != "" {
+		if diff := cmp.Diff(tt.want, describe.Mismatch(tt.expr, sunday)); diff != "" {
 			t.Errorf("%s: %s", tt.expr, diff)
 		}
 	}
@@ -125,11 +125,11 @@ func FuzzEveryExpressionHasWords(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if words := wording.Cron(expr); words == "" || words == expr || strings.Contains(words, "  ") {
+		if words := describe.Cron(expr); words == "" || words == expr || strings.Contains(words, "  ") {
 			t.Errorf("%q in words is %q", expr, words)
 		}
 		if slot, ok := parsed.In(time.UTC, cronexpr.Literal).Next(after); ok {
-			if wrong := wording.Mismatch(expr, slot); len(wrong) > 0 {
+			if wrong := describe.Mismatch(expr, slot); len(wrong) > 0 {
 				t.Errorf("%q has a slot at %s, of which it is said that %v", expr, slot, wrong)
 			}
 		}
