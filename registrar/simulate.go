@@ -20,7 +20,7 @@ const (
 	DefaultAssumedRun     = time.Second
 )
 
-// Simulator plays a scenario on a virtual clock; *simulation.Simulator is one.
+// Simulator plays a scenario on a virtual clock; *simulate.Simulator is one.
 type Simulator interface {
 	Simulate(ctx context.Context, s Scenario, budget *work.Budget) ([]SimulatedSlot, error)
 }

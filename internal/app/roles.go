@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/carillon/carillon/internal/app/simulate"
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/auth/ratelimit"
 	"github.com/carillon/carillon/internal/grant"
 	"github.com/carillon/carillon/internal/private"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/simulation"
 	"github.com/carillon/carillon/launcher"
 	launcherclient "github.com/carillon/carillon/launcher/client"
 	"github.com/carillon/carillon/launcher/graphapi"
@@ -36,7 +36,7 @@ func (a *App) newRegistrar(secret []byte) (*registrar.Registrar, error) {
 	return registrar.New(registrar.Options{
 		Schedules: a.store, Fleet: a.store, Runs: a.store, Logs: a.store, Outcomes: a.store, Backfills: a.store, Workflows: a.store, Shares: a.store, Mirror: a.mirror(), Grants: a.store, Terms: a.store, Sends: a.store, Credit: credit, Now: a.store.Now, Logger: a.log,
 		Ended:        a.runMetrics().RunReported,
-		Simulator:    simulation.New(a.workerConfig()),
+		Simulator:    simulate.New(a.workerConfig()),
 		LimitReports: ratelimit.Reports(a.cfg.RunReportsPerS, time.Now),
 		Worked:       newWorkMetrics(a.registry),
 		Config: registrar.Config{

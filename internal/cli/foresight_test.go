@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillon/carillon/internal/app/simulate"
 	"github.com/carillon/carillon/internal/sim/memstore"
-	"github.com/carillon/carillon/internal/simulation"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/worker"
@@ -25,7 +25,7 @@ func realServer(t *testing.T) (address string) {
 	t.Helper()
 	quiet, store := slog.New(slog.DiscardHandler), memstore.New(memstore.Options{})
 	reg := registrar.New(registrar.Options{
-		Schedules: store, Runs: store, Workflows: store, Shares: store, Grants: store, Logger: quiet, Simulator: simulation.New(worker.Config{}),
+		Schedules: store, Runs: store, Workflows: store, Shares: store, Grants: store, Logger: quiet, Simulator: simulate.New(worker.Config{}),
 		Config: registrar.Config{CanCancel: true},
 	})
 	server := api.NewServer(quiet, nil)

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/carillon/carillon/internal/simulation"
+	"github.com/carillon/carillon/internal/app/simulate"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
 )
 
-func withSimulator(o *registrar.Options) { o.Simulator = simulation.New(worker.Config{}) }
+func withSimulator(o *registrar.Options) { o.Simulator = simulate.New(worker.Config{}) }
 
 // simulatedAnswer is what a client reads of a simulation.
 type simulatedAnswer struct {

@@ -1,4 +1,4 @@
-package simulation_test
+package simulate_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/app/simulate"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/simulation"
 	"github.com/carillon/carillon/internal/work"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
@@ -91,7 +91,7 @@ func TestTheDearestScenariosStayWithinTheWorkOfOneCall(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			budget := work.New(work.PerCall)
-			slots, err := simulation.New(worker.Config{}).Simulate(t.Context(), d.scenario(), budget)
+			slots, err := simulate.New(worker.Config{}).Simulate(t.Context(), d.scenario(), budget)
 			t.Logf("%.1f million steps", float64(budget.Spent())/1e6)
 			// One pass may overspend before the simulation looks at its budget.
 			if over := budget.Spent() - work.PerCall; over > work.PerCall/100 {
@@ -124,7 +124,7 @@ func TestASimulationThatNobodyWaitsForEndsInTheMiddle(t *testing.T) {
 	t.Parallel()
 	budget := work.New(work.PerCall)
 	ctx := &endsAfter{Context: t.Context(), left: 10}
-	_, err := simulation.New(worker.Config{}).Simulate(ctx, dearScenarios[0].scenario(), budget)
+	_, err := simulate.New(worker.Config{}).Simulate(ctx, dearScenarios[0].scenario(), budget)
 	if !errors.Is(err, context.Canceled) || budget.Spent() > work.PerCall/10 {
 		t.Errorf("%v after %d steps, want a cancelled simulation after a part of them", err, budget.Spent())
 	}

@@ -1,4 +1,4 @@
-// Package simulation plays steps 2 to 6 of a slot's life, from the plan to the
+// Package simulate plays steps 2 to 6 of a slot's life, from the plan to the
 // report, ahead of time: a scenario of schedules, run times, outages and pauses,
 // on a virtual clock.
 //
@@ -14,4 +14,4 @@
 // as it would be for a real worker, whose launches take a moment.
 //
 // A test holds what comes out to the real worker over real SQLite, slot by slot.
-package simulation
+package simulate

@@ -1,4 +1,4 @@
-package simulation_test
+package simulate_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/app/simulate"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/simulation"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/testservices/leaks"
 	"github.com/carillon/carillon/launcher"
@@ -63,7 +63,7 @@ func newReal(t testing.TB, config worker.Config) *real {
 	}
 	r.registrar = registrar.New(registrar.Options{
 		Schedules: store, Runs: store, Workflows: store, Shares: store, Grants: store, Now: store.Now, Logger: mute, Config: registrar.Config{CanCancel: true},
-		Simulator: simulation.New(config),
+		Simulator: simulate.New(config),
 	})
 	r.runs = &assumed{real: r, of: make(map[string]registrar.AssumedRun), open: make(map[schedule.Key]context.CancelFunc)}
 	return r
@@ -206,7 +206,7 @@ func (a *assumed) Run(_ context.Context, call launcher.Call) (schedule.Outcome, 
 	if now := time.Now(); now.Before(call.FireAt) {
 		a.t.Errorf("the executor was called %s before fire_at of %s", call.FireAt.Sub(now), call.ScheduleID)
 	}
-	took, fails := simulation.Assumed(a.of[call.ScheduleID], a.seed, call.Key)
+	took, fails := simulate.Assumed(a.of[call.ScheduleID], a.seed, call.Key)
 	status := schedule.StatusSuccess
 	if fails {
 		status = schedule.StatusFailed

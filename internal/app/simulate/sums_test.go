@@ -1,4 +1,4 @@
-package simulation_test
+package simulate_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package simulation_test
+package simulate_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon/carillon/internal/app/simulate"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/simulation"
 	"github.com/carillon/carillon/internal/work"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/worker"
@@ -32,7 +32,7 @@ func TestASimulationEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := simulation.New(worker.Config{}).Simulate(ctx, registrar.Scenario{
+	_, err := simulate.New(worker.Config{}).Simulate(ctx, registrar.Scenario{
 		From: midnight, Until: midnight.Add(24 * time.Hour), Schedules: []registrar.ScenarioSchedule{everyMinute("s", schedule.OverlapSkip, time.Second)},
 	}, work.New(work.PerCall))
 	if !errors.Is(err, context.Canceled) {
@@ -44,7 +44,7 @@ func TestASimulationEndsWithItsContext(t *testing.T) {
 // flight; from 00:10:30 to 00:20:30 nobody is alive.
 func TestSlotsOfALongRunAndAnOutage(t *testing.T) {
 	t.Parallel()
-	slots, err := simulation.New(worker.Config{}).Simulate(t.Context(), registrar.Scenario{
+	slots, err := simulate.New(worker.Config{}).Simulate(t.Context(), registrar.Scenario{
 		From: midnight, Until: midnight.Add(30 * time.Minute), Schedules: []registrar.ScenarioSchedule{everyMinute("s", schedule.OverlapSkip, 80*time.Second)},
 		Outages: []registrar.Span{{From: midnight.Add(10*time.Minute + 30*time.Second), Until: midnight.Add(20*time.Minute + 30*time.Second)}},
 	}, work.New(work.PerCall))
@@ -86,7 +86,7 @@ func TestAnExecutorOutageFailsWhatCannotBeLaunchedInTime(t *testing.T) {
 			t.Parallel()
 			s := everyMinute("s", schedule.OverlapAllow, time.Second)
 			s.Schedule.LaunchTimeoutMS = c.timeout
-			slots, err := simulation.New(worker.Config{}).Simulate(t.Context(), registrar.Scenario{
+			slots, err := simulate.New(worker.Config{}).Simulate(t.Context(), registrar.Scenario{
 				From: midnight, Until: midnight.Add(30 * time.Minute), Schedules: []registrar.ScenarioSchedule{s},
 				ExecutorOutages: []registrar.Span{{From: midnight.Add(5*time.Minute + 30*time.Second), Until: midnight.Add(20*time.Minute + 30*time.Second)}},
 			}, work.New(work.PerCall))
@@ -120,7 +120,7 @@ func TestAssumedRunTimesAreLognormal(t *testing.T) {
 	below, below95, failed := 0, 0, 0
 	const n = 20_000
 	for i := range n {
-		took, fails := simulation.Assumed(run, 3, schedule.SlotKey("s", midnight.Add(time.Duration(i)*time.Second)))
+		took, fails := simulate.Assumed(run, 3, schedule.SlotKey("s", midnight.Add(time.Duration(i)*time.Second)))
 		if took < run.Duration {
 			below++
 		}
@@ -144,7 +144,7 @@ func BenchmarkSimulate10000Slots(b *testing.B) {
 	for i := range registrar.MaxSimulatedSchedules {
 		in.Schedules = append(in.Schedules, everyMinute(fmt.Sprint("s", i), schedule.OverlapPolicies[i%4], 70*time.Second))
 	}
-	s := simulation.New(worker.Config{})
+	s := simulate.New(worker.Config{})
 	for b.Loop() {
 		slots, err := s.Simulate(b.Context(), in, work.New(work.PerCall))
 		if err != nil || len(slots) != registrar.MaxSimulatedSlots {
