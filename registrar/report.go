@@ -11,9 +11,9 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/trouble"
 )
 
 // Report moves a run forward. Repeated, late and out-of-order reports are safe:
@@ -45,7 +45,7 @@ func (r *Registrar) report(ctx context.Context, in ReportInput) (schedule.Run, b
 		if run.Status.Terminal() {
 			r.ended(run.Status, run.Reason)
 		}
-		r.log.Log(ctx, trouble.RunLevel(run.Status), "run reported", "schedule_id", run.ScheduleID, "key", run.Key.String(), "run_at", run.RunAt,
+		r.log.Log(ctx, logthrottle.RunLevel(run.Status), "run reported", "schedule_id", run.ScheduleID, "key", run.Key.String(), "run_at", run.RunAt,
 			"status", string(run.Status), "reason", string(run.Reason), "error_code", run.ErrorCode, "error_message", run.ErrorMessage)
 	}
 	return run, moved, nil

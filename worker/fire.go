@@ -6,9 +6,9 @@ import (
 
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/tracing"
-	"github.com/carillon/carillon/internal/trouble"
 )
 
 // maxBatch is how many runs one claim or settle transaction carries.
@@ -185,6 +185,6 @@ func (t *term) reclaim(ctx context.Context) {
 func (t *term) skipped(s *schedule.Skip) {
 	t.Metrics.ended(s.To, s.Reason, false)
 	t.Tracer.Skipped(s)
-	t.log.Log(t.calls, trouble.RunLevel(s.To), "run skipped", "schedule_id", s.ScheduleID, "run_at", s.RunAt, "key", s.Key.String(),
+	t.log.Log(t.calls, logthrottle.RunLevel(s.To), "run skipped", "schedule_id", s.ScheduleID, "run_at", s.RunAt, "key", s.Key.String(),
 		"status", string(s.To), "reason", string(s.Reason), "error_code", s.ErrorCode, "error_message", s.ErrorMessage)
 }

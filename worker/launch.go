@@ -9,8 +9,8 @@ import (
 
 	"github.com/carillon/carillon/internal/failpoint"
 	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/trouble"
 )
 
 // launchAll hands claimed runs to the launcher, each in a goroutine that holds
@@ -112,7 +112,7 @@ func (t *term) settle(l *schedule.Launch, s schedule.Settlement) (moved bool) {
 		return moved // a report was faster, or it is to be sent again
 	}
 	t.Metrics.ended(s.To, s.Reason, s.LaunchedAt.IsZero())
-	t.log.Log(t.calls, trouble.RunLevel(s.To), "run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
+	t.log.Log(t.calls, logthrottle.RunLevel(s.To), "run settled", "schedule_id", l.Run.ScheduleID, "run_at", l.Run.RunAt, "key", s.Key.String(),
 		"status", string(s.To), "reason", string(s.Reason), "error_code", s.ErrorCode, "error_message", s.ErrorMessage, "run_id", s.RunID)
 	return moved
 }

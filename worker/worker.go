@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/tracing"
-	"github.com/carillon/carillon/internal/trouble"
 )
 
 // Elector wins terms for the worker; *leader.Elector is one.
@@ -200,7 +200,7 @@ const (
 func (w *Worker) beat(ctx context.Context) {
 	ticker := time.NewTicker(min(w.cfg.Tick, beatEvery))
 	defer ticker.Stop()
-	quiet := trouble.New(w.log)
+	quiet := logthrottle.New(w.log)
 	for {
 		storeCtx, cancel := context.WithTimeout(ctx, storeTimeout)
 		err := w.Plans.Heartbeat(storeCtx, schedule.WorkerSeen{WorkerID: w.ID, Host: w.Host, Unfit: w.Unfit(), StartedAt: w.startedAt})

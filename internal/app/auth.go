@@ -18,8 +18,8 @@ import (
 	"github.com/carillon/carillon/internal/auth/gate"
 	"github.com/carillon/carillon/internal/auth/signed"
 	"github.com/carillon/carillon/internal/auth/tokenfile"
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/trouble"
 )
 
 func (c *Config) usesJWT() bool { return c.AuthJWKSURL != "" || c.AuthJWTKeysFile != "" }
@@ -174,7 +174,7 @@ func (a *App) refused(r *http.Request, id auth.Identity, code codes.Code) {
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
 	limits, key := a.strangers.refusals, id.Subject
 	if key == "" {
-		limits, key = a.strangers.calls, trouble.PeerOf(from)
+		limits, key = a.strangers.calls, logthrottle.PeerOf(from)
 	}
 	leftOut, ok := limits.AdmitKey(key)
 	if !ok {
@@ -185,7 +185,7 @@ func (a *App) refused(r *http.Request, id auth.Identity, code codes.Code) {
 		fields = append(fields, "subject", id.Subject, "roles", id.Roles)
 	}
 	if leftOut > 0 {
-		fields = append(fields, trouble.LeftOut, leftOut)
+		fields = append(fields, logthrottle.LeftOut, leftOut)
 	}
 	a.log.InfoContext(r.Context(), "call", fields...)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth/gate"
 	"github.com/carillon/carillon/internal/connlimit"
-	"github.com/carillon/carillon/internal/trouble"
+	"github.com/carillon/carillon/internal/logthrottle"
 )
 
 // The bounds of gRPC calls by callers without credentials. A call that is
@@ -30,7 +30,7 @@ func (a *App) limitConnections() {
 		Name: "carillon_connections_closed_total", Help: "Connections that a limit refused or closed, by listener and limit.",
 	}, []string{"listener", "reason"})
 	a.registry.MustRegister(closed)
-	log := trouble.New(a.log.With("component", "listener"))
+	log := logthrottle.New(a.log.With("component", "listener"))
 	limits := func(listener string) connlimit.Limits {
 		return connlimit.Limits{
 			Total: a.cfg.MaxConnections, PerPeer: a.cfg.MaxConnectionsPerPeer,

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/tracing"
-	"github.com/carillon/carillon/internal/trouble"
 )
 
 // NewLogger writes structured logs as the configuration says. What goes wrong
@@ -107,7 +107,7 @@ func (h *sparing) Handle(ctx context.Context, line slog.Record) error {
 	}
 	if left > 0 {
 		line = line.Clone()
-		line.AddAttrs(slog.Int(trouble.LeftOut, left))
+		line.AddAttrs(slog.Int(logthrottle.LeftOut, left))
 	}
 	return h.next.Handle(ctx, line)
 }

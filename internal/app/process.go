@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/trouble"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // with its version and roles, so that a rolling upgrade can be watched.
 func (a *App) noteProcess(ctx context.Context) {
 	self := schedule.ProcessSeen{ProcessID: a.id, Host: thisHost(), Version: a.version, Roles: a.cfg.Roles, StartedAt: a.store.Now()}
-	quiet := trouble.New(a.log.With("component", "process"))
+	quiet := logthrottle.New(a.log.With("component", "process"))
 	ticker := time.NewTicker(processEvery)
 	defer ticker.Stop()
 	for {

@@ -8,29 +8,29 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/carillon/carillon/internal/trouble"
+	"github.com/carillon/carillon/internal/logthrottle"
 )
 
 // strangerLogs limits the log lines of callers without proof of who they are: one
 // line a second and peer of each kind. refusals does so for the refused calls of
 // each identified caller.
 type strangerLogs struct {
-	refusals    *trouble.PerPeer
-	calls       *trouble.PerPeer
-	connections *trouble.PerPeer
+	refusals    *logthrottle.PerPeer
+	calls       *logthrottle.PerPeer
+	connections *logthrottle.PerPeer
 }
 
 func newStrangerLogs(log *slog.Logger) strangerLogs {
 	return strangerLogs{
-		refusals:    trouble.NewPerSubject(log.With("component", "api"), "refused calls not logged"),
-		calls:       trouble.NewPerPeer(log.With("component", "api"), "refused calls not logged"),
-		connections: trouble.NewPerPeer(log.With("component", "http"), "connection errors not logged"),
+		refusals:    logthrottle.NewPerSubject(log.With("component", "api"), "refused calls not logged"),
+		calls:       logthrottle.NewPerPeer(log.With("component", "api"), "refused calls not logged"),
+		connections: logthrottle.NewPerPeer(log.With("component", "http"), "connection errors not logged"),
 	}
 }
 
 func (s strangerLogs) run(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, limits := range []*trouble.PerPeer{s.refusals, s.calls, s.connections} {
+	for _, limits := range []*logthrottle.PerPeer{s.refusals, s.calls, s.connections} {
 		all.Go(func() { limits.Run(ctx) })
 	}
 	all.Wait()
@@ -51,7 +51,7 @@ func (a *App) limits() strangerLogs {
 // because every probe of a TCP port causes one.
 type connectionErrors struct {
 	log   *slog.Logger
-	peers *trouble.PerPeer
+	peers *logthrottle.PerPeer
 }
 
 // peerInLine finds the address in "http: TLS handshake error from ADDRESS: …".
@@ -83,7 +83,7 @@ func (c connectionErrors) debug(text string) {
 	}
 	fields := []any{"peer", from, "error", text} // not err: that has limits of its own, for all peers together
 	if leftOut > 0 {
-		fields = append(fields, trouble.LeftOut, leftOut)
+		fields = append(fields, logthrottle.LeftOut, leftOut)
 	}
 	c.log.Debug("connection error", fields...)
 }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/carillon/carillon/internal/trouble"
+	"github.com/carillon/carillon/internal/logthrottle"
 )
 
 // Limits of one listener.
@@ -95,7 +95,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) admit(raw net.Conn) (c, closed *Conn, reason Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := trouble.PeerOf(raw.RemoteAddr().String())
+	key := logthrottle.PeerOf(raw.RemoteAddr().String())
 	p := l.peers[key]
 	if p == nil {
 		l.forget()

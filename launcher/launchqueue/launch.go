@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/carillon/carillon/internal/ledger"
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/trouble"
 )
 
 // storeTimeout bounds one call of the store.
@@ -141,7 +141,7 @@ func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Tim
 	if !runAt.IsZero() {
 		fields = append(fields, "run_at", runAt)
 	}
-	c.log.Log(ctx, trouble.RunLevel(s.To), "run settled", fields...)
+	c.log.Log(ctx, logthrottle.RunLevel(s.To), "run settled", fields...)
 	return moved
 }
 

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/auth"
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/trouble"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -38,8 +38,8 @@ var busy = map[string]bool{
 type access struct {
 	log       *slog.Logger
 	observe   func(method string, code codes.Code, took time.Duration)
-	strangers *trouble.PerPeer // nil: every call has a line
-	refusals  *trouble.PerPeer // by subject; nil: every refused call has a line
+	strangers *logthrottle.PerPeer // nil: every call has a line
+	refusals  *logthrottle.PerPeer // by subject; nil: every refused call has a line
 }
 
 func (a access) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
@@ -85,7 +85,7 @@ func (a access) ended(ctx context.Context, call *auth.Call, took time.Duration, 
 		}
 	}
 	if leftOut > 0 {
-		fields = append(fields, slog.Int(trouble.LeftOut, leftOut))
+		fields = append(fields, slog.Int(logthrottle.LeftOut, leftOut))
 	}
 	a.log.LogAttrs(ctx, level, "call", fields...)
 }

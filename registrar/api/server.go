@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/trouble"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -47,10 +47,10 @@ type Interceptors struct {
 	Costly grpc.UnaryServerInterceptor
 	// Strangers limits the log lines of callers that are not authenticated. nil
 	// where authentication is off: then every call has a line.
-	Strangers *trouble.PerPeer
+	Strangers *logthrottle.PerPeer
 	// Refusals limits the log lines of refused calls of each identified caller, by
 	// subject. nil: each has a line.
-	Refusals *trouble.PerPeer
+	Refusals *logthrottle.PerPeer
 }
 
 // NewServer is what carillon.v1 is served by: every call has a line in the log,

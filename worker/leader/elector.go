@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/failpoint"
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/trouble"
 )
 
 // Lead is one term's work. ctx ends when it should stop planning and claiming,
@@ -52,7 +52,7 @@ type Options struct {
 type Elector struct {
 	Options
 	holder string
-	quiet  *trouble.Log
+	quiet  *logthrottle.Log
 
 	failures   int         // since the last term that held
 	yieldingAt time.Time   // since when other workers have been let go first
@@ -121,7 +121,7 @@ func New(o Options) *Elector {
 		o.Holder = rand.Text()
 	}
 	o.Logger = o.Logger.With("component", "leader", "shard", o.Shard)
-	return &Elector{Options: o, holder: o.Holder, quiet: trouble.New(o.Logger)}
+	return &Elector{Options: o, holder: o.Holder, quiet: logthrottle.New(o.Logger)}
 }
 
 // Holder is this process' name in the leaders row.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/logthrottle"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/trouble"
 )
 
 // Share is how many shards one live worker leads.
@@ -78,7 +78,7 @@ type BalancerOptions struct {
 // nothing.
 type Balancer struct {
 	BalancerOptions
-	quiet *trouble.Log
+	quiet *logthrottle.Log
 
 	mu   sync.Mutex
 	led  map[string]int       // as last seen
@@ -111,7 +111,7 @@ func NewBalancer(o BalancerOptions) *Balancer {
 		o.Logger = slog.Default()
 	}
 	o.Logger = o.Logger.With("component", "balancer")
-	return &Balancer{BalancerOptions: o, quiet: trouble.New(o.Logger), led: make(map[string]int), fell: make(map[string]time.Time), given: make(map[int]schedule.Term)}
+	return &Balancer{BalancerOptions: o, quiet: logthrottle.New(o.Logger), led: make(map[string]int), fell: make(map[string]time.Time), given: make(map[int]schedule.Term)}
 }
 
 // Run keeps the shares fair until ctx ends.

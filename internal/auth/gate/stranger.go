@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/auth"
-	"github.com/carillon/carillon/internal/trouble"
+	"github.com/carillon/carillon/internal/logthrottle"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -76,7 +76,7 @@ func (g *Gate) watch(ctx context.Context, m met) (leave func(), err error) {
 
 func peerOf(ctx context.Context) string {
 	if p, ok := peer.FromContext(ctx); ok {
-		return trouble.PeerOf(p.Addr.String())
+		return logthrottle.PeerOf(p.Addr.String())
 	}
 	return ""
 }

@@ -1,6 +1,6 @@
-// Package trouble says what goes wrong again and again without flooding the
+// Package logthrottle says what goes wrong again and again without flooding the
 // log. It takes no step in a slot's life.
-package trouble
+package logthrottle
 
 import (
 	"log/slog"

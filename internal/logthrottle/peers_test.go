@@ -1,4 +1,4 @@
-package trouble_test
+package logthrottle_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/carillon/carillon/internal/trouble"
+	"github.com/carillon/carillon/internal/logthrottle"
 )
 
 // leftOutIn adds up the counts in a log.
@@ -40,7 +40,7 @@ func TestEachPeerHasOneLineASecondAndTheCountsMissNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out bytes.Buffer
 				log := slog.New(slog.NewTextHandler(&out, nil))
-				p := trouble.NewPerPeer(log, "lines left out")
+				p := logthrottle.NewPerPeer(log, "lines left out")
 				ctx, end := context.WithCancel(t.Context())
 				ended := make(chan struct{})
 				go func() { defer close(ended); p.Run(ctx) }()
@@ -50,7 +50,7 @@ func TestEachPeerHasOneLineASecondAndTheCountsMissNothing(t *testing.T) {
 						calls++
 						if n, ok := p.Admit(peer); ok {
 							written++
-							log.Info("call", trouble.LeftOut, n)
+							log.Info("call", logthrottle.LeftOut, n)
 						}
 					}
 					<-time.After(10 * time.Millisecond)
@@ -69,7 +69,7 @@ func TestEachPeerHasOneLineASecondAndTheCountsMissNothing(t *testing.T) {
 func TestAPeerThatStopsCallingHasItsCountLoggedAndIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := trouble.NewPerPeer(slog.New(slog.NewTextHandler(&out, nil)), "lines left out")
+		p := logthrottle.NewPerPeer(slog.New(slog.NewTextHandler(&out, nil)), "lines left out")
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		go p.Run(ctx)
@@ -90,7 +90,7 @@ func TestAPeerThatStopsCallingHasItsCountLoggedAndIsForgotten(t *testing.T) {
 func TestManyPeersTakeBoundedMemoryAndLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := trouble.NewPerPeer(slog.New(slog.NewTextHandler(&out, nil)), "lines left out")
+		p := logthrottle.NewPerPeer(slog.New(slog.NewTextHandler(&out, nil)), "lines left out")
 		written := 0
 		const calls = 20_000
 		for i := range calls {

@@ -1,4 +1,4 @@
-package trouble_test
+package logthrottle_test
 
 import (
 	"bytes"
@@ -9,13 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/carillon/carillon/internal/trouble"
+	"github.com/carillon/carillon/internal/logthrottle"
 )
 
 func TestAnOutageIsSaidOnceThenRarelyAndOnceWhenItIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		l := trouble.New(slog.New(slog.NewTextHandler(&out, nil)))
+		l := logthrottle.New(slog.New(slog.NewTextHandler(&out, nil)))
 		l.Works("it works again") // nothing was wrong
 		for range 120 {
 			l.Warn("not written", errors.New("refused"))

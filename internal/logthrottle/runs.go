@@ -1,4 +1,4 @@
-package trouble
+package logthrottle
 
 import (
 	"log/slog"
