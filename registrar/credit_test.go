@@ -13,7 +13,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/registrar"
 )
 
@@ -262,7 +262,7 @@ func TestTheGateIsAskedWhetherAUserMayUseAnAccount(t *testing.T) {
 		for _, along := range []bool{false, true} {
 			t.Run(fmt.Sprint(tc.name, " along=", along), func(t *testing.T) {
 				b := &bank{vouches: tc.vouches, down: tc.down}
-				r, ctx := asAda(t, memstore.New(memstore.Options{}), b)
+				r, ctx := asAda(t, memory.New(memory.Options{}), b)
 				in := registrar.GrantInput{BillingAccountID: tc.account, Scopes: []string{"graph:execute:" + tc.scope}, RequestID: "r"}
 				create := func() error {
 					if !along {
@@ -290,7 +290,7 @@ func TestTheGateIsAskedWhetherAUserMayUseAnAccount(t *testing.T) {
 
 func TestADryRunDoesNotAskWhoseAnAccountIs(t *testing.T) {
 	b := &bank{down: errors.New("down")}
-	r, ctx := asAda(t, memstore.New(memstore.Options{}), b)
+	r, ctx := asAda(t, memory.New(memory.Options{}), b)
 	_, err := r.ApplySchedules(ctx, registrar.ApplyInput{Set: "x", DryRun: true, Fields: []string{"schedules[0]."}, Schedules: []registrar.UpsertInput{{
 		Grant:      &registrar.GrantInput{BillingAccountID: "other", Scopes: []string{"graph:execute:w"}},
 		Definition: schedule.Definition{ScheduleID: "s", WorkflowID: "w", Version: 1, CronExpr: "@daily"},

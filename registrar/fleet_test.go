@@ -8,14 +8,14 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/registrar"
 )
 
 // keyed has two runs of ada whose keys begin with abcd1, one of bob with abcd2.
 func keyed(t *testing.T) *registrar.Registrar {
 	t.Helper()
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	row := func(user string) schedule.Schedule {
 		return schedule.Schedule{Definition: schedule.Definition{
 			ScheduleID: "of-" + user, WorkflowID: "w", Version: 1, UserID: user, Timezone: "UTC", OverlapPolicy: schedule.OverlapAllow, OverlapKey: "of-" + user,

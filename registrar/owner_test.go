@@ -14,7 +14,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
 )
@@ -57,7 +57,7 @@ func newShared(l sharedStore) *shared {
 	return s
 }
 
-func inMemory() *shared { return newShared(memstore.New(memstore.Options{})) }
+func inMemory() *shared { return newShared(memory.New(memory.Options{})) }
 
 // move is one call of one owner. Both use the same few ids.
 type move struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/carillon/carillon/internal/safehttp"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/registrar/alert"
 	"github.com/carillon/carillon/registrar/notify"
 )
@@ -95,7 +95,7 @@ func TestTheReceiverTakesWhatARegistrarSends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	client := policy.NewClient(safehttp.Options{})
 	w := alert.New(alert.Options{
 		Judge: store, Outbox: store, Routes: func() *notify.Routes { return routes }, Client: client, Now: time.Now,

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillon/carillon/internal/app/simulate"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/worker"
@@ -23,7 +23,7 @@ import (
 // realServer is the registrar's side, over a ledger in memory.
 func realServer(t *testing.T) (address string) {
 	t.Helper()
-	quiet, store := slog.New(slog.DiscardHandler), memstore.New(memstore.Options{})
+	quiet, store := slog.New(slog.DiscardHandler), memory.New(memory.Options{})
 	reg := registrar.New(registrar.Options{
 		Schedules: store, Runs: store, Workflows: store, Shares: store, Grants: store, Logger: quiet, Simulator: simulate.New(worker.Config{}),
 		Config: registrar.Config{CanCancel: true},

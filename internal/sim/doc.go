@@ -1,6 +1,6 @@
 // Package sim holds all six steps of a slot's life to what docs/reliability.md
 // promises, in small made-up worlds: the real worker, elector, launcher and
-// registrar, on a virtual clock, over a ledger in memory (package memstore,
+// registrar, on a virtual clock, over a ledger in memory (package memory,
 // which passes the suite of the real stores), with an executor that honours
 // keys and everything else going wrong.
 //

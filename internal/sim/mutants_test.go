@@ -31,10 +31,10 @@ var mutants = []struct {
 	edits []edit
 }{
 	{"whoever led once may write", []edit{{
-		"internal/sim/memstore/leader.go", `row == nil || row.Holder != term.Holder || row.Epoch != term.Epoch`, `row == nil`,
+		"internal/store/memory/leader.go", `row == nil || row.Holder != term.Holder || row.Epoch != term.Epoch`, `row == nil`,
 	}}},
 	{"a takeover does not raise the epoch", []edit{{
-		"internal/sim/memstore/leader.go", `return epoch + 1`, `return max(epoch, 1)`,
+		"internal/store/memory/leader.go", `return epoch + 1`, `return max(epoch, 1)`,
 	}}},
 	{"a renewal that fails is ignored", []edit{{
 		"worker/leader/term.go", "t.lose(err)\n\t\t\treturn", "continue",
@@ -50,7 +50,7 @@ var mutants = []struct {
 	{"overlap is judged without what is in flight, and no index stands behind it", []edit{{
 		"internal/ledger/overlap.go", `busy: len(g.inFlight) > 0`, `busy: false`,
 	}, {
-		"internal/sim/memstore/claim.go", `case r.Exclusive && c.exclusiveInFlight(r.OverlapKey):`, `case false:`,
+		"internal/store/memory/claim.go", `case r.Exclusive && c.exclusiveInFlight(r.OverlapKey):`, `case false:`,
 	}}},
 	{"a row is inserted after its run is sent: the launcher goes on without its record", []edit{{
 		"launcher/start.go", "return schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err)", "b.Permission, b.Request.Key, b.checkedAt = schedule.Granted, s.req.Key, s.now()",
@@ -98,13 +98,13 @@ var mutants = []struct {
 		"internal/ledger/end.go", `if !MaySettle(r.Status, s.To) {`, `if false && !MaySettle(r.Status, s.To) {`,
 	}}},
 	{"a claim does not look whether its row is still planned", []edit{{
-		"internal/sim/memstore/claim.go", "case r.Status != schedule.StatusPlanned:\n\t\tcase v == nil &&", "case v == nil &&",
+		"internal/store/memory/claim.go", "case r.Status != schedule.StatusPlanned:\n\t\tcase v == nil &&", "case v == nil &&",
 	}, {
-		"internal/sim/memstore/claim.go", "r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))", "!r.Status.Terminal() && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))",
+		"internal/store/memory/claim.go", "r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))", "!r.Status.Terminal() && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))",
 	}, {
-		"internal/sim/memstore/claim.go", "for _, r := range c.live.due(c.req.Now.Add(c.req.Ahead)) {", "for r := range c.live.all() {",
+		"internal/store/memory/claim.go", "for _, r := range c.live.due(c.req.Now.Add(c.req.Ahead)) {", "for r := range c.live.all() {",
 	}, {
-		"internal/sim/memstore/claim.go", "if r.Status != schedule.StatusPlanned {\n\t\treturn false // ended in this transaction", "if r.Status.Terminal() {\n\t\treturn false // ended in this transaction",
+		"internal/store/memory/claim.go", "if r.Status != schedule.StatusPlanned {\n\t\treturn false // ended in this transaction", "if r.Status.Terminal() {\n\t\treturn false // ended in this transaction",
 	}}},
 	{"rows are pruned as soon as they have ended", []edit{{
 		"worker/tick.go", `before := t.now().Add(-t.cfg.Retention)`, `before := t.now()`,
@@ -133,7 +133,7 @@ var mutants = []struct {
 		"internal/schedule/granting.go", `if fireAt.After(now) {`, `if fireAt.IsZero() {`,
 	}}},
 	{"a revoked grant that is created again holds again", []edit{{
-		"internal/sim/memstore/grants.go", "if there.SameTerms(&row) {\n\t\t\treturn nil", "if there.SameTerms(&row) && there.RevokedAt.IsZero() {\n\t\t\treturn nil\n\t\t} else if there.SameTerms(&row) {\n\t\t\tt.setGrant(&row)\n\t\t\treturn nil",
+		"internal/store/memory/grants.go", "if there.SameTerms(&row) {\n\t\t\treturn nil", "if there.SameTerms(&row) && there.RevokedAt.IsZero() {\n\t\t\treturn nil\n\t\t} else if there.SameTerms(&row) {\n\t\t\tt.setGrant(&row)\n\t\t\treturn nil",
 	}}},
 	{"a run is skipped for its grant, and the word is another", []edit{{
 		"internal/grant/judge.go", `return schedule.ReasonGrantRevoked,`, `return schedule.ReasonGrantExpired,`,
@@ -173,7 +173,7 @@ var mutants = []struct {
 		"internal/ledger/end.go", `record == nil || !record.Sent {`, `record == nil || record.Sent {`,
 	}}},
 	{"a redelivery moves the first time that a run was sent", []edit{{
-		"internal/sim/memstore/requests.go", `if !result.Sent {`, `if result.Request.Calls >= 0 {`,
+		"internal/store/memory/requests.go", `if !result.Sent {`, `if result.Request.Calls >= 0 {`,
 	}}},
 	{"a schedule fails by the run that ended last, not by its newest slot", []edit{{
 		"internal/schedule/failing.go", `cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt),`, `cmp.Or(b.EndedAt.Compare(a.EndedAt), b.RunAt.Compare(a.RunAt),`,
@@ -184,16 +184,16 @@ var mutants = []struct {
 		"internal/schedule/failing.go", `if o.Status == StatusSuccess {`, `if o.Status != StatusFailed {`,
 	}}},
 	{"a takeover leaves the term before it open", []edit{{
-		"internal/sim/memstore/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `_ = reason`,
+		"internal/store/memory/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `_ = reason`,
 	}}},
 	{"a term that was cut off ends with its expiry, which overlaps the next", []edit{{
-		"internal/sim/memstore/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `t.endTerm(row, expires, schedule.TermEnd{Reason: reason})`,
+		"internal/store/memory/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `t.endTerm(row, expires, schedule.TermEnd{Reason: reason})`,
 	}}},
 	{"a term that is resigned ends with its first renewal", []edit{{
-		"internal/sim/memstore/terms.go", "default:\n\t\t\tt.endTerm(row, now, end)", "default:\n\t\t\tt.endTerm(row, row.StartedAt, end)",
+		"internal/store/memory/terms.go", "default:\n\t\t\tt.endTerm(row, now, end)", "default:\n\t\t\tt.endTerm(row, row.StartedAt, end)",
 	}}},
 	{"a takeover writes no term", []edit{{
-		"internal/sim/memstore/terms.go", `t.terms = append(t.terms, &termRow{first: first,`, `_ = append(t.terms, &termRow{first: first,`,
+		"internal/store/memory/terms.go", `t.terms = append(t.terms, &termRow{first: first,`, `_ = append(t.terms, &termRow{first: first,`,
 	}}},
 }
 

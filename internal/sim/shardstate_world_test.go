@@ -11,7 +11,7 @@ import (
 
 	"github.com/carillon/carillon/internal/ledger"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 type shardWorld struct {
 	*rapid.T
 	ctx   context.Context
-	store *memstore.Store
+	store *memory.Store
 	term  schedule.Term
 	state *ledger.ShardState
 	now   time.Time
@@ -68,9 +68,9 @@ type oracleVerdicts struct {
 func newShardWorld(t *rapid.T, seen *shardCoverage) *shardWorld {
 	w := &shardWorld{T: t, ctx: context.Background(), now: time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC), seen: seen}
 	w.seenAtPlan, w.uncommitted = make(map[schedule.Key]time.Time), make(map[schedule.Key]bool)
-	w.store = memstore.New(memstore.Options{
+	w.store = memory.New(memory.Options{
 		Clock: func() time.Time { return w.now },
-		Watch: memstore.Watch{Run: w.sawRun, Schedule: w.sawSchedule},
+		Watch: memory.Watch{Run: w.sawRun, Schedule: w.sawSchedule},
 	})
 	for i, scope := range []string{"graph:execute:*", "graph:execute:flow", "graph:execute:other"} {
 		expires := time.Time{}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/explain"
 )
@@ -24,7 +24,7 @@ type world struct {
 	log      record
 	began    time.Time
 
-	ledger    *memstore.Store
+	ledger    *memory.Store
 	watch     *ledgerWatch
 	locks     *lockService
 	executor  *executor
@@ -92,7 +92,7 @@ func newWorld(seed uint64, o Options) *world {
 	}
 	w.log.keep = o.Trace
 	w.watch = newLedgerWatch(w)
-	w.ledger = memstore.New(memstore.Options{Clock: time.Now, Watch: memstore.Watch{
+	w.ledger = memory.New(memory.Options{Clock: time.Now, Watch: memory.Watch{
 		Run: w.watch.run, Schedule: w.watch.schedule, Event: w.watch.event, Grant: w.watch.grant, Takeover: w.watch.takeover, Guarded: w.watch.guarded,
 		Backfill: w.watch.backfill, Commit: w.watch.commit,
 	}})
@@ -178,7 +178,7 @@ func (w *world) result() Result {
 
 // apiStore is the ledger as the registrar reaches it.
 type apiStore struct {
-	*memstore.Store
+	*memory.Store
 	away store
 }
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/testservices/migrated"
@@ -183,7 +183,7 @@ func TestARunLoadsItsOwnersCodeWhereverItIsStored(t *testing.T) {
 
 func TestWhatIsFoundOutOfAShareHoldsForAQuarterOfASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New(memstore.Options{Clock: time.Now})
+		db := memory.New(memory.Options{Clock: time.Now})
 		put := putInto(t, db.PutWorkflow)
 		o := workflow.NewOwned(workflow.Options{Versions: db, Standings: db, CacheBytes: 1 << 20})
 		loads := func(want string) {

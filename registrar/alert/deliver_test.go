@@ -19,7 +19,7 @@ import (
 
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/registrar/alert"
 	"github.com/carillon/carillon/registrar/notify"
 )
@@ -75,7 +75,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.arrived <- struct{}{}
 }
 
-func start(t *testing.T, store *memstore.Store, r *receiver) *alert.Desk {
+func start(t *testing.T, store *memory.Store, r *receiver) *alert.Desk {
 	t.Helper()
 	policy, err := safehttp.ParsePolicy("loopback")
 	if err != nil {
@@ -126,7 +126,7 @@ func TestWhatBecomesOfAMessage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newReceiver(t, c.answer)
-			desk := start(t, memstore.New(memstore.Options{}), r)
+			desk := start(t, memory.New(memory.Options{}), r)
 			if _, err := desk.Test(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +146,7 @@ func TestWhatBecomesOfAMessage(t *testing.T) {
 func TestAMessageByHandOpensATargetThatWasGone(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, 410)
-	desk := start(t, memstore.New(memstore.Options{}), r)
+	desk := start(t, memory.New(memory.Options{}), r)
 	if _, err := desk.Test(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/internal/work"
 )
 
@@ -21,7 +21,7 @@ const (
 // counted is the ledger, whose passes spend by the rows that they look at. What
 // is spent too much ends the simulation at its next turn.
 type counted struct {
-	*memstore.Store
+	*memory.Store
 	world *world
 }
 

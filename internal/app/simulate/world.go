@@ -10,7 +10,7 @@ import (
 
 	"github.com/carillon/carillon/internal/plan"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/sim/memstore"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
@@ -24,7 +24,7 @@ type world struct {
 	ctx      context.Context      // of the whole
 	spend    func(steps int) bool // false: the work is to end
 	clock    atomic.Int64
-	ledger   *memstore.Store
+	ledger   *memory.Store
 	users    *registrar.Registrar
 	launch   *launcher.Launcher
 	runs     *executor
@@ -50,7 +50,7 @@ type pause struct {
 func (s *Simulator) newWorld(ctx context.Context, scenario registrar.Scenario, spend func(steps int) bool) (*world, error) {
 	w := &world{Simulator: s, Scenario: scenario, ctx: ctx, spend: spend, outages: slices.Clone(scenario.Outages), waited: make(map[schedule.Key]time.Time)}
 	w.set(w.From)
-	w.ledger = memstore.New(memstore.Options{Watch: memstore.Watch{Run: w.watch}})
+	w.ledger = memory.New(memory.Options{Watch: memory.Watch{Run: w.watch}})
 	w.runs = newExecutor(w)
 	w.users = registrar.New(registrar.Options{
 		Schedules: w.ledger, Runs: w.ledger, Workflows: w.ledger, Shares: w.ledger, Grants: w.ledger, Now: w.now, Logger: quiet,

@@ -1,4 +1,4 @@
-package memstore
+package memory
 
 import (
 	"cmp"
@@ -190,7 +190,7 @@ func (o *ordered) add(r *schedule.Run) (at int) {
 func (o *ordered) remove(r *schedule.Run) (at int) {
 	at, there := slices.BinarySearchFunc(o.rows, r, o.less)
 	if !there {
-		panic("memstore: row " + r.Key.String() + " is not where its index says")
+		panic("memory: row " + r.Key.String() + " is not where its index says")
 	}
 	if at == 0 {
 		o.rows[0] = nil

@@ -1,10 +1,10 @@
-// Package memstore is step 3 of a slot's life, the commit, in memory: the same
+// Package memory is step 3 of a slot's life, the commit, in memory: the same
 // contract as the stores on Postgres and SQLite (package storetest runs against
 // all three), for the simulator, which makes millions of ledgers. One mutex;
 // every method is one transaction, undone whole if it errs.
 //
 // It is no store for users: nothing of it outlives the process.
-package memstore
+package memory
 
 import (
 	"context"
