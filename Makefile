@@ -11,8 +11,8 @@ ALL = $(filter ./...,$(PKG))
 TOOLS := .build/tools
 # Other Go modules; their code is checked like the product's. Each go.mod says why
 # it is separate. Only the tests of TEST_MODULES count in make test.
-TEST_MODULES := internal/tests
-MODULES := $(TEST_MODULES) internal/bench internal/console/browser
+TEST_MODULES := internal/test/thirdparty
+MODULES := $(TEST_MODULES) internal/test/bench internal/test/browser
 # The modules of tools hold no code.
 TOOL_MODULES := $(patsubst %/go.mod,%,$(wildcard internal/tools/*/go.mod))
 # The profile that go build goes by of itself for the product.
@@ -68,16 +68,16 @@ test-short: tools ## Run the tests that need no server, without the race detecto
 
 .PHONY: sim
 sim: ## Simulate SEEDS made-up worlds (10000; FIRST=1, P=2 to use two cores), or show one: SEED=n
-	@go test -c -buildvcs=false -o .build/sim.test ./internal/sim
-	@sh internal/sim/sim.sh .build/sim.test $(or $(SEEDS),10000) $(or $(FIRST),1) $(or $(P),1) $(SEED)
+	@go test -c -buildvcs=false -o .build/sim.test ./internal/test/sim
+	@sh internal/test/sim/sim.sh .build/sim.test $(or $(SEEDS),10000) $(or $(FIRST),1) $(or $(P),1) $(SEED)
 
 .PHONY: sim-mutants
 sim-mutants: ## Break the product on purpose, bug by bug, and fail unless the simulator finds each
-	go test -buildvcs=false -count=1 -timeout 30m -run "TestSeededBugs.*AreFound" -v ./internal/sim -args -sim.mutants
+	go test -buildvcs=false -count=1 -timeout 30m -run "TestSeededBugs.*AreFound" -v ./internal/test/sim -args -sim.mutants
 
 .PHONY: bench-build
 bench-build: tools
-	@cd internal/bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -pgo=../../$(PGO) -ldflags '-X main.version=$(VERSION)' -o ../../$(TOOLS)/ .
+	@cd internal/test/bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -pgo=../../../$(PGO) -ldflags '-X main.version=$(VERSION)' -o ../../../$(TOOLS)/ .
 
 .PHONY: races
 races: tools ## Let N revocations and as many pauses race with fires, on SQLite and on Postgres (N=10000)
@@ -86,7 +86,7 @@ races: tools ## Let N revocations and as many pauses race with fires, on SQLite 
 .PHONY: bench
 bench: bench-build ## Measure WORKLOADS ("herd steps") beside PEERS on a durable Postgres (N=1000 RUNS=3; docs/benchmarks.md)
 	@WORKLOADS='$(WORKLOADS)' N='$(N)' RUNS='$(RUNS)' PEERS='$(PEERS)' FLAGS='$(FLAGS)' OUT='$(OUT)' \
-		BENCH='$(BENCH)' BENCHTIME='$(BENCHTIME)' $(TOOLS)/withservices -durable -- sh internal/bench/bench.sh $(TOOLS)/bench
+		BENCH='$(BENCH)' BENCHTIME='$(BENCHTIME)' $(TOOLS)/withservices -durable -- sh internal/test/bench/bench.sh $(TOOLS)/bench
 
 .PHONY: bench-steps
 bench-steps: bench-build ## Measure the hot parts alone on both stores into .build/steps.txt, for benchstat, and print their table (RUNS=6)
@@ -95,27 +95,27 @@ bench-steps: bench-build ## Measure the hot parts alone on both stores into .bui
 
 .PHONY: bench-check
 bench-check: tools ## Vet and test the module of the benchmarks, every workload on a few slots
-	@cd internal/bench && go vet ./... && ../../$(TOOLS)/withservices -- go test ./...
+	@cd internal/test/bench && go vet ./... && ../../../$(TOOLS)/withservices -- go test ./...
 
 .PHONY: pgo
 pgo: bench-build ## Profile streams on both stores and registering, and make of it what the compiler goes by (cmd/carillon/default.pgo)
 	@rm -rf .build/pgo
-	@$(TOOLS)/withservices -durable -- sh internal/bench/profiles.sh $(TOOLS)/bench .build/pgo
+	@$(TOOLS)/withservices -durable -- sh internal/test/bench/profiles.sh $(TOOLS)/bench .build/pgo
 	@$(TOOLS)/bench merge -out $(PGO) .build/pgo/*.pprof
 
 .PHONY: chaos
 chaos: ## Break a whole deployment and judge what it leaves behind (DOSE=short FAULTS=n SEED=n; docs/reliability.md)
-	@mkdir -p .build && go build -buildvcs=false -o $(TOOLS)/ ./internal/chaos/rig
+	@mkdir -p .build && go build -buildvcs=false -o $(TOOLS)/ ./internal/test/chaos/rig
 	@$(TOOLS)/rig -dose $(or $(DOSE),short) -faults $(or $(FAULTS),$(KILLS),0) -seed $(or $(SEED),0) -results .build/chaos.jsonl
 
 .PHONY: chaos-sum
 chaos-sum: ## Add up all the doses that make chaos has run
-	@mkdir -p .build && go build -buildvcs=false -o $(TOOLS)/ ./internal/chaos/rig
+	@mkdir -p .build && go build -buildvcs=false -o $(TOOLS)/ ./internal/test/chaos/rig
 	@$(TOOLS)/rig -sum .build/chaos.jsonl
 
 .PHONY: chaos-mutants
 chaos-mutants: ## Seed bugs into the product, one after the other, and see that the checker finds each
-	@go run ./internal/chaos/mutants $(if $(ONLY),-only '$(ONLY)')
+	@go run ./internal/test/chaos/mutants $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME (30s)
@@ -135,13 +135,13 @@ breaking: ## Fail when the protos break a client of BASE (a commit or tag)
 
 .PHONY: browser
 browser: ## Drive the console in a real Chromium (RUN='Keyboard' for some of it; Debian's is installed where that can be done)
-	@sh internal/console/browser/chromium.sh
-	@cd internal/console/browser && go vet . && go test -count=1 -timeout 15m $(if $(RUN),-run '$(RUN)') .
+	@sh internal/test/browser/chromium.sh
+	@cd internal/test/browser && go vet . && go test -count=1 -timeout 15m $(if $(RUN),-run '$(RUN)') .
 
 .PHONY: pictures
 pictures: ## Take the pictures of docs/console.md again (ALL=1 OUT=folder: every page, wide and narrow, dark and light)
-	@sh internal/console/browser/chromium.sh
-	@cd internal/console/browser && go run . $(if $(filter command%,$(origin ALL)),-all) -out $(or $(abspath $(OUT)),../../../docs/console)
+	@sh internal/test/browser/chromium.sh
+	@cd internal/test/browser && go run . $(if $(filter command%,$(origin ALL)),-all) -out $(or $(abspath $(OUT)),../../../docs/console)
 
 .PHONY: fmt
 fmt: ## Format the Go code

@@ -106,7 +106,7 @@ var forbidden = []struct {
 		"stores import only schedule, grant, ledger and schema",
 	},
 	{
-		"internal/chaos",
+		"internal/test/chaos",
 		[]string{
 			module + "/worker", module + "/registrar", module + "/launcher", module + "/internal/app", module + "/internal/plan",
 			module + "/internal/schedule", module + "/internal/store", module + "/schema",
@@ -161,14 +161,14 @@ var importers = map[string]struct {
 	reason  string
 }{
 	"github.com/adhocore/gronx":    {[]string{"internal/schedule/cronexpr"}, "one package knows what gronx may be asked"},
-	"github.com/jackc/pgx/v5":      {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/testservices", "internal/chaos/rig"}, "one store speaks Postgres, the leader lock has its own connection, and the chaos rig looks at it from outside"},
-	"github.com/redis/go-redis/v9": {[]string{"launcher/launchqueue", "internal/app", "worker/leader/redislock", "internal/testservices"}, "the launch queue, and the leader lock"},
-	"modernc.org/sqlite":           {[]string{"internal/store/sqlite", "internal/chaos/rig"}, "one store speaks SQLite, and the chaos rig looks at it from outside"},
+	"github.com/jackc/pgx/v5":      {[]string{"internal/store/postgres", "worker/leader/pglock", "internal/test/services", "internal/test/chaos/rig"}, "one store speaks Postgres, the leader lock has its own connection, and the chaos rig looks at it from outside"},
+	"github.com/redis/go-redis/v9": {[]string{"launcher/launchqueue", "internal/app", "worker/leader/redislock", "internal/test/services"}, "the launch queue, and the leader lock"},
+	"modernc.org/sqlite":           {[]string{"internal/store/sqlite", "internal/test/chaos/rig"}, "one store speaks SQLite, and the chaos rig looks at it from outside"},
 	"github.com/golang-jwt/jwt":    {[]string{"internal/auth/signed"}, "one package checks signed tokens"},
 	"github.com/pressly/goose":     {[]string{"schema"}, "one package changes the schema"},
 	"buf.build/go/protovalidate":   {[]string{"registrar/api"}, "requests are validated where they come in"},
 	"golang.org/x/time":            {[]string{"internal/auth/ratelimit", "internal/connlimit"}, "one package limits callers, one connections"},
-	"github.com/spf13/cobra":       {[]string{"internal/cli", "internal/chaos/rig"}, "the command line alone"},
+	"github.com/spf13/cobra":       {[]string{"internal/cli", "internal/test/chaos/rig"}, "the command line alone"},
 	"gocloud.dev":                  {[]string{"launcher/workflow/bucket"}, "one package speaks to object stores"},
 	"go.opentelemetry.io":          {[]string{"internal/tracing"}, "one package knows how a run is followed; the others have no span but its"},
 }

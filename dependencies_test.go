@@ -16,7 +16,7 @@ const (
 	// code that somebody else can change, and that has to be kept up to date.
 	maxLibraries = 25
 	// maxTestLibraries is how many more may serve tests that are next to the
-	// code they test. Other test libraries belong in internal/tests.
+	// code they test. Other test libraries belong in internal/test/thirdparty.
 	maxTestLibraries = 3
 )
 
@@ -76,10 +76,10 @@ func moduleOf(path string, required map[string]bool) string {
 func TestDirectDependenciesAreFewAndDocumented(t *testing.T) {
 	product, tests := documented(t, "In the product"), documented(t, "In tests only")
 	if len(product) > maxLibraries {
-		t.Errorf("docs/dependencies.md lists %d libraries of the product, more than %d: replace one, or move what only tests use to internal/tests", len(product), maxLibraries)
+		t.Errorf("docs/dependencies.md lists %d libraries of the product, more than %d: replace one, or move what only tests use to internal/test/thirdparty", len(product), maxLibraries)
 	}
 	if len(tests) > maxTestLibraries {
-		t.Errorf("docs/dependencies.md lists %d libraries of tests, more than %d: move the tests to internal/tests", len(tests), maxTestLibraries)
+		t.Errorf("docs/dependencies.md lists %d libraries of tests, more than %d: move the tests to internal/test/thirdparty", len(tests), maxTestLibraries)
 	}
 	listed := append(slices.Clone(product), tests...)
 	required := requirements(t)
@@ -113,7 +113,7 @@ func TestWhatIsImportedIsADirectRequirement(t *testing.T) {
 }
 
 // testSupport are packages that only tests import, so they may use test libraries.
-var testSupport = []string{module + "/internal/store/storetest"}
+var testSupport = []string{module + "/internal/test/storetest"}
 
 func TestTheProductImportsNoTestLibrary(t *testing.T) {
 	tests, required := documented(t, "In tests only"), requirements(t)

@@ -43,7 +43,7 @@ var unplain = []struct {
 
 // plainEnough are files whose texts no user reads: tests' own packages, tools,
 // and the code that proto files generate.
-var plainEnough = regexp.MustCompile(`_test\.go$|\.pb\.(gw\.)?go$|^internal/(chaos|sim|tools|bench|tests|testservices|e2e|failpoint|store)/|^internal/console/browser/|test/[a-z_]+\.go$`)
+var plainEnough = regexp.MustCompile(`_test\.go$|\.pb\.(gw\.)?go$|^internal/(test|tools|failpoint|store)/|test/[a-z_]+\.go$`)
 
 // sameWords are texts in which such a word is right, by file.
 var sameWords = map[string]string{

@@ -54,7 +54,7 @@ func TestTheImageIsBuiltFromAllThatTheBinaryNeeds(t *testing.T) {
 	if seen < 50 {
 		t.Errorf("only %d files looked at", seen)
 	}
-	if !isIgnored("internal/store/storetest/testdata/x", ignored) || !isIgnored("docs/semantics.md", ignored) || isIgnored("docs/examples/x", ignored) {
+	if !isIgnored("internal/test/storetest/testdata/x", ignored) || !isIgnored("docs/semantics.md", ignored) || isIgnored("docs/examples/x", ignored) {
 		t.Error("the patterns are not read as Docker reads them")
 	}
 }

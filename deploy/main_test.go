@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/carillon/carillon/internal/testservices/leaks"
+	"github.com/carillon/carillon/internal/test/services/leaks"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/testservices/reserve"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 )
 
 // mayBeEmpty are queries that a deployment without trouble answers with

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/carillon/carillon/internal/app"
-	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/internal/test/services"
 )
 
 // site is a deployment at work, whose figures the tests read.
@@ -34,7 +34,7 @@ func newSite(t *testing.T) *site {
 	s := &site{}
 	s.start(t, executor.URL, nil)
 	if os.Getenv("TEST_REDIS_URL") != "" || os.Getenv("REQUIRE_SERVICES") == "1" {
-		s.start(t, executor.URL, map[string]any{"launch_queue": "redis", "redis_url": testservices.Redis(t)})
+		s.start(t, executor.URL, map[string]any{"launch_queue": "redis", "redis_url": services.Redis(t)})
 	}
 	for _, a := range s.apps {
 		for _, workflow := range []string{"succeeds", "fails", "is-refused", "goes-on", "breaks-off"} {

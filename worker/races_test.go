@@ -17,7 +17,7 @@ import (
 
 	"github.com/carillon/carillon/internal/app"
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/launcher"
 	httpexecutor "github.com/carillon/carillon/launcher/executor/http"
 	"github.com/carillon/carillon/launcher/workflow"

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
 // whoGives runs a test against a process on each store, which keeps workflows too.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
 // seen is an answer of the console.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/app"
-	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
 // startingPostgres forwards to a real server, but hangs up on the first

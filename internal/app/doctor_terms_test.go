@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
 func TestTheDoctorNamesTheWorkerWithoutAStandby(t *testing.T) {

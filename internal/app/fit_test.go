@@ -12,7 +12,7 @@ import (
 
 	"github.com/carillon/carillon/internal/app"
 	"github.com/carillon/carillon/internal/auth/tokenfile"
-	"github.com/carillon/carillon/internal/testservices/reserve"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 )
 
 // begin runs a process until the test ends.

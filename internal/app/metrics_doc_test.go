@@ -53,7 +53,7 @@ func metricsIn(t *testing.T, root string) map[string]string {
 	all := make(map[string]string)
 	for _, folder := range []string{"cmd", "internal", "launcher", "registrar", "worker"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
-			if d != nil && d.IsDir() && (d.Name() == "bench" || d.Name() == "testservices") {
+			if d != nil && d.IsDir() && d.Name() == "test" {
 				return fs.SkipDir
 			}
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

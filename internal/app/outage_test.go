@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/chaos/proxy"
-	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/internal/test/chaos/proxy"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
 // cutOff is the DSN of a Postgres that is reached through the link only.

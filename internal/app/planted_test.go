@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/rawjson"
-	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 

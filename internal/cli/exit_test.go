@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/carillon/carillon/internal/testservices/reserve"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/safehttp"
-	"github.com/carillon/carillon/internal/testservices/reserve"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 )
 
 // address is an IPv4 address or an IPv6 one in brackets, with or without a port.

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/carillon/carillon/internal/testservices/reserve"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 	"github.com/carillon/carillon/launcher/api"
 )
 

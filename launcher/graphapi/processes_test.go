@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
-	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/internal/test/services"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/graphapi"
 )
@@ -42,7 +42,7 @@ func onBothStores(t *testing.T, test func(t *testing.T, connect func() database)
 		})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		url := testservices.Postgres(t, migratePostgres)
+		url := services.Postgres(t, migratePostgres)
 		test(t, func() database {
 			s, err := postgres.Open(t.Context(), url, postgres.Options{Logger: quiet})
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/testservices/leaks"
+	"github.com/carillon/carillon/internal/test/services/leaks"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/launchertest"
 )

@@ -15,9 +15,9 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
-	"github.com/carillon/carillon/internal/testservices"
-	"github.com/carillon/carillon/internal/testservices/leaks"
-	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/internal/test/services"
+	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/launchertest"
 	"github.com/carillon/carillon/launcher/launchqueue"
@@ -92,7 +92,7 @@ func openPostgres(t *testing.T) store {
 func newRig(t *testing.T, s store) *rig {
 	t.Helper()
 	r := &rig{
-		T: t, store: s, url: testservices.Redis(t), executor: launchertest.New(),
+		T: t, store: s, url: services.Redis(t), executor: launchertest.New(),
 		registrar: registrar.New(registrar.Options{
 			Schedules: s, Runs: s, Workflows: s, Shares: s, Grants: s, Now: s.Now, Logger: quiet, Config: registrar.Config{CanCancel: true},
 		}),

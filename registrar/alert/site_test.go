@@ -17,7 +17,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
-	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/internal/test/services"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
 	"github.com/carillon/carillon/registrar/notify"
@@ -57,7 +57,7 @@ var engines = []engine{
 		return s, "sqlite", path + "?_pragma=busy_timeout(10000)"
 	}},
 	{name: "Postgres", open: func(t testing.TB) (ledger, string, string) {
-		dsn := testservices.Postgres(t, nil)
+		dsn := services.Postgres(t, nil)
 		s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
 		if err != nil {
 			t.Fatal(err)

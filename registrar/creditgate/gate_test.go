@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon/carillon/internal/testservices/leaks"
+	"github.com/carillon/carillon/internal/test/services/leaks"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/creditgate"
 )

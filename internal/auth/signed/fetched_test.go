@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/auth/signed"
-	"github.com/carillon/carillon/internal/testservices/leaks"
+	"github.com/carillon/carillon/internal/test/services/leaks"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/carillon/carillon/internal/store/memory"
-	"github.com/carillon/carillon/internal/store/storetest"
+	"github.com/carillon/carillon/internal/test/storetest"
 )
 
 var _ storetest.Poisoner = (*memory.Store)(nil)

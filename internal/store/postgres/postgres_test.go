@@ -10,18 +10,18 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
-	"github.com/carillon/carillon/internal/store/storetest"
-	"github.com/carillon/carillon/internal/testservices"
-	"github.com/carillon/carillon/internal/testservices/leaks"
+	"github.com/carillon/carillon/internal/test/services"
+	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/test/storetest"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	testservices.Postgres(t, nil) // without a server, skip here and say so once
+	services.Postgres(t, nil) // without a server, skip here and say so once
 	storetest.Run(t, func(t testing.TB) storetest.Store {
-		url := testservices.Postgres(t, migrate)
+		url := services.Postgres(t, migrate)
 		return poisoner{open(t, url, postgres.Options{MaxConns: 8}), url}
 	})
 }
@@ -39,7 +39,7 @@ func migrate(ctx context.Context, url string) error {
 // fresh is a store in a database of its own, and the database's URL.
 func fresh(t testing.TB) (*postgres.Store, string) {
 	t.Helper()
-	url := testservices.Postgres(t, migrate)
+	url := services.Postgres(t, migrate)
 	return open(t, url, postgres.Options{}), url
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
-	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/internal/test/services"
 )
 
 func TestAPoolerThatSharesSessionsIsRefusedInWords(t *testing.T) {
@@ -16,7 +16,7 @@ func TestAPoolerThatSharesSessionsIsRefusedInWords(t *testing.T) {
 	for _, mode := range []string{"transaction", "statement"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			url := testservices.PgBouncer(t, testservices.Postgres(t, migrate), mode)
+			url := services.PgBouncer(t, services.Postgres(t, migrate), mode)
 			refused := func() {
 				s, err := postgres.Open(t.Context(), url, postgres.Options{MaxConns: 2})
 				if err == nil {
@@ -47,7 +47,7 @@ func TestAPoolerThatHandsOutItsSessionsInTurnIsRefusedInWords(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			store, err := postgres.Open(t.Context(), pooled(t, testservices.Postgres(t, nil), c.sessions), postgres.Options{MaxConns: 2})
+			store, err := postgres.Open(t.Context(), pooled(t, services.Postgres(t, nil), c.sessions), postgres.Options{MaxConns: 2})
 			if err == nil {
 				_ = store.Close()
 			}
@@ -60,8 +60,8 @@ func TestAPoolerThatHandsOutItsSessionsInTurnIsRefusedInWords(t *testing.T) {
 
 func TestAPoolerInSessionModeIsAccepted(t *testing.T) {
 	t.Parallel()
-	database := testservices.Postgres(t, migrate)
-	url := testservices.PgBouncer(t, database, "session")
+	database := services.Postgres(t, migrate)
+	url := services.PgBouncer(t, database, "session")
 	store := open(t, url, postgres.Options{MaxConns: 2})
 	create(t, store, noon, everySecond("s", noon))
 	if _, err := store.GetSchedule(t.Context(), "s"); err != nil {

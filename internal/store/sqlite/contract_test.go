@@ -10,8 +10,8 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
-	"github.com/carillon/carillon/internal/store/storetest"
-	"github.com/carillon/carillon/internal/testservices/leaks"
+	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/test/storetest"
 )
 
 func TestMain(m *testing.M) {

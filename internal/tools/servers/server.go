@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/carillon/carillon/internal/testservices/reserve"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/testservices/reserve"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 	"github.com/carillon/carillon/launcher"
 	grpcexecutor "github.com/carillon/carillon/launcher/executor/grpc"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"

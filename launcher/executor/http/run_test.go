@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillon/carillon/internal/schedule"
-	"github.com/carillon/carillon/internal/testservices/reserve"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/executor"
 	httpexecutor "github.com/carillon/carillon/launcher/executor/http"

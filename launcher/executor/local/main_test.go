@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/carillon/carillon/internal/testservices/leaks"
+	"github.com/carillon/carillon/internal/test/services/leaks"
 )
 
 // The test binary is also the process that crash tests kill.

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon/carillon/internal/store/postgres"
-	"github.com/carillon/carillon/internal/testservices"
-	"github.com/carillon/carillon/internal/testservices/leaks"
-	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/internal/test/services"
+	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/leadertest"
 	"github.com/carillon/carillon/worker/leader/pglock"
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 func TestAdvisoryLockLeads(t *testing.T) {
 	t.Parallel()
-	testservices.Postgres(t, nil) // without a server, skip here and say so once
+	services.Postgres(t, nil) // without a server, skip here and say so once
 	leadertest.Run(t, func(t *testing.T, test func(*testing.T, leadertest.Setting)) {
 		url := migrated.Postgres(t)
 		store, err := postgres.Open(t.Context(), url, postgres.Options{MaxConns: 4})
@@ -41,7 +41,7 @@ func TestAdvisoryLockLeads(t *testing.T) {
 
 func TestASessionThatDiesPassesItsLockOn(t *testing.T) {
 	t.Parallel()
-	url := testservices.Postgres(t, nil)
+	url := services.Postgres(t, nil)
 	first, second, other := pglock.New(url, 0), pglock.New(url, 0), pglock.New(url, 1)
 	if err := first.Acquire(t.Context()); err != nil {
 		t.Fatal(err)

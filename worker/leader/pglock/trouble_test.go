@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/carillon/carillon/internal/testservices"
+	"github.com/carillon/carillon/internal/test/services"
 	"github.com/carillon/carillon/worker/leader/pglock"
 )
 
@@ -60,7 +60,7 @@ func terminate(t testing.TB, conn *pgx.Conn, pid int32) {
 
 func TestATerminatedSessionIsNoticed(t *testing.T) {
 	t.Parallel()
-	url := testservices.Postgres(t, nil)
+	url := services.Postgres(t, nil)
 	lock, conn := pglock.New(url, 0), connected(t, url)
 	if err := lock.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestATerminatedSessionIsNoticed(t *testing.T) {
 
 func TestAWaitInATerminatedSessionEnds(t *testing.T) {
 	t.Parallel()
-	url := testservices.Postgres(t, nil)
+	url := services.Postgres(t, nil)
 	holder, waiter, conn := pglock.New(url, 0), pglock.New(url, 0), connected(t, url)
 	if err := holder.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestAWaitInATerminatedSessionEnds(t *testing.T) {
 // for it itself, maybe behind others.
 func TestABrokenLockGoesToThoseThatWait(t *testing.T) {
 	t.Parallel()
-	url := testservices.Postgres(t, nil)
+	url := services.Postgres(t, nil)
 	stopped, other, next, conn := pglock.New(url, 0), pglock.New(url, 1), pglock.New(url, 0), connected(t, url)
 	for _, lock := range []*pglock.Lock{stopped, other} {
 		if err := lock.Acquire(t.Context()); err != nil {
@@ -136,7 +136,7 @@ func TestABrokenLockGoesToThoseThatWait(t *testing.T) {
 
 func TestAPoolerInSessionModeKeepsTheLock(t *testing.T) {
 	t.Parallel()
-	url := testservices.PgBouncer(t, testservices.Postgres(t, nil), "session")
+	url := services.PgBouncer(t, services.Postgres(t, nil), "session")
 	lock := pglock.New(url, 0)
 	if err := lock.Acquire(t.Context()); err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/carillon/carillon/internal/store/postgres"
-	"github.com/carillon/carillon/internal/testservices"
-	"github.com/carillon/carillon/internal/testservices/leaks"
-	"github.com/carillon/carillon/internal/testservices/migrated"
+	"github.com/carillon/carillon/internal/test/services"
+	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/leadertest"
 	"github.com/carillon/carillon/worker/leader/redislock"
@@ -53,10 +53,10 @@ func store(t *testing.T) *postgres.Store {
 
 func TestRedisLockLeads(t *testing.T) {
 	t.Parallel()
-	testservices.Postgres(t, nil) // without servers, skip here and say so once
-	testservices.Redis(t)
+	services.Postgres(t, nil) // without servers, skip here and say so once
+	services.Redis(t)
 	leadertest.Run(t, func(t *testing.T, test func(*testing.T, leadertest.Setting)) {
-		s, url := store(t), testservices.Redis(t)
+		s, url := store(t), services.Redis(t)
 		test(t, leadertest.Setting{Lease: s, Now: s.Now, Soon: leadertest.Busy, Lock: func() leader.Lock {
 			return redislock.New(client(t, url), 0, leadertest.TTL)
 		}})
@@ -84,7 +84,7 @@ func TestNoMessageHoldsThePassword(t *testing.T) {
 
 func TestAWrongPasswordIsSaidWithoutIt(t *testing.T) {
 	t.Parallel()
-	url := testservices.Redis(t)
+	url := services.Redis(t)
 	options, err := redis.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)

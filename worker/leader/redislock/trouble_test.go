@@ -14,8 +14,8 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
-	"github.com/carillon/carillon/internal/testservices"
-	"github.com/carillon/carillon/internal/testservices/reserve"
+	"github.com/carillon/carillon/internal/test/services"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/redislock"
 )
@@ -137,7 +137,7 @@ func TestARedisThatForgetsHandsOver(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, testservices.Redis(t))
+			s := newScene(t, services.Redis(t))
 			first := s.next(5*time.Second, "the start")
 			for range 3 {
 				s.do(c.command...)
@@ -165,7 +165,7 @@ func TestAStrangersKeyEndsTheTermAndIsOvercome(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, testservices.Redis(t))
+			s := newScene(t, services.Redis(t))
 			first := s.next(5*time.Second, "the start")
 			s.do(c.command...)
 			s.ends(first, renewal, c.name)
@@ -209,7 +209,7 @@ func TestARedisThatIsKilledAndComesBackEmpty(t *testing.T) {
 // kill ends it at once, and gives back what starts it again, empty.
 func ownRedis(t *testing.T) (url string, kill func() (start func())) {
 	t.Helper()
-	testservices.Redis(t) // skips or fails where there is to be none
+	services.Redis(t) // skips or fails where there is to be none
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("redis-server is not in PATH, and only a Redis of its own may be paused or killed")

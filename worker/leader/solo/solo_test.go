@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/store/sqlite"
-	"github.com/carillon/carillon/internal/testservices/leaks"
+	"github.com/carillon/carillon/internal/test/services/leaks"
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/leadertest"
 	"github.com/carillon/carillon/worker/leader/solo"

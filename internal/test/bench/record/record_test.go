@@ -1,0 +1,83 @@
+package record_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon/carillon/internal/test/bench/record"
+)
+
+func TestJudge(t *testing.T) {
+	due := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	after := func(slot uint64, late time.Duration) record.Call {
+		return record.Call{Slot: slot, Due: due.UnixNano(), At: due.Add(late).UnixNano()}
+	}
+	tomorrow := record.Call{Slot: 9, Due: due.Add(24 * time.Hour).UnixNano(), At: due.Add(time.Second).UnixNano()}
+	for _, test := range []struct {
+		name     string
+		calls    []record.Call
+		expected int
+		want     record.Verdict
+	}{
+		{
+			name:     "each slot is called once, after it is due",
+			calls:    []record.Call{after(2, 3*time.Millisecond), after(1, time.Millisecond)},
+			expected: 2,
+			want:     record.Verdict{P50: 3, P99: 3, Max: 3, Called: 2},
+		},
+		{
+			name:     "a slot that nobody called is lost",
+			calls:    []record.Call{after(1, time.Millisecond)},
+			expected: 3,
+			want:     record.Verdict{P50: 1, P99: 1, Max: 1, Called: 1, Lost: 2},
+		},
+		{
+			name:     "a second call of a slot is doubled and its lateness does not count",
+			calls:    []record.Call{after(1, 9*time.Millisecond), after(1, time.Millisecond)},
+			expected: 1,
+			want:     record.Verdict{P50: 1, P99: 1, Max: 1, Called: 1, Doubled: 1},
+		},
+		{
+			name:     "a call one nanosecond before the instant is early",
+			calls:    []record.Call{after(1, -1)},
+			expected: 1,
+			want:     record.Verdict{Called: 1, Early: 1},
+		},
+		{
+			name:     "a call of a slot outside the run is strange and covers no loss",
+			calls:    []record.Call{after(1, time.Millisecond), tomorrow},
+			expected: 2,
+			want:     record.Verdict{P50: 1, P99: 1, Max: 1, Called: 1, Lost: 1, Strange: 1},
+		},
+		{
+			name:     "the tail is not judged",
+			calls:    []record.Call{after(1, time.Millisecond), {Slot: 2, Due: due.Add(time.Second).UnixNano(), At: due.UnixNano()}},
+			expected: 1,
+			want:     record.Verdict{P50: 1, P99: 1, Max: 1, Called: 1},
+		},
+		{name: "nothing came at all", expected: 2, want: record.Verdict{Lost: 2}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var log record.Log
+			for _, c := range test.calls {
+				log.Note(c)
+			}
+			calls, err := record.Decode(record.Encode(log.Calls()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := record.Judge(calls, record.Work{N: test.expected, Rounds: 1, First: due, Tail: 5})
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARecordThatWasCutIsRefused(t *testing.T) {
+	if _, err := record.Decode(make([]byte, 25)); err == nil {
+		t.Error("25 bytes are no whole number of calls")
+	}
+}

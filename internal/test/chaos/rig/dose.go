@@ -1,0 +1,236 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/carillon/carillon/internal/failpoint"
+	"github.com/carillon/carillon/internal/test/chaos/record"
+)
+
+// The kinds of faults. Those that strike the leader end a term.
+const (
+	killLeader     = "kill"                  // SIGKILL at a random time
+	killAtPoint    = "kill at a failpoint"   // SIGKILL at a named place of the leader's code
+	stopLeader     = "stop"                  // SIGSTOP past the lease, then SIGCONT
+	stopAtPoint    = "stop at a failpoint"   //
+	termLeader     = "SIGTERM"               //
+	killResigning  = "kill while resigning"  // SIGTERM, and SIGKILL when the row has expired
+	rollAll        = "rolling restart"       // SIGTERM one worker after the other
+	endSession     = "terminated session"    // of the leader's lock
+	endSessions    = "terminated sessions"   // all of the database
+	blackHole      = "black hole to store"   // of the leader, one way or both
+	launcherHole   = "black hole to launch"  // between the leader and the launcher
+	resetLinks     = "reset connections"     // all of the leader's
+	slowStore      = "slow store"            // of the leader
+	restartStore   = "restart of Postgres"   // as by a crash
+	killLauncher   = "killed launcher"       //
+	launcherPoint  = "launcher at failpoint" //
+	killRegistrar  = "killed registrar"      //
+	registrarPoint = "registrar at failpoint"
+	killWorkers    = "all workers killed"
+	flushRedis     = "FLUSHALL"
+	restartRedis   = "restart of Redis" // empty
+)
+
+// strikesLeader: these faults end the leader's term, or keep it from leading.
+var strikesLeader = []string{killLeader, killAtPoint, stopLeader, stopAtPoint, termLeader, killResigning, endSession, blackHole}
+
+// The failpoints by the process that has them.
+var (
+	leaderPoints = []string{
+		failpoint.Committing, failpoint.Committed, failpoint.Planning, failpoint.Planned, failpoint.Judging, failpoint.Claimed,
+		failpoint.Settled, failpoint.Swept, failpoint.HandingOver, failpoint.HandedOver, failpoint.Renewing, failpoint.Renewed,
+	}
+	launcherPoints = []string{
+		failpoint.Committing, failpoint.Committed, failpoint.KeyRecorded, failpoint.Sending, failpoint.Sent, failpoint.OutcomeRecorded,
+		failpoint.Reported,
+	}
+	registrarPoints = []string{failpoint.Committing, failpoint.Committed, failpoint.Upserted, failpoint.PausedOrResumed}
+	takeoverPoints  = []string{failpoint.TakingOver, failpoint.TookOver}
+)
+
+// share is a kind of fault and its weight in a dose.
+type share struct {
+	kind   string
+	weight int
+}
+
+// dose is what one run does to the product.
+type dose struct {
+	name               string
+	store, lock, queue string
+	workers            int
+	shards             int
+	temper             string // of the executor
+	ttl, grace         time.Duration
+	faults             int     // unless asked for another number
+	mix                []share // each at least once, if there are enough
+	least, most        time.Duration
+	probes             int           // schedules of which something is due all the time
+	patience           time.Duration // run timeout, and how long a launch is tried
+	idle               time.Duration // at most, between two changes that people make
+}
+
+// doses by name; dose.go's zero values are filled by chosen.
+var doses = []dose{
+	{name: "short", faults: 17, patience: 50 * time.Second, mix: []share{
+		{killLeader, 2},
+		{killAtPoint, 4},
+		{stopLeader, 1},
+		{termLeader, 1},
+		{killResigning, 1},
+		{endSession, 1},
+		{endSessions, 1},
+		{blackHole, 1},
+		{launcherHole, 1},
+		{restartStore, 1},
+		{killLauncher, 1},
+		{launcherPoint, 1},
+		{registrarPoint, 1},
+	}, probes: 25},
+	{name: "short-redis", lock: "redis", queue: "redis", faults: 9, patience: 50 * time.Second, mix: []share{
+		{killLeader, 2}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {killLauncher, 1}, {launcherPoint, 1},
+	}, probes: 15},
+	{name: "short-sqlite", store: "sqlite", lock: "solo", faults: 6, patience: 50 * time.Second, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 15},
+	{name: "kills", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 60},
+	{name: "pauses", faults: 25, mix: []share{{stopLeader, 3}, {stopAtPoint, 1}}, probes: 60},
+	{name: "figures", ttl: 10 * time.Second, faults: 45, mix: []share{
+		{killLeader, 12}, {termLeader, 10}, {restartStore, 6}, {stopLeader, 3}, {blackHole, 3},
+	}, least: 6 * time.Second, most: 8 * time.Second, probes: 60},
+	{name: "postgres", faults: 40, mix: []share{
+		{restartStore, 2}, {endSession, 3}, {endSessions, 2}, {blackHole, 2}, {launcherHole, 2}, {resetLinks, 2}, {slowStore, 1},
+	}, probes: 60},
+	{name: "processes", faults: 40, mix: []share{
+		{killLauncher, 3}, {launcherPoint, 5}, {killRegistrar, 1}, {registrarPoint, 2}, {rollAll, 2}, {killWorkers, 1}, {killAtPoint, 2}, {killResigning, 2},
+	}, probes: 60},
+	{name: "shards", shards: 4, faults: 60, mix: []share{
+		{killLeader, 3}, {killAtPoint, 2}, {termLeader, 2}, {stopLeader, 2}, {killResigning, 1}, {endSession, 1}, {endSessions, 1}, {killWorkers, 1}, {rollAll, 1},
+	}, probes: 60},
+	{name: "redis", lock: "redis", faults: 100, mix: []share{
+		{killLeader, 3}, {killAtPoint, 3}, {flushRedis, 1}, {restartRedis, 1}, {stopLeader, 1},
+	}, probes: 60},
+	{name: "queue", queue: "redis", faults: 60, mix: []share{
+		{killLeader, 2}, {killAtPoint, 2}, {flushRedis, 2}, {restartRedis, 1}, {killLauncher, 2}, {launcherPoint, 3},
+	}, probes: 60},
+	{name: "sqlite", store: "sqlite", lock: "solo", faults: 100, mix: []share{{killLeader, 1}, {killAtPoint, 1}}, probes: 50},
+	{name: "executor", faults: 12, patience: 8 * time.Second, mix: []share{
+		{record.ExecutorDown, 2}, {record.ExecutorBroken, 2}, {record.ExecutorHung, 2}, {killLeader, 1}, {killAtPoint, 1}, {killLauncher, 1},
+	}, probes: 20},
+	{name: "executor-sqlite", store: "sqlite", lock: "solo", faults: 12, patience: 8 * time.Second, mix: []share{
+		{record.ExecutorDown, 2}, {record.ExecutorBroken, 2}, {record.ExecutorHung, 2}, {killLeader, 1}, {killAtPoint, 1},
+	}, probes: 15},
+	{name: "outage", faults: 6, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, least: 6 * time.Second, most: 8 * time.Second, probes: 40},
+
+	// For bugs that were seeded: short, and each provokes some.
+	{name: "mutant-calm", faults: 2, mix: []share{{killLeader, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-kills", faults: 6, mix: []share{{killLeader, 1}}, probes: 16, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-stops", faults: 3, mix: []share{{stopLeader, 1}}, probes: 16, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-backlog", faults: 1, grace: 5 * time.Second, mix: []share{{killWorkers, 1}}, least: 5 * time.Second, most: 6 * time.Second, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-executor", faults: 2, mix: []share{{record.ExecutorDown, 1}}, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+	{name: "mutant-outage", faults: 2, grace: 2 * time.Second, mix: []share{{killWorkers, 1}}, probes: 8, patience: 8 * time.Second, idle: 100 * time.Millisecond},
+}
+
+// chosen is a dose by its name, complete.
+func chosen(name string) (dose, bool) {
+	at := slices.IndexFunc(doses, func(d dose) bool { return d.name == name })
+	if at < 0 {
+		return dose{}, false
+	}
+	d := doses[at]
+	orElse := func(text *string, otherwise string) {
+		if *text == "" {
+			*text = otherwise
+		}
+	}
+	orElse(&d.store, "postgres")
+	orElse(&d.lock, "postgres")
+	orElse(&d.queue, "none")
+	orElse(&d.temper, "wild")
+	if d.ttl == 0 {
+		d.ttl = 2 * time.Second
+	}
+	if d.grace == 0 {
+		d.grace = time.Minute
+	}
+	if d.least == 0 {
+		d.least, d.most = 500*time.Millisecond, 2500*time.Millisecond
+	}
+	if d.patience == 0 {
+		d.patience = time.Minute // a launch rests up to 30 s after many deliveries
+	}
+	if d.idle == 0 {
+		d.idle = 650 * time.Millisecond
+	}
+	d.shards = max(d.shards, 1)
+	if d.workers = 3; d.store == "sqlite" {
+		d.workers = 1
+	}
+	return d, true
+}
+
+// step is one fault to come. All of it is drawn from the seed beforehand; only
+// who leads then is not known.
+type step struct {
+	kind   string
+	rest   time.Duration // between calm and the fault
+	point  string
+	nth    int           // how often the failpoint is passed first
+	length time.Duration // of what has a length
+	pick   int           // among several victims or ways
+}
+
+// plan draws the faults of a dose.
+func plan(d dose, seed uint64, faults int) []step {
+	random := rand.New(rand.NewPCG(seed, 0xc4a05))
+	var kinds []string
+	for _, s := range d.mix {
+		kinds = append(kinds, slices.Repeat([]string{s.kind}, s.weight)...)
+	}
+	var steps []step
+	for len(steps) < faults {
+		random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+		for _, kind := range kinds[:min(len(kinds), faults-len(steps))] {
+			steps = append(steps, d.draw(random, kind, len(steps)))
+		}
+	}
+	return steps
+}
+
+func (d dose) draw(random *rand.Rand, kind string, place int) step {
+	between := func(least, most time.Duration) time.Duration {
+		return least + time.Duration(random.Int64N(int64(most-least)+1))
+	}
+	s := step{kind: kind, rest: between(d.least, d.most), nth: 1 + random.IntN(20), pick: random.IntN(1 << 20)}
+	s.length = between(time.Second, 4*time.Second)
+	switch kind {
+	case stopLeader, stopAtPoint, blackHole:
+		s.length = between(d.ttl*3/2, d.ttl*3)
+		if d.ttl >= 5*time.Second {
+			s.length = between(d.ttl+2*time.Second, d.ttl+4*time.Second)
+		}
+	case record.ExecutorDown, record.ExecutorBroken, record.ExecutorHung: // some outlast the time that launches have
+		s.length = between(d.patience/3, d.patience*3/2)
+	case killWorkers:
+		s.length = between(d.grace/20, d.grace/10)
+		if d.grace < 10*time.Second {
+			s.length = between(d.grace*2, d.grace*4)
+		}
+	}
+	points := leaderPoints
+	switch kind {
+	case launcherPoint:
+		points = launcherPoints
+	case registrarPoint:
+		points = registrarPoints
+	case killAtPoint:
+		if d.store == "sqlite" { // one process has them all
+			points = slices.Concat(leaderPoints, launcherPoints, registrarPoints)
+		} else if place%5 == 4 {
+			points = takeoverPoints
+		}
+	}
+	s.point = points[random.IntN(len(points))]
+	return s
+}

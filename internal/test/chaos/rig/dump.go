@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // database/sql driver "pgx"
+	_ "modernc.org/sqlite"             // database/sql driver "sqlite"
+
+	"github.com/carillon/carillon/internal/test/chaos/record"
+)
+
+// The witnesses: triggers that write down each write of a run, who made it, and
+// who had begun the newest epoch of the row's shard as that transaction saw it.
+// SHARDS stands for their number; shard s has the buckets from ceil(1024 s/SHARDS). They see what no
+// later dump can show.
+const witnessPostgres = `
+CREATE TABLE chaos_terms (seq bigserial PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    shard integer NOT NULL, holder text NOT NULL, epoch bigint NOT NULL, before bigint NOT NULL, writer text NOT NULL);
+CREATE TABLE chaos_writes (seq bigserial PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp(), writer text NOT NULL,
+    key bytea NOT NULL, trigger text NOT NULL, before text NOT NULL, after text NOT NULL, epoch bigint NOT NULL, holder text NOT NULL, leader bigint NOT NULL,
+    schedule_id text NOT NULL, bucket integer NOT NULL);
+CREATE INDEX chaos_terms_shard ON chaos_terms (shard, seq);
+CREATE FUNCTION chaos_term() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE old_epoch bigint := 0;
+BEGIN
+    IF TG_OP = 'UPDATE' THEN old_epoch := OLD.epoch; END IF;
+    IF NEW.epoch <> old_epoch THEN
+        INSERT INTO chaos_terms (shard, holder, epoch, before, writer)
+        VALUES (NEW.shard, NEW.holder, NEW.epoch, old_epoch, current_setting('application_name'));
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER chaos_term AFTER INSERT OR UPDATE ON leaders FOR EACH ROW EXECUTE FUNCTION chaos_term();
+CREATE FUNCTION chaos_write() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE newest chaos_terms; me text := current_setting('application_name'); was text := ''; now_is text := ''; row_ schedule_runs;
+BEGIN
+    IF TG_OP <> 'INSERT' THEN was := OLD.status; row_ := OLD; END IF;
+    IF TG_OP <> 'DELETE' THEN now_is := NEW.status; row_ := NEW; END IF;
+    SELECT * INTO newest FROM chaos_terms WHERE shard = row_.shard * SHARDS / 1024 ORDER BY seq DESC LIMIT 1;
+    IF TG_OP = 'UPDATE' AND was = now_is AND OLD.epoch = NEW.epoch AND me = newest.writer THEN RETURN NULL; END IF;
+    INSERT INTO chaos_writes (writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
+    VALUES (me, row_.idempotency_key, row_.trigger, was, now_is, row_.epoch, coalesce(newest.writer, ''), coalesce(newest.epoch, 0),
+        row_.schedule_id, row_.shard);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER chaos_write AFTER INSERT OR UPDATE OR DELETE ON schedule_runs FOR EACH ROW EXECUTE FUNCTION chaos_write();`
+
+const witnessNow = `CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)`
+
+// On SQLite there is one process, so all writes are its own.
+var witnessSQLite = strings.ReplaceAll(`
+CREATE TABLE chaos_terms (seq INTEGER PRIMARY KEY, at INTEGER, shard INTEGER, holder TEXT, epoch INTEGER, before INTEGER, writer TEXT);
+CREATE TABLE chaos_writes (seq INTEGER PRIMARY KEY, at INTEGER, writer TEXT, key BLOB, trigger TEXT, before TEXT, after TEXT, epoch INTEGER, holder TEXT, leader INTEGER,
+    schedule_id TEXT, bucket INTEGER);
+CREATE TRIGGER chaos_term_new AFTER INSERT ON leaders WHEN NEW.epoch <> 0 BEGIN
+    INSERT INTO chaos_terms (at, shard, holder, epoch, before, writer) VALUES (NOW_, NEW.shard, NEW.holder, NEW.epoch, 0, 'worker-1'); END;
+CREATE TRIGGER chaos_term_up AFTER UPDATE ON leaders WHEN NEW.epoch <> OLD.epoch BEGIN
+    INSERT INTO chaos_terms (at, shard, holder, epoch, before, writer) VALUES (NOW_, NEW.shard, NEW.holder, NEW.epoch, OLD.epoch, 'worker-1'); END;
+CREATE TRIGGER chaos_write_new AFTER INSERT ON schedule_runs BEGIN
+    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
+    VALUES (NOW_, 'worker-1', NEW.idempotency_key, NEW.trigger, '', NEW.status, NEW.epoch, '', 0, NEW.schedule_id, NEW.shard); END;
+CREATE TRIGGER chaos_write_up AFTER UPDATE ON schedule_runs WHEN NEW.status <> OLD.status OR NEW.epoch <> OLD.epoch BEGIN
+    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
+    VALUES (NOW_, 'worker-1', NEW.idempotency_key, NEW.trigger, OLD.status, NEW.status, NEW.epoch, '', 0, NEW.schedule_id, NEW.shard); END;
+CREATE TRIGGER chaos_write_gone AFTER DELETE ON schedule_runs BEGIN
+    INSERT INTO chaos_writes (at, writer, key, trigger, before, after, epoch, holder, leader, schedule_id, bucket)
+    VALUES (NOW_, 'worker-1', OLD.idempotency_key, OLD.trigger, OLD.status, '', OLD.epoch, '', 0, OLD.schedule_id, OLD.shard); END;`, "NOW_", witnessNow)
+
+func (s *site) watchWrites(ctx context.Context) error {
+	db, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	witness := strings.ReplaceAll(witnessPostgres, "SHARDS", strconv.Itoa(s.dose.shards))
+	if s.dose.store == "sqlite" {
+		witness = witnessSQLite
+	}
+	if _, err := db.ExecContext(ctx, witness); err != nil {
+		return fmt.Errorf("set up the witnesses: %w", err)
+	}
+	return nil
+}
+
+// inFlight counts runs that have not ended.
+func (s *site) inFlight(ctx context.Context) (n int, err error) {
+	db, err := s.open()
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	err = db.QueryRowContext(ctx, `SELECT count(*) FROM schedule_runs WHERE status IN ('PLANNED','LAUNCHING','ENQUEUED','STARTED')`).Scan(&n)
+	return n, err
+}
+
+// integrity is SQLite's own opinion of its file.
+func (s *site) integrity(ctx context.Context) error {
+	db, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var verdict string
+	if err := db.QueryRowContext(ctx, `PRAGMA integrity_check`).Scan(&verdict); err != nil || verdict != "ok" {
+		return fmt.Errorf("integrity_check says %q: %w", verdict, err)
+	}
+	return nil
+}
+
+// instant is a column of microseconds that may be NULL.
+type instant sql.NullInt64
+
+func (i *instant) Scan(value any) error { return (*sql.NullInt64)(i).Scan(value) }
+
+func (i instant) time() time.Time {
+	if !i.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(i.Int64).UTC()
+}
+
+// dialect turns a statement into the store's own: TIME(x) is microseconds,
+// HEX(x) lower-case hex.
+func (s *site) dialect(statement string) string {
+	if s.dose.store == "sqlite" {
+		return strings.NewReplacer("TIME(", "(", "HEX(", "hex(").Replace(statement)
+	}
+	return strings.NewReplacer("TIME(", "chaos_micros(", "HEX(", "chaos_hex(").Replace(statement)
+}
+
+const dialectPostgres = `
+CREATE OR REPLACE FUNCTION chaos_micros(t timestamptz) RETURNS bigint LANGUAGE sql AS 'SELECT (extract(epoch FROM t) * 1000000)::bigint';
+CREATE OR REPLACE FUNCTION chaos_hex(b bytea) RETURNS text LANGUAGE sql AS $$SELECT encode(b, 'hex')$$;`
+
+// dump writes down what the database holds at the end.
+func (s *site) dump(ctx context.Context) error {
+	db, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if s.dose.store != "sqlite" {
+		if _, err := db.ExecContext(ctx, dialectPostgres); err != nil {
+			return err
+		}
+	}
+	for _, table := range []struct {
+		file, query string
+		scan        func(*sql.Rows) (any, error)
+	}{
+		{record.RunsFile, `SELECT HEX(idempotency_key), schedule_id, revision, TIME(run_at), TIME(fire_at), status, coalesce(reason, ''), trigger,
+    overlap_key, overlap_policy, deliveries, epoch, shard, TIME(waiting_since), TIME(created_at), TIME(launched_at), TIME(started_at), TIME(completed_at),
+    TIME(cancel_requested_at) FROM schedule_runs`, scanRun},
+		{record.EventsFile, `SELECT event_id, schedule_id, TIME(time), kind, TIME(from_at), TIME(to_at), count FROM schedule_events ORDER BY event_id`, scanEvent},
+		{record.WritesFile, `SELECT seq, TIME(at), writer, HEX(key), trigger, before, after, epoch, holder, leader, schedule_id, bucket FROM chaos_writes ORDER BY seq`, scanWrite},
+		{record.TermsFile, `SELECT seq, TIME(at), shard, holder, epoch, before, writer FROM chaos_terms ORDER BY seq`, scanTerm},
+		{record.FailingFile, `SELECT s.schedule_id, TIME(s.created_at), f.schedule_id IS NOT NULL FROM schedules s
+    LEFT JOIN schedule_failures f ON f.schedule_id = s.schedule_id WHERE s.deleted_at IS NULL ORDER BY s.schedule_id`, scanFailing},
+		{record.ReignsFile, `SELECT shard, epoch, TIME(started_at), TIME(ended_at) FROM leader_terms ORDER BY shard, started_at, epoch`, scanReign},
+		{record.RevisionsFile, `SELECT schedule_id, revision, TIME(created_at) FROM schedule_revisions ORDER BY schedule_id, revision`, scanRevision},
+	} {
+		if err := s.dumpTable(ctx, db, table.file, table.query, table.scan); err != nil {
+			return fmt.Errorf("dump %s: %w", table.file, err)
+		}
+	}
+	return nil
+}
+
+func (s *site) dumpTable(ctx context.Context, db *sql.DB, file, query string, scan func(*sql.Rows) (any, error)) error {
+	out, err := record.NewWriter(s.folder, file)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	rows, err := db.QueryContext(ctx, s.dialect(query))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		line, err := scan(rows)
+		if err != nil {
+			return err
+		}
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func scanRun(rows *sql.Rows) (any, error) {
+	var r record.Run
+	var runAt, fireAt, waiting, created, launched, started, completed, asked instant
+	err := rows.Scan(&r.Key, &r.ScheduleID, &r.Revision, &runAt, &fireAt, &r.Status, &r.Reason, &r.Trigger, &r.OverlapKey, &r.Overlap,
+		&r.Deliveries, &r.Epoch, &r.Bucket, &waiting, &created, &launched, &started, &completed, &asked)
+	r.Key = strings.ToLower(r.Key)
+	r.RunAt, r.FireAt, r.WaitingSince, r.CreatedAt = runAt.time(), fireAt.time(), waiting.time(), created.time()
+	r.LaunchedAt, r.StartedAt, r.CompletedAt, r.CancelAsked = launched.time(), started.time(), completed.time(), asked.time()
+	return r, err
+}
+
+func scanEvent(rows *sql.Rows) (any, error) {
+	var e record.Event
+	var at, from, to instant
+	err := rows.Scan(&e.ID, &e.ScheduleID, &at, &e.Kind, &from, &to, &e.Count)
+	e.Time, e.From, e.To = at.time(), from.time(), to.time()
+	return e, err
+}
+
+func scanWrite(rows *sql.Rows) (any, error) {
+	var w record.Write
+	var at instant
+	err := rows.Scan(&w.Seq, &at, &w.Writer, &w.Key, &w.Trigger, &w.Before, &w.After, &w.Epoch, &w.Holder, &w.Leader, &w.ScheduleID, &w.Bucket)
+	w.Key, w.At = strings.ToLower(w.Key), at.time()
+	return w, err
+}
+
+func scanTerm(rows *sql.Rows) (any, error) {
+	var t record.Term
+	var at instant
+	err := rows.Scan(&t.Seq, &at, &t.Shard, &t.Holder, &t.Epoch, &t.Before, &t.Writer)
+	t.At = at.time()
+	return t, err
+}
+
+func scanFailing(rows *sql.Rows) (any, error) {
+	var f record.Failing
+	var at instant
+	err := rows.Scan(&f.ScheduleID, &at, &f.Failing)
+	f.CreatedAt = at.time()
+	return f, err
+}
+
+func scanReign(rows *sql.Rows) (any, error) {
+	var t record.Reign
+	var started, ended instant
+	err := rows.Scan(&t.Shard, &t.Epoch, &started, &ended)
+	t.StartedAt, t.EndedAt = started.time(), ended.time()
+	return t, err
+}
+
+func scanRevision(rows *sql.Rows) (any, error) {
+	var r record.Revision
+	var at instant
+	err := rows.Scan(&r.ScheduleID, &r.Revision, &at)
+	r.CreatedAt = at.time()
+	return r, err
+}

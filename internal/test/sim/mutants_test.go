@@ -1,0 +1,296 @@
+package sim_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var mutate = flag.Bool("sim.mutants", false, "run TestSeededBugsAreFound, which builds the simulator once for each")
+
+// mutantSeeds are how many worlds a bug may live through.
+const mutantSeeds = 6000
+
+// edit is a piece of source, which stands in its file once, and what it
+// becomes.
+type edit struct{ file, old, broken string }
+
+// mutants are bugs that a scheduler could have: each breaks a promise, and the
+// checker has to say so. Those of the ledger break the ledger in memory, in the
+// same place in which SQL would be broken.
+var mutants = []struct {
+	name  string
+	edits []edit
+}{
+	{"whoever led once may write", []edit{{
+		"internal/store/memory/leader.go", `row == nil || row.Holder != term.Holder || row.Epoch != term.Epoch`, `row == nil`,
+	}}},
+	{"a takeover does not raise the epoch", []edit{{
+		"internal/store/memory/leader.go", `return epoch + 1`, `return max(epoch, 1)`,
+	}}},
+	{"a renewal that fails is ignored", []edit{{
+		"worker/leader/term.go", "t.lose(err)\n\t\t\treturn", "continue",
+	}, {
+		"worker/leader/term.go", `t.lose(fmt.Errorf("no renewal in time: %w", context.DeadlineExceeded))`, ``,
+	}}},
+	{"trust counts from a renewal's answer, not from its start", []edit{{
+		"worker/leader/term.go", `since = began`, `_, since = began, time.Now()`,
+	}}},
+	{"overlap is judged without what is in flight", []edit{{
+		"internal/ledger/overlap.go", `busy: len(g.inFlight) > 0`, `busy: false`,
+	}}},
+	{"overlap is judged without what is in flight, and no index stands behind it", []edit{{
+		"internal/ledger/overlap.go", `busy: len(g.inFlight) > 0`, `busy: false`,
+	}, {
+		"internal/store/memory/claim.go", `case r.Exclusive && c.exclusiveInFlight(r.OverlapKey):`, `case false:`,
+	}}},
+	{"a row is inserted after its run is sent: the launcher goes on without its record", []edit{{
+		"launcher/start.go", "return schedule.StartReply{}, fmt.Errorf(\"record key %s: %w\", s.req.Key, err)", "b.Permission, b.Request.Key, b.checkedAt = schedule.Granted, s.req.Key, s.now()",
+	}}},
+	{"a row that is only planned is sent", []edit{{
+		"worker/fire.go", `return ledger.JudgeOverlap(g)`,
+		`for i := range g.Due {
+			req := (&schedule.Launch{Run: g.Due[i], Definition: &schedule.Definition{WorkflowID: g.Due[i].WorkflowID, Version: g.Due[i].Version, UserID: g.Due[i].UserID}}).StartRequest()
+			t.calling(req.FireAt, func() { _, _ = t.Launcher.Start(t.calls, req) })
+		}
+		return ledger.JudgeOverlap(g)`,
+	}, {
+		"internal/ledger/begin.go", `case r.Status != schedule.StatusLaunching:`, `case r.Status != schedule.StatusLaunching && r.Status != schedule.StatusPlanned:`,
+	}}},
+	{"a deploy ends a pause", []edit{{
+		"registrar/upsert.go", `paused := value(in.Paused, current.Pause.Active(now))`, `paused := value(in.Paused, false)`,
+	}}},
+	{"jitter is drawn by the clock, not from the key", []edit{{
+		"internal/plan/jitter.go", `key.Fraction(uint64(a+b+1))`, `uint64(time.Now().UnixMicro())%uint64(a+b+1)`,
+	}}},
+	{"a change sets the cursor back", []edit{{
+		"registrar/upsert.go", "s.NextRunAt, _ = tt.Next(now)\n\ts.PlanAt = now", "s.NextRunAt, _ = tt.Next(now.Add(-3 * time.Second))\n\ts.PlanAt = now",
+	}}},
+	{"the cursor moves past a slot that was not planned", []edit{{
+		"internal/plan/decide.go", "p.out.NextRunAt = at\n}", "if p.out.NextRunAt = at; ok {\n\t\tp.out.NextRunAt, _ = p.tt.Next(at)\n\t}\n}",
+	}}},
+	{"a backfill has more runs under way than it may", []edit{{
+		"internal/plan/backfill.go", `room := int(b.Concurrency)`, `room := int(b.Concurrency) + 1`,
+	}}},
+	{"two backfills of one range run its slots beside each other", []edit{{
+		"internal/plan/backfill.go", `standing.OnWay = standing.OnWay || f.given.slots[f.slotOf(f.c.Slots[i])]`, ``,
+	}}},
+	{"a paused backfill goes on", []edit{{
+		"internal/plan/backfill.go", `case b.State == schedule.BackfillPaused:`, `case false:`,
+	}, {
+		"internal/plan/backfill.go", `b.State != schedule.BackfillRunning || b.OverlapPolicy`, `b.State.Ended() || b.OverlapPolicy`,
+	}}},
+	{"a backfill goes past a slot that it had no room for", []edit{{
+		"internal/plan/backfill.go", "\t\tif !f.mayStart() {\n\t\t\treturn\n\t\t}\n\t\tkey :=", "\t\tif !f.mayStart() {\n\t\t\tf.advance(at)\n\t\t\treturn\n\t\t}\n\t\tkey :=",
+	}}},
+	{"a slot that was missed is not recorded", []edit{{
+		"internal/plan/recovery.go", `r.record(schedule.EventMissed, schedule.ReasonMissed, missed, "catchup_policy is none")`, ``,
+	}}},
+	{"a status may move backwards", []edit{{
+		"internal/ledger/end.go", `if !MaySettle(r.Status, s.To) {`, `if false && !MaySettle(r.Status, s.To) {`,
+	}}},
+	{"a claim does not look whether its row is still planned", []edit{{
+		"internal/store/memory/claim.go", "case r.Status != schedule.StatusPlanned:\n\t\tcase v == nil &&", "case v == nil &&",
+	}, {
+		"internal/store/memory/claim.go", "r.Status == schedule.StatusPlanned && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))", "!r.Status.Terminal() && r.WaitingSince.IsZero() && !r.FireAt.After(c.req.Now.Add(c.req.Ahead))",
+	}, {
+		"internal/store/memory/claim.go", "for _, r := range c.live.due(c.req.Now.Add(c.req.Ahead)) {", "for r := range c.live.all() {",
+	}, {
+		"internal/store/memory/claim.go", "if r.Status != schedule.StatusPlanned {\n\t\treturn false // ended in this transaction", "if r.Status.Terminal() {\n\t\treturn false // ended in this transaction",
+	}}},
+	{"rows are pruned as soon as they have ended", []edit{{
+		"worker/tick.go", `before := t.now().Add(-t.cfg.Retention)`, `before := t.now()`,
+	}}},
+	{"a run is sent again under another key", []edit{{
+		"worker/launch.go", `req := l.StartRequest()`, "req := l.StartRequest()\n\tif l.Again {\n\t\treq.Key[31] ^= 1\n\t}",
+	}}},
+	{"an unknown outcome counts as failed", []edit{{
+		"internal/schedule/unanswered.go", `s := Settlement{Key: req.Key, To: StatusLaunching, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`, `s := Settlement{Key: req.Key, To: StatusFailed, Reason: ReasonLaunchUnavailable, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`,
+	}}},
+	{"the executor is called a little early", []edit{{
+		"launcher/gate.go", `{ return at.Sub(g.now()) }`, `{ return at.Sub(g.now()) - 20*time.Millisecond }`,
+	}}},
+	{"pause and deletion are not looked at before a run is sent", []edit{{
+		"internal/ledger/begin.go", `case trigger.FromSpec() && f.Pause.Active(now):`, `case trigger.FromSpec() && f.Pause.Active(now) && now.IsZero():`,
+	}, {
+		"internal/ledger/begin.go", `case f.Deleted:`, `case f.Deleted && now.IsZero():`,
+	}}},
+	{"nobody looks at grants", []edit{{
+		"internal/grant/judge.go", `case use.GrantID == "" && !use.Required:`, `case use.WorkflowID != "":`,
+	}}},
+	{"only the claim looks at grants", []edit{{
+		"internal/ledger/begin.go", `if reason != schedule.ReasonNone {`, `if reason != schedule.ReasonNone && req.Grant.Required && req.Grant.GrantID == "" {`,
+	}}},
+	{"a grant is judged by now, though the run is called later", []edit{{
+		"internal/schedule/granting.go", `if fireAt.After(now) {`, `if fireAt.IsZero() {`,
+	}}},
+	{"a revoked grant that is created again holds again", []edit{{
+		"internal/store/memory/grants.go", "if there.SameTerms(&row) {\n\t\t\treturn nil", "if there.SameTerms(&row) && there.RevokedAt.IsZero() {\n\t\t\treturn nil\n\t\t} else if there.SameTerms(&row) {\n\t\t\tt.setGrant(&row)\n\t\t\treturn nil",
+	}}},
+	{"a run is skipped for its grant, and the word is another", []edit{{
+		"internal/grant/judge.go", `return schedule.ReasonGrantRevoked,`, `return schedule.ReasonGrantExpired,`,
+	}}},
+	{"a key that is closed is sent all the same", []edit{{
+		"launcher/start.go", `case schedule.Recorded, schedule.Refused:`, `case schedule.Permission(-1):`,
+	}, {
+		"launcher/start.go", `case schedule.Granted, schedule.GrantedAgain:`, `case schedule.Granted, schedule.GrantedAgain, schedule.Recorded, schedule.Refused:`,
+	}}},
+	{"a cancel counts as confirmed while the call is on its way", []edit{{
+		"launcher/cancel.go", `return recorded.Done, nil`, `return true, nil`,
+	}}},
+	{"the executor is away, and nobody gives up before the run timeout", []edit{{
+		"internal/schedule/settling.go", `return Later(fireAt, now).Add(LaunchFor(d, retryFor))`, `return Later(fireAt, now).Add(LaunchFor(d, retryFor) + d.RunTimeout())`,
+	}}},
+	{"launch_timeout_ms is ignored", []edit{{
+		"internal/schedule/settling.go", `if d.LaunchTimeoutMS > 0 {`, `if false {`,
+	}}},
+	{"the time to launch a run that waited counts from its slot", []edit{{
+		"internal/schedule/settling.go", `return Later(fireAt, now).Add(`, `return fireAt.Add(`,
+	}}},
+	{"a call without an answer is given up only after twice its time", []edit{{
+		"internal/ledger/bound.go", `record.Sent && (r.Epoch < epoch || r.ClaimedUntil.After(now))`, `record.Sent`,
+	}}},
+	{"a missing workflow is final before the run is due", []edit{{
+		"launcher/start.go", `case definite && early:`, `case definite && early && s.loaded:`,
+	}}},
+	{"a refused connection counts as a delivery", []edit{{
+		"launcher/start.go", `if !s.called.at.IsZero() && !errors.Is(err, ErrNotSent) {`, `if !s.called.at.IsZero() {`,
+	}}},
+	{"a key that is given back forgets its earlier calls", []edit{{
+		"launcher/start.go", `e := &schedule.LaunchError{Code: code, Deliveries: s.before,`, `e := &schedule.LaunchError{Code: code, Deliveries: 0,`,
+	}, {
+		"launcher/start.go", `e.Reached, e.Deliveries, e.Err = true, s.before+1,`, `e.Reached, e.Err = true,`,
+	}}},
+	{"a run that is reported before its launcher has the answer was never delivered", []edit{{
+		"internal/ledger/end.go", `record == nil || !record.Sent {`, `record == nil || record.Sent {`,
+	}}},
+	{"a redelivery moves the first time that a run was sent", []edit{{
+		"internal/store/memory/requests.go", `if !result.Sent {`, `if result.Request.Calls >= 0 {`,
+	}}},
+	{"a schedule fails by the run that ended last, not by its newest slot", []edit{{
+		"internal/schedule/failing.go", `cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt),`, `cmp.Or(b.EndedAt.Compare(a.EndedAt), b.RunAt.Compare(a.RunAt),`,
+	}}},
+	{"a skipped run ends a failure", []edit{{
+		"internal/schedule/failing.go", `return r.Status == StatusSuccess || r.Status == StatusFailed }`, `return r.Status != StatusCancelled }`,
+	}, {
+		"internal/schedule/failing.go", `if o.Status == StatusSuccess {`, `if o.Status != StatusFailed {`,
+	}}},
+	{"a takeover leaves the term before it open", []edit{{
+		"internal/store/memory/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `_ = reason`,
+	}}},
+	{"a term that was cut off ends with its expiry, which overlaps the next", []edit{{
+		"internal/store/memory/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `t.endTerm(row, expires, schedule.TermEnd{Reason: reason})`,
+	}}},
+	{"a term that is resigned ends with its first renewal", []edit{{
+		"internal/store/memory/terms.go", "default:\n\t\t\tt.endTerm(row, now, end)", "default:\n\t\t\tt.endTerm(row, row.StartedAt, end)",
+	}}},
+	{"a takeover writes no term", []edit{{
+		"internal/store/memory/terms.go", `t.terms = append(t.terms, &termRow{first: first,`, `_ = append(t.terms, &termRow{first: first,`,
+	}}},
+}
+
+// TestSeededBugsAreFound proves the checker: with each of these bugs in the
+// source, a world breaks.
+func TestSeededBugsAreFound(t *testing.T) {
+	if !*mutate {
+		t.Skip("make sim-mutants")
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			binary := build(t, root, m.edits)
+			began := time.Now()
+			out, err := exec.CommandContext(t.Context(), binary, "-test.run", "^TestWorlds", "-test.timeout", "5m",
+				"-sim.failfast", "-sim.seeds", fmt.Sprint(mutantSeeds)).CombinedOutput()
+			if err == nil {
+				t.Fatalf("not found in %d seeds", mutantSeeds)
+			}
+			t.Logf("found after %s seeds, %.1f s: %s", found(out), time.Since(began).Seconds(), firstViolation(out))
+		})
+	}
+}
+
+// TestSeededBugsStillFit: each bug has its place in the source as it is now.
+func TestSeededBugsStillFit(t *testing.T) {
+	for _, m := range slices.Concat(mutants, shardMutants) {
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) { spoil(t, "../../..", m.edits) })
+	}
+}
+
+// spoil writes the source files of a bug and says what each replaces.
+func spoil(t *testing.T, root string, edits []edit) (replaced map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	replaced = make(map[string]string)
+	for i, e := range edits {
+		path := filepath.Join(root, e.file)
+		from, known := replaced[path]
+		if !known {
+			from = path
+		}
+		source, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(source), e.old); n != 1 {
+			t.Fatalf("%s has %q %d times, not once: bring this list up to date", e.file, e.old, n)
+		}
+		to := filepath.Join(dir, fmt.Sprintf("%d.go", i))
+		if err := os.WriteFile(to, []byte(strings.Replace(string(source), e.old, e.broken, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replaced[path] = to
+	}
+	return replaced
+}
+
+// build makes the simulator of a source with a bug.
+func build(t *testing.T, root string, edits []edit) (binary string) {
+	t.Helper()
+	dir, replaced := t.TempDir(), spoil(t, root, edits)
+	overlay := filepath.Join(dir, "overlay.json")
+	text, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary = filepath.Join(dir, "sim.test")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-buildvcs=false", "-overlay", overlay, "-o", binary, "./internal/test/sim")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+var (
+	sumLine       = regexp.MustCompile(`sim: (\d+) seeds,`)
+	violationLine = regexp.MustCompile(`(?m)^\s+\+\d.*$`)
+)
+
+func found(out []byte) string {
+	if m := sumLine.FindSubmatch(out); m != nil {
+		return string(m[1])
+	}
+	return "some" // it crashed, or hung
+}
+
+func firstViolation(out []byte) string {
+	if line := violationLine.Find(out); line != nil {
+		return strings.TrimSpace(string(line))
+	}
+	return string(out[max(0, len(out)-500):])
+}

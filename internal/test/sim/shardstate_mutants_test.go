@@ -1,0 +1,91 @@
+package sim_test
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shardHistories are how many histories a bug of the shard state may live through.
+const shardHistories = 4000
+
+// shardMutants are bugs that a leader's state in memory could have. The comparison
+// with the store has to find each.
+var shardMutants = []struct {
+	name  string
+	edits []edit
+}{
+	{"verdicts are entered before the commit", []edit{{
+		"internal/ledger/judge.go", "	j.claim()\n	return j.out\n", "	j.claim()\n	s.Commit(j.out)\n	return j.out\n",
+	}}},
+	{"a commit with unknown result is taken as failed", []edit{{
+		"internal/ledger/state.go", `func (s *ShardState) Discard() { s.stale = true }`, `func (s *ShardState) Discard() {}`,
+	}}},
+	{"a run that has ended is kept in flight", []edit{{
+		"internal/ledger/changes.go", "if r := s.runs[key]; r != nil {\n			s.forget(r)", "if r := s.runs[key]; r != nil && r.flight == nil {\n			s.forget(r)",
+	}}},
+	{"a rebuild does not load runs that wait", []edit{{
+		"internal/ledger/state.go", `if s.runs[r.Key] == nil {`, `if s.runs[r.Key] == nil && !r.Waiting {`,
+	}}},
+	{"a rebuild does not load runs in flight of older epochs", []edit{{
+		"internal/ledger/state.go", `if s.runs[r.Key] == nil {`, `if s.runs[r.Key] == nil && (!r.Status.InFlight() || r.Epoch == s.epoch) {`,
+	}}},
+	{"owners do not alternate", []edit{{
+		"internal/ledger/share.go", `case a.taken != b.taken:`, `case false:`,
+	}}},
+	{"an owner's room is ignored", []edit{{
+		"internal/ledger/share.go", `case t.taken == t.room:`, `case false:`,
+	}}},
+	{"a claim does not read changes", []edit{{
+		"internal/ledger/changes.go", "	s.Apply(changes)\n	return s.Judge(p), nil", "	_ = changes\n	return s.Judge(p), nil",
+	}}},
+	{"a blocker is gone, and changes are not read again", []edit{{
+		"internal/ledger/changes.go", "	changes, err := read.Changes()\n	if err != nil {\n		return Verdicts{}, nil,", "	changes := Changes{Ended: gone}\n	if err != nil {\n		return Verdicts{}, nil,",
+	}}},
+	{"a run is skipped before its fire_at", []edit{{
+		"internal/ledger/overlap.go", `if r.fireAt > g.now {`, `if false {`,
+	}}},
+	{"seen_until passes a missed slot without a verdict", []edit{{
+		"internal/ledger/state.go", `until = min(until, r.fireAt-1)`, `_ = r`,
+	}}},
+	{"seen_until stays where it is", []edit{{
+		"internal/ledger/state.go", `s.seenUntil = max(s.seenUntil, micro(v.SeenUntil))`, ``,
+	}, {
+		"internal/ledger/judge.go", `SeenUntil: s.lookedUntil(now)`, `SeenUntil: time.UnixMicro(s.seenUntil)`,
+	}}},
+	{"a run that waits for its group is let go though something is in flight", []edit{{
+		"internal/ledger/group.go", `len(g.waiting) > 0 && len(g.inFlight) == 0`, `len(g.waiting) > 0`,
+	}}},
+	{"an edit leaves the planned runs that it took away", []edit{{
+		"internal/ledger/changes.go", `if r.place != placeFlight && !there[r.key] {`, `if false {`,
+	}}},
+	{"a run that is read again stays as it was", []edit{{
+		"internal/ledger/changes.go", `if r.outside() != *in {`, `if false {`,
+	}}},
+}
+
+// TestSeededBugsOfTheShardStateAreFound builds the simulator once for each bug.
+func TestSeededBugsOfTheShardStateAreFound(t *testing.T) {
+	if !*mutate {
+		t.Skip("make sim-mutants")
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range shardMutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			binary, began := build(t, root, m.edits), time.Now()
+			out, err := exec.CommandContext(t.Context(), binary, "-test.run", "^TestShardStateAgreesWithTheStore$", "-test.timeout", "5m",
+				"-rapid.checks", fmt.Sprint(shardHistories), "-rapid.nofailfile", "-rapid.shrinktime", "1ms").CombinedOutput()
+			if err == nil {
+				t.Fatalf("not found in %d histories", shardHistories)
+			}
+			first, _, _ := strings.Cut(string(out), "\n        To reproduce")
+			t.Logf("found after %.1f s: %s", time.Since(began).Seconds(), first)
+		})
+	}
+}
