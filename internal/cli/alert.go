@@ -21,8 +21,6 @@ func newAlertCommand(c *cli) *cobra.Command {
 	return o.completesFlags(cmd)
 }
 
-func alerts(l *link) carillonv1.AlertServiceClient { return carillonv1.NewAlertServiceClient(l.conn) }
-
 func newAlertListCommand(o *client) *cobra.Command {
 	limit := defaultLimit
 	filter := &carillonv1.ListAlertsRequest{}
@@ -34,7 +32,7 @@ func newAlertListCommand(o *client) *cobra.Command {
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Alert, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, alerts(l).ListAlerts, filter)
+				resp, err := call(ctx, l, l.alerts().ListAlerts, filter)
 				return resp.GetAlerts(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
@@ -93,7 +91,7 @@ func newAlertGetCommand(o *client) *cobra.Command {
 		Example: "  carillon alert get al-0123456789abcdef01234567",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, alerts(l).GetAlert, &carillonv1.GetAlertRequest{AlertId: args[0]})
+			resp, err := call(ctx, l, l.alerts().GetAlert, &carillonv1.GetAlertRequest{AlertId: args[0]})
 			if err != nil {
 				return err
 			}
@@ -111,7 +109,7 @@ func newAlertAckCommand(o *client) *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.AlertId = args[0]
-			resp, err := call(ctx, l, alerts(l).AcknowledgeAlert, req)
+			resp, err := call(ctx, l, l.alerts().AcknowledgeAlert, req)
 			if err != nil {
 				return err
 			}
@@ -133,7 +131,7 @@ func newAlertDeliveriesCommand(o *client) *cobra.Command {
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, alerts(l).ListAlertDeliveries, filter)
+				resp, err := call(ctx, l, l.alerts().ListAlertDeliveries, filter)
 				return resp.GetDeliveries(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
@@ -144,6 +142,7 @@ func newAlertDeliveriesCommand(o *client) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.AlertId, "alert", "", "only about this alert `ID`")
+	o.completesFlag(cmd, "alert", alertIDs)
 	f.StringVar(&filter.ScheduleId, "schedule", "", "only about alerts of this schedule `ID`")
 	f.Func("state", "only in this `STATE`: PENDING, DELIVERED or DEAD", optional(&filter.State))
 	limitFlag(cmd, &limit)
@@ -159,7 +158,7 @@ func newAlertTestCommand(o *client) *cobra.Command {
 		Example: "  carillon alert test",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, alerts(l).TestAlerts, &carillonv1.TestAlertsRequest{})
+			resp, err := call(ctx, l, l.alerts().TestAlerts, &carillonv1.TestAlertsRequest{})
 			if err != nil {
 				return err
 			}
@@ -241,4 +240,26 @@ func (p *page) expectations(states []*carillonv1.ExpectationState) {
 	}
 	p.table([]string{"expectation", "status", "misses", "last met", "alert", "checked"}, rows)
 	p.line("")
+}
+
+func alertIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
+	resp, err := call(ctx, l, l.alerts().ListAlerts, &carillonv1.ListAlertsRequest{PageSize: defaultLimit})
+	if err != nil {
+		return nil
+	}
+	for _, a := range resp.GetAlerts() {
+		out = described(out, begun, a.GetAlertId(), a.GetScheduleId()+" "+expectation(a))
+	}
+	return out
+}
+
+func deliveryIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
+	resp, err := call(ctx, l, l.alerts().ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: defaultLimit})
+	if err != nil {
+		return nil
+	}
+	for _, d := range resp.GetDeliveries() {
+		out = described(out, begun, d.GetDeliveryId(), d.GetType()+" "+d.GetScheduleId()+" "+d.GetState())
+	}
+	return out
 }

@@ -54,6 +54,7 @@ func newAlertRedeliverCommand(o *client) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&dead, "dead", false, "all failed notifications")
 	cmd.Flags().StringVar(&filter.AlertId, "alert", "", "only those about this alert `ID`")
+	o.completesFlag(cmd, "alert", alertIDs)
 	cmd.Flags().StringVar(&filter.ScheduleId, "schedule", "", "only those about alerts of this schedule `ID`")
 	return cmd
 }
@@ -65,7 +66,7 @@ func deadLetters(ctx context.Context, l *link, filter *carillonv1.ListAlertDeliv
 	filter.State = &state
 	found, _, err := pages(0, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
 		filter.PageSize, filter.PageToken = size, token
-		resp, err := call(ctx, l, alerts(l).ListAlertDeliveries, filter)
+		resp, err := call(ctx, l, l.alerts().ListAlertDeliveries, filter)
 		return resp.GetDeliveries(), resp.GetNextPageToken(), err
 	})
 	ids := make([]string, len(found))
@@ -78,7 +79,7 @@ func deadLetters(ctx context.Context, l *link, filter *carillonv1.ListAlertDeliv
 // redeliver sends each that there is, and says which there is not.
 func redeliver(ctx context.Context, l *link, ids []string) (sent []*carillonv1.AlertDelivery, failed error) {
 	for _, id := range ids {
-		resp, err := call(ctx, l, alerts(l).RedeliverAlert, &carillonv1.RedeliverAlertRequest{DeliveryId: id})
+		resp, err := call(ctx, l, l.alerts().RedeliverAlert, &carillonv1.RedeliverAlertRequest{DeliveryId: id})
 		switch {
 		case exitCode(err) == exitNotFound:
 			failed = errors.Join(failed, err)

@@ -25,6 +25,14 @@ type callError struct {
 func (e *callError) Error() string { return e.err.Error() }
 func (e *callError) Unwrap() error { return e.err }
 
+// ExitCode tells a missing object from other errors.
+func (e *callError) ExitCode() int {
+	if e.code == codes.NotFound {
+		return exitNotFound
+	}
+	return exitFailed
+}
+
 // explain turns the error of a call into what a person can act on. ctx is the
 // command's, without the timeout of the call; timedOut: that timeout has passed.
 func (l *link) explain(ctx context.Context, err error, timedOut bool) error {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -11,9 +10,6 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
-
-// applyTimeout is what a call with thousands of schedules may take.
-const applyTimeout = time.Minute
 
 const defaultSet = "default"
 
@@ -35,12 +31,6 @@ func newApplied(c *cli, cmd *cobra.Command) *applied {
 	f.StringVar(&a.user, "user", "", "`ID` of the owner of schedules without user_id, and of workflows' schedules")
 	a.completesFlags(cmd)
 	return a
-}
-
-// patient makes the timeout of one call longer than others need.
-func (c *client) patient(cmd *cobra.Command) {
-	c.timeout = applyTimeout
-	cmd.PersistentFlags().Lookup("timeout").DefValue = applyTimeout.String()
 }
 
 func newApplyCommand(c *cli) *cobra.Command {
@@ -118,7 +108,7 @@ func (a *applied) apply(ctx context.Context, l *link, req *carillonv1.ApplySched
 		return nil, fmt.Errorf("the set has %d bytes, more than %d for one apply: split it into several sets", size, schedule.MaxApplyBytes)
 	}
 	l.work.say("%s set %s: %d schedules, %d workflows", doing(req.GetDryRun()), a.set, len(s.schedules), len(s.workflows))
-	resp, err := call(ctx, l, schedules(l).ApplySchedules, req)
+	resp, err := call(ctx, l, l.schedules().ApplySchedules, req)
 	return resp, s.located(err)
 }
 

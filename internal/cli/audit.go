@@ -30,7 +30,7 @@ func newAuditListCommand(o *client) *cobra.Command {
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AuditEntry, string, error) {
 				req.PageSize, req.PageToken = size, token
-				resp, err := call(ctx, l, carillonv1.NewAuditServiceClient(l.conn).ListAudit, req)
+				resp, err := call(ctx, l, l.audit().ListAudit, req)
 				return resp.GetEntries(), resp.GetNextPageToken(), err
 			})
 			if err != nil {

@@ -35,7 +35,7 @@ func newBackfillAskCommand(o *client) *cobra.Command {
 		Args: exactly("SCHEDULE"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.ScheduleId = args[0]
-			resp, err := call(ctx, l, schedules(l).BackfillSchedule, req)
+			resp, err := call(ctx, l, l.schedules().BackfillSchedule, req)
 			if err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ func newBackfillListCommand(o *client) *cobra.Command {
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Backfill, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, schedules(l).ListBackfills, filter)
+				resp, err := call(ctx, l, l.schedules().ListBackfills, filter)
 				return resp.GetBackfills(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
@@ -114,7 +114,7 @@ func newBackfillGetCommand(o *client) *cobra.Command {
 		Example: "  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1\n  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1 --wait",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, schedules(l).GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: args[0]})
+			resp, err := call(ctx, l, l.schedules().GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: args[0]})
 			if err != nil {
 				return err
 			}
@@ -138,7 +138,7 @@ func newBackfillPauseCommand(o *client) *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.BackfillId = args[0]
-			resp, err := call(ctx, l, schedules(l).PauseBackfill, req)
+			resp, err := call(ctx, l, l.schedules().PauseBackfill, req)
 			if err != nil {
 				return err
 			}
@@ -158,7 +158,7 @@ func newBackfillResumeCommand(o *client) *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.BackfillId = args[0]
-			resp, err := call(ctx, l, schedules(l).ResumeBackfill, req)
+			resp, err := call(ctx, l, l.schedules().ResumeBackfill, req)
 			if err != nil {
 				return err
 			}
@@ -178,7 +178,7 @@ func newBackfillCancelCommand(o *client) *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.BackfillId = args[0]
-			resp, err := call(ctx, l, schedules(l).CancelBackfill, req)
+			resp, err := call(ctx, l, l.schedules().CancelBackfill, req)
 			if err != nil {
 				return err
 			}
@@ -273,4 +273,16 @@ func (p *page) backfill(b *carillonv1.Backfill) {
 		[2]string{"by", b.GetCreatedBy()},
 		[2]string{"ended", p.when(b.GetEndedAt())},
 	)
+}
+
+// backfillIDs are the newest backfills: old ones are rarely wanted.
+func backfillIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
+	resp, err := call(ctx, l, l.schedules().ListBackfills, &carillonv1.ListBackfillsRequest{PageSize: defaultLimit})
+	if err != nil {
+		return nil
+	}
+	for _, b := range resp.GetBackfills() {
+		out = described(out, begun, b.GetBackfillId(), b.GetScheduleId()+" "+b.GetState())
+	}
+	return out
 }

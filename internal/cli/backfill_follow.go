@@ -53,7 +53,7 @@ func (c *client) follow(ctx context.Context, l *link, b *carillonv1.Backfill) (*
 			return b, ctx.Err()
 		case <-time.After(followEvery):
 		}
-		resp, err := call(ctx, l, schedules(l).GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: b.GetBackfillId()})
+		resp, err := call(ctx, l, l.schedules().GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: b.GetBackfillId()})
 		switch {
 		case err == nil:
 			b, answered = resp.GetBackfill(), time.Now()

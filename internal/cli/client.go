@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -45,11 +44,6 @@ func (c *client) serverFlags(cmd *cobra.Command) {
 	c.secure.flags(cmd)
 }
 
-func (c *client) outputFlag(cmd *cobra.Command) {
-	cmd.PersistentFlags().VarP(&c.output, "output", "o", "table, wide (more columns), json or yaml")
-	words(cmd, "output", outputs)
-}
-
 // address is where the server is asked for.
 func (c *client) address(cmd *cobra.Command) (string, error) {
 	address := c.server
@@ -87,7 +81,7 @@ func (c *client) ask(do asking) func(*cobra.Command, []string) error {
 			return err
 		}
 		defer l.conn.Close()
-		l.work = c.meter("asking %s", address)
+		l.work = newMeter(c.screen, "asking %s", address)
 		defer l.work.end()
 		real := c.cli
 		clear := *real
@@ -130,30 +124,6 @@ func call[Req, Resp any](ctx context.Context, l *link, method func(context.Conte
 	return resp, l.explain(ctx, err, timedOut(limited, err))
 }
 
-// pages follows next_page_token until limit entries are there; 0 = all of
-// them. next is the token behind the last one. A page may be short, so only an
-// empty token is the end.
-func pages[E any](limit int, fetch func(size uint32, token string) (page []E, next string, err error)) (all []E, next string, err error) {
-	const most = 200
-	for {
-		size := most
-		if limit > 0 {
-			size = min(limit-len(all), most)
-		}
-		page, token, err := fetch(uint32(size), next)
-		if err != nil {
-			return nil, "", err
-		}
-		if token != "" && token == next {
-			return nil, "", errors.New("the server answers every page with the same next_page_token; ask for fewer with --limit")
-		}
-		all, next = append(all, page...), token
-		if next == "" || (limit > 0 && len(all) >= limit) {
-			return all, next, nil
-		}
-	}
-}
-
 // resetSlack bounds how much earlier than the client's timer the server's may fire.
 const resetSlack = 100 * time.Millisecond
 
@@ -167,3 +137,12 @@ func timedOut(call context.Context, err error) bool {
 	deadline, ok := call.Deadline()
 	return ok && status.Code(err) == codes.Canceled && time.Until(deadline) <= resetSlack
 }
+
+// patient makes the timeout of one call longer than others need.
+func (c *client) patient(cmd *cobra.Command) {
+	c.timeout = applyTimeout
+	cmd.PersistentFlags().Lookup("timeout").DefValue = applyTimeout.String()
+}
+
+// applyTimeout is what a call with thousands of schedules may take.
+const applyTimeout = time.Minute

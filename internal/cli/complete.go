@@ -45,7 +45,7 @@ func (c *client) completesFlag(cmd *cobra.Command, flag string, list ids) {
 
 // flagIDs are the flags that take an id, and what they are completed from.
 var flagIDs = map[string]ids{
-	"schedule": scheduleIDs, "workflow": workflowIDs, "user": userIDs, "managed-by": managers, "set": sets, "alert": alertIDs, "grant": grantIDs,
+	"schedule": scheduleIDs, "workflow": workflowIDs, "user": userIDs, "managed-by": managers, "set": sets, "grant": grantIDs,
 }
 
 // completesFlags offers ids for the flags of a command and of those below it.
@@ -93,7 +93,7 @@ func offered(begun string, all []string) (out []cobra.Completion) {
 func allSchedules(ctx context.Context, l *link) []*carillonv1.Schedule {
 	var all []*carillonv1.Schedule
 	_, _, _ = pages(completionMost, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
-		resp, err := call(ctx, l, schedules(l).ListSchedules, &carillonv1.ListSchedulesRequest{PageSize: size, PageToken: token})
+		resp, err := call(ctx, l, l.schedules().ListSchedules, &carillonv1.ListSchedulesRequest{PageSize: size, PageToken: token})
 		all = append(all, resp.GetSchedules()...) // what came before the time was up counts
 		return resp.GetSchedules(), resp.GetNextPageToken(), err
 	})
@@ -128,41 +128,6 @@ func ofSchedules(field func(*carillonv1.Schedule) string) ids {
 	}
 }
 
-// The newest come first: of those that are long over nobody asks.
-
-func backfillIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
-	resp, err := call(ctx, l, schedules(l).ListBackfills, &carillonv1.ListBackfillsRequest{PageSize: defaultLimit})
-	if err != nil {
-		return nil
-	}
-	for _, b := range resp.GetBackfills() {
-		out = described(out, begun, b.GetBackfillId(), b.GetScheduleId()+" "+b.GetState())
-	}
-	return out
-}
-
-func alertIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
-	resp, err := call(ctx, l, alerts(l).ListAlerts, &carillonv1.ListAlertsRequest{PageSize: defaultLimit})
-	if err != nil {
-		return nil
-	}
-	for _, a := range resp.GetAlerts() {
-		out = described(out, begun, a.GetAlertId(), a.GetScheduleId()+" "+expectation(a))
-	}
-	return out
-}
-
-func deliveryIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
-	resp, err := call(ctx, l, alerts(l).ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: defaultLimit})
-	if err != nil {
-		return nil
-	}
-	for _, d := range resp.GetDeliveries() {
-		out = described(out, begun, d.GetDeliveryId(), d.GetType()+" "+d.GetScheduleId()+" "+d.GetState())
-	}
-	return out
-}
-
 // described adds an id that begins so, with what it is.
 func described(out []cobra.Completion, begun, id, what string) []cobra.Completion {
 	if !strings.HasPrefix(id, begun) {
@@ -174,29 +139,11 @@ func described(out []cobra.Completion, begun, id, what string) []cobra.Completio
 func grantIDs(ctx context.Context, l *link, begun string) []cobra.Completion {
 	var all []string
 	_, _, _ = pages(completionMost, func(size uint32, token string) ([]*carillonv1.Grant, string, error) {
-		resp, err := call(ctx, l, grants(l).ListGrants, &carillonv1.ListGrantsRequest{PageSize: size, PageToken: token})
+		resp, err := call(ctx, l, l.grants().ListGrants, &carillonv1.ListGrantsRequest{PageSize: size, PageToken: token})
 		for _, g := range resp.GetGrants() {
 			all = append(all, g.GetGrantId())
 		}
 		return resp.GetGrants(), resp.GetNextPageToken(), err
 	})
 	return offered(begun, all)
-}
-
-// runKeys are the newest runs, newest first, each with what it is.
-func runKeys(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
-	resp, err := call(ctx, l, runs(l).ListRuns, &carillonv1.ListRunsRequest{PageSize: defaultLimit})
-	if err != nil {
-		return nil
-	}
-	for _, r := range resp.GetRuns() {
-		key := r.GetIdempotencyKey()
-		if len(begun) <= keyShown {
-			key = short(key)
-		}
-		if strings.HasPrefix(key, begun) {
-			out = append(out, cobra.CompletionWithDesc(key, r.GetScheduleId()+" "+stamp(r.GetRunAt().AsTime())+" "+r.GetStatus()))
-		}
-	}
-	return out
 }

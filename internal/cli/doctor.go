@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,9 +11,8 @@ import (
 	"github.com/carillon/carillon/internal/app"
 )
 
-// errUnwell ends a doctor that found something broken. What that is has been
-// said.
-var errUnwell = errors.New("something is broken")
+// errUnhealthy ends a doctor that found something broken.
+var errUnhealthy = shown("something is broken")
 
 func newDoctorCommand(c *cli) *cobra.Command {
 	o := newClient(c)
@@ -38,7 +36,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 				return err
 			}
 			if !app.Healthy(findings) {
-				return errUnwell
+				return errUnhealthy
 			}
 			return nil
 		},
@@ -85,7 +83,7 @@ func (p *page) finding(f app.Finding) {
 	if p.color {
 		health = map[app.Health]colour{app.HealthOK: green, app.HealthWarn: yellow, app.HealthFail: red}[f.Health].paint(health)
 	}
-	p.text.WriteString(health + "  " + legible(fmt.Sprintf("%-13s  %s", f.Check, oneLine(f.Says))) + "\n")
+	p.raw(health + "  " + legible(fmt.Sprintf("%-13s  %s", f.Check, oneLine(f.Says))) + "\n")
 	if f.Do != "" {
 		p.line("      %-13s  → %s", "", f.Do)
 	}

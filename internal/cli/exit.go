@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
 
 	"github.com/carillon/carillon/internal/schedule"
 )
@@ -22,9 +21,21 @@ const (
 	exitNotFound = 4
 )
 
-// errDiffers ends a dry run that would change something. What that is has been
-// said.
-var errDiffers = errors.New("something would change")
+// errDiffers ends a dry run that would change something.
+var errDiffers error = &shownError{text: "something would change", code: exitDiffers}
+
+// shownError is an error that the command's output shows already. It only sets the
+// exit code.
+type shownError struct {
+	text string
+	code int
+}
+
+func (e *shownError) Error() string { return e.text }
+func (e *shownError) ExitCode() int { return e.code }
+
+// shown makes an error that the command's output shows already.
+func shown(text string) error { return &shownError{text: text, code: exitFailed} }
 
 // usageError is a command line that cannot be understood.
 type usageError struct {
@@ -43,15 +54,16 @@ func usage(cmd *cobra.Command, format string, args ...any) error {
 	return known
 }
 
-// said reports whether an error only says by the exit code what was shown.
-func said(err error) bool {
-	return errors.Is(err, errDiffers) || errors.Is(err, errUnwell) || errors.Is(err, errUndelivered)
+// isShown reports whether the command's output shows the error already.
+func isShown(err error) bool {
+	var known *shownError
+	return errors.As(err, &known)
 }
 
 // report writes what went wrong with a command, for people, and returns the exit
 // code. Without a command fields keep the names that they have in the API.
 func (c *cli) report(cmd *cobra.Command, err error) int {
-	if err == nil || said(err) {
+	if err == nil || isShown(err) {
 		return exitCode(err)
 	}
 	message := "carillon: " + explained(cmd, err) + "\n"
@@ -65,15 +77,15 @@ func (c *cli) report(cmd *cobra.Command, err error) int {
 
 func exitCode(err error) int {
 	var mistaken *usageError
-	var refused *callError
+	var coded interface{ ExitCode() int }
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errDiffers):
-		return exitDiffers
 	case errors.As(err, &mistaken):
 		return exitUsage
-	case errors.As(err, &refused) && refused.code == codes.NotFound, errors.Is(err, schedule.ErrNotFound):
+	case errors.As(err, &coded):
+		return coded.ExitCode()
+	case errors.Is(err, schedule.ErrNotFound):
 		return exitNotFound
 	}
 	return exitFailed

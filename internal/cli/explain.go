@@ -36,10 +36,10 @@ func newExplainCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resp, err := call(ctx, l, schedules(l).ExplainSlot, req)
+			resp, err := call(ctx, l, l.schedules().ExplainSlot, req)
 			if err != nil && len(args) == 1 {
 				if req, err = askedByKey(ctx, l, args[0], err); err == nil {
-					resp, err = call(ctx, l, schedules(l).ExplainSlot, req)
+					resp, err = call(ctx, l, l.schedules().ExplainSlot, req)
 				}
 			}
 			if err != nil {
@@ -62,7 +62,7 @@ func (p *page) explanation(a *carillonv1.ExplainSlotResponse) {
 	if p.color {
 		verdict = verdictColour(explain.Verdict(a.GetVerdict())).paint(legible(verdict))
 	}
-	p.text.WriteString(legible(a.GetScheduleId()+" at "+stamp(at)+" ("+p.ago(at)+"): ") + verdict + "\n\n")
+	p.raw(legible(a.GetScheduleId()+" at "+stamp(at)+" ("+p.ago(at)+"): ") + verdict + "\n\n")
 	for _, sentence := range a.GetSentences() {
 		p.line("%s", sentence)
 	}

@@ -24,9 +24,9 @@ func askedByKey(ctx context.Context, l *link, digits string, err error) (*carill
 	if exitCode(err) != exitNotFound || !runKeyDigits.MatchString(digits) {
 		return nil, err
 	}
-	found, runErr := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
+	found, runErr := call(ctx, l, l.runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
 	if exitCode(runErr) == exitNotFound {
-		return nil, &callError{code: codes.NotFound, err: fmt.Errorf("not found: there is no schedule and no run %s", quoted(digits))}
+		return nil, &callError{code: codes.NotFound, err: fmt.Errorf("not found: there is no schedule and no run %s", schedule.Quote(digits))}
 	}
 	if runErr != nil {
 		return nil, runErr
@@ -69,14 +69,14 @@ func (c *client) instant(ctx context.Context, l *link, scheduleID, argument stri
 		return c.now().Add(-d).Truncate(time.Second), nil
 	}
 	if argument != "next" {
-		return at, fmt.Errorf("invalid time %s: write 2026-03-08T14:00:00Z, or 2026-03-08T14:00 in the schedule's zone, a duration such as 2h (back) or +2h (ahead), now, last or next", quoted(argument))
+		return at, fmt.Errorf("invalid time %s: write 2026-03-08T14:00:00Z, or 2026-03-08T14:00 in the schedule's zone, a duration such as 2h (back) or +2h (ahead), now, last or next", schedule.Quote(argument))
 	}
-	found, err := call(ctx, l, schedules(l).GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: scheduleID})
+	found, err := call(ctx, l, l.schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: scheduleID})
 	if err != nil {
 		return at, err
 	}
 	if len(found.GetPreview()) == 0 {
-		return at, fmt.Errorf("schedule %s has no next slot", quoted(scheduleID))
+		return at, fmt.Errorf("schedule %s has no next slot", schedule.Quote(scheduleID))
 	}
 	return found.GetPreview()[0].GetRunAt().AsTime(), nil
 }

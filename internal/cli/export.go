@@ -33,7 +33,7 @@ func newExportCommand(c *cli) *cobra.Command {
 			read := 0
 			found, _, err := pages(0, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, schedules(l).ListSchedules, filter)
+				resp, err := call(ctx, l, l.schedules().ListSchedules, filter)
 				read += len(resp.GetSchedules())
 				l.work.say("%d schedules read", read)
 				return resp.GetSchedules(), resp.GetNextPageToken(), err

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -13,36 +10,14 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// document is JSON members in the order in which people want to read them.
-type document struct {
-	text bytes.Buffer
-	err  error
-}
-
-func (d *document) add(name string, value any) {
-	raw, err := json.Marshal(value)
-	if err != nil && d.err == nil {
-		d.err = fmt.Errorf("%s: %w", name, err)
-	}
-	d.raw(name, raw)
-}
-
-func (d *document) raw(name string, value []byte) {
-	before := byte(',')
-	if d.text.Len() == 0 {
-		before = '{'
-	}
-	fmt.Fprintf(&d.text, "%c%q:%s", before, name, value)
-}
-
-// unless adds what is not the default that every server has.
-func unless[T comparable](d *document, name string, value, fallback T) {
+// unless adds a member that differs from the default that every server has.
+func unless[T comparable](d *object, name string, value, fallback T) {
 	if value != fallback {
 		d.add(name, value)
 	}
 }
 
-func (d *document) instant(name string, at *timestamppb.Timestamp) {
+func addTime(d *object, name string, at *timestamppb.Timestamp) {
 	if at != nil {
 		d.add(name, at.AsTime().UTC().Format(time.RFC3339))
 	}
@@ -51,7 +26,7 @@ func (d *document) instant(name string, at *timestamppb.Timestamp) {
 // exported is a schedule as apply reads it. What an operator may have set for a
 // whole server (DEFAULT_OVERLAP_POLICY and its like) is always written out.
 func exported(s *carillonv1.Schedule) ([]byte, error) {
-	var d document
+	var d object
 	d.add("schedule_id", s.GetScheduleId())
 	d.add("workflow_id", s.GetWorkflowId())
 	d.add("version", s.GetVersion())
@@ -63,9 +38,9 @@ func exported(s *carillonv1.Schedule) ([]byte, error) {
 		unless(&d, "timezone", s.GetTimezone(), "UTC")
 	}
 	unless(&d, "interval_ms", s.GetIntervalMs(), 0)
-	d.instant("once_at", s.GetOnceAt())
-	d.instant("start_at", s.GetStartAt())
-	d.instant("end_at", s.GetEndAt())
+	addTime(&d, "once_at", s.GetOnceAt())
+	addTime(&d, "start_at", s.GetStartAt())
+	addTime(&d, "end_at", s.GetEndAt())
 	unless(&d, "dst", s.GetDst(), string(cronexpr.Vixie))
 	d.add("jitter_ms", s.GetJitterMs())
 	d.add("overlap_policy", s.GetOverlapPolicy())
@@ -86,9 +61,22 @@ func exported(s *carillonv1.Schedule) ([]byte, error) {
 	if len(s.GetInput()) > 0 {
 		d.raw("input", s.GetInput())
 	}
-	d.text.WriteByte('}')
-	if d.err != nil {
-		return nil, d.err
+	return d.yaml()
+}
+
+// expectDocument is what of it is set, by the API's names.
+func expectDocument(e *carillonv1.Expectation) map[string]any {
+	out := make(map[string]any)
+	for name, ms := range map[string]*uint32{
+		"start_within_ms": e.StartWithinMs, "finish_within_ms": e.FinishWithinMs, "success_every_ms": e.SuccessEveryMs,
+		"alert_after": e.AlertAfter, "remind_every_ms": e.RemindEveryMs,
+	} {
+		if ms != nil {
+			out[name] = *ms
+		}
 	}
-	return yamlFromJSON(d.text.Bytes())
+	if e.OnFailure != nil {
+		out["on_failure"] = *e.OnFailure
+	}
+	return out
 }

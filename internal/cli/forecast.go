@@ -24,7 +24,7 @@ func newForecastCommand(c *cli) *cobra.Command {
 		Example: "  carillon forecast\n  carillon forecast --label team=billing --until 48h --peaks 10\n  carillon forecast --user ada -o json",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, schedules(l).ForecastLaunches, req)
+			resp, err := call(ctx, l, l.schedules().ForecastLaunches, req)
 			if err != nil {
 				return err
 			}

@@ -19,8 +19,6 @@ func newGrantCommand(c *cli) *cobra.Command {
 	return o.completesFlags(cmd)
 }
 
-func grants(l *link) carillonv1.GrantServiceClient { return carillonv1.NewGrantServiceClient(l.conn) }
-
 func newGrantCreateCommand(o *client) *cobra.Command {
 	req := &carillonv1.CreateGrantRequest{}
 	cmd := &cobra.Command{
@@ -33,7 +31,7 @@ func newGrantCreateCommand(o *client) *cobra.Command {
 			"  carillon grant create --user ada --account acme --scope 'graph:execute:langgraph:*' --expires 90d",
 		Args: exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, grants(l).CreateGrant, req)
+			resp, err := call(ctx, l, l.grants().CreateGrant, req)
 			if err != nil {
 				return err
 			}
@@ -60,7 +58,7 @@ func newGrantGetCommand(o *client) *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.GrantId = args[0]
-			resp, err := call(ctx, l, grants(l).GetGrant, req)
+			resp, err := call(ctx, l, l.grants().GetGrant, req)
 			if err != nil {
 				return err
 			}
@@ -86,7 +84,7 @@ func newGrantListCommand(o *client) *cobra.Command {
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Grant, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, grants(l).ListGrants, filter)
+				resp, err := call(ctx, l, l.grants().ListGrants, filter)
 				return resp.GetGrants(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
@@ -125,7 +123,7 @@ func newGrantRevokeCommand(o *client) *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.GrantId = args[0]
-			resp, err := call(ctx, l, grants(l).RevokeGrant, req)
+			resp, err := call(ctx, l, l.grants().RevokeGrant, req)
 			if err != nil {
 				return err
 			}

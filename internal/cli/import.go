@@ -160,7 +160,7 @@ func (i *imported) apply(ctx context.Context, l *link, from string, workflows []
 		})
 	}
 	l.work.say("%s set %s: %d commands", doing(i.dryRun), i.set, len(workflows))
-	resp, err := call(ctx, l, schedules(l).ApplySchedules, req)
+	resp, err := call(ctx, l, l.schedules().ApplySchedules, req)
 	if err != nil {
 		return lines.located(err)
 	}

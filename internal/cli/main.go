@@ -9,7 +9,6 @@ package cli
 
 import (
 	"context"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -46,21 +45,6 @@ func isTerminal(f *os.File) bool {
 	}
 	null, err := os.Stat(os.DevNull)
 	return err != nil || !os.SameFile(info, null)
-}
-
-// cli is what the commands take from their surroundings; tests bring their own.
-type cli struct {
-	in        io.Reader
-	out, errs io.Writer
-	now       func() time.Time
-	env       func(string) string
-	version   string // of this binary
-	color     bool // out is a terminal that wants colours
-	terminal  bool // out is a terminal
-
-	screen io.Writer // where bars are drawn; nil: nowhere
-
-	wait func(ctx context.Context, d time.Duration) error // between two rounds of --watch; nil: as long as it says
 }
 
 // run executes one command line and returns the exit code.

@@ -25,11 +25,11 @@ type meter struct {
 	drawn *liveLine // nil: not yet, or never
 }
 
-// meter begins one. It must be ended.
-func (c *cli) meter(format string, args ...any) *meter {
+// newMeter begins one on the terminal screen; nil: it shows nothing. It must be ended.
+func newMeter(screen io.Writer, format string, args ...any) *meter {
 	m := &meter{words: legible(fmt.Sprintf(format, args...)), began: time.Now()}
-	if c.screen != nil {
-		m.to = c.screen
+	if screen != nil {
+		m.to = screen
 		m.timer = time.AfterFunc(meterAfter, m.open)
 	}
 	return m

@@ -45,11 +45,10 @@ func TestAMeterShowsLongWorkOnATerminalAlone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				to := &screen{}
-				c := &cli{}
+				m := newMeter(nil, "begins")
 				if tt.terminal {
-					c.screen = to
+					m = newMeter(to, "begins")
 				}
-				m := c.meter("begins")
 				m.at(3, tt.total, "%d of many", 3)
 				time.Sleep(tt.lasts)
 				var out bytes.Buffer

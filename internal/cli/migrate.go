@@ -29,7 +29,7 @@ func newMigrateCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m := c.meter("migrating the schema")
+			m := newMeter(c.screen, "migrating the schema")
 			defer m.end()
 			applied, err := app.Migrate(cmd.Context(), cfg, app.NewLogger(m.before(cmd.ErrOrStderr()), cfg))
 			m.end()

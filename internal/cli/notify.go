@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,9 +16,8 @@ import (
 	"github.com/carillon/carillon/registrar/notify"
 )
 
-// errUndelivered ends a test of which a message did not arrive. Which one has been
-// shown.
-var errUndelivered = errors.New("a test message was not delivered")
+// errUndelivered ends a test if a message did not arrive.
+var errUndelivered = shown("a test message was not delivered")
 
 func newNotifyCommand(c *cli) *cobra.Command {
 	cmd := newGroup("notify", "Test and check where notifications go")
@@ -42,7 +40,7 @@ func newNotifyTestCommand(c *cli) *cobra.Command {
 			if len(args) == 1 {
 				req.Target = args[0]
 			}
-			resp, err := call(ctx, l, alerts(l).TestAlerts, req)
+			resp, err := call(ctx, l, l.alerts().TestAlerts, req)
 			if err != nil {
 				return err
 			}
@@ -72,7 +70,7 @@ func attempted(ctx context.Context, l *link, sent []*carillonv1.AlertDelivery, w
 	defer cancel()
 	const newest = 200 // the messages of this test are among them
 	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
-		resp, err := call(ctx, l, alerts(l).ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: newest})
+		resp, err := call(ctx, l, l.alerts().ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: newest})
 		if err != nil && ctx.Err() == nil {
 			return nil, err
 		}

@@ -2,14 +2,9 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
-
-	"google.golang.org/protobuf/proto"
-
-	"github.com/carillon/carillon/internal/rawjson"
 )
 
 // output is the form in which a command answers.
@@ -43,49 +38,12 @@ func (o *output) Type() string { return "FORMAT" }
 // people reports whether the answer is for people, and not for programs.
 func (o *output) people() bool { return *o == outputTable || *o == outputWide }
 
-// show answers with m as REST would write it, or with what people shows.
-func (c *client) show(m proto.Message, people func(p *page)) error {
-	if c.output.people() {
-		p := c.page()
-		people(p)
-		return p.print(c.out)
-	}
-	text, err := rawjson.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return c.document(text)
-}
-
-// document writes one JSON text in the form asked for.
-func (c *client) document(text []byte) error {
-	var out bytes.Buffer
-	if c.output == outputYAML {
-		converted, err := yamlFromJSON(text)
-		if err != nil {
-			return fmt.Errorf("write YAML: %w", err)
-		}
-		out.Write(converted)
-	} else {
-		if err := json.Indent(&out, text, "", "  "); err != nil {
-			return fmt.Errorf("write JSON: %w", err)
-		}
-		out.WriteByte('\n')
-	}
-	_, err := c.out.Write(out.Bytes())
-	return err
-}
-
 // page gathers what people read. Everything on it was made legible first.
 type page struct {
 	text  bytes.Buffer
 	now   time.Time
 	color bool
 	wide  bool
-}
-
-func (c *client) page() *page {
-	return &page{now: c.now(), color: c.color, wide: c.output == outputWide}
 }
 
 func (p *page) print(to io.Writer) error {
@@ -96,6 +54,9 @@ func (p *page) print(to io.Writer) error {
 func (p *page) line(format string, args ...any) {
 	p.text.WriteString(legible(fmt.Sprintf(format, args...)) + "\n")
 }
+
+// raw writes text that is legible already, with its colour codes.
+func (p *page) raw(text string) { p.text.WriteString(text) }
 
 // wider adds the columns, or their names, that only a wide table has.
 func (p *page) wider(cells []string, more ...string) []string {

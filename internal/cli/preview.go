@@ -110,7 +110,7 @@ func (v *previewed) saved(ctx context.Context, l *link, _ []string) error {
 	req := &carillonv1.PreviewScheduleRequest{
 		ScheduleId: v.schedule, From: v.request.GetFrom(), To: v.request.GetTo(), PageSize: uint32(v.count),
 	}
-	resp, err := call(ctx, l, schedules(l).PreviewSchedule, req)
+	resp, err := call(ctx, l, l.schedules().PreviewSchedule, req)
 	if err != nil {
 		return err
 	}

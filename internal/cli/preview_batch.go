@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
@@ -116,7 +118,7 @@ func (b *batch) line(line []byte) error {
 	after, count := b.now(), defaultFires
 	if q.After != nil {
 		if after, err = time.Parse(time.RFC3339, *q.After); err != nil {
-			return fmt.Errorf("after %s is not RFC 3339, such as 2024-03-09T12:00:00Z", quoted(*q.After))
+			return fmt.Errorf("after %s is not RFC 3339, such as 2024-03-09T12:00:00Z", schedule.Quote(*q.After))
 		}
 	}
 	if q.Count != nil {
@@ -148,7 +150,7 @@ func (b *batch) timeline(q *question) (*cronexpr.Timeline, error) {
 	zone, dst := time.UTC, cronexpr.Vixie
 	if q.DST != nil {
 		if dst = cronexpr.DST(*q.DST); dst != cronexpr.Vixie && dst != cronexpr.Literal {
-			return nil, fmt.Errorf("dst %s is not a policy; write vixie or literal", quoted(*q.DST))
+			return nil, fmt.Errorf("dst %s is not a policy; write vixie or literal", schedule.Quote(*q.DST))
 		}
 	}
 	if q.TZ != nil {
@@ -209,4 +211,13 @@ func decodeQuestion(line []byte, q *question) error {
 func errorLine(to []byte, err error) []byte {
 	text, _ := json.Marshal(map[string]string{"error": cut(err.Error())}) // a string always has a JSON form
 	return append(to, text...)
+}
+
+// cut bounds a message that repeats what somebody sent.
+func cut(s string) string {
+	const most = 500
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

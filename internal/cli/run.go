@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,13 +26,6 @@ func newRunCommand(c *cli) *cobra.Command {
 	return o.completesFlags(cmd)
 }
 
-func runs(l *link) carillonv1.RunServiceClient { return carillonv1.NewRunServiceClient(l.conn) }
-
-// keyShown is how many digits of a key tables show: enough to name a run.
-const keyShown = 12
-
-func short(key string) string { return key[:min(len(key), keyShown)] }
-
 // outcome is a status with its reason: SKIPPED (overlap).
 func outcome(r *carillonv1.Run) string {
 	if r.GetReason() == "" {
@@ -47,7 +41,7 @@ func newRunGetCommand(o *client) *cobra.Command {
 		Example: "  carillon run get 5f0c5a3d9b1e",
 		Args:    exactly("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: args[0]})
+			resp, err := call(ctx, l, l.runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: args[0]})
 			if err != nil {
 				return err
 			}
@@ -146,4 +140,22 @@ func (p *page) attempts(log []*carillonv1.LaunchAttempt) {
 	}
 	p.line("")
 	p.table([]string{"launch attempt", "result", "duration", "error"}, rows)
+}
+
+// runKeys are the newest runs, newest first, each with what it is.
+func runKeys(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
+	resp, err := call(ctx, l, l.runs().ListRuns, &carillonv1.ListRunsRequest{PageSize: defaultLimit})
+	if err != nil {
+		return nil
+	}
+	for _, r := range resp.GetRuns() {
+		key := r.GetIdempotencyKey()
+		if len(begun) <= keyShown {
+			key = short(key)
+		}
+		if strings.HasPrefix(key, begun) {
+			out = append(out, cobra.CompletionWithDesc(key, r.GetScheduleId()+" "+stamp(r.GetRunAt().AsTime())+" "+r.GetStatus()))
+		}
+	}
+	return out
 }

@@ -18,7 +18,7 @@ func newRunCancelCommand(o *client) *cobra.Command {
 		Args:    exactly("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.IdempotencyKey = args[0]
-			resp, err := call(ctx, l, runs(l).CancelRun, req)
+			resp, err := call(ctx, l, l.runs().CancelRun, req)
 			if err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ func newRunRetryCommand(o *client) *cobra.Command {
 		Args:    exactly("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.IdempotencyKey = args[0]
-			resp, err := call(ctx, l, runs(l).RetryRun, req)
+			resp, err := call(ctx, l, l.runs().RetryRun, req)
 			if err != nil {
 				return err
 			}

@@ -45,11 +45,10 @@ func newRunExportCommand(o *client) *cobra.Command {
 
 // exportMeter counts, unless the runs themselves run over the terminal.
 func (c *client) exportMeter() *meter {
-	counting := *c.cli
 	if c.terminal {
-		counting.screen = nil
+		return newMeter(nil, "exporting")
 	}
-	return counting.meter("exporting")
+	return newMeter(c.screen, "exporting")
 }
 
 // export writes each run as it comes: memory stays flat.
@@ -58,7 +57,7 @@ func (c *client) export(ctx context.Context, l *link, filter *carillonv1.ExportR
 	last := filter.GetAfter()
 	written, m := 0, c.exportMeter()
 	defer m.end()
-	stream, err := runs(l).ExportRuns(ctx, filter)
+	stream, err := l.runs().ExportRuns(ctx, filter)
 	for err == nil {
 		var line *carillonv1.ExportRunsResponse
 		if line, err = stream.Recv(); err != nil {

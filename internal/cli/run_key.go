@@ -14,6 +14,6 @@ func wholeKey(ctx context.Context, l *link, digits string) (string, error) {
 	if _, err := schedule.ParseKey(digits); err == nil {
 		return digits, nil
 	}
-	resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
+	resp, err := call(ctx, l, l.runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
 	return resp.GetRun().GetIdempotencyKey(), err
 }

@@ -25,7 +25,7 @@ func newRunListCommand(o *client) *cobra.Command {
 			filter.Status = upper(filter.Status)
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Run, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, runs(l).ListRuns, filter)
+				resp, err := call(ctx, l, l.runs().ListRuns, filter)
 				return resp.GetRuns(), resp.GetNextPageToken(), err
 			})
 			if err != nil {

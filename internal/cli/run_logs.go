@@ -67,7 +67,7 @@ func newRunLogsCommand(o *client) *cobra.Command {
 func followLogs(ctx context.Context, l *link, req *carillonv1.GetRunLogsRequest, follow bool, p *logPrinter) (*carillonv1.GetRunLogsResponse, error) {
 	answered := time.Now()
 	for {
-		resp, err := call(ctx, l, runs(l).GetRunLogs, req)
+		resp, err := call(ctx, l, l.runs().GetRunLogs, req)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil // the user has ended it

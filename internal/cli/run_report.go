@@ -47,7 +47,7 @@ func newRunReportCommand(o *client) *cobra.Command {
 			if token != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 			}
-			resp, err := call(ctx, l, runs(l).ReportRun, req)
+			resp, err := call(ctx, l, l.runs().ReportRun, req)
 			if err != nil {
 				return err
 			}

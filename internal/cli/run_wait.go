@@ -2,22 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
-)
-
-const (
-	waitFirst = 100 * time.Millisecond
-	waitMost  = 2 * time.Second
-	// waitSilent is how long the server may be away, as at a deploy.
-	waitSilent = time.Minute
 )
 
 // showAskedFor shows the answer to a call that asked for a run, which stands in
@@ -47,7 +38,7 @@ func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, er
 			return nil, goesOn(r)
 		case <-time.After(pause):
 		}
-		resp, err := call(ctx, l, runs(l).GetRun, &carillonv1.GetRunRequest{IdempotencyKey: r.GetIdempotencyKey()})
+		resp, err := call(ctx, l, l.runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: r.GetIdempotencyKey()})
 		switch {
 		case ctx.Err() != nil:
 			return nil, goesOn(r)
@@ -64,12 +55,6 @@ func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, er
 func goesOn(r *carillonv1.Run) error {
 	key := short(r.GetIdempotencyKey())
 	return fmt.Errorf("run %s is still in progress; see it with: carillon run get %s", key, key)
-}
-
-// away reports whether the server did not answer at all.
-func away(err error) bool {
-	var refused *callError
-	return errors.As(err, &refused) && (refused.code == codes.Unavailable || refused.code == codes.DeadlineExceeded)
 }
 
 // failure is the error of a run that has ended otherwise than in SUCCESS.

@@ -28,7 +28,7 @@ func newRunWatchCommand(o *client) *cobra.Command {
 		},
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			filter.Status = upper(filter.Status)
-			stream, err := runs(l).WatchRuns(ctx, filter)
+			stream, err := l.runs().WatchRuns(ctx, filter)
 			for err == nil {
 				var change *carillonv1.WatchRunsResponse
 				if change, err = stream.Recv(); err == nil {

@@ -25,10 +25,6 @@ func newScheduleCommand(c *cli) *cobra.Command {
 	return o.completesFlags(cmd)
 }
 
-func schedules(l *link) carillonv1.ScheduleServiceClient {
-	return carillonv1.NewScheduleServiceClient(l.conn)
-}
-
 // ruled is a schedule or a definition of one.
 type ruled interface {
 	GetCronExpr() string

@@ -15,7 +15,7 @@ func newScheduleDeleteCommand(o *client) *cobra.Command {
 		Example: "  carillon schedule delete nightly",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, schedules(l).DeleteSchedule, &carillonv1.DeleteScheduleRequest{ScheduleId: args[0]})
+			resp, err := call(ctx, l, l.schedules().DeleteSchedule, &carillonv1.DeleteScheduleRequest{ScheduleId: args[0]})
 			if err != nil {
 				return err
 			}

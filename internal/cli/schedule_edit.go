@@ -76,7 +76,7 @@ func (e *edit) run(ctx context.Context) error {
 }
 
 func (e *edit) read(ctx context.Context) error {
-	found, err := call(ctx, e.link, schedules(e.link).GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: e.id})
+	found, err := call(ctx, e.link, e.link.schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: e.id})
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (e *edit) send(ctx context.Context) error {
 	}
 	stale := false
 	patch := func(ctx context.Context, req *carillonv1.PatchScheduleRequest, options ...grpc.CallOption) (*carillonv1.PatchScheduleResponse, error) {
-		resp, err := schedules(e.link).PatchSchedule(ctx, req, options...)
+		resp, err := e.link.schedules().PatchSchedule(ctx, req, options...)
 		stale = status.Code(err) == codes.Aborted
 		return resp, err
 	}
@@ -226,13 +226,12 @@ func definitionYAML(req *carillonv1.UpsertScheduleRequest) ([]byte, error) {
 	if err := json.Unmarshal(all, &members); err != nil {
 		return nil, err
 	}
-	var d document
+	var d object
 	fields := req.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
 		if field := fields.Get(i); req.ProtoReflect().Has(field) {
 			d.raw(string(field.Name()), members[string(field.Name())])
 		}
 	}
-	d.text.WriteByte('}')
-	return yamlFromJSON(d.text.Bytes())
+	return d.yaml()
 }

@@ -25,23 +25,6 @@ func expectFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("remind-every", "remind of an open alert every `DURATION` (default: never)", func(s string) error { return millis(&e().RemindEveryMs)(s) })
 }
 
-// expectDocument is what of it is set, by the API's names.
-func expectDocument(e *carillonv1.Expectation) map[string]any {
-	out := make(map[string]any)
-	for name, ms := range map[string]*uint32{
-		"start_within_ms": e.StartWithinMs, "finish_within_ms": e.FinishWithinMs, "success_every_ms": e.SuccessEveryMs,
-		"alert_after": e.AlertAfter, "remind_every_ms": e.RemindEveryMs,
-	} {
-		if ms != nil {
-			out[name] = *ms
-		}
-	}
-	if e.OnFailure != nil {
-		out["on_failure"] = *e.OnFailure
-	}
-	return out
-}
-
 // expectText is a promise in words.
 func expectText(e *carillonv1.Expectation) string {
 	var parts []string

@@ -15,7 +15,7 @@ func newScheduleGetCommand(o *client) *cobra.Command {
 		Example: "  carillon schedule get nightly\n  carillon schedule get nightly -o json",
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, schedules(l).GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: args[0]})
+			resp, err := call(ctx, l, l.schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: args[0]})
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ func newScheduleEventsCommand(o *client) *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.ScheduleEvent, string, error) {
-				resp, err := call(ctx, l, schedules(l).ListScheduleEvents,
+				resp, err := call(ctx, l, l.schedules().ListScheduleEvents,
 					&carillonv1.ListScheduleEventsRequest{ScheduleId: args[0], PageSize: size, PageToken: token})
 				return resp.GetEvents(), resp.GetNextPageToken(), err
 			})
@@ -63,7 +63,7 @@ func newScheduleRevisionsCommand(o *client) *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.ScheduleRevision, string, error) {
-				resp, err := call(ctx, l, schedules(l).ListRevisions,
+				resp, err := call(ctx, l, l.schedules().ListRevisions,
 					&carillonv1.ListRevisionsRequest{ScheduleId: args[0], PageSize: size, PageToken: token})
 				return resp.GetRevisions(), resp.GetNextPageToken(), err
 			})

@@ -9,8 +9,6 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-const defaultLimit = 50
-
 func newScheduleListCommand(o *client) *cobra.Command {
 	limit := defaultLimit
 	filter := &carillonv1.ListSchedulesRequest{}
@@ -23,7 +21,7 @@ func newScheduleListCommand(o *client) *cobra.Command {
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, schedules(l).ListSchedules, filter)
+				resp, err := call(ctx, l, l.schedules().ListSchedules, filter)
 				return resp.GetSchedules(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
@@ -57,26 +55,4 @@ func newScheduleListCommand(o *client) *cobra.Command {
 	limitFlag(cmd, &limit)
 	words(cmd, "state", []string{"active", "paused", "exhausted"})
 	return cmd
-}
-
-func limitFlag(cmd *cobra.Command, limit *int) {
-	cmd.Flags().IntVar(limit, "limit", *limit, "at most this `NUMBER`; 0 = all")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if *limit < 0 {
-			return usage(cmd, "--limit %d is negative; 0 = all", *limit)
-		}
-		return nil
-	}
-}
-
-// list writes a table, or that there is nothing, and whether there is more.
-func (p *page) list(head []string, rows [][]string, next string) {
-	if len(rows) == 0 {
-		p.line("nothing found")
-		return
-	}
-	p.table(head, rows)
-	if next != "" {
-		p.line("… and more; --limit 0 shows all")
-	}
 }

@@ -19,7 +19,7 @@ func newSchedulePauseCommand(o *client) *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.ScheduleId = args[0]
-			resp, err := call(ctx, l, schedules(l).PauseSchedule, req)
+			resp, err := call(ctx, l, l.schedules().PauseSchedule, req)
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ func newScheduleResumeCommand(o *client) *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.ScheduleId = args[0]
-			resp, err := call(ctx, l, schedules(l).ResumeSchedule, req)
+			resp, err := call(ctx, l, l.schedules().ResumeSchedule, req)
 			if err != nil {
 				return err
 			}

@@ -50,7 +50,7 @@ func newScheduleSetCommand(o *client) *cobra.Command {
 			if len(req.GetUpdateMask().GetPaths()) == 0 {
 				return errors.New("nothing to change: give a flag such as --cron, or --unset FIELD")
 			}
-			resp, err := call(ctx, l, schedules(l).PatchSchedule, req)
+			resp, err := call(ctx, l, l.schedules().PatchSchedule, req)
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func newScheduleSetCommand(o *client) *cobra.Command {
 // completeExpect adds the parts of expect that no flag names, and makes sure
 // that they are still those.
 func completeExpect(ctx context.Context, l *link, req *carillonv1.PatchScheduleRequest) error {
-	found, err := call(ctx, l, schedules(l).GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: req.GetScheduleId()})
+	found, err := call(ctx, l, l.schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: req.GetScheduleId()})
 	if err != nil {
 		return err
 	}

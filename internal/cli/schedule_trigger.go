@@ -29,7 +29,7 @@ func newScheduleTriggerCommand(o *client) *cobra.Command {
 				}
 				req.Input = raw
 			}
-			resp, err := call(ctx, l, schedules(l).TriggerSchedule, req)
+			resp, err := call(ctx, l, l.schedules().TriggerSchedule, req)
 			if err != nil {
 				return err
 			}

@@ -51,7 +51,7 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 			}
 			var header metadata.MD
 			upsert := func(ctx context.Context, req *carillonv1.UpsertScheduleRequest, options ...grpc.CallOption) (*carillonv1.UpsertScheduleResponse, error) {
-				return schedules(l).UpsertSchedule(ctx, req, append(options, grpc.Header(&header))...)
+				return l.schedules().UpsertSchedule(ctx, req, append(options, grpc.Header(&header))...)
 			}
 			resp, err := call(ctx, l, upsert, req)
 			if err != nil {

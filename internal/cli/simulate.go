@@ -147,7 +147,7 @@ func (v *simulated) simulate(ctx context.Context, l *link, _ []string) error {
 			return fmt.Errorf("read %s: %w", v.file, err)
 		}
 	}
-	resp, err := call(ctx, l, schedules(l).SimulateSchedules, req)
+	resp, err := call(ctx, l, l.schedules().SimulateSchedules, req)
 	if err != nil {
 		return err
 	}

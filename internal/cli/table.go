@@ -238,3 +238,20 @@ func brief(d time.Duration) string {
 	}
 	return schedule.ShortDuration(d.Round(time.Second))
 }
+
+// list writes a table, or that there is nothing, and whether there is more.
+func (p *page) list(head []string, rows [][]string, next string) {
+	if len(rows) == 0 {
+		p.line("nothing found")
+		return
+	}
+	p.table(head, rows)
+	if next != "" {
+		p.line("… and more; --limit 0 shows all")
+	}
+}
+
+// keyShown is how many digits of a key tables show: enough to name a run.
+const keyShown = 12
+
+func short(key string) string { return key[:min(len(key), keyShown)] }

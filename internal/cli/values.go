@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"github.com/carillon/carillon/internal/schedule"
 )
 
 // The setters below are for pflag's Func: each reads one flag's text into one
@@ -181,14 +179,3 @@ func (c *cli) file(name string) ([]byte, error) {
 	}
 	return text, nil
 }
-
-// cut bounds a message that repeats what somebody sent.
-func cut(s string) string {
-	const most = 500
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
-
-func quoted(s string) string { return schedule.Quote(s) }

@@ -3,13 +3,11 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
 )
 
 // How often --watch may ask.
@@ -46,13 +44,11 @@ func (c *client) watched(cmd *cobra.Command) *cobra.Command {
 func (c *client) repeat(ctx context.Context, every time.Duration, once func() error) error {
 	for round := 0; ; round++ {
 		text, err := c.captured(once)
-		var refused *callError
-		away := errors.As(err, &refused) && (refused.code == codes.Unavailable || refused.code == codes.DeadlineExceeded)
 		switch {
 		case ctx.Err() != nil:
 			return nil // the user ended it
-		case said(err):
-		case err != nil && (round == 0 || !away):
+		case isShown(err):
+		case err != nil && (round == 0 || !away(err)):
 			return err
 		case err != nil:
 			text = append(text, "carillon: "+legible(err.Error())+"\n"...)

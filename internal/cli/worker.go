@@ -26,10 +26,6 @@ func newWorkerCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-func workers(l *link) carillonv1.WorkerServiceClient {
-	return carillonv1.NewWorkerServiceClient(l.conn)
-}
-
 func newWorkerListCommand(o *client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
@@ -40,11 +36,11 @@ func newWorkerListCommand(o *client) *cobra.Command {
 		Example: "  carillon worker list",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, workers(l).ListWorkers, &carillonv1.ListWorkersRequest{})
+			resp, err := call(ctx, l, l.workers().ListWorkers, &carillonv1.ListWorkersRequest{})
 			if err != nil {
 				return err
 			}
-			processes, err := call(ctx, l, workers(l).ListProcesses, &carillonv1.ListProcessesRequest{})
+			processes, err := call(ctx, l, l.workers().ListProcesses, &carillonv1.ListProcessesRequest{})
 			if err != nil && status.Code(err) != codes.Unimplemented { // by an older server
 				return err
 			}
@@ -123,7 +119,7 @@ func newWorkerProcessesCommand(o *client) *cobra.Command {
 		Example: "  carillon worker processes",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, workers(l).ListProcesses, &carillonv1.ListProcessesRequest{})
+			resp, err := call(ctx, l, l.workers().ListProcesses, &carillonv1.ListProcessesRequest{})
 			if err != nil {
 				return err
 			}
@@ -148,7 +144,7 @@ func newWorkerTermsCommand(o *client) *cobra.Command {
 		Example: "  carillon worker terms\n  carillon worker terms --shard 3 --limit 200",
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, workers(l).ListLeaderTerms, req)
+			resp, err := call(ctx, l, l.workers().ListLeaderTerms, req)
 			if err != nil {
 				return err
 			}
@@ -244,7 +240,7 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 		Args:    exactly(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			began := time.Now()
-			resp, err := call(ctx, l, workers(l).Resign, req)
+			resp, err := call(ctx, l, l.workers().Resign, req)
 			if err != nil {
 				return err
 			}
@@ -280,7 +276,7 @@ const (
 func succeeded(ctx context.Context, l *link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
 	l.work.say("waiting for a worker to take over shard %d from %s", was.GetShard(), was.GetWorkerId())
 	for began := time.Now(); ; {
-		resp, err := call(ctx, l, workers(l).ListWorkers, &carillonv1.ListWorkersRequest{})
+		resp, err := call(ctx, l, l.workers().ListWorkers, &carillonv1.ListWorkersRequest{})
 		if err != nil && !away(err) {
 			return nil, err
 		}

@@ -23,10 +23,6 @@ func newWorkflowCommand(c *cli) *cobra.Command {
 	return o.completesFlags(cmd)
 }
 
-func workflows(l *link) carillonv1.WorkflowServiceClient {
-	return carillonv1.NewWorkflowServiceClient(l.conn)
-}
-
 // workflowVersion reads the argument VERSION.
 func workflowVersion(argument string) (int32, error) {
 	n, err := strconv.ParseInt(argument, 10, 32)
@@ -60,7 +56,7 @@ func newWorkflowPutCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resp, err := call(ctx, l, workflows(l).PutWorkflowVersion,
+			resp, err := call(ctx, l, l.workflows().PutWorkflowVersion,
 				&carillonv1.PutWorkflowVersionRequest{WorkflowId: args[0], Version: version, UserId: user, Dag: dag})
 			if err != nil {
 				return err
@@ -116,7 +112,7 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resp, err := call(ctx, l, workflows(l).GetWorkflowVersion,
+			resp, err := call(ctx, l, l.workflows().GetWorkflowVersion,
 				&carillonv1.GetWorkflowVersionRequest{WorkflowId: args[0], Version: version, UserId: user})
 			if err != nil {
 				return err
@@ -162,7 +158,7 @@ func newWorkflowListCommand(o *client) *cobra.Command {
 
 func (c *client) versions(ctx context.Context, l *link, workflow, user string, limit int) error {
 	found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowVersion, string, error) {
-		resp, err := call(ctx, l, workflows(l).ListWorkflowVersions,
+		resp, err := call(ctx, l, l.workflows().ListWorkflowVersions,
 			&carillonv1.ListWorkflowVersionsRequest{WorkflowId: workflow, UserId: user, PageSize: size, PageToken: token})
 		return resp.GetWorkflowVersions(), resp.GetNextPageToken(), err
 	})

@@ -137,7 +137,7 @@ func (c *client) deploy(ctx context.Context, l *link, name string, req *carillon
 	}
 	d := deployed{workflow: *named.WorkflowID, version: *named.Version}
 	req.WorkflowId, req.Version, req.Dag = d.workflow, d.version, dag
-	d.answer, err = call(ctx, l, workflows(l).DeployWorkflow, req)
+	d.answer, err = call(ctx, l, l.workflows().DeployWorkflow, req)
 	return d, err
 }
 

@@ -38,7 +38,7 @@ func newWorkflowShareCommand(o *client) *cobra.Command {
 		Example: "  carillon workflow share report --user ada\n  carillon workflow share report --all-owners",
 		Args:    exactly("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, workflows(l).ShareWorkflow,
+			resp, err := call(ctx, l, l.workflows().ShareWorkflow,
 				&carillonv1.ShareWorkflowRequest{WorkflowId: args[0], UserId: with.user, AllOwners: with.all})
 			if err != nil {
 				return err
@@ -60,7 +60,7 @@ func newWorkflowUnshareCommand(o *client) *cobra.Command {
 		Example: "  carillon workflow unshare report --user ada",
 		Args:    exactly("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, workflows(l).UnshareWorkflow,
+			resp, err := call(ctx, l, l.workflows().UnshareWorkflow,
 				&carillonv1.UnshareWorkflowRequest{WorkflowId: args[0], UserId: with.user, AllOwners: with.all})
 			if err != nil {
 				return err
@@ -86,7 +86,7 @@ func newWorkflowSharesCommand(o *client) *cobra.Command {
 		Args:    exactly("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowShare, string, error) {
-				resp, err := call(ctx, l, workflows(l).ListWorkflowShares,
+				resp, err := call(ctx, l, l.workflows().ListWorkflowShares,
 					&carillonv1.ListWorkflowSharesRequest{WorkflowId: args[0], PageSize: size, PageToken: token})
 				return resp.GetShares(), resp.GetNextPageToken(), err
 			})

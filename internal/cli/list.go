@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+// defaultLimit is how many entries a list shows without --limit.
+const defaultLimit = 50
+
+// limitFlag adds --limit.
+func limitFlag(cmd *cobra.Command, limit *int) {
+	cmd.Flags().IntVar(limit, "limit", *limit, "at most this `NUMBER`; 0 = all")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if *limit < 0 {
+			return usage(cmd, "--limit %d is negative; 0 = all", *limit)
+		}
+		return nil
+	}
+}
+
+// pages follows next_page_token until limit entries are there; 0 = all of
+// them. next is the token behind the last one. A page may be short, so only an
+// empty token is the end.
+func pages[E any](limit int, fetch func(size uint32, token string) (page []E, next string, err error)) (all []E, next string, err error) {
+	const most = 200
+	for {
+		size := most
+		if limit > 0 {
+			size = min(limit-len(all), most)
+		}
+		page, token, err := fetch(uint32(size), next)
+		if err != nil {
+			return nil, "", err
+		}
+		if token != "" && token == next {
+			return nil, "", errors.New("the server answers every page with the same next_page_token; ask for fewer with --limit")
+		}
+		all, next = append(all, page...), token
+		if next == "" || (limit > 0 && len(all) >= limit) {
+			return all, next, nil
+		}
+	}
+}

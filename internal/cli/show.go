@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon/carillon/internal/rawjson"
+)
+
+// outputFlag adds --output.
+func (c *client) outputFlag(cmd *cobra.Command) {
+	cmd.PersistentFlags().VarP(&c.output, "output", "o", "table, wide (more columns), json or yaml")
+	words(cmd, "output", outputs)
+}
+
+// show answers with m as REST would write it, or with what people shows.
+func (c *client) show(m proto.Message, people func(p *page)) error {
+	if c.output.people() {
+		p := c.page()
+		people(p)
+		return p.print(c.out)
+	}
+	text, err := rawjson.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return c.document(text)
+}
+
+// document writes one JSON text in the form asked for.
+func (c *client) document(text []byte) error {
+	var out bytes.Buffer
+	if c.output == outputYAML {
+		converted, err := yamlFromJSON(text)
+		if err != nil {
+			return fmt.Errorf("write YAML: %w", err)
+		}
+		out.Write(converted)
+	} else {
+		if err := json.Indent(&out, text, "", "  "); err != nil {
+			return fmt.Errorf("write JSON: %w", err)
+		}
+		out.WriteByte('\n')
+	}
+	_, err := c.out.Write(out.Bytes())
+	return err
+}
+
+// page begins a page in the form that was requested.
+func (c *client) page() *page {
+	return &page{now: c.now(), color: c.color, wide: c.output == outputWide}
+}
