@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -38,15 +39,15 @@ func newAlertListCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListAlertsResponse{Alerts: found, NextPageToken: next}, func(p *page) {
+			return o.show(&carillonv1.ListAlertsResponse{Alerts: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, a := range found {
-					rows[i] = p.wider([]string{
-						a.GetAlertId(), a.GetScheduleId(), expectation(a), fmt.Sprint(a.GetLate()), p.when(a.GetLastSlot()), a.GetCause(),
-						p.when(a.GetOpenedAt()), alertState(p, a),
-					}, a.GetWorkflowId(), a.GetUserId(), fmt.Sprint(a.GetRevision()), p.when(a.GetFirstSlot()), p.when(a.GetDeadline()), a.GetAckNote(), a.GetDetail())
+					rows[i] = p.WideCells([]string{
+						a.GetAlertId(), a.GetScheduleId(), expectation(a), fmt.Sprint(a.GetLate()), p.When(a.GetLastSlot()), a.GetCause(),
+						p.When(a.GetOpenedAt()), alertState(p, a),
+					}, a.GetWorkflowId(), a.GetUserId(), fmt.Sprint(a.GetRevision()), p.When(a.GetFirstSlot()), p.When(a.GetDeadline()), a.GetAckNote(), a.GetDetail())
 				}
-				p.list(p.wider([]string{"alert", "schedule", "expectation", "misses", "slot", "cause", "opened", "state"},
+				p.List(p.WideCells([]string{"alert", "schedule", "expectation", "misses", "slot", "cause", "opened", "state"},
 					"workflow", "owner", "revision", "first slot", "deadline", "note", "error"), rows, next)
 			})
 		}),
@@ -67,17 +68,17 @@ func expectation(a *carillonv1.Alert) string {
 	if a.GetKind() == string(schedule.ExpectNoFailure) {
 		return "no failure"
 	}
-	limit := span(a.GetLimitMs())
+	limit := render.Millis(a.GetLimitMs())
 	if a.GetKind() == string(schedule.ExpectSuccess) {
 		return "success every " + limit
 	}
 	return a.GetKind() + " within " + limit
 }
 
-func alertState(p *page, a *carillonv1.Alert) string {
+func alertState(p *render.Page, a *carillonv1.Alert) string {
 	switch {
 	case a.GetClosedAt() != nil:
-		return a.GetResolution() + " " + p.when(a.GetClosedAt())
+		return a.GetResolution() + " " + p.When(a.GetClosedAt())
 	case a.GetAckedAt() != nil:
 		return "open, acknowledged by " + a.GetAckedBy()
 	}
@@ -95,7 +96,7 @@ func newAlertGetCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.alert(resp.GetAlert()) })
+			return o.show(resp, func(p *render.Page) { writeAlert(p, resp.GetAlert()) })
 		}),
 	}
 }
@@ -113,7 +114,7 @@ func newAlertAckCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.alert(resp.GetAlert()) })
+			return o.show(resp, func(p *render.Page) { writeAlert(p, resp.GetAlert()) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "what is being done, for the next reader")
@@ -137,7 +138,7 @@ func newAlertDeliveriesCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListAlertDeliveriesResponse{Deliveries: found, NextPageToken: next}, func(p *page) { p.deliveries(found, next) })
+			return o.show(&carillonv1.ListAlertDeliveriesResponse{Deliveries: found, NextPageToken: next}, func(p *render.Page) { writeDeliveries(p, found, next) })
 		}),
 	}
 	f := cmd.Flags()
@@ -162,7 +163,7 @@ func newAlertTestCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.deliveries(resp.GetDeliveries(), "") })
+			return o.show(resp, func(p *render.Page) { writeDeliveries(p, resp.GetDeliveries(), "") })
 		}),
 	}
 }
@@ -175,36 +176,36 @@ func deadlineOf(a *carillonv1.Alert) *timestamppb.Timestamp {
 	return a.GetDeadline()
 }
 
-// alert writes one alert.
-func (p *page) alert(a *carillonv1.Alert) {
-	p.fields(
+// writeAlert writes one alert.
+func writeAlert(p *render.Page, a *carillonv1.Alert) {
+	p.Fields(
 		[2]string{"alert", a.GetAlertId()},
 		[2]string{"schedule", fmt.Sprintf("%s revision %d", a.GetScheduleId(), a.GetRevision())},
 		[2]string{"workflow", a.GetWorkflowId()},
 		[2]string{"owner", a.GetUserId()},
 		[2]string{"expectation", expectation(a)},
 		[2]string{"consecutive misses", fmt.Sprint(a.GetLate())},
-		[2]string{"since", p.when(a.GetFirstSlot())},
-		[2]string{"last slot", p.when(a.GetLastSlot())},
-		[2]string{"deadline", p.when(deadlineOf(a))},
+		[2]string{"since", p.When(a.GetFirstSlot())},
+		[2]string{"last slot", p.When(a.GetLastSlot())},
+		[2]string{"deadline", p.When(deadlineOf(a))},
 		[2]string{"cause", a.GetCause()},
 		[2]string{"error", a.GetDetail()},
 		[2]string{"failed run", a.GetIdempotencyKey()},
-		[2]string{"opened", p.when(a.GetOpenedAt())},
-		[2]string{"closed", p.when(a.GetClosedAt())},
+		[2]string{"opened", p.When(a.GetOpenedAt())},
+		[2]string{"closed", p.When(a.GetClosedAt())},
 		[2]string{"resolution", a.GetResolution()},
-		[2]string{"acknowledged", p.when(a.GetAckedAt())},
+		[2]string{"acknowledged", p.When(a.GetAckedAt())},
 		[2]string{"by", a.GetAckedBy()},
 		[2]string{"note", a.GetAckNote()},
 	)
 }
 
-func (p *page) deliveries(found []*carillonv1.AlertDelivery, next string) {
+func writeDeliveries(p *render.Page, found []*carillonv1.AlertDelivery, next string) {
 	rows := make([][]string, len(found))
 	for i, d := range found {
 		state := d.GetState()
 		if d.GetNextAt() != nil && d.GetAttempts() > 0 {
-			state += " until " + p.when(d.GetNextAt())
+			state += " until " + p.When(d.GetNextAt())
 		}
 		said := d.GetLastError()
 		if d.GetDisabled() {
@@ -218,15 +219,15 @@ func (p *page) deliveries(found []*carillonv1.AlertDelivery, next string) {
 		if about == "" && d.GetAlertId() != "" {
 			about = "(several)"
 		}
-		rows[i] = p.wider([]string{d.GetDeliveryId(), d.GetType(), about, d.GetTarget(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.when(d.GetCreatedAt()), said},
-			d.GetTargetKind(), d.GetAlertId(), d.GetUserId(), answered, p.when(d.GetEndedAt()))
+		rows[i] = p.WideCells([]string{d.GetDeliveryId(), d.GetType(), about, d.GetTarget(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.When(d.GetCreatedAt()), said},
+			d.GetTargetKind(), d.GetAlertId(), d.GetUserId(), answered, p.When(d.GetEndedAt()))
 	}
-	p.list(p.wider([]string{"delivery", "type", "schedule", "target", "host", "state", "attempts", "created", "problem"},
+	p.List(p.WideCells([]string{"delivery", "type", "schedule", "target", "host", "state", "attempts", "created", "problem"},
 		"kind", "alert", "owner", "answer", "ended"), rows, next)
 }
 
-// expectations writes the state of each expectation.
-func (p *page) expectations(states []*carillonv1.ExpectationState) {
+// writeExpectations writes the state of each expectation.
+func writeExpectations(p *render.Page, states []*carillonv1.ExpectationState) {
 	if len(states) == 0 {
 		return
 	}
@@ -234,12 +235,12 @@ func (p *page) expectations(states []*carillonv1.ExpectationState) {
 	for i, e := range states {
 		late := ""
 		if e.GetLate() > 0 {
-			late = fmt.Sprintf("%d consecutive, since %s", e.GetLate(), p.when(e.GetLateSince()))
+			late = fmt.Sprintf("%d consecutive, since %s", e.GetLate(), p.When(e.GetLateSince()))
 		}
-		rows[i] = []string{e.GetKind(), e.GetStatus(), late, p.when(e.GetMetAt()), e.GetAlertId(), p.when(e.GetJudgedAt())}
+		rows[i] = []string{e.GetKind(), e.GetStatus(), late, p.When(e.GetMetAt()), e.GetAlertId(), p.When(e.GetJudgedAt())}
 	}
-	p.table([]string{"expectation", "status", "misses", "last met", "alert", "checked"}, rows)
-	p.line("")
+	p.Table([]string{"expectation", "status", "misses", "last met", "alert", "checked"}, rows)
+	p.Line("")
 }
 
 func alertIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -36,7 +37,7 @@ func newAlertRedeliverCommand(o *client) *cobra.Command {
 				answer = &carillonv1.RedeliverAlertResponse{Delivery: sent[0]}
 			}
 			if len(sent) > 0 || err == nil {
-				err = errors.Join(o.show(answer, func(p *page) { p.deliveries(sent, "") }), err)
+				err = errors.Join(o.show(answer, func(p *render.Page) { writeDeliveries(p, sent, "") }), err)
 			}
 			return err
 		}),

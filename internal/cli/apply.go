@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -72,7 +73,7 @@ func newApplyCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = a.show(resp, func(p *page) { p.applied(resp, a.set, req.GetDryRun()) })
+		err = a.show(resp, func(p *render.Page) { writeApplied(p, resp, a.set, req.GetDryRun()) })
 		if err == nil && req.GetDryRun() && resp.GetChanged() {
 			return errDiffers
 		}
@@ -84,7 +85,7 @@ func newApplyCommand(c *cli) *cobra.Command {
 // apply fills req from the files and sends it. What is refused is named by its
 // place in the files.
 func (a *applied) apply(ctx context.Context, l *link, req *carillonv1.ApplySchedulesRequest) (*carillonv1.ApplySchedulesResponse, error) {
-	l.work.say("reading files")
+	l.work.Describe("reading files")
 	files, err := a.setFiles(a.files)
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (a *applied) apply(ctx context.Context, l *link, req *carillonv1.ApplySched
 	if size := proto.Size(req); size > schedule.MaxApplyBytes {
 		return nil, fmt.Errorf("the set has %d bytes, more than %d for one apply: split it into several sets", size, schedule.MaxApplyBytes)
 	}
-	l.work.say("%s set %s: %d schedules, %d workflows", doing(req.GetDryRun()), a.set, len(s.schedules), len(s.workflows))
+	l.work.Describe("%s set %s: %d schedules, %d workflows", doing(req.GetDryRun()), a.set, len(s.schedules), len(s.workflows))
 	resp, err := call(ctx, l, l.schedules().ApplySchedules, req)
 	return resp, s.located(err)
 }
@@ -140,7 +141,7 @@ func newDriftCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := a.show(resp, func(p *page) { p.drift(resp, a.set) }); err != nil || !resp.GetChanged() {
+		if err := a.show(resp, func(p *render.Page) { writeDrift(p, resp, a.set) }); err != nil || !resp.GetChanged() {
 			return err
 		}
 		return errDiffers

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -94,7 +95,7 @@ func (s *fileSet) read(name string, text []byte) {
 		s.readJSON(name, text)
 		return
 	}
-	documents, err := yamlDocuments(text)
+	documents, err := render.YAMLDocuments(text)
 	if err != nil {
 		s.problems.Note(name, err.Error(), "")
 		return
@@ -131,7 +132,7 @@ func (s *fileSet) readNode(o origin, n *yaml.Node) {
 		}
 		return
 	}
-	text, err := jsonFromNode(n)
+	text, err := render.JSONFromNode(n)
 	if err != nil {
 		s.problems.Note(o.file, err.Error(), "")
 		return

@@ -4,50 +4,51 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 // How an action is shown before what it is done to.
 var marks = map[string]string{"create": "+", "change": "~", "delete": "-"}
 
-// applied says what an apply did, or a dry run would do.
-func (p *page) applied(resp *carillonv1.ApplySchedulesResponse, set string, dry bool) {
+// writeApplied says what an apply did, or a dry run would do.
+func writeApplied(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set string, dry bool) {
 	for _, c := range resp.GetChanges() {
-		p.change(c, c.GetAction())
+		writeScheduleChange(p, c, c.GetAction())
 	}
 	for _, w := range resp.GetWorkflows() {
 		if w.GetAction() == "create" {
-			p.line("+ workflow %s version %d", w.GetWorkflowId(), w.GetVersion())
+			p.Line("+ workflow %s version %d", w.GetWorkflowId(), w.GetVersion())
 		}
 	}
 	if left := resp.GetLeft(); len(left) > 0 {
-		p.line("? not in the files; --prune deletes them: %s", someOf(left))
+		p.Line("? not in the files; --prune deletes them: %s", someOf(left))
 	}
-	p.sum(resp, set, dry)
-	p.forecast(resp)
+	writeSum(p, resp, set, dry)
+	writePeaks(p, resp)
 }
 
-// drift says the same from the other side: the files are what should be.
-func (p *page) drift(resp *carillonv1.ApplySchedulesResponse, set string) {
+// writeDrift says the same from the other side: the files are what should be.
+func writeDrift(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set string) {
 	if !resp.GetChanged() {
-		p.line("set %s: no differences (%s)", set, countOf(len(resp.GetChanges()), "schedule"))
+		p.Line("set %s: no differences (%s)", set, render.Count(len(resp.GetChanges()), "schedule"))
 		return
 	}
 	words := map[string]string{"create": "missing", "change": "differs (server -> files)", "delete": "not in the files"}
 	for _, c := range resp.GetChanges() {
 		// What would become of it is for apply --dry-run to say; this is what is.
 		c.Fires, c.NextRunAt, c.AdoptedFrom = nil, nil, ""
-		p.change(c, words[c.GetAction()])
+		writeScheduleChange(p, c, words[c.GetAction()])
 	}
 	for _, w := range resp.GetWorkflows() {
 		if w.GetAction() == "create" {
-			p.line("+ workflow %s version %d: missing", w.GetWorkflowId(), w.GetVersion())
+			p.Line("+ workflow %s version %d: missing", w.GetWorkflowId(), w.GetVersion())
 		}
 	}
 }
 
-// change writes one schedule, unless it is as it should be.
-func (p *page) change(c *carillonv1.ScheduleChange, word string) {
+// writeScheduleChange writes one schedule, unless it is as it should be.
+func writeScheduleChange(p *render.Page, c *carillonv1.ScheduleChange, word string) {
 	mark, moves := marks[c.GetAction()]
 	if !moves {
 		return
@@ -60,13 +61,13 @@ func (p *page) change(c *carillonv1.ScheduleChange, word string) {
 		note += ", taken over from " + from
 	}
 	if c.GetNextRunAt() != nil && c.GetFires() == nil {
-		note += ", next run " + p.when(c.GetNextRunAt())
+		note += ", next run " + p.When(c.GetNextRunAt())
 	}
-	p.line("%s %s: %s%s", mark, c.GetScheduleId(), word, note)
+	p.Line("%s %s: %s%s", mark, c.GetScheduleId(), word, note)
 	for _, f := range c.GetFields() {
-		p.line("    %s: %s -> %s", f.GetField(), orAbsent(f.GetFrom()), orAbsent(f.GetTo()))
+		p.Line("    %s: %s -> %s", f.GetField(), orAbsent(f.GetFrom()), orAbsent(f.GetTo()))
 	}
-	p.moved(c.GetFires())
+	writeFireChange(p, c.GetFires())
 }
 
 func orAbsent(text string) string {
@@ -76,74 +77,74 @@ func orAbsent(text string) string {
 	return text
 }
 
-// moved writes which future runs a change removes and adds.
-func (p *page) moved(f *carillonv1.FireChange) {
+// writeFireChange writes which future runs a change removes and adds.
+func writeFireChange(p *render.Page, f *carillonv1.FireChange) {
 	if f == nil {
 		return
 	}
-	horizon := p.horizon(f.GetCountedUntil().AsTime())
+	horizon := horizon(p, f.GetCountedUntil().AsTime())
 	if f.GetAdded() == 0 && f.GetRemoved() == 0 {
-		p.line("    next %s: no runs removed or added", horizon)
+		p.Line("    next %s: no runs removed or added", horizon)
 		return
 	}
-	p.line("    next %s: %d runs removed, %d added", horizon, f.GetRemoved(), f.GetAdded())
-	p.some("-", f.GetFirstRemoved(), f.GetRemoved())
-	p.some("+", f.GetFirstAdded(), f.GetAdded())
+	p.Line("    next %s: %d runs removed, %d added", horizon, f.GetRemoved(), f.GetAdded())
+	writeSomeFires(p, "-", f.GetFirstRemoved(), f.GetRemoved())
+	writeSomeFires(p, "+", f.GetFirstAdded(), f.GetAdded())
 }
 
 // horizon is the time from now until an instant: "30 days", or "5h" below two days.
-func (p *page) horizon(until time.Time) string {
-	left := until.Sub(p.now)
-	if left < 2*day {
-		return distance(left)
+func horizon(p *render.Page, until time.Time) string {
+	left := until.Sub(p.Now)
+	if left < 2*render.Day {
+		return render.Distance(left)
 	}
-	return countOf(int(left.Round(day)/day), "day")
+	return render.Count(int(left.Round(render.Day)/render.Day), "day")
 }
 
-func (p *page) some(mark string, fires []*carillonv1.Fire, all uint32) {
+func writeSomeFires(p *render.Page, mark string, fires []*carillonv1.Fire, all uint32) {
 	for _, f := range fires {
-		p.line("      %s %s  %s", mark, stamp(f.GetFireAt().AsTime()), f.GetLocal())
+		p.Line("      %s %s  %s", mark, render.Stamp(f.GetFireAt().AsTime()), f.GetLocal())
 	}
 	if rest := int(all) - len(fires); rest > 0 {
-		p.line("      %s … and %d more", mark, rest)
+		p.Line("      %s … and %d more", mark, rest)
 	}
 }
 
-// sum is the last word: how many of each.
-func (p *page) sum(resp *carillonv1.ApplySchedulesResponse, set string, dry bool) {
+// writeSum is the last word: how many of each.
+func writeSum(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set string, dry bool) {
 	count := make(map[string]int)
 	for _, c := range resp.GetChanges() {
 		count[c.GetAction()]++
 	}
 	switch {
 	case resp.GetDoneBefore():
-		p.line("set %s: this request was applied before; nothing changed", set)
+		p.Line("set %s: this request was applied before; nothing changed", set)
 		return
 	case !resp.GetChanged():
-		p.line("set %s: no changes (%s)", set, countOf(count["unchanged"], "schedule"))
+		p.Line("set %s: no changes (%s)", set, render.Count(count["unchanged"], "schedule"))
 		return
 	}
 	format := "set %s: %d created, %d changed, %d deleted, %d unchanged"
 	if dry {
 		format = "set %s: %d to create, %d to change, %d to delete, %d unchanged"
 	}
-	p.line(format, set, count["create"], count["change"], count["delete"], count["unchanged"])
+	p.Line(format, set, count["create"], count["change"], count["delete"], count["unchanged"])
 }
 
-// forecast compares the busiest minutes.
-func (p *page) forecast(resp *carillonv1.ApplySchedulesResponse) {
+// writePeaks compares the busiest minutes.
+func writePeaks(p *render.Page, resp *carillonv1.ApplySchedulesResponse) {
 	f := resp.GetForecast()
 	if f == nil || !resp.GetChanged() {
 		return
 	}
-	p.line("launches until %s: %s before, %s after", stamp(f.GetUntil().AsTime()), busiest(f.GetBefore()), busiest(f.GetAfter()))
+	p.Line("launches until %s: %s before, %s after", render.Stamp(f.GetUntil().AsTime()), busiest(f.GetBefore()), busiest(f.GetAfter()))
 }
 
 func busiest(l *carillonv1.LaunchPeak) string {
 	if l.GetLaunches() == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%d (at most %d in a minute, %s)", l.GetLaunches(), l.GetPeak(), stamp(l.GetPeakAt().AsTime()))
+	return fmt.Sprintf("%d (at most %d in a minute, %s)", l.GetLaunches(), l.GetPeak(), render.Stamp(l.GetPeakAt().AsTime()))
 }
 
 // someOf is a list for one line.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -36,13 +37,13 @@ func newAuditListCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListAuditResponse{Entries: found, NextPageToken: next}, func(p *page) {
+			return o.show(&carillonv1.ListAuditResponse{Entries: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, e := range found {
-					rows[i] = p.wider([]string{p.when(e.GetTime()), e.GetSubject(), e.GetVia(), e.GetMethod(), targets(e), revisions(e), e.GetCode(), fmt.Sprint(max(e.GetCount(), 1)), e.GetRequestId()},
+					rows[i] = p.WideCells([]string{p.When(e.GetTime()), e.GetSubject(), e.GetVia(), e.GetMethod(), targets(e), revisions(e), e.GetCode(), fmt.Sprint(max(e.GetCount(), 1)), e.GetRequestId()},
 						e.GetUserId())
 				}
-				p.list(p.wider([]string{"time", "subject", "via", "call", "target", "revision", "code", "count", "request"}, "owner"), rows, next)
+				p.List(p.WideCells([]string{"time", "subject", "via", "call", "target", "revision", "code", "count", "request"}, "owner"), rows, next)
 			})
 		}),
 	}

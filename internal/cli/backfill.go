@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -42,7 +43,7 @@ func newBackfillAskCommand(o *client) *cobra.Command {
 			if wait && resp.GetBackfill() != nil {
 				return o.followed(ctx, l, resp.GetBackfill())
 			}
-			err = o.show(resp, func(p *page) { p.askedBackfill(resp, args[0]) })
+			err = o.show(resp, func(p *render.Page) { writeRequested(p, resp, args[0]) })
 			if err == nil && req.GetDryRun() && resp.GetCount() > 0 {
 				return errDiffers
 			}
@@ -84,15 +85,15 @@ func newBackfillListCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListBackfillsResponse{Backfills: found, NextPageToken: next}, func(p *page) {
+			return o.show(&carillonv1.ListBackfillsResponse{Backfills: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, b := range found {
-					rows[i] = p.wider([]string{
-						b.GetBackfillId(), b.GetScheduleId(), p.when(b.GetFrom()), p.when(b.GetTo()), b.GetReprocess(), b.GetState(), progressOf(b),
-					}, b.GetOrder(), pace(b), b.GetUserId(), b.GetCreatedBy(), p.when(b.GetCreatedAt()), p.when(b.GetProgress().GetEta()),
-						p.when(b.GetEndedAt()), b.GetNote(), b.GetStateNote())
+					rows[i] = p.WideCells([]string{
+						b.GetBackfillId(), b.GetScheduleId(), p.When(b.GetFrom()), p.When(b.GetTo()), b.GetReprocess(), b.GetState(), progressOf(b),
+					}, b.GetOrder(), pace(b), b.GetUserId(), b.GetCreatedBy(), p.When(b.GetCreatedAt()), p.When(b.GetProgress().GetEta()),
+						p.When(b.GetEndedAt()), b.GetNote(), b.GetStateNote())
 				}
-				p.list(p.wider([]string{"backfill", "schedule", "from", "to", "reprocess", "state", "progress"},
+				p.List(p.WideCells([]string{"backfill", "schedule", "from", "to", "reprocess", "state", "progress"},
 					"order", "pace", "owner", "by", "requested", "estimated end", "ended", "note", "state note"), rows, next)
 			})
 		}),
@@ -121,7 +122,7 @@ func newBackfillGetCommand(o *client) *cobra.Command {
 			if wait {
 				return o.followed(ctx, l, resp.GetBackfill())
 			}
-			return o.show(resp, func(p *page) { p.backfill(resp.GetBackfill()) })
+			return o.show(resp, func(p *render.Page) { writeBackfill(p, resp.GetBackfill()) })
 		}),
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "show progress until it ends; fail unless every run succeeds")
@@ -142,7 +143,7 @@ func newBackfillPauseCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s paused; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.show(resp, func(p *render.Page) { p.Line("%s paused; %s", args[0], progressOf(resp.GetBackfill())) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the next reader")
@@ -162,7 +163,7 @@ func newBackfillResumeCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s resumed; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.show(resp, func(p *render.Page) { p.Line("%s resumed; %s", args[0], progressOf(resp.GetBackfill())) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
@@ -182,7 +183,7 @@ func newBackfillCancelCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s cancelled; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.show(resp, func(p *render.Page) { p.Line("%s cancelled; %s", args[0], progressOf(resp.GetBackfill())) })
 		}),
 	}
 	f := cmd.Flags()
@@ -191,27 +192,27 @@ func newBackfillCancelCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-// askedBackfill writes what a backfill comes to.
-func (p *page) askedBackfill(resp *carillonv1.BackfillScheduleResponse, scheduleID string) {
+// writeRequested writes what a backfill comes to.
+func writeRequested(p *render.Page, resp *carillonv1.BackfillScheduleResponse, scheduleID string) {
 	b := resp.GetBackfill()
 	if b == nil {
 		if resp.GetCount() == 0 {
-			p.line("no slot of %[2]s would run (%[1]s in the range)", slotsOf(resp.GetSlots()), scheduleID)
+			p.Line("no slot of %[2]s would run (%[1]s in the range)", slotsOf(resp.GetSlots()), scheduleID)
 			return
 		}
-		p.line("%d of %s of %s would run, from %s to %s", resp.GetCount(), slotsOf(resp.GetSlots()), scheduleID, p.when(resp.GetFirst()), p.when(resp.GetLast()))
+		p.Line("%d of %s of %s would run, from %s to %s", resp.GetCount(), slotsOf(resp.GetSlots()), scheduleID, p.When(resp.GetFirst()), p.When(resp.GetLast()))
 		return
 	}
 	if resp.GetSlots() == 0 { // asked for before
-		p.line("backfill %s, requested %s, is %s: %s", b.GetBackfillId(), p.when(b.GetCreatedAt()), b.GetState(), progressOf(b))
+		p.Line("backfill %s, requested %s, is %s: %s", b.GetBackfillId(), p.When(b.GetCreatedAt()), b.GetState(), progressOf(b))
 		return
 	}
-	p.line("backfill %s is %s: %d of %s of %s to run", b.GetBackfillId(), b.GetState(), b.GetProgress().GetToRun(), slotsOf(b.GetProgress().GetTotal()), scheduleID)
-	p.line("to follow it: carillon backfill get %s --wait", b.GetBackfillId())
+	p.Line("backfill %s is %s: %d of %s of %s to run", b.GetBackfillId(), b.GetState(), b.GetProgress().GetToRun(), slotsOf(b.GetProgress().GetTotal()), scheduleID)
+	p.Line("to follow it: carillon backfill get %s --wait", b.GetBackfillId())
 }
 
 func slotsOf(n int32) string {
-	return countOf(int(n), "slot")
+	return render.Count(int(n), "slot")
 }
 
 // progressOf is where a backfill stands, in a few words.
@@ -250,14 +251,14 @@ func pace(b *carillonv1.Backfill) string {
 	return fmt.Sprintf("%d at once, %s, overlap %s", b.GetConcurrency(), rate, b.GetOverlapPolicy())
 }
 
-// backfill writes one backfill.
-func (p *page) backfill(b *carillonv1.Backfill) {
+// writeBackfill writes one backfill.
+func writeBackfill(p *render.Page, b *carillonv1.Backfill) {
 	g := b.GetProgress()
-	p.fields(
+	p.Fields(
 		[2]string{"backfill", b.GetBackfillId()},
 		[2]string{"schedule", fmt.Sprintf("%s, revision %d", b.GetScheduleId(), b.GetRevision())},
-		[2]string{"from", p.when(b.GetFrom())},
-		[2]string{"until (exclusive)", p.when(b.GetTo())},
+		[2]string{"from", p.When(b.GetFrom())},
+		[2]string{"until (exclusive)", p.When(b.GetTo())},
 		[2]string{"reprocess", b.GetReprocess() + ", " + b.GetOrder()},
 		[2]string{"pace", pace(b)},
 		[2]string{"note", b.GetNote()},
@@ -268,10 +269,10 @@ func (p *page) backfill(b *carillonv1.Backfill) {
 		[2]string{"progress", progressOf(b)},
 		[2]string{"succeeded", fmt.Sprint(g.GetSucceeded())},
 		[2]string{"remaining", fmt.Sprint(g.GetRemaining())},
-		[2]string{"estimated end", p.when(g.GetEta())},
-		[2]string{"requested", p.when(b.GetCreatedAt())},
+		[2]string{"estimated end", p.When(g.GetEta())},
+		[2]string{"requested", p.When(b.GetCreatedAt())},
 		[2]string{"by", b.GetCreatedBy()},
-		[2]string{"ended", p.when(b.GetEndedAt())},
+		[2]string{"ended", p.When(b.GetEndedAt())},
 	)
 }
 

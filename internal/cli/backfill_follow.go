@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -29,7 +30,7 @@ func (c *client) followed(ctx context.Context, l *link, b *carillonv1.Backfill) 
 	if err != nil {
 		return err
 	}
-	if err := c.show(&carillonv1.GetBackfillResponse{Backfill: b}, func(p *page) { p.backfill(b) }); err != nil {
+	if err := c.show(&carillonv1.GetBackfillResponse{Backfill: b}, func(p *render.Page) { writeBackfill(p, b) }); err != nil {
 		return err
 	}
 	switch g := b.GetProgress(); {
@@ -76,18 +77,18 @@ type progress struct {
 	lines io.Writer // nil: a bar
 	said  time.Time
 
-	drawn *liveLine
+	drawn *render.LiveLine
 	mu    sync.Mutex
 	now   *carillonv1.Backfill // of the last show; the line reads it between two
 }
 
-func newProgress(c *cli, before *meter, b *carillonv1.Backfill) *progress {
+func newProgress(c *cli, before *render.Progress, b *carillonv1.Backfill) *progress {
 	if c.screen == nil {
 		return &progress{lines: c.errs}
 	}
-	before.end()
+	before.End()
 	p := &progress{now: b}
-	p.drawn = newLiveLine(c.screen, p.text)
+	p.drawn = render.NewLiveLine(c.screen, p.text)
 	return p
 }
 
@@ -97,7 +98,7 @@ func (p *progress) text() string {
 	defer p.mu.Unlock()
 	g := p.now.GetProgress()
 	done, total := int(doneOf(g)), int(g.GetTotal())
-	text := fmt.Sprintf("%s %s %d %%  %s", legible(p.now.GetScheduleId()), bar(done, total, 38), done*100/max(total, 1), progressOf(p.now))
+	text := fmt.Sprintf("%s %s %d %%  %s", render.Legible(p.now.GetScheduleId()), render.Bar(done, total, 38), done*100/max(total, 1), progressOf(p.now))
 	if g.GetEta() != nil {
 		text += fmt.Sprintf(", about %s left", max(0, time.Until(g.GetEta().AsTime())).Round(time.Second))
 	}
@@ -120,6 +121,6 @@ func (p *progress) show(b *carillonv1.Backfill) {
 // end leaves the bar as it is.
 func (p *progress) end() {
 	if p.drawn != nil {
-		p.drawn.keep()
+		p.drawn.Keep()
 	}
 }

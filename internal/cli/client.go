@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/carillon/carillon/internal/cli/render"
 )
 
 const (
@@ -25,11 +27,11 @@ type client struct {
 	*cli
 	server  string
 	timeout time.Duration
-	output  output
+	output  render.Format
 	secure  secure
 }
 
-func newClient(c *cli) *client { return &client{cli: c, output: outputTable} }
+func newClient(c *cli) *client { return &client{cli: c, output: render.FormatTable} }
 
 // flags adds --server, --timeout and --output to a command and those below it.
 func (c *client) flags(cmd *cobra.Command) {
@@ -81,11 +83,11 @@ func (c *client) ask(do asking) func(*cobra.Command, []string) error {
 			return err
 		}
 		defer l.conn.Close()
-		l.work = newMeter(c.screen, "asking %s", address)
-		defer l.work.end()
+		l.work = render.NewProgress(c.screen, "asking %s", address)
+		defer l.work.End()
 		real := c.cli
 		clear := *real
-		clear.out, clear.errs = l.work.before(real.out), l.work.before(real.errs)
+		clear.out, clear.errs = l.work.EndBefore(real.out), l.work.EndBefore(real.errs)
 		c.cli = &clear
 		defer func() { c.cli = real }()
 		return do(cmd.Context(), l, args)
@@ -96,9 +98,9 @@ func (c *client) ask(do asking) func(*cobra.Command, []string) error {
 type link struct {
 	conn    *grpc.ClientConn
 	dialed  *dialed
-	timeout time.Duration // of one call
-	version string        // of this binary
-	work    *meter        // of the command; what it writes ends it
+	timeout time.Duration    // of one call
+	version string           // of this binary
+	work    *render.Progress // of the command; what it writes ends it
 }
 
 func newLink(version, address string, timeout time.Duration, dialing ...grpc.DialOption) (*link, error) {

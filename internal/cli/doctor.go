@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/cli/render"
 )
 
 // errUnhealthy ends a doctor that found something broken.
@@ -49,12 +50,12 @@ func newDoctorCommand(c *cli) *cobra.Command {
 
 // findings writes a line for each, and what to do below what is not well.
 func (c *client) findings(findings []app.Finding) error {
-	if c.output.people() {
+	if c.output.ForPeople() {
 		p := c.page()
 		for _, f := range findings {
-			p.finding(f)
+			writeFinding(p, f)
 		}
-		return p.print(c.out)
+		return p.Print(c.out)
 	}
 	document, err := json.Marshal(struct {
 		Healthy  bool          `json:"healthy"`
@@ -78,13 +79,13 @@ func oneLine(text string) string {
 	return strings.Join(lines, " ")
 }
 
-func (p *page) finding(f app.Finding) {
+func writeFinding(p *render.Page, f app.Finding) {
 	health := fmt.Sprintf("%-4s", f.Health)
-	if p.color {
-		health = map[app.Health]colour{app.HealthOK: green, app.HealthWarn: yellow, app.HealthFail: red}[f.Health].paint(health)
+	if p.Color {
+		health = map[app.Health]render.Color{app.HealthOK: render.Green, app.HealthWarn: render.Yellow, app.HealthFail: render.Red}[f.Health].Paint(health)
 	}
-	p.raw(health + "  " + legible(fmt.Sprintf("%-13s  %s", f.Check, oneLine(f.Says))) + "\n")
+	p.Raw(health + "  " + render.Legible(fmt.Sprintf("%-13s  %s", f.Check, oneLine(f.Says))) + "\n")
 	if f.Do != "" {
-		p.line("      %-13s  → %s", "", f.Do)
+		p.Line("      %-13s  → %s", "", f.Do)
 	}
 }

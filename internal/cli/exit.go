@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -98,14 +99,14 @@ func explained(cmd *cobra.Command, err error) string {
 	if errors.As(err, &invalid) && len(invalid.Violations) > 0 {
 		before := strings.TrimSuffix(err.Error(), invalid.Error()) // what wrapped it, if anything
 		var out strings.Builder
-		out.WriteString(legible(before) + "invalid request:")
+		out.WriteString(render.Legible(before) + "invalid request:")
 		for _, v := range invalid.Violations {
-			out.WriteString("\n  " + legible(sentence(typed(cmd, v))))
+			out.WriteString("\n  " + render.Legible(sentence(typed(cmd, v))))
 		}
 		return out.String()
 	}
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	return legible(err.Error())
+	return render.Legible(err.Error())
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar/explain"
 )
@@ -45,45 +46,45 @@ func newExplainCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.explanation(resp) })
+			return o.show(resp, func(p *render.Page) { writeExplanation(p, resp) })
 		}),
 	}
 	o.flags(cmd)
 	return o.completes(o.watched(cmd), scheduleIDs)
 }
 
-// explanation writes the verdict, and all else as a person would tell it.
-func (p *page) explanation(a *carillonv1.ExplainSlotResponse) {
+// writeExplanation writes the verdict, and all else as a person would tell it.
+func writeExplanation(p *render.Page, a *carillonv1.ExplainSlotResponse) {
 	verdict := strings.ReplaceAll(a.GetVerdict(), "_", " ")
 	if a.GetReason() != "" {
 		verdict += " (" + a.GetReason() + ")"
 	}
 	at := a.GetTime().AsTime()
-	if p.color {
-		verdict = verdictColour(explain.Verdict(a.GetVerdict())).paint(legible(verdict))
+	if p.Color {
+		verdict = verdictColour(explain.Verdict(a.GetVerdict())).Paint(render.Legible(verdict))
 	}
-	p.raw(legible(a.GetScheduleId()+" at "+stamp(at)+" ("+p.ago(at)+"): ") + verdict + "\n\n")
+	p.Raw(render.Legible(a.GetScheduleId()+" at "+render.Stamp(at)+" ("+p.Ago(at)+"): ") + verdict + "\n\n")
 	for _, sentence := range a.GetSentences() {
-		p.line("%s", sentence)
+		p.Line("%s", sentence)
 	}
 	if r := a.GetRun(); r != nil && r.ExitCode != nil {
-		p.line("Its output: carillon run logs %s", short(r.GetIdempotencyKey()))
+		p.Line("Its output: carillon run logs %s", render.ShortKey(r.GetIdempotencyKey()))
 	}
 	for _, link := range [][2]string{{"Log", a.GetRun().GetLogUrl()}, {"Trace", a.GetRun().GetTraceUrl()}} {
 		if link[1] != "" {
-			p.line("%s: %s", link[0], link[1])
+			p.Line("%s: %s", link[0], link[1])
 		}
 	}
 }
 
-func verdictColour(v explain.Verdict) colour {
+func verdictColour(v explain.Verdict) render.Color {
 	switch v {
 	case explain.VerdictRan:
-		return green
+		return render.Green
 	case explain.VerdictFailed, explain.VerdictUnrecorded:
-		return red
+		return render.Red
 	case explain.VerdictInFlight, explain.VerdictWillFire, explain.VerdictWaiting, explain.VerdictDue:
-		return cyan
+		return render.Cyan
 	}
-	return yellow
+	return render.Yellow
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar/explain"
@@ -33,7 +34,7 @@ func askedByKey(ctx context.Context, l *link, digits string, err error) (*carill
 	}
 	run := found.GetRun()
 	if schedule.SlotKey(run.GetScheduleId(), run.GetRunAt().AsTime()).String() != run.GetIdempotencyKey() {
-		return nil, fmt.Errorf("run %s has no slot: its trigger is %s; `carillon run get %[1]s` shows what happened", short(run.GetIdempotencyKey()), run.GetTrigger())
+		return nil, fmt.Errorf("run %s has no slot: its trigger is %s; `carillon run get %[1]s` shows what happened", render.ShortKey(run.GetIdempotencyKey()), run.GetTrigger())
 	}
 	return &carillonv1.ExplainSlotRequest{ScheduleId: run.GetScheduleId(), Time: run.GetRunAt()}, nil
 }

@@ -35,7 +35,7 @@ func newExportCommand(c *cli) *cobra.Command {
 				filter.PageSize, filter.PageToken = size, token
 				resp, err := call(ctx, l, l.schedules().ListSchedules, filter)
 				read += len(resp.GetSchedules())
-				l.work.say("%d schedules read", read)
+				l.work.Describe("%d schedules read", read)
 				return resp.GetSchedules(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
@@ -102,8 +102,8 @@ func (c *client) exportFolder(found []*carillonv1.Schedule, folder string) error
 		}
 	}
 	p := c.page()
-	p.line("%d schedules written to %s", len(found), folder)
-	return p.print(c.out)
+	p.Line("%d schedules written to %s", len(found), folder)
+	return p.Print(c.out)
 }
 
 func writeNew(path string, text []byte) error {

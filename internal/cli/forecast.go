@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -28,7 +29,7 @@ func newForecastCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.launches(resp) })
+			return o.show(resp, func(p *render.Page) { writeForecast(p, resp) })
 		}),
 	}
 	o.flags(cmd)
@@ -47,31 +48,31 @@ func newForecastCommand(c *cli) *cobra.Command {
 
 const minuteFormat = "2006-01-02 15:04"
 
-func (p *page) launches(f *carillonv1.ForecastLaunchesResponse) {
+func writeForecast(p *render.Page, f *carillonv1.ForecastLaunchesResponse) {
 	until := f.GetUntil().AsTime()
-	p.line("%d launches of %d schedules from %s to %s (UTC)%s", f.GetLaunches(), f.GetSchedules(),
+	p.Line("%d launches of %d schedules from %s to %s (UTC)%s", f.GetLaunches(), f.GetSchedules(),
 		f.GetFrom().AsTime().Format(minuteFormat), until.Format(minuteFormat), idle(f))
 	if f.GetLaunches() == 0 {
 		return
 	}
-	p.line("")
-	p.stretches(f)
+	p.Line("")
+	writeHours(p, f)
 	if len(f.GetPeaks()) > 0 {
-		p.line("")
+		p.Line("")
 		rows := make([][]string, len(f.GetPeaks()))
 		for i, peak := range f.GetPeaks() {
 			rows[i] = []string{
 				peak.GetMinute().AsTime().Format(minuteFormat), fmt.Sprint(peak.GetLaunches()), fmt.Sprint(peak.GetSchedules()), contributors(peak),
 			}
 		}
-		p.table([]string{"peak", "launches", "schedules", "top schedules"}, rows)
+		p.Table([]string{"peak", "launches", "schedules", "top schedules"}, rows)
 	}
 	if len(f.GetFlattenings()) > 0 {
-		p.line("")
-		p.line("To flatten the peaks:")
+		p.Line("")
+		p.Line("To flatten the peaks:")
 	}
 	for _, flattening := range f.GetFlattenings() {
-		p.line("- %s", flattening.GetText())
+		p.Line("- %s", flattening.GetText())
 	}
 }
 
@@ -87,8 +88,8 @@ func idle(f *carillonv1.ForecastLaunchesResponse) string {
 	return out.String()
 }
 
-// stretches are hours with their launches, or longer parts of a long window.
-func (p *page) stretches(f *carillonv1.ForecastLaunchesResponse) {
+// writeHours are hours with their launches, or longer parts of a long window.
+func writeHours(p *render.Page, f *carillonv1.ForecastLaunchesResponse) {
 	const width = 40
 	minutes := f.GetLaunchesPerMinute()
 	step := time.Hour
@@ -115,7 +116,7 @@ func (p *page) stretches(f *carillonv1.ForecastLaunchesResponse) {
 		bar := strings.Repeat("█", int((uint64(s.sum)*width+uint64(tallest)-1)/uint64(tallest)))
 		rows[i] = []string{s.begins.Format(minuteFormat), fmt.Sprint(s.sum), fmt.Sprint(s.most), bar}
 	}
-	p.table([]string{"from", "launches", "max per minute", ""}, rows)
+	p.Table([]string{"from", "launches", "max per minute", ""}, rows)
 }
 
 func contributors(peak *carillonv1.ForecastPeak) string {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -35,7 +36,7 @@ func newGrantCreateCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.grant(resp.GetGrant()) })
+			return o.show(resp, func(p *render.Page) { writeGrant(p, resp.GetGrant()) })
 		}),
 	}
 	f := cmd.Flags()
@@ -62,7 +63,7 @@ func newGrantGetCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.grant(resp.GetGrant()) })
+			return o.show(resp, func(p *render.Page) { writeGrant(p, resp.GetGrant()) })
 		}),
 	}
 	grantOwnerFlag(cmd, &req.UserId)
@@ -90,15 +91,15 @@ func newGrantListCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListGrantsResponse{Grants: found, NextPageToken: next}, func(p *page) {
+			return o.show(&carillonv1.ListGrantsResponse{Grants: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, g := range found {
-					rows[i] = p.wider([]string{
+					rows[i] = p.WideCells([]string{
 						g.GetGrantId(), g.GetUserId(), g.GetBillingAccountId(), strings.Join(g.GetScopes(), " "),
-						g.GetState(), p.when(g.GetExpiresAt()),
-					}, p.when(g.GetCreatedAt()), g.GetCreatedBy(), p.when(g.GetRevokedAt()), g.GetRevokedBy(), g.GetRevokeNote())
+						g.GetState(), p.When(g.GetExpiresAt()),
+					}, p.When(g.GetCreatedAt()), g.GetCreatedBy(), p.When(g.GetRevokedAt()), g.GetRevokedBy(), g.GetRevokeNote())
 				}
-				p.list(p.wider([]string{"grant", "owner", "account", "scopes", "state", "expires"},
+				p.List(p.WideCells([]string{"grant", "owner", "account", "scopes", "state", "expires"},
 					"created", "created by", "revoked", "revoked by", "revoke note"), rows, next)
 			})
 		}),
@@ -127,7 +128,7 @@ func newGrantRevokeCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s revoked %s", args[0], p.when(resp.GetGrant().GetRevokedAt())) })
+			return o.show(resp, func(p *render.Page) { p.Line("%s revoked %s", args[0], p.When(resp.GetGrant().GetRevokedAt())) })
 		}),
 	}
 	grantOwnerFlag(cmd, &req.UserId)
@@ -135,19 +136,19 @@ func newGrantRevokeCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-// grant writes one grant.
-func (p *page) grant(g *carillonv1.Grant) {
-	p.fields(
+// writeGrant writes one grant.
+func writeGrant(p *render.Page, g *carillonv1.Grant) {
+	p.Fields(
 		[2]string{"grant", g.GetGrantId()},
 		[2]string{"owner", g.GetUserId()},
 		[2]string{"account", g.GetBillingAccountId()},
 		[2]string{"scopes", strings.Join(g.GetScopes(), " ")},
 		[2]string{"state", g.GetState()},
-		[2]string{"expires", p.when(g.GetExpiresAt())},
-		[2]string{"revoked", p.when(g.GetRevokedAt())},
+		[2]string{"expires", p.When(g.GetExpiresAt())},
+		[2]string{"revoked", p.When(g.GetRevokedAt())},
 		[2]string{"revoked by", g.GetRevokedBy()},
 		[2]string{"revoke note", g.GetRevokeNote()},
-		[2]string{"created", p.when(g.GetCreatedAt())},
+		[2]string{"created", p.When(g.GetCreatedAt())},
 		[2]string{"created by", g.GetCreatedBy()},
 	)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/crontab"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
@@ -117,7 +118,7 @@ func (i *imported) check(cmd *cobra.Command, _ []string) error {
 // tell names what is not carried over, on standard error.
 func (i *imported) tell(found *crontab.File) error {
 	for _, n := range found.Notes {
-		if _, err := io.WriteString(i.errs, legible(n.String())+"\n"); err != nil {
+		if _, err := io.WriteString(i.errs, render.Legible(n.String())+"\n"); err != nil {
 			return err
 		}
 	}
@@ -130,9 +131,9 @@ func (i *imported) yaml(from string, workflows []crontab.Workflow) error {
 	if from == "-" {
 		from = "standard input"
 	}
-	fmt.Fprintf(&out, "# Made from %s by carillon import crontab. Apply with:\n#   carillon apply -f FILE --set %s --user %s\n", legible(from), i.set, orPlaceholder(i.user))
+	fmt.Fprintf(&out, "# Made from %s by carillon import crontab. Apply with:\n#   carillon apply -f FILE --set %s --user %s\n", render.Legible(from), i.set, orPlaceholder(i.user))
 	for _, w := range workflows {
-		text, err := yamlFromJSON(w.DAG)
+		text, err := render.YAMLFromJSON(w.DAG)
 		if err != nil {
 			return fmt.Errorf("line %d: %w", w.Entry.Line, err)
 		}
@@ -159,12 +160,12 @@ func (i *imported) apply(ctx context.Context, l *link, from string, workflows []
 			WorkflowId: w.ID, Version: i.naming.Version, UserId: i.user, Dag: w.DAG,
 		})
 	}
-	l.work.say("%s set %s: %d commands", doing(i.dryRun), i.set, len(workflows))
+	l.work.Describe("%s set %s: %d commands", doing(i.dryRun), i.set, len(workflows))
 	resp, err := call(ctx, l, l.schedules().ApplySchedules, req)
 	if err != nil {
 		return lines.located(err)
 	}
-	err = i.show(resp, func(p *page) { p.applied(resp, i.set, i.dryRun) })
+	err = i.show(resp, func(p *render.Page) { writeApplied(p, resp, i.set, i.dryRun) })
 	if err == nil && i.dryRun && resp.GetChanged() {
 		return errDiffers
 	}

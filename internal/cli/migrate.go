@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/schema"
 )
 
@@ -29,10 +30,10 @@ func newMigrateCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m := newMeter(c.screen, "migrating the schema")
-			defer m.end()
-			applied, err := app.Migrate(cmd.Context(), cfg, app.NewLogger(m.before(cmd.ErrOrStderr()), cfg))
-			m.end()
+			m := render.NewProgress(c.screen, "migrating the schema")
+			defer m.End()
+			applied, err := app.Migrate(cmd.Context(), cfg, app.NewLogger(m.EndBefore(cmd.ErrOrStderr()), cfg))
+			m.End()
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -48,7 +49,7 @@ func newNotifyTestCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := o.show(&carillonv1.TestAlertsResponse{Deliveries: sent}, func(p *page) { p.tested(sent, wait) }); err != nil {
+			if err := o.show(&carillonv1.TestAlertsResponse{Deliveries: sent}, func(p *render.Page) { writeTestResults(p, sent, wait) }); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(sent, func(d *carillonv1.AlertDelivery) bool {
@@ -88,7 +89,7 @@ func attempted(ctx context.Context, l *link, sent []*carillonv1.AlertDelivery, w
 		if open == 0 {
 			return sent, nil
 		}
-		l.work.say("%d of %d test messages have no result yet", open, len(sent))
+		l.work.Describe("%d of %d test messages have no result yet", open, len(sent))
 		select {
 		case <-ctx.Done():
 			return sent, nil
@@ -97,8 +98,8 @@ func attempted(ctx context.Context, l *link, sent []*carillonv1.AlertDelivery, w
 	}
 }
 
-// tested writes what became of each message.
-func (p *page) tested(sent []*carillonv1.AlertDelivery, waited time.Duration) {
+// writeTestResults writes what became of each message.
+func writeTestResults(p *render.Page, sent []*carillonv1.AlertDelivery, waited time.Duration) {
 	rows := make([][]string, len(sent))
 	for i, d := range sent {
 		result, answered := "delivered", ""
@@ -116,7 +117,7 @@ func (p *page) tested(sent []*carillonv1.AlertDelivery, waited time.Duration) {
 		}
 		rows[i] = []string{d.GetTarget(), d.GetTargetKind(), d.GetHost(), result, answered, d.GetLastError()}
 	}
-	p.table([]string{"target", "kind", "host", "result", "answer", "problem"}, rows)
+	p.Table([]string{"target", "kind", "host", "result", "answer", "problem"}, rows)
 }
 
 func newNotifyCheckCommand(c *cli) *cobra.Command {
@@ -156,8 +157,8 @@ func newNotifyCheckCommand(c *cli) *cobra.Command {
 			alert.Labels, alert.Kind = labels, schedule.ExpectationKind(kind)
 			alert.Severity = cmp.Or(alert.Severity, notify.SeverityOf(labels))
 			p := (&client{cli: c}).page()
-			p.routes(routes, alert)
-			return p.print(c.out)
+			writeRoutes(p, routes, alert)
+			return p.Print(c.out)
 		},
 	}
 	f := cmd.Flags()
@@ -171,14 +172,14 @@ func newNotifyCheckCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// routes writes the targets of a file, and where an alert goes.
-func (p *page) routes(routes *notify.Routes, alert notify.Alert) {
+// writeRoutes writes the targets of a file, and where an alert goes.
+func writeRoutes(p *render.Page, routes *notify.Routes, alert notify.Alert) {
 	var rows [][]string
 	for _, t := range routes.Targets() {
 		rows = append(rows, []string{t.ID, string(t.Kind), t.Host})
 	}
-	p.table([]string{"target", "kind", "host"}, rows)
+	p.Table([]string{"target", "kind", "host"}, rows)
 	to := strings.Join(routes.For(alert), ", ")
-	p.line("")
-	p.line("an alert of severity %s goes to: %s", alert.Severity, cmp.Or(to, "no target"))
+	p.Line("")
+	p.Line("an alert of severity %s goes to: %s", alert.Severity, cmp.Or(to, "no target"))
 }

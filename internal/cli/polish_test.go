@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -156,7 +157,7 @@ func TestCompletionAsksTheServer(t *testing.T) {
 		{"owners", []string{"forecast", "--user", ""}, []string{"ada"}},
 		{"who manages", []string{"schedule", "list", "--managed-by", ""}, []string{"set:box", "workflow:report"}},
 		{"sets", []string{"export", "--set", ""}, []string{"box"}},
-		{"runs, with what they are", []string{"run", "get", ""}, []string{short(keyA) + "\tnightly 2026-03-08T07:00:00Z FAILED"}},
+		{"runs, with what they are", []string{"run", "get", ""}, []string{render.ShortKey(keyA) + "\tnightly 2026-03-08T07:00:00Z FAILED"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := f.run(t, append([]string{"__complete"}, tt.args...)...)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -135,10 +136,10 @@ func (v *previewed) unsaved() error {
 
 // fires answers with a table, or with the bare times beside all that is known.
 func (v *previewed) fires(fires []*carillonv1.Fire) error {
-	if v.output.people() {
+	if v.output.ForPeople() {
 		p := v.page()
-		p.fires(fires)
-		return p.print(v.out)
+		writeFires(p, fires)
+		return p.Print(v.out)
 	}
 	type fire struct {
 		RunAt  string `json:"run_at"`
@@ -151,7 +152,7 @@ func (v *previewed) fires(fires []*carillonv1.Fire) error {
 		Fires []fire   `json:"fires"`
 	}{make([]string, len(fires)), make([]fire, len(fires))}
 	for i, f := range fires {
-		at, fireAt := stamp(f.GetRunAt().AsTime()), stamp(f.GetFireAt().AsTime())
+		at, fireAt := render.Stamp(f.GetRunAt().AsTime()), render.Stamp(f.GetFireAt().AsTime())
 		document.Times[i], document.Fires[i] = at, fire{at, fireAt, f.GetLocal(), f.GetNote()}
 	}
 	text, err := json.Marshal(document)

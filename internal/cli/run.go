@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -45,18 +46,18 @@ func newRunGetCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) {
-				p.run(resp.GetRun())
+			return o.show(resp, func(p *render.Page) {
+				writeRun(p, resp.GetRun())
 				if first, err := time.Parse(time.RFC3339Nano, resp.GetFirstSentAt()); err == nil {
-					p.line("may have been sent first %s; no answer was recorded, so it was sent again under the same key", p.when(timestamppb.New(first)))
+					p.Line("may have been sent first %s; no answer was recorded, so it was sent again under the same key", p.When(timestamppb.New(first)))
 				}
 			})
 		}),
 	}
 }
 
-// run writes everything about one run.
-func (p *page) run(r *carillonv1.Run) {
+// writeRun writes everything about one run.
+func writeRun(p *render.Page, r *carillonv1.Run) {
 	var attempts, attempt string
 	switch n := launchAttempts(r); {
 	case r.GetLaunch() != nil:
@@ -79,7 +80,7 @@ func (p *page) run(r *carillonv1.Run) {
 	if r.GetErrorMessage() != "" {
 		failed += ": " + r.GetErrorMessage()
 	}
-	p.fields(
+	p.Fields(
 		[2]string{"key", r.GetIdempotencyKey()},
 		[2]string{"status", outcome(r)},
 		[2]string{"error", failed},
@@ -91,25 +92,25 @@ func (p *page) run(r *carillonv1.Run) {
 		[2]string{"attempt", attempt},
 		[2]string{"retry of", r.GetRetryOf()},
 		[2]string{"overlap", r.GetOverlapPolicy()},
-		[2]string{"run at", p.when(r.GetRunAt())},
-		[2]string{"fires at", p.when(r.GetFireAt())},
-		[2]string{"waiting since", p.when(r.GetWaitingSince())},
-		[2]string{"claimed", p.when(r.GetClaimedAt())},
-		[2]string{"launched", p.when(r.GetLaunchedAt())},
+		[2]string{"run at", p.When(r.GetRunAt())},
+		[2]string{"fires at", p.When(r.GetFireAt())},
+		[2]string{"waiting since", p.When(r.GetWaitingSince())},
+		[2]string{"claimed", p.When(r.GetClaimedAt())},
+		[2]string{"launched", p.When(r.GetLaunchedAt())},
 		[2]string{"launch attempts", attempts},
-		[2]string{"next attempt", p.when(r.GetLaunch().GetNextAttemptAt())},
-		[2]string{"fails at", p.when(r.GetLaunch().GetGivesUpAt())},
-		[2]string{"started", p.when(r.GetStartedAt())},
-		[2]string{"cancel requested", p.when(r.GetCancelRequestedAt())},
-		[2]string{"completed", p.when(r.GetCompletedAt())},
-		[2]string{"times out", p.when(timeout)},
+		[2]string{"next attempt", p.When(r.GetLaunch().GetNextAttemptAt())},
+		[2]string{"fails at", p.When(r.GetLaunch().GetGivesUpAt())},
+		[2]string{"started", p.When(r.GetStartedAt())},
+		[2]string{"cancel requested", p.When(r.GetCancelRequestedAt())},
+		[2]string{"completed", p.When(r.GetCompletedAt())},
+		[2]string{"times out", p.When(timeout)},
 		[2]string{"run id", r.GetRunId()},
 		[2]string{"trace id", r.GetTraceId()},
 		[2]string{"log", r.GetLogUrl()},
 		[2]string{"trace", r.GetTraceUrl()},
-		[2]string{"updated", p.when(r.GetUpdatedAt())},
+		[2]string{"updated", p.When(r.GetUpdatedAt())},
 	)
-	p.attempts(r.GetLaunch().GetLog())
+	writeAttempts(p, r.GetLaunch().GetLog())
 }
 
 // launchAttempts is how often the launch of a run was tried. The API counts them
@@ -121,8 +122,8 @@ func launchAttempts(r *carillonv1.Run) int32 {
 	return r.GetLaunch().GetAttempts()
 }
 
-// attempts writes the last attempts to launch a run.
-func (p *page) attempts(log []*carillonv1.LaunchAttempt) {
+// writeAttempts writes the last attempts to launch a run.
+func writeAttempts(p *render.Page, log []*carillonv1.LaunchAttempt) {
 	if len(log) == 0 {
 		return
 	}
@@ -134,12 +135,12 @@ func (p *page) attempts(log []*carillonv1.LaunchAttempt) {
 		}
 		took := ""
 		if a.GetTookMs() > 0 {
-			took = span(a.GetTookMs())
+			took = render.Millis(a.GetTookMs())
 		}
-		rows[i] = []string{p.when(a.GetAt()), a.GetResult(), took, failed}
+		rows[i] = []string{p.When(a.GetAt()), a.GetResult(), took, failed}
 	}
-	p.line("")
-	p.table([]string{"launch attempt", "result", "duration", "error"}, rows)
+	p.Line("")
+	p.Table([]string{"launch attempt", "result", "duration", "error"}, rows)
 }
 
 // runKeys are the newest runs, newest first, each with what it is.
@@ -150,11 +151,11 @@ func runKeys(ctx context.Context, l *link, begun string) (out []cobra.Completion
 	}
 	for _, r := range resp.GetRuns() {
 		key := r.GetIdempotencyKey()
-		if len(begun) <= keyShown {
-			key = short(key)
+		if len(begun) <= render.KeyDigits {
+			key = render.ShortKey(key)
 		}
 		if strings.HasPrefix(key, begun) {
-			out = append(out, cobra.CompletionWithDesc(key, r.GetScheduleId()+" "+stamp(r.GetRunAt().AsTime())+" "+r.GetStatus()))
+			out = append(out, cobra.CompletionWithDesc(key, r.GetScheduleId()+" "+render.Stamp(r.GetRunAt().AsTime())+" "+r.GetStatus()))
 		}
 	}
 	return out

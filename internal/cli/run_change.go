@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -22,11 +23,11 @@ func newRunCancelCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) {
+			return o.show(resp, func(p *render.Page) {
 				r := resp.GetRun()
-				p.line("run %s is %s", short(r.GetIdempotencyKey()), outcome(r))
+				p.Line("run %s is %s", render.ShortKey(r.GetIdempotencyKey()), outcome(r))
 				if resp.GetEffect() != "" { // empty from a server of an earlier version
-					p.line("%s", resp.GetEffect())
+					p.Line("%s", resp.GetEffect())
 				}
 			})
 		}),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -25,7 +26,7 @@ func newRunExportCommand(o *client) *cobra.Command {
 			"  carillon run export --after 5f0c5a3d9b1e6a6f0d0c4b5e7a8f9b2c1d3e4f5a6b7c8d9e0f1a2b3c4d5e6f70",
 		Args: exactly(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if o.output == outputYAML {
+			if o.output == render.FormatYAML {
 				return usage(cmd, "-o yaml is not supported: the export is JSON Lines")
 			}
 			return nil
@@ -44,11 +45,11 @@ func newRunExportCommand(o *client) *cobra.Command {
 }
 
 // exportMeter counts, unless the runs themselves run over the terminal.
-func (c *client) exportMeter() *meter {
+func (c *client) exportMeter() *render.Progress {
 	if c.terminal {
-		return newMeter(nil, "exporting")
+		return render.NewProgress(nil, "exporting")
 	}
-	return newMeter(c.screen, "exporting")
+	return render.NewProgress(c.screen, "exporting")
 }
 
 // export writes each run as it comes: memory stays flat.
@@ -56,7 +57,7 @@ func (c *client) export(ctx context.Context, l *link, filter *carillonv1.ExportR
 	out := bufio.NewWriter(c.out)
 	last := filter.GetAfter()
 	written, m := 0, c.exportMeter()
-	defer m.end()
+	defer m.End()
 	stream, err := l.runs().ExportRuns(ctx, filter)
 	for err == nil {
 		var line *carillonv1.ExportRunsResponse
@@ -72,7 +73,7 @@ func (c *client) export(ctx context.Context, l *link, filter *carillonv1.ExportR
 		}
 		last = line.GetRun().GetIdempotencyKey()
 		if written++; written%1000 == 0 {
-			m.say("%d runs written, until %s", written, stamp(line.GetRun().GetRunAt().AsTime()))
+			m.Describe("%d runs written, until %s", written, render.Stamp(line.GetRun().GetRunAt().AsTime()))
 		}
 	}
 	if lost := out.Flush(); lost != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -31,15 +32,15 @@ func newRunListCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListRunsResponse{Runs: found, NextPageToken: next}, func(p *page) {
+			return o.show(&carillonv1.ListRunsResponse{Runs: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, r := range found {
-					rows[i] = p.wider([]string{
-						p.when(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), late(r), lasted(r), p.key(r.GetIdempotencyKey()),
-					}, p.when(r.GetFireAt()), p.when(r.GetLaunchedAt()), p.when(r.GetCompletedAt()), r.GetUserId(), r.GetOverlapPolicy(),
+					rows[i] = p.WideCells([]string{
+						p.When(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), late(r), lasted(r), p.Key(r.GetIdempotencyKey()),
+					}, p.When(r.GetFireAt()), p.When(r.GetLaunchedAt()), p.When(r.GetCompletedAt()), r.GetUserId(), r.GetOverlapPolicy(),
 						fmt.Sprint(r.GetAttempt()), fmt.Sprint(launchAttempts(r)), fmt.Sprint(r.GetEpoch()), r.GetRunId(), r.GetErrorCode(), r.GetErrorMessage())
 				}
-				p.list(p.wider([]string{"run at", "schedule", "workflow", "status", "trigger", "delay", "duration", "key"},
+				p.List(p.WideCells([]string{"run at", "schedule", "workflow", "status", "trigger", "delay", "duration", "key"},
 					"fires at", "launched", "completed", "owner", "overlap", "attempt", "launch attempts", "epoch", "run id", "error", "message"), rows, next)
 			})
 		}),
@@ -72,7 +73,7 @@ func late(r *carillonv1.Run) string {
 	if r.GetLaunchedAt() == nil || r.GetFireAt() == nil {
 		return ""
 	}
-	return brief(r.GetLaunchedAt().AsTime().Sub(r.GetFireAt().AsTime()))
+	return render.Duration(r.GetLaunchedAt().AsTime().Sub(r.GetFireAt().AsTime()))
 }
 
 // lasted is the time from launch to end.
@@ -80,5 +81,5 @@ func lasted(r *carillonv1.Run) string {
 	if r.GetLaunchedAt() == nil || r.GetCompletedAt() == nil {
 		return ""
 	}
-	return brief(r.GetCompletedAt().AsTime().Sub(r.GetLaunchedAt().AsTime()))
+	return render.Duration(r.GetCompletedAt().AsTime().Sub(r.GetLaunchedAt().AsTime()))
 }

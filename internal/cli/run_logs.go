@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	runoutput "github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -33,7 +34,7 @@ func newRunLogsCommand(o *client) *cobra.Command {
 		Example: "  carillon run logs 5f0c5a3d9b1e\n  carillon run logs 5f0c5a3d9b1e -f --step fetch\n  carillon run logs 5f0c5a3d9b1e --tail 20",
 		Args:    exactly("KEY"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if o.output == outputYAML {
+			if o.output == render.FormatYAML {
 				return usage(cmd, "logs have no YAML form; use -o json")
 			}
 			if tail < -1 || tail > maxTail {
@@ -48,9 +49,9 @@ func newRunLogsCommand(o *client) *cobra.Command {
 			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
 				return err
 			}
-			p := &logPrinter{out: o.out, json: o.output == outputJSON, names: req.GetStep() == "", tail: tail >= 0}
+			p := &logPrinter{out: o.out, json: o.output == render.FormatJSON, names: req.GetStep() == "", tail: tail >= 0}
 			resp, err := followLogs(ctx, l, req, follow, p)
-			if err != nil || p.any || tail == 0 || !o.output.people() || resp == nil {
+			if err != nil || p.any || tail == 0 || !o.output.ForPeople() || resp == nil {
 				return err
 			}
 			_, err = fmt.Fprintln(o.errs, nothingWritten(resp, req))
@@ -97,9 +98,9 @@ func followLogs(ctx context.Context, l *link, req *carillonv1.GetRunLogsRequest,
 
 // nothingWritten says why there is nothing to show.
 func nothingWritten(resp *carillonv1.GetRunLogsResponse, req *carillonv1.GetRunLogsRequest) string {
-	key := short(req.GetIdempotencyKey())
+	key := render.ShortKey(req.GetIdempotencyKey())
 	if req.GetStep() != "" {
-		return fmt.Sprintf("run %s (%s): no output of a step %s is kept", key, resp.GetStatus(), legible(req.GetStep()))
+		return fmt.Sprintf("run %s (%s): no output of a step %s is kept", key, resp.GetStatus(), render.Legible(req.GetStep()))
 	}
 	return fmt.Sprintf("run %s (%s): no output is kept: it was not launched, its executor reported none so far, or LOG_RETENTION_DAYS are over. `carillon run get %s` shows its error and links to logs elsewhere", key, resp.GetStatus(), key)
 }
@@ -171,6 +172,6 @@ func (p *logPrinter) text(part *carillonv1.LogPart) string {
 	if !p.names || part.GetStep() == "" {
 		return text
 	}
-	name := legible(part.GetStep()) + " | "
+	name := render.Legible(part.GetStep()) + " | "
 	return name + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+name) + "\n"
 }

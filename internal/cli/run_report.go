@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	runoutput "github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -51,12 +52,12 @@ func newRunReportCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) {
+			return o.show(resp, func(p *render.Page) {
 				verb := "is now"
 				if !resp.GetMoved() {
 					verb = "was not changed by this report; it is"
 				}
-				p.line("run %s %s %s", short(resp.GetRun().GetIdempotencyKey()), verb, outcome(resp.GetRun()))
+				p.Line("run %s %s %s", render.ShortKey(resp.GetRun().GetIdempotencyKey()), verb, outcome(resp.GetRun()))
 			})
 		}),
 	}

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -22,7 +23,7 @@ func (c *client) showAskedFor(ctx context.Context, l *link, resp proto.Message, 
 		}
 		ended = failure(*run)
 	}
-	if err := c.show(resp, func(p *page) { p.run(*run) }); err != nil {
+	if err := c.show(resp, func(p *render.Page) { writeRun(p, *run) }); err != nil {
 		return err
 	}
 	return ended
@@ -32,7 +33,7 @@ func (c *client) showAskedFor(ctx context.Context, l *link, resp proto.Message, 
 func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, error) {
 	answered := time.Now()
 	for pause := waitFirst; !schedule.Status(r.GetStatus()).Terminal(); pause = min(2*pause, waitMost) {
-		l.work.say("run %s of %s is %s", short(r.GetIdempotencyKey()), r.GetScheduleId(), r.GetStatus())
+		l.work.Describe("run %s of %s is %s", render.ShortKey(r.GetIdempotencyKey()), r.GetScheduleId(), r.GetStatus())
 		select {
 		case <-ctx.Done():
 			return nil, goesOn(r)
@@ -53,7 +54,7 @@ func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, er
 
 // goesOn ends a wait that the user ended.
 func goesOn(r *carillonv1.Run) error {
-	key := short(r.GetIdempotencyKey())
+	key := render.ShortKey(r.GetIdempotencyKey())
 	return fmt.Errorf("run %s is still in progress; see it with: carillon run get %s", key, key)
 }
 
@@ -63,7 +64,7 @@ func failure(r *carillonv1.Run) error {
 		return nil
 	}
 	if said := r.GetErrorMessage(); said != "" {
-		return fmt.Errorf("run %s ended %s: %s", short(r.GetIdempotencyKey()), outcome(r), said)
+		return fmt.Errorf("run %s ended %s: %s", render.ShortKey(r.GetIdempotencyKey()), outcome(r), said)
 	}
-	return fmt.Errorf("run %s ended %s", short(r.GetIdempotencyKey()), outcome(r))
+	return fmt.Errorf("run %s ended %s", render.ShortKey(r.GetIdempotencyKey()), outcome(r))
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -26,7 +27,7 @@ func TestAnInterruptedWaitSaysThatTheRunGoesOn(t *testing.T) {
 	var out, errs bytes.Buffer
 	c := &cli{in: strings.NewReader(""), out: &out, errs: &errs, now: time.Now, env: func(string) string { return "" }}
 	code := c.run(ctx, []string{"schedule", "trigger", "nightly", "--wait", "--server", f.address})
-	if want := "run " + short(keyA) + " is still in progress; see it with: carillon run get " + short(keyA); code != exitFailed || !strings.Contains(errs.String(), want) {
+	if want := "run " + render.ShortKey(keyA) + " is still in progress; see it with: carillon run get " + render.ShortKey(keyA); code != exitFailed || !strings.Contains(errs.String(), want) {
 		t.Errorf("exit %d: %q, want %q", code, errs.String(), want)
 	}
 }

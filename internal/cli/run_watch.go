@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -21,7 +22,7 @@ func newRunWatchCommand(o *client) *cobra.Command {
 		Example: "  carillon run watch --schedule nightly\n  carillon run watch --status FAILED -o json",
 		Args:    exactly(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if o.output == outputYAML {
+			if o.output == render.FormatYAML {
 				return usage(cmd, "-o yaml is not supported for a stream; use -o json")
 			}
 			return nil
@@ -47,7 +48,7 @@ func newRunWatchCommand(o *client) *cobra.Command {
 
 // change writes one change as one line.
 func (c *client) change(change *carillonv1.WatchRunsResponse) error {
-	if c.output == outputJSON {
+	if c.output == render.FormatJSON {
 		text, err := rawjson.Marshal(change)
 		if err != nil {
 			return err
@@ -56,15 +57,15 @@ func (c *client) change(change *carillonv1.WatchRunsResponse) error {
 		return err
 	}
 	r := change.GetRun()
-	status := fmt.Sprintf("%-27s", legible(outcome(r)))
+	status := fmt.Sprintf("%-27s", render.Legible(outcome(r)))
 	if c.color {
-		status = coloured(status)
+		status = render.PaintState(status)
 	}
 	at := c.now()
 	if r.GetUpdatedAt() != nil {
 		at = r.GetUpdatedAt().AsTime()
 	}
 	_, err := fmt.Fprintf(c.out, "%-24s  %s  %s  %s  %s  %s  %s\n", at.UTC().Format("2006-01-02T15:04:05.000Z"),
-		short(r.GetIdempotencyKey()), status, stamp(r.GetRunAt().AsTime()), r.GetTrigger(), legible(r.GetScheduleId()), legible(versioned(r)))
+		render.ShortKey(r.GetIdempotencyKey()), status, render.Stamp(r.GetRunAt().AsTime()), r.GetTrigger(), render.Legible(r.GetScheduleId()), render.Legible(versioned(r)))
 	return err
 }

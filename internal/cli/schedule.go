@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -39,9 +40,9 @@ func rule(s ruled) string {
 	case s.GetCronExpr() != "":
 		return s.GetCronExpr() + " " + s.GetTimezone()
 	case s.GetIntervalMs() > 0:
-		return "every " + span(s.GetIntervalMs())
+		return "every " + render.Millis(s.GetIntervalMs())
 	case s.GetOnceAt() != nil:
-		return "once at " + stamp(s.GetOnceAt().AsTime())
+		return "once at " + render.Stamp(s.GetOnceAt().AsTime())
 	}
 	return "by hand"
 }
@@ -63,11 +64,11 @@ func jittered(ms uint32) string {
 	if ms == 0 {
 		return ""
 	}
-	return "±" + span(ms)
+	return "±" + render.Millis(ms)
 }
 
-// definition writes what the user said of a schedule.
-func (p *page) definition(s *carillonv1.Schedule) {
+// writeDefinition writes what the user said of a schedule.
+func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 	overlap := s.GetOverlapPolicy()
 	if s.GetOverlapKey() != s.GetScheduleId() && s.GetOverlapKey() != "" {
 		overlap += ", key " + s.GetOverlapKey()
@@ -77,7 +78,7 @@ func (p *page) definition(s *carillonv1.Schedule) {
 	}
 	catchup := s.GetCatchupPolicy()
 	if catchup != "" && catchup != string(schedule.CatchupNone) {
-		catchup += ", back to " + span(s.GetCatchupWindowMs())
+		catchup += ", back to " + render.Millis(s.GetCatchupWindowMs())
 	}
 	priority := ""
 	if s.GetPriority() != 0 {
@@ -85,52 +86,52 @@ func (p *page) definition(s *carillonv1.Schedule) {
 	}
 	launchTimeout := ""
 	if s.GetLaunchTimeoutMs() > 0 {
-		launchTimeout = span(s.GetLaunchTimeoutMs())
+		launchTimeout = render.Millis(s.GetLaunchTimeoutMs())
 	}
-	p.fields(
+	p.Fields(
 		[2]string{"schedule", s.GetScheduleId()},
 		[2]string{"workflow", fmt.Sprintf("%s version %d", s.GetWorkflowId(), s.GetVersion())},
 		[2]string{"owner", s.GetUserId()},
 		[2]string{"rule", rule(s)},
-		[2]string{"start", p.when(s.GetStartAt())},
-		[2]string{"end", p.when(s.GetEndAt())},
+		[2]string{"start", p.When(s.GetStartAt())},
+		[2]string{"end", p.When(s.GetEndAt())},
 		[2]string{"jitter", jittered(s.GetJitterMs())},
 		[2]string{"dst", s.GetDst()},
 		[2]string{"overlap", overlap},
 		[2]string{"catch-up", catchup},
-		[2]string{"run timeout", span(s.GetRunTimeoutMs())},
+		[2]string{"run timeout", render.Millis(s.GetRunTimeoutMs())},
 		[2]string{"launch timeout", launchTimeout},
 		[2]string{"priority", priority},
 		[2]string{"input", string(s.GetInput())},
 		[2]string{"grant", s.GetExecutionGrantId()},
-		[2]string{"labels", pairs(s.GetLabels())},
+		[2]string{"labels", render.Labels(s.GetLabels())},
 		[2]string{"managed by", s.GetManagedBy()},
 		[2]string{"expects", expectText(s.GetExpect())},
 	)
 }
 
-// standing writes where a schedule stands.
-func (p *page) standing(s *carillonv1.Schedule) {
+// writeState writes where a schedule stands.
+func writeState(p *render.Page, s *carillonv1.Schedule) {
 	var backlog, failures string
 	if s.GetBacklogFrom() != nil {
-		backlog = stamp(s.GetBacklogFrom().AsTime()) + " until " + stamp(s.GetBacklogUntil().AsTime())
+		backlog = render.Stamp(s.GetBacklogFrom().AsTime()) + " until " + render.Stamp(s.GetBacklogUntil().AsTime())
 	}
 	if s.GetPlanFailures() > 0 {
 		failures = fmt.Sprintf("%d consecutive; see the events for the reason", s.GetPlanFailures())
 	}
-	p.fields(
+	p.Fields(
 		[2]string{"state", state(s)},
 		[2]string{"paused by", s.GetPausedBy()},
-		[2]string{"paused until", p.when(s.GetPausedUntil())},
+		[2]string{"paused until", p.When(s.GetPausedUntil())},
 		[2]string{"pause note", s.GetPauseNote()},
-		[2]string{"next run", p.when(s.GetNextRunAt())},
-		[2]string{"last run", p.when(s.GetLastRunAt())},
-		[2]string{"last outcome", p.outcome(s)},
+		[2]string{"next run", p.When(s.GetNextRunAt())},
+		[2]string{"last run", p.When(s.GetLastRunAt())},
+		[2]string{"last outcome", lastOutcome(p, s)},
 		[2]string{"error", s.GetFailure().GetErrorMessage()},
-		[2]string{"outcomes", p.strip(s.GetRecentOutcomes())},
+		[2]string{"outcomes", outcomeStrip(p, s.GetRecentOutcomes())},
 		[2]string{"backlog", backlog},
 		[2]string{"plan failures", failures},
-		[2]string{"revision", fmt.Sprintf("%d of %s", s.GetRevision(), p.when(s.GetRevisedAt()))},
-		[2]string{"created", p.when(s.GetCreatedAt())},
+		[2]string{"revision", fmt.Sprintf("%d of %s", s.GetRevision(), p.When(s.GetRevisedAt()))},
+		[2]string{"created", p.When(s.GetCreatedAt())},
 	)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -19,7 +20,7 @@ func newScheduleDeleteCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s deleted", args[0]) })
+			return o.show(resp, func(p *render.Page) { p.Line("%s deleted", args[0]) })
 		}),
 	}
 }

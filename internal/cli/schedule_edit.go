@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/editable"
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
@@ -88,7 +89,7 @@ func (e *edit) read(ctx context.Context) error {
 // again.
 func (e *edit) send(ctx context.Context) error {
 	edited := &carillonv1.UpsertScheduleRequest{}
-	text, err := jsonFromYAML(e.text)
+	text, err := render.JSONFromYAML(e.text)
 	if err == nil {
 		err = rawjson.Unmarshal(text, edited)
 	}
@@ -226,12 +227,12 @@ func definitionYAML(req *carillonv1.UpsertScheduleRequest) ([]byte, error) {
 	if err := json.Unmarshal(all, &members); err != nil {
 		return nil, err
 	}
-	var d object
+	var d render.Object
 	fields := req.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
 		if field := fields.Get(i); req.ProtoReflect().Has(field) {
-			d.raw(string(field.Name()), members[string(field.Name())])
+			d.Raw(string(field.Name()), members[string(field.Name())])
 		}
 	}
-	return d.yaml()
+	return d.YAML()
 }

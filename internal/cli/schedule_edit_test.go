@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -58,7 +59,7 @@ func TestWhatGetPrintsIsTheUpsertThatChangesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		printed, err := yamlFromJSON(answer)
+		printed, err := render.YAMLFromJSON(answer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,7 @@ func TestWhatGetPrintsIsTheUpsertThatChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, text := range map[string][]byte{"get -o yaml": printed, "edit": edited} {
-			read, err := jsonFromYAML(text)
+			read, err := render.JSONFromYAML(text)
 			if err != nil {
 				t.Fatalf("%s: %v\n%s", name, err, text)
 			}

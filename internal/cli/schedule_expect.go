@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -30,7 +31,7 @@ func expectText(e *carillonv1.Expectation) string {
 	var parts []string
 	add := func(words string, ms *uint32) {
 		if ms != nil {
-			parts = append(parts, words+" "+span(*ms))
+			parts = append(parts, words+" "+render.Millis(*ms))
 		}
 	}
 	if e == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -13,9 +14,9 @@ var outcomeMarks = map[string]string{
 	string(schedule.StatusSuccess): "✓", string(schedule.StatusFailed): "✗", string(schedule.StatusSkipped): "-", string(schedule.StatusCancelled): "c",
 }
 
-// strip is the outcomes oldest first, as time runs on the page; the API has the
+// outcomeStrip is the outcomes oldest first, as time runs on the page; the API has the
 // newest first.
-func (p *page) strip(outcomes []string) string {
+func outcomeStrip(p *render.Page, outcomes []string) string {
 	var b strings.Builder
 	for i := len(outcomes) - 1; i >= 0; i-- {
 		mark, known := outcomeMarks[outcomes[i]]
@@ -27,10 +28,10 @@ func (p *page) strip(outcomes []string) string {
 	return b.String()
 }
 
-// outcome is how the newest run ended, or how the schedule fails.
-func (p *page) outcome(s *carillonv1.Schedule) string {
+// lastOutcome is how the newest run ended, or how the schedule fails.
+func lastOutcome(p *render.Page, s *carillonv1.Schedule) string {
 	if f := s.GetFailure(); f != nil {
-		return fmt.Sprintf("%s, %d in a row since %s", failedWith(f), f.GetFailures(), p.when(f.GetFirstAt()))
+		return fmt.Sprintf("%s, %d in a row since %s", failedWith(f), f.GetFailures(), p.When(f.GetFirstAt()))
 	}
 	last := s.GetLastOutcome()
 	if last == nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -19,22 +20,22 @@ func newScheduleGetCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) {
-				p.definition(resp.GetSchedule())
-				p.line("")
-				p.standing(resp.GetSchedule())
-				p.line("")
-				p.expectations(resp.GetSchedule().GetExpectations())
-				p.fires(resp.GetPreview())
+			return o.show(resp, func(p *render.Page) {
+				writeDefinition(p, resp.GetSchedule())
+				p.Line("")
+				writeState(p, resp.GetSchedule())
+				p.Line("")
+				writeExpectations(p, resp.GetSchedule().GetExpectations())
+				writeFires(p, resp.GetPreview())
 			})
 		}),
 	}
 }
 
-// fires writes previewed slots; the columns that say nothing are left out.
-func (p *page) fires(fires []*carillonv1.Fire) {
+// writeFires writes previewed slots; the columns that say nothing are left out.
+func writeFires(p *render.Page, fires []*carillonv1.Fire) {
 	if len(fires) == 0 {
-		p.line("no next run")
+		p.Line("no next run")
 		return
 	}
 	var jittered, noted bool
@@ -52,13 +53,13 @@ func (p *page) fires(fires []*carillonv1.Fire) {
 	rows := make([][]string, len(fires))
 	for i, f := range fires {
 		at := f.GetRunAt().AsTime()
-		rows[i] = []string{stamp(at), p.ago(at), f.GetLocal()}
+		rows[i] = []string{render.Stamp(at), p.Ago(at), f.GetLocal()}
 		if jittered {
-			rows[i] = append(rows[i], stamp(f.GetFireAt().AsTime()))
+			rows[i] = append(rows[i], render.Stamp(f.GetFireAt().AsTime()))
 		}
 		if noted {
 			rows[i] = append(rows[i], f.GetNote())
 		}
 	}
-	p.table(head, rows)
+	p.Table(head, rows)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -25,13 +26,13 @@ func newScheduleEventsCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListScheduleEventsResponse{Events: found, NextPageToken: next}, func(p *page) {
+			return o.show(&carillonv1.ListScheduleEventsResponse{Events: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, e := range found {
-					rows[i] = p.wider([]string{p.when(e.GetTime()), e.GetKind(), slots(e), e.GetReason(), e.GetActor(), fmt.Sprint(e.GetRevision()), e.GetNote()},
-						p.when(e.GetFrom()), p.when(e.GetTo()), fmt.Sprint(e.GetCount()))
+					rows[i] = p.WideCells([]string{p.When(e.GetTime()), e.GetKind(), slots(e), e.GetReason(), e.GetActor(), fmt.Sprint(e.GetRevision()), e.GetNote()},
+						p.When(e.GetFrom()), p.When(e.GetTo()), fmt.Sprint(e.GetCount()))
 				}
-				p.list(p.wider([]string{"time", "event", "slots", "reason", "actor", "revision", "note"}, "from", "to", "count"), rows, next)
+				p.List(p.WideCells([]string{"time", "event", "slots", "reason", "actor", "revision", "note"}, "from", "to", "count"), rows, next)
 			})
 		}),
 	}
@@ -45,9 +46,9 @@ func slots(e *carillonv1.ScheduleEvent) string {
 	case e.GetFrom() == nil:
 		return ""
 	case e.GetTo() == nil || e.GetCount() == 1:
-		return stamp(e.GetFrom().AsTime())
+		return render.Stamp(e.GetFrom().AsTime())
 	}
-	out := stamp(e.GetFrom().AsTime()) + " to " + stamp(e.GetTo().AsTime())
+	out := render.Stamp(e.GetFrom().AsTime()) + " to " + render.Stamp(e.GetTo().AsTime())
 	if e.GetCount() > 0 {
 		out = fmt.Sprintf("%d: %s", e.GetCount(), out)
 	}
@@ -70,16 +71,16 @@ func newScheduleRevisionsCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListRevisionsResponse{Revisions: found, NextPageToken: next}, func(p *page) {
+			return o.show(&carillonv1.ListRevisionsResponse{Revisions: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, r := range found {
 					d := r.GetDefinition()
-					rows[i] = p.wider([]string{
-						fmt.Sprint(r.GetRevision()), p.when(r.GetCreatedAt()), r.GetChangedBy(),
+					rows[i] = p.WideCells([]string{
+						fmt.Sprint(r.GetRevision()), p.When(r.GetCreatedAt()), r.GetChangedBy(),
 						fmt.Sprintf("%s@%d", d.GetWorkflowId(), d.GetVersion()), rule(d), d.GetOverlapPolicy(), d.GetCatchupPolicy(), jittered(d.GetJitterMs()),
-					}, d.GetDst(), span(d.GetRunTimeoutMs()), fmt.Sprint(d.GetPriority()), d.GetExecutionGrantId(), d.GetManagedBy(), pairs(d.GetLabels()))
+					}, d.GetDst(), render.Millis(d.GetRunTimeoutMs()), fmt.Sprint(d.GetPriority()), d.GetExecutionGrantId(), d.GetManagedBy(), render.Labels(d.GetLabels()))
 				}
-				p.list(p.wider([]string{"revision", "made", "by", "workflow", "rule", "overlap", "catch-up", "jitter"},
+				p.List(p.WideCells([]string{"revision", "made", "by", "workflow", "rule", "overlap", "catch-up", "jitter"},
 					"dst", "run timeout", "priority", "grant", "managed by", "labels"), rows, next)
 			})
 		}),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -27,16 +28,16 @@ func newScheduleListCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListSchedulesResponse{Schedules: found, NextPageToken: next}, func(p *page) {
+			return o.show(&carillonv1.ListSchedulesResponse{Schedules: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, s := range found {
-					rows[i] = p.wider([]string{
+					rows[i] = p.WideCells([]string{
 						s.GetScheduleId(), fmt.Sprintf("%s@%d", s.GetWorkflowId(), s.GetVersion()), s.GetUserId(),
-						rule(s), state(s), p.when(s.GetNextRunAt()), p.when(s.GetLastRunAt()), p.outcome(s), p.strip(s.GetRecentOutcomes()),
+						rule(s), state(s), p.When(s.GetNextRunAt()), p.When(s.GetLastRunAt()), lastOutcome(p, s), outcomeStrip(p, s.GetRecentOutcomes()),
 					}, s.GetOverlapPolicy(), s.GetCatchupPolicy(), jittered(s.GetJitterMs()), fmt.Sprint(s.GetPriority()), s.GetExecutionGrantId(),
-						s.GetManagedBy(), pairs(s.GetLabels()), fmt.Sprint(s.GetRevision()), p.when(s.GetCreatedAt()), s.GetPauseNote())
+						s.GetManagedBy(), render.Labels(s.GetLabels()), fmt.Sprint(s.GetRevision()), p.When(s.GetCreatedAt()), s.GetPauseNote())
 				}
-				p.list(p.wider([]string{"schedule", "workflow", "owner", "rule", "state", "next run", "last run", "last outcome", "outcomes"},
+				p.List(p.WideCells([]string{"schedule", "workflow", "owner", "rule", "state", "next run", "last run", "last outcome", "outcomes"},
 					"overlap", "catch-up", "jitter", "priority", "grant", "managed by", "labels", "revision", "created", "pause note"), rows, next)
 			})
 		}),

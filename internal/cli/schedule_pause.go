@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -23,12 +24,12 @@ func newSchedulePauseCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) {
+			return o.show(resp, func(p *render.Page) {
 				until := ""
 				if resp.GetSchedule().GetPausedUntil() != nil {
-					until = " until " + p.when(resp.GetSchedule().GetPausedUntil())
+					until = " until " + p.When(resp.GetSchedule().GetPausedUntil())
 				}
-				p.line("%s paused%s", args[0], until)
+				p.Line("%s paused%s", args[0], until)
 			})
 		}),
 	}
@@ -51,12 +52,12 @@ func newScheduleResumeCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) {
+			return o.show(resp, func(p *render.Page) {
 				next := "no next run"
 				if resp.GetSchedule().GetNextRunAt() != nil {
-					next = "next run " + p.when(resp.GetSchedule().GetNextRunAt())
+					next = "next run " + p.When(resp.GetSchedule().GetNextRunAt())
 				}
-				p.line("%s resumed; %s", args[0], next)
+				p.Line("%s resumed; %s", args[0], next)
 			})
 		}),
 	}

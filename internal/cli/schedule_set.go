@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -124,16 +125,16 @@ func (c *client) showPatched(resp *carillonv1.PatchScheduleResponse) error {
 			return err
 		}
 	}
-	return c.show(resp, func(p *page) {
+	return c.show(resp, func(p *render.Page) {
 		s := resp.GetSchedule()
 		next := "no next run (paused, exhausted or started by hand)"
 		if s.GetNextRunAt() != nil {
-			next = "next run " + p.when(s.GetNextRunAt())
+			next = "next run " + p.When(s.GetNextRunAt())
 		}
 		if !resp.GetChanged() {
-			p.line("%s: unchanged; %s", s.GetScheduleId(), next)
+			p.Line("%s: unchanged; %s", s.GetScheduleId(), next)
 			return
 		}
-		p.line("%s: changed, revision %d; %s", s.GetScheduleId(), s.GetRevision(), next)
+		p.Line("%s: changed, revision %d; %s", s.GetScheduleId(), s.GetRevision(), next)
 	})
 }

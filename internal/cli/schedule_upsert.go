@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/editable"
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
@@ -86,15 +87,15 @@ func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse, unchanged
 			return err
 		}
 	}
-	return c.show(resp, func(p *page) {
+	return c.show(resp, func(p *render.Page) {
 		next := "no next run (paused, exhausted or started by hand)"
 		if resp.GetNextRunAt() != nil {
-			next = "next run " + p.when(resp.GetNextRunAt())
+			next = "next run " + p.When(resp.GetNextRunAt())
 		}
 		if unchanged {
 			next = "unchanged; " + next
 		}
-		p.line("%s: %s", resp.GetScheduleId(), next)
+		p.Line("%s: %s", resp.GetScheduleId(), next)
 	})
 }
 
@@ -141,7 +142,7 @@ func (c *cli) definitionFile(name string, req *carillonv1.UpsertScheduleRequest)
 		return err
 	}
 	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		if text, err = jsonFromYAML(text); err != nil {
+		if text, err = render.JSONFromYAML(text); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}

@@ -29,16 +29,16 @@ func newShardsGetCommand(o *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if !o.output.people() {
+				if !o.output.ForPeople() {
 					return o.document(fmt.Appendf(nil, `{"shards":%d}`, n))
 				}
 				p := o.page()
 				if n == 0 {
-					p.line("SHARDS is not set yet: the first worker sets it")
+					p.Line("SHARDS is not set yet: the first worker sets it")
 				} else {
-					p.line("%d", n)
+					p.Line("%d", n)
 				}
-				return p.print(o.out)
+				return p.Print(o.out)
 			})
 		},
 	}

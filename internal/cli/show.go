@@ -8,21 +8,22 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 )
 
 // outputFlag adds --output.
 func (c *client) outputFlag(cmd *cobra.Command) {
 	cmd.PersistentFlags().VarP(&c.output, "output", "o", "table, wide (more columns), json or yaml")
-	words(cmd, "output", outputs)
+	words(cmd, "output", render.Formats)
 }
 
 // show answers with m as REST would write it, or with what people shows.
-func (c *client) show(m proto.Message, people func(p *page)) error {
-	if c.output.people() {
+func (c *client) show(m proto.Message, people func(p *render.Page)) error {
+	if c.output.ForPeople() {
 		p := c.page()
 		people(p)
-		return p.print(c.out)
+		return p.Print(c.out)
 	}
 	text, err := rawjson.Marshal(m)
 	if err != nil {
@@ -34,8 +35,8 @@ func (c *client) show(m proto.Message, people func(p *page)) error {
 // document writes one JSON text in the form asked for.
 func (c *client) document(text []byte) error {
 	var out bytes.Buffer
-	if c.output == outputYAML {
-		converted, err := yamlFromJSON(text)
+	if c.output == render.FormatYAML {
+		converted, err := render.YAMLFromJSON(text)
 		if err != nil {
 			return fmt.Errorf("write YAML: %w", err)
 		}
@@ -51,6 +52,6 @@ func (c *client) document(text []byte) error {
 }
 
 // page begins a page in the form that was requested.
-func (c *client) page() *page {
-	return &page{now: c.now(), color: c.color, wide: c.output == outputWide}
+func (c *client) page() *render.Page {
+	return &render.Page{Now: c.now(), Color: c.color, Wide: c.output == render.FormatWide}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
@@ -106,7 +107,7 @@ func (v *simulated) gather(cmd *cobra.Command) error {
 		v.request.From = timestamppb.New(v.now().Truncate(time.Second))
 	}
 	if v.request.Until == nil {
-		v.request.Until = timestamppb.New(v.request.From.AsTime().Add(day))
+		v.request.Until = timestamppb.New(v.request.From.AsTime().Add(render.Day))
 	}
 	set := func(to *uint32, from *uint32) {
 		if from != nil {
@@ -151,7 +152,7 @@ func (v *simulated) simulate(ctx context.Context, l *link, _ []string) error {
 	if err != nil {
 		return err
 	}
-	return v.show(resp, func(p *page) { p.simulation(resp, v.shown) })
+	return v.show(resp, func(p *render.Page) { writeSimulation(p, resp, v.shown) })
 }
 
 // spans reads TIME/DURATION or TIME/TIME, one at each call.

@@ -5,12 +5,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// simulation shows the slots, then the sums.
-func (p *page) simulation(resp *carillonv1.SimulateSchedulesResponse, limit int) {
+// writeSimulation shows the slots, then the sums.
+func writeSimulation(p *render.Page, resp *carillonv1.SimulateSchedulesResponse, limit int) {
 	slots := resp.GetSlots()
 	if limit > 0 && len(slots) > limit {
 		slots = slots[:limit]
@@ -18,16 +19,16 @@ func (p *page) simulation(resp *carillonv1.SimulateSchedulesResponse, limit int)
 	if len(slots) > 0 {
 		rows := make([][]string, len(slots))
 		for i, s := range slots {
-			rows[i] = p.wider([]string{
+			rows[i] = p.WideCells([]string{
 				s.GetLocal(), s.GetScheduleId(), s.GetStatus() + because(s.GetReason()), stampOf(s.GetLaunchedAt().AsTime(), s.GetLaunchedAt() != nil),
 				milliseconds(s.GetLatenessMs()), milliseconds(s.GetQueuedMs()), stampOf(s.GetCompletedAt().AsTime(), s.GetCompletedAt() != nil && (s.GetLaunchedAt() != nil || s.GetStatus() == string(schedule.StatusFailed))), caughtUp(s),
-			}, stamp(s.GetRunAt().AsTime()), stamp(s.GetFireAt().AsTime()))
+			}, render.Stamp(s.GetRunAt().AsTime()), render.Stamp(s.GetFireAt().AsTime()))
 		}
-		p.table(p.wider([]string{"slot", "schedule", "status", "launched", "delay", "queued for", "ended", ""}, "run at", "fires at"), rows)
+		p.Table(p.WideCells([]string{"slot", "schedule", "status", "launched", "delay", "queued for", "ended", ""}, "run at", "fires at"), rows)
 		if more := len(resp.GetSlots()) - len(slots); more > 0 {
-			p.line("… and %d more; --limit 0 shows all", more)
+			p.Line("… and %d more; --limit 0 shows all", more)
 		}
-		p.line("")
+		p.Line("")
 	}
 	sums := resp.GetSchedules()
 	if len(sums) > 1 {
@@ -45,7 +46,7 @@ func (p *page) simulation(resp *carillonv1.SimulateSchedulesResponse, limit int)
 			n(s.GetCaughtUp()), n(s.GetQueued()), n(s.GetMostInFlight()), milliseconds(s.GetMaxLatenessMs()), reasons(s),
 		}
 	}
-	p.table([]string{"schedule", "slots", "launched", "succeeded", "failed", "skipped", "cancelled", "unfinished", "caught up", "queued", "at once", "latest", "reasons"}, rows)
+	p.Table([]string{"schedule", "slots", "launched", "succeeded", "failed", "skipped", "cancelled", "unfinished", "caught up", "queued", "at once", "latest", "reasons"}, rows)
 }
 
 func because(reason string) string {
@@ -59,7 +60,7 @@ func stampOf(t time.Time, there bool) string {
 	if !there {
 		return ""
 	}
-	return stamp(t)
+	return render.Stamp(t)
 }
 
 // milliseconds is a number of milliseconds; empty for none.
@@ -67,7 +68,7 @@ func milliseconds(ms uint32) string {
 	if ms == 0 {
 		return ""
 	}
-	return span(ms)
+	return render.Millis(ms)
 }
 
 func caughtUp(s *carillonv1.SimulatedSlot) string {

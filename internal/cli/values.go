@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/cli/render"
 )
 
 // The setters below are for pflag's Func: each reads one flag's text into one
@@ -135,7 +137,7 @@ func parseInstant(s string) (time.Time, error) {
 func parseSpan(s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return time.Duration(n) * day, nil
+			return time.Duration(n) * render.Day, nil
 		}
 	}
 	d, err := time.ParseDuration(s)

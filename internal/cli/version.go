@@ -36,7 +36,7 @@ func newVersionCommand(c *cli) *cobra.Command {
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
 			}{c.version, cronexpr.TZDataVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			if !o.output.people() {
+			if !o.output.ForPeople() {
 				text, err := json.Marshal(v)
 				if err != nil {
 					return err
@@ -44,8 +44,8 @@ func newVersionCommand(c *cli) *cobra.Command {
 				return o.document(text)
 			}
 			p := o.page()
-			p.fields([2]string{"carillon", v.Version}, [2]string{"tzdata", v.TZData}, [2]string{"go", v.Go}, [2]string{"platform", v.Platform})
-			return p.print(c.out)
+			p.Fields([2]string{"carillon", v.Version}, [2]string{"tzdata", v.TZData}, [2]string{"go", v.Go}, [2]string{"platform", v.Platform})
+			return p.Print(c.out)
 		},
 	}
 	o.outputFlag(cmd)

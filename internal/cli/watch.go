@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/cli/render"
 )
 
 // How often --watch may ask.
@@ -51,7 +53,7 @@ func (c *client) repeat(ctx context.Context, every time.Duration, once func() er
 		case err != nil && (round == 0 || !away(err)):
 			return err
 		case err != nil:
-			text = append(text, "carillon: "+legible(err.Error())+"\n"...)
+			text = append(text, "carillon: "+render.Legible(err.Error())+"\n"...)
 		}
 		if err := c.frame(text, every, round); err != nil {
 			return err
@@ -78,16 +80,16 @@ func (c *client) frame(text []byte, every time.Duration, round int) error {
 	var out bytes.Buffer
 	now := c.now().UTC().Format(time.RFC3339)
 	switch {
-	case c.terminal && c.output.people():
+	case c.terminal && c.output.ForPeople():
 		// Each line's rest and what is below are cleared, not the screen: that flickers.
 		text = bytes.ReplaceAll(text, []byte("\n"), []byte("\x1b[K\n"))
 		if round == 0 {
 			out.WriteString("\x1b[2J")
 		}
 		fmt.Fprintf(&out, "\x1b[H%s, every %s, Ctrl-C to stop\x1b[K\n\x1b[K\n%s\x1b[J", now, every, text)
-	case c.output.people():
+	case c.output.ForPeople():
 		fmt.Fprintf(&out, "# %s\n%s", now, text)
-	case c.output == outputYAML:
+	case c.output == render.FormatYAML:
 		fmt.Fprintf(&out, "---\n%s", text)
 	default:
 		out.Write(text)

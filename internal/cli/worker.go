@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -44,14 +45,14 @@ func newWorkerListCommand(o *client) *cobra.Command {
 			if err != nil && status.Code(err) != codes.Unimplemented { // by an older server
 				return err
 			}
-			return o.show(resp, func(p *page) { p.workers(resp, processes.GetProcesses()) })
+			return o.show(resp, func(p *render.Page) { writeWorkers(p, resp, processes.GetProcesses()) })
 		}),
 	}
 }
 
-// workers shows the workers and the processes of other roles, and below them what
+// writeWorkers shows the workers and the processes of other roles, and below them what
 // none of them leads.
-func (p *page) workers(resp *carillonv1.ListWorkersResponse, processes []*carillonv1.Process) {
+func writeWorkers(p *render.Page, resp *carillonv1.ListWorkersResponse, processes []*carillonv1.Process) {
 	rows := make([][]string, len(resp.GetWorkers()))
 	listed := make(map[string]bool)
 	led := make(map[uint32]bool)
@@ -62,21 +63,21 @@ func (p *page) workers(resp *carillonv1.ListWorkersResponse, processes []*carill
 			led[l.GetShard()] = true
 		}
 		listed[w.GetWorkerId()] = true
-		rows[i] = p.wider([]string{w.GetWorkerId(), w.GetHost(), w.GetVersion(), w.GetRoles(), p.when(w.GetStartedAt()), p.when(w.GetSeenAt()), strings.Join(leads, ", ")},
+		rows[i] = p.WideCells([]string{w.GetWorkerId(), w.GetHost(), w.GetVersion(), w.GetRoles(), p.When(w.GetStartedAt()), p.When(w.GetSeenAt()), strings.Join(leads, ", ")},
 			locks(w.GetLeads()), w.GetUnfit())
 	}
 	for _, o := range processes {
 		if !listed[o.GetProcessId()] {
-			rows = append(rows, p.wider([]string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.when(o.GetStartedAt()), p.when(o.GetSeenAt()), ""}, "", ""))
+			rows = append(rows, p.WideCells([]string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.When(o.GetStartedAt()), p.When(o.GetSeenAt()), ""}, "", ""))
 		}
 	}
-	p.table(p.wider([]string{"worker", "host", "version", "roles", "started", "last seen", "leader of"}, "lock", "unhealthy"), rows)
+	p.Table(p.WideCells([]string{"worker", "host", "version", "roles", "started", "last seen", "leader of"}, "lock", "unhealthy"), rows)
 	if versions := versionsOf(processes); len(versions) > 1 {
-		p.line("%d versions are running: %s", len(versions), strings.Join(versions, ", "))
+		p.Line("%d versions are running: %s", len(versions), strings.Join(versions, ", "))
 	}
 	for _, w := range resp.GetWorkers() {
 		if w.GetUnfit() != "" {
-			p.line("worker %s (%s) is unhealthy: %s", w.GetWorkerId(), w.GetHost(), legible(w.GetUnfit()))
+			p.Line("worker %s (%s) is unhealthy: %s", w.GetWorkerId(), w.GetHost(), render.Legible(w.GetUnfit()))
 		}
 	}
 	known := make(map[uint32]*carillonv1.Leadership)
@@ -87,9 +88,9 @@ func (p *page) workers(resp *carillonv1.ListWorkersResponse, processes []*carill
 		switch l := known[shard]; {
 		case led[shard]:
 		case l == nil || l.GetWorkerId() == "" || l.GetExpired():
-			p.line("no worker leads shard %d", shard)
+			p.Line("no worker leads shard %d", shard)
 		default:
-			p.line("the leader of shard %d, %s, was not seen in the last minute; its term ends %s", shard, l.GetWorkerId(), p.when(l.GetExpiresAt()))
+			p.Line("the leader of shard %d, %s, was not seen in the last minute; its term ends %s", shard, l.GetWorkerId(), p.When(l.GetExpiresAt()))
 		}
 	}
 }
@@ -123,12 +124,12 @@ func newWorkerProcessesCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) {
+			return o.show(resp, func(p *render.Page) {
 				rows := make([][]string, len(resp.GetProcesses()))
 				for i, o := range resp.GetProcesses() {
-					rows[i] = []string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.when(o.GetStartedAt()), p.when(o.GetSeenAt())}
+					rows[i] = []string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.When(o.GetStartedAt()), p.When(o.GetSeenAt())}
 				}
-				p.table([]string{"process", "host", "version", "roles", "started", "last seen"}, rows)
+				p.Table([]string{"process", "host", "version", "roles", "started", "last seen"}, rows)
 			})
 		}),
 	}
@@ -148,7 +149,7 @@ func newWorkerTermsCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.terms(resp.GetTerms()) })
+			return o.show(resp, func(p *render.Page) { writeTerms(p, resp.GetTerms()) })
 		}),
 	}
 	shardFlag(cmd, func(n uint32) { req.Shard = &n })
@@ -156,25 +157,25 @@ func newWorkerTermsCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-// terms shows terms, newest first, each with the time before it in which nobody
+// writeTerms shows terms, newest first, each with the time before it in which nobody
 // led.
-func (p *page) terms(terms []*carillonv1.LeaderTerm) {
+func writeTerms(p *render.Page, terms []*carillonv1.LeaderTerm) {
 	rows := make([][]string, len(terms))
 	for i, t := range terms {
-		ended := p.when(t.GetEndedAt())
+		ended := p.When(t.GetEndedAt())
 		why := schedule.EndReason(t.GetEndReason()).Words()
 		switch {
 		case t.GetExpired():
-			ended, why = "", "expired, no worker has taken over; last renewed "+p.when(t.GetRenewedAt())
+			ended, why = "", "expired, no worker has taken over; last renewed "+p.When(t.GetRenewedAt())
 		case t.GetEndedAt() == nil:
 			ended, why = "", "leading now"
 		}
 		if t.GetEndDetail() != "" {
-			why += ": " + legible(t.GetEndDetail())
+			why += ": " + render.Legible(t.GetEndDetail())
 		}
-		rows[i] = []string{fmt.Sprint(t.GetShard()), fmt.Sprint(t.GetEpoch()), t.GetHost(), p.when(t.GetStartedAt()), ended, gapBefore(terms[i+1:], t), why}
+		rows[i] = []string{fmt.Sprint(t.GetShard()), fmt.Sprint(t.GetEpoch()), t.GetHost(), p.When(t.GetStartedAt()), ended, gapBefore(terms[i+1:], t), why}
 	}
-	p.table([]string{"shard", "epoch", "host", "started", "ended", "no leader before", "end"}, rows)
+	p.Table([]string{"shard", "epoch", "host", "started", "ended", "no leader before", "end"}, rows)
 }
 
 // gapBefore is how long nobody led a shard before a term; "" where that is not
@@ -187,7 +188,7 @@ func gapBefore(older []*carillonv1.LeaderTerm, t *carillonv1.LeaderTerm) string 
 		if o.GetEndedAt() == nil || o.GetEndReason() == string(schedule.EndUnknown) {
 			return ""
 		}
-		return brief(max(t.GetStartedAt().AsTime().Sub(o.GetEndedAt().AsTime()), 0))
+		return render.Duration(max(t.GetStartedAt().AsTime().Sub(o.GetEndedAt().AsTime()), 0))
 	}
 	return ""
 }
@@ -246,8 +247,8 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 			}
 			was := resp.GetLeadership()
 			if !wait {
-				return o.show(resp, func(p *page) {
-					p.line("asked worker %s to hand over shard %d (epoch %d)", was.GetWorkerId(), was.GetShard(), was.GetEpoch())
+				return o.show(resp, func(p *render.Page) {
+					p.Line("asked worker %s to hand over shard %d (epoch %d)", was.GetWorkerId(), was.GetShard(), was.GetEpoch())
 				})
 			}
 			now, err := succeeded(ctx, l, was)
@@ -255,9 +256,9 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 				return err
 			}
 			took := time.Since(began)
-			return o.show(&carillonv1.ResignResponse{Leadership: now}, func(p *page) {
-				p.line("shard %d moved from worker %s (epoch %d) to %s (epoch %d) in %s",
-					was.GetShard(), was.GetWorkerId(), was.GetEpoch(), now.GetWorkerId(), now.GetEpoch(), brief(took))
+			return o.show(&carillonv1.ResignResponse{Leadership: now}, func(p *render.Page) {
+				p.Line("shard %d moved from worker %s (epoch %d) to %s (epoch %d) in %s",
+					was.GetShard(), was.GetWorkerId(), was.GetEpoch(), now.GetWorkerId(), now.GetEpoch(), render.Duration(took))
 			})
 		}),
 	}
@@ -274,7 +275,7 @@ const (
 
 // succeeded waits for the leadership that follows one.
 func succeeded(ctx context.Context, l *link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
-	l.work.say("waiting for a worker to take over shard %d from %s", was.GetShard(), was.GetWorkerId())
+	l.work.Describe("waiting for a worker to take over shard %d from %s", was.GetShard(), was.GetWorkerId())
 	for began := time.Now(); ; {
 		resp, err := call(ctx, l, l.workers().ListWorkers, &carillonv1.ListWorkersRequest{})
 		if err != nil && !away(err) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -61,9 +62,9 @@ func newWorkflowPutCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) {
+			return o.show(resp, func(p *render.Page) {
 				w := resp.GetWorkflowVersion()
-				p.line("%s version %d is stored for %s (sha256 %s)", w.GetWorkflowId(), w.GetVersion(), ownerName(w.GetUserId()), short(w.GetSha256()))
+				p.Line("%s version %d is stored for %s (sha256 %s)", w.GetWorkflowId(), w.GetVersion(), ownerName(w.GetUserId()), render.ShortKey(w.GetSha256()))
 			})
 		}),
 	}
@@ -122,15 +123,15 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 				_, err := o.out.Write(w.GetDag())
 				return err
 			}
-			return o.show(resp, func(p *page) {
-				p.fields(
+			return o.show(resp, func(p *render.Page) {
+				p.Fields(
 					[2]string{"workflow", w.GetWorkflowId()},
 					[2]string{"version", fmt.Sprint(w.GetVersion())},
 					[2]string{"owner", ownerName(w.GetUserId())},
-					[2]string{"stored", p.when(w.GetCreatedAt())},
+					[2]string{"stored", p.When(w.GetCreatedAt())},
 					[2]string{"sha256", w.GetSha256()},
 				)
-				p.line("\n%s", w.GetDag())
+				p.Line("\n%s", w.GetDag())
 			})
 		}),
 	}
@@ -168,11 +169,11 @@ func (c *client) versions(ctx context.Context, l *link, workflow, user string, l
 	if len(found) == 0 { // a workflow is no more than its versions
 		return &callError{code: codes.NotFound, err: fmt.Errorf("workflow %q has no versions", workflow)}
 	}
-	return c.show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *page) {
+	return c.show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *render.Page) {
 		rows := make([][]string, len(found))
 		for i, w := range found {
-			rows[i] = []string{w.GetWorkflowId(), fmt.Sprint(w.GetVersion()), ownerName(w.GetUserId()), p.when(w.GetCreatedAt()), p.key(w.GetSha256())}
+			rows[i] = []string{w.GetWorkflowId(), fmt.Sprint(w.GetVersion()), ownerName(w.GetUserId()), p.When(w.GetCreatedAt()), p.Key(w.GetSha256())}
 		}
-		p.list([]string{"workflow", "version", "owner", "stored", "sha256"}, rows, next)
+		p.List([]string{"workflow", "version", "owner", "stored", "sha256"}, rows, next)
 	})
 }

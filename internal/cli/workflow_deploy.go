@@ -48,7 +48,7 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 			var done []deployed
 			var failed []error
 			for i, name := range names {
-				l.work.at(i, len(names), "%d of %d workflows, %d refused", i, len(names), len(failed))
+				l.work.Set(i, len(names), "%d of %d workflows, %d refused", i, len(names), len(failed))
 				d, err := o.deploy(ctx, l, name, &carillonv1.DeployWorkflowRequest{UserId: user, Adopt: adopt, RequestId: request})
 				if err != nil {
 					failed = append(failed, fmt.Errorf("%s: %w", name, err))
@@ -143,7 +143,7 @@ func (c *client) deploy(ctx context.Context, l *link, name string, req *carillon
 
 // deployments answers with what each DAG became, in one document.
 func (c *client) deployments(done []deployed) error {
-	if !c.output.people() {
+	if !c.output.ForPeople() {
 		var text bytes.Buffer
 		text.WriteString(`{"deployments":[`)
 		for i, d := range done {
@@ -168,11 +168,11 @@ func (c *client) deployments(done []deployed) error {
 			rows = append(rows, []string{name, "(no schedule)", "", ""})
 		}
 		for _, s := range d.answer.GetSchedules() {
-			rows = append(rows, []string{name, s.GetScheduleId(), effect(s), p.when(s.GetNextRunAt())})
+			rows = append(rows, []string{name, s.GetScheduleId(), effect(s), p.When(s.GetNextRunAt())})
 		}
 	}
-	p.table([]string{"workflow", "schedule", "effect", "next run"}, rows)
-	return p.print(c.out)
+	p.Table([]string{"workflow", "schedule", "effect", "next run"}, rows)
+	return p.Print(c.out)
 }
 
 func effect(s *carillonv1.DeployedSchedule) string {

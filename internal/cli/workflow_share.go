@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -43,7 +44,7 @@ func newWorkflowShareCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) { p.line("%s is shared with %s", args[0], ownerName(with.user)) })
+			return o.show(resp, func(p *render.Page) { p.Line("%s is shared with %s", args[0], ownerName(with.user)) })
 		}),
 	}
 	with.flags(cmd)
@@ -65,10 +66,10 @@ func newWorkflowUnshareCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *page) {
-				p.line("%s is no longer shared with %s", args[0], ownerName(with.user))
+			return o.show(resp, func(p *render.Page) {
+				p.Line("%s is no longer shared with %s", args[0], ownerName(with.user))
 				if resp.GetSharedWithAllOwners() {
-					p.line("it is still shared with all owners, including %s: see carillon workflow unshare %s --all-owners", with.user, args[0])
+					p.Line("it is still shared with all owners, including %s: see carillon workflow unshare %s --all-owners", with.user, args[0])
 				}
 			})
 		}),
@@ -93,12 +94,12 @@ func newWorkflowSharesCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListWorkflowSharesResponse{Shares: found, NextPageToken: next}, func(p *page) {
+			return o.show(&carillonv1.ListWorkflowSharesResponse{Shares: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, s := range found {
-					rows[i] = []string{s.GetWorkflowId(), ownerName(s.GetUserId()), s.GetGivenBy(), p.when(s.GetGivenAt())}
+					rows[i] = []string{s.GetWorkflowId(), ownerName(s.GetUserId()), s.GetGivenBy(), p.When(s.GetGivenAt())}
 				}
-				p.list([]string{"workflow", "shared with", "by", "since"}, rows, next)
+				p.List([]string{"workflow", "shared with", "by", "since"}, rows, next)
 			})
 		}),
 	}

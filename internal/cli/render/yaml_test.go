@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"bytes"
@@ -36,11 +36,11 @@ func TestYAMLIsJSONInAnotherForm(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		converted, err := yamlFromJSON(text)
+		converted, err := YAMLFromJSON(text)
 		if err != nil {
 			rt.Fatalf("%s: %v", text, err)
 		}
-		back, err := jsonFromYAML(converted)
+		back, err := JSONFromYAML(converted)
 		if err != nil {
 			rt.Fatalf("%s\n%s: %v", text, converted, err)
 		}

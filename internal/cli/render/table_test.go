@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 )
 
 func TestDistancesFromNow(t *testing.T) {
+	now := time.Date(2026, time.March, 8, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name string
 		off  time.Duration
@@ -30,7 +31,7 @@ func TestDistancesFromNow(t *testing.T) {
 		{name: "a long time", off: -800 * 24 * time.Hour, want: "2y70d ago"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := (&page{now: noon}).ago(noon.Add(tt.off)); got != tt.want {
+			if got := (&Page{Now: now}).Ago(now.Add(tt.off)); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -39,7 +40,7 @@ func TestDistancesFromNow(t *testing.T) {
 
 func TestSpansHaveNoIdleUnits(t *testing.T) {
 	for ms, want := range map[uint32]string{0: "0s", 250: "250ms", 5000: "5s", 90_000: "1m30s", 3_600_000: "1h", 5_400_000: "1h30m", 3_605_000: "1h0m5s", 600_000: "10m", 86_400_000: "24h"} {
-		if got := span(ms); got != want {
+		if got := Millis(ms); got != want {
 			t.Errorf("%d: got %q, want %q", ms, got, want)
 		}
 	}
@@ -61,8 +62,8 @@ func TestColumnsAreAsWideAsATerminalShowsThem(t *testing.T) {
 		{name: "colour does not change the widths", color: true, head: []string{"status", "id"}, rows: [][]string{{"FAILED", "a"}, {"SUCCESS", "FAILED"}}, want: "STATUS   ID\n\x1b[31mFAILED\x1b[0m   a\n\x1b[32mSUCCESS\x1b[0m  FAILED\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &page{color: tt.color}
-			p.table(tt.head, tt.rows)
+			p := &Page{Color: tt.color}
+			p.Table(tt.head, tt.rows)
 			if got := p.text.String(); got != tt.want {
 				t.Errorf("got\n%q, want\n%q", got, tt.want)
 			}
@@ -71,8 +72,8 @@ func TestColumnsAreAsWideAsATerminalShowsThem(t *testing.T) {
 }
 
 func TestFieldsWithoutAValueAreLeftOut(t *testing.T) {
-	p := &page{}
-	p.fields([2]string{"id", "a"}, [2]string{"paused", ""}, [2]string{"zone", "UTC"})
+	p := &Page{}
+	p.Fields([2]string{"id", "a"}, [2]string{"paused", ""}, [2]string{"zone", "UTC"})
 	if got, want := p.text.String(), "id    a\nzone  UTC\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

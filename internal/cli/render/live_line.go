@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"fmt"
@@ -10,18 +10,18 @@ import (
 
 const redrawEvery = 150 * time.Millisecond
 
-// liveLine is a line of a terminal that is drawn again until it ends.
-type liveLine struct {
+// LiveLine is a line of a terminal that is drawn again until it ends.
+type LiveLine struct {
 	to      io.Writer
 	text    func() string
 	stop    chan struct{}
 	drawing sync.WaitGroup
 }
 
-// newLiveLine begins one. It must be ended by keep or clear; text is called by
+// NewLiveLine begins one. It must be ended by keep or clear; text is called by
 // another goroutine.
-func newLiveLine(to io.Writer, text func() string) *liveLine {
-	l := &liveLine{to: to, text: text, stop: make(chan struct{})}
+func NewLiveLine(to io.Writer, text func() string) *LiveLine {
+	l := &LiveLine{to: to, text: text, stop: make(chan struct{})}
 	l.drawing.Go(func() {
 		tick := time.NewTicker(redrawEvery)
 		defer tick.Stop()
@@ -39,27 +39,27 @@ func newLiveLine(to io.Writer, text func() string) *liveLine {
 
 // draw turns line wrap off meanwhile (CSI ?7l), so that a narrow terminal cuts
 // what would otherwise become a second line, which would never be removed.
-func (l *liveLine) draw() {
+func (l *LiveLine) draw() {
 	_, _ = fmt.Fprintf(l.to, "\r\x1b[?7l%s\x1b[K\x1b[?7h", l.text()) // nobody may be reading
 }
 
-// keep ends the line as it is now.
-func (l *liveLine) keep() {
+// Keep ends the line as it is now.
+func (l *LiveLine) Keep() {
 	close(l.stop)
 	l.drawing.Wait()
 	l.draw()
 	_, _ = io.WriteString(l.to, "\n")
 }
 
-// clear ends the line and removes it.
-func (l *liveLine) clear() {
+// Clear ends the line and removes it.
+func (l *LiveLine) Clear() {
 	close(l.stop)
 	l.drawing.Wait()
 	_, _ = io.WriteString(l.to, "\r\x1b[K")
 }
 
-// bar is [====>----], of so many characters between the brackets.
-func bar(done, total, length int) string {
+// Bar is [====>----], of so many characters between the brackets.
+func Bar(done, total, length int) string {
 	full := 0
 	if total > 0 {
 		full = min(max(done, 0)*length/total, length)

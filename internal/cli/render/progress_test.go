@@ -1,9 +1,7 @@
-package cli
+package render
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -37,7 +35,7 @@ func TestAMeterShowsLongWorkOnATerminalAlone(t *testing.T) {
 		total    int
 		want     string // drawn; empty: nothing at all
 	}{
-		{name: "quick work on a terminal", terminal: true, lasts: meterAfter / 2},
+		{name: "quick work on a terminal", terminal: true, lasts: progressDelay / 2},
 		{name: "long work in a pipe", lasts: 5 * time.Second},
 		{name: "long work of an unknown length", terminal: true, lasts: 5 * time.Second, want: "3 of many, 2s"},
 		{name: "long work of a known length", terminal: true, lasts: 5 * time.Second, total: 6, want: "3 of many, 2s"},
@@ -45,15 +43,15 @@ func TestAMeterShowsLongWorkOnATerminalAlone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				to := &screen{}
-				m := newMeter(nil, "begins")
+				m := NewProgress(nil, "begins")
 				if tt.terminal {
-					m = newMeter(to, "begins")
+					m = NewProgress(to, "begins")
 				}
-				m.at(3, tt.total, "%d of many", 3)
+				m.Set(3, tt.total, "%d of many", 3)
 				time.Sleep(tt.lasts)
 				var out bytes.Buffer
-				_, _ = m.before(&out).Write([]byte("the answer")) // a buffer takes everything
-				m.end()
+				_, _ = m.EndBefore(&out).Write([]byte("the answer")) // a buffer takes everything
+				m.End()
 				drawn := to.String()
 				if got := strings.Contains(drawn, tt.want); !got || (tt.want == "") != (drawn == "") {
 					t.Errorf("drawn is %q, want %q in it", drawn, tt.want)
@@ -82,39 +80,9 @@ func TestABarIsAsLongAsItsLength(t *testing.T) {
 		{name: "nobody knows how much there is", done: 9, want: "[----]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := bar(tt.done, tt.total, 4); got != tt.want {
+			if got := Bar(tt.done, tt.total, 4); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestOnlyATerminalIsATerminal(t *testing.T) {
-	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	defer writer.Close()
-	for name, f := range map[string]*os.File{"a file": file, "the null device": null, "a pipe": writer} {
-		if isTerminal(f) {
-			t.Errorf("%s is taken for a terminal", name)
-		}
-	}
-	if device, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err == nil { // where there is one
-		defer device.Close()
-		if !isTerminal(device) {
-			t.Error("a terminal is not taken for one")
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"fmt"
@@ -17,19 +17,19 @@ import (
 // narrow screens work.
 const gap = "  "
 
-// table writes rows under a head. A column named status or state is coloured.
-func (p *page) table(head []string, rows [][]string) {
+// Table writes rows under a head. A column named status or state is coloured.
+func (p *Page) Table(head []string, rows [][]string) {
 	upper := make([]string, len(head))
 	for i, name := range head {
 		upper[i] = strings.ToUpper(name)
 	}
 	p.columns(append([][]string{upper}, rows...), func(line, column int) bool {
-		return p.color && line > 0 && column < len(head) && (head[column] == "status" || head[column] == "state")
+		return p.Color && line > 0 && column < len(head) && (head[column] == "status" || head[column] == "state")
 	})
 }
 
-// fields writes name and value, a line for each that has a value.
-func (p *page) fields(pairs ...[2]string) {
+// Fields writes name and value, a line for each that has a value.
+func (p *Page) Fields(pairs ...[2]string) {
 	var rows [][]string
 	for _, pair := range pairs {
 		if pair[1] != "" {
@@ -40,12 +40,12 @@ func (p *page) fields(pairs ...[2]string) {
 }
 
 // columns writes lines of cells, each column as wide as its widest cell.
-func (p *page) columns(lines [][]string, isColoured func(line, column int) bool) {
+func (p *Page) columns(lines [][]string, isColoured func(line, column int) bool) {
 	var widths []int
 	clean := make([][]string, len(lines))
 	for i, cells := range lines {
 		for j, cell := range cells {
-			clean[i] = append(clean[i], strings.ReplaceAll(legible(cell), "\n", " "))
+			clean[i] = append(clean[i], strings.ReplaceAll(Legible(cell), "\n", " "))
 			if j == len(widths) {
 				widths = append(widths, 0)
 			}
@@ -57,7 +57,7 @@ func (p *page) columns(lines [][]string, isColoured func(line, column int) bool)
 		for j, cell := range cells {
 			padding := strings.Repeat(" ", widths[j]-width(cell)) + gap
 			if isColoured(i, j) {
-				cell = coloured(cell)
+				cell = PaintState(cell)
 			}
 			out.WriteString(cell + padding)
 		}
@@ -75,7 +75,7 @@ func width(s string) int {
 	for _, r := range s {
 		switch {
 		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-		case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, wide):
+		case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, doubleWidth):
 			n += 2
 		default:
 			n++
@@ -84,32 +84,32 @@ func width(s string) int {
 	return n
 }
 
-// wide is what the scripts leave out.
-var wide = &unicode.RangeTable{
+// doubleWidth is what the scripts leave out.
+var doubleWidth = &unicode.RangeTable{
 	R16: []unicode.Range16{{Lo: 0x3000, Hi: 0x303e, Stride: 1}, {Lo: 0xff01, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1}},
 	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, {Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1}, {Lo: 0x1f900, Hi: 0x1faff, Stride: 1}},
 }
 
-// colour is a terminal's code of one; empty: none.
-type colour string
+// Color is a terminal's code of one; empty: none.
+type Color string
 
 const (
-	red    colour = "31"
-	green  colour = "32"
-	yellow colour = "33"
-	cyan   colour = "36"
+	Red    Color = "31"
+	Green  Color = "32"
+	Yellow Color = "33"
+	Cyan   Color = "36"
 )
 
-func (c colour) paint(s string) string {
+func (c Color) Paint(s string) string {
 	if c == "" || s == "" {
 		return s
 	}
 	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
 }
 
-// legible keeps what others wrote from steering the terminal: control
+// Legible keeps what others wrote from steering the terminal: control
 // characters are shown, not sent.
-func legible(s string) string {
+func Legible(s string) string {
 	clean := func(r rune) bool { return r == '\n' || unicode.IsPrint(r) }
 	if !strings.ContainsFunc(s, func(r rune) bool { return !clean(r) }) {
 		return s
@@ -125,25 +125,25 @@ func legible(s string) string {
 	return out.String()
 }
 
-// coloured shows a status or state in its colour.
-func coloured(word string) string {
+// PaintState shows a status or state in its colour.
+func PaintState(word string) string {
 	name, _, _ := strings.Cut(word, " ")
 	switch {
 	case name == string(schedule.StatusSuccess), name == string(schedule.DeliveryDelivered), name == "active", name == "finished", name == "recovered", name == string(schedule.ExpectationOK):
-		return green.paint(word)
+		return Green.Paint(word)
 	case name == string(schedule.StatusFailed), name == string(schedule.DeliveryDead), name == "open", name == string(schedule.ExpectationAlerting):
-		return red.paint(word)
+		return Red.Paint(word)
 	case name == "running":
-		return cyan.paint(word)
+		return Cyan.Paint(word)
 	case name == "paused", name == string(schedule.ExpectationLate), name == "cancelled", name == "revoked", name == "expired", schedule.Status(name).Terminal():
-		return yellow.paint(word)
+		return Yellow.Paint(word)
 	case schedule.Status(name).InFlight():
-		return cyan.paint(word)
+		return Cyan.Paint(word)
 	}
 	return word
 }
 
-const day = 24 * time.Hour
+const Day = 24 * time.Hour
 
 // scales are how far away is said: to the second at first, then to a fine unit
 // that is at most a tenth of it, so that rounding moves it by a twentieth. "in
@@ -156,27 +156,27 @@ var scales = []struct {
 	{below: time.Minute, unit: time.Second, fine: time.Second, name: "s"},
 	{below: 10 * time.Minute, unit: time.Minute, fine: time.Second, name: "m", finely: "s"},
 	{below: time.Hour, unit: time.Minute, fine: time.Minute, name: "m"},
-	{below: 2 * day, unit: time.Hour, fine: time.Minute, name: "h", finely: "m"},
-	{below: 14 * day, unit: day, fine: time.Hour, name: "d", finely: "h"},
-	{below: 700 * day, unit: day, fine: day, name: "d"},
-	{below: 1 << 62, unit: 365 * day, fine: day, name: "y", finely: "d"},
+	{below: 2 * Day, unit: time.Hour, fine: time.Minute, name: "h", finely: "m"},
+	{below: 14 * Day, unit: Day, fine: time.Hour, name: "d", finely: "h"},
+	{below: 700 * Day, unit: Day, fine: Day, name: "d"},
+	{below: 1 << 62, unit: 365 * Day, fine: Day, name: "y", finely: "d"},
 }
 
-// ago is "in 3m20s", "2h ago" or "now".
-func (p *page) ago(t time.Time) string {
-	d := t.Sub(p.now)
+// Ago is "in 3m20s", "2h ago" or "now".
+func (p *Page) Ago(t time.Time) string {
+	d := t.Sub(p.Now)
 	switch {
 	case d.Abs() < time.Second:
 		return "now"
 	case d > 0:
-		return "in " + distance(d)
+		return "in " + Distance(d)
 	}
-	return distance(-d) + " ago"
+	return Distance(-d) + " ago"
 }
 
-// distance is d rounded: an end two hours ahead is in 2h, also when it is asked for
+// Distance is d rounded: an end two hours ahead is in 2h, also when it is asked for
 // a moment later.
-func distance(d time.Duration) string {
+func Distance(d time.Duration) string {
 	for _, s := range scales {
 		if rounded := d.Round(s.fine); rounded < s.below {
 			words := fmt.Sprintf("%d%s", rounded/s.unit, s.name)
@@ -189,29 +189,29 @@ func distance(d time.Duration) string {
 	return "never"
 }
 
-// when is an instant with its distance from now; empty without one.
-func (p *page) when(at *timestamppb.Timestamp) string {
+// When is an instant with its distance from now; empty without one.
+func (p *Page) When(at *timestamppb.Timestamp) string {
 	if at == nil {
 		return ""
 	}
-	return stamp(at.AsTime()) + " (" + p.ago(at.AsTime()) + ")"
+	return Stamp(at.AsTime()) + " (" + p.Ago(at.AsTime()) + ")"
 }
 
-// stamp is RFC 3339 in UTC, with milliseconds where there are any.
-func stamp(t time.Time) string {
+// Stamp is RFC 3339 in UTC, with milliseconds where there are any.
+func Stamp(t time.Time) string {
 	if t.Truncate(time.Millisecond).Equal(t.Truncate(time.Second)) {
 		return t.UTC().Format(time.RFC3339)
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// span is a duration without its idle units: 1h, not 1h0m0s.
-func span(milliseconds uint32) string {
+// Millis is a duration without its idle units: 1h, not 1h0m0s.
+func Millis(milliseconds uint32) string {
 	return schedule.ShortDuration(time.Duration(milliseconds) * time.Millisecond)
 }
 
-// pairs is a set of labels as k=v, sorted.
-func pairs(labels map[string]string) string {
+// Labels is a set of labels as k=v, sorted.
+func Labels(labels map[string]string) string {
 	out := make([]string, 0, len(labels))
 	for name, value := range labels {
 		out = append(out, name+"="+value)
@@ -220,16 +220,16 @@ func pairs(labels map[string]string) string {
 	return strings.Join(out, " ")
 }
 
-// countOf is "1 schedule", "2 schedules".
-func countOf(n int, noun string) string {
+// Count is "1 schedule", "2 schedules".
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// brief is a measured duration, rounded to what matters.
-func brief(d time.Duration) string {
+// Duration is a measured duration, rounded to what matters.
+func Duration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
@@ -239,19 +239,19 @@ func brief(d time.Duration) string {
 	return schedule.ShortDuration(d.Round(time.Second))
 }
 
-// list writes a table, or that there is nothing, and whether there is more.
-func (p *page) list(head []string, rows [][]string, next string) {
+// List writes a table, or that there is nothing, and whether there is more.
+func (p *Page) List(head []string, rows [][]string, next string) {
 	if len(rows) == 0 {
-		p.line("nothing found")
+		p.Line("nothing found")
 		return
 	}
-	p.table(head, rows)
+	p.Table(head, rows)
 	if next != "" {
-		p.line("… and more; --limit 0 shows all")
+		p.Line("… and more; --limit 0 shows all")
 	}
 }
 
-// keyShown is how many digits of a key tables show: enough to name a run.
-const keyShown = 12
+// KeyDigits is how many digits of a key tables show: enough to name a run.
+const KeyDigits = 12
 
-func short(key string) string { return key[:min(len(key), keyShown)] }
+func ShortKey(key string) string { return key[:min(len(key), KeyDigits)] }

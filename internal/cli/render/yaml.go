@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 // maxConverted bounds what a file becomes: aliases of aliases grow without end.
 const maxConverted = 2 << 20
 
-// jsonFromYAML writes one YAML document as JSON.
-func jsonFromYAML(text []byte) ([]byte, error) {
-	documents, err := yamlDocuments(text)
+// JSONFromYAML writes one YAML document as JSON.
+func JSONFromYAML(text []byte) ([]byte, error) {
+	documents, err := YAMLDocuments(text)
 	switch {
 	case err != nil:
 		return nil, err
@@ -26,11 +26,11 @@ func jsonFromYAML(text []byte) ([]byte, error) {
 	case len(documents) > 1:
 		return nil, errors.New("the file has more than one document; give one per call")
 	}
-	return jsonFromNode(documents[0])
+	return JSONFromNode(documents[0])
 }
 
-// yamlDocuments are the documents of a stream, also empty ones.
-func yamlDocuments(text []byte) ([]*yaml.Node, error) {
+// YAMLDocuments are the documents of a stream, also empty ones.
+func YAMLDocuments(text []byte) ([]*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var documents []*yaml.Node
 	for {
@@ -44,9 +44,9 @@ func yamlDocuments(text []byte) ([]*yaml.Node, error) {
 	}
 }
 
-// jsonFromNode walks the nodes rather than decoding values, so that members
+// JSONFromNode walks the nodes rather than decoding values, so that members
 // keep their order, numbers their digits and dates their text.
-func jsonFromNode(n *yaml.Node) ([]byte, error) {
+func JSONFromNode(n *yaml.Node) ([]byte, error) {
 	var c yamlConverter
 	if err := c.node(n, 0); err != nil {
 		return nil, err
@@ -149,8 +149,8 @@ func (c *yamlConverter) text(s string) {
 	c.out.Write(text)
 }
 
-// yamlFromJSON is the other way. It too goes by tokens, for order and digits.
-func yamlFromJSON(text []byte) ([]byte, error) {
+// YAMLFromJSON is the other way. It too goes by tokens, for order and digits.
+func YAMLFromJSON(text []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	document, err := yamlNode(decoder)
