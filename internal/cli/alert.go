@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newAlertCommand(c *cli) *cobra.Command {
-	cmd := newGroup("alert", "Alerts about missed expectations, and the notifications sent about them")
+func newAlertCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("alert", "Alerts about missed expectations, and the notifications sent about them")
 	cmd.Aliases = []string{"alerts"}
 	o := newClient(c)
 	o.flags(cmd)
@@ -29,7 +30,7 @@ func newAlertListCommand(o *client) *cobra.Command {
 		Use:     "list",
 		Short:   "Alerts, newest opened first",
 		Example: "  carillon alert list --state open\n  carillon alert list --schedule nightly",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Alert, string, error) {
 				filter.PageSize, filter.PageToken = size, token
@@ -55,11 +56,11 @@ func newAlertListCommand(o *client) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&filter.UserId, "user", "", "only of schedules of this owner `ID`")
 	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
-	f.Func("kind", "only of this `KIND`: start, finish, success or failure", optional(&filter.Kind))
-	f.Func("state", "only in this `STATE`: open or closed", optional(&filter.State))
+	f.Func("kind", "only of this `KIND`: start, finish, success or failure", command.Text(&filter.Kind))
+	f.Func("state", "only in this `STATE`: open or closed", command.Text(&filter.State))
 	limitFlag(cmd, &limit)
-	words(cmd, "kind", schedule.ExpectationKinds)
-	words(cmd, "state", []string{"open", "closed"})
+	command.CompleteValues(cmd, "kind", schedule.ExpectationKinds)
+	command.CompleteValues(cmd, "state", []string{"open", "closed"})
 	return cmd
 }
 
@@ -90,7 +91,7 @@ func newAlertGetCommand(o *client) *cobra.Command {
 		Use:     "get ID",
 		Short:   "Show an alert",
 		Example: "  carillon alert get al-0123456789abcdef01234567",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			resp, err := call(ctx, l, l.alerts().GetAlert, &carillonv1.GetAlertRequest{AlertId: args[0]})
 			if err != nil {
@@ -107,7 +108,7 @@ func newAlertAckCommand(o *client) *cobra.Command {
 		Use:     "ack ID",
 		Short:   "Acknowledge an alert: no reminders are sent until it recovers",
 		Example: "  carillon alert ack al-0123456789abcdef01234567 --note 'the warehouse is down, back at noon'",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.AlertId = args[0]
 			resp, err := call(ctx, l, l.alerts().AcknowledgeAlert, req)
@@ -128,7 +129,7 @@ func newAlertDeliveriesCommand(o *client) *cobra.Command {
 		Use:     "deliveries",
 		Short:   "Notifications about alerts, newest first: target, state and attempts",
 		Example: "  carillon alert deliveries --state DEAD\n  carillon alert deliveries --schedule nightly",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
 				filter.PageSize, filter.PageToken = size, token
@@ -145,9 +146,9 @@ func newAlertDeliveriesCommand(o *client) *cobra.Command {
 	f.StringVar(&filter.AlertId, "alert", "", "only about this alert `ID`")
 	o.completesFlag(cmd, "alert", alertIDs)
 	f.StringVar(&filter.ScheduleId, "schedule", "", "only about alerts of this schedule `ID`")
-	f.Func("state", "only in this `STATE`: PENDING, DELIVERED or DEAD", optional(&filter.State))
+	f.Func("state", "only in this `STATE`: PENDING, DELIVERED or DEAD", command.Text(&filter.State))
 	limitFlag(cmd, &limit)
-	words(cmd, "state", []schedule.DeliveryState{schedule.DeliveryPending, schedule.DeliveryDelivered, schedule.DeliveryDead})
+	command.CompleteValues(cmd, "state", []schedule.DeliveryState{schedule.DeliveryPending, schedule.DeliveryDelivered, schedule.DeliveryDead})
 	return cmd
 }
 
@@ -157,7 +158,7 @@ func newAlertTestCommand(o *client) *cobra.Command {
 		Short:   "Send a test message to every notification target",
 		Long:    "Queues a message of the type alert.test for every target. See `carillon alert deliveries` for the result.",
 		Example: "  carillon alert test",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			resp, err := call(ctx, l, l.alerts().TestAlerts, &carillonv1.TestAlertsRequest{})
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -82,7 +83,7 @@ func redeliver(ctx context.Context, l *link, ids []string) (sent []*carillonv1.A
 	for _, id := range ids {
 		resp, err := call(ctx, l, l.alerts().RedeliverAlert, &carillonv1.RedeliverAlertRequest{DeliveryId: id})
 		switch {
-		case exitCode(err) == exitNotFound:
+		case command.ExitCode(err) == command.ExitNotFound:
 			failed = errors.Join(failed, err)
 			continue
 		case err != nil:

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -99,7 +100,7 @@ func TestFlagsOfAlertsBecomeRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := alarmed(t)
-			if got := f.run(t, tt.args...); got.code != exitDone || got.errs != "" {
+			if got := f.run(t, tt.args...); got.code != command.ExitOK || got.errs != "" {
 				t.Fatalf("exit %d: %s", got.code, got.errs)
 			}
 			if diff := cmp.Diff(tt.want, f.requests(), protocmp.Transform()); diff != "" {
@@ -140,16 +141,16 @@ func TestAlertCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 		code int
 		says string
 	}{
-		{"a promise that is no duration", []string{"schedule", "upsert", "--expect-start", "soon"}, exitUsage, `"soon" for "--expect-start" flag: write a duration such as 500ms`},
-		{"a promise below zero", []string{"schedule", "upsert", "--expect-finish", "-3s"}, exitUsage, `"-3s" for "--expect-finish" flag: write a whole number of milliseconds from 0`},
-		{"a promise beyond 32 bits", []string{"schedule", "upsert", "--expect-success", "50d"}, exitUsage, `"50d" for "--expect-success" flag: write a whole number of milliseconds from 0 to 1193h2m47.295s`},
-		{"a part of a millisecond", []string{"schedule", "upsert", "--remind-every", "1.5ms"}, exitUsage, `"1.5ms" for "--remind-every" flag`},
-		{"so many that are no number", []string{"schedule", "upsert", "--alert-after", "-1"}, exitUsage, `"-1" for "--alert-after" flag: write a whole number from 0 up`},
-		{"an alert without a name", []string{"alert", "get"}, exitUsage, "ID is required"},
-		{"an acknowledgement of two", []string{"alert", "ack", "al-1", "al-2"}, exitUsage, `unexpected argument "al-2"`},
-		{"nothing to send again", []string{"alert", "redeliver"}, exitUsage, "DELIVERY is required; --dead sends all failed notifications"},
-		{"all, and one", []string{"alert", "redeliver", "--dead", "msg_1"}, exitUsage, `unexpected argument "msg_1": --dead sends all failed notifications`},
-		{"one, of an alert", []string{"alert", "redeliver", "msg_1", "--alert", "al-1"}, exitUsage, "--alert and --schedule need --dead"},
+		{"a promise that is no duration", []string{"schedule", "upsert", "--expect-start", "soon"}, command.ExitUsage, `"soon" for "--expect-start" flag: write a duration such as 500ms`},
+		{"a promise below zero", []string{"schedule", "upsert", "--expect-finish", "-3s"}, command.ExitUsage, `"-3s" for "--expect-finish" flag: write a whole number of milliseconds from 0`},
+		{"a promise beyond 32 bits", []string{"schedule", "upsert", "--expect-success", "50d"}, command.ExitUsage, `"50d" for "--expect-success" flag: write a whole number of milliseconds from 0 to 1193h2m47.295s`},
+		{"a part of a millisecond", []string{"schedule", "upsert", "--remind-every", "1.5ms"}, command.ExitUsage, `"1.5ms" for "--remind-every" flag`},
+		{"so many that are no number", []string{"schedule", "upsert", "--alert-after", "-1"}, command.ExitUsage, `"-1" for "--alert-after" flag: write a whole number from 0 up`},
+		{"an alert without a name", []string{"alert", "get"}, command.ExitUsage, "ID is required"},
+		{"an acknowledgement of two", []string{"alert", "ack", "al-1", "al-2"}, command.ExitUsage, `unexpected argument "al-2"`},
+		{"nothing to send again", []string{"alert", "redeliver"}, command.ExitUsage, "DELIVERY is required; --dead sends all failed notifications"},
+		{"all, and one", []string{"alert", "redeliver", "--dead", "msg_1"}, command.ExitUsage, `unexpected argument "msg_1": --dead sends all failed notifications`},
+		{"one, of an alert", []string{"alert", "redeliver", "msg_1", "--alert", "al-1"}, command.ExitUsage, "--alert and --schedule need --dead"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := alarmed(t)
@@ -164,7 +165,7 @@ func TestAlertCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 func TestRedeliverSendsTheOthersWhereOneIsGone(t *testing.T) {
 	f := alarmed(t)
 	got := f.run(t, "alert", "redeliver", "msg_1", "gone", "msg_2")
-	if got.code != exitNotFound || !strings.Contains(got.errs, `there is no delivery "gone"`) || !strings.Contains(got.out, "msg_1") || !strings.Contains(got.out, "msg_2") {
+	if got.code != command.ExitNotFound || !strings.Contains(got.errs, `there is no delivery "gone"`) || !strings.Contains(got.out, "msg_1") || !strings.Contains(got.out, "msg_2") {
 		t.Errorf("exit %d: %s%s", got.code, got.errs, got.out)
 	}
 	if n := len(f.requests()); n != 3 {
@@ -172,7 +173,7 @@ func TestRedeliverSendsTheOthersWhereOneIsGone(t *testing.T) {
 	}
 	f = alarmed(t)
 	f.refuses("RedeliverAlert", status.Error(codes.PermissionDenied, "not yours"))
-	if got := f.run(t, "alert", "redeliver", "msg_1", "msg_2"); got.code != exitFailed || len(f.requests()) != 1 {
+	if got := f.run(t, "alert", "redeliver", "msg_1", "msg_2"); got.code != command.ExitFailed || len(f.requests()) != 1 {
 		t.Errorf("after %d calls that are refused, exit %d: %s", len(f.requests()), got.code, got.errs)
 	}
 }
@@ -186,7 +187,7 @@ func TestDeadLettersAreAllSentAgainAcrossPages(t *testing.T) {
 		}
 		return &carillonv1.ListAlertDeliveriesResponse{Deliveries: []*carillonv1.AlertDelivery{deadLetter("msg_2"), deadLetter("msg_1")}}, nil
 	}
-	if got := f.run(t, "alert", "redeliver", "--dead", "-o", "json"); got.code != exitDone || strings.Count(got.out, `"PENDING"`) != 4 {
+	if got := f.run(t, "alert", "redeliver", "--dead", "-o", "json"); got.code != command.ExitOK || strings.Count(got.out, `"PENDING"`) != 4 {
 		t.Errorf("exit %d: %s%s", got.code, got.errs, got.out)
 	}
 	var sent []string
@@ -220,7 +221,7 @@ func TestATestOfNotificationsSaysWhatHappened(t *testing.T) {
 		return &carillonv1.ListAlertDeliveriesResponse{Deliveries: found}, nil
 	}
 	got := f.run(t, "notify", "test")
-	if got.code != exitFailed || got.errs != "" || looks != 2 {
+	if got.code != command.ExitFailed || got.errs != "" || looks != 2 {
 		t.Errorf("exit %d after %d looks: %s", got.code, looks, got.errs)
 	}
 	for _, line := range [][]string{{"pager", "pagerduty", "events.pagerduty.com", "delivered", "202"}, {"mail", "email", "smtp.example.org:587", "failed, retrying", "535", "AUTH: 535 no"}} {
@@ -247,11 +248,11 @@ func TestACheckOfNotificationsShowsWhereAnAlertGoes(t *testing.T) {
 		code int
 		says string
 	}{
-		{"a route that matches", []string{path, "--label", "team=data,severity=critical"}, exitDone, "an alert of severity critical goes to: phone"},
-		{"nothing matches", []string{path}, exitDone, "an alert of severity error goes to: no target"},
-		{"a severity that there is not", []string{path, "--severity", "bad"}, exitUsage, `--severity "bad" is not one of critical, error, warning, info`},
-		{"no file", nil, exitUsage, "FILE is required (or NOTIFY_FILE)"},
-		{"a file that is not there", []string{path + "x"}, exitFailed, "no such file"},
+		{"a route that matches", []string{path, "--label", "team=data,severity=critical"}, command.ExitOK, "an alert of severity critical goes to: phone"},
+		{"nothing matches", []string{path}, command.ExitOK, "an alert of severity error goes to: no target"},
+		{"a severity that there is not", []string{path, "--severity", "bad"}, command.ExitUsage, `--severity "bad" is not one of critical, error, warning, info`},
+		{"no file", nil, command.ExitUsage, "FILE is required (or NOTIFY_FILE)"},
+		{"a file that is not there", []string{path + "x"}, command.ExitFailed, "no such file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := answering(t).run(t, append([]string{"notify", "check"}, tt.args...)...)
@@ -261,7 +262,7 @@ func TestACheckOfNotificationsShowsWhereAnAlertGoes(t *testing.T) {
 		})
 	}
 	write(targets + "default: nobody\n")
-	if got := answering(t).run(t, "notify", "check", path); got.code != exitFailed || !strings.Contains(got.errs, `line 4: default: no target has the name "nobody"`) {
+	if got := answering(t).run(t, "notify", "check", path); got.code != command.ExitFailed || !strings.Contains(got.errs, `line 4: default: no target has the name "nobody"`) {
 		t.Errorf("exit %d: %s%s", got.code, got.out, got.errs)
 	}
 }

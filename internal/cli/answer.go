@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -28,9 +29,9 @@ func (e *callError) Unwrap() error { return e.err }
 // ExitCode tells a missing object from other errors.
 func (e *callError) ExitCode() int {
 	if e.code == codes.NotFound {
-		return exitNotFound
+		return command.ExitNotFound
 	}
-	return exitFailed
+	return command.ExitFailed
 }
 
 // explain turns the error of a call into what a person can act on. ctx is the

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -22,7 +23,7 @@ type applied struct {
 	user  string
 }
 
-func newApplied(c *cli, cmd *cobra.Command) *applied {
+func newApplied(c *command.CLI, cmd *cobra.Command) *applied {
 	a := &applied{client: newClient(c), set: defaultSet}
 	a.flags(cmd)
 	a.patient(cmd)
@@ -34,7 +35,7 @@ func newApplied(c *cli, cmd *cobra.Command) *applied {
 	return a
 }
 
-func newApplyCommand(c *cli) *cobra.Command {
+func newApplyCommand(c *command.CLI) *cobra.Command {
 	req := &carillonv1.ApplySchedulesRequest{}
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|DIR... [--set NAME]",
@@ -61,10 +62,10 @@ func newApplyCommand(c *cli) *cobra.Command {
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe even after another apply")
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if a.files = append(a.files, args...); len(a.files) == 0 {
-			return usage(cmd, "-f is required: a file or folder to apply")
+			return command.Usage(cmd, "-f is required: a file or folder to apply")
 		}
 		if req.Prune && !cmd.Flags().Changed("set") {
-			return usage(cmd, "--prune needs --set: it deletes the schedules of the set that are not in the files")
+			return command.Usage(cmd, "--prune needs --set: it deletes the schedules of the set that are not in the files")
 		}
 		return nil
 	}
@@ -75,7 +76,7 @@ func newApplyCommand(c *cli) *cobra.Command {
 		}
 		err = a.show(resp, func(p *render.Page) { writeApplied(p, resp, a.set, req.GetDryRun()) })
 		if err == nil && req.GetDryRun() && resp.GetChanged() {
-			return errDiffers
+			return command.ErrDiffers
 		}
 		return err
 	})
@@ -86,13 +87,13 @@ func newApplyCommand(c *cli) *cobra.Command {
 // place in the files.
 func (a *applied) apply(ctx context.Context, l *link, req *carillonv1.ApplySchedulesRequest) (*carillonv1.ApplySchedulesResponse, error) {
 	l.work.Describe("reading files")
-	files, err := a.setFiles(a.files)
+	files, err := filesOfSet(a.client.CLI, a.files)
 	if err != nil {
 		return nil, err
 	}
 	s := &fileSet{user: a.user, req: req}
 	for _, name := range files {
-		text, err := a.file(name)
+		text, err := a.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +121,7 @@ func doing(dry bool) string {
 	return "applying"
 }
 
-func newDriftCommand(c *cli) *cobra.Command {
+func newDriftCommand(c *command.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drift -f FILE|DIR... [--set NAME]",
 		Short: "Show how schedules differ from the files: changed by hand, missing, or left over",
@@ -132,7 +133,7 @@ func newDriftCommand(c *cli) *cobra.Command {
 	a := newApplied(c, cmd)
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if a.files = append(a.files, args...); len(a.files) == 0 {
-			return usage(cmd, "-f is required: a file or folder to compare with")
+			return command.Usage(cmd, "-f is required: a file or folder to compare with")
 		}
 		return nil
 	}
@@ -144,7 +145,7 @@ func newDriftCommand(c *cli) *cobra.Command {
 		if err := a.show(resp, func(p *render.Page) { writeDrift(p, resp, a.set) }); err != nil || !resp.GetChanged() {
 			return err
 		}
-		return errDiffers
+		return command.ErrDiffers
 	})
 	return a.watched(cmd)
 }

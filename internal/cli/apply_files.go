@@ -6,15 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 // maxFiles is more than the schedules of one apply need.
 const maxFiles = 10_000
 
-// setFiles puts the files of folders in their place, in the order of their
+// filesOfSet puts the files of folders in their place, in the order of their
 // names, each once. What was named itself is read whatever it is; inside a
 // folder, only plain files that are not hidden count: a link may lead anywhere.
-func (c *cli) setFiles(names []string) ([]string, error) {
+func filesOfSet(c *command.CLI, names []string) ([]string, error) {
 	var out []string
 	seen := make(map[string]bool)
 	add := func(name string) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
@@ -108,43 +109,43 @@ func TestApplyMakesTheServerWhatTheFilesSay(t *testing.T) {
 	apply := []string{"apply", "-f", "DIR", "--set", "billing", "--user", "ada", "--prune"}
 	dry := append(append([]string(nil), apply...), "--dry-run")
 
-	s.says(exitDiffers, dry, "+ invoices: create", "+ dunning: create", "0 runs removed, 30 added", "2 to create, 0 to change, 0 to delete, 0 unchanged", "launches until ", "none before")
-	s.says(exitNotFound, []string{"schedule", "get", "invoices"})
-	s.says(exitDone, apply, "+ invoices: create, next run", "set billing: 2 created")
-	s.says(exitDone, apply, "no changes (2 schedules)")
-	s.says(exitDone, dry, "no changes")
-	s.says(exitDone, []string{"drift", "-f", "DIR", "--set", "billing", "--user", "ada"}, "set billing: no differences (2 schedules)")
+	s.says(command.ExitDiffers, dry, "+ invoices: create", "+ dunning: create", "0 runs removed, 30 added", "2 to create, 0 to change, 0 to delete, 0 unchanged", "launches until ", "none before")
+	s.says(command.ExitNotFound, []string{"schedule", "get", "invoices"})
+	s.says(command.ExitOK, apply, "+ invoices: create, next run", "set billing: 2 created")
+	s.says(command.ExitOK, apply, "no changes (2 schedules)")
+	s.says(command.ExitOK, dry, "no changes")
+	s.says(command.ExitOK, []string{"drift", "-f", "DIR", "--set", "billing", "--user", "ada"}, "set billing: no differences (2 schedules)")
 
 	s.write("billing.yaml", strings.Replace(strings.ReplaceAll(twoSchedules, "30 2 * * *", "30 3 * * *"), "dunning", "reminders", 1))
-	s.says(exitDiffers, dry, "~ invoices: change", "cron_expr: 30 2 * * * -> 30 3 * * *", "30 runs removed, 30 added", "… and 20 more",
+	s.says(command.ExitDiffers, dry, "~ invoices: change", "cron_expr: 30 2 * * * -> 30 3 * * *", "30 runs removed, 30 added", "… and 20 more",
 		"- dunning: delete", "+ reminders: create", "1 to create, 1 to change, 1 to delete, 0 unchanged")
-	s.says(exitDiffers, []string{"drift", "-f", "DIR", "--set", "billing", "--user", "ada"},
+	s.says(command.ExitDiffers, []string{"drift", "-f", "DIR", "--set", "billing", "--user", "ada"},
 		"~ invoices: differs (server -> files)", "- dunning: not in the files", "+ reminders: missing")
-	s.says(exitDone, apply, "~ invoices: change", "- dunning: delete", "set billing: 1 created, 1 changed, 1 deleted")
-	s.says(exitNotFound, []string{"schedule", "get", "dunning"})
-	s.says(exitDone, []string{"schedule", "get", "invoices"}, "set:billing", "revision", "2 of ")
+	s.says(command.ExitOK, apply, "~ invoices: change", "- dunning: delete", "set billing: 1 created, 1 changed, 1 deleted")
+	s.says(command.ExitNotFound, []string{"schedule", "get", "dunning"})
+	s.says(command.ExitOK, []string{"schedule", "get", "invoices"}, "set:billing", "revision", "2 of ")
 }
 
 func TestApplyWithoutPruneLeavesWhatTheFilesDoNotHold(t *testing.T) {
 	s := newSite(t)
 	s.write("billing.yaml", twoSchedules)
-	s.says(exitDone, []string{"apply", "-f", "DIR", "--user", "ada"}, "set default: 2 created")
+	s.says(command.ExitOK, []string{"apply", "-f", "DIR", "--user", "ada"}, "set default: 2 created")
 	s.write("billing.yaml", strings.Split(twoSchedules, "---")[0])
-	s.says(exitDone, []string{"apply", "-f", "DIR", "--user", "ada"}, "? not in the files; --prune deletes them: dunning")
-	s.says(exitDone, []string{"schedule", "get", "dunning"})
-	s.says(exitUsage, []string{"apply", "-f", "DIR", "--user", "ada", "--prune"}, "--prune needs --set")
+	s.says(command.ExitOK, []string{"apply", "-f", "DIR", "--user", "ada"}, "? not in the files; --prune deletes them: dunning")
+	s.says(command.ExitOK, []string{"schedule", "get", "dunning"})
+	s.says(command.ExitUsage, []string{"apply", "-f", "DIR", "--user", "ada", "--prune"}, "--prune needs --set")
 }
 
 func TestAnOperatorsPauseSurvivesApply(t *testing.T) {
 	s := newSite(t)
 	s.write("billing.yaml", strings.Replace(twoSchedules, "version: 1", "version: 1\npaused: false", 1))
 	apply := []string{"apply", "-f", "DIR", "--set", "billing", "--user", "ada"}
-	s.says(exitDone, apply)
-	s.says(exitDone, []string{"schedule", "pause", "dunning", "--note", "court says so"})
-	s.says(exitDone, apply, "no changes")
+	s.says(command.ExitOK, apply)
+	s.says(command.ExitOK, []string{"schedule", "pause", "dunning", "--note", "court says so"})
+	s.says(command.ExitOK, apply, "no changes")
 	s.write("billing.yaml", strings.Replace(twoSchedules, "version: 1", "version: 2\npaused: false", 1))
-	s.says(exitDone, apply, "~ dunning: change, paused", "version: 1 -> 2")
-	s.says(exitDone, []string{"schedule", "get", "dunning"}, "court says so")
+	s.says(command.ExitOK, apply, "~ dunning: change, paused", "version: 1 -> 2")
+	s.says(command.ExitOK, []string{"schedule", "get", "dunning"}, "court says so")
 }
 
 func TestApplyTakesWorkflowsWithTheirTriggers(t *testing.T) {
@@ -153,34 +154,34 @@ func TestApplyTakesWorkflowsWithTheirTriggers(t *testing.T) {
 	s.write("report.json", dag)
 	s.write("deep/folder/more.yml", strings.Split(twoSchedules, "---")[0])
 	apply := []string{"apply", "-f", "DIR", "--set", "all", "--user", "ada"}
-	s.says(exitDone, apply, "+ report.nightly: create", "+ workflow report version 1", "+ invoices: create")
-	s.says(exitDone, apply, "no changes (2 schedules)")
-	s.says(exitDone, []string{"workflow", "get", "report", "1", "--dag"}, dag)
+	s.says(command.ExitOK, apply, "+ report.nightly: create", "+ workflow report version 1", "+ invoices: create")
+	s.says(command.ExitOK, apply, "no changes (2 schedules)")
+	s.says(command.ExitOK, []string{"workflow", "get", "report", "1", "--dag"}, dag)
 
 	s.write("report.json", strings.Replace(dag, "nightly", "daily", 1))
-	s.says(exitFailed, apply, "version 1 of workflow report is stored with another DAG")
+	s.says(command.ExitFailed, apply, "version 1 of workflow report is stored with another DAG")
 
 	s.write("report.json", strings.Replace(dag, `"version": 1`, `"version": 2`, 1))
-	s.says(exitFailed, []string{"workflow", "deploy", "-f", "DIR/report.json", "--user", "ada"}, "workflow:report cannot take over report.nightly (managed by set:all); leave it out, or set adopt (--adopt) to take over")
-	s.says(exitDone, []string{"workflow", "deploy", "-f", "DIR/report.json", "--user", "ada", "--adopt"}, "report.nightly")
-	s.says(exitFailed, apply, "set:all cannot take over report.nightly (managed by workflow:report); leave it out, or set adopt (--adopt) to take over")
-	s.says(exitDone, append(apply, "--adopt"), "taken over from workflow:report")
+	s.says(command.ExitFailed, []string{"workflow", "deploy", "-f", "DIR/report.json", "--user", "ada"}, "workflow:report cannot take over report.nightly (managed by set:all); leave it out, or set adopt (--adopt) to take over")
+	s.says(command.ExitOK, []string{"workflow", "deploy", "-f", "DIR/report.json", "--user", "ada", "--adopt"}, "report.nightly")
+	s.says(command.ExitFailed, apply, "set:all cannot take over report.nightly (managed by workflow:report); leave it out, or set adopt (--adopt) to take over")
+	s.says(command.ExitOK, append(apply, "--adopt"), "taken over from workflow:report")
 }
 
 func TestUpsertByHandOfAScheduleOfASet(t *testing.T) {
 	s := newSite(t)
 	s.write("billing.yaml", twoSchedules)
-	s.says(exitDone, []string{"apply", "-f", "DIR", "--set", "prod", "--user", "ada"}, "+ invoices: create")
+	s.says(command.ExitOK, []string{"apply", "-f", "DIR", "--set", "prod", "--user", "ada"}, "+ invoices: create")
 	upsert := []string{"schedule", "upsert", "--id", "invoices", "--workflow", "invoice", "--user", "ada", "--cron", "@daily"}
 	got := s.run(append(upsert, "--version", "4")...)
-	if want := "warning: schedule invoices is managed by set:prod; the next apply of that set overwrites this change\n"; got.code != exitDone || got.errs != want {
+	if want := "warning: schedule invoices is managed by set:prod; the next apply of that set overwrites this change\n"; got.code != command.ExitOK || got.errs != want {
 		t.Errorf("exit %d, stderr %q, want %q", got.code, got.errs, want)
 	}
-	s.says(exitDone, []string{"schedule", "list", "--managed-by", "set:prod"}, "invoices")
+	s.says(command.ExitOK, []string{"schedule", "list", "--managed-by", "set:prod"}, "invoices")
 	other := append(upsert, "--version", "5", "--managed-by", "set:test")
-	s.says(exitFailed, other, "set:test cannot take over invoices (managed by set:prod); leave managed_by out to keep the manager, or set adopt (--adopt) to take over")
-	s.says(exitDone, append(other, "--adopt"))
-	s.says(exitDone, []string{"schedule", "list", "--managed-by", "set:test"}, "invoices")
+	s.says(command.ExitFailed, other, "set:test cannot take over invoices (managed by set:prod); leave managed_by out to keep the manager, or set adopt (--adopt) to take over")
+	s.says(command.ExitOK, append(other, "--adopt"))
+	s.says(command.ExitOK, []string{"schedule", "list", "--managed-by", "set:test"}, "invoices")
 }
 
 func TestWhatIsWrongIsNamedByItsPlaceInTheFiles(t *testing.T) {
@@ -224,18 +225,18 @@ func TestWhatIsWrongIsNamedByItsPlaceInTheFiles(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t)
-			s.says(exitDone, []string{"schedule", "upsert", "--id", "theirs", "--workflow", "w", "--version", "1", "--user", "bob", "--cron", "@daily"})
+			s.says(command.ExitOK, []string{"schedule", "upsert", "--id", "theirs", "--workflow", "w", "--version", "1", "--user", "bob", "--cron", "@daily"})
 			for name, text := range tt.files {
 				s.write(name, text)
 			}
-			s.says(exitFailed, []string{"apply", "-f", "DIR", "--user", "ada"}, tt.want...)
-			s.says(exitNotFound, []string{"schedule", "get", "invoices"})
+			s.says(command.ExitFailed, []string{"apply", "-f", "DIR", "--user", "ada"}, tt.want...)
+			s.says(command.ExitNotFound, []string{"schedule", "get", "invoices"})
 		})
 	}
 	t.Run("an owner that nobody names", func(t *testing.T) {
 		s := newSite(t)
 		s.write("a.yaml", twoSchedules)
-		s.says(exitFailed, []string{"apply", "-f", "DIR"}, "DIR/a.yaml:2 (document 1): user_id: is required; add it, or give --user")
+		s.says(command.ExitFailed, []string{"apply", "-f", "DIR"}, "DIR/a.yaml:2 (document 1): user_id: is required; add it, or give --user")
 	})
 }
 
@@ -253,18 +254,18 @@ func TestLinksAndHiddenFilesAreNotApplied(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.says(exitDone, []string{"apply", "-f", "DIR", "-f", "DIR/seen.yaml", "--user", "ada"}, "1 created")
+	s.says(command.ExitOK, []string{"apply", "-f", "DIR", "-f", "DIR/seen.yaml", "--user", "ada"}, "1 created")
 }
 
 func TestAnApplyWithARequestIDIsDoneOnce(t *testing.T) {
 	s := newSite(t)
 	first := []string{"apply", "-f", "DIR", "--set", "billing", "--user", "ada", "--request-id", "ci-1"}
 	s.write("a.yaml", twoSchedules)
-	s.says(exitDone, first, "2 created")
+	s.says(command.ExitOK, first, "2 created")
 	s.write("a.yaml", strings.Replace(twoSchedules, "version: 3", "version: 4", 1))
-	s.says(exitDone, []string{"apply", "-f", "DIR", "--set", "billing", "--user", "ada", "--request-id", "ci-2"}, "1 changed")
-	s.says(exitFailed, first, `request_id "ci-1" was used before for another deploy`)
+	s.says(command.ExitOK, []string{"apply", "-f", "DIR", "--set", "billing", "--user", "ada", "--request-id", "ci-2"}, "1 changed")
+	s.says(command.ExitFailed, first, `request_id "ci-1" was used before for another deploy`)
 	s.write("a.yaml", twoSchedules)
-	s.says(exitDone, first, "this request was applied before; nothing changed")
-	s.says(exitDone, []string{"schedule", "get", "invoices"}, "invoice version 4")
+	s.says(command.ExitOK, first, "this request was applied before; nothing changed")
+	s.says(command.ExitOK, []string{"schedule", "get", "invoices"}, "invoice version 4")
 }

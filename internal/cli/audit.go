@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newAuditCommand(c *cli) *cobra.Command {
-	cmd := newGroup("audit", "Show who changed what")
+func newAuditCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("audit", "Show who changed what")
 	o := newClient(c)
 	o.flags(cmd)
 	cmd.AddCommand(o.watched(newAuditListCommand(o)))
@@ -27,7 +28,7 @@ func newAuditListCommand(o *client) *cobra.Command {
 		Long: "Lists calls that changed something, one line per changed schedule, and refused calls of known callers.\n" +
 			"Equal refusals within one minute share a line; COUNT is their number. For operators.",
 		Example: "  carillon audit list --target nightly\n  carillon audit list --subject ada --method PauseSchedule --limit 10",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AuditEntry, string, error) {
 				req.PageSize, req.PageToken = size, token
@@ -51,8 +52,8 @@ func newAuditListCommand(o *client) *cobra.Command {
 	f.StringVar(&req.Subject, "subject", "", "only calls of this `NAME`")
 	f.StringVar(&req.Target, "target", "", "only calls about this `ID`")
 	f.StringVar(&req.Method, "method", "", "only this `CALL`, such as PauseSchedule")
-	f.Func("since", "from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&req.From, -1))
-	f.Func("until", "before this `TIME` (RFC 3339), or a duration back", o.fromNow(&req.To, -1))
+	f.Func("since", "from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.TimeFromNow(&req.From, -1))
+	f.Func("until", "before this `TIME` (RFC 3339), or a duration back", o.TimeFromNow(&req.To, -1))
 	limitFlag(cmd, &limit)
 	return cmd
 }

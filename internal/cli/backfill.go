@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newBackfillCommand(c *cli) *cobra.Command {
+func newBackfillCommand(c *command.CLI) *cobra.Command {
 	o := newClient(c)
 	cmd := newBackfillAskCommand(o)
 	o.flags(cmd)
@@ -33,7 +34,7 @@ func newBackfillAskCommand(o *client) *cobra.Command {
 		Example: "  carillon backfill nightly --from 7d --dry-run\n" +
 			"  carillon backfill nightly --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z --reprocess failed --wait\n" +
 			"  carillon backfill hourly --from 30d --reprocess all --overlap allow --concurrency 4 --rate 30 --note 'new model'",
-		Args: exactly("SCHEDULE"),
+		Args: command.ExactArgs("SCHEDULE"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.ScheduleId = args[0]
 			resp, err := call(ctx, l, l.schedules().BackfillSchedule, req)
@@ -45,26 +46,26 @@ func newBackfillAskCommand(o *client) *cobra.Command {
 			}
 			err = o.show(resp, func(p *render.Page) { writeRequested(p, resp, args[0]) })
 			if err == nil && req.GetDryRun() && resp.GetCount() > 0 {
-				return errDiffers
+				return command.ErrDiffers
 			}
 			return err
 		}),
 	}
 	f := cmd.Flags()
-	f.Func("from", "start of the range: a `TIME` (RFC 3339), or a duration ago such as 7d", o.fromNow(&req.From, -1))
-	f.Func("to", "end of the range (exclusive): a `TIME` (RFC 3339), or a duration ago (default: now)", o.fromNow(&req.To, -1))
-	f.Func("reprocess", "`WHICH` slots: missed, failed (and missed) or all (default: missed)", optional(&req.Reprocess))
-	f.Func("order", "`ORDER`: oldest_first or newest_first (default: oldest_first)", optional(&req.Order))
-	f.Func("concurrency", "at most `N` runs at once (default: 1; more needs --overlap allow)", number32(&req.Concurrency))
+	f.Func("from", "start of the range: a `TIME` (RFC 3339), or a duration ago such as 7d", o.TimeFromNow(&req.From, -1))
+	f.Func("to", "end of the range (exclusive): a `TIME` (RFC 3339), or a duration ago (default: now)", o.TimeFromNow(&req.To, -1))
+	f.Func("reprocess", "`WHICH` slots: missed, failed (and missed) or all (default: missed)", command.Text(&req.Reprocess))
+	f.Func("order", "`ORDER`: oldest_first or newest_first (default: oldest_first)", command.Text(&req.Order))
+	f.Func("concurrency", "at most `N` runs at once (default: 1; more needs --overlap allow)", command.Uint32(&req.Concurrency))
 	f.Uint32Var(&req.RatePerMinute, "rate", 0, "starts per minute at most; 0 = as runs end")
-	f.Func("overlap", "`POLICY` of its runs: allow, skip or queue (default: the schedule's)", optional(&req.OverlapPolicy))
+	f.Func("overlap", "`POLICY` of its runs: allow, skip or queue (default: the schedule's)", command.Text(&req.OverlapPolicy))
 	f.StringVar(&req.Note, "note", "", "why, for the next reader")
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same backfill")
 	f.BoolVar(&req.DryRun, "dry-run", false, "start nothing, show what would run; exit with 3 if anything would")
 	f.BoolVar(&wait, "wait", false, "show progress until it ends; fail unless every run succeeds")
-	words(cmd, "reprocess", schedule.Reprocesses)
-	words(cmd, "order", schedule.BackfillOrders)
-	words(cmd, "overlap", []string{"allow", "skip", "queue"})
+	command.CompleteValues(cmd, "reprocess", schedule.Reprocesses)
+	command.CompleteValues(cmd, "order", schedule.BackfillOrders)
+	command.CompleteValues(cmd, "overlap", []string{"allow", "skip", "queue"})
 	return cmd
 }
 
@@ -75,7 +76,7 @@ func newBackfillListCommand(o *client) *cobra.Command {
 		Use:     "list",
 		Short:   "Backfills, newest first",
 		Example: "  carillon backfill list --schedule nightly --state running",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Backfill, string, error) {
 				filter.PageSize, filter.PageToken = size, token
@@ -101,9 +102,9 @@ func newBackfillListCommand(o *client) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
 	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
-	f.Func("state", "only in this `STATE`: running, paused, finished or cancelled", optional(&filter.State))
+	f.Func("state", "only in this `STATE`: running, paused, finished or cancelled", command.Text(&filter.State))
 	limitFlag(cmd, &limit)
-	words(cmd, "state", schedule.BackfillStates)
+	command.CompleteValues(cmd, "state", schedule.BackfillStates)
 	return cmd
 }
 
@@ -113,7 +114,7 @@ func newBackfillGetCommand(o *client) *cobra.Command {
 		Use:     "get ID",
 		Short:   "Show a backfill and its progress",
 		Example: "  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1\n  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1 --wait",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			resp, err := call(ctx, l, l.schedules().GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: args[0]})
 			if err != nil {
@@ -136,7 +137,7 @@ func newBackfillPauseCommand(o *client) *cobra.Command {
 		Short:   "Pause a backfill until it is resumed",
 		Long:    "Slots that are not sent yet wait until the backfill is resumed. Runs in flight continue.",
 		Example: "  carillon backfill pause 5f0c2b7d9a3e41c8b6d2f7a1 --note 'the warehouse is slow'",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.BackfillId = args[0]
 			resp, err := call(ctx, l, l.schedules().PauseBackfill, req)
@@ -156,7 +157,7 @@ func newBackfillResumeCommand(o *client) *cobra.Command {
 		Use:     "resume ID",
 		Short:   "Resume a paused backfill",
 		Example: "  carillon backfill resume 5f0c2b7d9a3e41c8b6d2f7a1",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.BackfillId = args[0]
 			resp, err := call(ctx, l, l.schedules().ResumeBackfill, req)
@@ -176,7 +177,7 @@ func newBackfillCancelCommand(o *client) *cobra.Command {
 		Use:     "cancel ID",
 		Short:   "Cancel a backfill; its runs in flight continue, or are cancelled with --runs",
 		Example: "  carillon backfill cancel 5f0c2b7d9a3e41c8b6d2f7a1 --runs --note 'wrong version'",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.BackfillId = args[0]
 			resp, err := call(ctx, l, l.schedules().CancelBackfill, req)

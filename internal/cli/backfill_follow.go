@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -44,7 +45,7 @@ func (c *client) followed(ctx context.Context, l *link, b *carillonv1.Backfill) 
 
 // follow asks for the backfill until it has ended or is paused.
 func (c *client) follow(ctx context.Context, l *link, b *carillonv1.Backfill) (*carillonv1.Backfill, error) {
-	shown := newProgress(c.cli, l.work, b)
+	shown := newProgress(c.CLI, l.work, b)
 	defer func() { shown.end() }()
 	answered := time.Now()
 	for b.GetState() == string(schedule.BackfillRunning) || stillOpen(b) {
@@ -82,13 +83,13 @@ type progress struct {
 	now   *carillonv1.Backfill // of the last show; the line reads it between two
 }
 
-func newProgress(c *cli, before *render.Progress, b *carillonv1.Backfill) *progress {
-	if c.screen == nil {
-		return &progress{lines: c.errs}
+func newProgress(c *command.CLI, before *render.Progress, b *carillonv1.Backfill) *progress {
+	if c.Screen == nil {
+		return &progress{lines: c.ErrOut}
 	}
 	before.End()
 	p := &progress{now: b}
-	p.drawn = render.NewLiveLine(c.screen, p.text)
+	p.drawn = render.NewLiveLine(c.Screen, p.text)
 	return p
 }
 

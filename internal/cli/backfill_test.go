@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -33,31 +31,10 @@ func TestProgressSaysOnlyWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestADurationWithAPlusLiesAhead(t *testing.T) {
-	now := time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
-	c := &cli{now: func() time.Time { return now }}
-	for _, tc := range []struct {
-		text string
-		sign time.Duration
-		want string
-	}{
-		{text: "5m", sign: -1, want: "2026-03-08T11:55:00Z"},
-		{text: "+5m", sign: -1, want: "2026-03-08T12:05:00Z"},
-		{text: "+7d", sign: -1, want: "2026-03-15T12:00:00Z"},
-		{text: "5m", sign: 1, want: "2026-03-08T12:05:00Z"},
-		{text: "+5m", sign: 1, want: "2026-03-08T12:05:00Z"},
-	} {
-		var at *timestamppb.Timestamp
-		if err := c.fromNow(&at, tc.sign)(tc.text); err != nil || at.AsTime().Format(time.RFC3339) != tc.want {
-			t.Errorf("%s (%d) is %s, %v, want %s", tc.text, tc.sign, at.AsTime(), err, tc.want)
-		}
-	}
-}
-
 func TestWhatIsNoTerminalGetsALineAndNoBar(t *testing.T) {
 	var to bytes.Buffer
 	b := &carillonv1.Backfill{BackfillId: "b1", State: "running", Progress: &carillonv1.BackfillProgress{Total: 7, Succeeded: 3, Remaining: 4}}
-	shown := newProgress(&cli{errs: &to}, nil, b)
+	shown := newProgress(&command.CLI{ErrOut: &to}, nil, b)
 	shown.show(b)
 	shown.show(b) // so soon after the first it says nothing new
 	shown.end()

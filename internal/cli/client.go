@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 )
 
@@ -24,14 +25,14 @@ const (
 
 // client is what all commands share that ask a server.
 type client struct {
-	*cli
+	*command.CLI
 	server  string
 	timeout time.Duration
 	output  render.Format
 	secure  secure
 }
 
-func newClient(c *cli) *client { return &client{cli: c, output: render.FormatTable} }
+func newClient(c *command.CLI) *client { return &client{CLI: c, output: render.FormatTable} }
 
 // flags adds --server, --timeout and --output to a command and those below it.
 func (c *client) flags(cmd *cobra.Command) {
@@ -50,13 +51,13 @@ func (c *client) serverFlags(cmd *cobra.Command) {
 func (c *client) address(cmd *cobra.Command) (string, error) {
 	address := c.server
 	if address == "" {
-		address = c.env("CARILLON_SERVER")
+		address = c.Env("CARILLON_SERVER")
 	}
 	if address == "" {
 		address = defaultServer
 	}
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return "", usage(cmd, "the server %q is not HOST:PORT, such as %s", address, defaultServer)
+		return "", command.Usage(cmd, "the server %q is not HOST:PORT, such as %s", address, defaultServer)
 	}
 	return address, nil
 }
@@ -68,7 +69,7 @@ type asking func(ctx context.Context, l *link, args []string) error
 func (c *client) ask(do asking) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if c.timeout <= 0 {
-			return usage(cmd, "--timeout %s is not positive", c.timeout)
+			return command.Usage(cmd, "--timeout %s is not positive", c.timeout)
 		}
 		address, err := c.address(cmd)
 		if err != nil {
@@ -78,18 +79,18 @@ func (c *client) ask(do asking) func(*cobra.Command, []string) error {
 		if err != nil {
 			return err
 		}
-		l, err := newLink(c.version, address, c.timeout, dialing...)
+		l, err := newLink(c.Version, address, c.timeout, dialing...)
 		if err != nil {
 			return err
 		}
 		defer l.conn.Close()
-		l.work = render.NewProgress(c.screen, "asking %s", address)
+		l.work = render.NewProgress(c.Screen, "asking %s", address)
 		defer l.work.End()
-		real := c.cli
+		real := c.CLI
 		clear := *real
-		clear.out, clear.errs = l.work.EndBefore(real.out), l.work.EndBefore(real.errs)
-		c.cli = &clear
-		defer func() { c.cli = real }()
+		clear.Out, clear.ErrOut = l.work.EndBefore(real.Out), l.work.EndBefore(real.ErrOut)
+		c.CLI = &clear
+		defer func() { c.CLI = real }()
 		return do(cmd.Context(), l, args)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon/carillon/docs/examples"
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 // devSettings are what makes one machine enough.
@@ -22,7 +23,7 @@ var devSettings = map[string]any{
 	"allow_egress": "loopback,private",
 }
 
-func newDevCommand(c *cli) *cobra.Command {
+func newDevCommand(c *command.CLI) *cobra.Command {
 	var withExamples bool
 	cmd := &cobra.Command{
 		Use:   "dev",
@@ -30,7 +31,7 @@ func newDevCommand(c *cli) *cobra.Command {
 		Long: "Starts all roles with SQLite in DATA_DIR and the local executor, and deploys the example workflows.\n" +
 			"REST and gRPC listen on loopback without authentication. Ctrl-C stops it. Data is in DATA_DIR (./.carillon).",
 		Example: "  carillon dev\n  carillon run list",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := app.Load(cmd.Flags(), devSettings)
 			if err != nil {
@@ -40,7 +41,7 @@ func newDevCommand(c *cli) *cobra.Command {
 				return err
 			}
 			log := app.NewLogger(cmd.ErrOrStderr(), cfg)
-			a, err := app.New(cmd.Context(), cfg, app.Options{Logger: log, Dev: true, Migrate: true, Reflection: true, Version: c.version})
+			a, err := app.New(cmd.Context(), cfg, app.Options{Logger: log, Dev: true, Migrate: true, Reflection: true, Version: c.Version})
 			if err != nil {
 				return err
 			}

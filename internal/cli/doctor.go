@@ -9,13 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 )
 
 // errUnhealthy ends a doctor that found something broken.
-var errUnhealthy = shown("something is broken")
+var errUnhealthy = command.Shown("something is broken")
 
-func newDoctorCommand(c *cli) *cobra.Command {
+func newDoctorCommand(c *command.CLI) *cobra.Command {
 	o := newClient(c)
 	var dev bool
 	cmd := &cobra.Command{
@@ -25,7 +26,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 			"if there is a problem, what to do. It changes nothing. The exit code is 1 if a check fails (fail); a warning\n" +
 			"(warn) is not a failure.",
 		Example: "  DATABASE_URL=postgres://… carillon doctor\n  carillon doctor --dev -o json",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			overrides := map[string]any(nil)
 			if dev {
@@ -55,7 +56,7 @@ func (c *client) findings(findings []app.Finding) error {
 		for _, f := range findings {
 			writeFinding(p, f)
 		}
-		return p.Print(c.out)
+		return p.Print(c.Out)
 	}
 	document, err := json.Marshal(struct {
 		Healthy  bool          `json:"healthy"`

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon/carillon/internal/test/services/reserve"
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -56,8 +57,8 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := execute(t, surroundings{}, tt.args...)
-			if got.code != exitUsage || !strings.Contains(got.errs, tt.want) || !strings.Contains(got.errs, "see: carillon") || got.out != "" {
-				t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s\nwant:   %s", got.code, exitUsage, got.out, got.errs, tt.want)
+			if got.code != command.ExitUsage || !strings.Contains(got.errs, tt.want) || !strings.Contains(got.errs, "see: carillon") || got.out != "" {
+				t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s\nwant:   %s", got.code, command.ExitUsage, got.out, got.errs, tt.want)
 			}
 		})
 	}
@@ -79,12 +80,12 @@ func TestRefusalsAreSaidInTheServersWordsAlone(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{name: "not found", answer: status.Error(codes.NotFound, `not found: there is no schedule "x"`), code: exitNotFound, want: "carillon: not found: there is no schedule \"x\"\n"},
-		{name: "refused fields, each on its line", answer: detailed, code: exitFailed, want: "carillon: invalid request:\n  cron_expr: \"61 * * * *\" is out of range\n  version: is required\n"},
-		{name: "refused without fields", answer: status.Error(codes.InvalidArgument, "not so"), code: exitFailed, want: "carillon: not so\n"},
-		{name: "not possible now", answer: status.Error(codes.FailedPrecondition, "a run is in flight"), code: exitFailed, want: "carillon: a run is in flight\n"},
-		{name: "the store is away, not the server", answer: status.Error(codes.Unavailable, "unavailable: the store"), code: exitFailed, want: "carillon: unavailable: the store\n"},
-		{name: "escape sequences are shown, not sent", answer: status.Error(codes.Internal, "\x1b[2Jgone\u202e"), code: exitFailed, want: "carillon: \\x1b[2Jgone\\u202e\n"},
+		{name: "not found", answer: status.Error(codes.NotFound, `not found: there is no schedule "x"`), code: command.ExitNotFound, want: "carillon: not found: there is no schedule \"x\"\n"},
+		{name: "refused fields, each on its line", answer: detailed, code: command.ExitFailed, want: "carillon: invalid request:\n  cron_expr: \"61 * * * *\" is out of range\n  version: is required\n"},
+		{name: "refused without fields", answer: status.Error(codes.InvalidArgument, "not so"), code: command.ExitFailed, want: "carillon: not so\n"},
+		{name: "not possible now", answer: status.Error(codes.FailedPrecondition, "a run is in flight"), code: command.ExitFailed, want: "carillon: a run is in flight\n"},
+		{name: "the store is away, not the server", answer: status.Error(codes.Unavailable, "unavailable: the store"), code: command.ExitFailed, want: "carillon: unavailable: the store\n"},
+		{name: "escape sequences are shown, not sent", answer: status.Error(codes.Internal, "\x1b[2Jgone\u202e"), code: command.ExitFailed, want: "carillon: \\x1b[2Jgone\\u202e\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t)
@@ -152,7 +153,7 @@ func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t)
 			f.refuses(tt.call, tt.answer)
-			if got := f.run(t, tt.args...); got.code != exitFailed || got.errs != "carillon: invalid request:"+tt.want {
+			if got := f.run(t, tt.args...); got.code != command.ExitFailed || got.errs != "carillon: invalid request:"+tt.want {
 				t.Errorf("exit %d: %s\nwant %s", got.code, got.errs, tt.want)
 			}
 		})
@@ -164,7 +165,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	for _, args := range [][]string{{"schedule", "list"}, {"run", "watch"}, {"preview", "--schedule", "x"}} {
 		got := execute(t, surroundings{}, append(args, "--server", address)...)
 		want := "carillon: no server answers at " + address + " (connect: connection refused); start one with `carillon dev`, or name another with --server or CARILLON_SERVER\n"
-		if got.code != exitFailed || got.errs != want {
+		if got.code != command.ExitFailed || got.errs != want {
 			t.Errorf("%v: exit %d, %s", args, got.code, got.errs)
 		}
 	}
@@ -175,7 +176,7 @@ func TestServerThatSpeaksHTTP(t *testing.T) {
 	defer rest.Close()
 	address := rest.Listener.Addr().String()
 	got := execute(t, surroundings{}, "schedule", "list", "--server", address)
-	if want := "carillon: " + address + " speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default 127.0.0.1:9090)\n"; got.code != exitFailed || got.errs != want {
+	if want := "carillon: " + address + " speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default 127.0.0.1:9090)\n"; got.code != command.ExitFailed || got.errs != want {
 		t.Errorf("exit %d\n%s", got.code, got.errs)
 	}
 }
@@ -183,7 +184,7 @@ func TestServerThatSpeaksHTTP(t *testing.T) {
 func TestServerThatIsOlder(t *testing.T) {
 	f := newFake(t)
 	got := f.run(t, "schedule", "list")
-	if got.code != exitFailed || !strings.Contains(got.errs, "does not know this call; is it older") {
+	if got.code != command.ExitFailed || !strings.Contains(got.errs, "does not know this call; is it older") {
 		t.Errorf("exit %d\n%s", got.code, got.errs)
 	}
 }
@@ -197,7 +198,7 @@ func TestServerThatDoesNotAnswerInTime(t *testing.T) {
 	}
 	got := f.run(t, "schedule", "list", "--timeout", (50 * time.Millisecond).String())
 	close(release)
-	if want := "carillon: no answer from " + f.address + " within 50ms; the call may still take effect; --timeout allows more time\n"; got.code != exitFailed || got.errs != want {
+	if want := "carillon: no answer from " + f.address + " within 50ms; the call may still take effect; --timeout allows more time\n"; got.code != command.ExitFailed || got.errs != want {
 		t.Errorf("exit %d\n%s", got.code, got.errs)
 	}
 }
@@ -206,11 +207,11 @@ func TestServerThatResetsTheCallJustBeforeItsTimeout(t *testing.T) {
 	f := newFake(t)
 	f.refuses("ListSchedules", status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL"))
 	got := f.run(t, "schedule", "list", "--timeout", (90 * time.Millisecond).String())
-	if want := "carillon: no answer from " + f.address + " within 90ms; the call may still take effect; --timeout allows more time\n"; got.code != exitFailed || got.errs != want {
+	if want := "carillon: no answer from " + f.address + " within 90ms; the call may still take effect; --timeout allows more time\n"; got.code != command.ExitFailed || got.errs != want {
 		t.Errorf("exit %d\n%s", got.code, got.errs)
 	}
 	got = f.run(t, "schedule", "list", "--timeout", time.Minute.String())
-	if want := "carillon: stream terminated by RST_STREAM with error code: CANCEL\n"; got.code != exitFailed || got.errs != want {
+	if want := "carillon: stream terminated by RST_STREAM with error code: CANCEL\n"; got.code != command.ExitFailed || got.errs != want {
 		t.Errorf("long before its timeout: exit %d\n%s", got.code, got.errs)
 	}
 }
@@ -221,7 +222,7 @@ func TestServerWhoseDatabaseDoesNotAnswerInTime(t *testing.T) {
 		return nil, status.Error(codes.DeadlineExceeded, "deadline exceeded: the database did not answer in time; try again")
 	}
 	got := f.run(t, "schedule", "list")
-	if want := "carillon: deadline exceeded: the database did not answer in time; try again\n"; got.code != exitFailed || got.errs != want {
+	if want := "carillon: deadline exceeded: the database did not answer in time; try again\n"; got.code != command.ExitFailed || got.errs != want {
 		t.Errorf("exit %d\n%s", got.code, got.errs)
 	}
 }
@@ -241,13 +242,13 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			writeFile(t, path, tt.text)
 			got := execute(t, surroundings{}, "schedule", "upsert", "-f", path)
-			if got.code != exitFailed || !strings.Contains(got.errs, tt.want) {
+			if got.code != command.ExitFailed || !strings.Contains(got.errs, tt.want) {
 				t.Errorf("exit %d\n%s\nwant %s", got.code, got.errs, tt.want)
 			}
 		})
 	}
 	got := execute(t, surroundings{}, "schedule", "upsert", "-f", filepath.Join(dir, "nothing.json"))
-	if got.code != exitFailed || !strings.Contains(got.errs, "no such file") {
+	if got.code != command.ExitFailed || !strings.Contains(got.errs, "no such file") {
 		t.Errorf("exit %d\n%s", got.code, got.errs)
 	}
 }
@@ -266,10 +267,10 @@ func bomb() string {
 func TestWorkflowWithoutAVersionIsNotFound(t *testing.T) {
 	f := newFake(t)
 	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{})
-	for _, command := range []string{"get", "list"} {
-		got := f.run(t, "workflow", command, "nope")
-		if want := "carillon: workflow \"nope\" has no versions\n"; got.code != exitNotFound || got.errs != want {
-			t.Errorf("%s: exit %d: %s", command, got.code, got.errs)
+	for _, line := range []string{"get", "list"} {
+		got := f.run(t, "workflow", line, "nope")
+		if want := "carillon: workflow \"nope\" has no versions\n"; got.code != command.ExitNotFound || got.errs != want {
+			t.Errorf("%s: exit %d: %s", line, got.code, got.errs)
 		}
 	}
 }

@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-func newExplainCommand(c *cli) *cobra.Command {
+func newExplainCommand(c *command.CLI) *cobra.Command {
 	o := newClient(c)
 	cmd := &cobra.Command{
 		Use:   "explain SCHEDULE [TIME] | KEY",
@@ -31,7 +32,7 @@ func newExplainCommand(c *cli) *cobra.Command {
 			"  carillon explain nightly 2026-03-08T07:30:00Z\n" +
 			"  carillon explain nightly 2026-03-08T02:30\n" +
 			"  carillon explain nightly next -o json",
-		Args: arguments([]string{"SCHEDULE"}, 1),
+		Args: command.Args([]string{"SCHEDULE"}, 1),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req, err := o.asked(ctx, l, args[0], strings.Join(args[1:], ""))
 			if err != nil {

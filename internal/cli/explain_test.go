@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -38,7 +39,7 @@ func TestExplainReadsTimesAsPeopleWriteThem(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := explaining(t)
 			got := f.run(t, "explain", "nightly", tt.argument)
-			if got.code != exitDone {
+			if got.code != command.ExitOK {
 				t.Fatal(got.errs)
 			}
 			want := &carillonv1.ExplainSlotRequest{ScheduleId: "nightly"}
@@ -58,7 +59,7 @@ func TestExplainLeavesTheNewestSlotToTheServer(t *testing.T) {
 	for _, args := range [][]string{{"explain", "nightly"}, {"explain", "nightly", "last"}} {
 		f := explaining(t)
 		got := f.run(t, args...)
-		if last := f.requests()[len(f.requests())-1]; got.code != exitDone || !proto.Equal(last, &carillonv1.ExplainSlotRequest{ScheduleId: "nightly"}) {
+		if last := f.requests()[len(f.requests())-1]; got.code != command.ExitOK || !proto.Equal(last, &carillonv1.ExplainSlotRequest{ScheduleId: "nightly"}) {
 			t.Errorf("%v: exit %d, asked for %v, want neither time nor local", args, got.code, last)
 		}
 	}
@@ -71,7 +72,7 @@ func TestExplainRefusesTimesThatAreNone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := explaining(t).run(t, "explain", "nightly", tt.argument)
-			if got.code != exitFailed || !strings.Contains(got.errs, tt.says) {
+			if got.code != command.ExitFailed || !strings.Contains(got.errs, tt.says) {
 				t.Errorf("exit %d: %s", got.code, got.errs)
 			}
 		})
@@ -85,7 +86,7 @@ func TestExplainShowsTheAnswer(t *testing.T) {
 	f.answers["GetSchedule"] = func(proto.Message) (proto.Message, error) {
 		return &carillonv1.GetScheduleResponse{Schedule: nightly()}, nil
 	}
-	if got := f.run(t, "explain", "nightly", "next"); got.code != exitFailed || !strings.Contains(got.errs, "has no next slot") {
+	if got := f.run(t, "explain", "nightly", "next"); got.code != command.ExitFailed || !strings.Contains(got.errs, "has no next slot") {
 		t.Errorf("exit %d: %s", got.code, got.errs)
 	}
 }
@@ -123,7 +124,7 @@ func TestExplainTakesTheKeyOfARun(t *testing.T) {
 			}
 			if tt.want == "The slot did not fire." {
 				want := &carillonv1.ExplainSlotRequest{ScheduleId: id, Time: slot}
-				if last := f.requests()[len(f.requests())-1]; got.code != exitDone || !proto.Equal(last, want) {
+				if last := f.requests()[len(f.requests())-1]; got.code != command.ExitOK || !proto.Equal(last, want) {
 					t.Errorf("exit %d, asked for %v, want %v", got.code, last, want)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -22,11 +23,11 @@ var runKeyDigits = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
 // askedByKey asks about the slot of a run. err says that there is no schedule with
 // this id; it is returned for an argument that cannot be a key.
 func askedByKey(ctx context.Context, l *link, digits string, err error) (*carillonv1.ExplainSlotRequest, error) {
-	if exitCode(err) != exitNotFound || !runKeyDigits.MatchString(digits) {
+	if command.ExitCode(err) != command.ExitNotFound || !runKeyDigits.MatchString(digits) {
 		return nil, err
 	}
 	found, runErr := call(ctx, l, l.runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
-	if exitCode(runErr) == exitNotFound {
+	if command.ExitCode(runErr) == command.ExitNotFound {
 		return nil, &callError{code: codes.NotFound, err: fmt.Errorf("not found: there is no schedule and no run %s", schedule.Quote(digits))}
 	}
 	if runErr != nil {
@@ -60,14 +61,14 @@ func (c *client) instant(ctx context.Context, l *link, scheduleID, argument stri
 		return at, nil
 	}
 	if argument == "now" {
-		return c.now().Truncate(time.Second), nil
+		return c.Now().Truncate(time.Second), nil
 	}
 	if ahead, ok := strings.CutPrefix(argument, "+"); ok {
-		if d, err := parseSpan(ahead); err == nil && d >= 0 {
-			return c.now().Add(d).Truncate(time.Second), nil
+		if d, err := command.ParseDuration(ahead); err == nil && d >= 0 {
+			return c.Now().Add(d).Truncate(time.Second), nil
 		}
-	} else if d, err := parseSpan(argument); err == nil && d >= 0 {
-		return c.now().Add(-d).Truncate(time.Second), nil
+	} else if d, err := command.ParseDuration(argument); err == nil && d >= 0 {
+		return c.Now().Add(-d).Truncate(time.Second), nil
 	}
 	if argument != "next" {
 		return at, fmt.Errorf("invalid time %s: write 2026-03-08T14:00:00Z, or 2026-03-08T14:00 in the schedule's zone, a duration such as 2h (back) or +2h (ahead), now, last or next", schedule.Quote(argument))

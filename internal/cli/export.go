@@ -11,10 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newExportCommand(c *cli) *cobra.Command {
+func newExportCommand(c *command.CLI) *cobra.Command {
 	o := newClient(c)
 	filter := &carillonv1.ListSchedulesRequest{}
 	var set, folder string
@@ -25,7 +26,7 @@ func newExportCommand(c *cli) *cobra.Command {
 			"that is new or empty. Applying an exported set to the same set changes nothing. Every policy is written out,\n" +
 			"so that it does not depend on the defaults of another server. Pauses, history and DAGs are not exported.",
 		Example: "  carillon export --set billing -o schedules/\n  carillon export --user ada > ada.yaml\n  carillon export --label team=billing",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			if set != "" {
 				filter.ManagedBy = "set:" + set
@@ -42,7 +43,7 @@ func newExportCommand(c *cli) *cobra.Command {
 				return err
 			}
 			if len(found) == 0 && folder == "" {
-				_, err = fmt.Fprintln(o.errs, "nothing written: no schedule matches the filters")
+				_, err = fmt.Fprintln(o.ErrOut, "nothing written: no schedule matches the filters")
 				return err
 			}
 			if folder == "" {
@@ -74,7 +75,7 @@ func (c *client) exportStream(found []*carillonv1.Schedule) error {
 		}
 		out.Write(text)
 	}
-	_, err := c.out.Write(out.Bytes())
+	_, err := c.Out.Write(out.Bytes())
 	return err
 }
 
@@ -103,7 +104,7 @@ func (c *client) exportFolder(found []*carillonv1.Schedule, folder string) error
 	}
 	p := c.page()
 	p.Line("%d schedules written to %s", len(found), folder)
-	return p.Print(c.out)
+	return p.Print(c.Out)
 }
 
 func writeNew(path string, text []byte) error {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 // anySchedule draws a schedule as a user might send it, every field of it.
@@ -96,7 +98,7 @@ func anyPromise(t *rapid.T, s map[string]any) map[string]any {
 
 func TestWhatIsExportedAndAppliedChangesNothing(t *testing.T) {
 	s := newSite(t)
-	if got := s.run("grant", "create", "--id", "grant-1", "--user", "ada", "--account", "acme", "--scope", "graph:execute:w"); got.code != exitDone {
+	if got := s.run("grant", "create", "--id", "grant-1", "--user", "ada", "--account", "acme", "--scope", "graph:execute:w"); got.code != command.ExitOK {
 		t.Fatal(got.errs)
 	}
 	drawn := rapid.Custom(func(rt *rapid.T) []string {
@@ -125,7 +127,7 @@ func TestWhatIsExportedAndAppliedChangesNothing(t *testing.T) {
 			{[]string{"apply", "-f", out, "--set", set, "--prune", "--dry-run"}, "no changes"},
 			{[]string{"drift", "-f", out, "--set", set}, "no differences"},
 		} {
-			if got := s.run(step.args...); got.code != exitDone || !strings.Contains(got.out, step.want) {
+			if got := s.run(step.args...); got.code != command.ExitOK || !strings.Contains(got.out, step.want) {
 				t.Fatalf("%v: exit %d\n%s%s\nof %s", step.args, got.code, got.out, got.errs, all)
 			}
 		}
@@ -136,11 +138,11 @@ func TestWhatIsExportedAndAppliedChangesNothing(t *testing.T) {
 func TestExportWritesOneStreamOrAFolderThatIsNew(t *testing.T) {
 	s := newSite(t)
 	s.write("a.yaml", twoSchedules)
-	s.says(exitDone, []string{"apply", "-f", "DIR/a.yaml", "--set", "billing", "--user", "ada"})
-	golden(t, "export", s.says(exitDone, []string{"export", "--set", "billing"}))
-	s.says(exitDone, []string{"export", "--user", "nobody"}, "no schedule matches the filters")
-	s.says(exitDone, []string{"export", "--set", "billing", "-o", "DIR/out"}, "2 schedules written to DIR/out")
-	s.says(exitFailed, []string{"export", "--set", "billing", "-o", "DIR/out"}, "the folder DIR/out is not empty")
+	s.says(command.ExitOK, []string{"apply", "-f", "DIR/a.yaml", "--set", "billing", "--user", "ada"})
+	golden(t, "export", s.says(command.ExitOK, []string{"export", "--set", "billing"}))
+	s.says(command.ExitOK, []string{"export", "--user", "nobody"}, "no schedule matches the filters")
+	s.says(command.ExitOK, []string{"export", "--set", "billing", "-o", "DIR/out"}, "2 schedules written to DIR/out")
+	s.says(command.ExitFailed, []string{"export", "--set", "billing", "-o", "DIR/out"}, "the folder DIR/out is not empty")
 }
 
 func TestAnIDBecomesAFileNameThatEverySystemTakes(t *testing.T) {

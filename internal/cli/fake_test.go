@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -155,11 +156,11 @@ type surroundings struct {
 func execute(t *testing.T, s surroundings, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	c := &cli{
-		in: strings.NewReader(s.in), out: &out, errs: &errs, color: s.color,
-		now: func() time.Time { return noon }, env: func(name string) string { return s.env[name] }, version: "v0.0.0-test",
+	c := &command.CLI{
+		In: strings.NewReader(s.in), Out: &out, ErrOut: &errs, Color: s.color,
+		Now: func() time.Time { return noon }, Env: func(name string) string { return s.env[name] }, Version: "v0.0.0-test",
 	}
-	code := c.run(t.Context(), args)
+	code := run(t.Context(), c, args)
 	return result{out: out.String(), errs: errs.String(), code: code}
 }
 

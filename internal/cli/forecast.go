@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newForecastCommand(c *cli) *cobra.Command {
+func newForecastCommand(c *command.CLI) *cobra.Command {
 	o := newClient(c)
 	req := &carillonv1.ForecastLaunchesRequest{}
 	cmd := &cobra.Command{
@@ -23,7 +24,7 @@ func newForecastCommand(c *cli) *cobra.Command {
 			"would reduce the peak, and to how many launches. -o json has\n" +
 			"every minute.",
 		Example: "  carillon forecast\n  carillon forecast --label team=billing --until 48h --peaks 10\n  carillon forecast --user ada -o json",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			resp, err := call(ctx, l, l.schedules().ForecastLaunches, req)
 			if err != nil {
@@ -39,10 +40,10 @@ func newForecastCommand(c *cli) *cobra.Command {
 	f.StringVar(&req.WorkflowId, "workflow", "", "only of this workflow `ID`")
 	f.StringVar(&req.ManagedBy, "managed-by", "", "only schedules managed by this `NAME`")
 	f.StringVar(&req.Label, "label", "", "only with this label: `NAME=VALUE`, or NAME for any value")
-	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: now)", o.fromNow(&req.From, 1))
-	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its start; at most 7d)", o.fromNow(&req.Until, 1))
-	f.Func("peaks", "`NUMBER` of minutes to show (default 5, at most 50)", number32(&req.Peaks))
-	f.Func("contributors", "`NUMBER` of schedules to show for each (default 5, at most 50)", number32(&req.Contributors))
+	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: now)", o.TimeFromNow(&req.From, 1))
+	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its start; at most 7d)", o.TimeFromNow(&req.Until, 1))
+	f.Func("peaks", "`NUMBER` of minutes to show (default 5, at most 50)", command.Uint32(&req.Peaks))
+	f.Func("contributors", "`NUMBER` of schedules to show for each (default 5, at most 50)", command.Uint32(&req.Contributors))
 	return o.completesFlags(cmd)
 }
 

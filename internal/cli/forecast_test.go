@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -28,7 +29,7 @@ func forecasting(t *testing.T) *fake {
 func TestForecastNamesPeaksAndWhatFlattensThem(t *testing.T) {
 	for name, args := range map[string][]string{"forecast": {"forecast"}} {
 		got := forecasting(t).run(t, args...)
-		if got.code != exitDone || got.errs != "" {
+		if got.code != command.ExitOK || got.errs != "" {
 			t.Fatalf("exit %d: %s", got.code, got.errs)
 		}
 		golden(t, name, got.out)
@@ -42,7 +43,7 @@ func TestForecastAsksForWhatItsFlagsSay(t *testing.T) {
 		UserId: "ada", Label: "team=billing", From: at("2026-03-08T13:00:00Z"), Until: at("2026-03-09T12:00:00Z"),
 		Peaks: pointer(uint32(3)), Contributors: pointer(uint32(0)),
 	}
-	if got.code != exitDone {
+	if got.code != command.ExitOK {
 		t.Fatalf("exit %d: %s", got.code, got.errs)
 	}
 	if diff := cmp.Diff(want, f.asked[len(f.asked)-1], protocmp.Transform()); diff != "" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillon/carillon/internal/app/simulate"
 	"github.com/carillon/carillon/internal/store/memory"
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/worker"
@@ -49,23 +50,23 @@ func TestExamplesOfForesightAreTrue(t *testing.T) {
 	}
 	address := realServer(t)
 	examples := regexp.MustCompile("(?s)```sh\n(carillon [^\n]*)\n```\n\n```text\n(.*?)```")
-	run := 0
+	played := 0
 	want := examples.ReplaceAllStringFunc(string(text), func(example string) string {
-		run++
+		played++
 		line := examples.FindStringSubmatch(example)[1]
 		var out, errs bytes.Buffer
-		c := &cli{
-			in: strings.NewReader(""), out: &out, errs: &errs, now: func() time.Time { return noon },
-			env: func(name string) string { return map[string]string{"CARILLON_SERVER": address}[name] },
+		c := &command.CLI{
+			In: strings.NewReader(""), Out: &out, ErrOut: &errs, Now: func() time.Time { return noon },
+			Env: func(name string) string { return map[string]string{"CARILLON_SERVER": address}[name] },
 		}
 		args := split(strings.ReplaceAll(line, "docs/examples/", "../../docs/examples/"))
-		if code := c.run(t.Context(), args[1:]); code != exitDone {
+		if code := run(t.Context(), c, args[1:]); code != command.ExitOK {
 			t.Errorf("%s: exit %d: %s", line, code, errs.String())
 		}
 		return "```sh\n" + line + "\n```\n\n```text\n" + out.String() + "```"
 	})
-	if run < 3 {
-		t.Errorf("%d examples were found in %s, want 3 or more", run, page)
+	if played < 3 {
+		t.Errorf("%d examples were found in %s, want 3 or more", played, page)
 	}
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {

@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newGrantCommand(c *cli) *cobra.Command {
-	cmd := newGroup("grant", "Create, show and revoke execution grants: permissions to run on a billing account")
+func newGrantCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("grant", "Create, show and revoke execution grants: permissions to run on a billing account")
 	cmd.Aliases = []string{"grants"}
 	o := newClient(c)
 	o.flags(cmd)
@@ -30,7 +31,7 @@ func newGrantCreateCommand(o *client) *cobra.Command {
 			"graph:execute:* for everything, which needs --allow-all-workflows.",
 		Example: "  carillon grant create --id ada-reports --user ada --account acme --scope 'graph:execute:report'\n" +
 			"  carillon grant create --user ada --account acme --scope 'graph:execute:langgraph:*' --expires 90d",
-		Args: exactly(),
+		Args: command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			resp, err := call(ctx, l, l.grants().CreateGrant, req)
 			if err != nil {
@@ -45,7 +46,7 @@ func newGrantCreateCommand(o *client) *cobra.Command {
 	f.StringVar(&req.BillingAccountId, "account", "", "`ID` of the billing account that pays")
 	f.StringArrayVar(&req.Scopes, "scope", nil, "`SCOPE` to permit; may be repeated")
 	f.BoolVar(&req.AllowAllWorkflows, "allow-all-workflows", false, "consent to the scope graph:execute:*")
-	f.Func("expires", "end of the grant: a `TIME` (RFC 3339), or a duration such as 90d (default: none)", o.fromNow(&req.ExpiresAt, 1))
+	f.Func("expires", "end of the grant: a `TIME` (RFC 3339), or a duration such as 90d (default: none)", o.TimeFromNow(&req.ExpiresAt, 1))
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe without --id")
 	return cmd
 }
@@ -56,7 +57,7 @@ func newGrantGetCommand(o *client) *cobra.Command {
 		Use:     "get ID",
 		Short:   "Show a grant",
 		Example: "  carillon grant get ada-reports",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.GrantId = args[0]
 			resp, err := call(ctx, l, l.grants().GetGrant, req)
@@ -81,7 +82,7 @@ func newGrantListCommand(o *client) *cobra.Command {
 		Use:     "list",
 		Short:   "List grants, ordered by id",
 		Example: "  carillon grant list --user ada --state active",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Grant, string, error) {
 				filter.PageSize, filter.PageToken = size, token
@@ -107,9 +108,9 @@ func newGrantListCommand(o *client) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
 	f.StringVar(&filter.BillingAccountId, "account", "", "only of this billing account `ID`")
-	f.Func("state", "only in this `STATE`: active, expired or revoked", optional(&filter.State))
+	f.Func("state", "only in this `STATE`: active, expired or revoked", command.Text(&filter.State))
 	limitFlag(cmd, &limit)
-	words(cmd, "state", []string{"active", "expired", "revoked"})
+	command.CompleteValues(cmd, "state", []string{"active", "expired", "revoked"})
 	return cmd
 }
 
@@ -121,7 +122,7 @@ func newGrantRevokeCommand(o *client) *cobra.Command {
 		Long: "Within a second nothing more is launched on the grant. Schedules that name it stay:\n" +
 			"their runs are SKIPPED (grant_revoked) until they name another. Runs in flight continue; see run cancel.",
 		Example: "  carillon grant revoke ada-reports --note 'ada has left'",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.GrantId = args[0]
 			resp, err := call(ctx, l, l.grants().RevokeGrant, req)

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -53,7 +54,7 @@ func TestGrantFlagsBecomeRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := answering(t)
-			if got := f.run(t, tt.args...); got.code != exitDone {
+			if got := f.run(t, tt.args...); got.code != command.ExitOK {
 				t.Fatalf("exit %d: %s", got.code, got.errs)
 			}
 			if d := cmp.Diff(tt.want, f.requests()[0], protocmp.Transform()); d != "" {

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 // healthTimeout is a little more than what /readyz itself may take.
 const healthTimeout = 3 * time.Second
 
-func newHealthCommand(c *cli) *cobra.Command {
+func newHealthCommand(c *command.CLI) *cobra.Command {
 	var addr string
 	var live, withTLS bool
 	cmd := &cobra.Command{
@@ -27,19 +29,19 @@ func newHealthCommand(c *cli) *cobra.Command {
 		Long: "Calls /readyz of the process at HTTP_ADDR (as set for `carillon serve` in the same environment). Exits with 0 if it\n" +
 			"is ready, else 1. Meant for container health checks.",
 		Example: "  carillon health\n  carillon health --live --http-addr 127.0.0.1:8080",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url, err := healthURL(addr, withTLS, live)
 			if err != nil {
-				return usage(cmd, "--http-addr: %w", err)
+				return command.Usage(cmd, "--http-addr: %w", err)
 			}
-			return c.askHealth(cmd.Context(), url)
+			return askHealth(cmd.Context(), c, url)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&addr, "http-addr", cmp.Or(c.env("HTTP_ADDR"), "127.0.0.1:8080"), "`HOST:PORT` that the process listens on (HTTP_ADDR)")
+	f.StringVar(&addr, "http-addr", cmp.Or(c.Env("HTTP_ADDR"), "127.0.0.1:8080"), "`HOST:PORT` that the process listens on (HTTP_ADDR)")
 	f.BoolVar(&live, "live", false, "call /healthz: whether it is alive, ready or not")
-	f.BoolVar(&withTLS, "tls", c.env("TLS_CERT_FILE") != "", "the process uses TLS (default if TLS_CERT_FILE is set)")
+	f.BoolVar(&withTLS, "tls", c.Env("TLS_CERT_FILE") != "", "the process uses TLS (default if TLS_CERT_FILE is set)")
 	return cmd
 }
 
@@ -66,7 +68,7 @@ func healthURL(addr string, withTLS, live bool) (string, error) {
 	return scheme + net.JoinHostPort(host, port) + path, nil
 }
 
-func (c *cli) askHealth(ctx context.Context, url string) error {
+func askHealth(ctx context.Context, c *command.CLI, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -87,6 +89,6 @@ func (c *cli) askHealth(ctx context.Context, url string) error {
 	if resp.StatusCode != http.StatusOK {
 		return errors.New(strings.TrimSpace(string(text)))
 	}
-	_, err = fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
+	_, err = fmt.Fprintln(c.Out, strings.TrimSpace(string(text)))
 	return err
 }

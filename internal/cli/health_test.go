@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 func TestHealthSaysWhatTheProcessSays(t *testing.T) {
@@ -35,8 +37,8 @@ func TestHealthSaysWhatTheProcessSays(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out, errs strings.Builder
-			asking := &cli{out: &out, errs: &errs, env: func(name string) string { return c.env[name] }}
-			code := asking.run(t.Context(), append([]string{"health"}, c.args...))
+			asking := &command.CLI{Out: &out, ErrOut: &errs, Env: func(name string) string { return c.env[name] }}
+			code := run(t.Context(), asking, append([]string{"health"}, c.args...))
 			if code != c.code || !strings.Contains(out.String()+errs.String(), c.says) {
 				t.Errorf("exit %d, said %q %q; want %d and %s", code, &out, &errs, c.code, c.says)
 			}

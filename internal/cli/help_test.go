@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 // commands calls visit for every command of ours.
@@ -23,7 +25,7 @@ func commands(cmd *cobra.Command, visit func(*cobra.Command)) {
 
 func TestEveryCommandHasAnExampleThatItUnderstands(t *testing.T) {
 	newRoot := func() *cobra.Command {
-		return newRootCommand(&cli{now: time.Now, env: func(string) string { return "" }})
+		return newRootCommand(&command.CLI{Now: time.Now, Env: func(string) string { return "" }})
 	}
 	commands(newRoot(), func(cmd *cobra.Command) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
@@ -86,7 +88,7 @@ func split(line string) []string {
 
 func TestHelpGroupsTheCommands(t *testing.T) {
 	got := execute(t, surroundings{}, "--help")
-	if got.code != exitDone {
+	if got.code != command.ExitOK {
 		t.Fatalf("exit %d: %s", got.code, got.errs)
 	}
 	for _, title := range []string{"Server:\n", "Client:\n", "Operate:\n"} {

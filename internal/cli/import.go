@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/crontab"
 	"github.com/carillon/carillon/internal/schedule"
@@ -17,8 +18,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newImportCommand(c *cli) *cobra.Command {
-	cmd := newGroup("import", "Import from another scheduler")
+func newImportCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("import", "Import from another scheduler")
 	cmd.AddCommand(newImportCrontabCommand(c))
 	return cmd
 }
@@ -35,7 +36,7 @@ type imported struct {
 	dryRun  bool
 }
 
-func newImportCrontabCommand(c *cli) *cobra.Command {
+func newImportCrontabCommand(c *command.CLI) *cobra.Command {
 	i := &imported{client: newClient(c), set: "crontab", naming: crontab.Naming{Version: 1, Overlap: string(schedule.OverlapAllow)}}
 	cmd := &cobra.Command{
 		Use:   "crontab FILE",
@@ -49,10 +50,10 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 			"command needs another --version.",
 		Example: "  carillon import crontab my.crontab --user ada --tz Europe/Berlin --print\n" +
 			"  carillon import crontab /etc/crontab --user ops --tz Europe/Berlin --dry-run",
-		Args:    exactly("FILE"),
+		Args:    command.ExactArgs("FILE"),
 		PreRunE: i.check,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := c.file(args[0])
+			text, err := c.ReadFile(args[0])
 			if err != nil {
 				return err
 			}
@@ -91,8 +92,8 @@ func newImportCrontabCommand(c *cli) *cobra.Command {
 	f.BoolVar(&i.print, "print", false, "print YAML for carillon apply instead of applying it")
 	f.BoolVar(&i.partial, "partial", false, "apply the rest if some commands cannot be imported")
 	f.BoolVar(&i.dryRun, "dry-run", false, "change nothing, show what would change; exit with 3 if anything would")
-	words(cmd, "tz", cronexpr.Zones())
-	words(cmd, "overlap", schedule.OverlapPolicies)
+	command.CompleteValues(cmd, "tz", cronexpr.Zones())
+	command.CompleteValues(cmd, "overlap", schedule.OverlapPolicies)
 	return i.completesFlags(cmd)
 }
 
@@ -104,13 +105,13 @@ func systemCrontab(name string) bool {
 
 func (i *imported) check(cmd *cobra.Command, _ []string) error {
 	if i.user == "" && !i.print {
-		return usage(cmd, "--user is required: the owner of the schedules")
+		return command.Usage(cmd, "--user is required: the owner of the schedules")
 	}
 	if _, err := cronexpr.LoadLocation(i.read.Timezone); err != nil {
-		return usage(cmd, "--tz: %w", err)
+		return command.Usage(cmd, "--tz: %w", err)
 	}
 	if i.naming.Version < 1 {
-		return usage(cmd, "--version %d is below 1", i.naming.Version)
+		return command.Usage(cmd, "--version %d is below 1", i.naming.Version)
 	}
 	return nil
 }
@@ -118,7 +119,7 @@ func (i *imported) check(cmd *cobra.Command, _ []string) error {
 // tell names what is not carried over, on standard error.
 func (i *imported) tell(found *crontab.File) error {
 	for _, n := range found.Notes {
-		if _, err := io.WriteString(i.errs, render.Legible(n.String())+"\n"); err != nil {
+		if _, err := io.WriteString(i.ErrOut, render.Legible(n.String())+"\n"); err != nil {
 			return err
 		}
 	}
@@ -140,7 +141,7 @@ func (i *imported) yaml(from string, workflows []crontab.Workflow) error {
 		out.WriteString("---\n")
 		out.Write(text)
 	}
-	_, err := io.WriteString(i.out, out.String())
+	_, err := io.WriteString(i.Out, out.String())
 	return err
 }
 
@@ -167,7 +168,7 @@ func (i *imported) apply(ctx context.Context, l *link, from string, workflows []
 	}
 	err = i.show(resp, func(p *render.Page) { writeApplied(p, resp, i.set, i.dryRun) })
 	if err == nil && i.dryRun && resp.GetChanged() {
-		return errDiffers
+		return command.ErrDiffers
 	}
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 // defaultLimit is how many entries a list shows without --limit.
@@ -14,7 +16,7 @@ func limitFlag(cmd *cobra.Command, limit *int) {
 	cmd.Flags().IntVar(limit, "limit", *limit, "at most this `NUMBER`; 0 = all")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if *limit < 0 {
-			return usage(cmd, "--limit %d is negative; 0 = all", *limit)
+			return command.Usage(cmd, "--limit %d is negative; 0 = all", *limit)
 		}
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 // Main runs the command line of this process and exits with its code. version is
@@ -23,17 +24,17 @@ func Main(version string) {
 	app.TuneMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	c := &cli{
-		in: os.Stdin, out: os.Stdout, errs: os.Stderr,
-		now: time.Now, env: os.Getenv, version: release(version),
-		terminal: isTerminal(os.Stdout),
+	c := &command.CLI{
+		In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr,
+		Now: time.Now, Env: os.Getenv, Version: release(version),
+		Terminal: isTerminal(os.Stdout),
 	}
 	dumb := os.Getenv("TERM") == "dumb"
-	c.color = c.terminal && os.Getenv("NO_COLOR") == "" && !dumb
+	c.Color = c.Terminal && os.Getenv("NO_COLOR") == "" && !dumb
 	if isTerminal(os.Stderr) && !dumb {
-		c.screen = os.Stderr
+		c.Screen = os.Stderr
 	}
-	os.Exit(c.run(ctx, os.Args[1:]))
+	os.Exit(run(ctx, c, os.Args[1:]))
 }
 
 // isTerminal reports whether people read what is written to f: it is a character
@@ -48,12 +49,12 @@ func isTerminal(f *os.File) bool {
 }
 
 // run executes one command line and returns the exit code.
-func (c *cli) run(ctx context.Context, args []string) int {
+func run(ctx context.Context, c *command.CLI, args []string) int {
 	root := newRootCommand(c)
 	root.SetArgs(args)
-	root.SetIn(c.in)
-	root.SetOut(c.out)
-	root.SetErr(c.errs)
+	root.SetIn(c.In)
+	root.SetOut(c.Out)
+	root.SetErr(c.ErrOut)
 	ran, err := root.ExecuteContextC(ctx)
-	return c.report(ran, err)
+	return c.Report(ran, err)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 func newManCommand() *cobra.Command {
@@ -16,7 +18,7 @@ func newManCommand() *cobra.Command {
 		Short:   "Write a man page for each command",
 		Long:    "Writes a man page (section 1) for each command into a folder, and creates the folder if needed.",
 		Example: "  carillon man /usr/local/share/man/man1",
-		Args:    exactly("DIR"),
+		Args:    command.ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

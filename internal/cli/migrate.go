@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/schema"
 )
 
-func newMigrateCommand(c *cli) *cobra.Command {
+func newMigrateCommand(c *command.CLI) *cobra.Command {
 	var roles bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
@@ -19,7 +20,7 @@ func newMigrateCommand(c *cli) *cobra.Command {
 		Long: "Applies the migrations that the database does not have yet. --print-roles prints SQL instead: one Postgres role for\n" +
 			"each role of Carillon, with least privileges. Run that SQL after every migrate.",
 		Example: "  DATABASE_URL=postgres://… carillon migrate\n  carillon migrate --print-roles",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if roles {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), schema.PostgresRoles)
@@ -30,7 +31,7 @@ func newMigrateCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m := render.NewProgress(c.screen, "migrating the schema")
+			m := render.NewProgress(c.Screen, "migrating the schema")
 			defer m.End()
 			applied, err := app.Migrate(cmd.Context(), cfg, app.NewLogger(m.EndBefore(cmd.ErrOrStderr()), cfg))
 			m.End()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/safehttp"
 	"github.com/carillon/carillon/internal/schedule"
@@ -18,15 +19,15 @@ import (
 )
 
 // errUndelivered ends a test if a message did not arrive.
-var errUndelivered = shown("a test message was not delivered")
+var errUndelivered = command.Shown("a test message was not delivered")
 
-func newNotifyCommand(c *cli) *cobra.Command {
-	cmd := newGroup("notify", "Test and check where notifications go")
+func newNotifyCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("notify", "Test and check where notifications go")
 	cmd.AddCommand(newNotifyTestCommand(c), newNotifyCheckCommand(c))
 	return cmd
 }
 
-func newNotifyTestCommand(c *cli) *cobra.Command {
+func newNotifyTestCommand(c *command.CLI) *cobra.Command {
 	o := newClient(c)
 	wait := 45 * time.Second
 	cmd := &cobra.Command{
@@ -35,7 +36,7 @@ func newNotifyTestCommand(c *cli) *cobra.Command {
 		Long: "Sends a test message through the outbox of the server, waits for the first attempt at each target, and shows\n" +
 			"what happened. Exit code 1 if one was not delivered. TARGET is a name in NOTIFY_FILE.",
 		Example: "  carillon notify test\n  carillon notify test pager",
-		Args:    arguments(nil, 1),
+		Args:    command.Args(nil, 1),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req := &carillonv1.TestAlertsRequest{}
 			if len(args) == 1 {
@@ -120,7 +121,7 @@ func writeTestResults(p *render.Page, sent []*carillonv1.AlertDelivery, waited t
 	p.Table([]string{"target", "kind", "host", "result", "answer", "problem"}, rows)
 }
 
-func newNotifyCheckCommand(c *cli) *cobra.Command {
+func newNotifyCheckCommand(c *command.CLI) *cobra.Command {
 	var (
 		labels map[string]string
 		alert  notify.Alert
@@ -134,21 +135,21 @@ func newNotifyCheckCommand(c *cli) *cobra.Command {
 			"--owner, --severity and --kind: where an alert of such a schedule goes. Nothing is sent. FILE is by default\n" +
 			"NOTIFY_FILE.",
 		Example: "  carillon notify check notify.yaml\n  carillon notify check notify.yaml --label team=data --severity critical",
-		Args:    arguments(nil, 1),
+		Args:    command.Args(nil, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path := c.env("NOTIFY_FILE")
+			path := c.Env("NOTIFY_FILE")
 			if len(args) == 1 {
 				path = args[0]
 			}
 			if path == "" {
-				return usage(cmd, "FILE is required (or NOTIFY_FILE)")
+				return command.Usage(cmd, "FILE is required (or NOTIFY_FILE)")
 			}
 			policy, err := safehttp.ParsePolicy(egress)
 			if err != nil {
-				return usage(cmd, "--allow-egress %w", err)
+				return command.Usage(cmd, "--allow-egress %w", err)
 			}
 			if alert.Severity != "" && !slices.Contains(notify.Severities, alert.Severity) {
-				return usage(cmd, "--severity %q is not one of critical, error, warning, info", alert.Severity)
+				return command.Usage(cmd, "--severity %q is not one of critical, error, warning, info", alert.Severity)
 			}
 			routes, err := notify.Read(path, nil, policy)
 			if err != nil {
@@ -156,9 +157,9 @@ func newNotifyCheckCommand(c *cli) *cobra.Command {
 			}
 			alert.Labels, alert.Kind = labels, schedule.ExpectationKind(kind)
 			alert.Severity = cmp.Or(alert.Severity, notify.SeverityOf(labels))
-			p := (&client{cli: c}).page()
+			p := (&client{CLI: c}).page()
 			writeRoutes(p, routes, alert)
-			return p.Print(c.out)
+			return p.Print(c.Out)
 		},
 	}
 	f := cmd.Flags()
@@ -166,9 +167,9 @@ func newNotifyCheckCommand(c *cli) *cobra.Command {
 	f.StringVar(&alert.Owner, "owner", "", "owner `ID` of the schedule")
 	f.StringVar((*string)(&alert.Severity), "severity", "", "`SEVERITY` of the alert (default: the label severity, or error)")
 	f.StringVar(&kind, "kind", "", "`KIND` of the alert")
-	f.StringVar(&egress, "allow-egress", c.env("ALLOW_EGRESS"), "`LIST` as in ALLOW_EGRESS")
-	words(cmd, "severity", notify.Severities)
-	words(cmd, "kind", schedule.ExpectationKinds)
+	f.StringVar(&egress, "allow-egress", c.Env("ALLOW_EGRESS"), "`LIST` as in ALLOW_EGRESS")
+	command.CompleteValues(cmd, "severity", notify.Severities)
+	command.CompleteValues(cmd, "kind", schedule.ExpectationKinds)
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -123,7 +124,7 @@ func TestWhatPeopleSee(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := showing(t)
 			got := f.run(t, args...)
-			if got.code != exitDone || got.errs != "" {
+			if got.code != command.ExitOK || got.errs != "" {
 				t.Fatalf("exit %d: %s", got.code, got.errs)
 			}
 			golden(t, name, got.out)
@@ -145,7 +146,7 @@ func TestWhatProgramsSee(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := showing(t).run(t, tt.args...)
-			if got.code != exitDone || got.errs != "" {
+			if got.code != command.ExitOK || got.errs != "" {
 				t.Fatalf("exit %d: %s", got.code, got.errs)
 			}
 			golden(t, tt.name, got.out)
@@ -244,7 +245,7 @@ func TestEndOfAStreamIsSaid(t *testing.T) {
 	f := showing(t)
 	f.ended = status.Error(codes.Unavailable, "the server is going down")
 	got := f.run(t, "run", "watch", "-o", "json")
-	if lines := strings.Count(got.out, "\n"); got.code != exitFailed || lines != 2 || got.errs != "carillon: the server is going down\n" {
+	if lines := strings.Count(got.out, "\n"); got.code != command.ExitFailed || lines != 2 || got.errs != "carillon: the server is going down\n" {
 		t.Errorf("exit %d, %d lines, %s", got.code, lines, got.errs)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -27,17 +28,17 @@ var errEnough = errors.New("enough")
 func watching(t *testing.T, f *fake, terminal bool, rounds int, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	c := &cli{
-		in: strings.NewReader(""), out: &out, errs: &errs, terminal: terminal,
-		now: func() time.Time { return noon }, env: func(string) string { return "" },
-		wait: func(context.Context, time.Duration) error {
+	c := &command.CLI{
+		In: strings.NewReader(""), Out: &out, ErrOut: &errs, Terminal: terminal,
+		Now: func() time.Time { return noon }, Env: func(string) string { return "" },
+		Wait: func(context.Context, time.Duration) error {
 			if rounds--; rounds == 0 {
 				return errEnough
 			}
 			return nil
 		},
 	}
-	code := c.run(t.Context(), append(args, "--server", f.address))
+	code := run(t.Context(), c, append(args, "--server", f.address))
 	return result{out: out.String(), errs: errs.String(), code: code}
 }
 
@@ -60,7 +61,7 @@ func TestWatchDrawsAnewOnATerminalAndAppendsInAPipe(t *testing.T) {
 			f.always("ListGrants", &carillonv1.ListGrantsResponse{})
 			f.always("GetRun", &carillonv1.GetRunResponse{Run: failedRun()})
 			got := watching(t, f, tt.terminal, 3, tt.args...)
-			if n := strings.Count(got.out, tt.of); n != tt.times || got.code != exitDone {
+			if n := strings.Count(got.out, tt.of); n != tt.times || got.code != command.ExitOK {
 				t.Errorf("%q comes %d times, want %d (exit %d, %s):\n%q", tt.of, n, tt.times, got.code, got.errs, got.out)
 			}
 		})
@@ -77,18 +78,18 @@ func TestWatchWaitsForAServerThatIsAway(t *testing.T) {
 		return &carillonv1.ListSchedulesResponse{Schedules: []*carillonv1.Schedule{nightly()}}, nil
 	}
 	got := watching(t, f, false, 3, "schedule", "list", "--watch")
-	if got.code != exitDone || !strings.Contains(got.out, "carillon: restarting") || strings.Count(got.out, "nightly") != 2 {
+	if got.code != command.ExitOK || !strings.Contains(got.out, "carillon: restarting") || strings.Count(got.out, "nightly") != 2 {
 		t.Errorf("exit %d: %s%s", got.code, got.out, got.errs)
 	}
 	f.refuses("ListSchedules", status.Error(codes.PermissionDenied, "not for you"))
-	if got := watching(t, f, false, 3, "schedule", "list", "--watch"); got.code != exitFailed {
+	if got := watching(t, f, false, 3, "schedule", "list", "--watch"); got.code != command.ExitFailed {
 		t.Errorf("a refusal ends with exit %d", got.code)
 	}
 }
 
 func TestWatchIsBounded(t *testing.T) {
 	for _, every := range []string{"10ms", "2h", "0s"} {
-		if got := watching(t, answering(t), false, 1, "schedule", "list", "--watch="+every); got.code != exitUsage || !strings.Contains(got.errs, "is not within 500ms to 1h0m0s") {
+		if got := watching(t, answering(t), false, 1, "schedule", "list", "--watch="+every); got.code != command.ExitUsage || !strings.Contains(got.errs, "is not within 500ms to 1h0m0s") {
 			t.Errorf("%s: exit %d: %s", every, got.code, got.errs)
 		}
 	}
@@ -179,7 +180,7 @@ func TestCompletionAsksTheServer(t *testing.T) {
 func TestManPagesOfEveryCommand(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	got := execute(t, surroundings{}, "man", dir)
-	if got.code != exitDone {
+	if got.code != command.ExitOK {
 		t.Fatal(got.errs)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "carillon-explain.1"))
@@ -206,7 +207,7 @@ func TestImportCrontab(t *testing.T) {
 				t.Errorf("no %q in\n%s", part, got.out)
 			}
 		}
-		if got.code != exitDone || !strings.Contains(got.errs, "line 1: output is kept with the run, not mailed") || !strings.Contains(got.errs, "line 6: Carillon does not see") {
+		if got.code != command.ExitOK || !strings.Contains(got.errs, "line 1: output is kept with the run, not mailed") || !strings.Contains(got.errs, "line 6: Carillon does not see") {
 			t.Errorf("exit %d: %s", got.code, got.errs)
 		}
 	})
@@ -214,7 +215,7 @@ func TestImportCrontab(t *testing.T) {
 		printed := f.run(t, "import", "crontab", file, "--print")
 		yaml := filepath.Join(t.TempDir(), "crontab.yaml")
 		writeFile(t, yaml, printed.out)
-		if got := f.run(t, "apply", "-f", yaml, "--user", "ada"); got.code != exitDone {
+		if got := f.run(t, "apply", "-f", yaml, "--user", "ada"); got.code != command.ExitOK {
 			t.Fatal(got.errs)
 		}
 		req, _ := f.requests()[len(f.requests())-1].(*carillonv1.ApplySchedulesRequest)
@@ -224,12 +225,12 @@ func TestImportCrontab(t *testing.T) {
 	})
 	t.Run("nothing where a command would be left behind", func(t *testing.T) {
 		before := len(f.requests())
-		if got := f.run(t, "import", "crontab", file, "--user", "ada"); got.code != exitFailed || len(f.requests()) != before || !strings.Contains(got.errs, "--partial") {
+		if got := f.run(t, "import", "crontab", file, "--user", "ada"); got.code != command.ExitFailed || len(f.requests()) != before || !strings.Contains(got.errs, "--partial") {
 			t.Errorf("exit %d: %s", got.code, got.errs)
 		}
 	})
 	t.Run("the others with --partial", func(t *testing.T) {
-		if got := f.run(t, "import", "crontab", file, "--user", "ada", "--partial", "--set", "box"); got.code != exitDone {
+		if got := f.run(t, "import", "crontab", file, "--user", "ada", "--partial", "--set", "box"); got.code != command.ExitOK {
 			t.Fatal(got.errs)
 		}
 		req, _ := f.requests()[len(f.requests())-1].(*carillonv1.ApplySchedulesRequest)
@@ -238,7 +239,7 @@ func TestImportCrontab(t *testing.T) {
 		}
 	})
 	t.Run("needs an owner", func(t *testing.T) {
-		if got := f.run(t, "import", "crontab", file); got.code != exitUsage {
+		if got := f.run(t, "import", "crontab", file); got.code != command.ExitUsage {
 			t.Errorf("exit %d: %s", got.code, got.errs)
 		}
 	})
@@ -249,11 +250,11 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 	t.Setenv("DATA_DIR", filepath.Join(dir, "none"))
 	t.Setenv("HTTP_ADDR", "127.0.0.1:1")
 	got := execute(t, surroundings{}, "doctor", "--dev")
-	if got.code != exitFailed || !strings.Contains(got.out, "fail  database") || !strings.Contains(got.out, "carillon migrate") {
+	if got.code != command.ExitFailed || !strings.Contains(got.out, "fail  database") || !strings.Contains(got.out, "carillon migrate") {
 		t.Errorf("without a database, exit %d:\n%s%s", got.code, got.out, got.errs)
 	}
 	t.Setenv("DATA_DIR", dir)
-	if got := execute(t, surroundings{}, "migrate"); got.code != exitDone {
+	if got := execute(t, surroundings{}, "migrate"); got.code != command.ExitOK {
 		t.Fatal(got.errs)
 	}
 	got = execute(t, surroundings{}, "doctor", "--dev", "-o", "json")
@@ -264,7 +265,7 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 	}
 	t.Setenv("TICK_MS", "1")
 	got = execute(t, surroundings{}, "doctor", "--dev")
-	if got.code != exitFailed || !strings.Contains(got.out, "fail  configuration  TICK_MS: 1 is not within 50 to 10000") {
+	if got.code != command.ExitFailed || !strings.Contains(got.out, "fail  configuration  TICK_MS: 1 is not within 50 to 10000") {
 		t.Errorf("with a bad setting, exit %d:\n%s%s", got.code, got.out, got.errs)
 	}
 	t.Setenv("HTTP_ADDR", "here")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
@@ -31,7 +32,7 @@ type previewed struct {
 	request carillonv1.PreviewScheduleRequest
 }
 
-func newPreviewCommand(c *cli) *cobra.Command {
+func newPreviewCommand(c *command.CLI) *cobra.Command {
 	v := &previewed{client: newClient(c), count: defaultFires}
 	cmd := &cobra.Command{
 		Use:   "preview",
@@ -47,12 +48,12 @@ func newPreviewCommand(c *cli) *cobra.Command {
 			"  carillon preview --every 15m --jitter 1m --id poll\n" +
 			"  carillon preview --schedule nightly -n 20 -o json\n" +
 			"  carillon preview --batch < questions.jsonl",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		PreRunE: v.check,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case v.batch:
-				return previewBatch(c.in, c.out, c.now)
+				return previewBatch(c.In, c.Out, c.Now)
 			case v.schedule != "":
 				return v.ask(v.saved)(cmd, args)
 			}
@@ -64,19 +65,19 @@ func newPreviewCommand(c *cli) *cobra.Command {
 	f.StringVar(&v.schedule, "schedule", "", "a saved schedule's `ID`")
 	f.BoolVar(&v.batch, "batch", false, "read JSON Lines from standard input")
 	f.IntVarP(&v.count, "count", "n", v.count, fmt.Sprintf("`NUMBER` of runs, at most %d", mostFires))
-	f.Func("cron", "cron `EXPR`: 5 fields, 6 with leading seconds, or a macro", optional(&req.CronExpr))
-	f.Func("every", "`DURATION` between runs, counted from --start-at or from now", millis(&req.IntervalMs))
-	f.Func("at", "`TIME` (RFC 3339) of a single run", instant(&req.OnceAt))
-	f.Func("tz", "IANA time `ZONE` (default UTC)", optional(&req.Timezone))
-	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", optional(&req.Dst))
-	f.Func("jitter", "`DURATION` of random shift, either way; exact with the --id of the schedule", millis(&req.JitterMs))
+	f.Func("cron", "cron `EXPR`: 5 fields, 6 with leading seconds, or a macro", command.Text(&req.CronExpr))
+	f.Func("every", "`DURATION` between runs, counted from --start-at or from now", command.Millis(&req.IntervalMs))
+	f.Func("at", "`TIME` (RFC 3339) of a single run", command.Time(&req.OnceAt))
+	f.Func("tz", "IANA time `ZONE` (default UTC)", command.Text(&req.Timezone))
+	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", command.Text(&req.Dst))
+	f.Func("jitter", "`DURATION` of random shift, either way; exact with the --id of the schedule", command.Millis(&req.JitterMs))
 	f.StringVar(&req.ScheduleId, "id", "", "`ID` of the schedule, which determines the jitter")
-	f.Func("start-at", "no run before this `TIME`", instant(&req.StartAt))
-	f.Func("end-at", "no run after this `TIME`", instant(&req.EndAt))
-	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: after now)", v.fromNow(&req.From, 1))
-	f.Func("to", "end of the window: before this `TIME`, or a duration from now", v.fromNow(&req.To, 1))
-	words(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
-	words(cmd, "tz", cronexpr.Zones())
+	f.Func("start-at", "no run before this `TIME`", command.Time(&req.StartAt))
+	f.Func("end-at", "no run after this `TIME`", command.Time(&req.EndAt))
+	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: after now)", v.TimeFromNow(&req.From, 1))
+	f.Func("to", "end of the window: before this `TIME`, or a duration from now", v.TimeFromNow(&req.To, 1))
+	command.CompleteValues(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
+	command.CompleteValues(cmd, "tz", cronexpr.Zones())
 	return v.completesFlags(cmd)
 }
 
@@ -90,18 +91,18 @@ func (v *previewed) check(cmd *cobra.Command, _ []string) error {
 	}
 	switch {
 	case rules == 0:
-		return usage(cmd, "give one of --cron, --every, --at, --schedule and --batch")
+		return command.Usage(cmd, "give one of --cron, --every, --at, --schedule and --batch")
 	case rules > 1:
-		return usage(cmd, "give only one of --cron, --every, --at, --schedule and --batch")
+		return command.Usage(cmd, "give only one of --cron, --every, --at, --schedule and --batch")
 	case v.count < 1 || v.count > mostFires:
-		return usage(cmd, "--count %d is not within 1 to %d", v.count, mostFires)
+		return command.Usage(cmd, "--count %d is not within 1 to %d", v.count, mostFires)
 	}
 	allowed := []string{"count", "from", "to", "output", "server", "timeout", "schedule"}
 	if v.batch {
 		allowed = []string{"batch"}
 	}
 	if v.batch || v.schedule != "" {
-		return onlyFlags(cmd, allowed...)
+		return command.OnlyFlags(cmd, allowed...)
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func (v *previewed) saved(ctx context.Context, l *link, _ []string) error {
 
 // unsaved works the fires of a rule out by itself, as the server would.
 func (v *previewed) unsaved() error {
-	fires, err := offline(&v.request, v.now(), v.count)
+	fires, err := offline(&v.request, v.Now(), v.count)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (v *previewed) fires(fires []*carillonv1.Fire) error {
 	if v.output.ForPeople() {
 		p := v.page()
 		writeFires(p, fires)
-		return p.Print(v.out)
+		return p.Print(v.Out)
 	}
 	type fire struct {
 		RunAt  string `json:"run_at"`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
@@ -157,7 +158,7 @@ func TestPreviewRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := execute(t, surroundings{}, append([]string{"preview"}, tt.args...)...)
-			if got.code != exitFailed || !strings.Contains(got.errs, tt.want) {
+			if got.code != command.ExitFailed || !strings.Contains(got.errs, tt.want) {
 				t.Errorf("exit %d: %s", got.code, got.errs)
 			}
 		})
@@ -168,13 +169,13 @@ func TestPreviewRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := execute(t, surroundings{}, "preview", "--schedule", "s", "--server", newFake(t).address, "--token-file", token)
-		if got.code != exitFailed || !strings.Contains(got.errs, "does not know this call") {
+		if got.code != command.ExitFailed || !strings.Contains(got.errs, "does not know this call") {
 			t.Errorf("exit %d: %s", got.code, got.errs)
 		}
 	})
 	t.Run("a window without a run is no error", func(t *testing.T) {
 		got := execute(t, surroundings{}, "preview", "--cron", "@daily", "--to", "2026-03-08T13:00:00Z")
-		if got.code != exitDone || got.out != "no next run\n" {
+		if got.code != command.ExitOK || got.out != "no next run\n" {
 			t.Errorf("exit %d: %s%s", got.code, got.out, got.errs)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -242,7 +243,7 @@ func TestFlagsBecomeRequests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := answering(t)
 			got := f.run(t, tt.args...)
-			if got.code != exitDone {
+			if got.code != command.ExitOK {
 				t.Fatalf("exit %d: %s", got.code, got.errs)
 			}
 			if got.errs != "" {
@@ -299,7 +300,7 @@ input:
 		t.Run(tt.name, func(t *testing.T) {
 			f := answering(t)
 			got := execute(t, surroundings{in: tt.file, env: map[string]string{"CARILLON_SERVER": f.address}}, "schedule", "upsert", "-f", "-")
-			if got.code != exitDone {
+			if got.code != command.ExitOK {
 				t.Fatalf("exit %d: %s", got.code, got.errs)
 			}
 			if diff := cmp.Diff(want, f.requests()[0], protocmp.Transform()); diff != "" {

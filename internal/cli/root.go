@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 const (
@@ -13,8 +15,8 @@ const (
 	groupOperate = "operate"
 )
 
-func newRootCommand(c *cli) *cobra.Command {
-	root := newGroup("carillon", "Carillon starts workflows on time")
+func newRootCommand(c *command.CLI) *cobra.Command {
+	root := command.Group("carillon", "Carillon starts workflows on time")
 	root.Long = "Carillon starts workflows on time: a durable cron scheduler that starts each run once in effect\n" +
 		"and can always say why a run did or did not happen.\n\n" +
 		"Exit codes: 0 success, 1 failed, 2 invalid command line, 3 a dry run or drift found changes,\n" +
@@ -22,10 +24,10 @@ func newRootCommand(c *cli) *cobra.Command {
 	root.Example = "  carillon dev\n" +
 		"  carillon schedule upsert --id nightly --workflow report --version 1 --user ada --cron '30 2 * * *' --tz Europe/Berlin\n" +
 		"  carillon preview --cron '30 2 * * *' --tz America/New_York"
-	root.Version = c.version
+	root.Version = c.Version
 	root.SetVersionTemplate("carillon {{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%w", undashed(err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.Usage(cmd, "%w", undashed(err)) })
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Server:"},
 		&cobra.Group{ID: groupAsk, Title: "Client:"},
@@ -66,7 +68,7 @@ func refuseArguments(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usage(cmd, "%w", err)
+				return command.Usage(cmd, "%w", err)
 			}
 			return nil
 		}

@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunCommand(c *cli) *cobra.Command {
-	cmd := newGroup("run", "Show, follow, report, cancel and retry runs")
+func newRunCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("run", "Show, follow, report, cancel and retry runs")
 	cmd.Aliases = []string{"runs"}
 	cmd.Long = "A run is named by its idempotency key. The first digits (4 or more) are enough if they match only one run."
 	o := newClient(c)
@@ -40,7 +41,7 @@ func newRunGetCommand(o *client) *cobra.Command {
 		Use:     "get KEY",
 		Short:   "Show a run, its outcome and the reason",
 		Example: "  carillon run get 5f0c5a3d9b1e",
-		Args:    exactly("KEY"),
+		Args:    command.ExactArgs("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			resp, err := call(ctx, l, l.runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: args[0]})
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -16,7 +17,7 @@ func newRunCancelCommand(o *client) *cobra.Command {
 		Use:     "cancel KEY",
 		Short:   "Cancel a run: immediately before it is sent, else when the executor confirms",
 		Example: "  carillon run cancel 5f0c5a3d9b1e --note 'wrong input'",
-		Args:    exactly("KEY"),
+		Args:    command.ExactArgs("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.IdempotencyKey = args[0]
 			resp, err := call(ctx, l, l.runs().CancelRun, req)
@@ -43,7 +44,7 @@ func newRunRetryCommand(o *client) *cobra.Command {
 		Use:     "retry KEY",
 		Short:   "Retry a run that has ended",
 		Example: "  carillon run retry 5f0c5a3d9b1e --wait",
-		Args:    exactly("KEY"),
+		Args:    command.ExactArgs("KEY"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.IdempotencyKey = args[0]
 			resp, err := call(ctx, l, l.runs().RetryRun, req)
@@ -54,9 +55,9 @@ func newRunRetryCommand(o *client) *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", optional(&req.OverlapPolicy))
+	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", command.Text(&req.OverlapPolicy))
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
 	f.BoolVar(&wait, "wait", false, "wait until the new attempt has ended")
-	words(cmd, "overlap", schedule.OverlapPolicies)
+	command.CompleteValues(cmd, "overlap", schedule.OverlapPolicies)
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -24,10 +25,10 @@ func newRunExportCommand(o *client) *cobra.Command {
 		Example: "  carillon run export --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z\n" +
 			"  carillon run export --status FAILED,SKIPPED --since 30d\n" +
 			"  carillon run export --after 5f0c5a3d9b1e6a6f0d0c4b5e7a8f9b2c1d3e4f5a6b7c8d9e0f1a2b3c4d5e6f70",
-		Args: exactly(),
+		Args: command.ExactArgs(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.output == render.FormatYAML {
-				return usage(cmd, "-o yaml is not supported: the export is JSON Lines")
+				return command.Usage(cmd, "-o yaml is not supported: the export is JSON Lines")
 			}
 			return nil
 		},
@@ -38,23 +39,23 @@ func newRunExportCommand(o *client) *cobra.Command {
 	}
 	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
 	f := cmd.Flags()
-	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
-	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back (default now)", o.fromNow(&filter.To, -1))
+	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.TimeFromNow(&filter.From, -1))
+	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back (default now)", o.TimeFromNow(&filter.To, -1))
 	f.StringVar(&filter.After, "after", "", "continue after the run with this full `KEY`")
 	return cmd
 }
 
 // exportMeter counts, unless the runs themselves run over the terminal.
 func (c *client) exportMeter() *render.Progress {
-	if c.terminal {
+	if c.Terminal {
 		return render.NewProgress(nil, "exporting")
 	}
-	return render.NewProgress(c.screen, "exporting")
+	return render.NewProgress(c.Screen, "exporting")
 }
 
 // export writes each run as it comes: memory stays flat.
 func (c *client) export(ctx context.Context, l *link, filter *carillonv1.ExportRunsRequest) error {
-	out := bufio.NewWriter(c.out)
+	out := bufio.NewWriter(c.Out)
 	last := filter.GetAfter()
 	written, m := 0, c.exportMeter()
 	defer m.End()

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -40,7 +41,7 @@ func TestAnExportThatBreaksOffSaysHowItGoesOn(t *testing.T) {
 			f := newFake(t)
 			f.export, f.ended = tt.runs, status.Error(codes.Unavailable, "going down")
 			got := f.run(t, "run", "export", "--after", keyA)
-			if got.code != exitFailed || !strings.Contains(got.errs, tt.want) || strings.Count(got.out, "\n") != len(tt.runs) {
+			if got.code != command.ExitFailed || !strings.Contains(got.errs, tt.want) || strings.Count(got.out, "\n") != len(tt.runs) {
 				t.Errorf("exit %d %s\n%s", got.code, got.errs, got.out)
 			}
 			if len(tt.runs) == 0 && strings.Contains(got.errs, "--after") {
@@ -51,7 +52,7 @@ func TestAnExportThatBreaksOffSaysHowItGoesOn(t *testing.T) {
 }
 
 func TestAnExportHasNoYAML(t *testing.T) {
-	if got := newFake(t).run(t, "run", "export", "-o", "yaml"); got.code != exitUsage || !strings.Contains(got.errs, "JSON Lines") {
+	if got := newFake(t).run(t, "run", "export", "-o", "yaml"); got.code != command.ExitUsage || !strings.Contains(got.errs, "JSON Lines") {
 		t.Errorf("exit %d %s", got.code, got.errs)
 	}
 }

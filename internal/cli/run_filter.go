@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
@@ -21,9 +22,9 @@ func (f runFilter) flags(cmd *cobra.Command) {
 	flags.StringVar(f.workflowID, "workflow", "", "only of this workflow `ID`")
 	flags.StringVar(f.userID, "user", "", "only of this owner `ID`")
 	flags.StringSliceVar(f.status, "status", nil, "only with one of these `STATUSES`, separated by commas")
-	flags.Func("reason", "only with this `REASON`", optional(f.reason))
-	flags.Func("trigger", "only with this `TRIGGER`", optional(f.trigger))
-	words(cmd, "status", schedule.Statuses)
-	words(cmd, "reason", schedule.Reasons)
-	words(cmd, "trigger", schedule.Triggers)
+	flags.Func("reason", "only with this `REASON`", command.Text(f.reason))
+	flags.Func("trigger", "only with this `TRIGGER`", command.Text(f.trigger))
+	command.CompleteValues(cmd, "status", schedule.Statuses)
+	command.CompleteValues(cmd, "reason", schedule.Reasons)
+	command.CompleteValues(cmd, "trigger", schedule.Triggers)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -21,7 +22,7 @@ func newRunListCommand(o *client) *cobra.Command {
 		Example: "  carillon run list --schedule nightly --since 7d\n" +
 			"  carillon run list --status SKIPPED --reason grant_expired --last 20\n" +
 			"  carillon run list --status FAILED,SKIPPED --since 2026-03-08T00:00:00Z -o json",
-		Args: exactly(),
+		Args: command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			filter.Status = upper(filter.Status)
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Run, string, error) {
@@ -47,8 +48,8 @@ func newRunListCommand(o *client) *cobra.Command {
 	}
 	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
 	f := cmd.Flags()
-	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.fromNow(&filter.From, -1))
-	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back", o.fromNow(&filter.To, -1))
+	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.TimeFromNow(&filter.From, -1))
+	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back", o.TimeFromNow(&filter.To, -1))
 	f.StringVar(&filter.RunId, "run-id", "", "only with this run `ID` of the executor")
 	f.StringVar(&filter.TraceId, "trace-id", "", "only with this trace `ID`")
 	limitFlag(cmd, &limit)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	runoutput "github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/rawjson"
@@ -32,13 +33,13 @@ func newRunLogsCommand(o *client) *cobra.Command {
 			"that an executor reported. Secrets are masked. With -f it follows the run until that has ended. With -o json\n" +
 			"each part is one JSON object on a line.",
 		Example: "  carillon run logs 5f0c5a3d9b1e\n  carillon run logs 5f0c5a3d9b1e -f --step fetch\n  carillon run logs 5f0c5a3d9b1e --tail 20",
-		Args:    exactly("KEY"),
+		Args:    command.ExactArgs("KEY"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.output == render.FormatYAML {
-				return usage(cmd, "logs have no YAML form; use -o json")
+				return command.Usage(cmd, "logs have no YAML form; use -o json")
 			}
 			if tail < -1 || tail > maxTail {
-				return usage(cmd, "--tail %d is not within 0 to %d, or -1 for all lines", tail, maxTail)
+				return command.Usage(cmd, "--tail %d is not within 0 to %d, or -1 for all lines", tail, maxTail)
 			}
 			if tail >= 0 {
 				req.TailLines = new(uint32(tail))
@@ -49,12 +50,12 @@ func newRunLogsCommand(o *client) *cobra.Command {
 			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
 				return err
 			}
-			p := &logPrinter{out: o.out, json: o.output == render.FormatJSON, names: req.GetStep() == "", tail: tail >= 0}
+			p := &logPrinter{out: o.Out, json: o.output == render.FormatJSON, names: req.GetStep() == "", tail: tail >= 0}
 			resp, err := followLogs(ctx, l, req, follow, p)
 			if err != nil || p.any || tail == 0 || !o.output.ForPeople() || resp == nil {
 				return err
 			}
-			_, err = fmt.Fprintln(o.errs, nothingWritten(resp, req))
+			_, err = fmt.Fprintln(o.ErrOut, nothingWritten(resp, req))
 			return err
 		}),
 	}

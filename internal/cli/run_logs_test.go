@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -76,7 +77,7 @@ func TestTheTailIsAskedForOnce(t *testing.T) {
 		t.Errorf("asked %v", asked)
 	}
 	for _, n := range []string{"-2", "10001"} {
-		if got := f.run(t, "run", "logs", keyA, "--tail", n); got.code != exitUsage || !strings.Contains(got.errs, "--tail "+n+" is not within 0 to 10000, or -1 for all lines") {
+		if got := f.run(t, "run", "logs", keyA, "--tail", n); got.code != command.ExitUsage || !strings.Contains(got.errs, "--tail "+n+" is not within 0 to 10000, or -1 for all lines") {
 			t.Errorf("--tail %s: %+v", n, got)
 		}
 	}
@@ -96,7 +97,7 @@ func TestAReportTakesTheEndOfAFile(t *testing.T) {
 	if len(req.GetOutput()) > schedule.MaxReportedOutput || !strings.HasSuffix(req.GetOutput(), "x\n\uFFFDlast\n") || req.ExitCode == nil || req.GetLogUrl() == "" {
 		t.Errorf("sent %d bytes ending in %q, %v", len(req.GetOutput()), req.GetOutput()[len(req.GetOutput())-20:], req.ExitCode)
 	}
-	if got := f.run(t, "run", "report", keyA, "FAILED", "--output-file", path+"x"); got.code != exitFailed || !strings.Contains(got.errs, "--output-file: ") {
+	if got := f.run(t, "run", "report", keyA, "FAILED", "--output-file", path+"x"); got.code != command.ExitFailed || !strings.Contains(got.errs, "--output-file: ") {
 		t.Errorf("%+v", got)
 	}
 }

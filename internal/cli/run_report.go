@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	runoutput "github.com/carillon/carillon/internal/output"
 	"github.com/carillon/carillon/internal/schedule"
@@ -28,7 +29,7 @@ func newRunReportCommand(o *client) *cobra.Command {
 			"FAILED. A duplicate or late report changes nothing and is not an error.",
 		Example: "  carillon run report 5f0c5a3d9b1e SUCCESS --run-id r-17\n" +
 			"  carillon run report 5f0c5a3d9b1e FAILED --error-code EXIT_3 --error-message 'disk full' --exit-code 3 --output-file job.log",
-		Args: exactly("KEY", "STATUS"),
+		Args: command.ExactArgs("KEY", "STATUS"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
 			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
 				return err
@@ -43,7 +44,7 @@ func newRunReportCommand(o *client) *cobra.Command {
 				req.ExitCode = &exitCode
 			}
 			if token == "" {
-				token = o.env("CARILLON_REPORT_TOKEN")
+				token = o.Env("CARILLON_REPORT_TOKEN")
 			}
 			if token != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
@@ -80,7 +81,7 @@ func newRunReportCommand(o *client) *cobra.Command {
 
 // writtenIn reads the end of a file, or of stdin, as text that the API takes.
 func (c *client) writtenIn(path string) (string, error) {
-	in := c.in
+	in := c.In
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {

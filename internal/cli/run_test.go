@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -65,12 +66,12 @@ func TestWaitingForARun(t *testing.T) {
 		{
 			name: "that fails", args: []string{"schedule", "trigger", "nightly", "--wait"},
 			end:  &carillonv1.Run{IdempotencyKey: keyA, Status: "FAILED", Reason: "workflow_failed", ErrorMessage: "exit 3"},
-			code: exitFailed, errs: "carillon: run 5f0c5a3d9b1e ended FAILED (workflow_failed): exit 3\n",
+			code: command.ExitFailed, errs: "carillon: run 5f0c5a3d9b1e ended FAILED (workflow_failed): exit 3\n",
 		},
 		{
 			name: "that is cancelled, after a retry", args: []string{"run", "retry", keyB, "--wait"},
 			end:  &carillonv1.Run{IdempotencyKey: keyA, Status: "CANCELLED", Reason: "cancelled"},
-			code: exitFailed, errs: "carillon: run 5f0c5a3d9b1e ended CANCELLED (cancelled)\n",
+			code: command.ExitFailed, errs: "carillon: run 5f0c5a3d9b1e ended CANCELLED (cancelled)\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,7 +102,7 @@ func TestWaitingForARun(t *testing.T) {
 		f := answering(t)
 		f.always("TriggerSchedule", &carillonv1.TriggerScheduleResponse{Run: &carillonv1.Run{IdempotencyKey: keyA, Status: "PLANNED"}})
 		f.refuses("GetRun", status.Error(codes.NotFound, "not found: no such run"))
-		if got := f.run(t, "schedule", "trigger", "nightly", "--wait"); got.code != exitNotFound {
+		if got := f.run(t, "schedule", "trigger", "nightly", "--wait"); got.code != command.ExitNotFound {
 			t.Errorf("exit %d: %s", got.code, got.errs)
 		}
 	})
@@ -139,11 +140,11 @@ func TestDeploy(t *testing.T) {
 		code int
 		errs string
 	}{
-		{name: "deploy_folder", args: []string{"-f", dir}, code: exitFailed, errs: "carillon: " + filepath.Join(dir, "b.json") + ": already exists: version 2 of b holds another DAG\n"},
+		{name: "deploy_folder", args: []string{"-f", dir}, code: command.ExitFailed, errs: "carillon: " + filepath.Join(dir, "b.json") + ": already exists: version 2 of b holds another DAG\n"},
 		{name: "deploy_files", args: []string{"-f", filepath.Join(dir, "a.json"), filepath.Join(dir, "c.json")}},
 		{name: "deploy_json", args: []string{"-f", filepath.Join(dir, "a.json"), filepath.Join(dir, "c.json"), "-o", "json"}},
-		{name: "deploy_nothing", args: []string{"-f", nameless}, code: exitFailed, errs: "carillon: " + nameless + ": the DAG does not name its workflow_id and version\n"},
-		{name: "deploy_two_errors", args: []string{"-f", nameless, filepath.Join(dir, "b.json")}, code: exitFailed, errs: "carillon: " + nameless +
+		{name: "deploy_nothing", args: []string{"-f", nameless}, code: command.ExitFailed, errs: "carillon: " + nameless + ": the DAG does not name its workflow_id and version\n"},
+		{name: "deploy_two_errors", args: []string{"-f", nameless, filepath.Join(dir, "b.json")}, code: command.ExitFailed, errs: "carillon: " + nameless +
 			": the DAG does not name its workflow_id and version\ncarillon: " + filepath.Join(dir, "b.json") + ": already exists: version 2 of b holds another DAG\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestDeploy(t *testing.T) {
 	}
 	t.Run("a folder without a workflow", func(t *testing.T) {
 		empty := t.TempDir()
-		if got := deploying(t).run(t, "workflow", "deploy", "--user", "ada", "-f", empty); got.code != exitFailed || !strings.Contains(got.errs, "no *.json in the folder") {
+		if got := deploying(t).run(t, "workflow", "deploy", "--user", "ada", "-f", empty); got.code != command.ExitFailed || !strings.Contains(got.errs, "no *.json in the folder") {
 			t.Errorf("exit %d: %s", got.code, got.errs)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -25,9 +26,9 @@ func TestAnInterruptedWaitSaysThatTheRunGoesOn(t *testing.T) {
 		return &carillonv1.GetRunResponse{Run: running}, nil
 	}
 	var out, errs bytes.Buffer
-	c := &cli{in: strings.NewReader(""), out: &out, errs: &errs, now: time.Now, env: func(string) string { return "" }}
-	code := c.run(ctx, []string{"schedule", "trigger", "nightly", "--wait", "--server", f.address})
-	if want := "run " + render.ShortKey(keyA) + " is still in progress; see it with: carillon run get " + render.ShortKey(keyA); code != exitFailed || !strings.Contains(errs.String(), want) {
+	c := &command.CLI{In: strings.NewReader(""), Out: &out, ErrOut: &errs, Now: time.Now, Env: func(string) string { return "" }}
+	code := run(ctx, c, []string{"schedule", "trigger", "nightly", "--wait", "--server", f.address})
+	if want := "run " + render.ShortKey(keyA) + " is still in progress; see it with: carillon run get " + render.ShortKey(keyA); code != command.ExitFailed || !strings.Contains(errs.String(), want) {
 		t.Errorf("exit %d: %q, want %q", code, errs.String(), want)
 	}
 }

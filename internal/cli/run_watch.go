@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -20,10 +21,10 @@ func newRunWatchCommand(o *client) *cobra.Command {
 		Short:   "Follow runs as they change, one line per change, until Ctrl-C",
 		Long:    "Follows runs as they change, a line for each change, until Ctrl-C. With -o json each line is one JSON object.",
 		Example: "  carillon run watch --schedule nightly\n  carillon run watch --status FAILED -o json",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if o.output == render.FormatYAML {
-				return usage(cmd, "-o yaml is not supported for a stream; use -o json")
+				return command.Usage(cmd, "-o yaml is not supported for a stream; use -o json")
 			}
 			return nil
 		},
@@ -53,19 +54,19 @@ func (c *client) change(change *carillonv1.WatchRunsResponse) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.out.Write(append(text, '\n'))
+		_, err = c.Out.Write(append(text, '\n'))
 		return err
 	}
 	r := change.GetRun()
 	status := fmt.Sprintf("%-27s", render.Legible(outcome(r)))
-	if c.color {
+	if c.Color {
 		status = render.PaintState(status)
 	}
-	at := c.now()
+	at := c.Now()
 	if r.GetUpdatedAt() != nil {
 		at = r.GetUpdatedAt().AsTime()
 	}
-	_, err := fmt.Fprintf(c.out, "%-24s  %s  %s  %s  %s  %s  %s\n", at.UTC().Format("2006-01-02T15:04:05.000Z"),
+	_, err := fmt.Fprintf(c.Out, "%-24s  %s  %s  %s  %s  %s  %s\n", at.UTC().Format("2006-01-02T15:04:05.000Z"),
 		render.ShortKey(r.GetIdempotencyKey()), status, render.Stamp(r.GetRunAt().AsTime()), r.GetTrigger(), render.Legible(r.GetScheduleId()), render.Legible(versioned(r)))
 	return err
 }

@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleCommand(c *cli) *cobra.Command {
-	cmd := newGroup("schedule", "Create, show, pause, trigger and delete schedules")
+func newScheduleCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("schedule", "Create, show, pause, trigger and delete schedules")
 	cmd.Aliases = []string{"schedules"}
 	o := newClient(c)
 	o.flags(cmd)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -14,7 +15,7 @@ func newScheduleDeleteCommand(o *client) *cobra.Command {
 		Use:     "delete ID",
 		Short:   "Delete a schedule; its planned runs are cancelled, runs in flight continue",
 		Example: "  carillon schedule delete nightly",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			resp, err := call(ctx, l, l.schedules().DeleteSchedule, &carillonv1.DeleteScheduleRequest{ScheduleId: args[0]})
 			if err != nil {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/editable"
 	"github.com/carillon/carillon/internal/rawjson"
@@ -33,7 +34,7 @@ func newScheduleEditCommand(o *client) *cobra.Command {
 			"server refuses them, or somebody else changed the schedule meanwhile, the editor opens again with the reason.\n" +
 			"An empty file, or one that is closed unchanged, changes nothing.",
 		Example: "  carillon schedule edit nightly\n  EDITOR='code --wait' carillon schedule edit nightly",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			e := &edit{client: o, link: l, id: args[0]}
 			return e.run(ctx)
@@ -151,9 +152,9 @@ func (e *edit) open(ctx context.Context, problem error) ([]byte, error) {
 	if err := os.WriteFile(name, text.Bytes(), 0o600); err != nil {
 		return nil, err
 	}
-	editor := cmp.Or(e.env("VISUAL"), e.env("EDITOR"), "vi")
+	editor := cmp.Or(e.Env("VISUAL"), e.Env("EDITOR"), "vi")
 	run := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", name)
-	run.Stdin, run.Stdout, run.Stderr = e.in, e.out, e.errs
+	run.Stdin, run.Stdout, run.Stderr = e.In, e.Out, e.ErrOut
 	if err := run.Run(); err != nil {
 		return nil, fmt.Errorf("editor %q: %w; set EDITOR to another one", editor, err)
 	}
@@ -165,7 +166,7 @@ func (e *edit) open(ctx context.Context, problem error) ([]byte, error) {
 }
 
 func (e *edit) unchanged(what string) error {
-	_, err := fmt.Fprintf(e.out, "%s: %s\n", e.id, what)
+	_, err := fmt.Fprintf(e.Out, "%s: %s\n", e.id, what)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -18,12 +19,12 @@ func expectFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 		}
 		return req.Expect
 	}
-	f.Func("expect-start", "alert if a run has not started this `DURATION` after its run_at", func(s string) error { return millis(&e().StartWithinMs)(s) })
-	f.Func("expect-finish", "alert if a run has not succeeded this `DURATION` after its run_at", func(s string) error { return millis(&e().FinishWithinMs)(s) })
-	f.Func("expect-success", "alert if no run has succeeded for this `DURATION`", func(s string) error { return millis(&e().SuccessEveryMs)(s) })
-	f.Func("alert-after", "`NUMBER` of consecutive misses before an alert (default 1)", func(s string) error { return number32(&e().AlertAfter)(s) })
-	f.Func("on-failure", "`WORD`: alert or ignore when runs fail (default: what DEFAULT_EXPECT says)", func(s string) error { return optional(&e().OnFailure)(s) })
-	f.Func("remind-every", "remind of an open alert every `DURATION` (default: never)", func(s string) error { return millis(&e().RemindEveryMs)(s) })
+	f.Func("expect-start", "alert if a run has not started this `DURATION` after its run_at", func(s string) error { return command.Millis(&e().StartWithinMs)(s) })
+	f.Func("expect-finish", "alert if a run has not succeeded this `DURATION` after its run_at", func(s string) error { return command.Millis(&e().FinishWithinMs)(s) })
+	f.Func("expect-success", "alert if no run has succeeded for this `DURATION`", func(s string) error { return command.Millis(&e().SuccessEveryMs)(s) })
+	f.Func("alert-after", "`NUMBER` of consecutive misses before an alert (default 1)", func(s string) error { return command.Uint32(&e().AlertAfter)(s) })
+	f.Func("on-failure", "`WORD`: alert or ignore when runs fail (default: what DEFAULT_EXPECT says)", func(s string) error { return command.Text(&e().OnFailure)(s) })
+	f.Func("remind-every", "remind of an open alert every `DURATION` (default: never)", func(s string) error { return command.Millis(&e().RemindEveryMs)(s) })
 }
 
 // expectText is a promise in words.

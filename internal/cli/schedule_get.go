@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -14,7 +15,7 @@ func newScheduleGetCommand(o *client) *cobra.Command {
 		Use:     "get ID",
 		Short:   "Show a schedule: its definition, state and next five runs",
 		Example: "  carillon schedule get nightly\n  carillon schedule get nightly -o json",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			resp, err := call(ctx, l, l.schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: args[0]})
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -16,7 +17,7 @@ func newScheduleEventsCommand(o *client) *cobra.Command {
 		Use:     "events ID",
 		Short:   "Show the events of a schedule, newest first",
 		Example: "  carillon schedule events nightly --limit 10",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.ScheduleEvent, string, error) {
 				resp, err := call(ctx, l, l.schedules().ListScheduleEvents,
@@ -61,7 +62,7 @@ func newScheduleRevisionsCommand(o *client) *cobra.Command {
 		Use:     "revisions ID",
 		Short:   "Show the past definitions of a schedule, newest first",
 		Example: "  carillon schedule revisions nightly -o json",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.ScheduleRevision, string, error) {
 				resp, err := call(ctx, l, l.schedules().ListRevisions,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -18,7 +19,7 @@ func newScheduleListCommand(o *client) *cobra.Command {
 		Short: "List schedules, ordered by id or by their next run",
 		Example: "  carillon schedule list --workflow report --state active\n  carillon schedule list --label team=billing --limit 0 -o json\n" +
 			"  carillon schedule list --order-by next_run_at --limit 10\n  carillon schedule list --failing",
-		Args: exactly(),
+		Args: command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
 				filter.PageSize, filter.PageToken = size, token
@@ -47,13 +48,13 @@ func newScheduleListCommand(o *client) *cobra.Command {
 	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
 	f.StringVar(&filter.ManagedBy, "managed-by", "", "only schedules managed by this `NAME`")
 	f.StringVar(&filter.Label, "label", "", "only with this label: `NAME=VALUE`, or NAME for any value")
-	f.Func("state", "only in this `STATE`: active, paused or exhausted", optional(&filter.State))
+	f.Func("state", "only in this `STATE`: active, paused or exhausted", command.Text(&filter.State))
 	f.StringVar(&filter.ExecutionGrantId, "grant", "", "only schedules that name this execution grant `ID`")
 	f.StringVar(&filter.Query, "search", "", "only with this `TEXT` in id, workflow, owner, rule, zone, managed-by or a label")
 	f.StringVar(&filter.OrderBy, "order-by", "", "list by this `FIELD`: schedule_id (default), or next_run_at (active schedules, soonest first)")
-	words(cmd, "order-by", []string{"schedule_id", "next_run_at"})
+	command.CompleteValues(cmd, "order-by", []string{"schedule_id", "next_run_at"})
 	f.BoolVar(&filter.Failing, "failing", false, "only failing schedules: the newest run that succeeded or failed has failed")
 	limitFlag(cmd, &limit)
-	words(cmd, "state", []string{"active", "paused", "exhausted"})
+	command.CompleteValues(cmd, "state", []string{"active", "paused", "exhausted"})
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -17,7 +18,7 @@ func newSchedulePauseCommand(o *client) *cobra.Command {
 		Long: "Within a second no more scheduled runs are launched. Manual runs, retries and runs in\n" +
 			"flight continue. Runs that fall into the pause are not caught up.",
 		Example: "  carillon schedule pause nightly --note 'warehouse is moving' --until 2h",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.ScheduleId = args[0]
 			resp, err := call(ctx, l, l.schedules().PauseSchedule, req)
@@ -35,7 +36,7 @@ func newSchedulePauseCommand(o *client) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Note, "note", "", "why, for the next reader")
-	f.Func("until", "end of the pause: a `TIME` (RFC 3339), or a duration such as 2h", o.fromNow(&req.Until, 1))
+	f.Func("until", "end of the pause: a `TIME` (RFC 3339), or a duration such as 2h", o.TimeFromNow(&req.Until, 1))
 	return cmd
 }
 
@@ -45,7 +46,7 @@ func newScheduleResumeCommand(o *client) *cobra.Command {
 		Use:     "resume ID",
 		Short:   "Resume a paused schedule from now on",
 		Example: "  carillon schedule resume nightly",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.ScheduleId = args[0]
 			resp, err := call(ctx, l, l.schedules().ResumeSchedule, req)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -29,14 +30,14 @@ func newScheduleSetCommand(o *client) *cobra.Command {
 		Example: "  carillon schedule set nightly --cron '0 4 * * *'\n" +
 			"  carillon schedule set nightly --overlap queue --label team=data --unset labels.old,priority\n" +
 			"  carillon schedule set nightly --version 8 --if-revision 3",
-		Args: exactly("ID"),
+		Args: command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req := &carillonv1.PatchScheduleRequest{ScheduleId: args[0], Schedule: flagged, Adopt: flagged.GetAdopt()}
 			if revision > 0 {
 				req.Etag = fmt.Sprint(revision)
 			}
 			if input != "" {
-				raw, err := o.content(input)
+				raw, err := o.Content(input)
 				if err != nil {
 					return err
 				}
@@ -121,7 +122,7 @@ func setPaths(req *carillonv1.UpsertScheduleRequest) []string {
 
 func (c *client) showPatched(resp *carillonv1.PatchScheduleResponse) error {
 	if resp.GetWarning() != "" {
-		if _, err := fmt.Fprintln(c.errs, "warning:", resp.GetWarning()); err != nil {
+		if _, err := fmt.Fprintln(c.ErrOut, "warning:", resp.GetWarning()); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -19,11 +20,11 @@ func newScheduleTriggerCommand(o *client) *cobra.Command {
 		Long: "Runs the schedule once, now, paused or not. With --wait the command returns when the run ends,\n" +
 			"and fails unless the run succeeds.",
 		Example: "  carillon schedule trigger nightly --wait\n  carillon schedule trigger nightly --input '{\"day\": \"2026-03-08\"}' --request-id rerun-17",
-		Args:    exactly("ID"),
+		Args:    command.ExactArgs("ID"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			req.ScheduleId = args[0]
 			if input != "" {
-				raw, err := o.content(input)
+				raw, err := o.Content(input)
 				if err != nil {
 					return err
 				}
@@ -38,9 +39,9 @@ func newScheduleTriggerCommand(o *client) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&input, "input", "", "`JSON` instead of the schedule's own input, or @FILE")
-	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", optional(&req.OverlapPolicy))
+	f.Func("overlap", "`POLICY` while a run is in flight (default: the schedule's)", command.Text(&req.OverlapPolicy))
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe: the same one gives the same run")
 	f.BoolVar(&wait, "wait", false, "wait until the run has ended")
-	words(cmd, "overlap", schedule.OverlapPolicies)
+	command.CompleteValues(cmd, "overlap", schedule.OverlapPolicies)
 	return cmd
 }

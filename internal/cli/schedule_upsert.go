@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/editable"
 	"github.com/carillon/carillon/internal/rawjson"
@@ -34,17 +35,17 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 		Example: "  carillon schedule upsert --id nightly --workflow report --version 1 --user ada --cron '30 2 * * *' --tz Europe/Berlin\n" +
 			"  carillon schedule upsert --id poll --workflow fetch --version 2 --user ada --every 30s --jitter 5s --input @input.json\n" +
 			"  carillon schedule upsert -f nightly.yaml",
-		Args: exactly(),
+		Args: command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			req := &carillonv1.UpsertScheduleRequest{}
 			if file != "" {
-				if err := o.definitionFile(file, req); err != nil {
+				if err := readDefinitionFile(o.CLI, file, req); err != nil {
 					return err
 				}
 			}
 			proto.Merge(req, flagged)
 			if input != "" {
-				raw, err := o.content(input)
+				raw, err := o.Content(input)
 				if err != nil {
 					return err
 				}
@@ -74,16 +75,16 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 		}
 		return pflag.NormalizedName(name)
 	})
-	words(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
-	words(cmd, "tz", cronexpr.Zones())
-	words(cmd, "overlap", schedule.OverlapPolicies)
-	words(cmd, "catchup", schedule.CatchupPolicies)
+	command.CompleteValues(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
+	command.CompleteValues(cmd, "tz", cronexpr.Zones())
+	command.CompleteValues(cmd, "overlap", schedule.OverlapPolicies)
+	command.CompleteValues(cmd, "catchup", schedule.CatchupPolicies)
 	return cmd
 }
 
 func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse, unchanged bool) error {
 	if resp.GetWarning() != "" {
-		if _, err := fmt.Fprintln(c.errs, "warning:", resp.GetWarning()); err != nil {
+		if _, err := fmt.Fprintln(c.ErrOut, "warning:", resp.GetWarning()); err != nil {
 			return err
 		}
 	}
@@ -104,40 +105,40 @@ func whatFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.StringVar(&req.WorkflowId, "workflow", "", "`ID` of the workflow to start")
 	f.Int32Var(&req.Version, "version", 0, "`NUMBER` of the workflow's version")
 	f.StringVar(&req.UserId, "user", "", "`ID` of the owner")
-	f.Func("label", "`NAME=VALUE`; may be repeated", label(&req.Labels))
+	f.Func("label", "`NAME=VALUE`; may be repeated", command.Label(&req.Labels))
 	f.StringVar(&req.ExecutionGrantId, "grant", "", "`ID` of the execution grant")
 	f.StringVar(&req.ManagedBy, "managed-by", "", "`NAME` of the tool that manages the schedule (default: unchanged)")
 	f.BoolVar(&req.Adopt, "adopt", false, "take over a schedule that has another manager; without --managed-by it ends up unmanaged")
-	f.BoolFunc("paused", "pause it, or resume it with --paused=false (default: unchanged)", boolean(&req.Paused))
+	f.BoolFunc("paused", "pause it, or resume it with --paused=false (default: unchanged)", command.Bool(&req.Paused))
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe without --id")
 }
 
 func whenFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
-	f.Func("cron", "cron `EXPR`: 5 fields, 6 with leading seconds, or a macro", optional(&req.CronExpr))
-	f.Func("every", "`DURATION` between runs, in real time", millis(&req.IntervalMs))
-	f.Func("at", "`TIME` (RFC 3339) of a single run", instant(&req.OnceAt))
-	f.Func("tz", "IANA time `ZONE` of --cron (default UTC)", optional(&req.Timezone))
-	f.Func("start-at", "no run before this `TIME`", instant(&req.StartAt))
-	f.Func("end-at", "no run after this `TIME`", instant(&req.EndAt))
-	f.Func("jitter", "shift each run by up to this `DURATION` either way", millis(&req.JitterMs))
-	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", optional(&req.Dst))
+	f.Func("cron", "cron `EXPR`: 5 fields, 6 with leading seconds, or a macro", command.Text(&req.CronExpr))
+	f.Func("every", "`DURATION` between runs, in real time", command.Millis(&req.IntervalMs))
+	f.Func("at", "`TIME` (RFC 3339) of a single run", command.Time(&req.OnceAt))
+	f.Func("tz", "IANA time `ZONE` of --cron (default UTC)", command.Text(&req.Timezone))
+	f.Func("start-at", "no run before this `TIME`", command.Time(&req.StartAt))
+	f.Func("end-at", "no run after this `TIME`", command.Time(&req.EndAt))
+	f.Func("jitter", "shift each run by up to this `DURATION` either way", command.Millis(&req.JitterMs))
+	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", command.Text(&req.Dst))
 }
 
 func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
-	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip (default), queue or replace", optional(&req.OverlapPolicy))
-	f.Func("overlap-key", "`KEY` of schedules that count as one for --overlap (default: the id)", optional(&req.OverlapKey))
-	f.Func("max-queued", "`NUMBER` of runs that may wait with --overlap queue", number32(&req.MaxQueued))
-	f.Func("catchup", "`POLICY` for missed runs: none (default), fire_immediately, spread or latest", optional(&req.CatchupPolicy))
-	f.Func("catchup-window", "how far back missed runs are caught up: a `DURATION`", millis(&req.CatchupWindowMs))
-	f.Func("run-timeout", "`DURATION` after which a run without a report fails", millis(&req.RunTimeoutMs))
-	f.Func("launch-timeout", "`DURATION` after its fire time in which a run must be accepted (default: LAUNCH_RETRY_FOR_MS)", millis(&req.LaunchTimeoutMs))
-	f.Func("priority", "`NUMBER`; higher goes first among due runs", signed32(&req.Priority))
+	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip (default), queue or replace", command.Text(&req.OverlapPolicy))
+	f.Func("overlap-key", "`KEY` of schedules that count as one for --overlap (default: the id)", command.Text(&req.OverlapKey))
+	f.Func("max-queued", "`NUMBER` of runs that may wait with --overlap queue", command.Uint32(&req.MaxQueued))
+	f.Func("catchup", "`POLICY` for missed runs: none (default), fire_immediately, spread or latest", command.Text(&req.CatchupPolicy))
+	f.Func("catchup-window", "how far back missed runs are caught up: a `DURATION`", command.Millis(&req.CatchupWindowMs))
+	f.Func("run-timeout", "`DURATION` after which a run without a report fails", command.Millis(&req.RunTimeoutMs))
+	f.Func("launch-timeout", "`DURATION` after its fire time in which a run must be accepted (default: LAUNCH_RETRY_FOR_MS)", command.Millis(&req.LaunchTimeoutMs))
+	f.Func("priority", "`NUMBER`; higher goes first among due runs", command.Int32(&req.Priority))
 }
 
-// definitionFile reads an upsert as JSON, or as YAML where it does not begin
+// readDefinitionFile reads an upsert as JSON, or as YAML where it does not begin
 // with a brace.
-func (c *cli) definitionFile(name string, req *carillonv1.UpsertScheduleRequest) error {
-	text, err := c.file(name)
+func readDefinitionFile(c *command.CLI, name string, req *carillonv1.UpsertScheduleRequest) error {
+	text, err := c.ReadFile(name)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillon/carillon/internal/auth/cert"
 	"github.com/carillon/carillon/internal/auth/gate"
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 // secure is how a client shows who it is, and knows the server.
@@ -57,12 +58,12 @@ func (s secure) resolved(env func(string) string) secure {
 
 // dialing is what all that makes of a connection to the address.
 func (c *client) dialing(cmd *cobra.Command, address string) ([]grpc.DialOption, error) {
-	s := c.secure.resolved(c.env)
+	s := c.secure.resolved(c.Env)
 	dialing := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	if s.tls {
 		config, err := cert.Client(cert.ClientConfig{CAFile: s.caFile, CertFile: s.certFile, KeyFile: s.keyFile})
 		if err != nil {
-			return nil, usage(cmd, "--cacert, --cert, --key: %w", err)
+			return nil, command.Usage(cmd, "--cacert, --cert, --key: %w", err)
 		}
 		dialing = []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(config))}
 	}
@@ -71,7 +72,7 @@ func (c *client) dialing(cmd *cobra.Command, address string) ([]grpc.DialOption,
 		return dialing, nil
 	}
 	if !s.tls && !onLoopback(address) {
-		return nil, usage(cmd, "refusing to send a token without TLS to %s; give --tls or --cacert", address)
+		return nil, command.Usage(cmd, "refusing to send a token without TLS to %s; give --tls or --cacert", address)
 	}
 	return append(dialing, grpc.WithPerRPCCredentials(gate.Bearer(read))), nil
 }
@@ -92,7 +93,7 @@ func (c *client) tokenReader(s secure) func() (string, error) {
 			return token, nil
 		}
 	}
-	if token := strings.TrimSpace(c.env(envToken)); token != "" {
+	if token := strings.TrimSpace(c.Env(envToken)); token != "" {
 		return func() (string, error) { return token, nil }
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -51,7 +52,7 @@ func TestATokenIsShownAndNeverInTheClearBeyondLoopback(t *testing.T) {
 			for name, value := range c.env {
 				env[name] = value
 			}
-			if got := execute(t, surroundings{env: env}, append([]string{"schedule", "list"}, c.args...)...); got.code != exitDone {
+			if got := execute(t, surroundings{env: env}, append([]string{"schedule", "list"}, c.args...)...); got.code != command.ExitOK {
 				t.Fatal(got.errs)
 			}
 			if got := strings.Join(f.headers[len(f.headers)-1].Get("authorization"), ";"); got != c.want {
@@ -60,11 +61,11 @@ func TestATokenIsShownAndNeverInTheClearBeyondLoopback(t *testing.T) {
 		})
 	}
 	got := execute(t, surroundings{env: map[string]string{"CARILLON_TOKEN": "secret-token"}}, "schedule", "list", "--server", "carillon.example:9090")
-	if got.code != exitUsage || !strings.Contains(got.errs, "without TLS to carillon.example:9090") || strings.Contains(got.errs, "secret-token") {
+	if got.code != command.ExitUsage || !strings.Contains(got.errs, "without TLS to carillon.example:9090") || strings.Contains(got.errs, "secret-token") {
 		t.Errorf("beyond loopback: exit %d: %s", got.code, got.errs)
 	}
 	got = f.run(t, "schedule", "list", "--token-file", filepath.Join(t.TempDir(), "none"))
-	if got.code != exitFailed || !strings.Contains(got.errs, "--token-file") {
+	if got.code != command.ExitFailed || !strings.Contains(got.errs, "--token-file") {
 		t.Errorf("no such file: exit %d: %s", got.code, got.errs)
 	}
 }
@@ -72,7 +73,7 @@ func TestATokenIsShownAndNeverInTheClearBeyondLoopback(t *testing.T) {
 func TestWhoIsNotKnownIsToldHowToShowIt(t *testing.T) {
 	f := newFake(t)
 	f.refuses("ListSchedules", status.Error(codes.Unauthenticated, "not authenticated"))
-	if got := f.run(t, "schedule", "list"); got.code != exitFailed || !strings.Contains(got.errs, "CARILLON_TOKEN") {
+	if got := f.run(t, "schedule", "list"); got.code != command.ExitFailed || !strings.Contains(got.errs, "CARILLON_TOKEN") {
 		t.Errorf("exit %d: %s", got.code, got.errs)
 	}
 }
@@ -100,16 +101,16 @@ func TestTheServerIsKnownByItsAuthority(t *testing.T) {
 	f := newFake(t, grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
 	f.always("ListSchedules", &carillonv1.ListSchedulesResponse{})
 	file := tempFile(t, "ca.pem", authority)
-	if got := f.run(t, "schedule", "list", "--cacert", file); got.code != exitDone {
+	if got := f.run(t, "schedule", "list", "--cacert", file); got.code != command.ExitOK {
 		t.Errorf("exit %d: %s", got.code, got.errs)
 	}
-	if got := f.run(t, "schedule", "list", "--tls"); got.code != exitFailed || !strings.Contains(got.errs, "certificate") {
+	if got := f.run(t, "schedule", "list", "--tls"); got.code != command.ExitFailed || !strings.Contains(got.errs, "certificate") {
 		t.Errorf("an authority that nobody named: exit %d: %s", got.code, got.errs)
 	}
-	if got := f.run(t, "schedule", "list", "--timeout", "2s"); got.code != exitFailed {
+	if got := f.run(t, "schedule", "list", "--timeout", "2s"); got.code != command.ExitFailed {
 		t.Errorf("in the clear: exit %d: %s", got.code, got.errs)
 	}
-	if got := f.run(t, "schedule", "list", "--cacert", file, "--cert", file); got.code != exitUsage || !strings.Contains(got.errs, "needs its key") {
+	if got := f.run(t, "schedule", "list", "--cacert", file, "--cert", file); got.code != command.ExitUsage || !strings.Contains(got.errs, "needs its key") {
 		t.Errorf("a certificate without its key: exit %d: %s", got.code, got.errs)
 	}
 }
@@ -117,7 +118,7 @@ func TestTheServerIsKnownByItsAuthority(t *testing.T) {
 func TestTokenNewPrintsTheTokenOnceAndTheLineThatKnowsIt(t *testing.T) {
 	got := execute(t, surroundings{}, "token", "new", "--subject", "ada", "--role", "user", "--expires", "24h")
 	lines := strings.Split(got.out, "\n")
-	if got.code != exitDone || len(lines) < 6 {
+	if got.code != command.ExitOK || len(lines) < 6 {
 		t.Fatalf("exit %d: %s%s", got.code, got.out, got.errs)
 	}
 	token := strings.TrimSpace(lines[1])
@@ -130,7 +131,7 @@ func TestTokenNewPrintsTheTokenOnceAndTheLineThatKnowsIt(t *testing.T) {
 		"--subject": {"--role", "user"}, "--role is required": {"--subject", "ada"}, `--role "root" is not one of`: {"--subject", "ada", "--role", "root"},
 		"is not a user_id": {"--subject", "*", "--role", "user"}, "is not allowed without": {"--subject", "ci", "--role", "compiler", "--owner", "ada"},
 	} {
-		if got := execute(t, surroundings{}, append([]string{"token", "new"}, args...)...); got.code != exitUsage || !strings.Contains(got.errs, want) {
+		if got := execute(t, surroundings{}, append([]string{"token", "new"}, args...)...); got.code != command.ExitUsage || !strings.Contains(got.errs, want) {
 			t.Errorf("%v: exit %d: %s; want %q", args, got.code, got.errs, want)
 		}
 	}
@@ -144,7 +145,7 @@ func TestTheAuditTrailIsListedNewestFirst(t *testing.T) {
 		{Time: at("2026-03-08T09:00:00Z"), Via: "open", Method: "TriggerSchedule", Target: "nightly", UserId: "ada", Code: "OK", RevisionBefore: 3, RevisionAfter: 3},
 	}})
 	got := f.run(t, "audit", "list", "--target", "nightly", "--since", "1d")
-	if got.code != exitDone {
+	if got.code != command.ExitOK {
 		t.Fatal(got.errs)
 	}
 	golden(t, "audit-list", got.out)

@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-func newShardsCommand(c *cli) *cobra.Command {
-	cmd := newGroup("shards", "The number of shards, as stored in the database")
+func newShardsCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("shards", "The number of shards, as stored in the database")
 	cmd.AddCommand(newShardsGetCommand(newClient(c)), newShardsSetCommand())
 	return cmd
 }
@@ -22,7 +23,7 @@ func newShardsGetCommand(o *client) *cobra.Command {
 		Use:     "get",
 		Short:   "Show the stored number of shards",
 		Example: "  DATABASE_URL=postgres://… carillon shards get",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return onStore(cmd, func(ctx context.Context, s app.Store) error {
 				n, err := s.Shards(ctx)
@@ -38,7 +39,7 @@ func newShardsGetCommand(o *client) *cobra.Command {
 				} else {
 					p.Line("%d", n)
 				}
-				return p.Print(o.out)
+				return p.Print(o.Out)
 			})
 		},
 	}
@@ -55,10 +56,10 @@ func newShardsSetCommand() *cobra.Command {
 			"workers run with SHARDS=N: workers with another number refuse to lead. Restart all of them right after this\n" +
 			"command. Runs that fall due in between start late; none is lost or doubled.",
 		Example: "  DATABASE_URL=postgres://… carillon shards set 4",
-		Args:    exactly("N"),
+		Args:    command.ExactArgs("N"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := shardCount(args[0]); err != nil {
-				return usage(cmd, "%w", err)
+				return command.Usage(cmd, "%w", err)
 			}
 			return nil
 		},

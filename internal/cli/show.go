@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 )
@@ -15,7 +16,7 @@ import (
 // outputFlag adds --output.
 func (c *client) outputFlag(cmd *cobra.Command) {
 	cmd.PersistentFlags().VarP(&c.output, "output", "o", "table, wide (more columns), json or yaml")
-	words(cmd, "output", render.Formats)
+	command.CompleteValues(cmd, "output", render.Formats)
 }
 
 // show answers with m as REST would write it, or with what people shows.
@@ -23,7 +24,7 @@ func (c *client) show(m proto.Message, people func(p *render.Page)) error {
 	if c.output.ForPeople() {
 		p := c.page()
 		people(p)
-		return p.Print(c.out)
+		return p.Print(c.Out)
 	}
 	text, err := rawjson.Marshal(m)
 	if err != nil {
@@ -47,11 +48,11 @@ func (c *client) document(text []byte) error {
 		}
 		out.WriteByte('\n')
 	}
-	_, err := c.out.Write(out.Bytes())
+	_, err := c.Out.Write(out.Bytes())
 	return err
 }
 
 // page begins a page in the form that was requested.
 func (c *client) page() *render.Page {
-	return &render.Page{Now: c.now(), Color: c.color, Wide: c.output == render.FormatWide}
+	return &render.Page{Now: c.Now(), Color: c.Color, Wide: c.output == render.FormatWide}
 }

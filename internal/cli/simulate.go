@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
@@ -30,7 +31,7 @@ type simulated struct {
 	seed    *uint32
 }
 
-func newSimulateCommand(c *cli) *cobra.Command {
+func newSimulateCommand(c *command.CLI) *cobra.Command {
 	v := &simulated{client: newClient(c), shown: defaultLimit}
 	cmd := &cobra.Command{
 		Use:   "simulate",
@@ -43,10 +44,10 @@ func newSimulateCommand(c *cli) *cobra.Command {
 		Example: "  carillon simulate --every 1m --duration 90s --overlap queue --from 2027-03-01T00:00:00Z --until 2027-03-01T01:00:00Z\n" +
 			"  carillon simulate --schedule nightly --schedule hourly --from 7d --until 14d --outage 2027-03-01T01:00:00Z/2h --catchup latest\n" +
 			"  carillon simulate --file scenario.json -o json",
-		Args: exactly(),
+		Args: command.ExactArgs(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if v.file != "" {
-				return onlyFlags(cmd, "limit", "output", "server", "timeout", "file")
+				return command.OnlyFlags(cmd, "limit", "output", "server", "timeout", "file")
 			}
 			return v.gather(cmd)
 		},
@@ -56,15 +57,15 @@ func newSimulateCommand(c *cli) *cobra.Command {
 	v.ruleFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&v.file, "file", "f", "", "a whole request, as JSON: a `FILE`, or - for standard input")
-	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: now)", v.fromNow(&v.request.From, 1))
-	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its start)", v.fromNow(&v.request.Until, 1))
+	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: now)", v.TimeFromNow(&v.request.From, 1))
+	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its start)", v.TimeFromNow(&v.request.Until, 1))
 	f.Func("outage", "when no worker runs: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.request.Outages))
 	f.Func("executor-outage", "when the executor accepts no connection: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.request.ExecutorOutages))
 	f.Func("pause", "when the schedules are paused: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.rule.Pauses))
-	f.Func("duration", "`DURATION` of each run (default 1s); with --p95, the median", millis(&v.run.DurationMs))
-	f.Func("p95", "95th percentile `DURATION` of the runs", millis(&v.p95))
-	f.Func("failures", "failure rate in percent: a `NUMBER`", number32(&v.fails))
-	f.Func("seed", "random seed `NUMBER` for durations and failures", number32(&v.seed))
+	f.Func("duration", "`DURATION` of each run (default 1s); with --p95, the median", command.Millis(&v.run.DurationMs))
+	f.Func("p95", "95th percentile `DURATION` of the runs", command.Millis(&v.p95))
+	f.Func("failures", "failure rate in percent: a `NUMBER`", command.Uint32(&v.fails))
+	f.Func("seed", "random seed `NUMBER` for durations and failures", command.Uint32(&v.seed))
 	f.IntVar(&v.shown, "limit", v.shown, "show at most this `NUMBER` of slots in the table; 0 = all")
 	return v.completesFlags(cmd)
 }
@@ -73,23 +74,23 @@ func newSimulateCommand(c *cli) *cobra.Command {
 func (v *simulated) ruleFlags(cmd *cobra.Command) {
 	f, rule := cmd.Flags(), &v.rule
 	f.StringArrayVar(&v.saved, "schedule", nil, "`ID` of a saved schedule; may be repeated")
-	f.Func("cron", "cron `EXPR` of an unsaved schedule", optional(&rule.CronExpr))
-	f.Func("every", "`DURATION` between slots of an unsaved schedule", millis(&rule.IntervalMs))
-	f.Func("at", "`TIME` (RFC 3339) of the only slot of an unsaved schedule", instant(&rule.OnceAt))
-	f.Func("tz", "IANA time `ZONE` (default UTC)", optional(&rule.Timezone))
-	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", optional(&rule.Dst))
-	f.Func("jitter", "`DURATION` of random shift, either way", millis(&rule.JitterMs))
-	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip, queue or replace", optional(&rule.OverlapPolicy))
-	f.Func("overlap-key", "`KEY`: schedules with the same key count as one", optional(&rule.OverlapKey))
-	f.Func("max-queued", "`NUMBER` of slots that may wait", number32(&rule.MaxQueued))
-	f.Func("catchup", "`POLICY` for missed slots: none, fire_immediately, spread or latest", optional(&rule.CatchupPolicy))
-	f.Func("catchup-window", "`DURATION`: older slots are not caught up", millis(&rule.CatchupWindowMs))
-	f.Func("run-timeout", "`DURATION` after which a run without a report fails", millis(&rule.RunTimeoutMs))
-	f.Func("launch-timeout", "`DURATION` after its fire time in which a run must be accepted; matters with --executor-outage", millis(&rule.LaunchTimeoutMs))
-	words(cmd, "overlap", schedule.OverlapPolicies)
-	words(cmd, "catchup", schedule.CatchupPolicies)
-	words(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
-	words(cmd, "tz", cronexpr.Zones())
+	f.Func("cron", "cron `EXPR` of an unsaved schedule", command.Text(&rule.CronExpr))
+	f.Func("every", "`DURATION` between slots of an unsaved schedule", command.Millis(&rule.IntervalMs))
+	f.Func("at", "`TIME` (RFC 3339) of the only slot of an unsaved schedule", command.Time(&rule.OnceAt))
+	f.Func("tz", "IANA time `ZONE` (default UTC)", command.Text(&rule.Timezone))
+	f.Func("dst", "`POLICY` when the clock changes: vixie (default) or literal", command.Text(&rule.Dst))
+	f.Func("jitter", "`DURATION` of random shift, either way", command.Millis(&rule.JitterMs))
+	f.Func("overlap", "`POLICY` while a run is in flight: allow, skip, queue or replace", command.Text(&rule.OverlapPolicy))
+	f.Func("overlap-key", "`KEY`: schedules with the same key count as one", command.Text(&rule.OverlapKey))
+	f.Func("max-queued", "`NUMBER` of slots that may wait", command.Uint32(&rule.MaxQueued))
+	f.Func("catchup", "`POLICY` for missed slots: none, fire_immediately, spread or latest", command.Text(&rule.CatchupPolicy))
+	f.Func("catchup-window", "`DURATION`: older slots are not caught up", command.Millis(&rule.CatchupWindowMs))
+	f.Func("run-timeout", "`DURATION` after which a run without a report fails", command.Millis(&rule.RunTimeoutMs))
+	f.Func("launch-timeout", "`DURATION` after its fire time in which a run must be accepted; matters with --executor-outage", command.Millis(&rule.LaunchTimeoutMs))
+	command.CompleteValues(cmd, "overlap", schedule.OverlapPolicies)
+	command.CompleteValues(cmd, "catchup", schedule.CatchupPolicies)
+	command.CompleteValues(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
+	command.CompleteValues(cmd, "tz", cronexpr.Zones())
 }
 
 // gather makes a request of the flags.
@@ -97,14 +98,14 @@ func (v *simulated) gather(cmd *cobra.Command) error {
 	ruled := v.rule.CronExpr != nil || v.rule.IntervalMs != nil || v.rule.OnceAt != nil
 	switch {
 	case !ruled && len(v.saved) == 0:
-		return usage(cmd, "give one of --schedule, --cron, --every, --at and --file")
+		return command.Usage(cmd, "give one of --schedule, --cron, --every, --at and --file")
 	case ruled && len(v.saved) > 1:
-		return usage(cmd, "--cron, --every and --at allow one --schedule, which determines the jitter; use --file for several")
+		return command.Usage(cmd, "--cron, --every and --at allow one --schedule, which determines the jitter; use --file for several")
 	case v.shown < 0:
-		return usage(cmd, "--limit %d is negative; 0 = all", v.shown)
+		return command.Usage(cmd, "--limit %d is negative; 0 = all", v.shown)
 	}
 	if v.request.From == nil {
-		v.request.From = timestamppb.New(v.now().Truncate(time.Second))
+		v.request.From = timestamppb.New(v.Now().Truncate(time.Second))
 	}
 	if v.request.Until == nil {
 		v.request.Until = timestamppb.New(v.request.From.AsTime().Add(render.Day))
@@ -140,7 +141,7 @@ func (v *simulated) of(id string) *carillonv1.SimulatedSchedule {
 func (v *simulated) simulate(ctx context.Context, l *link, _ []string) error {
 	req := &v.request
 	if v.file != "" {
-		text, err := v.client.file(v.file)
+		text, err := v.client.ReadFile(v.file)
 		if err != nil {
 			return err
 		}
@@ -159,12 +160,12 @@ func (v *simulated) simulate(ctx context.Context, l *link, _ []string) error {
 func spans(field *[]*carillonv1.SimulatedSpan) func(string) error {
 	return func(s string) error {
 		begin, end, _ := strings.Cut(s, "/")
-		from, err := parseInstant(begin)
+		from, err := command.ParseTime(begin)
 		if err != nil {
 			return fmt.Errorf("write TIME/DURATION, such as 2027-03-01T01:00:00Z/2h, or TIME/TIME")
 		}
-		until, err := parseInstant(end)
-		if d, notSpan := parseSpan(end); notSpan == nil {
+		until, err := command.ParseTime(end)
+		if d, notSpan := command.ParseDuration(end); notSpan == nil {
 			until, err = from.Add(d), nil
 		}
 		if err != nil {

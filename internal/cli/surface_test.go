@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 // leaves are the commands that do something.
@@ -23,7 +25,7 @@ func leaves(cmd *cobra.Command) (all []*cobra.Command) {
 func TestEveryCommandThatListsOrShowsCanBeWatchedAndCompleted(t *testing.T) {
 	shows := []string{"list", "get", "events", "revisions", "deliveries", "explain", "forecast", "drift", "doctor"}
 	seen := 0
-	for _, cmd := range leaves(newRootCommand(&cli{env: func(string) string { return "" }})) {
+	for _, cmd := range leaves(newRootCommand(&command.CLI{Env: func(string) string { return "" }})) {
 		if slices.Contains(shows, cmd.Name()) {
 			seen++
 			for _, flag := range []string{"output", "watch"} {

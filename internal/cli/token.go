@@ -10,15 +10,16 @@ import (
 
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/auth/tokenfile"
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
-func newTokenCommand(c *cli) *cobra.Command {
-	cmd := newGroup("token", "Create static tokens for AUTH_TOKENS_FILE")
+func newTokenCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("token", "Create static tokens for AUTH_TOKENS_FILE")
 	cmd.AddCommand(newTokenNewCommand(c))
 	return cmd
 }
 
-func newTokenNewCommand(c *cli) *cobra.Command {
+func newTokenNewCommand(c *command.CLI) *cobra.Command {
 	var (
 		entry   tokenfile.Entry
 		roles   []string
@@ -32,28 +33,28 @@ func newTokenNewCommand(c *cli) *cobra.Command {
 		Example: "  carillon token new --subject ci --role compiler\n" +
 			"  carillon token new --subject ada --role user --expires 2160h\n" +
 			"  carillon token new --subject ada-notebook --role user --owner ada --account acme",
-		Args: exactly(),
+		Args: command.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			entry.Roles = make([]auth.Role, len(roles))
 			for i, role := range roles {
 				if entry.Roles[i] = auth.Role(role); !slices.Contains(auth.Roles, entry.Roles[i]) {
-					return usage(cmd, "--role %q is not one of %s", role, strings.Join(roleNames(), ", "))
+					return command.Usage(cmd, "--role %q is not one of %s", role, strings.Join(roleNames(), ", "))
 				}
 			}
 			if len(roles) == 0 {
-				return usage(cmd, "--role is required; give at least one of %s", strings.Join(roleNames(), ", "))
+				return command.Usage(cmd, "--role is required; give at least one of %s", strings.Join(roleNames(), ", "))
 			}
 			if expires < 0 {
-				return usage(cmd, "--expires %s is in the past", expires)
+				return command.Usage(cmd, "--expires %s is in the past", expires)
 			}
 			if expires > 0 {
-				entry.ExpiresAt = c.now().Add(expires).Truncate(time.Second)
+				entry.ExpiresAt = c.Now().Add(expires).Truncate(time.Second)
 			}
 			token, made, err := tokenfile.New(entry)
 			if err != nil {
-				return usage(cmd, "--%w", err)
+				return command.Usage(cmd, "--%w", err)
 			}
-			_, err = fmt.Fprintf(c.out, "token, shown this once:\n  %s\n\nin AUTH_TOKENS_FILE:\ntokens:\n%s\n", token, made.Line())
+			_, err = fmt.Fprintf(c.Out, "token, shown this once:\n  %s\n\nin AUTH_TOKENS_FILE:\ntokens:\n%s\n", token, made.Line())
 			return err
 		},
 	}
@@ -63,7 +64,7 @@ func newTokenNewCommand(c *cli) *cobra.Command {
 	f.StringVar(&entry.Owner, "owner", "", "role user: `USER_ID` that it acts as (default the subject)")
 	f.StringSliceVar(&entry.Accounts, "account", nil, "role user: billing account `ID` that it may create grants on, in addition to its own user_id; may be repeated")
 	f.DurationVar(&expires, "expires", 0, "`DURATION` after which it expires (default: never)")
-	words(cmd, "role", auth.Roles)
+	command.CompleteValues(cmd, "role", auth.Roles)
 	return cmd
 }
 

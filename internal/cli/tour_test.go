@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillon/carillon/internal/test/services/reserve"
+	"github.com/carillon/carillon/internal/cli/command"
 )
 
 const tourFile = "../../docs/tour.md"
@@ -78,20 +79,20 @@ func tour(t *testing.T) string {
 	defer stop()
 	serving.Go(func() {
 		var out, errs bytes.Buffer
-		c := &cli{in: strings.NewReader(""), out: &out, errs: &errs, now: time.Now, env: os.Getenv, version: "(devel)"}
-		if code := c.run(ctx, []string{"dev", "--examples=false"}); code != exitDone {
+		c := &command.CLI{In: strings.NewReader(""), Out: &out, ErrOut: &errs, Now: time.Now, Env: os.Getenv, Version: "(devel)"}
+		if code := run(ctx, c, []string{"dev", "--examples=false"}); code != command.ExitOK {
 			t.Errorf("dev ended with %d: %s", code, errs.String())
 		}
 	})
 	play := func(args ...string) (string, int) {
 		var out bytes.Buffer
-		c := &cli{in: strings.NewReader(""), out: &out, errs: &out, now: time.Now, env: func(name string) string { return env[name] }}
-		code := c.run(t.Context(), args)
+		c := &command.CLI{In: strings.NewReader(""), Out: &out, ErrOut: &out, Now: time.Now, Env: func(name string) string { return env[name] }}
+		code := run(t.Context(), c, args)
 		return out.String(), code
 	}
 	ready := func() bool {
 		_, code := play("doctor", "--dev")
-		return code == exitDone
+		return code == command.ExitOK
 	}
 	for deadline := time.Now().Add(30 * time.Second); !ready(); {
 		if time.Now().After(deadline) {
@@ -111,7 +112,7 @@ func tour(t *testing.T) string {
 		args := split(strings.ReplaceAll(line, "@crontab", crontab))
 		out, code := play(args...)
 		fmt.Fprintf(&b, "\n```\n$ carillon %s\n%s```\n", strings.ReplaceAll(line, "@crontab", "crontab"), strings.ReplaceAll(out, dir, "."))
-		if code != exitDone {
+		if code != command.ExitOK {
 			t.Errorf("%s: exit %d: %s", line, code, out)
 		}
 	}

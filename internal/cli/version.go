@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
@@ -22,20 +23,20 @@ func release(linked string) string {
 	return "(unknown)"
 }
 
-func newVersionCommand(c *cli) *cobra.Command {
+func newVersionCommand(c *command.CLI) *cobra.Command {
 	o := newClient(c)
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Version of this binary and of the time zone data in it",
 		Example: "  carillon version -o json",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
 				Version  string `json:"version"`
 				TZData   string `json:"tzdata"`
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
-			}{c.version, cronexpr.TZDataVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			}{c.Version, cronexpr.TZDataVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			if !o.output.ForPeople() {
 				text, err := json.Marshal(v)
 				if err != nil {
@@ -45,7 +46,7 @@ func newVersionCommand(c *cli) *cobra.Command {
 			}
 			p := o.page()
 			p.Fields([2]string{"carillon", v.Version}, [2]string{"tzdata", v.TZData}, [2]string{"go", v.Go}, [2]string{"platform", v.Platform})
-			return p.Print(c.out)
+			return p.Print(c.Out)
 		},
 	}
 	o.outputFlag(cmd)

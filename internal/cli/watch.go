@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 )
 
@@ -34,7 +35,7 @@ func (c *client) watched(cmd *cobra.Command) *cobra.Command {
 		case !cmd.Flags().Changed("watch"):
 			return once(cmd, args)
 		case every < watchLeast || every > watchMost:
-			return usage(cmd, "--watch=%s is not within %s to %s", every, watchLeast, watchMost)
+			return command.Usage(cmd, "--watch=%s is not within %s to %s", every, watchLeast, watchMost)
 		}
 		return c.repeat(cmd.Context(), every, func() error { return once(cmd, args) })
 	}
@@ -49,7 +50,7 @@ func (c *client) repeat(ctx context.Context, every time.Duration, once func() er
 		switch {
 		case ctx.Err() != nil:
 			return nil // the user ended it
-		case isShown(err):
+		case command.IsShown(err):
 		case err != nil && (round == 0 || !away(err)):
 			return err
 		case err != nil:
@@ -58,7 +59,7 @@ func (c *client) repeat(ctx context.Context, every time.Duration, once func() er
 		if err := c.frame(text, every, round); err != nil {
 			return err
 		}
-		if err := c.pause(ctx, every); err != nil {
+		if err := pause(ctx, c.CLI, every); err != nil {
 			return nil // the user ended it
 		}
 	}
@@ -67,10 +68,10 @@ func (c *client) repeat(ctx context.Context, every time.Duration, once func() er
 // captured is what a command writes.
 func (c *client) captured(once func() error) ([]byte, error) {
 	var out bytes.Buffer
-	real := c.cli
+	real := c.CLI
 	taken := *real
-	taken.out, taken.screen, c.cli = &out, nil, &taken
-	defer func() { c.cli = real }()
+	taken.Out, taken.Screen, c.CLI = &out, nil, &taken
+	defer func() { c.CLI = real }()
 	err := once()
 	return out.Bytes(), err
 }
@@ -78,9 +79,9 @@ func (c *client) captured(once func() error) ([]byte, error) {
 // frame draws an answer over the last one, or behind it.
 func (c *client) frame(text []byte, every time.Duration, round int) error {
 	var out bytes.Buffer
-	now := c.now().UTC().Format(time.RFC3339)
+	now := c.Now().UTC().Format(time.RFC3339)
 	switch {
-	case c.terminal && c.output.ForPeople():
+	case c.Terminal && c.output.ForPeople():
 		// Each line's rest and what is below are cleared, not the screen: that flickers.
 		text = bytes.ReplaceAll(text, []byte("\n"), []byte("\x1b[K\n"))
 		if round == 0 {
@@ -94,14 +95,14 @@ func (c *client) frame(text []byte, every time.Duration, round int) error {
 	default:
 		out.Write(text)
 	}
-	_, err := io.Copy(c.out, &out)
+	_, err := io.Copy(c.Out, &out)
 	return err
 }
 
 // pause waits, or ends with ctx.
-func (c *cli) pause(ctx context.Context, d time.Duration) error {
-	if c.wait != nil {
-		return c.wait(ctx, d)
+func pause(ctx context.Context, c *command.CLI, d time.Duration) error {
+	if c.Wait != nil {
+		return c.Wait(ctx, d)
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()

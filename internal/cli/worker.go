@@ -13,13 +13,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newWorkerCommand(c *cli) *cobra.Command {
-	cmd := newGroup("worker", "Show workers and leaders, hand over a shard")
+func newWorkerCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("worker", "Show workers and leaders, hand over a shard")
 	cmd.Aliases = []string{"workers"}
 	o := newClient(c)
 	o.flags(cmd)
@@ -35,7 +36,7 @@ func newWorkerListCommand(o *client) *cobra.Command {
 			"their epochs. Server processes without the worker role are listed too. Below the table: processes of\n" +
 			"different versions, unhealthy workers, which could not launch runs, and shards without a leader.",
 		Example: "  carillon worker list",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			resp, err := call(ctx, l, l.workers().ListWorkers, &carillonv1.ListWorkersRequest{})
 			if err != nil {
@@ -118,7 +119,7 @@ func newWorkerProcessesCommand(o *client) *cobra.Command {
 		Short:   "List all server processes of the last minute with version and roles",
 		Long:    "Lists every server process seen in the last minute, of whatever roles. A rolling upgrade is complete when all\nshow the new version.",
 		Example: "  carillon worker processes",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			resp, err := call(ctx, l, l.workers().ListProcesses, &carillonv1.ListProcessesRequest{})
 			if err != nil {
@@ -143,7 +144,7 @@ func newWorkerTermsCommand(o *client) *cobra.Command {
 		Long: "Lists leadership terms, newest first: which worker led which shard from when to when, why the term ended, and how\n" +
 			"long the shard had no leader before it. In that time nothing in it was planned or launched.",
 		Example: "  carillon worker terms\n  carillon worker terms --shard 3 --limit 200",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			resp, err := call(ctx, l, l.workers().ListLeaderTerms, req)
 			if err != nil {
@@ -238,7 +239,7 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 			"If no other worker has less to do, the same one takes it again. No run is lost, doubled or late. With --wait the\n" +
 			"command returns when the next epoch leads, and prints how long that took.",
 		Example: "  carillon worker resign --wait\n  carillon worker resign --shard 3",
-		Args:    exactly(),
+		Args:    command.ExactArgs(),
 		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
 			began := time.Now()
 			resp, err := call(ctx, l, l.workers().Resign, req)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
@@ -31,7 +32,7 @@ func TestResignWaitsForTheNextEpoch(t *testing.T) {
 		return &carillonv1.ListWorkersResponse{Leaderships: []*carillonv1.Leadership{led}}, nil
 	}
 	got := f.run(t, "worker", "resign", "--wait")
-	if want := "shard 0 moved from worker wa (epoch 17) to wb (epoch 19) in "; got.code != exitDone || !strings.HasPrefix(got.out, want) {
+	if want := "shard 0 moved from worker wa (epoch 17) to wb (epoch 19) in "; got.code != command.ExitOK || !strings.HasPrefix(got.out, want) {
 		t.Errorf("exit %d: %s%s; want %q and a time", got.code, got.errs, got.out, want)
 	}
 	if asked != 5 {
@@ -42,7 +43,7 @@ func TestResignWaitsForTheNextEpoch(t *testing.T) {
 func TestResignOfAShardThatNobodyLeadsIsNotFound(t *testing.T) {
 	f := answering(t)
 	f.refuses("Resign", status.Error(codes.NotFound, "no worker leads shard 5"))
-	if got := f.run(t, "worker", "resign", "--shard", "5"); got.code != exitNotFound || !strings.Contains(got.errs, "no worker leads shard 5") {
+	if got := f.run(t, "worker", "resign", "--shard", "5"); got.code != command.ExitNotFound || !strings.Contains(got.errs, "no worker leads shard 5") {
 		t.Errorf("exit %d: %s", got.code, got.errs)
 	}
 }
@@ -58,7 +59,7 @@ func TestAShardThatCannotBeIsRefusedInWords(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := execute(t, surroundings{}, "worker", "resign", "--shard", c.shard)
-			if want := `"` + c.shard + `" is not a whole number from 0 to 63`; got.code != exitUsage || !strings.Contains(got.errs, want) {
+			if want := `"` + c.shard + `" is not a whole number from 0 to 63`; got.code != command.ExitUsage || !strings.Contains(got.errs, want) {
 				t.Errorf("exit %d: %s; want %s", got.code, got.errs, want)
 			}
 		})
@@ -74,16 +75,16 @@ func TestShardsAreSetInTheDatabaseAndSayWhatIsToBeDone(t *testing.T) {
 			t.Errorf("%v: exit %d: %s%s; want %q", args, got.code, got.errs, got.out, want)
 		}
 	}
-	run(exitFailed, "carillon migrate", "shards", "get")
-	run(exitDone, "", "migrate")
-	run(exitDone, "SHARDS is not set yet", "shards", "get")
-	run(exitDone, "Restart every worker with SHARDS=4 now", "shards", "set", "4")
-	run(exitDone, "SHARDS is already 4", "shards", "set", "4")
-	run(exitDone, "4\n", "shards", "get")
-	run(exitDone, "SHARDS is now 2 (was 4)", "shards", "set", "2")
-	run(exitUsage, `"65" is not a whole number from 1 to 64`, "shards", "set", "65")
-	run(exitUsage, `"two" is not a whole number`, "shards", "set", "two")
-	run(exitFailed, "SHARDS is 1 here and 2 in the database", "serve", "--executor-url", "http://127.0.0.1:1/", "--http-addr", "127.0.0.1:0",
+	run(command.ExitFailed, "carillon migrate", "shards", "get")
+	run(command.ExitOK, "", "migrate")
+	run(command.ExitOK, "SHARDS is not set yet", "shards", "get")
+	run(command.ExitOK, "Restart every worker with SHARDS=4 now", "shards", "set", "4")
+	run(command.ExitOK, "SHARDS is already 4", "shards", "set", "4")
+	run(command.ExitOK, "4\n", "shards", "get")
+	run(command.ExitOK, "SHARDS is now 2 (was 4)", "shards", "set", "2")
+	run(command.ExitUsage, `"65" is not a whole number from 1 to 64`, "shards", "set", "65")
+	run(command.ExitUsage, `"two" is not a whole number`, "shards", "set", "two")
+	run(command.ExitFailed, "SHARDS is 1 here and 2 in the database", "serve", "--executor-url", "http://127.0.0.1:1/", "--http-addr", "127.0.0.1:0",
 		"--grpc-addr", "127.0.0.1:0", "--config", emptyFile(t))
 }
 

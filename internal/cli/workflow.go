@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newWorkflowCommand(c *cli) *cobra.Command {
-	cmd := newGroup("workflow", "Store workflow versions, deploy them with their schedules")
+func newWorkflowCommand(c *command.CLI) *cobra.Command {
+	cmd := command.Group("workflow", "Store workflow versions, deploy them with their schedules")
 	cmd.Aliases = []string{"workflows"}
 	o := newClient(c)
 	o.flags(cmd)
@@ -41,10 +42,10 @@ func newWorkflowPutCommand(o *client) *cobra.Command {
 		Long: "Without --user, a user's token stores the version for that user. Any other caller stores it for all owners,\n" +
 			"but only owners that the workflow is shared with may run it: see `carillon workflow share`.",
 		Example: "  carillon workflow put report 3 -f report.json\n  carillon workflow put report 3 -f report.json --user ada",
-		Args:    exactly("WORKFLOW", "VERSION"),
+		Args:    command.ExactArgs("WORKFLOW", "VERSION"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
-				return usage(cmd, "-f FILE is required: the DAG as JSON; -f - reads standard input")
+				return command.Usage(cmd, "-f FILE is required: the DAG as JSON; -f - reads standard input")
 			}
 			return checkVersion(cmd, args)
 		},
@@ -53,7 +54,7 @@ func newWorkflowPutCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dag, err := o.file(file)
+			dag, err := o.ReadFile(file)
 			if err != nil {
 				return err
 			}
@@ -91,7 +92,7 @@ func checkVersion(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if _, err := workflowVersion(args[1]); err != nil {
-		return usage(cmd, "%w", err)
+		return command.Usage(cmd, "%w", err)
 	}
 	return nil
 }
@@ -103,7 +104,7 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 		Use:     "get WORKFLOW [VERSION]",
 		Short:   "Show a workflow version with its DAG; without VERSION, list the versions",
 		Example: "  carillon workflow get report\n  carillon workflow get report 3 --dag > report.json",
-		Args:    arguments([]string{"WORKFLOW"}, 1),
+		Args:    command.Args([]string{"WORKFLOW"}, 1),
 		PreRunE: checkVersion,
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			if len(args) == 1 {
@@ -120,7 +121,7 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 			}
 			w := resp.GetWorkflowVersion()
 			if dagOnly {
-				_, err := o.out.Write(w.GetDag())
+				_, err := o.Out.Write(w.GetDag())
 				return err
 			}
 			return o.show(resp, func(p *render.Page) {
@@ -147,7 +148,7 @@ func newWorkflowListCommand(o *client) *cobra.Command {
 		Use:     "list WORKFLOW",
 		Short:   "List the versions of a workflow, newest first",
 		Example: "  carillon workflow list report",
-		Args:    exactly("WORKFLOW"),
+		Args:    command.ExactArgs("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			return o.versions(ctx, l, args[0], user, limit)
 		}),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -30,13 +31,13 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 		Args:    cobra.ArbitraryArgs, // what a shell makes of -f *.json
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if files = append(files, args...); len(files) == 0 {
-				return usage(cmd, "-f is required: a file or folder to deploy")
+				return command.Usage(cmd, "-f is required: a file or folder to deploy")
 			}
 			if len(files) > 1 && request != "" {
-				return usage(cmd, "--request-id is for one deploy; give one file with it")
+				return command.Usage(cmd, "--request-id is for one deploy; give one file with it")
 			}
 			if user == "" {
-				return usage(cmd, "--user is required: the owner of the schedules")
+				return command.Usage(cmd, "--user is required: the owner of the schedules")
 			}
 			return nil
 		},
@@ -62,7 +63,7 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 			if len(done) > 0 || len(failed) == 0 {
 				failed = append(failed, o.deployments(done))
 			}
-			return o.oneByOne(failed)
+			return reportAllButLast(o.CLI, failed)
 		}),
 	}
 	f := cmd.Flags()
@@ -73,15 +74,15 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-// oneByOne reports all errors but the last, which it returns.
-func (c *cli) oneByOne(errs []error) error {
+// reportAllButLast reports all errors but the last, which it returns.
+func reportAllButLast(c *command.CLI, errs []error) error {
 	var last error
 	for _, err := range errs {
 		if err == nil {
 			continue
 		}
 		if last != nil {
-			c.report(nil, last)
+			c.Report(nil, last)
 		}
 		last = err
 	}
@@ -121,7 +122,7 @@ type deployed struct {
 }
 
 func (c *client) deploy(ctx context.Context, l *link, name string, req *carillonv1.DeployWorkflowRequest) (deployed, error) {
-	dag, err := c.file(name)
+	dag, err := c.ReadFile(name)
 	if err != nil {
 		return deployed{}, err
 	}
@@ -172,7 +173,7 @@ func (c *client) deployments(done []deployed) error {
 		}
 	}
 	p.Table([]string{"workflow", "schedule", "effect", "next run"}, rows)
-	return p.Print(c.out)
+	return p.Print(c.Out)
 }
 
 func effect(s *carillonv1.DeployedSchedule) string {

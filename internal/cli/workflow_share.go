@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -21,9 +22,9 @@ func (s *sharedWith) flags(cmd *cobra.Command) {
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case s.user == "" && !s.all:
-			return usage(cmd, "--user or --all-owners is required")
+			return command.Usage(cmd, "--user or --all-owners is required")
 		case s.user != "" && s.all:
-			return usage(cmd, "--user and --all-owners exclude each other")
+			return command.Usage(cmd, "--user and --all-owners exclude each other")
 		}
 		return nil
 	}
@@ -37,7 +38,7 @@ func newWorkflowShareCommand(o *client) *cobra.Command {
 		Long: "An owner can run and read its own versions. A version stored for all owners can be run and read only if the\n" +
 			"workflow is shared with the owner: by this command, or by creating a schedule of that owner that runs it.",
 		Example: "  carillon workflow share report --user ada\n  carillon workflow share report --all-owners",
-		Args:    exactly("WORKFLOW"),
+		Args:    command.ExactArgs("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			resp, err := call(ctx, l, l.workflows().ShareWorkflow,
 				&carillonv1.ShareWorkflowRequest{WorkflowId: args[0], UserId: with.user, AllOwners: with.all})
@@ -59,7 +60,7 @@ func newWorkflowUnshareCommand(o *client) *cobra.Command {
 		Long: "Runs that launch more than a second later fail with workflow_not_found. Schedules do not change, and an\n" +
 			"owner's own versions still run.",
 		Example: "  carillon workflow unshare report --user ada",
-		Args:    exactly("WORKFLOW"),
+		Args:    command.ExactArgs("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			resp, err := call(ctx, l, l.workflows().UnshareWorkflow,
 				&carillonv1.UnshareWorkflowRequest{WorkflowId: args[0], UserId: with.user, AllOwners: with.all})
@@ -84,7 +85,7 @@ func newWorkflowSharesCommand(o *client) *cobra.Command {
 		Use:     "shares WORKFLOW",
 		Short:   "List the owners that a workflow is shared with",
 		Example: "  carillon workflow shares report",
-		Args:    exactly("WORKFLOW"),
+		Args:    command.ExactArgs("WORKFLOW"),
 		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
 			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowShare, string, error) {
 				resp, err := call(ctx, l, l.workflows().ListWorkflowShares,

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bytes"
@@ -19,17 +19,17 @@ import (
 // The setters below are for pflag's Func: each reads one flag's text into one
 // field of a request, which stays unset without the flag.
 
-func optional(field **string) func(string) error {
+func Text(field **string) func(string) error {
 	return func(s string) error {
 		*field = &s
 		return nil
 	}
 }
 
-// millis reads a duration such as 30s or 2h into milliseconds.
-func millis(field **uint32) func(string) error {
+// Millis reads a duration such as 30s or 2h into milliseconds.
+func Millis(field **uint32) func(string) error {
 	return func(s string) error {
-		d, err := parseSpan(s)
+		d, err := ParseDuration(s)
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func millis(field **uint32) func(string) error {
 	}
 }
 
-func number32(field **uint32) func(string) error {
+func Uint32(field **uint32) func(string) error {
 	return func(s string) error {
 		n, err := strconv.ParseUint(s, 10, 32)
 		if err != nil {
@@ -55,7 +55,7 @@ func number32(field **uint32) func(string) error {
 	}
 }
 
-func signed32(field **int32) func(string) error {
+func Int32(field **int32) func(string) error {
 	return func(s string) error {
 		n, err := strconv.ParseInt(s, 10, 32)
 		if err != nil {
@@ -67,7 +67,7 @@ func signed32(field **int32) func(string) error {
 	}
 }
 
-func boolean(field **bool) func(string) error {
+func Bool(field **bool) func(string) error {
 	return func(s string) error {
 		b, err := strconv.ParseBool(s)
 		if err != nil {
@@ -78,7 +78,7 @@ func boolean(field **bool) func(string) error {
 	}
 }
 
-func label(field *map[string]string) func(string) error {
+func Label(field *map[string]string) func(string) error {
 	return func(s string) error {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok {
@@ -92,10 +92,10 @@ func label(field *map[string]string) func(string) error {
 	}
 }
 
-// instant reads RFC 3339.
-func instant(field **timestamppb.Timestamp) func(string) error {
+// Time reads RFC 3339.
+func Time(field **timestamppb.Timestamp) func(string) error {
 	return func(s string) error {
-		t, err := parseInstant(s)
+		t, err := ParseTime(s)
 		if err != nil {
 			return err
 		}
@@ -104,18 +104,18 @@ func instant(field **timestamppb.Timestamp) func(string) error {
 	}
 }
 
-// fromNow reads RFC 3339, or a duration: so long after now, or before it where
+// TimeFromNow reads RFC 3339, or a duration: so long after now, or before it where
 // sign is -1; with a + it lies ahead in any case.
-func (c *cli) fromNow(field **timestamppb.Timestamp, sign time.Duration) func(string) error {
+func (c *CLI) TimeFromNow(field **timestamppb.Timestamp, sign time.Duration) func(string) error {
 	return func(s string) error {
-		t, err := parseInstant(s)
+		t, err := ParseTime(s)
 		way := sign
 		span, ahead := strings.CutPrefix(s, "+")
 		if ahead {
 			way = 1
 		}
-		if d, notSpan := parseSpan(span); notSpan == nil && d >= 0 {
-			t, err = c.now().Add(way*d).Truncate(time.Second), nil
+		if d, notSpan := ParseDuration(span); notSpan == nil && d >= 0 {
+			t, err = c.Now().Add(way*d).Truncate(time.Second), nil
 		}
 		if err != nil {
 			return errors.New("write a time such as 2026-03-08T14:00:00Z, or a duration such as 2h or 7d")
@@ -125,7 +125,7 @@ func (c *cli) fromNow(field **timestamppb.Timestamp, sign time.Duration) func(st
 	}
 }
 
-func parseInstant(s string) (time.Time, error) {
+func ParseTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
 		return t, errors.New("write RFC 3339 with an offset, such as 2026-03-08T14:00:00Z")
@@ -133,8 +133,8 @@ func parseInstant(s string) (time.Time, error) {
 	return t, nil
 }
 
-// parseSpan reads Go's durations, and days: 7d.
-func parseSpan(s string) (time.Duration, error) {
+// ParseDuration reads Go's durations, and days: 7d.
+func ParseDuration(s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
 			return time.Duration(n) * render.Day, nil
@@ -147,23 +147,23 @@ func parseSpan(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// content is what an argument names: its own text, or with @ the content of a
+// Content is what an argument names: its own text, or with @ the content of a
 // file, with @- standard input.
-func (c *cli) content(argument string) ([]byte, error) {
+func (c *CLI) Content(argument string) ([]byte, error) {
 	name, isFile := strings.CutPrefix(argument, "@")
 	if !isFile {
 		return []byte(argument), nil
 	}
-	text, err := c.file(name)
+	text, err := c.ReadFile(name)
 	return bytes.TrimSpace(text), err
 }
 
-// maxFile is more than any request may hold.
-const maxFile = 4 << 20
+// maxFileBytes is more than any request may hold.
+const maxFileBytes = 4 << 20
 
-// file reads a file; - is standard input.
-func (c *cli) file(name string) ([]byte, error) {
-	from := c.in
+// ReadFile reads a file; - is standard input.
+func (c *CLI) ReadFile(name string) ([]byte, error) {
+	from := c.In
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -172,12 +172,12 @@ func (c *cli) file(name string) ([]byte, error) {
 		defer f.Close()
 		from = f
 	}
-	text, err := io.ReadAll(io.LimitReader(from, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(from, maxFileBytes+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", name, err)
-	case len(text) > maxFile:
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxFile)
+	case len(text) > maxFileBytes:
+		return nil, fmt.Errorf("%s has more than %d bytes", name, maxFileBytes)
 	}
 	return text, nil
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"regexp"
@@ -96,22 +96,22 @@ var argumentOfField = map[string][]string{
 	"local":           {"TIME"},
 }
 
-// typed is a violation with the flags and arguments of cmd in place of the API's
+// withFlagNames is a violation with the flags and arguments of cmd in place of the API's
 // fields: "--workflow is required". A field that came from a file keeps its name.
-func typed(cmd *cobra.Command, v schedule.Violation) schedule.Violation {
+func withFlagNames(cmd *cobra.Command, v schedule.Violation) schedule.Violation {
 	if cmd == nil {
 		return v
 	}
-	name := typedName(cmd, v.Field)
+	name := flagName(cmd, v.Field)
 	if name == "" {
 		return v
 	}
-	return schedule.Violation{Field: name, Problem: typedText(cmd, v.Problem), Hint: typedText(cmd, v.Hint)}
+	return schedule.Violation{Field: name, Problem: textWithFlagNames(cmd, v.Problem), Hint: textWithFlagNames(cmd, v.Hint)}
 }
 
-// typedName is what sets a field on the command line of cmd: a flag or an
+// flagName is what sets a field on the command line of cmd: a flag or an
 // argument; empty: nothing does.
-func typedName(cmd *cobra.Command, field string) string {
+func flagName(cmd *cobra.Command, field string) string {
 	if i := strings.LastIndexByte(field, '.'); i >= 0 && field[:i] != "labels" {
 		field = field[i+1:]
 	}
@@ -137,11 +137,11 @@ var (
 	inMilliseconds = regexp.MustCompile(`\b\d+ \(([0-9][0-9a-zµ.]*)\)`)
 )
 
-// typedText names flags for fields, and durations without their milliseconds.
-func typedText(cmd *cobra.Command, text string) string {
+// textWithFlagNames names flags for fields, and durations without their milliseconds.
+func textWithFlagNames(cmd *cobra.Command, text string) string {
 	text = inMilliseconds.ReplaceAllString(text, "$1")
 	return fieldNames.ReplaceAllStringFunc(text, func(field string) string {
-		if name := typedName(cmd, field); name != "" {
+		if name := flagName(cmd, field); name != "" {
 			return name
 		}
 		return field

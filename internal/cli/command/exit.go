@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 
 // The exit codes.
 const (
-	exitDone     = 0
-	exitFailed   = 1
-	exitUsage    = 2
-	exitDiffers  = 3
-	exitNotFound = 4
+	ExitOK       = 0
+	ExitFailed   = 1
+	ExitUsage    = 2
+	ExitDiffers  = 3
+	ExitNotFound = 4
 )
 
-// errDiffers ends a dry run that would change something.
-var errDiffers error = &shownError{text: "something would change", code: exitDiffers}
+// ErrDiffers ends a dry run that would change something.
+var ErrDiffers error = &shownError{text: "something would change", code: ExitDiffers}
 
 // shownError is an error that the command's output shows already. It only sets the
 // exit code.
@@ -35,8 +35,8 @@ type shownError struct {
 func (e *shownError) Error() string { return e.text }
 func (e *shownError) ExitCode() int { return e.code }
 
-// shown makes an error that the command's output shows already.
-func shown(text string) error { return &shownError{text: text, code: exitFailed} }
+// Shown makes an error that the command's output shows already.
+func Shown(text string) error { return &shownError{text: text, code: ExitFailed} }
 
 // usageError is a command line that cannot be understood.
 type usageError struct {
@@ -47,7 +47,7 @@ type usageError struct {
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-func usage(cmd *cobra.Command, format string, args ...any) error {
+func Usage(cmd *cobra.Command, format string, args ...any) error {
 	var known *usageError
 	if err := fmt.Errorf(format, args...); !errors.As(err, &known) {
 		return &usageError{err: err, command: cmd.CommandPath()}
@@ -55,53 +55,53 @@ func usage(cmd *cobra.Command, format string, args ...any) error {
 	return known
 }
 
-// isShown reports whether the command's output shows the error already.
-func isShown(err error) bool {
+// IsShown reports whether the command's output shows the error already.
+func IsShown(err error) bool {
 	var known *shownError
 	return errors.As(err, &known)
 }
 
-// report writes what went wrong with a command, for people, and returns the exit
+// Report writes what went wrong with a command, for people, and returns the exit
 // code. Without a command fields keep the names that they have in the API.
-func (c *cli) report(cmd *cobra.Command, err error) int {
-	if err == nil || isShown(err) {
-		return exitCode(err)
+func (c *CLI) Report(cmd *cobra.Command, err error) int {
+	if err == nil || IsShown(err) {
+		return ExitCode(err)
 	}
-	message := "carillon: " + explained(cmd, err) + "\n"
+	message := "carillon: " + errorText(cmd, err) + "\n"
 	var mistaken *usageError
 	if errors.As(err, &mistaken) {
 		message += "see: " + mistaken.command + " --help\n"
 	}
-	_, _ = io.WriteString(c.errs, message) // the exit code still says it
-	return exitCode(err)
+	_, _ = io.WriteString(c.ErrOut, message) // the exit code still says it
+	return ExitCode(err)
 }
 
-func exitCode(err error) int {
+func ExitCode(err error) int {
 	var mistaken *usageError
 	var coded interface{ ExitCode() int }
 	switch {
 	case err == nil:
-		return exitDone
+		return ExitOK
 	case errors.As(err, &mistaken):
-		return exitUsage
+		return ExitUsage
 	case errors.As(err, &coded):
 		return coded.ExitCode()
 	case errors.Is(err, schedule.ErrNotFound):
-		return exitNotFound
+		return ExitNotFound
 	}
-	return exitFailed
+	return ExitFailed
 }
 
-// explained is the error as one sentence, with each refused field on a line of
+// errorText is the error as one sentence, with each refused field on a line of
 // its own below.
-func explained(cmd *cobra.Command, err error) string {
+func errorText(cmd *cobra.Command, err error) string {
 	var invalid *schedule.InvalidError
 	if errors.As(err, &invalid) && len(invalid.Violations) > 0 {
 		before := strings.TrimSuffix(err.Error(), invalid.Error()) // what wrapped it, if anything
 		var out strings.Builder
 		out.WriteString(render.Legible(before) + "invalid request:")
 		for _, v := range invalid.Violations {
-			out.WriteString("\n  " + render.Legible(sentence(typed(cmd, v))))
+			out.WriteString("\n  " + render.Legible(sentence(withFlagNames(cmd, v))))
 		}
 		return out.String()
 	}
