@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
@@ -16,31 +17,31 @@ import (
 func newAlertCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("alert", "Alerts about missed expectations, and the notifications sent about them")
 	cmd.Aliases = []string{"alerts"}
-	o := newClient(c)
-	o.flags(cmd)
-	cmd.AddCommand(o.watched(newAlertListCommand(o)), o.completes(o.watched(newAlertGetCommand(o)), alertIDs), o.completes(newAlertAckCommand(o), alertIDs),
-		o.watched(newAlertDeliveriesCommand(o)), o.completes(newAlertRedeliverCommand(o), deliveryIDs), newAlertTestCommand(o))
-	return o.completesFlags(cmd)
+	o := client.New(c)
+	o.Flags(cmd)
+	cmd.AddCommand(o.WithWatch(newAlertListCommand(o)), o.CompleteArg(o.WithWatch(newAlertGetCommand(o)), alertIDs), o.CompleteArg(newAlertAckCommand(o), alertIDs),
+		o.WithWatch(newAlertDeliveriesCommand(o)), o.CompleteArg(newAlertRedeliverCommand(o), deliveryIDs), newAlertTestCommand(o))
+	return o.CompleteFlags(cmd)
 }
 
-func newAlertListCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newAlertListCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	filter := &carillonv1.ListAlertsRequest{}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "Alerts, newest opened first",
 		Example: "  carillon alert list --state open\n  carillon alert list --schedule nightly",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Alert, string, error) {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.Alert, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, l.alerts().ListAlerts, filter)
+				resp, err := client.Call(ctx, l, l.Alerts().ListAlerts, filter)
 				return resp.GetAlerts(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListAlertsResponse{Alerts: found, NextPageToken: next}, func(p *render.Page) {
+			return o.Show(&carillonv1.ListAlertsResponse{Alerts: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, a := range found {
 					rows[i] = p.WideCells([]string{
@@ -58,7 +59,7 @@ func newAlertListCommand(o *client) *cobra.Command {
 	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
 	f.Func("kind", "only of this `KIND`: start, finish, success or failure", command.Text(&filter.Kind))
 	f.Func("state", "only in this `STATE`: open or closed", command.Text(&filter.State))
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	command.CompleteValues(cmd, "kind", schedule.ExpectationKinds)
 	command.CompleteValues(cmd, "state", []string{"open", "closed"})
 	return cmd
@@ -86,85 +87,85 @@ func alertState(p *render.Page, a *carillonv1.Alert) string {
 	return "open"
 }
 
-func newAlertGetCommand(o *client) *cobra.Command {
+func newAlertGetCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get ID",
 		Short:   "Show an alert",
 		Example: "  carillon alert get al-0123456789abcdef01234567",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, l.alerts().GetAlert, &carillonv1.GetAlertRequest{AlertId: args[0]})
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			resp, err := client.Call(ctx, l, l.Alerts().GetAlert, &carillonv1.GetAlertRequest{AlertId: args[0]})
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { writeAlert(p, resp.GetAlert()) })
+			return o.Show(resp, func(p *render.Page) { writeAlert(p, resp.GetAlert()) })
 		}),
 	}
 }
 
-func newAlertAckCommand(o *client) *cobra.Command {
+func newAlertAckCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.AcknowledgeAlertRequest{}
 	cmd := &cobra.Command{
 		Use:     "ack ID",
 		Short:   "Acknowledge an alert: no reminders are sent until it recovers",
 		Example: "  carillon alert ack al-0123456789abcdef01234567 --note 'the warehouse is down, back at noon'",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.AlertId = args[0]
-			resp, err := call(ctx, l, l.alerts().AcknowledgeAlert, req)
+			resp, err := client.Call(ctx, l, l.Alerts().AcknowledgeAlert, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { writeAlert(p, resp.GetAlert()) })
+			return o.Show(resp, func(p *render.Page) { writeAlert(p, resp.GetAlert()) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "what is being done, for the next reader")
 	return cmd
 }
 
-func newAlertDeliveriesCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newAlertDeliveriesCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	filter := &carillonv1.ListAlertDeliveriesRequest{}
 	cmd := &cobra.Command{
 		Use:     "deliveries",
 		Short:   "Notifications about alerts, newest first: target, state and attempts",
 		Example: "  carillon alert deliveries --state DEAD\n  carillon alert deliveries --schedule nightly",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, l.alerts().ListAlertDeliveries, filter)
+				resp, err := client.Call(ctx, l, l.Alerts().ListAlertDeliveries, filter)
 				return resp.GetDeliveries(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListAlertDeliveriesResponse{Deliveries: found, NextPageToken: next}, func(p *render.Page) { writeDeliveries(p, found, next) })
+			return o.Show(&carillonv1.ListAlertDeliveriesResponse{Deliveries: found, NextPageToken: next}, func(p *render.Page) { writeDeliveries(p, found, next) })
 		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.AlertId, "alert", "", "only about this alert `ID`")
-	o.completesFlag(cmd, "alert", alertIDs)
+	o.CompleteFlag(cmd, "alert", alertIDs)
 	f.StringVar(&filter.ScheduleId, "schedule", "", "only about alerts of this schedule `ID`")
 	f.Func("state", "only in this `STATE`: PENDING, DELIVERED or DEAD", command.Text(&filter.State))
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	command.CompleteValues(cmd, "state", []schedule.DeliveryState{schedule.DeliveryPending, schedule.DeliveryDelivered, schedule.DeliveryDead})
 	return cmd
 }
 
-func newAlertTestCommand(o *client) *cobra.Command {
+func newAlertTestCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "test",
 		Short:   "Send a test message to every notification target",
 		Long:    "Queues a message of the type alert.test for every target. See `carillon alert deliveries` for the result.",
 		Example: "  carillon alert test",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, l.alerts().TestAlerts, &carillonv1.TestAlertsRequest{})
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			resp, err := client.Call(ctx, l, l.Alerts().TestAlerts, &carillonv1.TestAlertsRequest{})
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { writeDeliveries(p, resp.GetDeliveries(), "") })
+			return o.Show(resp, func(p *render.Page) { writeDeliveries(p, resp.GetDeliveries(), "") })
 		}),
 	}
 }
@@ -244,24 +245,24 @@ func writeExpectations(p *render.Page, states []*carillonv1.ExpectationState) {
 	p.Line("")
 }
 
-func alertIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
-	resp, err := call(ctx, l, l.alerts().ListAlerts, &carillonv1.ListAlertsRequest{PageSize: defaultLimit})
+func alertIDs(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+	resp, err := client.Call(ctx, l, l.Alerts().ListAlerts, &carillonv1.ListAlertsRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil
 	}
 	for _, a := range resp.GetAlerts() {
-		out = described(out, begun, a.GetAlertId(), a.GetScheduleId()+" "+expectation(a))
+		out = client.Described(out, begun, a.GetAlertId(), a.GetScheduleId()+" "+expectation(a))
 	}
 	return out
 }
 
-func deliveryIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
-	resp, err := call(ctx, l, l.alerts().ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: defaultLimit})
+func deliveryIDs(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+	resp, err := client.Call(ctx, l, l.Alerts().ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil
 	}
 	for _, d := range resp.GetDeliveries() {
-		out = described(out, begun, d.GetDeliveryId(), d.GetType()+" "+d.GetScheduleId()+" "+d.GetState())
+		out = client.Described(out, begun, d.GetDeliveryId(), d.GetType()+" "+d.GetScheduleId()+" "+d.GetState())
 	}
 	return out
 }

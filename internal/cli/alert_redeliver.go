@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newAlertRedeliverCommand(o *client) *cobra.Command {
+func newAlertRedeliverCommand(o *client.Client) *cobra.Command {
 	dead := false
 	filter := &carillonv1.ListAlertDeliveriesRequest{}
 	cmd := &cobra.Command{
@@ -24,7 +25,7 @@ func newAlertRedeliverCommand(o *client) *cobra.Command {
 			"answered 410 (gone); a 2xx answer reopens that target. A notification that waits for a retry is sent now;\n" +
 			"one that is being sent is not affected. --dead sends all failed notifications again.",
 		Example: "  carillon alert redeliver msg_0123456789abcdef0123456789ab\n  carillon alert redeliver --dead",
-		RunE: o.ask(func(ctx context.Context, l *link, ids []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, ids []string) error {
 			if dead {
 				all, err := deadLetters(ctx, l, filter)
 				if err != nil {
@@ -38,7 +39,7 @@ func newAlertRedeliverCommand(o *client) *cobra.Command {
 				answer = &carillonv1.RedeliverAlertResponse{Delivery: sent[0]}
 			}
 			if len(sent) > 0 || err == nil {
-				err = errors.Join(o.show(answer, func(p *render.Page) { writeDeliveries(p, sent, "") }), err)
+				err = errors.Join(o.Show(answer, func(p *render.Page) { writeDeliveries(p, sent, "") }), err)
 			}
 			return err
 		}),
@@ -56,19 +57,19 @@ func newAlertRedeliverCommand(o *client) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&dead, "dead", false, "all failed notifications")
 	cmd.Flags().StringVar(&filter.AlertId, "alert", "", "only those about this alert `ID`")
-	o.completesFlag(cmd, "alert", alertIDs)
+	o.CompleteFlag(cmd, "alert", alertIDs)
 	cmd.Flags().StringVar(&filter.ScheduleId, "schedule", "", "only those about alerts of this schedule `ID`")
 	return cmd
 }
 
 // deadLetters are the ids of what was given up, oldest first: that is how they
 // tell their story.
-func deadLetters(ctx context.Context, l *link, filter *carillonv1.ListAlertDeliveriesRequest) ([]string, error) {
+func deadLetters(ctx context.Context, l *client.Link, filter *carillonv1.ListAlertDeliveriesRequest) ([]string, error) {
 	state := string(schedule.DeliveryDead)
 	filter.State = &state
-	found, _, err := pages(0, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
+	found, _, err := client.Pages(0, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {
 		filter.PageSize, filter.PageToken = size, token
-		resp, err := call(ctx, l, l.alerts().ListAlertDeliveries, filter)
+		resp, err := client.Call(ctx, l, l.Alerts().ListAlertDeliveries, filter)
 		return resp.GetDeliveries(), resp.GetNextPageToken(), err
 	})
 	ids := make([]string, len(found))
@@ -79,9 +80,9 @@ func deadLetters(ctx context.Context, l *link, filter *carillonv1.ListAlertDeliv
 }
 
 // redeliver sends each that there is, and says which there is not.
-func redeliver(ctx context.Context, l *link, ids []string) (sent []*carillonv1.AlertDelivery, failed error) {
+func redeliver(ctx context.Context, l *client.Link, ids []string) (sent []*carillonv1.AlertDelivery, failed error) {
 	for _, id := range ids {
-		resp, err := call(ctx, l, l.alerts().RedeliverAlert, &carillonv1.RedeliverAlertRequest{DeliveryId: id})
+		resp, err := client.Call(ctx, l, l.Alerts().RedeliverAlert, &carillonv1.RedeliverAlertRequest{DeliveryId: id})
 		switch {
 		case command.ExitCode(err) == command.ExitNotFound:
 			failed = errors.Join(failed, err)

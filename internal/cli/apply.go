@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
@@ -17,21 +18,21 @@ const defaultSet = "default"
 
 // applied is what the flags of apply and drift say.
 type applied struct {
-	*client
+	*client.Client
 	files []string
 	set   string
 	user  string
 }
 
 func newApplied(c *command.CLI, cmd *cobra.Command) *applied {
-	a := &applied{client: newClient(c), set: defaultSet}
-	a.flags(cmd)
-	a.patient(cmd)
+	a := &applied{Client: client.New(c), set: defaultSet}
+	a.Flags(cmd)
+	a.LongTimeout(cmd)
 	f := cmd.Flags()
 	f.StringArrayVarP(&a.files, "file", "f", nil, "`FILE` as YAML or JSON, or a folder of them; may be repeated; - is standard input")
 	f.StringVar(&a.set, "set", a.set, "`NAME` of the set that the files define")
 	f.StringVar(&a.user, "user", "", "`ID` of the owner of schedules without user_id, and of workflows' schedules")
-	a.completesFlags(cmd)
+	a.CompleteFlags(cmd)
 	return a
 }
 
@@ -69,12 +70,12 @@ func newApplyCommand(c *command.CLI) *cobra.Command {
 		}
 		return nil
 	}
-	cmd.RunE = a.ask(func(ctx context.Context, l *link, _ []string) error {
+	cmd.RunE = a.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
 		resp, err := a.apply(ctx, l, req)
 		if err != nil {
 			return err
 		}
-		err = a.show(resp, func(p *render.Page) { writeApplied(p, resp, a.set, req.GetDryRun()) })
+		err = a.Show(resp, func(p *render.Page) { writeApplied(p, resp, a.set, req.GetDryRun()) })
 		if err == nil && req.GetDryRun() && resp.GetChanged() {
 			return command.ErrDiffers
 		}
@@ -85,9 +86,9 @@ func newApplyCommand(c *command.CLI) *cobra.Command {
 
 // apply fills req from the files and sends it. What is refused is named by its
 // place in the files.
-func (a *applied) apply(ctx context.Context, l *link, req *carillonv1.ApplySchedulesRequest) (*carillonv1.ApplySchedulesResponse, error) {
-	l.work.Describe("reading files")
-	files, err := filesOfSet(a.client.CLI, a.files)
+func (a *applied) apply(ctx context.Context, l *client.Link, req *carillonv1.ApplySchedulesRequest) (*carillonv1.ApplySchedulesResponse, error) {
+	l.Progress.Describe("reading files")
+	files, err := filesOfSet(a.Client.CLI, a.files)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +110,8 @@ func (a *applied) apply(ctx context.Context, l *link, req *carillonv1.ApplySched
 	if size := proto.Size(req); size > schedule.MaxApplyBytes {
 		return nil, fmt.Errorf("the set has %d bytes, more than %d for one apply: split it into several sets", size, schedule.MaxApplyBytes)
 	}
-	l.work.Describe("%s set %s: %d schedules, %d workflows", doing(req.GetDryRun()), a.set, len(s.schedules), len(s.workflows))
-	resp, err := call(ctx, l, l.schedules().ApplySchedules, req)
+	l.Progress.Describe("%s set %s: %d schedules, %d workflows", doing(req.GetDryRun()), a.set, len(s.schedules), len(s.workflows))
+	resp, err := client.Call(ctx, l, l.Schedules().ApplySchedules, req)
 	return resp, s.located(err)
 }
 
@@ -137,15 +138,15 @@ func newDriftCommand(c *command.CLI) *cobra.Command {
 		}
 		return nil
 	}
-	cmd.RunE = a.ask(func(ctx context.Context, l *link, _ []string) error {
+	cmd.RunE = a.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
 		resp, err := a.apply(ctx, l, &carillonv1.ApplySchedulesRequest{DryRun: true, Prune: true, AllowEmpty: true, Adopt: true})
 		if err != nil {
 			return err
 		}
-		if err := a.show(resp, func(p *render.Page) { writeDrift(p, resp, a.set) }); err != nil || !resp.GetChanged() {
+		if err := a.Show(resp, func(p *render.Page) { writeDrift(p, resp, a.set) }); err != nil || !resp.GetChanged() {
 			return err
 		}
 		return command.ErrDiffers
 	})
-	return a.watched(cmd)
+	return a.WithWatch(cmd)
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
@@ -231,7 +232,7 @@ var parts = regexp.MustCompile(`(schedules|workflows)\[(\d+)\](?:\.([A-Za-z0-9_.
 
 // located names what the server refused by its place in the files.
 func (s *fileSet) located(err error) error {
-	var refused *callError
+	var refused *client.CallError
 	var invalid *schedule.InvalidError
 	if !errors.As(err, &refused) || !errors.As(err, &invalid) {
 		return err
@@ -240,7 +241,7 @@ func (s *fileSet) located(err error) error {
 	for _, v := range invalid.Violations {
 		out.Violations = append(out.Violations, schedule.Violation{Field: s.locate(v.Field), Problem: s.locate(v.Problem), Hint: v.Hint})
 	}
-	return &callError{code: refused.code, err: out}
+	return &client.CallError{Code: refused.Code, Err: out}
 }
 
 func (s *fileSet) locate(text string) string {

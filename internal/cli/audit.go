@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -13,14 +14,14 @@ import (
 
 func newAuditCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("audit", "Show who changed what")
-	o := newClient(c)
-	o.flags(cmd)
-	cmd.AddCommand(o.watched(newAuditListCommand(o)))
+	o := client.New(c)
+	o.Flags(cmd)
+	cmd.AddCommand(o.WithWatch(newAuditListCommand(o)))
 	return cmd
 }
 
-func newAuditListCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newAuditListCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	req := &carillonv1.ListAuditRequest{}
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -29,16 +30,16 @@ func newAuditListCommand(o *client) *cobra.Command {
 			"Equal refusals within one minute share a line; COUNT is their number. For operators.",
 		Example: "  carillon audit list --target nightly\n  carillon audit list --subject ada --method PauseSchedule --limit 10",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.AuditEntry, string, error) {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.AuditEntry, string, error) {
 				req.PageSize, req.PageToken = size, token
-				resp, err := call(ctx, l, l.audit().ListAudit, req)
+				resp, err := client.Call(ctx, l, l.Audit().ListAudit, req)
 				return resp.GetEntries(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListAuditResponse{Entries: found, NextPageToken: next}, func(p *render.Page) {
+			return o.Show(&carillonv1.ListAuditResponse{Entries: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, e := range found {
 					rows[i] = p.WideCells([]string{p.When(e.GetTime()), e.GetSubject(), e.GetVia(), e.GetMethod(), targets(e), revisions(e), e.GetCode(), fmt.Sprint(max(e.GetCount(), 1)), e.GetRequestId()},
@@ -54,7 +55,7 @@ func newAuditListCommand(o *client) *cobra.Command {
 	f.StringVar(&req.Method, "method", "", "only this `CALL`, such as PauseSchedule")
 	f.Func("since", "from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.TimeFromNow(&req.From, -1))
 	f.Func("until", "before this `TIME` (RFC 3339), or a duration back", o.TimeFromNow(&req.To, -1))
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
@@ -13,15 +14,15 @@ import (
 )
 
 func newBackfillCommand(c *command.CLI) *cobra.Command {
-	o := newClient(c)
+	o := client.New(c)
 	cmd := newBackfillAskCommand(o)
-	o.flags(cmd)
-	cmd.AddCommand(o.watched(newBackfillListCommand(o)), o.completes(o.watched(newBackfillGetCommand(o)), backfillIDs),
-		o.completes(newBackfillPauseCommand(o), backfillIDs), o.completes(newBackfillResumeCommand(o), backfillIDs), o.completes(newBackfillCancelCommand(o), backfillIDs))
-	return o.completes(o.completesFlags(cmd), scheduleIDs)
+	o.Flags(cmd)
+	cmd.AddCommand(o.WithWatch(newBackfillListCommand(o)), o.CompleteArg(o.WithWatch(newBackfillGetCommand(o)), backfillIDs),
+		o.CompleteArg(newBackfillPauseCommand(o), backfillIDs), o.CompleteArg(newBackfillResumeCommand(o), backfillIDs), o.CompleteArg(newBackfillCancelCommand(o), backfillIDs))
+	return o.CompleteArg(o.CompleteFlags(cmd), client.ScheduleIDs)
 }
 
-func newBackfillAskCommand(o *client) *cobra.Command {
+func newBackfillAskCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.BackfillScheduleRequest{}
 	var wait bool
 	cmd := &cobra.Command{
@@ -35,16 +36,16 @@ func newBackfillAskCommand(o *client) *cobra.Command {
 			"  carillon backfill nightly --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z --reprocess failed --wait\n" +
 			"  carillon backfill hourly --from 30d --reprocess all --overlap allow --concurrency 4 --rate 30 --note 'new model'",
 		Args: command.ExactArgs("SCHEDULE"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.ScheduleId = args[0]
-			resp, err := call(ctx, l, l.schedules().BackfillSchedule, req)
+			resp, err := client.Call(ctx, l, l.Schedules().BackfillSchedule, req)
 			if err != nil {
 				return err
 			}
 			if wait && resp.GetBackfill() != nil {
-				return o.followed(ctx, l, resp.GetBackfill())
+				return waitAndShow(ctx, o, l, resp.GetBackfill())
 			}
-			err = o.show(resp, func(p *render.Page) { writeRequested(p, resp, args[0]) })
+			err = o.Show(resp, func(p *render.Page) { writeRequested(p, resp, args[0]) })
 			if err == nil && req.GetDryRun() && resp.GetCount() > 0 {
 				return command.ErrDiffers
 			}
@@ -69,24 +70,24 @@ func newBackfillAskCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-func newBackfillListCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newBackfillListCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	filter := &carillonv1.ListBackfillsRequest{}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "Backfills, newest first",
 		Example: "  carillon backfill list --schedule nightly --state running",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Backfill, string, error) {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.Backfill, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, l.schedules().ListBackfills, filter)
+				resp, err := client.Call(ctx, l, l.Schedules().ListBackfills, filter)
 				return resp.GetBackfills(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListBackfillsResponse{Backfills: found, NextPageToken: next}, func(p *render.Page) {
+			return o.Show(&carillonv1.ListBackfillsResponse{Backfills: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, b := range found {
 					rows[i] = p.WideCells([]string{
@@ -103,34 +104,34 @@ func newBackfillListCommand(o *client) *cobra.Command {
 	f.StringVar(&filter.ScheduleId, "schedule", "", "only of this schedule `ID`")
 	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
 	f.Func("state", "only in this `STATE`: running, paused, finished or cancelled", command.Text(&filter.State))
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	command.CompleteValues(cmd, "state", schedule.BackfillStates)
 	return cmd
 }
 
-func newBackfillGetCommand(o *client) *cobra.Command {
+func newBackfillGetCommand(o *client.Client) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use:     "get ID",
 		Short:   "Show a backfill and its progress",
 		Example: "  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1\n  carillon backfill get 5f0c2b7d9a3e41c8b6d2f7a1 --wait",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, l.schedules().GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: args[0]})
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			resp, err := client.Call(ctx, l, l.Schedules().GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: args[0]})
 			if err != nil {
 				return err
 			}
 			if wait {
-				return o.followed(ctx, l, resp.GetBackfill())
+				return waitAndShow(ctx, o, l, resp.GetBackfill())
 			}
-			return o.show(resp, func(p *render.Page) { writeBackfill(p, resp.GetBackfill()) })
+			return o.Show(resp, func(p *render.Page) { writeBackfill(p, resp.GetBackfill()) })
 		}),
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "show progress until it ends; fail unless every run succeeds")
 	return cmd
 }
 
-func newBackfillPauseCommand(o *client) *cobra.Command {
+func newBackfillPauseCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.PauseBackfillRequest{}
 	cmd := &cobra.Command{
 		Use:     "pause ID",
@@ -138,53 +139,53 @@ func newBackfillPauseCommand(o *client) *cobra.Command {
 		Long:    "Slots that are not sent yet wait until the backfill is resumed. Runs in flight continue.",
 		Example: "  carillon backfill pause 5f0c2b7d9a3e41c8b6d2f7a1 --note 'the warehouse is slow'",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.BackfillId = args[0]
-			resp, err := call(ctx, l, l.schedules().PauseBackfill, req)
+			resp, err := client.Call(ctx, l, l.Schedules().PauseBackfill, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { p.Line("%s paused; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.Show(resp, func(p *render.Page) { p.Line("%s paused; %s", args[0], progressOf(resp.GetBackfill())) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the next reader")
 	return cmd
 }
 
-func newBackfillResumeCommand(o *client) *cobra.Command {
+func newBackfillResumeCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.ResumeBackfillRequest{}
 	cmd := &cobra.Command{
 		Use:     "resume ID",
 		Short:   "Resume a paused backfill",
 		Example: "  carillon backfill resume 5f0c2b7d9a3e41c8b6d2f7a1",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.BackfillId = args[0]
-			resp, err := call(ctx, l, l.schedules().ResumeBackfill, req)
+			resp, err := client.Call(ctx, l, l.Schedules().ResumeBackfill, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { p.Line("%s resumed; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.Show(resp, func(p *render.Page) { p.Line("%s resumed; %s", args[0], progressOf(resp.GetBackfill())) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
 	return cmd
 }
 
-func newBackfillCancelCommand(o *client) *cobra.Command {
+func newBackfillCancelCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.CancelBackfillRequest{}
 	cmd := &cobra.Command{
 		Use:     "cancel ID",
 		Short:   "Cancel a backfill; its runs in flight continue, or are cancelled with --runs",
 		Example: "  carillon backfill cancel 5f0c2b7d9a3e41c8b6d2f7a1 --runs --note 'wrong version'",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.BackfillId = args[0]
-			resp, err := call(ctx, l, l.schedules().CancelBackfill, req)
+			resp, err := client.Call(ctx, l, l.Schedules().CancelBackfill, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { p.Line("%s cancelled; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.Show(resp, func(p *render.Page) { p.Line("%s cancelled; %s", args[0], progressOf(resp.GetBackfill())) })
 		}),
 	}
 	f := cmd.Flags()
@@ -278,13 +279,13 @@ func writeBackfill(p *render.Page, b *carillonv1.Backfill) {
 }
 
 // backfillIDs are the newest backfills: old ones are rarely wanted.
-func backfillIDs(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
-	resp, err := call(ctx, l, l.schedules().ListBackfills, &carillonv1.ListBackfillsRequest{PageSize: defaultLimit})
+func backfillIDs(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+	resp, err := client.Call(ctx, l, l.Schedules().ListBackfills, &carillonv1.ListBackfillsRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil
 	}
 	for _, b := range resp.GetBackfills() {
-		out = described(out, begun, b.GetBackfillId(), b.GetScheduleId()+" "+b.GetState())
+		out = client.Described(out, begun, b.GetBackfillId(), b.GetScheduleId()+" "+b.GetState())
 	}
 	return out
 }

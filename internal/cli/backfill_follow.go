@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
@@ -20,18 +21,18 @@ const (
 	sayEvery    = 10 * time.Second
 )
 
-// followed shows the progress of a backfill until it has ended, on the error
+// waitAndShow shows the progress of a backfill until it has ended, on the error
 // output, and then the backfill. An interrupt ends the watching, not the
 // backfill.
-func (c *client) followed(ctx context.Context, l *link, b *carillonv1.Backfill) error {
-	b, err := c.follow(ctx, l, b)
+func waitAndShow(ctx context.Context, c *client.Client, l *client.Link, b *carillonv1.Backfill) error {
+	b, err := follow(ctx, c, l, b)
 	if ctx.Err() != nil {
 		return fmt.Errorf("backfill %s is still running; cancel it with: carillon backfill cancel %s", b.GetBackfillId(), b.GetBackfillId())
 	}
 	if err != nil {
 		return err
 	}
-	if err := c.show(&carillonv1.GetBackfillResponse{Backfill: b}, func(p *render.Page) { writeBackfill(p, b) }); err != nil {
+	if err := c.Show(&carillonv1.GetBackfillResponse{Backfill: b}, func(p *render.Page) { writeBackfill(p, b) }); err != nil {
 		return err
 	}
 	switch g := b.GetProgress(); {
@@ -44,8 +45,8 @@ func (c *client) followed(ctx context.Context, l *link, b *carillonv1.Backfill) 
 }
 
 // follow asks for the backfill until it has ended or is paused.
-func (c *client) follow(ctx context.Context, l *link, b *carillonv1.Backfill) (*carillonv1.Backfill, error) {
-	shown := newProgress(c.CLI, l.work, b)
+func follow(ctx context.Context, c *client.Client, l *client.Link, b *carillonv1.Backfill) (*carillonv1.Backfill, error) {
+	shown := newProgress(c.CLI, l.Progress, b)
 	defer func() { shown.end() }()
 	answered := time.Now()
 	for b.GetState() == string(schedule.BackfillRunning) || stillOpen(b) {
@@ -55,11 +56,11 @@ func (c *client) follow(ctx context.Context, l *link, b *carillonv1.Backfill) (*
 			return b, ctx.Err()
 		case <-time.After(followEvery):
 		}
-		resp, err := call(ctx, l, l.schedules().GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: b.GetBackfillId()})
+		resp, err := client.Call(ctx, l, l.Schedules().GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: b.GetBackfillId()})
 		switch {
 		case err == nil:
 			b, answered = resp.GetBackfill(), time.Now()
-		case !away(err) || time.Since(answered) > waitSilent:
+		case !client.Unanswered(err) || time.Since(answered) > client.MaxSilence:
 			return b, err
 		}
 	}

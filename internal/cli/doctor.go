@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 )
@@ -17,7 +18,7 @@ import (
 var errUnhealthy = command.Shown("something is broken")
 
 func newDoctorCommand(c *command.CLI) *cobra.Command {
-	o := newClient(c)
+	o := client.New(c)
 	var dev bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -34,7 +35,7 @@ func newDoctorCommand(c *command.CLI) *cobra.Command {
 			}
 			cfg, err := app.Load(cmd.Flags(), overrides)
 			findings := app.Examine(cmd.Context(), cfg, err)
-			if err := o.findings(findings); err != nil {
+			if err := showFindings(o, findings); err != nil {
 				return err
 			}
 			if !app.Healthy(findings) {
@@ -45,14 +46,14 @@ func newDoctorCommand(c *command.CLI) *cobra.Command {
 	}
 	app.Flags(cmd.Flags(), nil)
 	cmd.Flags().BoolVar(&dev, "dev", false, "use the settings of `carillon dev`")
-	o.outputFlag(cmd)
-	return o.watched(cmd)
+	o.OutputFlag(cmd)
+	return o.WithWatch(cmd)
 }
 
-// findings writes a line for each, and what to do below what is not well.
-func (c *client) findings(findings []app.Finding) error {
-	if c.output.ForPeople() {
-		p := c.page()
+// showFindings writes a line for each, and what to do below what is not well.
+func showFindings(c *client.Client, findings []app.Finding) error {
+	if c.Format.ForPeople() {
+		p := c.Page()
 		for _, f := range findings {
 			writeFinding(p, f)
 		}
@@ -65,7 +66,7 @@ func (c *client) findings(findings []app.Finding) error {
 	if err != nil {
 		return err
 	}
-	return c.document(document)
+	return c.Document(document)
 }
 
 // oneLine joins the lines of an error, each once: drivers say the same of each

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -13,7 +14,7 @@ import (
 )
 
 func newExplainCommand(c *command.CLI) *cobra.Command {
-	o := newClient(c)
+	o := client.New(c)
 	cmd := &cobra.Command{
 		Use:   "explain SCHEDULE [TIME] | KEY",
 		Short: "Explain why a schedule ran or did not run at a time, past or future",
@@ -33,25 +34,25 @@ func newExplainCommand(c *command.CLI) *cobra.Command {
 			"  carillon explain nightly 2026-03-08T02:30\n" +
 			"  carillon explain nightly next -o json",
 		Args: command.Args([]string{"SCHEDULE"}, 1),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			req, err := o.asked(ctx, l, args[0], strings.Join(args[1:], ""))
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			req, err := explainRequest(ctx, o, l, args[0], strings.Join(args[1:], ""))
 			if err != nil {
 				return err
 			}
-			resp, err := call(ctx, l, l.schedules().ExplainSlot, req)
+			resp, err := client.Call(ctx, l, l.Schedules().ExplainSlot, req)
 			if err != nil && len(args) == 1 {
 				if req, err = askedByKey(ctx, l, args[0], err); err == nil {
-					resp, err = call(ctx, l, l.schedules().ExplainSlot, req)
+					resp, err = client.Call(ctx, l, l.Schedules().ExplainSlot, req)
 				}
 			}
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { writeExplanation(p, resp) })
+			return o.Show(resp, func(p *render.Page) { writeExplanation(p, resp) })
 		}),
 	}
-	o.flags(cmd)
-	return o.completes(o.watched(cmd), scheduleIDs)
+	o.Flags(cmd)
+	return o.CompleteArg(o.WithWatch(cmd), client.ScheduleIDs)
 }
 
 // writeExplanation writes the verdict, and all else as a person would tell it.

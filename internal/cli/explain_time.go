@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
@@ -22,13 +23,13 @@ var runKeyDigits = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
 
 // askedByKey asks about the slot of a run. err says that there is no schedule with
 // this id; it is returned for an argument that cannot be a key.
-func askedByKey(ctx context.Context, l *link, digits string, err error) (*carillonv1.ExplainSlotRequest, error) {
+func askedByKey(ctx context.Context, l *client.Link, digits string, err error) (*carillonv1.ExplainSlotRequest, error) {
 	if command.ExitCode(err) != command.ExitNotFound || !runKeyDigits.MatchString(digits) {
 		return nil, err
 	}
-	found, runErr := call(ctx, l, l.runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
+	found, runErr := client.Call(ctx, l, l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
 	if command.ExitCode(runErr) == command.ExitNotFound {
-		return nil, &callError{code: codes.NotFound, err: fmt.Errorf("not found: there is no schedule and no run %s", schedule.Quote(digits))}
+		return nil, &client.CallError{Code: codes.NotFound, Err: fmt.Errorf("not found: there is no schedule and no run %s", schedule.Quote(digits))}
 	}
 	if runErr != nil {
 		return nil, runErr
@@ -40,9 +41,9 @@ func askedByKey(ctx context.Context, l *link, digits string, err error) (*carill
 	return &carillonv1.ExplainSlotRequest{ScheduleId: run.GetScheduleId(), Time: run.GetRunAt()}, nil
 }
 
-// asked turns the TIME argument into a request. The server resolves local times
+// explainRequest turns the TIME argument into a request. The server resolves local times
 // and the newest slot: it knows the schedule's zone and history.
-func (c *client) asked(ctx context.Context, l *link, scheduleID, argument string) (*carillonv1.ExplainSlotRequest, error) {
+func explainRequest(ctx context.Context, c *client.Client, l *client.Link, scheduleID, argument string) (*carillonv1.ExplainSlotRequest, error) {
 	req := &carillonv1.ExplainSlotRequest{ScheduleId: scheduleID}
 	if argument == "" || argument == "last" {
 		return req, nil // the newest slot that is due
@@ -51,12 +52,12 @@ func (c *client) asked(ctx context.Context, l *link, scheduleID, argument string
 		req.Local = argument
 		return req, nil
 	}
-	at, err := c.instant(ctx, l, scheduleID, argument)
+	at, err := explainedTime(ctx, c, l, scheduleID, argument)
 	req.Time = timestamppb.New(at)
 	return req, err
 }
 
-func (c *client) instant(ctx context.Context, l *link, scheduleID, argument string) (at time.Time, err error) {
+func explainedTime(ctx context.Context, c *client.Client, l *client.Link, scheduleID, argument string) (at time.Time, err error) {
 	if at, err := time.Parse(time.RFC3339Nano, argument); err == nil {
 		return at, nil
 	}
@@ -73,7 +74,7 @@ func (c *client) instant(ctx context.Context, l *link, scheduleID, argument stri
 	if argument != "next" {
 		return at, fmt.Errorf("invalid time %s: write 2026-03-08T14:00:00Z, or 2026-03-08T14:00 in the schedule's zone, a duration such as 2h (back) or +2h (ahead), now, last or next", schedule.Quote(argument))
 	}
-	found, err := call(ctx, l, l.schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: scheduleID})
+	found, err := client.Call(ctx, l, l.Schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: scheduleID})
 	if err != nil {
 		return at, err
 	}

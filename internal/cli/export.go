@@ -11,12 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 func newExportCommand(c *command.CLI) *cobra.Command {
-	o := newClient(c)
+	o := client.New(c)
 	filter := &carillonv1.ListSchedulesRequest{}
 	var set, folder string
 	cmd := &cobra.Command{
@@ -27,16 +28,16 @@ func newExportCommand(c *command.CLI) *cobra.Command {
 			"so that it does not depend on the defaults of another server. Pauses, history and DAGs are not exported.",
 		Example: "  carillon export --set billing -o schedules/\n  carillon export --user ada > ada.yaml\n  carillon export --label team=billing",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
 			if set != "" {
 				filter.ManagedBy = "set:" + set
 			}
 			read := 0
-			found, _, err := pages(0, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
+			found, _, err := client.Pages(0, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, l.schedules().ListSchedules, filter)
+				resp, err := client.Call(ctx, l, l.Schedules().ListSchedules, filter)
 				read += len(resp.GetSchedules())
-				l.work.Describe("%d schedules read", read)
+				l.Progress.Describe("%d schedules read", read)
 				return resp.GetSchedules(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
@@ -47,23 +48,23 @@ func newExportCommand(c *command.CLI) *cobra.Command {
 				return err
 			}
 			if folder == "" {
-				return o.exportStream(found)
+				return exportStream(o, found)
 			}
-			return o.exportFolder(found, folder)
+			return exportFolder(o, found, folder)
 		}),
 	}
-	o.serverFlags(cmd)
+	o.ServerFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&folder, "out", "o", "", "`DIR` for one file per schedule; it must be new or empty")
 	f.StringVar(&set, "set", "", "only schedules of this set")
 	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
 	f.StringVar(&filter.WorkflowId, "workflow", "", "only of this workflow `ID`")
 	f.StringVar(&filter.Label, "label", "", "only with this label: `NAME=VALUE`, or NAME for any value")
-	return o.completesFlags(cmd)
+	return o.CompleteFlags(cmd)
 }
 
 // exportStream writes all of them, one document behind the other.
-func (c *client) exportStream(found []*carillonv1.Schedule) error {
+func exportStream(c *client.Client, found []*carillonv1.Schedule) error {
 	var out bytes.Buffer
 	for i, s := range found {
 		text, err := exported(s)
@@ -81,7 +82,7 @@ func (c *client) exportStream(found []*carillonv1.Schedule) error {
 
 // exportFolder writes a file for each. A folder with anything in it is left
 // alone: what is there from before would be applied with it.
-func (c *client) exportFolder(found []*carillonv1.Schedule, folder string) error {
+func exportFolder(c *client.Client, found []*carillonv1.Schedule, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (c *client) exportFolder(found []*carillonv1.Schedule, folder string) error
 			return err
 		}
 	}
-	p := c.page()
+	p := c.Page()
 	p.Line("%d schedules written to %s", len(found), folder)
 	return p.Print(c.Out)
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 func newForecastCommand(c *command.CLI) *cobra.Command {
-	o := newClient(c)
+	o := client.New(c)
 	req := &carillonv1.ForecastLaunchesRequest{}
 	cmd := &cobra.Command{
 		Use:   "forecast",
@@ -25,16 +26,16 @@ func newForecastCommand(c *command.CLI) *cobra.Command {
 			"every minute.",
 		Example: "  carillon forecast\n  carillon forecast --label team=billing --until 48h --peaks 10\n  carillon forecast --user ada -o json",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, l.schedules().ForecastLaunches, req)
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			resp, err := client.Call(ctx, l, l.Schedules().ForecastLaunches, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { writeForecast(p, resp) })
+			return o.Show(resp, func(p *render.Page) { writeForecast(p, resp) })
 		}),
 	}
-	o.flags(cmd)
-	o.watched(cmd)
+	o.Flags(cmd)
+	o.WithWatch(cmd)
 	f := cmd.Flags()
 	f.StringVar(&req.UserId, "user", "", "only schedules of this owner `ID`")
 	f.StringVar(&req.WorkflowId, "workflow", "", "only of this workflow `ID`")
@@ -44,7 +45,7 @@ func newForecastCommand(c *command.CLI) *cobra.Command {
 	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its start; at most 7d)", o.TimeFromNow(&req.Until, 1))
 	f.Func("peaks", "`NUMBER` of minutes to show (default 5, at most 50)", command.Uint32(&req.Peaks))
 	f.Func("contributors", "`NUMBER` of schedules to show for each (default 5, at most 50)", command.Uint32(&req.Contributors))
-	return o.completesFlags(cmd)
+	return o.CompleteFlags(cmd)
 }
 
 const minuteFormat = "2006-01-02 15:04"

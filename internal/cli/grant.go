@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -14,14 +15,14 @@ import (
 func newGrantCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("grant", "Create, show and revoke execution grants: permissions to run on a billing account")
 	cmd.Aliases = []string{"grants"}
-	o := newClient(c)
-	o.flags(cmd)
-	cmd.AddCommand(newGrantCreateCommand(o), o.completes(o.watched(newGrantGetCommand(o)), grantIDs), o.watched(newGrantListCommand(o)),
-		o.completes(newGrantRevokeCommand(o), grantIDs))
-	return o.completesFlags(cmd)
+	o := client.New(c)
+	o.Flags(cmd)
+	cmd.AddCommand(newGrantCreateCommand(o), o.CompleteArg(o.WithWatch(newGrantGetCommand(o)), client.GrantIDs), o.WithWatch(newGrantListCommand(o)),
+		o.CompleteArg(newGrantRevokeCommand(o), client.GrantIDs))
+	return o.CompleteFlags(cmd)
 }
 
-func newGrantCreateCommand(o *client) *cobra.Command {
+func newGrantCreateCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.CreateGrantRequest{}
 	cmd := &cobra.Command{
 		Use:   "create",
@@ -32,12 +33,12 @@ func newGrantCreateCommand(o *client) *cobra.Command {
 		Example: "  carillon grant create --id ada-reports --user ada --account acme --scope 'graph:execute:report'\n" +
 			"  carillon grant create --user ada --account acme --scope 'graph:execute:langgraph:*' --expires 90d",
 		Args: command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, l.grants().CreateGrant, req)
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			resp, err := client.Call(ctx, l, l.Grants().CreateGrant, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { writeGrant(p, resp.GetGrant()) })
+			return o.Show(resp, func(p *render.Page) { writeGrant(p, resp.GetGrant()) })
 		}),
 	}
 	f := cmd.Flags()
@@ -51,20 +52,20 @@ func newGrantCreateCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-func newGrantGetCommand(o *client) *cobra.Command {
+func newGrantGetCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.GetGrantRequest{}
 	cmd := &cobra.Command{
 		Use:     "get ID",
 		Short:   "Show a grant",
 		Example: "  carillon grant get ada-reports",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.GrantId = args[0]
-			resp, err := call(ctx, l, l.grants().GetGrant, req)
+			resp, err := client.Call(ctx, l, l.Grants().GetGrant, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { writeGrant(p, resp.GetGrant()) })
+			return o.Show(resp, func(p *render.Page) { writeGrant(p, resp.GetGrant()) })
 		}),
 	}
 	grantOwnerFlag(cmd, &req.UserId)
@@ -75,24 +76,24 @@ func grantOwnerFlag(cmd *cobra.Command, userID *string) {
 	cmd.Flags().StringVar(userID, "user", "", "`ID` of the owner, if several owners have a grant with this id")
 }
 
-func newGrantListCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newGrantListCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	filter := &carillonv1.ListGrantsRequest{}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List grants, ordered by id",
 		Example: "  carillon grant list --user ada --state active",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Grant, string, error) {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.Grant, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, l.grants().ListGrants, filter)
+				resp, err := client.Call(ctx, l, l.Grants().ListGrants, filter)
 				return resp.GetGrants(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListGrantsResponse{Grants: found, NextPageToken: next}, func(p *render.Page) {
+			return o.Show(&carillonv1.ListGrantsResponse{Grants: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, g := range found {
 					rows[i] = p.WideCells([]string{
@@ -109,12 +110,12 @@ func newGrantListCommand(o *client) *cobra.Command {
 	f.StringVar(&filter.UserId, "user", "", "only of this owner `ID`")
 	f.StringVar(&filter.BillingAccountId, "account", "", "only of this billing account `ID`")
 	f.Func("state", "only in this `STATE`: active, expired or revoked", command.Text(&filter.State))
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	command.CompleteValues(cmd, "state", []string{"active", "expired", "revoked"})
 	return cmd
 }
 
-func newGrantRevokeCommand(o *client) *cobra.Command {
+func newGrantRevokeCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.RevokeGrantRequest{}
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
@@ -123,13 +124,13 @@ func newGrantRevokeCommand(o *client) *cobra.Command {
 			"their runs are SKIPPED (grant_revoked) until they name another. Runs in flight continue; see run cancel.",
 		Example: "  carillon grant revoke ada-reports --note 'ada has left'",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.GrantId = args[0]
-			resp, err := call(ctx, l, l.grants().RevokeGrant, req)
+			resp, err := client.Call(ctx, l, l.Grants().RevokeGrant, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { p.Line("%s revoked %s", args[0], p.When(resp.GetGrant().GetRevokedAt())) })
+			return o.Show(resp, func(p *render.Page) { p.Line("%s revoked %s", args[0], p.When(resp.GetGrant().GetRevokedAt())) })
 		}),
 	}
 	grantOwnerFlag(cmd, &req.UserId)

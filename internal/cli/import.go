@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/crontab"
@@ -26,7 +27,7 @@ func newImportCommand(c *command.CLI) *cobra.Command {
 
 // imported is what the flags of import crontab say.
 type imported struct {
-	*client
+	*client.Client
 	read    crontab.Options
 	naming  crontab.Naming
 	set     string
@@ -37,7 +38,7 @@ type imported struct {
 }
 
 func newImportCrontabCommand(c *command.CLI) *cobra.Command {
-	i := &imported{client: newClient(c), set: "crontab", naming: crontab.Naming{Version: 1, Overlap: string(schedule.OverlapAllow)}}
+	i := &imported{Client: client.New(c), set: "crontab", naming: crontab.Naming{Version: 1, Overlap: string(schedule.OverlapAllow)}}
 	cmd := &cobra.Command{
 		Use:   "crontab FILE",
 		Short: "Import a crontab as workflows and schedules, or print them as YAML",
@@ -76,11 +77,13 @@ func newImportCrontabCommand(c *command.CLI) *cobra.Command {
 			case found.Lost() && !i.partial:
 				return errors.New("nothing was applied: some commands cannot be imported, see above; --partial applies the others")
 			}
-			return i.ask(func(ctx context.Context, l *link, _ []string) error { return i.apply(ctx, l, args[0], workflows) })(cmd, args)
+			return i.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+				return i.apply(ctx, l, args[0], workflows)
+			})(cmd, args)
 		},
 	}
-	i.flags(cmd)
-	i.patient(cmd)
+	i.Flags(cmd)
+	i.LongTimeout(cmd)
 	f := cmd.Flags()
 	f.StringVar(&i.user, "user", "", "`ID` of the owner of the schedules")
 	f.StringVar(&i.set, "set", i.set, "`NAME` of their set")
@@ -94,7 +97,7 @@ func newImportCrontabCommand(c *command.CLI) *cobra.Command {
 	f.BoolVar(&i.dryRun, "dry-run", false, "change nothing, show what would change; exit with 3 if anything would")
 	command.CompleteValues(cmd, "tz", cronexpr.Zones())
 	command.CompleteValues(cmd, "overlap", schedule.OverlapPolicies)
-	return i.completesFlags(cmd)
+	return i.CompleteFlags(cmd)
 }
 
 // systemCrontab reports whether cron reads a file as one with users.
@@ -152,7 +155,7 @@ func orPlaceholder(user string) string {
 	return user
 }
 
-func (i *imported) apply(ctx context.Context, l *link, from string, workflows []crontab.Workflow) error {
+func (i *imported) apply(ctx context.Context, l *client.Link, from string, workflows []crontab.Workflow) error {
 	req := &carillonv1.ApplySchedulesRequest{Set: i.set, DryRun: i.dryRun}
 	lines := &fileSet{}
 	for _, w := range workflows {
@@ -161,12 +164,12 @@ func (i *imported) apply(ctx context.Context, l *link, from string, workflows []
 			WorkflowId: w.ID, Version: i.naming.Version, UserId: i.user, Dag: w.DAG,
 		})
 	}
-	l.work.Describe("%s set %s: %d commands", doing(i.dryRun), i.set, len(workflows))
-	resp, err := call(ctx, l, l.schedules().ApplySchedules, req)
+	l.Progress.Describe("%s set %s: %d commands", doing(i.dryRun), i.set, len(workflows))
+	resp, err := client.Call(ctx, l, l.Schedules().ApplySchedules, req)
 	if err != nil {
 		return lines.located(err)
 	}
-	err = i.show(resp, func(p *render.Page) { writeApplied(p, resp, i.set, i.dryRun) })
+	err = i.Show(resp, func(p *render.Page) { writeApplied(p, resp, i.set, i.dryRun) })
 	if err == nil && i.dryRun && resp.GetChanged() {
 		return command.ErrDiffers
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/safehttp"
@@ -28,7 +29,7 @@ func newNotifyCommand(c *command.CLI) *cobra.Command {
 }
 
 func newNotifyTestCommand(c *command.CLI) *cobra.Command {
-	o := newClient(c)
+	o := client.New(c)
 	wait := 45 * time.Second
 	cmd := &cobra.Command{
 		Use:   "test [TARGET]",
@@ -37,12 +38,12 @@ func newNotifyTestCommand(c *command.CLI) *cobra.Command {
 			"what happened. Exit code 1 if one was not delivered. TARGET is a name in NOTIFY_FILE.",
 		Example: "  carillon notify test\n  carillon notify test pager",
 		Args:    command.Args(nil, 1),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req := &carillonv1.TestAlertsRequest{}
 			if len(args) == 1 {
 				req.Target = args[0]
 			}
-			resp, err := call(ctx, l, l.alerts().TestAlerts, req)
+			resp, err := client.Call(ctx, l, l.Alerts().TestAlerts, req)
 			if err != nil {
 				return err
 			}
@@ -50,7 +51,7 @@ func newNotifyTestCommand(c *command.CLI) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := o.show(&carillonv1.TestAlertsResponse{Deliveries: sent}, func(p *render.Page) { writeTestResults(p, sent, wait) }); err != nil {
+			if err := o.Show(&carillonv1.TestAlertsResponse{Deliveries: sent}, func(p *render.Page) { writeTestResults(p, sent, wait) }); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(sent, func(d *carillonv1.AlertDelivery) bool {
@@ -61,18 +62,18 @@ func newNotifyTestCommand(c *command.CLI) *cobra.Command {
 			return nil
 		}),
 	}
-	o.flags(cmd)
+	o.Flags(cmd)
 	cmd.Flags().DurationVar(&wait, "wait", wait, "how long to wait for the first attempts, as a `DURATION`")
 	return cmd
 }
 
 // attempted waits until each message had its first attempt, at most for so long.
-func attempted(ctx context.Context, l *link, sent []*carillonv1.AlertDelivery, wait time.Duration) ([]*carillonv1.AlertDelivery, error) {
+func attempted(ctx context.Context, l *client.Link, sent []*carillonv1.AlertDelivery, wait time.Duration) ([]*carillonv1.AlertDelivery, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	const newest = 200 // the messages of this test are among them
-	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
-		resp, err := call(ctx, l, l.alerts().ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: newest})
+	for pause := client.FirstPause; ; pause = min(2*pause, client.MaxPause) {
+		resp, err := client.Call(ctx, l, l.Alerts().ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: newest})
 		if err != nil && ctx.Err() == nil {
 			return nil, err
 		}
@@ -90,7 +91,7 @@ func attempted(ctx context.Context, l *link, sent []*carillonv1.AlertDelivery, w
 		if open == 0 {
 			return sent, nil
 		}
-		l.work.Describe("%d of %d test messages have no result yet", open, len(sent))
+		l.Progress.Describe("%d of %d test messages have no result yet", open, len(sent))
 		select {
 		case <-ctx.Done():
 			return sent, nil
@@ -157,7 +158,7 @@ func newNotifyCheckCommand(c *command.CLI) *cobra.Command {
 			}
 			alert.Labels, alert.Kind = labels, schedule.ExpectationKind(kind)
 			alert.Severity = cmp.Or(alert.Severity, notify.SeverityOf(labels))
-			p := (&client{CLI: c}).page()
+			p := (&client.Client{CLI: c}).Page()
 			writeRoutes(p, routes, alert)
 			return p.Print(c.Out)
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
@@ -24,7 +25,7 @@ const (
 
 // previewed is what the flags of preview say.
 type previewed struct {
-	*client
+	*client.Client
 	schedule string // a saved one, asked of the server
 	batch    bool
 	count    int
@@ -33,7 +34,7 @@ type previewed struct {
 }
 
 func newPreviewCommand(c *command.CLI) *cobra.Command {
-	v := &previewed{client: newClient(c), count: defaultFires}
+	v := &previewed{Client: client.New(c), count: defaultFires}
 	cmd := &cobra.Command{
 		Use:   "preview",
 		Short: "Show the next run times of a rule or a saved schedule",
@@ -55,12 +56,12 @@ func newPreviewCommand(c *command.CLI) *cobra.Command {
 			case v.batch:
 				return previewBatch(c.In, c.Out, c.Now)
 			case v.schedule != "":
-				return v.ask(v.saved)(cmd, args)
+				return v.Ask(v.saved)(cmd, args)
 			}
 			return v.unsaved()
 		},
 	}
-	v.flags(cmd)
+	v.Flags(cmd)
 	f, req := cmd.Flags(), &v.request
 	f.StringVar(&v.schedule, "schedule", "", "a saved schedule's `ID`")
 	f.BoolVar(&v.batch, "batch", false, "read JSON Lines from standard input")
@@ -78,7 +79,7 @@ func newPreviewCommand(c *command.CLI) *cobra.Command {
 	f.Func("to", "end of the window: before this `TIME`, or a duration from now", v.TimeFromNow(&req.To, 1))
 	command.CompleteValues(cmd, "dst", []cronexpr.DST{cronexpr.Vixie, cronexpr.Literal})
 	command.CompleteValues(cmd, "tz", cronexpr.Zones())
-	return v.completesFlags(cmd)
+	return v.CompleteFlags(cmd)
 }
 
 // check refuses what contradicts itself.
@@ -108,11 +109,11 @@ func (v *previewed) check(cmd *cobra.Command, _ []string) error {
 }
 
 // saved asks the server for the fires of a saved schedule.
-func (v *previewed) saved(ctx context.Context, l *link, _ []string) error {
+func (v *previewed) saved(ctx context.Context, l *client.Link, _ []string) error {
 	req := &carillonv1.PreviewScheduleRequest{
 		ScheduleId: v.schedule, From: v.request.GetFrom(), To: v.request.GetTo(), PageSize: uint32(v.count),
 	}
-	resp, err := call(ctx, l, l.schedules().PreviewSchedule, req)
+	resp, err := client.Call(ctx, l, l.Schedules().PreviewSchedule, req)
 	if err != nil {
 		return err
 	}
@@ -137,8 +138,8 @@ func (v *previewed) unsaved() error {
 
 // fires answers with a table, or with the bare times beside all that is known.
 func (v *previewed) fires(fires []*carillonv1.Fire) error {
-	if v.output.ForPeople() {
-		p := v.page()
+	if v.Format.ForPeople() {
+		p := v.Page()
 		writeFires(p, fires)
 		return p.Print(v.Out)
 	}
@@ -160,7 +161,7 @@ func (v *previewed) fires(fires []*carillonv1.Fire) error {
 	if err != nil {
 		return err
 	}
-	return v.document(text)
+	return v.Document(text)
 }
 
 // refused is an offline error in the words of the API.

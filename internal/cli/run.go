@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -18,14 +19,14 @@ func newRunCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("run", "Show, follow, report, cancel and retry runs")
 	cmd.Aliases = []string{"runs"}
 	cmd.Long = "A run is named by its idempotency key. The first digits (4 or more) are enough if they match only one run."
-	o := newClient(c)
-	o.flags(cmd)
-	list, watch, export := o.watched(newRunListCommand(o)), newRunWatchCommand(o), newRunExportCommand(o)
+	o := client.New(c)
+	o.Flags(cmd)
+	list, watch, export := o.WithWatch(newRunListCommand(o)), newRunWatchCommand(o), newRunExportCommand(o)
 	cmd.AddCommand(
-		list, o.completes(o.watched(newRunGetCommand(o)), runKeys), o.completes(newRunLogsCommand(o), runKeys), watch, export,
-		o.completes(newRunReportCommand(o), runKeys), o.completes(newRunCancelCommand(o), runKeys), o.completes(newRunRetryCommand(o), runKeys),
+		list, o.CompleteArg(o.WithWatch(newRunGetCommand(o)), runKeys), o.CompleteArg(newRunLogsCommand(o), runKeys), watch, export,
+		o.CompleteArg(newRunReportCommand(o), runKeys), o.CompleteArg(newRunCancelCommand(o), runKeys), o.CompleteArg(newRunRetryCommand(o), runKeys),
 	)
-	return o.completesFlags(cmd)
+	return o.CompleteFlags(cmd)
 }
 
 // outcome is a status with its reason: SKIPPED (overlap).
@@ -36,18 +37,18 @@ func outcome(r *carillonv1.Run) string {
 	return r.GetStatus() + " (" + r.GetReason() + ")"
 }
 
-func newRunGetCommand(o *client) *cobra.Command {
+func newRunGetCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get KEY",
 		Short:   "Show a run, its outcome and the reason",
 		Example: "  carillon run get 5f0c5a3d9b1e",
 		Args:    command.ExactArgs("KEY"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, l.runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: args[0]})
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			resp, err := client.Call(ctx, l, l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: args[0]})
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) {
+			return o.Show(resp, func(p *render.Page) {
 				writeRun(p, resp.GetRun())
 				if first, err := time.Parse(time.RFC3339Nano, resp.GetFirstSentAt()); err == nil {
 					p.Line("may have been sent first %s; no answer was recorded, so it was sent again under the same key", p.When(timestamppb.New(first)))
@@ -145,8 +146,8 @@ func writeAttempts(p *render.Page, log []*carillonv1.LaunchAttempt) {
 }
 
 // runKeys are the newest runs, newest first, each with what it is.
-func runKeys(ctx context.Context, l *link, begun string) (out []cobra.Completion) {
-	resp, err := call(ctx, l, l.runs().ListRuns, &carillonv1.ListRunsRequest{PageSize: defaultLimit})
+func runKeys(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+	resp, err := client.Call(ctx, l, l.Runs().ListRuns, &carillonv1.ListRunsRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil
 	}

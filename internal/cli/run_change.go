@@ -5,26 +5,27 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunCancelCommand(o *client) *cobra.Command {
+func newRunCancelCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.CancelRunRequest{}
 	cmd := &cobra.Command{
 		Use:     "cancel KEY",
 		Short:   "Cancel a run: immediately before it is sent, else when the executor confirms",
 		Example: "  carillon run cancel 5f0c5a3d9b1e --note 'wrong input'",
 		Args:    command.ExactArgs("KEY"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.IdempotencyKey = args[0]
-			resp, err := call(ctx, l, l.runs().CancelRun, req)
+			resp, err := client.Call(ctx, l, l.Runs().CancelRun, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) {
+			return o.Show(resp, func(p *render.Page) {
 				r := resp.GetRun()
 				p.Line("run %s is %s", render.ShortKey(r.GetIdempotencyKey()), outcome(r))
 				if resp.GetEffect() != "" { // empty from a server of an earlier version
@@ -37,7 +38,7 @@ func newRunCancelCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-func newRunRetryCommand(o *client) *cobra.Command {
+func newRunRetryCommand(o *client.Client) *cobra.Command {
 	var wait bool
 	req := &carillonv1.RetryRunRequest{}
 	cmd := &cobra.Command{
@@ -45,13 +46,13 @@ func newRunRetryCommand(o *client) *cobra.Command {
 		Short:   "Retry a run that has ended",
 		Example: "  carillon run retry 5f0c5a3d9b1e --wait",
 		Args:    command.ExactArgs("KEY"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.IdempotencyKey = args[0]
-			resp, err := call(ctx, l, l.runs().RetryRun, req)
+			resp, err := client.Call(ctx, l, l.Runs().RetryRun, req)
 			if err != nil {
 				return err
 			}
-			return o.showAskedFor(ctx, l, resp, &resp.Run, wait)
+			return showRequested(ctx, o, l, resp, &resp.Run, wait)
 		}),
 	}
 	f := cmd.Flags()

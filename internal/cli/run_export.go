@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunExportCommand(o *client) *cobra.Command {
+func newRunExportCommand(o *client.Client) *cobra.Command {
 	filter := &carillonv1.ExportRunsRequest{}
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -27,14 +28,14 @@ func newRunExportCommand(o *client) *cobra.Command {
 			"  carillon run export --after 5f0c5a3d9b1e6a6f0d0c4b5e7a8f9b2c1d3e4f5a6b7c8d9e0f1a2b3c4d5e6f70",
 		Args: command.ExactArgs(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if o.output == render.FormatYAML {
+			if o.Format == render.FormatYAML {
 				return command.Usage(cmd, "-o yaml is not supported: the export is JSON Lines")
 			}
 			return nil
 		},
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
 			filter.Status = upper(filter.Status)
-			return o.export(ctx, l, filter)
+			return exportRuns(ctx, o, l, filter)
 		}),
 	}
 	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
@@ -45,21 +46,21 @@ func newRunExportCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-// exportMeter counts, unless the runs themselves run over the terminal.
-func (c *client) exportMeter() *render.Progress {
+// exportProgress counts, unless the runs themselves run over the terminal.
+func exportProgress(c *client.Client) *render.Progress {
 	if c.Terminal {
 		return render.NewProgress(nil, "exporting")
 	}
 	return render.NewProgress(c.Screen, "exporting")
 }
 
-// export writes each run as it comes: memory stays flat.
-func (c *client) export(ctx context.Context, l *link, filter *carillonv1.ExportRunsRequest) error {
+// exportRuns writes each run as it comes: memory stays flat.
+func exportRuns(ctx context.Context, c *client.Client, l *client.Link, filter *carillonv1.ExportRunsRequest) error {
 	out := bufio.NewWriter(c.Out)
 	last := filter.GetAfter()
-	written, m := 0, c.exportMeter()
+	written, m := 0, exportProgress(c)
 	defer m.End()
-	stream, err := l.runs().ExportRuns(ctx, filter)
+	stream, err := l.Runs().ExportRuns(ctx, filter)
 	for err == nil {
 		var line *carillonv1.ExportRunsResponse
 		if line, err = stream.Recv(); err != nil {
@@ -83,7 +84,7 @@ func (c *client) export(ctx context.Context, l *link, filter *carillonv1.ExportR
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	if err = l.explain(ctx, err, false); last != filter.GetAfter() {
+	if err = l.Explain(ctx, err, false); last != filter.GetAfter() {
 		err = fmt.Errorf("%w; every written line is complete; continue with --after %s", err, last)
 	}
 	return err

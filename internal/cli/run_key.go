@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -10,10 +11,10 @@ import (
 // wholeKey completes the first digits of a key, as tables show them. The server
 // looks for it among the runs that the caller sees, and names the runs where
 // there are several.
-func wholeKey(ctx context.Context, l *link, digits string) (string, error) {
+func wholeKey(ctx context.Context, l *client.Link, digits string) (string, error) {
 	if _, err := schedule.ParseKey(digits); err == nil {
 		return digits, nil
 	}
-	resp, err := call(ctx, l, l.runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
+	resp, err := client.Call(ctx, l, l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: digits})
 	return resp.GetRun().GetIdempotencyKey(), err
 }

@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunListCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newRunListCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	filter := &carillonv1.ListRunsRequest{}
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -23,17 +24,17 @@ func newRunListCommand(o *client) *cobra.Command {
 			"  carillon run list --status SKIPPED --reason grant_expired --last 20\n" +
 			"  carillon run list --status FAILED,SKIPPED --since 2026-03-08T00:00:00Z -o json",
 		Args: command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
 			filter.Status = upper(filter.Status)
-			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Run, string, error) {
+			found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.Run, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, l.runs().ListRuns, filter)
+				resp, err := client.Call(ctx, l, l.Runs().ListRuns, filter)
 				return resp.GetRuns(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListRunsResponse{Runs: found, NextPageToken: next}, func(p *render.Page) {
+			return o.Show(&carillonv1.ListRunsResponse{Runs: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, r := range found {
 					rows[i] = p.WideCells([]string{
@@ -52,7 +53,7 @@ func newRunListCommand(o *client) *cobra.Command {
 	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back", o.TimeFromNow(&filter.To, -1))
 	f.StringVar(&filter.RunId, "run-id", "", "only with this run `ID` of the executor")
 	f.StringVar(&filter.TraceId, "trace-id", "", "only with this trace `ID`")
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	f.IntVar(&limit, "last", limit, "same as --limit: the newest `NUMBER`")
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	runoutput "github.com/carillon/carillon/internal/output"
@@ -22,7 +23,7 @@ const maxTail = 10_000
 // logsEvery is how often a run that is followed is asked for more.
 const logsEvery = time.Second
 
-func newRunLogsCommand(o *client) *cobra.Command {
+func newRunLogsCommand(o *client.Client) *cobra.Command {
 	var follow bool
 	tail := -1
 	req := &carillonv1.GetRunLogsRequest{}
@@ -35,7 +36,7 @@ func newRunLogsCommand(o *client) *cobra.Command {
 		Example: "  carillon run logs 5f0c5a3d9b1e\n  carillon run logs 5f0c5a3d9b1e -f --step fetch\n  carillon run logs 5f0c5a3d9b1e --tail 20",
 		Args:    command.ExactArgs("KEY"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if o.output == render.FormatYAML {
+			if o.Format == render.FormatYAML {
 				return command.Usage(cmd, "logs have no YAML form; use -o json")
 			}
 			if tail < -1 || tail > maxTail {
@@ -46,13 +47,13 @@ func newRunLogsCommand(o *client) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) (err error) {
 			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
 				return err
 			}
-			p := &logPrinter{out: o.Out, json: o.output == render.FormatJSON, names: req.GetStep() == "", tail: tail >= 0}
+			p := &logPrinter{out: o.Out, json: o.Format == render.FormatJSON, names: req.GetStep() == "", tail: tail >= 0}
 			resp, err := followLogs(ctx, l, req, follow, p)
-			if err != nil || p.any || tail == 0 || !o.output.ForPeople() || resp == nil {
+			if err != nil || p.any || tail == 0 || !o.Format.ForPeople() || resp == nil {
 				return err
 			}
 			_, err = fmt.Fprintln(o.ErrOut, nothingWritten(resp, req))
@@ -66,14 +67,14 @@ func newRunLogsCommand(o *client) *cobra.Command {
 }
 
 // followLogs prints pages until there are no more, or until the run has ended.
-func followLogs(ctx context.Context, l *link, req *carillonv1.GetRunLogsRequest, follow bool, p *logPrinter) (*carillonv1.GetRunLogsResponse, error) {
+func followLogs(ctx context.Context, l *client.Link, req *carillonv1.GetRunLogsRequest, follow bool, p *logPrinter) (*carillonv1.GetRunLogsResponse, error) {
 	answered := time.Now()
 	for {
-		resp, err := call(ctx, l, l.runs().GetRunLogs, req)
+		resp, err := client.Call(ctx, l, l.Runs().GetRunLogs, req)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil // the user has ended it
-		case err != nil && (!follow || !away(err) || time.Since(answered) > waitSilent):
+		case err != nil && (!follow || !client.Unanswered(err) || time.Since(answered) > client.MaxSilence):
 			return nil, err
 		case err == nil:
 			answered = time.Now()

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	runoutput "github.com/carillon/carillon/internal/output"
@@ -18,7 +19,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunReportCommand(o *client) *cobra.Command {
+func newRunReportCommand(o *client.Client) *cobra.Command {
 	var token, written string
 	var exitCode int32
 	req := &carillonv1.ReportRunRequest{}
@@ -30,13 +31,13 @@ func newRunReportCommand(o *client) *cobra.Command {
 		Example: "  carillon run report 5f0c5a3d9b1e SUCCESS --run-id r-17\n" +
 			"  carillon run report 5f0c5a3d9b1e FAILED --error-code EXIT_3 --error-message 'disk full' --exit-code 3 --output-file job.log",
 		Args: command.ExactArgs("KEY", "STATUS"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) (err error) {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) (err error) {
 			if req.IdempotencyKey, err = wholeKey(ctx, l, args[0]); err != nil {
 				return err
 			}
 			req.Status = strings.ToUpper(args[1])
 			if written != "" {
-				if req.Output, err = o.writtenIn(written); err != nil {
+				if req.Output, err = readOutput(o, written); err != nil {
 					return err
 				}
 			}
@@ -49,11 +50,11 @@ func newRunReportCommand(o *client) *cobra.Command {
 			if token != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 			}
-			resp, err := call(ctx, l, l.runs().ReportRun, req)
+			resp, err := client.Call(ctx, l, l.Runs().ReportRun, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) {
+			return o.Show(resp, func(p *render.Page) {
 				verb := "is now"
 				if !resp.GetMoved() {
 					verb = "was not changed by this report; it is"
@@ -79,8 +80,8 @@ func newRunReportCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-// writtenIn reads the end of a file, or of stdin, as text that the API takes.
-func (c *client) writtenIn(path string) (string, error) {
+// readOutput reads the end of a file, or of stdin, as text that the API takes.
+func readOutput(c *client.Client, path string) (string, error) {
 	in := c.In
 	if path != "-" {
 		file, err := os.Open(path)

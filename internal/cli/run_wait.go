@@ -7,15 +7,16 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// showAskedFor shows the answer to a call that asked for a run, which stands in
+// showRequested shows the answer to a call that asked for a run, which stands in
 // it at run, with wait only once that run has ended; its failure is the
 // command's.
-func (c *client) showAskedFor(ctx context.Context, l *link, resp proto.Message, run **carillonv1.Run, wait bool) (err error) {
+func showRequested(ctx context.Context, c *client.Client, l *client.Link, resp proto.Message, run **carillonv1.Run, wait bool) (err error) {
 	var ended error
 	if wait {
 		if *run, err = await(ctx, l, *run); err != nil {
@@ -23,29 +24,29 @@ func (c *client) showAskedFor(ctx context.Context, l *link, resp proto.Message, 
 		}
 		ended = failure(*run)
 	}
-	if err := c.show(resp, func(p *render.Page) { writeRun(p, *run) }); err != nil {
+	if err := c.Show(resp, func(p *render.Page) { writeRun(p, *run) }); err != nil {
 		return err
 	}
 	return ended
 }
 
 // await asks for a run until it has ended, less and less often.
-func await(ctx context.Context, l *link, r *carillonv1.Run) (*carillonv1.Run, error) {
+func await(ctx context.Context, l *client.Link, r *carillonv1.Run) (*carillonv1.Run, error) {
 	answered := time.Now()
-	for pause := waitFirst; !schedule.Status(r.GetStatus()).Terminal(); pause = min(2*pause, waitMost) {
-		l.work.Describe("run %s of %s is %s", render.ShortKey(r.GetIdempotencyKey()), r.GetScheduleId(), r.GetStatus())
+	for pause := client.FirstPause; !schedule.Status(r.GetStatus()).Terminal(); pause = min(2*pause, client.MaxPause) {
+		l.Progress.Describe("run %s of %s is %s", render.ShortKey(r.GetIdempotencyKey()), r.GetScheduleId(), r.GetStatus())
 		select {
 		case <-ctx.Done():
 			return nil, goesOn(r)
 		case <-time.After(pause):
 		}
-		resp, err := call(ctx, l, l.runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: r.GetIdempotencyKey()})
+		resp, err := client.Call(ctx, l, l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: r.GetIdempotencyKey()})
 		switch {
 		case ctx.Err() != nil:
 			return nil, goesOn(r)
 		case err == nil:
 			r, answered = resp.GetRun(), time.Now()
-		case !away(err) || time.Since(answered) > waitSilent:
+		case !client.Unanswered(err) || time.Since(answered) > client.MaxSilence:
 			return nil, err
 		}
 	}

@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunWatchCommand(o *client) *cobra.Command {
+func newRunWatchCommand(o *client.Client) *cobra.Command {
 	filter := &carillonv1.WatchRunsRequest{}
 	cmd := &cobra.Command{
 		Use:     "watch",
@@ -23,33 +24,33 @@ func newRunWatchCommand(o *client) *cobra.Command {
 		Example: "  carillon run watch --schedule nightly\n  carillon run watch --status FAILED -o json",
 		Args:    command.ExactArgs(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if o.output == render.FormatYAML {
+			if o.Format == render.FormatYAML {
 				return command.Usage(cmd, "-o yaml is not supported for a stream; use -o json")
 			}
 			return nil
 		},
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
 			filter.Status = upper(filter.Status)
-			stream, err := l.runs().WatchRuns(ctx, filter)
+			stream, err := l.Runs().WatchRuns(ctx, filter)
 			for err == nil {
 				var change *carillonv1.WatchRunsResponse
 				if change, err = stream.Recv(); err == nil {
-					err = o.change(change)
+					err = showChange(o, change)
 				}
 			}
 			if errors.Is(err, io.EOF) || ctx.Err() != nil {
 				return nil // the server has ended it, or the user
 			}
-			return l.explain(ctx, err, false)
+			return l.Explain(ctx, err, false)
 		}),
 	}
 	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
 	return cmd
 }
 
-// change writes one change as one line.
-func (c *client) change(change *carillonv1.WatchRunsResponse) error {
-	if c.output == render.FormatJSON {
+// showChange writes one change as one line.
+func showChange(c *client.Client, change *carillonv1.WatchRunsResponse) error {
+	if c.Format == render.FormatJSON {
 		text, err := rawjson.Marshal(change)
 		if err != nil {
 			return err

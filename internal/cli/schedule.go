@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
@@ -15,16 +16,16 @@ import (
 func newScheduleCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("schedule", "Create, show, pause, trigger and delete schedules")
 	cmd.Aliases = []string{"schedules"}
-	o := newClient(c)
-	o.flags(cmd)
+	o := client.New(c)
+	o.Flags(cmd)
 	cmd.AddCommand(
-		newScheduleUpsertCommand(o), o.completes(newScheduleSetCommand(o), scheduleIDs), o.completes(newScheduleEditCommand(o), scheduleIDs),
-		o.completes(o.watched(newScheduleGetCommand(o)), scheduleIDs), o.watched(newScheduleListCommand(o)),
-		o.completes(newSchedulePauseCommand(o), scheduleIDs), o.completes(newScheduleResumeCommand(o), scheduleIDs),
-		o.completes(newScheduleTriggerCommand(o), scheduleIDs), o.completes(newScheduleDeleteCommand(o), scheduleIDs),
-		o.completes(o.watched(newScheduleEventsCommand(o)), scheduleIDs), o.completes(o.watched(newScheduleRevisionsCommand(o)), scheduleIDs),
+		newScheduleUpsertCommand(o), o.CompleteArg(newScheduleSetCommand(o), client.ScheduleIDs), o.CompleteArg(newScheduleEditCommand(o), client.ScheduleIDs),
+		o.CompleteArg(o.WithWatch(newScheduleGetCommand(o)), client.ScheduleIDs), o.WithWatch(newScheduleListCommand(o)),
+		o.CompleteArg(newSchedulePauseCommand(o), client.ScheduleIDs), o.CompleteArg(newScheduleResumeCommand(o), client.ScheduleIDs),
+		o.CompleteArg(newScheduleTriggerCommand(o), client.ScheduleIDs), o.CompleteArg(newScheduleDeleteCommand(o), client.ScheduleIDs),
+		o.CompleteArg(o.WithWatch(newScheduleEventsCommand(o)), client.ScheduleIDs), o.CompleteArg(o.WithWatch(newScheduleRevisionsCommand(o)), client.ScheduleIDs),
 	)
-	return o.completesFlags(cmd)
+	return o.CompleteFlags(cmd)
 }
 
 // ruled is a schedule or a definition of one.

@@ -5,23 +5,24 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleDeleteCommand(o *client) *cobra.Command {
+func newScheduleDeleteCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "delete ID",
 		Short:   "Delete a schedule; its planned runs are cancelled, runs in flight continue",
 		Example: "  carillon schedule delete nightly",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, l.schedules().DeleteSchedule, &carillonv1.DeleteScheduleRequest{ScheduleId: args[0]})
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			resp, err := client.Call(ctx, l, l.Schedules().DeleteSchedule, &carillonv1.DeleteScheduleRequest{ScheduleId: args[0]})
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { p.Line("%s deleted", args[0]) })
+			return o.Show(resp, func(p *render.Page) { p.Line("%s deleted", args[0]) })
 		}),
 	}
 }

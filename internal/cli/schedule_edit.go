@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/editable"
@@ -26,7 +27,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleEditCommand(o *client) *cobra.Command {
+func newScheduleEditCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "edit ID",
 		Short: "Edit a schedule in an editor",
@@ -35,8 +36,8 @@ func newScheduleEditCommand(o *client) *cobra.Command {
 			"An empty file, or one that is closed unchanged, changes nothing.",
 		Example: "  carillon schedule edit nightly\n  EDITOR='code --wait' carillon schedule edit nightly",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			e := &edit{client: o, link: l, id: args[0]}
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			e := &edit{Client: o, Link: l, id: args[0]}
 			return e.run(ctx)
 		}),
 	}
@@ -44,8 +45,8 @@ func newScheduleEditCommand(o *client) *cobra.Command {
 
 // edit is one session with an editor.
 type edit struct {
-	*client
-	*link
+	*client.Client
+	*client.Link
 	id       string
 	revision uint32
 	base     *carillonv1.UpsertScheduleRequest // what the schedule is
@@ -78,7 +79,7 @@ func (e *edit) run(ctx context.Context) error {
 }
 
 func (e *edit) read(ctx context.Context) error {
-	found, err := call(ctx, e.link, e.link.schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: e.id})
+	found, err := client.Call(ctx, e.Link, e.Link.Schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: e.id})
 	if err != nil {
 		return err
 	}
@@ -103,11 +104,11 @@ func (e *edit) send(ctx context.Context) error {
 	}
 	stale := false
 	patch := func(ctx context.Context, req *carillonv1.PatchScheduleRequest, options ...grpc.CallOption) (*carillonv1.PatchScheduleResponse, error) {
-		resp, err := e.link.schedules().PatchSchedule(ctx, req, options...)
+		resp, err := e.Link.Schedules().PatchSchedule(ctx, req, options...)
 		stale = status.Code(err) == codes.Aborted
 		return resp, err
 	}
-	resp, err := call(ctx, e.link, patch, &carillonv1.PatchScheduleRequest{
+	resp, err := client.Call(ctx, e.Link, patch, &carillonv1.PatchScheduleRequest{
 		ScheduleId: e.id, Schedule: edited, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, Etag: fmt.Sprint(e.revision),
 	})
 	if stale {
@@ -116,7 +117,7 @@ func (e *edit) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.showPatched(resp)
+	return showPatched(e.Client, resp)
 }
 
 // rebase puts the edited fields on the schedule as somebody else has left it.

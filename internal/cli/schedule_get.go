@@ -5,23 +5,24 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleGetCommand(o *client) *cobra.Command {
+func newScheduleGetCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get ID",
 		Short:   "Show a schedule: its definition, state and next five runs",
 		Example: "  carillon schedule get nightly\n  carillon schedule get nightly -o json",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, l.schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: args[0]})
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			resp, err := client.Call(ctx, l, l.Schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: args[0]})
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) {
+			return o.Show(resp, func(p *render.Page) {
 				writeDefinition(p, resp.GetSchedule())
 				p.Line("")
 				writeState(p, resp.GetSchedule())

@@ -6,28 +6,29 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleEventsCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newScheduleEventsCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	cmd := &cobra.Command{
 		Use:     "events ID",
 		Short:   "Show the events of a schedule, newest first",
 		Example: "  carillon schedule events nightly --limit 10",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.ScheduleEvent, string, error) {
-				resp, err := call(ctx, l, l.schedules().ListScheduleEvents,
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.ScheduleEvent, string, error) {
+				resp, err := client.Call(ctx, l, l.Schedules().ListScheduleEvents,
 					&carillonv1.ListScheduleEventsRequest{ScheduleId: args[0], PageSize: size, PageToken: token})
 				return resp.GetEvents(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListScheduleEventsResponse{Events: found, NextPageToken: next}, func(p *render.Page) {
+			return o.Show(&carillonv1.ListScheduleEventsResponse{Events: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, e := range found {
 					rows[i] = p.WideCells([]string{p.When(e.GetTime()), e.GetKind(), slots(e), e.GetReason(), e.GetActor(), fmt.Sprint(e.GetRevision()), e.GetNote()},
@@ -37,7 +38,7 @@ func newScheduleEventsCommand(o *client) *cobra.Command {
 			})
 		}),
 	}
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	return cmd
 }
 
@@ -56,23 +57,23 @@ func slots(e *carillonv1.ScheduleEvent) string {
 	return out
 }
 
-func newScheduleRevisionsCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newScheduleRevisionsCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	cmd := &cobra.Command{
 		Use:     "revisions ID",
 		Short:   "Show the past definitions of a schedule, newest first",
 		Example: "  carillon schedule revisions nightly -o json",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.ScheduleRevision, string, error) {
-				resp, err := call(ctx, l, l.schedules().ListRevisions,
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.ScheduleRevision, string, error) {
+				resp, err := client.Call(ctx, l, l.Schedules().ListRevisions,
 					&carillonv1.ListRevisionsRequest{ScheduleId: args[0], PageSize: size, PageToken: token})
 				return resp.GetRevisions(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListRevisionsResponse{Revisions: found, NextPageToken: next}, func(p *render.Page) {
+			return o.Show(&carillonv1.ListRevisionsResponse{Revisions: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, r := range found {
 					d := r.GetDefinition()
@@ -86,6 +87,6 @@ func newScheduleRevisionsCommand(o *client) *cobra.Command {
 			})
 		}),
 	}
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	return cmd
 }

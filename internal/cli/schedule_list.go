@@ -6,13 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleListCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newScheduleListCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	filter := &carillonv1.ListSchedulesRequest{}
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -20,16 +21,16 @@ func newScheduleListCommand(o *client) *cobra.Command {
 		Example: "  carillon schedule list --workflow report --state active\n  carillon schedule list --label team=billing --limit 0 -o json\n" +
 			"  carillon schedule list --order-by next_run_at --limit 10\n  carillon schedule list --failing",
 		Args: command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
 				filter.PageSize, filter.PageToken = size, token
-				resp, err := call(ctx, l, l.schedules().ListSchedules, filter)
+				resp, err := client.Call(ctx, l, l.Schedules().ListSchedules, filter)
 				return resp.GetSchedules(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListSchedulesResponse{Schedules: found, NextPageToken: next}, func(p *render.Page) {
+			return o.Show(&carillonv1.ListSchedulesResponse{Schedules: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, s := range found {
 					rows[i] = p.WideCells([]string{
@@ -54,7 +55,7 @@ func newScheduleListCommand(o *client) *cobra.Command {
 	f.StringVar(&filter.OrderBy, "order-by", "", "list by this `FIELD`: schedule_id (default), or next_run_at (active schedules, soonest first)")
 	command.CompleteValues(cmd, "order-by", []string{"schedule_id", "next_run_at"})
 	f.BoolVar(&filter.Failing, "failing", false, "only failing schedules: the newest run that succeeded or failed has failed")
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	command.CompleteValues(cmd, "state", []string{"active", "paused", "exhausted"})
 	return cmd
 }

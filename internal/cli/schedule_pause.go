@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newSchedulePauseCommand(o *client) *cobra.Command {
+func newSchedulePauseCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.PauseScheduleRequest{}
 	cmd := &cobra.Command{
 		Use:   "pause ID",
@@ -19,13 +20,13 @@ func newSchedulePauseCommand(o *client) *cobra.Command {
 			"flight continue. Runs that fall into the pause are not caught up.",
 		Example: "  carillon schedule pause nightly --note 'warehouse is moving' --until 2h",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.ScheduleId = args[0]
-			resp, err := call(ctx, l, l.schedules().PauseSchedule, req)
+			resp, err := client.Call(ctx, l, l.Schedules().PauseSchedule, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) {
+			return o.Show(resp, func(p *render.Page) {
 				until := ""
 				if resp.GetSchedule().GetPausedUntil() != nil {
 					until = " until " + p.When(resp.GetSchedule().GetPausedUntil())
@@ -40,20 +41,20 @@ func newSchedulePauseCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-func newScheduleResumeCommand(o *client) *cobra.Command {
+func newScheduleResumeCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.ResumeScheduleRequest{}
 	cmd := &cobra.Command{
 		Use:     "resume ID",
 		Short:   "Resume a paused schedule from now on",
 		Example: "  carillon schedule resume nightly",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.ScheduleId = args[0]
-			resp, err := call(ctx, l, l.schedules().ResumeSchedule, req)
+			resp, err := client.Call(ctx, l, l.Schedules().ResumeSchedule, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) {
+			return o.Show(resp, func(p *render.Page) {
 				next := "no next run"
 				if resp.GetSchedule().GetNextRunAt() != nil {
 					next = "next run " + p.When(resp.GetSchedule().GetNextRunAt())

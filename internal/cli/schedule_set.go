@@ -12,12 +12,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleSetCommand(o *client) *cobra.Command {
+func newScheduleSetCommand(o *client.Client) *cobra.Command {
 	var input string
 	var unset []string
 	var revision uint32
@@ -31,7 +32,7 @@ func newScheduleSetCommand(o *client) *cobra.Command {
 			"  carillon schedule set nightly --overlap queue --label team=data --unset labels.old,priority\n" +
 			"  carillon schedule set nightly --version 8 --if-revision 3",
 		Args: command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req := &carillonv1.PatchScheduleRequest{ScheduleId: args[0], Schedule: flagged, Adopt: flagged.GetAdopt()}
 			if revision > 0 {
 				req.Etag = fmt.Sprint(revision)
@@ -52,11 +53,11 @@ func newScheduleSetCommand(o *client) *cobra.Command {
 			if len(req.GetUpdateMask().GetPaths()) == 0 {
 				return errors.New("nothing to change: give a flag such as --cron, or --unset FIELD")
 			}
-			resp, err := call(ctx, l, l.schedules().PatchSchedule, req)
+			resp, err := client.Call(ctx, l, l.Schedules().PatchSchedule, req)
 			if err != nil {
 				return err
 			}
-			return o.showPatched(resp)
+			return showPatched(o, resp)
 		}),
 	}
 	f := cmd.Flags()
@@ -81,8 +82,8 @@ func newScheduleSetCommand(o *client) *cobra.Command {
 
 // completeExpect adds the parts of expect that no flag names, and makes sure
 // that they are still those.
-func completeExpect(ctx context.Context, l *link, req *carillonv1.PatchScheduleRequest) error {
-	found, err := call(ctx, l, l.schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: req.GetScheduleId()})
+func completeExpect(ctx context.Context, l *client.Link, req *carillonv1.PatchScheduleRequest) error {
+	found, err := client.Call(ctx, l, l.Schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: req.GetScheduleId()})
 	if err != nil {
 		return err
 	}
@@ -120,13 +121,13 @@ func setPaths(req *carillonv1.UpsertScheduleRequest) []string {
 	return slices.Compact(paths)
 }
 
-func (c *client) showPatched(resp *carillonv1.PatchScheduleResponse) error {
+func showPatched(c *client.Client, resp *carillonv1.PatchScheduleResponse) error {
 	if resp.GetWarning() != "" {
 		if _, err := fmt.Fprintln(c.ErrOut, "warning:", resp.GetWarning()); err != nil {
 			return err
 		}
 	}
-	return c.show(resp, func(p *render.Page) {
+	return c.Show(resp, func(p *render.Page) {
 		s := resp.GetSchedule()
 		next := "no next run (paused, exhausted or started by hand)"
 		if s.GetNextRunAt() != nil {

@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleTriggerCommand(o *client) *cobra.Command {
+func newScheduleTriggerCommand(o *client.Client) *cobra.Command {
 	var input string
 	var wait bool
 	req := &carillonv1.TriggerScheduleRequest{}
@@ -21,7 +22,7 @@ func newScheduleTriggerCommand(o *client) *cobra.Command {
 			"and fails unless the run succeeds.",
 		Example: "  carillon schedule trigger nightly --wait\n  carillon schedule trigger nightly --input '{\"day\": \"2026-03-08\"}' --request-id rerun-17",
 		Args:    command.ExactArgs("ID"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			req.ScheduleId = args[0]
 			if input != "" {
 				raw, err := o.Content(input)
@@ -30,11 +31,11 @@ func newScheduleTriggerCommand(o *client) *cobra.Command {
 				}
 				req.Input = raw
 			}
-			resp, err := call(ctx, l, l.schedules().TriggerSchedule, req)
+			resp, err := client.Call(ctx, l, l.Schedules().TriggerSchedule, req)
 			if err != nil {
 				return err
 			}
-			return o.showAskedFor(ctx, l, resp, &resp.Run, wait)
+			return showRequested(ctx, o, l, resp, &resp.Run, wait)
 		}),
 	}
 	f := cmd.Flags()

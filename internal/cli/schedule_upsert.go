@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/editable"
@@ -22,7 +23,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleUpsertCommand(o *client) *cobra.Command {
+func newScheduleUpsertCommand(o *client.Client) *cobra.Command {
 	var file, input string
 	flagged := &carillonv1.UpsertScheduleRequest{}
 	cmd := &cobra.Command{
@@ -36,7 +37,7 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 			"  carillon schedule upsert --id poll --workflow fetch --version 2 --user ada --every 30s --jitter 5s --input @input.json\n" +
 			"  carillon schedule upsert -f nightly.yaml",
 		Args: command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
 			req := &carillonv1.UpsertScheduleRequest{}
 			if file != "" {
 				if err := readDefinitionFile(o.CLI, file, req); err != nil {
@@ -53,13 +54,13 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 			}
 			var header metadata.MD
 			upsert := func(ctx context.Context, req *carillonv1.UpsertScheduleRequest, options ...grpc.CallOption) (*carillonv1.UpsertScheduleResponse, error) {
-				return l.schedules().UpsertSchedule(ctx, req, append(options, grpc.Header(&header))...)
+				return l.Schedules().UpsertSchedule(ctx, req, append(options, grpc.Header(&header))...)
 			}
-			resp, err := call(ctx, l, upsert, req)
+			resp, err := client.Call(ctx, l, upsert, req)
 			if err != nil {
 				return err
 			}
-			return o.showUpserted(resp, slices.Equal(header.Get("carillon-changed"), []string{"false"}))
+			return showUpserted(o, resp, slices.Equal(header.Get("carillon-changed"), []string{"false"}))
 		}),
 	}
 	f := cmd.Flags()
@@ -82,13 +83,13 @@ func newScheduleUpsertCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-func (c *client) showUpserted(resp *carillonv1.UpsertScheduleResponse, unchanged bool) error {
+func showUpserted(c *client.Client, resp *carillonv1.UpsertScheduleResponse, unchanged bool) error {
 	if resp.GetWarning() != "" {
 		if _, err := fmt.Fprintln(c.ErrOut, "warning:", resp.GetWarning()); err != nil {
 			return err
 		}
 	}
-	return c.show(resp, func(p *render.Page) {
+	return c.Show(resp, func(p *render.Page) {
 		next := "no next run (paused, exhausted or started by hand)"
 		if resp.GetNextRunAt() != nil {
 			next = "next run " + p.When(resp.GetNextRunAt())

@@ -8,17 +8,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/app"
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule"
 )
 
 func newShardsCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("shards", "The number of shards, as stored in the database")
-	cmd.AddCommand(newShardsGetCommand(newClient(c)), newShardsSetCommand())
+	cmd.AddCommand(newShardsGetCommand(client.New(c)), newShardsSetCommand())
 	return cmd
 }
 
-func newShardsGetCommand(o *client) *cobra.Command {
+func newShardsGetCommand(o *client.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get",
 		Short:   "Show the stored number of shards",
@@ -30,10 +31,10 @@ func newShardsGetCommand(o *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if !o.output.ForPeople() {
-					return o.document(fmt.Appendf(nil, `{"shards":%d}`, n))
+				if !o.Format.ForPeople() {
+					return o.Document(fmt.Appendf(nil, `{"shards":%d}`, n))
 				}
-				p := o.page()
+				p := o.Page()
 				if n == 0 {
 					p.Line("SHARDS is not set yet: the first worker sets it")
 				} else {
@@ -44,8 +45,8 @@ func newShardsGetCommand(o *client) *cobra.Command {
 		},
 	}
 	app.Flags(cmd.Flags(), nil)
-	o.outputFlag(cmd)
-	return o.watched(cmd)
+	o.OutputFlag(cmd)
+	return o.WithWatch(cmd)
 }
 
 func newShardsSetCommand() *cobra.Command {

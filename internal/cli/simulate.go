@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/rawjson"
@@ -19,7 +20,7 @@ import (
 
 // simulated is what the flags of simulate say.
 type simulated struct {
-	*client
+	*client.Client
 	file    string
 	shown   int
 	request carillonv1.SimulateSchedulesRequest
@@ -32,7 +33,7 @@ type simulated struct {
 }
 
 func newSimulateCommand(c *command.CLI) *cobra.Command {
-	v := &simulated{client: newClient(c), shown: defaultLimit}
+	v := &simulated{Client: client.New(c), shown: client.DefaultLimit}
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Simulate every slot with assumed run durations, outages and pauses",
@@ -51,9 +52,9 @@ func newSimulateCommand(c *command.CLI) *cobra.Command {
 			}
 			return v.gather(cmd)
 		},
-		RunE: v.ask(v.simulate),
+		RunE: v.Ask(v.simulate),
 	}
-	v.flags(cmd)
+	v.Flags(cmd)
 	v.ruleFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&v.file, "file", "f", "", "a whole request, as JSON: a `FILE`, or - for standard input")
@@ -67,7 +68,7 @@ func newSimulateCommand(c *command.CLI) *cobra.Command {
 	f.Func("failures", "failure rate in percent: a `NUMBER`", command.Uint32(&v.fails))
 	f.Func("seed", "random seed `NUMBER` for durations and failures", command.Uint32(&v.seed))
 	f.IntVar(&v.shown, "limit", v.shown, "show at most this `NUMBER` of slots in the table; 0 = all")
-	return v.completesFlags(cmd)
+	return v.CompleteFlags(cmd)
 }
 
 // ruleFlags are those of a schedule.
@@ -138,10 +139,10 @@ func (v *simulated) of(id string) *carillonv1.SimulatedSchedule {
 	}
 }
 
-func (v *simulated) simulate(ctx context.Context, l *link, _ []string) error {
+func (v *simulated) simulate(ctx context.Context, l *client.Link, _ []string) error {
 	req := &v.request
 	if v.file != "" {
-		text, err := v.client.ReadFile(v.file)
+		text, err := v.Client.ReadFile(v.file)
 		if err != nil {
 			return err
 		}
@@ -149,11 +150,11 @@ func (v *simulated) simulate(ctx context.Context, l *link, _ []string) error {
 			return fmt.Errorf("read %s: %w", v.file, err)
 		}
 	}
-	resp, err := call(ctx, l, l.schedules().SimulateSchedules, req)
+	resp, err := client.Call(ctx, l, l.Schedules().SimulateSchedules, req)
 	if err != nil {
 		return err
 	}
-	return v.show(resp, func(p *render.Page) { writeSimulation(p, resp, v.shown) })
+	return v.Show(resp, func(p *render.Page) { writeSimulation(p, resp, v.shown) })
 }
 
 // spans reads TIME/DURATION or TIME/TIME, one at each call.

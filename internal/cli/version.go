@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
@@ -24,7 +25,7 @@ func release(linked string) string {
 }
 
 func newVersionCommand(c *command.CLI) *cobra.Command {
-	o := newClient(c)
+	o := client.New(c)
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Version of this binary and of the time zone data in it",
@@ -37,18 +38,18 @@ func newVersionCommand(c *command.CLI) *cobra.Command {
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
 			}{c.Version, cronexpr.TZDataVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			if !o.output.ForPeople() {
+			if !o.Format.ForPeople() {
 				text, err := json.Marshal(v)
 				if err != nil {
 					return err
 				}
-				return o.document(text)
+				return o.Document(text)
 			}
-			p := o.page()
+			p := o.Page()
 			p.Fields([2]string{"carillon", v.Version}, [2]string{"tzdata", v.TZData}, [2]string{"go", v.Go}, [2]string{"platform", v.Platform})
 			return p.Print(c.Out)
 		},
 	}
-	o.outputFlag(cmd)
+	o.OutputFlag(cmd)
 	return cmd
 }

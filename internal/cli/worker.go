@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
@@ -22,13 +23,13 @@ import (
 func newWorkerCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("worker", "Show workers and leaders, hand over a shard")
 	cmd.Aliases = []string{"workers"}
-	o := newClient(c)
-	o.flags(cmd)
-	cmd.AddCommand(o.watched(newWorkerListCommand(o)), o.watched(newWorkerProcessesCommand(o)), o.watched(newWorkerTermsCommand(o)), newWorkerResignCommand(o))
+	o := client.New(c)
+	o.Flags(cmd)
+	cmd.AddCommand(o.WithWatch(newWorkerListCommand(o)), o.WithWatch(newWorkerProcessesCommand(o)), o.WithWatch(newWorkerTermsCommand(o)), newWorkerResignCommand(o))
 	return cmd
 }
 
-func newWorkerListCommand(o *client) *cobra.Command {
+func newWorkerListCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the workers of the last minute and the shards they lead",
@@ -37,16 +38,16 @@ func newWorkerListCommand(o *client) *cobra.Command {
 			"different versions, unhealthy workers, which could not launch runs, and shards without a leader.",
 		Example: "  carillon worker list",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, l.workers().ListWorkers, &carillonv1.ListWorkersRequest{})
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			resp, err := client.Call(ctx, l, l.Workers().ListWorkers, &carillonv1.ListWorkersRequest{})
 			if err != nil {
 				return err
 			}
-			processes, err := call(ctx, l, l.workers().ListProcesses, &carillonv1.ListProcessesRequest{})
+			processes, err := client.Call(ctx, l, l.Workers().ListProcesses, &carillonv1.ListProcessesRequest{})
 			if err != nil && status.Code(err) != codes.Unimplemented { // by an older server
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { writeWorkers(p, resp, processes.GetProcesses()) })
+			return o.Show(resp, func(p *render.Page) { writeWorkers(p, resp, processes.GetProcesses()) })
 		}),
 	}
 }
@@ -113,19 +114,19 @@ func versionsOf(processes []*carillonv1.Process) []string {
 	return versions
 }
 
-func newWorkerProcessesCommand(o *client) *cobra.Command {
+func newWorkerProcessesCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "processes",
 		Short:   "List all server processes of the last minute with version and roles",
 		Long:    "Lists every server process seen in the last minute, of whatever roles. A rolling upgrade is complete when all\nshow the new version.",
 		Example: "  carillon worker processes",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, l.workers().ListProcesses, &carillonv1.ListProcessesRequest{})
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			resp, err := client.Call(ctx, l, l.Workers().ListProcesses, &carillonv1.ListProcessesRequest{})
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) {
+			return o.Show(resp, func(p *render.Page) {
 				rows := make([][]string, len(resp.GetProcesses()))
 				for i, o := range resp.GetProcesses() {
 					rows[i] = []string{o.GetProcessId(), o.GetHost(), o.GetVersion(), o.GetRoles(), p.When(o.GetStartedAt()), p.When(o.GetSeenAt())}
@@ -136,7 +137,7 @@ func newWorkerProcessesCommand(o *client) *cobra.Command {
 	}
 }
 
-func newWorkerTermsCommand(o *client) *cobra.Command {
+func newWorkerTermsCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.ListLeaderTermsRequest{}
 	cmd := &cobra.Command{
 		Use:   "terms",
@@ -145,12 +146,12 @@ func newWorkerTermsCommand(o *client) *cobra.Command {
 			"long the shard had no leader before it. In that time nothing in it was planned or launched.",
 		Example: "  carillon worker terms\n  carillon worker terms --shard 3 --limit 200",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
-			resp, err := call(ctx, l, l.workers().ListLeaderTerms, req)
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
+			resp, err := client.Call(ctx, l, l.Workers().ListLeaderTerms, req)
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { writeTerms(p, resp.GetTerms()) })
+			return o.Show(resp, func(p *render.Page) { writeTerms(p, resp.GetTerms()) })
 		}),
 	}
 	shardFlag(cmd, func(n uint32) { req.Shard = &n })
@@ -229,7 +230,7 @@ func leadership(l *carillonv1.Leadership) string {
 	return text + ")"
 }
 
-func newWorkerResignCommand(o *client) *cobra.Command {
+func newWorkerResignCommand(o *client.Client) *cobra.Command {
 	var wait bool
 	req := &carillonv1.ResignRequest{}
 	cmd := &cobra.Command{
@@ -240,15 +241,15 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 			"command returns when the next epoch leads, and prints how long that took.",
 		Example: "  carillon worker resign --wait\n  carillon worker resign --shard 3",
 		Args:    command.ExactArgs(),
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
 			began := time.Now()
-			resp, err := call(ctx, l, l.workers().Resign, req)
+			resp, err := client.Call(ctx, l, l.Workers().Resign, req)
 			if err != nil {
 				return err
 			}
 			was := resp.GetLeadership()
 			if !wait {
-				return o.show(resp, func(p *render.Page) {
+				return o.Show(resp, func(p *render.Page) {
 					p.Line("asked worker %s to hand over shard %d (epoch %d)", was.GetWorkerId(), was.GetShard(), was.GetEpoch())
 				})
 			}
@@ -257,7 +258,7 @@ func newWorkerResignCommand(o *client) *cobra.Command {
 				return err
 			}
 			took := time.Since(began)
-			return o.show(&carillonv1.ResignResponse{Leadership: now}, func(p *render.Page) {
+			return o.Show(&carillonv1.ResignResponse{Leadership: now}, func(p *render.Page) {
 				p.Line("shard %d moved from worker %s (epoch %d) to %s (epoch %d) in %s",
 					was.GetShard(), was.GetWorkerId(), was.GetEpoch(), now.GetWorkerId(), now.GetEpoch(), render.Duration(took))
 			})
@@ -275,11 +276,11 @@ const (
 )
 
 // succeeded waits for the leadership that follows one.
-func succeeded(ctx context.Context, l *link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
-	l.work.Describe("waiting for a worker to take over shard %d from %s", was.GetShard(), was.GetWorkerId())
+func succeeded(ctx context.Context, l *client.Link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
+	l.Progress.Describe("waiting for a worker to take over shard %d from %s", was.GetShard(), was.GetWorkerId())
 	for began := time.Now(); ; {
-		resp, err := call(ctx, l, l.workers().ListWorkers, &carillonv1.ListWorkersRequest{})
-		if err != nil && !away(err) {
+		resp, err := client.Call(ctx, l, l.Workers().ListWorkers, &carillonv1.ListWorkersRequest{})
+		if err != nil && !client.Unanswered(err) {
 			return nil, err
 		}
 		next := slices.IndexFunc(resp.GetLeaderships(), func(n *carillonv1.Leadership) bool {

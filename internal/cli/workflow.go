@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -16,13 +17,13 @@ import (
 func newWorkflowCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("workflow", "Store workflow versions, deploy them with their schedules")
 	cmd.Aliases = []string{"workflows"}
-	o := newClient(c)
-	o.flags(cmd)
-	cmd.AddCommand(newWorkflowPutCommand(o), o.completes(o.watched(newWorkflowGetCommand(o)), workflowIDs),
-		o.completes(o.watched(newWorkflowListCommand(o)), workflowIDs), newWorkflowDeployCommand(o),
-		o.completes(newWorkflowShareCommand(o), workflowIDs), o.completes(newWorkflowUnshareCommand(o), workflowIDs),
-		o.completes(o.watched(newWorkflowSharesCommand(o)), workflowIDs))
-	return o.completesFlags(cmd)
+	o := client.New(c)
+	o.Flags(cmd)
+	cmd.AddCommand(newWorkflowPutCommand(o), o.CompleteArg(o.WithWatch(newWorkflowGetCommand(o)), client.WorkflowIDs),
+		o.CompleteArg(o.WithWatch(newWorkflowListCommand(o)), client.WorkflowIDs), newWorkflowDeployCommand(o),
+		o.CompleteArg(newWorkflowShareCommand(o), client.WorkflowIDs), o.CompleteArg(newWorkflowUnshareCommand(o), client.WorkflowIDs),
+		o.CompleteArg(o.WithWatch(newWorkflowSharesCommand(o)), client.WorkflowIDs))
+	return o.CompleteFlags(cmd)
 }
 
 // workflowVersion reads the argument VERSION.
@@ -34,7 +35,7 @@ func workflowVersion(argument string) (int32, error) {
 	return int32(n), nil
 }
 
-func newWorkflowPutCommand(o *client) *cobra.Command {
+func newWorkflowPutCommand(o *client.Client) *cobra.Command {
 	var file, user string
 	cmd := &cobra.Command{
 		Use:   "put WORKFLOW VERSION -f FILE",
@@ -49,7 +50,7 @@ func newWorkflowPutCommand(o *client) *cobra.Command {
 			}
 			return checkVersion(cmd, args)
 		},
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			version, err := workflowVersion(args[1])
 			if err != nil {
 				return err
@@ -58,12 +59,12 @@ func newWorkflowPutCommand(o *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			resp, err := call(ctx, l, l.workflows().PutWorkflowVersion,
+			resp, err := client.Call(ctx, l, l.Workflows().PutWorkflowVersion,
 				&carillonv1.PutWorkflowVersionRequest{WorkflowId: args[0], Version: version, UserId: user, Dag: dag})
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) {
+			return o.Show(resp, func(p *render.Page) {
 				w := resp.GetWorkflowVersion()
 				p.Line("%s version %d is stored for %s (sha256 %s)", w.GetWorkflowId(), w.GetVersion(), ownerName(w.GetUserId()), render.ShortKey(w.GetSha256()))
 			})
@@ -97,7 +98,7 @@ func checkVersion(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func newWorkflowGetCommand(o *client) *cobra.Command {
+func newWorkflowGetCommand(o *client.Client) *cobra.Command {
 	var dagOnly bool
 	var user string
 	cmd := &cobra.Command{
@@ -106,15 +107,15 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 		Example: "  carillon workflow get report\n  carillon workflow get report 3 --dag > report.json",
 		Args:    command.Args([]string{"WORKFLOW"}, 1),
 		PreRunE: checkVersion,
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
 			if len(args) == 1 {
-				return o.versions(ctx, l, args[0], user, defaultLimit)
+				return showVersions(ctx, o, l, args[0], user, client.DefaultLimit)
 			}
 			version, err := workflowVersion(args[1])
 			if err != nil {
 				return err
 			}
-			resp, err := call(ctx, l, l.workflows().GetWorkflowVersion,
+			resp, err := client.Call(ctx, l, l.Workflows().GetWorkflowVersion,
 				&carillonv1.GetWorkflowVersionRequest{WorkflowId: args[0], Version: version, UserId: user})
 			if err != nil {
 				return err
@@ -124,7 +125,7 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 				_, err := o.Out.Write(w.GetDag())
 				return err
 			}
-			return o.show(resp, func(p *render.Page) {
+			return o.Show(resp, func(p *render.Page) {
 				p.Fields(
 					[2]string{"workflow", w.GetWorkflowId()},
 					[2]string{"version", fmt.Sprint(w.GetVersion())},
@@ -141,26 +142,26 @@ func newWorkflowGetCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-func newWorkflowListCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newWorkflowListCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	var user string
 	cmd := &cobra.Command{
 		Use:     "list WORKFLOW",
 		Short:   "List the versions of a workflow, newest first",
 		Example: "  carillon workflow list report",
 		Args:    command.ExactArgs("WORKFLOW"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			return o.versions(ctx, l, args[0], user, limit)
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			return showVersions(ctx, o, l, args[0], user, limit)
 		}),
 	}
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	asUserFlag(cmd, &user)
 	return cmd
 }
 
-func (c *client) versions(ctx context.Context, l *link, workflow, user string, limit int) error {
-	found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowVersion, string, error) {
-		resp, err := call(ctx, l, l.workflows().ListWorkflowVersions,
+func showVersions(ctx context.Context, c *client.Client, l *client.Link, workflow, user string, limit int) error {
+	found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowVersion, string, error) {
+		resp, err := client.Call(ctx, l, l.Workflows().ListWorkflowVersions,
 			&carillonv1.ListWorkflowVersionsRequest{WorkflowId: workflow, UserId: user, PageSize: size, PageToken: token})
 		return resp.GetWorkflowVersions(), resp.GetNextPageToken(), err
 	})
@@ -168,9 +169,9 @@ func (c *client) versions(ctx context.Context, l *link, workflow, user string, l
 		return err
 	}
 	if len(found) == 0 { // a workflow is no more than its versions
-		return &callError{code: codes.NotFound, err: fmt.Errorf("workflow %q has no versions", workflow)}
+		return &client.CallError{Code: codes.NotFound, Err: fmt.Errorf("workflow %q has no versions", workflow)}
 	}
-	return c.show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *render.Page) {
+	return c.Show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *render.Page) {
 		rows := make([][]string, len(found))
 		for i, w := range found {
 			rows[i] = []string{w.GetWorkflowId(), fmt.Sprint(w.GetVersion()), ownerName(w.GetUserId()), p.When(w.GetCreatedAt()), p.Key(w.GetSha256())}

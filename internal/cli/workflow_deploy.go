@@ -11,12 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/rawjson"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newWorkflowDeployCommand(o *client) *cobra.Command {
+func newWorkflowDeployCommand(o *client.Client) *cobra.Command {
 	var files []string
 	var user, request string
 	var adopt bool
@@ -41,7 +42,7 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: o.ask(func(ctx context.Context, l *link, _ []string) error {
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
 			names, err := dagFiles(files)
 			if err != nil {
 				return err
@@ -49,11 +50,11 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 			var done []deployed
 			var failed []error
 			for i, name := range names {
-				l.work.Set(i, len(names), "%d of %d workflows, %d refused", i, len(names), len(failed))
-				d, err := o.deploy(ctx, l, name, &carillonv1.DeployWorkflowRequest{UserId: user, Adopt: adopt, RequestId: request})
+				l.Progress.Set(i, len(names), "%d of %d workflows, %d refused", i, len(names), len(failed))
+				d, err := deployFile(ctx, o, l, name, &carillonv1.DeployWorkflowRequest{UserId: user, Adopt: adopt, RequestId: request})
 				if err != nil {
 					failed = append(failed, fmt.Errorf("%s: %w", name, err))
-					if len(names) == 1 || away(err) || ctx.Err() != nil {
+					if len(names) == 1 || client.Unanswered(err) || ctx.Err() != nil {
 						break
 					}
 					continue
@@ -61,7 +62,7 @@ func newWorkflowDeployCommand(o *client) *cobra.Command {
 				done = append(done, d)
 			}
 			if len(done) > 0 || len(failed) == 0 {
-				failed = append(failed, o.deployments(done))
+				failed = append(failed, showDeployments(o, done))
 			}
 			return reportAllButLast(o.CLI, failed)
 		}),
@@ -121,7 +122,7 @@ type deployed struct {
 	answer   *carillonv1.DeployWorkflowResponse
 }
 
-func (c *client) deploy(ctx context.Context, l *link, name string, req *carillonv1.DeployWorkflowRequest) (deployed, error) {
+func deployFile(ctx context.Context, c *client.Client, l *client.Link, name string, req *carillonv1.DeployWorkflowRequest) (deployed, error) {
 	dag, err := c.ReadFile(name)
 	if err != nil {
 		return deployed{}, err
@@ -138,13 +139,13 @@ func (c *client) deploy(ctx context.Context, l *link, name string, req *carillon
 	}
 	d := deployed{workflow: *named.WorkflowID, version: *named.Version}
 	req.WorkflowId, req.Version, req.Dag = d.workflow, d.version, dag
-	d.answer, err = call(ctx, l, l.workflows().DeployWorkflow, req)
+	d.answer, err = client.Call(ctx, l, l.Workflows().DeployWorkflow, req)
 	return d, err
 }
 
-// deployments answers with what each DAG became, in one document.
-func (c *client) deployments(done []deployed) error {
-	if !c.output.ForPeople() {
+// showDeployments answers with what each DAG became, in one document.
+func showDeployments(c *client.Client, done []deployed) error {
+	if !c.Format.ForPeople() {
 		var text bytes.Buffer
 		text.WriteString(`{"deployments":[`)
 		for i, d := range done {
@@ -159,9 +160,9 @@ func (c *client) deployments(done []deployed) error {
 			fmt.Fprintf(&text, `{"workflow_id":%q,"version":%d,%s`, d.workflow, d.version, answer[1:])
 		}
 		text.WriteString(`]}`)
-		return c.document(text.Bytes())
+		return c.Document(text.Bytes())
 	}
-	p := c.page()
+	p := c.Page()
 	var rows [][]string
 	for _, d := range done {
 		name := fmt.Sprintf("%s@%d", d.workflow, d.version)

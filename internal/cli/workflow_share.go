@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -30,7 +31,7 @@ func (s *sharedWith) flags(cmd *cobra.Command) {
 	}
 }
 
-func newWorkflowShareCommand(o *client) *cobra.Command {
+func newWorkflowShareCommand(o *client.Client) *cobra.Command {
 	with := &sharedWith{}
 	cmd := &cobra.Command{
 		Use:   "share WORKFLOW --user USER | --all-owners",
@@ -39,20 +40,20 @@ func newWorkflowShareCommand(o *client) *cobra.Command {
 			"workflow is shared with the owner: by this command, or by creating a schedule of that owner that runs it.",
 		Example: "  carillon workflow share report --user ada\n  carillon workflow share report --all-owners",
 		Args:    command.ExactArgs("WORKFLOW"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, l.workflows().ShareWorkflow,
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			resp, err := client.Call(ctx, l, l.Workflows().ShareWorkflow,
 				&carillonv1.ShareWorkflowRequest{WorkflowId: args[0], UserId: with.user, AllOwners: with.all})
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) { p.Line("%s is shared with %s", args[0], ownerName(with.user)) })
+			return o.Show(resp, func(p *render.Page) { p.Line("%s is shared with %s", args[0], ownerName(with.user)) })
 		}),
 	}
 	with.flags(cmd)
 	return cmd
 }
 
-func newWorkflowUnshareCommand(o *client) *cobra.Command {
+func newWorkflowUnshareCommand(o *client.Client) *cobra.Command {
 	with := &sharedWith{}
 	cmd := &cobra.Command{
 		Use:   "unshare WORKFLOW --user USER | --all-owners",
@@ -61,13 +62,13 @@ func newWorkflowUnshareCommand(o *client) *cobra.Command {
 			"owner's own versions still run.",
 		Example: "  carillon workflow unshare report --user ada",
 		Args:    command.ExactArgs("WORKFLOW"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			resp, err := call(ctx, l, l.workflows().UnshareWorkflow,
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			resp, err := client.Call(ctx, l, l.Workflows().UnshareWorkflow,
 				&carillonv1.UnshareWorkflowRequest{WorkflowId: args[0], UserId: with.user, AllOwners: with.all})
 			if err != nil {
 				return err
 			}
-			return o.show(resp, func(p *render.Page) {
+			return o.Show(resp, func(p *render.Page) {
 				p.Line("%s is no longer shared with %s", args[0], ownerName(with.user))
 				if resp.GetSharedWithAllOwners() {
 					p.Line("it is still shared with all owners, including %s: see carillon workflow unshare %s --all-owners", with.user, args[0])
@@ -79,23 +80,23 @@ func newWorkflowUnshareCommand(o *client) *cobra.Command {
 	return cmd
 }
 
-func newWorkflowSharesCommand(o *client) *cobra.Command {
-	limit := defaultLimit
+func newWorkflowSharesCommand(o *client.Client) *cobra.Command {
+	limit := client.DefaultLimit
 	cmd := &cobra.Command{
 		Use:     "shares WORKFLOW",
 		Short:   "List the owners that a workflow is shared with",
 		Example: "  carillon workflow shares report",
 		Args:    command.ExactArgs("WORKFLOW"),
-		RunE: o.ask(func(ctx context.Context, l *link, args []string) error {
-			found, next, err := pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowShare, string, error) {
-				resp, err := call(ctx, l, l.workflows().ListWorkflowShares,
+		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
+			found, next, err := client.Pages(limit, func(size uint32, token string) ([]*carillonv1.WorkflowShare, string, error) {
+				resp, err := client.Call(ctx, l, l.Workflows().ListWorkflowShares,
 					&carillonv1.ListWorkflowSharesRequest{WorkflowId: args[0], PageSize: size, PageToken: token})
 				return resp.GetShares(), resp.GetNextPageToken(), err
 			})
 			if err != nil {
 				return err
 			}
-			return o.show(&carillonv1.ListWorkflowSharesResponse{Shares: found, NextPageToken: next}, func(p *render.Page) {
+			return o.Show(&carillonv1.ListWorkflowSharesResponse{Shares: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, s := range found {
 					rows[i] = []string{s.GetWorkflowId(), ownerName(s.GetUserId()), s.GetGivenBy(), p.When(s.GetGivenAt())}
@@ -104,6 +105,6 @@ func newWorkflowSharesCommand(o *client) *cobra.Command {
 			})
 		}),
 	}
-	limitFlag(cmd, &limit)
+	client.LimitFlag(cmd, &limit)
 	return cmd
 }

@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"bytes"
@@ -17,26 +17,26 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// callError is a call that the server refused, without gRPC's frame around it.
-type callError struct {
-	code codes.Code
-	err  error
+// CallError is a call that the server refused, without gRPC's frame around it.
+type CallError struct {
+	Code codes.Code
+	Err  error
 }
 
-func (e *callError) Error() string { return e.err.Error() }
-func (e *callError) Unwrap() error { return e.err }
+func (e *CallError) Error() string { return e.Err.Error() }
+func (e *CallError) Unwrap() error { return e.Err }
 
 // ExitCode tells a missing object from other errors.
-func (e *callError) ExitCode() int {
-	if e.code == codes.NotFound {
+func (e *CallError) ExitCode() int {
+	if e.Code == codes.NotFound {
 		return command.ExitNotFound
 	}
 	return command.ExitFailed
 }
 
-// explain turns the error of a call into what a person can act on. ctx is the
+// Explain turns the error of a call into what a person can act on. ctx is the
 // command's, without the timeout of the call; timedOut: that timeout has passed.
-func (l *link) explain(ctx context.Context, err error, timedOut bool) error {
+func (l *Link) Explain(ctx context.Context, err error, timedOut bool) error {
 	if err == nil {
 		return nil
 	}
@@ -45,26 +45,26 @@ func (l *link) explain(ctx context.Context, err error, timedOut bool) error {
 	}
 	st := status.Convert(err)
 	said := func(format string, args ...any) error {
-		return &callError{code: st.Code(), err: fmt.Errorf(format, args...)}
+		return &CallError{Code: st.Code(), Err: fmt.Errorf(format, args...)}
 	}
 	waited := st.Code() == codes.DeadlineExceeded
 	switch {
-	case (waited || st.Code() == codes.Unavailable) && !l.dialed.reached.Load():
+	case (waited || st.Code() == codes.Unavailable) && !l.dial.reached.Load():
 		return said("no server answers at %s%s; start one with `carillon dev`, or name another with --server or CARILLON_SERVER",
-			l.dialed.address, l.dialed.why())
-	case l.dialed.http.Load():
-		return said("%s speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default %s)", l.dialed.address, defaultServer)
+			l.dial.address, l.dial.why())
+	case l.dial.http.Load():
+		return said("%s speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default %s)", l.dial.address, defaultServer)
 	case st.Code() == codes.Unauthenticated:
 		return said("%s; on the command line: --token-file or CARILLON_TOKEN, or --cert and --key", st.Message())
 	case st.Code() == codes.Unavailable && strings.Contains(st.Message(), "server preface"):
-		return said("%s closes the connection; does it speak TLS? Then give --tls or --cacert", l.dialed.address)
+		return said("%s closes the connection; does it speak TLS? Then give --tls or --cacert", l.dial.address)
 	case timedOut && (waited || st.Code() == codes.Canceled):
-		return said("no answer from %s within %s; the call may still take effect; --timeout allows more time", l.dialed.address, l.timeout)
+		return said("no answer from %s within %s; the call may still take effect; --timeout allows more time", l.dial.address, l.timeout)
 	case st.Code() == codes.Unimplemented:
-		return said("the server at %s does not know this call; is it older than this carillon (%s)?", l.dialed.address, l.version)
+		return said("the server at %s does not know this call; is it older than this carillon (%s)?", l.dial.address, l.version)
 	case st.Code() == codes.InvalidArgument:
 		if invalid := violations(st); invalid != nil {
-			return &callError{code: st.Code(), err: invalid}
+			return &CallError{Code: st.Code(), Err: invalid}
 		}
 	}
 	return said("%s", st.Message())
@@ -83,15 +83,15 @@ func violations(st *status.Status) error {
 	return c.Err()
 }
 
-// dialed remembers how connecting went.
-type dialed struct {
+// dialResult remembers how connecting went.
+type dialResult struct {
 	address string
 	reached atomic.Bool
 	http    atomic.Bool
 	refused atomic.Pointer[net.OpError]
 }
 
-func (d *dialed) dial(ctx context.Context, address string) (net.Conn, error) {
+func (d *dialResult) dial(ctx context.Context, address string) (net.Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -102,30 +102,30 @@ func (d *dialed) dial(ctx context.Context, address string) (net.Conn, error) {
 		return nil, err
 	}
 	d.reached.Store(true)
-	return &firstBytes{Conn: conn, dialed: d}, nil
+	return &protocolProbe{Conn: conn, result: d}, nil
 }
 
 // why is the reason that no connection was made, as " (…)".
-func (d *dialed) why() string {
+func (d *dialResult) why() string {
 	if op := d.refused.Load(); op != nil && op.Err != nil {
 		return " (" + op.Err.Error() + ")"
 	}
 	return ""
 }
 
-// firstBytes looks whether the other side speaks HTTP/1, as the REST port does:
+// protocolProbe looks whether the other side speaks HTTP/1, as the REST port does:
 // taking one port for the other is the most likely mistake.
-type firstBytes struct {
+type protocolProbe struct {
 	net.Conn
-	dialed *dialed
+	result *dialResult
 	looked bool
 }
 
-func (c *firstBytes) Read(b []byte) (int, error) {
+func (c *protocolProbe) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if !c.looked && n > 0 {
 		c.looked = true
-		c.dialed.http.Store(bytes.HasPrefix(b[:n], []byte("HTTP/1")))
+		c.result.http.Store(bytes.HasPrefix(b[:n], []byte("HTTP/1")))
 	}
 	return n, err
 }

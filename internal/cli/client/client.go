@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"context"
@@ -19,36 +19,36 @@ import (
 const (
 	defaultServer  = "127.0.0.1:9090"
 	defaultTimeout = 10 * time.Second
-	// maxAnswer is more than the largest page of a list.
-	maxAnswer = 16 << 20
+	// maxResponseBytes is more than the largest page of a list.
+	maxResponseBytes = 16 << 20
 )
 
-// client is what all commands share that ask a server.
-type client struct {
+// Client is what all commands share that ask a server.
+type Client struct {
 	*command.CLI
-	server  string
-	timeout time.Duration
-	output  render.Format
-	secure  secure
+	server      string
+	timeout     time.Duration
+	Format      render.Format
+	credentials credentialFlags
 }
 
-func newClient(c *command.CLI) *client { return &client{CLI: c, output: render.FormatTable} }
+func New(c *command.CLI) *Client { return &Client{CLI: c, Format: render.FormatTable} }
 
-// flags adds --server, --timeout and --output to a command and those below it.
-func (c *client) flags(cmd *cobra.Command) {
-	c.serverFlags(cmd)
-	c.outputFlag(cmd)
+// Flags adds --server, --timeout and --output to a command and those below it.
+func (c *Client) Flags(cmd *cobra.Command) {
+	c.ServerFlags(cmd)
+	c.OutputFlag(cmd)
 }
 
-func (c *client) serverFlags(cmd *cobra.Command) {
+func (c *Client) ServerFlags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&c.server, "server", "", "`HOST:PORT` of the server's gRPC (CARILLON_SERVER; default "+defaultServer+")")
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "timeout `DURATION` of one call")
-	c.secure.flags(cmd)
+	c.credentials.flags(cmd)
 }
 
 // address is where the server is asked for.
-func (c *client) address(cmd *cobra.Command) (string, error) {
+func (c *Client) address(cmd *cobra.Command) (string, error) {
 	address := c.server
 	if address == "" {
 		address = c.Env("CARILLON_SERVER")
@@ -62,11 +62,11 @@ func (c *client) address(cmd *cobra.Command) (string, error) {
 	return address, nil
 }
 
-// asking is the body of a command that has a connection.
-type asking func(ctx context.Context, l *link, args []string) error
+// Action is the body of a command that has a connection.
+type Action func(ctx context.Context, l *Link, args []string) error
 
-// ask opens a connection for the time of the command.
-func (c *client) ask(do asking) func(*cobra.Command, []string) error {
+// Ask opens a connection for the time of the command.
+func (c *Client) Ask(do Action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if c.timeout <= 0 {
 			return command.Usage(cmd, "--timeout %s is not positive", c.timeout)
@@ -75,7 +75,7 @@ func (c *client) ask(do asking) func(*cobra.Command, []string) error {
 		if err != nil {
 			return err
 		}
-		dialing, err := c.dialing(cmd, address)
+		dialing, err := c.dialOptions(cmd, address)
 		if err != nil {
 			return err
 		}
@@ -84,47 +84,47 @@ func (c *client) ask(do asking) func(*cobra.Command, []string) error {
 			return err
 		}
 		defer l.conn.Close()
-		l.work = render.NewProgress(c.Screen, "asking %s", address)
-		defer l.work.End()
+		l.Progress = render.NewProgress(c.Screen, "asking %s", address)
+		defer l.Progress.End()
 		real := c.CLI
 		clear := *real
-		clear.Out, clear.ErrOut = l.work.EndBefore(real.Out), l.work.EndBefore(real.ErrOut)
+		clear.Out, clear.ErrOut = l.Progress.EndBefore(real.Out), l.Progress.EndBefore(real.ErrOut)
 		c.CLI = &clear
 		defer func() { c.CLI = real }()
 		return do(cmd.Context(), l, args)
 	}
 }
 
-// link is a connection to one server. It is made at the first call.
-type link struct {
-	conn    *grpc.ClientConn
-	dialed  *dialed
-	timeout time.Duration    // of one call
-	version string           // of this binary
-	work    *render.Progress // of the command; what it writes ends it
+// Link is a connection to one server. It is made at the first call.
+type Link struct {
+	conn     *grpc.ClientConn
+	dial     *dialResult
+	timeout  time.Duration    // of one call
+	version  string           // of this binary
+	Progress *render.Progress // of the command; what it writes ends it
 }
 
-func newLink(version, address string, timeout time.Duration, dialing ...grpc.DialOption) (*link, error) {
-	d := &dialed{address: address}
+func newLink(version, address string, timeout time.Duration, dialing ...grpc.DialOption) (*Link, error) {
+	d := &dialResult{address: address}
 	// passthrough and a dialer of our own: what failed is then known by itself,
 	// not only as a part of gRPC's text.
 	conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithContextDialer(d.dial),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponseBytes)),
 	}, dialing...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
-	return &link{conn: conn, dialed: d, timeout: timeout, version: version}, nil
+	return &Link{conn: conn, dial: d, timeout: timeout, version: version}, nil
 }
 
-// call makes one call within the link's timeout.
-func call[Req, Resp any](ctx context.Context, l *link, method func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
+// Call makes one call within the link's timeout.
+func Call[Req, Resp any](ctx context.Context, l *Link, method func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
 	limited, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	resp, err := method(limited, req)
-	return resp, l.explain(ctx, err, timedOut(limited, err))
+	return resp, l.Explain(ctx, err, timedOut(limited, err))
 }
 
 // resetSlack bounds how much earlier than the client's timer the server's may fire.
@@ -141,11 +141,11 @@ func timedOut(call context.Context, err error) bool {
 	return ok && status.Code(err) == codes.Canceled && time.Until(deadline) <= resetSlack
 }
 
-// patient makes the timeout of one call longer than others need.
-func (c *client) patient(cmd *cobra.Command) {
-	c.timeout = applyTimeout
-	cmd.PersistentFlags().Lookup("timeout").DefValue = applyTimeout.String()
+// LongTimeout makes the timeout of one call longer than others need.
+func (c *Client) LongTimeout(cmd *cobra.Command) {
+	c.timeout = longTimeout
+	cmd.PersistentFlags().Lookup("timeout").DefValue = longTimeout.String()
 }
 
-// applyTimeout is what a call with thousands of schedules may take.
-const applyTimeout = time.Minute
+// longTimeout is what a call with thousands of schedules may take.
+const longTimeout = time.Minute

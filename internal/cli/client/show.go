@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"bytes"
@@ -13,16 +13,16 @@ import (
 	"github.com/carillon/carillon/internal/rawjson"
 )
 
-// outputFlag adds --output.
-func (c *client) outputFlag(cmd *cobra.Command) {
-	cmd.PersistentFlags().VarP(&c.output, "output", "o", "table, wide (more columns), json or yaml")
+// OutputFlag adds --output.
+func (c *Client) OutputFlag(cmd *cobra.Command) {
+	cmd.PersistentFlags().VarP(&c.Format, "output", "o", "table, wide (more columns), json or yaml")
 	command.CompleteValues(cmd, "output", render.Formats)
 }
 
-// show answers with m as REST would write it, or with what people shows.
-func (c *client) show(m proto.Message, people func(p *render.Page)) error {
-	if c.output.ForPeople() {
-		p := c.page()
+// Show answers with m as REST would write it, or with what people shows.
+func (c *Client) Show(m proto.Message, people func(p *render.Page)) error {
+	if c.Format.ForPeople() {
+		p := c.Page()
 		people(p)
 		return p.Print(c.Out)
 	}
@@ -30,13 +30,13 @@ func (c *client) show(m proto.Message, people func(p *render.Page)) error {
 	if err != nil {
 		return err
 	}
-	return c.document(text)
+	return c.Document(text)
 }
 
-// document writes one JSON text in the form asked for.
-func (c *client) document(text []byte) error {
+// Document writes one JSON text in the form asked for.
+func (c *Client) Document(text []byte) error {
 	var out bytes.Buffer
-	if c.output == render.FormatYAML {
+	if c.Format == render.FormatYAML {
 		converted, err := render.YAMLFromJSON(text)
 		if err != nil {
 			return fmt.Errorf("write YAML: %w", err)
@@ -52,7 +52,7 @@ func (c *client) document(text []byte) error {
 	return err
 }
 
-// page begins a page in the form that was requested.
-func (c *client) page() *render.Page {
-	return &render.Page{Now: c.Now(), Color: c.Color, Wide: c.output == render.FormatWide}
+// Page begins a page in the form that was requested.
+func (c *Client) Page() *render.Page {
+	return &render.Page{Now: c.Now(), Color: c.Color, Wide: c.Format == render.FormatWide}
 }

@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"bytes"
@@ -15,27 +15,27 @@ import (
 
 // How often --watch may ask.
 const (
-	watchDefault = 2 * time.Second
-	watchLeast   = 500 * time.Millisecond
-	watchMost    = time.Hour
+	defaultWatch = 2 * time.Second
+	minWatch     = 500 * time.Millisecond
+	maxWatch     = time.Hour
 )
 
-// watched lets a command that asks and shows be asked again and again: on a
+// WithWatch lets a command that asks and shows be asked again and again: on a
 // terminal the answer is drawn anew in its place, in a pipe the answers follow
 // each other.
-func (c *client) watched(cmd *cobra.Command) *cobra.Command {
+func (c *Client) WithWatch(cmd *cobra.Command) *cobra.Command {
 	var every time.Duration
 	f := cmd.Flags()
 	f.DurationVar(&every, "watch", 0, "refresh every `DURATION` (--watch=5s; default 2s) until Ctrl-C")
-	f.Lookup("watch").NoOptDefVal = watchDefault.String()
+	f.Lookup("watch").NoOptDefVal = defaultWatch.String()
 	f.Lookup("watch").DefValue = "no"
 	once := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case !cmd.Flags().Changed("watch"):
 			return once(cmd, args)
-		case every < watchLeast || every > watchMost:
-			return command.Usage(cmd, "--watch=%s is not within %s to %s", every, watchLeast, watchMost)
+		case every < minWatch || every > maxWatch:
+			return command.Usage(cmd, "--watch=%s is not within %s to %s", every, minWatch, maxWatch)
 		}
 		return c.repeat(cmd.Context(), every, func() error { return once(cmd, args) })
 	}
@@ -44,19 +44,19 @@ func (c *client) watched(cmd *cobra.Command) *cobra.Command {
 
 // repeat ends with the first answer that is an error; later a server that is
 // away for a while is waited for.
-func (c *client) repeat(ctx context.Context, every time.Duration, once func() error) error {
+func (c *Client) repeat(ctx context.Context, every time.Duration, once func() error) error {
 	for round := 0; ; round++ {
-		text, err := c.captured(once)
+		text, err := c.capture(once)
 		switch {
 		case ctx.Err() != nil:
 			return nil // the user ended it
 		case command.IsShown(err):
-		case err != nil && (round == 0 || !away(err)):
+		case err != nil && (round == 0 || !Unanswered(err)):
 			return err
 		case err != nil:
 			text = append(text, "carillon: "+render.Legible(err.Error())+"\n"...)
 		}
-		if err := c.frame(text, every, round); err != nil {
+		if err := c.draw(text, every, round); err != nil {
 			return err
 		}
 		if err := pause(ctx, c.CLI, every); err != nil {
@@ -65,8 +65,8 @@ func (c *client) repeat(ctx context.Context, every time.Duration, once func() er
 	}
 }
 
-// captured is what a command writes.
-func (c *client) captured(once func() error) ([]byte, error) {
+// capture is what a command writes.
+func (c *Client) capture(once func() error) ([]byte, error) {
 	var out bytes.Buffer
 	real := c.CLI
 	taken := *real
@@ -76,21 +76,21 @@ func (c *client) captured(once func() error) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// frame draws an answer over the last one, or behind it.
-func (c *client) frame(text []byte, every time.Duration, round int) error {
+// draw draws an answer over the last one, or behind it.
+func (c *Client) draw(text []byte, every time.Duration, round int) error {
 	var out bytes.Buffer
 	now := c.Now().UTC().Format(time.RFC3339)
 	switch {
-	case c.Terminal && c.output.ForPeople():
+	case c.Terminal && c.Format.ForPeople():
 		// Each line's rest and what is below are cleared, not the screen: that flickers.
 		text = bytes.ReplaceAll(text, []byte("\n"), []byte("\x1b[K\n"))
 		if round == 0 {
 			out.WriteString("\x1b[2J")
 		}
 		fmt.Fprintf(&out, "\x1b[H%s, every %s, Ctrl-C to stop\x1b[K\n\x1b[K\n%s\x1b[J", now, every, text)
-	case c.output.ForPeople():
+	case c.Format.ForPeople():
 		fmt.Fprintf(&out, "# %s\n%s", now, text)
-	case c.output == render.FormatYAML:
+	case c.Format == render.FormatYAML:
 		fmt.Fprintf(&out, "---\n%s", text)
 	default:
 		out.Write(text)

@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
-// secure is how a client shows who it is, and knows the server.
-type secure struct {
+// credentialFlags is how a client shows who it is, and knows the server.
+type credentialFlags struct {
 	tls               bool
 	tokenFile         string
 	caFile            string
@@ -36,7 +36,7 @@ const (
 	envKey       = "CARILLON_KEY"
 )
 
-func (s *secure) flags(cmd *cobra.Command) {
+func (s *credentialFlags) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.BoolVar(&s.tls, "tls", false, "use TLS ("+envTLS+"; implied by the next three)")
 	f.StringVar(&s.caFile, "cacert", "", "`FILE` with the CA of the server's certificate ("+envCA+"; default: system CAs)")
@@ -45,8 +45,8 @@ func (s *secure) flags(cmd *cobra.Command) {
 	f.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token ("+envTokenFile+", or the token itself in "+envToken+")")
 }
 
-// resolved is with what the environment says where flags say nothing.
-func (s secure) resolved(env func(string) string) secure {
+// withEnvironment is with what the environment says where flags say nothing.
+func (s credentialFlags) withEnvironment(env func(string) string) credentialFlags {
 	for to, name := range map[*string]string{&s.caFile: envCA, &s.certFile: envCert, &s.keyFile: envKey, &s.tokenFile: envTokenFile} {
 		if *to == "" {
 			*to = env(name)
@@ -56,9 +56,9 @@ func (s secure) resolved(env func(string) string) secure {
 	return s
 }
 
-// dialing is what all that makes of a connection to the address.
-func (c *client) dialing(cmd *cobra.Command, address string) ([]grpc.DialOption, error) {
-	s := c.secure.resolved(c.Env)
+// dialOptions is what all that makes of a connection to the address.
+func (c *Client) dialOptions(cmd *cobra.Command, address string) ([]grpc.DialOption, error) {
+	s := c.credentials.withEnvironment(c.Env)
 	dialing := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	if s.tls {
 		config, err := cert.Client(cert.ClientConfig{CAFile: s.caFile, CertFile: s.certFile, KeyFile: s.keyFile})
@@ -79,7 +79,7 @@ func (c *client) dialing(cmd *cobra.Command, address string) ([]grpc.DialOption,
 
 // tokenReader reads the token for each call, so that a watch goes on with a
 // renewed one; nil: there is none to show.
-func (c *client) tokenReader(s secure) func() (string, error) {
+func (c *Client) tokenReader(s credentialFlags) func() (string, error) {
 	if s.tokenFile != "" {
 		return func() (string, error) {
 			text, err := os.ReadFile(s.tokenFile)

@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"errors"
@@ -8,11 +8,11 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
-// defaultLimit is how many entries a list shows without --limit.
-const defaultLimit = 50
+// DefaultLimit is how many entries a list shows without --limit.
+const DefaultLimit = 50
 
-// limitFlag adds --limit.
-func limitFlag(cmd *cobra.Command, limit *int) {
+// LimitFlag adds --limit.
+func LimitFlag(cmd *cobra.Command, limit *int) {
 	cmd.Flags().IntVar(limit, "limit", *limit, "at most this `NUMBER`; 0 = all")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if *limit < 0 {
@@ -22,10 +22,10 @@ func limitFlag(cmd *cobra.Command, limit *int) {
 	}
 }
 
-// pages follows next_page_token until limit entries are there; 0 = all of
+// Pages follows next_page_token until limit entries are there; 0 = all of
 // them. next is the token behind the last one. A page may be short, so only an
 // empty token is the end.
-func pages[E any](limit int, fetch func(size uint32, token string) (page []E, next string, err error)) (all []E, next string, err error) {
+func Pages[E any](limit int, fetch func(size uint32, token string) (page []E, next string, err error)) (all []E, next string, err error) {
 	const most = 200
 	for {
 		size := most

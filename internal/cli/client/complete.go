@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"context"
@@ -16,53 +16,53 @@ import (
 // nothing to offer.
 const (
 	completionTimeout = 800 * time.Millisecond
-	completionMost    = 1000
+	maxCompletions    = 1000
 )
 
-// ids lists the ids that begin with what was typed.
-type ids func(ctx context.Context, l *link, begun string) []cobra.Completion
+// IDs lists the ids that begin with what was typed.
+type IDs func(ctx context.Context, l *Link, begun string) []cobra.Completion
 
-// completes offers ids for the first argument.
-func (c *client) completes(cmd *cobra.Command, list ids) *cobra.Command {
+// CompleteArg offers ids for the first argument.
+func (c *Client) CompleteArg(cmd *cobra.Command, list IDs) *cobra.Command {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return c.offer(cmd, list, begun)
+		return c.complete(cmd, list, begun)
 	}
 	return cmd
 }
 
-// completesFlag offers ids for a flag.
-func (c *client) completesFlag(cmd *cobra.Command, flag string, list ids) {
+// CompleteFlag offers ids for a flag.
+func (c *Client) CompleteFlag(cmd *cobra.Command, flag string, list IDs) {
 	// It fails only for a flag that does not exist or is completed twice.
 	if err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return c.offer(cmd, list, begun)
+		return c.complete(cmd, list, begun)
 	}); err != nil {
 		panic(err)
 	}
 }
 
 // flagIDs are the flags that take an id, and what they are completed from.
-var flagIDs = map[string]ids{
-	"schedule": scheduleIDs, "workflow": workflowIDs, "user": userIDs, "managed-by": managers, "set": sets, "grant": grantIDs,
+var flagIDs = map[string]IDs{
+	"schedule": ScheduleIDs, "workflow": WorkflowIDs, "user": userIDs, "managed-by": managers, "set": sets, "grant": GrantIDs,
 }
 
-// completesFlags offers ids for the flags of a command and of those below it.
-func (c *client) completesFlags(cmd *cobra.Command) *cobra.Command {
+// CompleteFlags offers ids for the flags of a command and of those below it.
+func (c *Client) CompleteFlags(cmd *cobra.Command) *cobra.Command {
 	for name, list := range flagIDs {
 		_, done := cmd.GetFlagCompletionFunc(name)
 		if cmd.Flags().Lookup(name) != nil && !done {
-			c.completesFlag(cmd, name, list)
+			c.CompleteFlag(cmd, name, list)
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		c.completesFlags(sub)
+		c.CompleteFlags(sub)
 	}
 	return cmd
 }
 
-func (c *client) offer(cmd *cobra.Command, list ids, begun string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+func (c *Client) complete(cmd *cobra.Command, list IDs, begun string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 	c.timeout = completionTimeout
 	parent := cmd.Context()
 	if parent == nil {
@@ -70,7 +70,7 @@ func (c *client) offer(cmd *cobra.Command, list ids, begun string) (found []cobr
 	}
 	ctx, cancel := context.WithTimeout(parent, completionTimeout)
 	defer cancel()
-	_ = c.ask(func(_ context.Context, l *link, _ []string) error { // without an answer there is nothing to offer
+	_ = c.Ask(func(_ context.Context, l *Link, _ []string) error { // without an answer there is nothing to offer
 		found = list(ctx, l, begun)
 		return nil
 	})(cmd, nil)
@@ -78,8 +78,8 @@ func (c *client) offer(cmd *cobra.Command, list ids, begun string) (found []cobr
 	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// offered keeps what begins so, each once.
-func offered(begun string, all []string) (out []cobra.Completion) {
+// withPrefix keeps what begins so, each once.
+func withPrefix(begun string, all []string) (out []cobra.Completion) {
 	slices.Sort(all)
 	for _, id := range slices.Compact(all) {
 		if strings.HasPrefix(id, begun) {
@@ -90,10 +90,10 @@ func offered(begun string, all []string) (out []cobra.Completion) {
 }
 
 // allSchedules reads as many schedules as a completion has time for.
-func allSchedules(ctx context.Context, l *link) []*carillonv1.Schedule {
+func allSchedules(ctx context.Context, l *Link) []*carillonv1.Schedule {
 	var all []*carillonv1.Schedule
-	_, _, _ = pages(completionMost, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
-		resp, err := call(ctx, l, l.schedules().ListSchedules, &carillonv1.ListSchedulesRequest{PageSize: size, PageToken: token})
+	_, _, _ = Pages(maxCompletions, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
+		resp, err := Call(ctx, l, l.Schedules().ListSchedules, &carillonv1.ListSchedulesRequest{PageSize: size, PageToken: token})
 		all = append(all, resp.GetSchedules()...) // what came before the time was up counts
 		return resp.GetSchedules(), resp.GetNextPageToken(), err
 	})
@@ -103,8 +103,8 @@ func allSchedules(ctx context.Context, l *link) []*carillonv1.Schedule {
 // What is read off the schedules: there is no list of workflows that none
 // runs, or of owners who have none.
 var (
-	scheduleIDs = ofSchedules((*carillonv1.Schedule).GetScheduleId)
-	workflowIDs = ofSchedules((*carillonv1.Schedule).GetWorkflowId)
+	ScheduleIDs = ofSchedules((*carillonv1.Schedule).GetScheduleId)
+	WorkflowIDs = ofSchedules((*carillonv1.Schedule).GetWorkflowId)
 	userIDs     = ofSchedules((*carillonv1.Schedule).GetUserId)
 	managers    = ofSchedules((*carillonv1.Schedule).GetManagedBy)
 	sets        = ofSchedules(func(s *carillonv1.Schedule) string {
@@ -116,34 +116,34 @@ var (
 	})
 )
 
-func ofSchedules(field func(*carillonv1.Schedule) string) ids {
-	return func(ctx context.Context, l *link, begun string) []cobra.Completion {
+func ofSchedules(field func(*carillonv1.Schedule) string) IDs {
+	return func(ctx context.Context, l *Link, begun string) []cobra.Completion {
 		var all []string
 		for _, s := range allSchedules(ctx, l) {
 			if value := field(s); value != "" {
 				all = append(all, value)
 			}
 		}
-		return offered(begun, all)
+		return withPrefix(begun, all)
 	}
 }
 
-// described adds an id that begins so, with what it is.
-func described(out []cobra.Completion, begun, id, what string) []cobra.Completion {
+// Described adds an id that begins so, with what it is.
+func Described(out []cobra.Completion, begun, id, what string) []cobra.Completion {
 	if !strings.HasPrefix(id, begun) {
 		return out
 	}
 	return append(out, cobra.CompletionWithDesc(id, what))
 }
 
-func grantIDs(ctx context.Context, l *link, begun string) []cobra.Completion {
+func GrantIDs(ctx context.Context, l *Link, begun string) []cobra.Completion {
 	var all []string
-	_, _, _ = pages(completionMost, func(size uint32, token string) ([]*carillonv1.Grant, string, error) {
-		resp, err := call(ctx, l, l.grants().ListGrants, &carillonv1.ListGrantsRequest{PageSize: size, PageToken: token})
+	_, _, _ = Pages(maxCompletions, func(size uint32, token string) ([]*carillonv1.Grant, string, error) {
+		resp, err := Call(ctx, l, l.Grants().ListGrants, &carillonv1.ListGrantsRequest{PageSize: size, PageToken: token})
 		for _, g := range resp.GetGrants() {
 			all = append(all, g.GetGrantId())
 		}
 		return resp.GetGrants(), resp.GetNextPageToken(), err
 	})
-	return offered(begun, all)
+	return withPrefix(begun, all)
 }
