@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/carillon/carillon/internal/test/services/reserve"
 	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 

@@ -20,8 +20,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/carillon/carillon/internal/test/services/leaks"
 	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/test/services/leaks"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillon/carillon/internal/app/simulate"
-	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
 	"github.com/carillon/carillon/worker"

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/carillon/carillon/internal/test/services/reserve"
 	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/test/services/reserve"
 )
 
 const tourFile = "../../docs/tour.md"

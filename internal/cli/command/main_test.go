@@ -3,7 +3,7 @@ package command
 import (
 	"testing"
 
-	"github.com/carillon/carillon/internal/testservices/leaks"
+	"github.com/carillon/carillon/internal/test/services/leaks"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
