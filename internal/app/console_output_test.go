@@ -39,6 +39,7 @@ func (s seen) holds(t *testing.T, what string, texts ...string) {
 func TestTheOutputOfARunIsATabThatFollowsTheRun(t *testing.T) {
 	for _, store := range databases {
 		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
 			f := newAccepting(t, false, map[string]any{"database_url": store.url(t)})
 			key := f.accepted("nightly")
 			address := "/ui/runs/" + key.String() + "/output"

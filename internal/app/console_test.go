@@ -84,14 +84,18 @@ func (g *guarded) register(id, body string) (key string) {
 	return triggered.Run.Key
 }
 
-// onBothStores runs a test on SQLite and on Postgres.
+// onBothStores runs a test on SQLite and on Postgres, at the same time.
 func onBothStores(t *testing.T, test func(t *testing.T, g *guarded)) {
 	onBothStoresWith(t, nil, test)
 }
 
 func onBothStoresWith(t *testing.T, settings map[string]any, test func(t *testing.T, g *guarded)) {
-	t.Run("SQLite", func(t *testing.T) { test(t, newGuarded(t, settings)) })
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newGuarded(t, settings))
+	})
 	t.Run("Postgres", func(t *testing.T) {
+		t.Parallel()
 		all := maps.Clone(settings)
 		if all == nil {
 			all = make(map[string]any)

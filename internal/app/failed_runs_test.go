@@ -27,6 +27,7 @@ func TestFailedRunsAreWarningsThatNameScheduleReasonAndCode(t *testing.T) {
 			{name: "a report of SUCCESS", code: http.StatusAccepted, report: `{"status":"SUCCESS"}`, level: "INFO", msg: "run reported"},
 		} {
 			t.Run(store.name+": "+c.name, func(t *testing.T) {
+				t.Parallel()
 				keys := make(chan string, 10)
 				executor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					keys <- r.Header.Get("Idempotency-Key")

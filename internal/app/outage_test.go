@@ -116,6 +116,7 @@ func movedFile(t *testing.T) (settings map[string]any, begin, end func()) {
 func TestMetricsShowADatabaseThatIsAway(t *testing.T) {
 	for _, o := range outages() {
 		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
 			settings, breakOff, mend := o.of(t)
 			a := begin(t, settings)
 			breakOff()
@@ -142,6 +143,7 @@ func logLines(t *testing.T, text string) (lines []map[string]any) {
 func TestOneOutageOfTheDatabaseIsOneErrorAndOneLineWhenItIsBack(t *testing.T) {
 	for _, o := range outages() {
 		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
 			settings, breakOff, mend := o.of(t)
 			settings["log_level"] = "debug"
 			settings["leader_ttl_ms"] = 5000 // longer than a locked file is tolerated

@@ -83,6 +83,7 @@ func TestAReportsOutputIsKeptMaskedAndShownToWhoMayReadTheRun(t *testing.T) {
 	for _, store := range databases {
 		for _, rest := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, REST %v", store.name, rest), func(t *testing.T) {
+				t.Parallel()
 				f := newAccepting(t, rest, map[string]any{
 					"database_url": store.url(t), "log_mask": "acme-[0-9]+", "metrics_token": "metrics-token-of-this-process",
 					"log_url_template": "https://logs.example/search?run={key}", "trace_url_template": "https://traces.example/{trace_id}",
@@ -127,6 +128,7 @@ func TestTheLastLinesOfARunsOutput(t *testing.T) {
 	for _, store := range databases {
 		for _, rest := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, REST %v", store.name, rest), func(t *testing.T) {
+				t.Parallel()
 				f := newAccepting(t, rest, map[string]any{"database_url": store.url(t)})
 				key := f.accepted("nightly")
 				if err := f.reports(key, &carillonv1.ReportRunRequest{Status: "STARTED", Output: "one\ntwo\nthree\n"}); err != nil {

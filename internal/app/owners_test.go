@@ -31,6 +31,7 @@ func TestAnOwnerCanHaveTheIDThatItsIdentityProviderGives(t *testing.T) {
 	}
 	for _, store := range databases {
 		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
 			g := newGuarded(t, map[string]any{
 				"auth_jwt_keys_file": keys, "auth_jwt_issuer": authtest.Issuer, "auth_jwt_audience": authtest.Audience, "database_url": store.url(t),
 			})

@@ -79,6 +79,7 @@ func TestAnAnswerDoesNotWaitForABodyThatNobodyReads(t *testing.T) {
 		{"a foreign host on loopback", "http://evil.example/v1/schedules", short, nil, 421},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			if code, closed := answerToAnnounced(t, g.HTTPAddr(), c.path, c.length, c.headers...); code != c.want || !closed {
 				t.Errorf("answered %d, connection closed: %v; want %d and closed", code, closed, c.want)
 			}

@@ -54,6 +54,7 @@ func (e *slowToStop) asked() []string {
 func TestReplaceWaitsForTheReportOfARunWhoseCancelWasOnlyAccepted(t *testing.T) {
 	for _, store := range databases {
 		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
 			executor := &slowToStop{}
 			server := httptest.NewServer(executor)
 			defer server.Close()

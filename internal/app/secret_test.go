@@ -109,6 +109,7 @@ func TestAnErrorNeverRepeatsAPassword(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("DATABASE_URL", c.database)
 			t.Setenv("REDIS_URL", c.redis)
+			t.Setenv("DATABASE_WAIT_MS", "100")
 			t.Setenv("DATA_DIR", t.TempDir())
 			t.Setenv("HTTP_ADDR", "127.0.0.1:0")
 			t.Setenv("GRPC_ADDR", "127.0.0.1:0")
