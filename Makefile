@@ -54,17 +54,29 @@ tools:
 GOTESTSUM = $(TOOLS)/gotestsum --format-hide-empty-pkg --rerun-fails=2 --rerun-fails-max-failures=5 \
 	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --jsonfile .build/test.json \
 	--raw-command -- sh internal/tools/test/gotest.sh
-# The variables of gotest.sh. Argument: flags of go test.
-gotest = FLAGS='$(1)' PACKAGES='$(PKG)' MODULES='$(if $(ALL),$(TEST_MODULES))' EVENTS=.build/test.json
+# The variables of gotest.sh. Arguments: packages, flags of go test, other modules.
+gotest = PACKAGES='$(strip $(1))' FLAGS='$(strip $(2))' MODULES='$(3)' EVENTS=.build/test.json
+# A test whose name begins with TestLong runs only in test-long.
+LONG = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '^func TestLong' cmd deploy internal launcher registrar worker))))
+# Packages without goroutines of their own, and those that test other processes.
+RACE_FREE := /(carillon|deploy|docs|proto|schema|cmd|internal/(cli|crontab|grant|ledger|plan|schedule|app/simulate|tools|test/(chaos|e2e)))$$|/(docs|cmd|proto|internal/(plan|schedule|tools|test/(chaos|e2e)))/
 
 .PHONY: test
-test: tools ## Run all tests, with the race detector, on real Postgres and Redis (PKG=./... to narrow)
-	@$(if $(RACE),,echo "make test: no working C compiler, so the race detector stays off (Debian: apt-get install gcc libc6-dev)" >&2)
-	@$(call gotest,$(RACE)) $(TOOLS)/withservices -- $(GOTESTSUM)
+test: tools ## Run all tests but the long ones on real Postgres and Redis (PKG=./... to narrow)
+	@$(call gotest,$(PKG),-skip=^TestLong,$(if $(ALL),$(TEST_MODULES))) $(TOOLS)/withservices -- $(GOTESTSUM)
 
 .PHONY: test-short
-test-short: tools ## Run the tests that need no server, without the race detector
-	@$(call gotest,-short) $(GOTESTSUM)
+test-short: tools ## Run the tests that need no server
+	@$(call gotest,$(PKG),-short,$(if $(ALL),$(TEST_MODULES))) $(GOTESTSUM)
+
+.PHONY: test-long
+test-long: tools ## Run the long tests: kill -9, outages, doses of the chaos rig
+	@$(call gotest,$(LONG)) RUN=^TestLong $(TOOLS)/withservices -- $(GOTESTSUM)
+
+.PHONY: race
+race: tools ## Run the tests of concurrent packages with the race detector (PKG=./... to narrow)
+	@test -n '$(RACE)' || { echo 'make race: needs a C compiler (Debian: apt-get install gcc libc6-dev)' >&2; exit 1; }
+	@$(call gotest,$(shell go list $(PKG) | grep -vE '$(RACE_FREE)'),-short $(RACE)) $(TOOLS)/withservices -- $(GOTESTSUM)
 
 .PHONY: sim
 sim: ## Simulate SEEDS made-up worlds (10000; FIRST=1, P=2 to use two cores), or show one: SEED=n
@@ -79,8 +91,8 @@ sim-mutants: ## Break the product on purpose, bug by bug, and fail unless the si
 bench-build: tools
 	@cd internal/test/bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -pgo=../../../$(PGO) -ldflags '-X main.version=$(VERSION)' -o ../../../$(TOOLS)/ .
 
-.PHONY: races
-races: tools ## Let N revocations and as many pauses race with fires, on SQLite and on Postgres (N=10000)
+.PHONY: stops
+stops: tools ## Let N revocations and as many pauses race with fires, on SQLite and on Postgres (N=10000)
 	$(TOOLS)/withservices -- go test -count=1 -timeout 30m -run TestStopsRacingFires -v ./worker -args -races $(or $(N),10000)
 
 .PHONY: bench
@@ -171,7 +183,7 @@ vulncheck: ## Look for known vulnerabilities (needs vuln.go.dev, or a copy: GOVU
 	@sh internal/tools/vuln/check.sh $(MODULES)
 
 .PHONY: check
-check: fmt-check modcheck generate-check vet lint bench-check browser test ## Everything CI checks
+check: fmt-check modcheck generate-check vet lint bench-check browser race test-long test ## Everything CI checks
 
 .PHONY: clean
 clean: ## Remove what the targets above made

@@ -27,7 +27,7 @@ import (
 	"github.com/carillon/carillon/worker/leader/solo"
 )
 
-var races = flag.Int("races", 0, "how many revocations, and how many pauses, race with a fire on each store; 0: a few (make races: 10000)")
+var races = flag.Int("races", 0, "how many revocations, and how many pauses, race with a fire on each store; 0: a few (make stops: 10000)")
 
 // Each race is one schedule with one slot, and a revocation of its grant, or a
 // pause of it, that comes somewhere between a good time before the slot is

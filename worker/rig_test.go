@@ -74,7 +74,7 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 			p(r)
 		}
 		r.store = r.open()
-		defer r.close(r.store)
+		t.Cleanup(func() { r.close(r.store) })
 		if _, err := r.store.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -137,12 +137,14 @@ func (r *rig) startOn(store *sqlite.Store) (stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	done := make(chan error, 1)
 	go func(w *worker.Worker) { done <- w.Run(ctx) }(r.worker)
-	return sync.OnceFunc(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			r.Errorf("worker ended with %v", err)
 		}
 	})
+	r.Cleanup(stop) // after r.Fatal: a bubble that ends before its goroutines panics
+	return stop
 }
 
 func (r *rig) wakerOr(store *sqlite.Store) worker.Waker {

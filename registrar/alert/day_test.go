@@ -125,9 +125,8 @@ func inBubble(t *testing.T, names []string, test func(*testing.T, *alert.Desk, *
 		ctx, end := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); _ = w.Run(ctx) }()
+		defer func() { end(); <-done }() // also after t.Fatal: a bubble that ends before its goroutines panics
 		test(t, alert.NewDesk(s.store, w), o)
-		end()
-		<-done
 	})
 }
 
@@ -169,7 +168,7 @@ func checkSchedule(t *testing.T, name string, attempts []attempt, took time.Dura
 	}
 }
 
-func TestAMessageThatNobodyTakesIsTriedForADayAndGivenUpWithTheReason(t *testing.T) {
+func TestLongAMessageThatNobodyTakesIsTriedForADayAndGivenUpWithTheReason(t *testing.T) {
 	if raceFactor > 1 {
 		t.Skip("a day of SQLite takes minutes under the race detector, which the shorter tests are for")
 	}

@@ -49,13 +49,16 @@ func inTown(t *testing.T, shards int, test func(*town)) {
 			t.Fatal(err)
 		}
 		town := &town{T: t, store: store, path: path, shards: shards, trusted: make([]atomic.Int64, shards), free: make(map[int]time.Time)}
+		// Also after t.Fatal: a bubble that ends before its goroutines panics.
+		defer func() {
+			for _, p := range town.all {
+				p.stop()
+			}
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
 		test(town)
-		for _, p := range town.all {
-			p.stop()
-		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

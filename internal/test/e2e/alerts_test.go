@@ -168,9 +168,9 @@ const (
 	underWay = 30 * time.Second
 )
 
-// TestAKilledWorkerIsToldByTheRegistrars kills the only worker for good, with
+// TestLongAKilledWorkerIsToldByTheRegistrars kills the only worker for good, with
 // two registrars beside it, and later a registrar in the middle of a message.
-func TestAKilledWorkerIsToldByTheRegistrars(t *testing.T) {
+func TestLongAKilledWorkerIsToldByTheRegistrars(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes two minutes")
 	}
@@ -263,9 +263,9 @@ func killedWhileSending(t *testing.T, p *pager, one, two *process) {
 	}
 }
 
-// TestAKilledProcessOnSQLiteTellsWhatItMissed: where one process is all there
+// TestLongAKilledProcessOnSQLiteTellsWhatItMissed: where one process is all there
 // is, its death is told when it is back, and each thing once.
-func TestAKilledProcessOnSQLiteTellsWhatItMissed(t *testing.T) {
+func TestLongAKilledProcessOnSQLiteTellsWhatItMissed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/carillon/carillon/internal/test/services"
 )
 
-// TestSlotsSurviveKill9 kills the process, or the one that leads, again and
+// TestLongSlotsSurviveKill9 kills the process, or the one that leads, again and
 // again under a load of every policy and a misbehaving executor.
-func TestSlotsSurviveKill9(t *testing.T) {
+func TestLongSlotsSurviveKill9(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/carillon/carillon/internal/test/services"
 )
 
-// TestLaunchQueue hands launches over through Redis to two launchers, kills
+// TestLongLaunchQueue hands launches over through Redis to two launchers, kills
 // or ends them in turns, and the leader once, and lets Redis forget everything
 // twice.
-func TestLaunchQueue(t *testing.T) {
+func TestLongLaunchQueue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}

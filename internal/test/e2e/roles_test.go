@@ -8,9 +8,9 @@ import (
 	"github.com/carillon/carillon/internal/test/services"
 )
 
-// TestRolesApart runs each role in a process of its own, reports going to the
+// TestLongRolesApart runs each role in a process of its own, reports going to the
 // launcher, and kills the launcher and the worker.
-func TestRolesApart(t *testing.T) {
+func TestLongRolesApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}

@@ -5,13 +5,13 @@
 #   gotest.sh                       all of PACKAGES; with ./... also those of MODULES
 #   gotest.sh -test.run=RE PACKAGE  a failed test once more (gotestsum adds the arguments)
 #
-# FLAGS go to go test. EVENTS is the file into which gotestsum writes what it has read.
+# FLAGS go to go test; RUN, if set, selects tests in the first run. EVENTS is the file into which gotestsum writes what it has read.
 set -u
 
 # in_module DIR ARGUMENT... tests without a profile: go test would compile everything that
 # cmd/carillon imports once more.
 in_module() (
-	cd "$1" && shift && go test -json -pgo=off $FLAGS "$@"
+	cd "$1" && shift && go test -json -pgo=off -timeout=20m $FLAGS "$@"
 )
 
 # died lists the packages that failed without the line FAIL that ends a package's tests:
@@ -24,7 +24,7 @@ died() {
 
 if [ $# -eq 0 ]; then
 	result=0
-	in_module . $PACKAGES || result=$?
+	in_module . ${RUN:+-run="$RUN"} $PACKAGES || result=$?
 	for module in $MODULES; do
 		in_module "$module" ./... || result=$?
 	done

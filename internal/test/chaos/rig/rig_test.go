@@ -14,9 +14,9 @@ import (
 	"github.com/carillon/carillon/internal/tools/servers"
 )
 
-// TestAWholeDeploymentSurvives runs the short doses, as `make chaos` does.
+// TestLongAWholeDeploymentSurvives runs the short doses, as `make chaos` does.
 // CHAOS_SEED repeats the faults of a run that failed.
-func TestAWholeDeploymentSurvives(t *testing.T) {
+func TestLongAWholeDeploymentSurvives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes two minutes")
 	}
