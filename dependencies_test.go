@@ -113,7 +113,7 @@ func TestWhatIsImportedIsADirectRequirement(t *testing.T) {
 }
 
 // testSupport are packages that only tests import, so they may use test libraries.
-var testSupport = []string{module + "/internal/test/storetest"}
+var testSupport = []string{module + "/internal/test/storetest", module + "/internal/cli/clitest"}
 
 func TestTheProductImportsNoTestLibrary(t *testing.T) {
 	tests, required := documented(t, "In tests only"), requirements(t)

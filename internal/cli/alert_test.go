@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -21,37 +22,37 @@ import (
 func anAlert() *carillonv1.Alert {
 	return &carillonv1.Alert{
 		AlertId: "al-1", ScheduleId: "nightly", WorkflowId: "report", UserId: "ada", Kind: "finish", Revision: 3, LimitMs: 3_600_000,
-		Cause: "still_running", Late: 2, FirstSlot: at("2026-03-07T02:30:00Z"), LastSlot: at("2026-03-08T02:30:00Z"),
-		Deadline: at("2026-03-08T03:30:00Z"), OpenedAt: at("2026-03-08T03:30:02Z"),
+		Cause: "still_running", Late: 2, FirstSlot: clitest.Time("2026-03-07T02:30:00Z"), LastSlot: clitest.Time("2026-03-08T02:30:00Z"),
+		Deadline: clitest.Time("2026-03-08T03:30:00Z"), OpenedAt: clitest.Time("2026-03-08T03:30:02Z"),
 	}
 }
 
 func deadLetter(id string) *carillonv1.AlertDelivery {
 	return &carillonv1.AlertDelivery{
 		DeliveryId: id, AlertId: "al-1", ScheduleId: "nightly", UserId: "ada", Type: "alert.opened", Host: "hooks.example.org", Target: "0123",
-		State: "DEAD", Attempts: 31, LastStatus: 503, LastError: "the target answered 503", CreatedAt: at("2026-03-07T11:00:00Z"), EndedAt: at("2026-03-08T11:00:00Z"),
+		State: "DEAD", Attempts: 31, LastStatus: 503, LastError: "the target answered 503", CreatedAt: clitest.Time("2026-03-07T11:00:00Z"), EndedAt: clitest.Time("2026-03-08T11:00:00Z"),
 	}
 }
 
-func alarmed(t *testing.T) *fake {
+func alarmed(t *testing.T) *clitest.Server {
 	t.Helper()
-	f := answering(t)
-	f.always("ListAlerts", &carillonv1.ListAlertsResponse{Alerts: []*carillonv1.Alert{anAlert()}})
-	f.always("GetAlert", &carillonv1.GetAlertResponse{Alert: anAlert()})
+	f := clitest.NewAnsweringServer(t)
+	f.Answer("ListAlerts", &carillonv1.ListAlertsResponse{Alerts: []*carillonv1.Alert{anAlert()}})
+	f.Answer("GetAlert", &carillonv1.GetAlertResponse{Alert: anAlert()})
 	acked := anAlert()
-	acked.AckedAt, acked.AckedBy, acked.AckNote = at("2026-03-08T11:59:00Z"), "ada", "on it"
-	f.always("AcknowledgeAlert", &carillonv1.AcknowledgeAlertResponse{Alert: acked})
-	f.always("ListAlertDeliveries", &carillonv1.ListAlertDeliveriesResponse{Deliveries: []*carillonv1.AlertDelivery{deadLetter("msg_2"), deadLetter("msg_1")}})
-	f.answers["RedeliverAlert"] = func(req proto.Message) (proto.Message, error) {
+	acked.AckedAt, acked.AckedBy, acked.AckNote = clitest.Time("2026-03-08T11:59:00Z"), "ada", "on it"
+	f.Answer("AcknowledgeAlert", &carillonv1.AcknowledgeAlertResponse{Alert: acked})
+	f.Answer("ListAlertDeliveries", &carillonv1.ListAlertDeliveriesResponse{Deliveries: []*carillonv1.AlertDelivery{deadLetter("msg_2"), deadLetter("msg_1")}})
+	f.Answers["RedeliverAlert"] = func(req proto.Message) (proto.Message, error) {
 		id := req.(*carillonv1.RedeliverAlertRequest).GetDeliveryId()
 		if !strings.HasPrefix(id, "msg_") {
 			return nil, status.Errorf(codes.NotFound, "not found: there is no delivery %q", id)
 		}
 		again := deadLetter(id)
-		again.State, again.Attempts, again.EndedAt, again.NextAt = "PENDING", 0, nil, at("2026-03-08T12:00:00Z")
+		again.State, again.Attempts, again.EndedAt, again.NextAt = "PENDING", 0, nil, clitest.Time("2026-03-08T12:00:00Z")
 		return &carillonv1.RedeliverAlertResponse{Delivery: again}, nil
 	}
-	f.always("TestAlerts", &carillonv1.TestAlertsResponse{Deliveries: []*carillonv1.AlertDelivery{{DeliveryId: "msg_3", Type: "alert.test", State: "PENDING"}}})
+	f.Answer("TestAlerts", &carillonv1.TestAlertsResponse{Deliveries: []*carillonv1.AlertDelivery{{DeliveryId: "msg_3", Type: "alert.test", State: "PENDING"}}})
 	return f
 }
 
@@ -67,14 +68,14 @@ func TestFlagsOfAlertsBecomeRequests(t *testing.T) {
 				"schedule", "upsert", "--id", "a", "--expect-start", "1m", "--expect-finish", "2h", "--expect-success", "2d", "--alert-after", "3", "--remind-every", "6h",
 			},
 			want: []proto.Message{&carillonv1.UpsertScheduleRequest{ScheduleId: "a", Expect: &carillonv1.Expectation{
-				StartWithinMs: pointer[uint32](60_000), FinishWithinMs: pointer[uint32](7_200_000), SuccessEveryMs: pointer[uint32](172_800_000),
-				AlertAfter: pointer[uint32](3), RemindEveryMs: pointer[uint32](21_600_000),
+				StartWithinMs: clitest.Pointer[uint32](60_000), FinishWithinMs: clitest.Pointer[uint32](7_200_000), SuccessEveryMs: clitest.Pointer[uint32](172_800_000),
+				AlertAfter: clitest.Pointer[uint32](3), RemindEveryMs: clitest.Pointer[uint32](21_600_000),
 			}}},
 		},
 		{
 			name: "a list takes all filters",
 			args: []string{"alert", "list", "--user", "ada", "--schedule", "nightly", "--kind", "finish", "--state", "open", "--limit", "7"},
-			want: []proto.Message{&carillonv1.ListAlertsRequest{UserId: "ada", ScheduleId: "nightly", Kind: pointer("finish"), State: pointer("open"), PageSize: 7}},
+			want: []proto.Message{&carillonv1.ListAlertsRequest{UserId: "ada", ScheduleId: "nightly", Kind: clitest.Pointer("finish"), State: clitest.Pointer("open"), PageSize: 7}},
 		},
 		{name: "get names the alert", args: []string{"alert", "get", "al-1"}, want: []proto.Message{&carillonv1.GetAlertRequest{AlertId: "al-1"}}},
 		{
@@ -83,7 +84,7 @@ func TestFlagsOfAlertsBecomeRequests(t *testing.T) {
 		},
 		{
 			name: "deliveries are filtered", args: []string{"alert", "deliveries", "--alert", "al-1", "--schedule", "nightly", "--state", "DEAD", "--limit", "9"},
-			want: []proto.Message{&carillonv1.ListAlertDeliveriesRequest{AlertId: "al-1", ScheduleId: "nightly", State: pointer("DEAD"), PageSize: 9}},
+			want: []proto.Message{&carillonv1.ListAlertDeliveriesRequest{AlertId: "al-1", ScheduleId: "nightly", State: clitest.Pointer("DEAD"), PageSize: 9}},
 		},
 		{
 			name: "messages are sent again in the order that is given", args: []string{"alert", "redeliver", "msg_9", "msg_8"},
@@ -92,7 +93,7 @@ func TestFlagsOfAlertsBecomeRequests(t *testing.T) {
 		{
 			name: "all that were given up are sent again, the oldest first", args: []string{"alert", "redeliver", "--dead", "--alert", "al-1", "--schedule", "nightly"},
 			want: []proto.Message{
-				&carillonv1.ListAlertDeliveriesRequest{AlertId: "al-1", ScheduleId: "nightly", State: pointer("DEAD"), PageSize: 200},
+				&carillonv1.ListAlertDeliveriesRequest{AlertId: "al-1", ScheduleId: "nightly", State: clitest.Pointer("DEAD"), PageSize: 200},
 				&carillonv1.RedeliverAlertRequest{DeliveryId: "msg_1"}, &carillonv1.RedeliverAlertRequest{DeliveryId: "msg_2"},
 			},
 		},
@@ -100,10 +101,10 @@ func TestFlagsOfAlertsBecomeRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := alarmed(t)
-			if got := f.run(t, tt.args...); got.code != command.ExitOK || got.errs != "" {
-				t.Fatalf("exit %d: %s", got.code, got.errs)
+			if got := f.Run(t, tt.args...); got.Code != command.ExitOK || got.ErrOut != "" {
+				t.Fatalf("exit %d: %s", got.Code, got.ErrOut)
 			}
-			if diff := cmp.Diff(tt.want, f.requests(), protocmp.Transform()); diff != "" {
+			if diff := cmp.Diff(tt.want, f.Requests(), protocmp.Transform()); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
@@ -124,10 +125,10 @@ func TestAlertsAreShownToPeople(t *testing.T) {
 		{"a test is on its way", []string{"test"}, []string{"msg_3", "alert.test", "PENDING"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := alarmed(t).run(t, append([]string{"alert"}, tt.args...)...)
+			got := alarmed(t).Run(t, append([]string{"alert"}, tt.args...)...)
 			for _, want := range tt.want {
-				if !strings.Contains(got.out, want) {
-					t.Errorf("it does not say %q:\n%s%s", want, got.out, got.errs)
+				if !strings.Contains(got.Out, want) {
+					t.Errorf("it does not say %q:\n%s%s", want, got.Out, got.ErrOut)
 				}
 			}
 		})
@@ -154,9 +155,9 @@ func TestAlertCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := alarmed(t)
-			got := f.run(t, tt.args...)
-			if got.code != tt.code || !strings.Contains(got.errs, tt.says) || len(f.requests()) > 0 {
-				t.Errorf("exit %d after %d calls: %s; want %d and %q", got.code, len(f.requests()), got.errs, tt.code, tt.says)
+			got := f.Run(t, tt.args...)
+			if got.Code != tt.code || !strings.Contains(got.ErrOut, tt.says) || len(f.Requests()) > 0 {
+				t.Errorf("exit %d after %d calls: %s; want %d and %q", got.Code, len(f.Requests()), got.ErrOut, tt.code, tt.says)
 			}
 		})
 	}
@@ -164,34 +165,34 @@ func TestAlertCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 
 func TestRedeliverSendsTheOthersWhereOneIsGone(t *testing.T) {
 	f := alarmed(t)
-	got := f.run(t, "alert", "redeliver", "msg_1", "gone", "msg_2")
-	if got.code != command.ExitNotFound || !strings.Contains(got.errs, `there is no delivery "gone"`) || !strings.Contains(got.out, "msg_1") || !strings.Contains(got.out, "msg_2") {
-		t.Errorf("exit %d: %s%s", got.code, got.errs, got.out)
+	got := f.Run(t, "alert", "redeliver", "msg_1", "gone", "msg_2")
+	if got.Code != command.ExitNotFound || !strings.Contains(got.ErrOut, `there is no delivery "gone"`) || !strings.Contains(got.Out, "msg_1") || !strings.Contains(got.Out, "msg_2") {
+		t.Errorf("exit %d: %s%s", got.Code, got.ErrOut, got.Out)
 	}
-	if n := len(f.requests()); n != 3 {
+	if n := len(f.Requests()); n != 3 {
 		t.Errorf("%d calls, want 3", n)
 	}
 	f = alarmed(t)
-	f.refuses("RedeliverAlert", status.Error(codes.PermissionDenied, "not yours"))
-	if got := f.run(t, "alert", "redeliver", "msg_1", "msg_2"); got.code != command.ExitFailed || len(f.requests()) != 1 {
-		t.Errorf("after %d calls that are refused, exit %d: %s", len(f.requests()), got.code, got.errs)
+	f.Refuse("RedeliverAlert", status.Error(codes.PermissionDenied, "not yours"))
+	if got := f.Run(t, "alert", "redeliver", "msg_1", "msg_2"); got.Code != command.ExitFailed || len(f.Requests()) != 1 {
+		t.Errorf("after %d calls that are refused, exit %d: %s", len(f.Requests()), got.Code, got.ErrOut)
 	}
 }
 
 func TestDeadLettersAreAllSentAgainAcrossPages(t *testing.T) {
 	f := alarmed(t)
-	f.answers["ListAlertDeliveries"] = func(req proto.Message) (proto.Message, error) {
+	f.Answers["ListAlertDeliveries"] = func(req proto.Message) (proto.Message, error) {
 		r := req.(*carillonv1.ListAlertDeliveriesRequest)
 		if r.GetPageToken() == "" {
 			return &carillonv1.ListAlertDeliveriesResponse{Deliveries: []*carillonv1.AlertDelivery{deadLetter("msg_4"), deadLetter("msg_3")}, NextPageToken: "more"}, nil
 		}
 		return &carillonv1.ListAlertDeliveriesResponse{Deliveries: []*carillonv1.AlertDelivery{deadLetter("msg_2"), deadLetter("msg_1")}}, nil
 	}
-	if got := f.run(t, "alert", "redeliver", "--dead", "-o", "json"); got.code != command.ExitOK || strings.Count(got.out, `"PENDING"`) != 4 {
-		t.Errorf("exit %d: %s%s", got.code, got.errs, got.out)
+	if got := f.Run(t, "alert", "redeliver", "--dead", "-o", "json"); got.Code != command.ExitOK || strings.Count(got.Out, `"PENDING"`) != 4 {
+		t.Errorf("exit %d: %s%s", got.Code, got.ErrOut, got.Out)
 	}
 	var sent []string
-	for _, req := range f.requests() {
+	for _, req := range f.Requests() {
 		if r, ok := req.(*carillonv1.RedeliverAlertRequest); ok {
 			sent = append(sent, r.GetDeliveryId())
 		}
@@ -202,13 +203,13 @@ func TestDeadLettersAreAllSentAgainAcrossPages(t *testing.T) {
 }
 
 func TestATestOfNotificationsSaysWhatHappened(t *testing.T) {
-	f := answering(t)
-	f.always("TestAlerts", &carillonv1.TestAlertsResponse{Deliveries: []*carillonv1.AlertDelivery{
+	f := clitest.NewAnsweringServer(t)
+	f.Answer("TestAlerts", &carillonv1.TestAlertsResponse{Deliveries: []*carillonv1.AlertDelivery{
 		{DeliveryId: "msg_1", Target: "pager", TargetKind: "pagerduty", Host: "events.pagerduty.com", State: "PENDING"},
 		{DeliveryId: "msg_2", Target: "mail", TargetKind: "email", Host: "smtp.example.org:587", State: "PENDING"},
 	}})
 	looks := 0
-	f.answers["ListAlertDeliveries"] = func(proto.Message) (proto.Message, error) {
+	f.Answers["ListAlertDeliveries"] = func(proto.Message) (proto.Message, error) {
 		looks++
 		found := []*carillonv1.AlertDelivery{
 			{DeliveryId: "msg_9", State: "DEAD", LastError: "of another time"},
@@ -220,14 +221,14 @@ func TestATestOfNotificationsSaysWhatHappened(t *testing.T) {
 		}
 		return &carillonv1.ListAlertDeliveriesResponse{Deliveries: found}, nil
 	}
-	got := f.run(t, "notify", "test")
-	if got.code != command.ExitFailed || got.errs != "" || looks != 2 {
-		t.Errorf("exit %d after %d looks: %s", got.code, looks, got.errs)
+	got := f.Run(t, "notify", "test")
+	if got.Code != command.ExitFailed || got.ErrOut != "" || looks != 2 {
+		t.Errorf("exit %d after %d looks: %s", got.Code, looks, got.ErrOut)
 	}
 	for _, line := range [][]string{{"pager", "pagerduty", "events.pagerduty.com", "delivered", "202"}, {"mail", "email", "smtp.example.org:587", "failed, retrying", "535", "AUTH: 535 no"}} {
 		for _, want := range line {
-			if !strings.Contains(got.out, want) {
-				t.Errorf("it does not say %q:\n%s", want, got.out)
+			if !strings.Contains(got.Out, want) {
+				t.Errorf("it does not say %q:\n%s", want, got.Out)
 			}
 		}
 	}
@@ -255,14 +256,14 @@ func TestACheckOfNotificationsShowsWhereAnAlertGoes(t *testing.T) {
 		{"a file that is not there", []string{path + "x"}, command.ExitFailed, "no such file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := answering(t).run(t, append([]string{"notify", "check"}, tt.args...)...)
-			if got.code != tt.code || !strings.Contains(got.out+got.errs, tt.says) {
-				t.Errorf("exit %d: %s%s", got.code, got.out, got.errs)
+			got := clitest.NewAnsweringServer(t).Run(t, append([]string{"notify", "check"}, tt.args...)...)
+			if got.Code != tt.code || !strings.Contains(got.Out+got.ErrOut, tt.says) {
+				t.Errorf("exit %d: %s%s", got.Code, got.Out, got.ErrOut)
 			}
 		})
 	}
 	write(targets + "default: nobody\n")
-	if got := answering(t).run(t, "notify", "check", path); got.code != command.ExitFailed || !strings.Contains(got.errs, `line 4: default: no target has the name "nobody"`) {
-		t.Errorf("exit %d: %s%s", got.code, got.out, got.errs)
+	if got := clitest.NewAnsweringServer(t).Run(t, "notify", "check", path); got.Code != command.ExitFailed || !strings.Contains(got.ErrOut, `line 4: default: no target has the name "nobody"`) {
+		t.Errorf("exit %d: %s%s", got.Code, got.Out, got.ErrOut)
 	}
 }

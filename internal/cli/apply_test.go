@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"log/slog"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/registrar"
@@ -63,13 +64,13 @@ func (s *site) write(name, text string) {
 }
 
 // run executes a command line, in which DIR is the site's folder.
-func (s *site) run(args ...string) result {
+func (s *site) run(args ...string) clitest.Result {
 	s.Helper()
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "DIR", s.dir)
 	}
-	got := execute(s.T, surroundings{env: map[string]string{"CARILLON_SERVER": s.address}}, args...)
-	got.out, got.errs = strings.ReplaceAll(got.out, s.dir, "DIR"), strings.ReplaceAll(got.errs, s.dir, "DIR")
+	got := clitest.Run(s.T, clitest.Env{Vars: map[string]string{"CARILLON_SERVER": s.address}}, args...)
+	got.Out, got.ErrOut = strings.ReplaceAll(got.Out, s.dir, "DIR"), strings.ReplaceAll(got.ErrOut, s.dir, "DIR")
 	return got
 }
 
@@ -77,15 +78,15 @@ func (s *site) run(args ...string) result {
 func (s *site) says(code int, args []string, want ...string) string {
 	s.Helper()
 	got := s.run(args...)
-	if got.code != code {
-		s.Fatalf("%v: exit %d, want %d:\n%s%s", args, got.code, code, got.out, got.errs)
+	if got.Code != code {
+		s.Fatalf("%v: exit %d, want %d:\n%s%s", args, got.Code, code, got.Out, got.ErrOut)
 	}
 	for _, w := range want {
-		if !strings.Contains(got.out+got.errs, w) {
-			s.Errorf("%v does not say %q:\n%s%s", args, w, got.out, got.errs)
+		if !strings.Contains(got.Out+got.ErrOut, w) {
+			s.Errorf("%v does not say %q:\n%s%s", args, w, got.Out, got.ErrOut)
 		}
 	}
-	return got.out + got.errs
+	return got.Out + got.ErrOut
 }
 
 const twoSchedules = `# what billing runs
@@ -174,8 +175,8 @@ func TestUpsertByHandOfAScheduleOfASet(t *testing.T) {
 	s.says(command.ExitOK, []string{"apply", "-f", "DIR", "--set", "prod", "--user", "ada"}, "+ invoices: create")
 	upsert := []string{"schedule", "upsert", "--id", "invoices", "--workflow", "invoice", "--user", "ada", "--cron", "@daily"}
 	got := s.run(append(upsert, "--version", "4")...)
-	if want := "warning: schedule invoices is managed by set:prod; the next apply of that set overwrites this change\n"; got.code != command.ExitOK || got.errs != want {
-		t.Errorf("exit %d, stderr %q, want %q", got.code, got.errs, want)
+	if want := "warning: schedule invoices is managed by set:prod; the next apply of that set overwrites this change\n"; got.Code != command.ExitOK || got.ErrOut != want {
+		t.Errorf("exit %d, stderr %q, want %q", got.Code, got.ErrOut, want)
 	}
 	s.says(command.ExitOK, []string{"schedule", "list", "--managed-by", "set:prod"}, "invoices")
 	other := append(upsert, "--version", "5", "--managed-by", "set:test")

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"net/http"
@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/test/services/reserve"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -30,7 +31,7 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 		{name: "an unknown flag", args: []string{"run", "list", "--colour"}, want: "carillon: unknown flag: --colour\nsee: carillon run list --help\n"},
 		{name: "a time back with a dash", args: []string{"explain", "nightly", "-2h"}, want: "write a time in the past without a dash, such as 2h\nsee: carillon explain --help\n"},
 		{name: "a missing argument", args: []string{"schedule", "get"}, want: "carillon: ID is required\nsee: carillon schedule get --help\n"},
-		{name: "the second argument missing", args: []string{"run", "report", keyA}, want: "carillon: STATUS is required\nsee: carillon run report --help\n"},
+		{name: "the second argument missing", args: []string{"run", "report", clitest.KeyA}, want: "carillon: STATUS is required\nsee: carillon run report --help\n"},
 		{name: "an argument too many", args: []string{"schedule", "get", "a", "b"}, want: "carillon: unexpected argument \"b\"\nsee: carillon schedule get --help\n"},
 		{name: "an argument where none is taken", args: []string{"version", "x"}, want: "carillon: unexpected argument \"x\"\nsee: carillon version --help\n"},
 		{name: "an unknown output", args: []string{"run", "list", "-o", "xml"}, want: "write table, wide, json or yaml"},
@@ -56,9 +57,9 @@ func TestUsageErrorsExitWith2AndSayWhereToLook(t *testing.T) {
 		{name: "no time at all for a call", args: []string{"run", "list", "--timeout", "0s"}, want: "--timeout 0s is not positive"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := execute(t, surroundings{}, tt.args...)
-			if got.code != command.ExitUsage || !strings.Contains(got.errs, tt.want) || !strings.Contains(got.errs, "see: carillon") || got.out != "" {
-				t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s\nwant:   %s", got.code, command.ExitUsage, got.out, got.errs, tt.want)
+			got := clitest.Run(t, clitest.Env{}, tt.args...)
+			if got.Code != command.ExitUsage || !strings.Contains(got.ErrOut, tt.want) || !strings.Contains(got.ErrOut, "see: carillon") || got.Out != "" {
+				t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s\nwant:   %s", got.Code, command.ExitUsage, got.Out, got.ErrOut, tt.want)
 			}
 		})
 	}
@@ -88,11 +89,11 @@ func TestRefusalsAreSaidInTheServersWordsAlone(t *testing.T) {
 		{name: "escape sequences are shown, not sent", answer: status.Error(codes.Internal, "\x1b[2Jgone\u202e"), code: command.ExitFailed, want: "carillon: \\x1b[2Jgone\\u202e\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFake(t)
-			f.refuses("GetSchedule", tt.answer)
-			got := f.run(t, "schedule", "get", "x", "-o", "json")
-			if got.code != tt.code || got.errs != tt.want || got.out != "" {
-				t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s\nwant:   %s", got.code, tt.code, got.out, got.errs, tt.want)
+			f := clitest.NewServer(t)
+			f.Refuse("GetSchedule", tt.answer)
+			got := f.Run(t, "schedule", "get", "x", "-o", "json")
+			if got.Code != tt.code || got.ErrOut != tt.want || got.Out != "" {
+				t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s\nwant:   %s", got.Code, tt.code, got.Out, got.ErrOut, tt.want)
 			}
 		})
 	}
@@ -151,10 +152,10 @@ func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFake(t)
-			f.refuses(tt.call, tt.answer)
-			if got := f.run(t, tt.args...); got.code != command.ExitFailed || got.errs != "carillon: invalid request:"+tt.want {
-				t.Errorf("exit %d: %s\nwant %s", got.code, got.errs, tt.want)
+			f := clitest.NewServer(t)
+			f.Refuse(tt.call, tt.answer)
+			if got := f.Run(t, tt.args...); got.Code != command.ExitFailed || got.ErrOut != "carillon: invalid request:"+tt.want {
+				t.Errorf("exit %d: %s\nwant %s", got.Code, got.ErrOut, tt.want)
 			}
 		})
 	}
@@ -163,10 +164,10 @@ func TestRefusedFieldsAreNamedAsTheyWereTyped(t *testing.T) {
 func TestServerThatIsNotThere(t *testing.T) {
 	address := reserve.Addr(t)
 	for _, args := range [][]string{{"schedule", "list"}, {"run", "watch"}, {"preview", "--schedule", "x"}} {
-		got := execute(t, surroundings{}, append(args, "--server", address)...)
+		got := clitest.Run(t, clitest.Env{}, append(args, "--server", address)...)
 		want := "carillon: no server answers at " + address + " (connect: connection refused); start one with `carillon dev`, or name another with --server or CARILLON_SERVER\n"
-		if got.code != command.ExitFailed || got.errs != want {
-			t.Errorf("%v: exit %d, %s", args, got.code, got.errs)
+		if got.Code != command.ExitFailed || got.ErrOut != want {
+			t.Errorf("%v: exit %d, %s", args, got.Code, got.ErrOut)
 		}
 	}
 }
@@ -175,55 +176,55 @@ func TestServerThatSpeaksHTTP(t *testing.T) {
 	rest := httptest.NewServer(http.NotFoundHandler())
 	defer rest.Close()
 	address := rest.Listener.Addr().String()
-	got := execute(t, surroundings{}, "schedule", "list", "--server", address)
-	if want := "carillon: " + address + " speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default 127.0.0.1:9090)\n"; got.code != command.ExitFailed || got.errs != want {
-		t.Errorf("exit %d\n%s", got.code, got.errs)
+	got := clitest.Run(t, clitest.Env{}, "schedule", "list", "--server", address)
+	if want := "carillon: " + address + " speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default 127.0.0.1:9090)\n"; got.Code != command.ExitFailed || got.ErrOut != want {
+		t.Errorf("exit %d\n%s", got.Code, got.ErrOut)
 	}
 }
 
 func TestServerThatIsOlder(t *testing.T) {
-	f := newFake(t)
-	got := f.run(t, "schedule", "list")
-	if got.code != command.ExitFailed || !strings.Contains(got.errs, "does not know this call; is it older") {
-		t.Errorf("exit %d\n%s", got.code, got.errs)
+	f := clitest.NewServer(t)
+	got := f.Run(t, "schedule", "list")
+	if got.Code != command.ExitFailed || !strings.Contains(got.ErrOut, "does not know this call; is it older") {
+		t.Errorf("exit %d\n%s", got.Code, got.ErrOut)
 	}
 }
 
 func TestServerThatDoesNotAnswerInTime(t *testing.T) {
-	f := newFake(t)
+	f := clitest.NewServer(t)
 	release := make(chan struct{})
-	f.answers["ListSchedules"] = func(proto.Message) (proto.Message, error) {
+	f.Answers["ListSchedules"] = func(proto.Message) (proto.Message, error) {
 		<-release
 		return &carillonv1.ListSchedulesResponse{}, nil
 	}
-	got := f.run(t, "schedule", "list", "--timeout", (50 * time.Millisecond).String())
+	got := f.Run(t, "schedule", "list", "--timeout", (50 * time.Millisecond).String())
 	close(release)
-	if want := "carillon: no answer from " + f.address + " within 50ms; the call may still take effect; --timeout allows more time\n"; got.code != command.ExitFailed || got.errs != want {
-		t.Errorf("exit %d\n%s", got.code, got.errs)
+	if want := "carillon: no answer from " + f.Address + " within 50ms; the call may still take effect; --timeout allows more time\n"; got.Code != command.ExitFailed || got.ErrOut != want {
+		t.Errorf("exit %d\n%s", got.Code, got.ErrOut)
 	}
 }
 
 func TestServerThatResetsTheCallJustBeforeItsTimeout(t *testing.T) {
-	f := newFake(t)
-	f.refuses("ListSchedules", status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL"))
-	got := f.run(t, "schedule", "list", "--timeout", (90 * time.Millisecond).String())
-	if want := "carillon: no answer from " + f.address + " within 90ms; the call may still take effect; --timeout allows more time\n"; got.code != command.ExitFailed || got.errs != want {
-		t.Errorf("exit %d\n%s", got.code, got.errs)
+	f := clitest.NewServer(t)
+	f.Refuse("ListSchedules", status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL"))
+	got := f.Run(t, "schedule", "list", "--timeout", (90 * time.Millisecond).String())
+	if want := "carillon: no answer from " + f.Address + " within 90ms; the call may still take effect; --timeout allows more time\n"; got.Code != command.ExitFailed || got.ErrOut != want {
+		t.Errorf("exit %d\n%s", got.Code, got.ErrOut)
 	}
-	got = f.run(t, "schedule", "list", "--timeout", time.Minute.String())
-	if want := "carillon: stream terminated by RST_STREAM with error code: CANCEL\n"; got.code != command.ExitFailed || got.errs != want {
-		t.Errorf("long before its timeout: exit %d\n%s", got.code, got.errs)
+	got = f.Run(t, "schedule", "list", "--timeout", time.Minute.String())
+	if want := "carillon: stream terminated by RST_STREAM with error code: CANCEL\n"; got.Code != command.ExitFailed || got.ErrOut != want {
+		t.Errorf("long before its timeout: exit %d\n%s", got.Code, got.ErrOut)
 	}
 }
 
 func TestServerWhoseDatabaseDoesNotAnswerInTime(t *testing.T) {
-	f := newFake(t)
-	f.answers["ListSchedules"] = func(proto.Message) (proto.Message, error) {
+	f := clitest.NewServer(t)
+	f.Answers["ListSchedules"] = func(proto.Message) (proto.Message, error) {
 		return nil, status.Error(codes.DeadlineExceeded, "deadline exceeded: the database did not answer in time; try again")
 	}
-	got := f.run(t, "schedule", "list")
-	if want := "carillon: deadline exceeded: the database did not answer in time; try again\n"; got.code != command.ExitFailed || got.errs != want {
-		t.Errorf("exit %d\n%s", got.code, got.errs)
+	got := f.Run(t, "schedule", "list")
+	if want := "carillon: deadline exceeded: the database did not answer in time; try again\n"; got.Code != command.ExitFailed || got.ErrOut != want {
+		t.Errorf("exit %d\n%s", got.Code, got.ErrOut)
 	}
 }
 
@@ -240,16 +241,16 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		{name: "aliases of aliases", text: bomb(), want: "more than 100 levels or 2097152 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			writeFile(t, path, tt.text)
-			got := execute(t, surroundings{}, "schedule", "upsert", "-f", path)
-			if got.code != command.ExitFailed || !strings.Contains(got.errs, tt.want) {
-				t.Errorf("exit %d\n%s\nwant %s", got.code, got.errs, tt.want)
+			clitest.WriteFile(t, path, tt.text)
+			got := clitest.Run(t, clitest.Env{}, "schedule", "upsert", "-f", path)
+			if got.Code != command.ExitFailed || !strings.Contains(got.ErrOut, tt.want) {
+				t.Errorf("exit %d\n%s\nwant %s", got.Code, got.ErrOut, tt.want)
 			}
 		})
 	}
-	got := execute(t, surroundings{}, "schedule", "upsert", "-f", filepath.Join(dir, "nothing.json"))
-	if got.code != command.ExitFailed || !strings.Contains(got.errs, "no such file") {
-		t.Errorf("exit %d\n%s", got.code, got.errs)
+	got := clitest.Run(t, clitest.Env{}, "schedule", "upsert", "-f", filepath.Join(dir, "nothing.json"))
+	if got.Code != command.ExitFailed || !strings.Contains(got.ErrOut, "no such file") {
+		t.Errorf("exit %d\n%s", got.Code, got.ErrOut)
 	}
 }
 
@@ -265,12 +266,12 @@ func bomb() string {
 }
 
 func TestWorkflowWithoutAVersionIsNotFound(t *testing.T) {
-	f := newFake(t)
-	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{})
+	f := clitest.NewServer(t)
+	f.Answer("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{})
 	for _, line := range []string{"get", "list"} {
-		got := f.run(t, "workflow", line, "nope")
-		if want := "carillon: workflow \"nope\" has no versions\n"; got.code != command.ExitNotFound || got.errs != want {
-			t.Errorf("%s: exit %d: %s", line, got.code, got.errs)
+		got := f.Run(t, "workflow", line, "nope")
+		if want := "carillon: workflow \"nope\" has no versions\n"; got.Code != command.ExitNotFound || got.ErrOut != want {
+			t.Errorf("%s: exit %d: %s", line, got.Code, got.ErrOut)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"strings"
@@ -8,19 +8,20 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func explaining(t *testing.T) *fake {
+func explaining(t *testing.T) *clitest.Server {
 	t.Helper()
-	f := answering(t)
-	s := nightly()
-	s.Timezone, s.LastRunAt = "America/New_York", at("2026-03-07T07:30:00Z")
-	f.always("GetSchedule", &carillonv1.GetScheduleResponse{Schedule: s, Preview: []*carillonv1.Fire{{RunAt: at("2026-03-09T06:30:00Z")}}})
-	f.always("ExplainSlot", &carillonv1.ExplainSlotResponse{
-		ScheduleId: "nightly", Time: at("2026-03-07T07:30:00Z"), Verdict: "not_fired", Reason: "paused",
+	f := clitest.NewAnsweringServer(t)
+	s := clitest.Schedule()
+	s.Timezone, s.LastRunAt = "America/New_York", clitest.Time("2026-03-07T07:30:00Z")
+	f.Answer("GetSchedule", &carillonv1.GetScheduleResponse{Schedule: s, Preview: []*carillonv1.Fire{{RunAt: clitest.Time("2026-03-09T06:30:00Z")}}})
+	f.Answer("ExplainSlot", &carillonv1.ExplainSlotResponse{
+		ScheduleId: "nightly", Time: clitest.Time("2026-03-07T07:30:00Z"), Verdict: "not_fired", Reason: "paused",
 		Sentences: []string{"The slot did not fire.", "The schedule was paused by bob, note \"\x1b[31mred\"."},
 	})
 	return f
@@ -38,17 +39,17 @@ func TestExplainReadsTimesAsPeopleWriteThem(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := explaining(t)
-			got := f.run(t, "explain", "nightly", tt.argument)
-			if got.code != command.ExitOK {
-				t.Fatal(got.errs)
+			got := f.Run(t, "explain", "nightly", tt.argument)
+			if got.Code != command.ExitOK {
+				t.Fatal(got.ErrOut)
 			}
 			want := &carillonv1.ExplainSlotRequest{ScheduleId: "nightly"}
 			if tt.want == "" {
 				want.Local = tt.argument // the server knows the zone's clock
 			} else {
-				want.Time = at(tt.want)
+				want.Time = clitest.Time(tt.want)
 			}
-			if last := f.requests()[len(f.requests())-1]; !proto.Equal(last, want) {
+			if last := f.Requests()[len(f.Requests())-1]; !proto.Equal(last, want) {
 				t.Errorf("asked for %v, want %v", last, want)
 			}
 		})
@@ -58,9 +59,9 @@ func TestExplainReadsTimesAsPeopleWriteThem(t *testing.T) {
 func TestExplainLeavesTheNewestSlotToTheServer(t *testing.T) {
 	for _, args := range [][]string{{"explain", "nightly"}, {"explain", "nightly", "last"}} {
 		f := explaining(t)
-		got := f.run(t, args...)
-		if last := f.requests()[len(f.requests())-1]; got.code != command.ExitOK || !proto.Equal(last, &carillonv1.ExplainSlotRequest{ScheduleId: "nightly"}) {
-			t.Errorf("%v: exit %d, asked for %v, want neither time nor local", args, got.code, last)
+		got := f.Run(t, args...)
+		if last := f.Requests()[len(f.Requests())-1]; got.Code != command.ExitOK || !proto.Equal(last, &carillonv1.ExplainSlotRequest{ScheduleId: "nightly"}) {
+			t.Errorf("%v: exit %d, asked for %v, want neither time nor local", args, got.Code, last)
 		}
 	}
 }
@@ -71,9 +72,9 @@ func TestExplainRefusesTimesThatAreNone(t *testing.T) {
 		{"a day", "2026-03-08", "last or next"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := explaining(t).run(t, "explain", "nightly", tt.argument)
-			if got.code != command.ExitFailed || !strings.Contains(got.errs, tt.says) {
-				t.Errorf("exit %d: %s", got.code, got.errs)
+			got := explaining(t).Run(t, "explain", "nightly", tt.argument)
+			if got.Code != command.ExitFailed || !strings.Contains(got.ErrOut, tt.says) {
+				t.Errorf("exit %d: %s", got.Code, got.ErrOut)
 			}
 		})
 	}
@@ -81,19 +82,19 @@ func TestExplainRefusesTimesThatAreNone(t *testing.T) {
 
 func TestExplainShowsTheAnswer(t *testing.T) {
 	f := explaining(t)
-	golden(t, "explain", f.run(t, "explain", "nightly", "2026-03-07T07:30:00Z").out)
-	golden(t, "explain_json", f.run(t, "explain", "nightly", "2026-03-07T07:30:00Z", "-o", "json").out)
-	f.answers["GetSchedule"] = func(proto.Message) (proto.Message, error) {
-		return &carillonv1.GetScheduleResponse{Schedule: nightly()}, nil
+	clitest.Golden(t, "explain", f.Run(t, "explain", "nightly", "2026-03-07T07:30:00Z").Out)
+	clitest.Golden(t, "explain_json", f.Run(t, "explain", "nightly", "2026-03-07T07:30:00Z", "-o", "json").Out)
+	f.Answers["GetSchedule"] = func(proto.Message) (proto.Message, error) {
+		return &carillonv1.GetScheduleResponse{Schedule: clitest.Schedule()}, nil
 	}
-	if got := f.run(t, "explain", "nightly", "next"); got.code != command.ExitFailed || !strings.Contains(got.errs, "has no next slot") {
-		t.Errorf("exit %d: %s", got.code, got.errs)
+	if got := f.Run(t, "explain", "nightly", "next"); got.Code != command.ExitFailed || !strings.Contains(got.ErrOut, "has no next slot") {
+		t.Errorf("exit %d: %s", got.Code, got.ErrOut)
 	}
 }
 
 func TestExplainTakesTheKeyOfARun(t *testing.T) {
 	const id = "nightly"
-	slot := at("2026-03-07T07:30:00Z")
+	slot := clitest.Time("2026-03-07T07:30:00Z")
 	key := schedule.SlotKey(id, slot.AsTime()).String()
 	unknown := status.Error(codes.NotFound, "there is no schedule "+key[:12])
 	for _, tt := range []struct {
@@ -102,30 +103,30 @@ func TestExplainTakesTheKeyOfARun(t *testing.T) {
 		want string          // in what is printed
 	}{
 		{"of a slot", &carillonv1.Run{IdempotencyKey: key, ScheduleId: id, RunAt: slot, Trigger: "schedule"}, "The slot did not fire."},
-		{"of a run by hand", &carillonv1.Run{IdempotencyKey: keyA, ScheduleId: id, RunAt: slot, Trigger: "manual"}, "has no slot: its trigger is manual; `carillon run get " + keyA[:12] + "` shows what happened"},
+		{"of a run by hand", &carillonv1.Run{IdempotencyKey: clitest.KeyA, ScheduleId: id, RunAt: slot, Trigger: "manual"}, "has no slot: its trigger is manual; `carillon run get " + clitest.KeyA[:12] + "` shows what happened"},
 		{"of no run", nil, `there is no schedule and no run "` + key[:12]},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := explaining(t)
-			answer := f.answers["ExplainSlot"]
-			f.answers["ExplainSlot"] = func(req proto.Message) (proto.Message, error) {
+			answer := f.Answers["ExplainSlot"]
+			f.Answers["ExplainSlot"] = func(req proto.Message) (proto.Message, error) {
 				if req.(*carillonv1.ExplainSlotRequest).GetScheduleId() != id {
 					return nil, unknown
 				}
 				return answer(req)
 			}
-			f.refuses("GetRun", status.Error(codes.NotFound, "there is no run"))
+			f.Refuse("GetRun", status.Error(codes.NotFound, "there is no run"))
 			if tt.run != nil {
-				f.always("GetRun", &carillonv1.GetRunResponse{Run: tt.run})
+				f.Answer("GetRun", &carillonv1.GetRunResponse{Run: tt.run})
 			}
-			got := f.run(t, "explain", key[:12])
-			if !strings.Contains(got.out+got.errs, tt.want) {
-				t.Errorf("exit %d: %s%s, want %q", got.code, got.out, got.errs, tt.want)
+			got := f.Run(t, "explain", key[:12])
+			if !strings.Contains(got.Out+got.ErrOut, tt.want) {
+				t.Errorf("exit %d: %s%s, want %q", got.Code, got.Out, got.ErrOut, tt.want)
 			}
 			if tt.want == "The slot did not fire." {
 				want := &carillonv1.ExplainSlotRequest{ScheduleId: id, Time: slot}
-				if last := f.requests()[len(f.requests())-1]; got.code != command.ExitOK || !proto.Equal(last, want) {
-					t.Errorf("exit %d, asked for %v, want %v", got.code, last, want)
+				if last := f.Requests()[len(f.Requests())-1]; got.Code != command.ExitOK || !proto.Equal(last, want) {
+					t.Errorf("exit %d, asked for %v, want %v", got.Code, last, want)
 				}
 			}
 		})

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillon/carillon/internal/app/simulate"
+	"github.com/carillon/carillon/internal/cli"
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/store/memory"
 	"github.com/carillon/carillon/registrar"
@@ -56,11 +58,11 @@ func TestExamplesOfForesightAreTrue(t *testing.T) {
 		line := examples.FindStringSubmatch(example)[1]
 		var out, errs bytes.Buffer
 		c := &command.CLI{
-			In: strings.NewReader(""), Out: &out, ErrOut: &errs, Now: func() time.Time { return noon },
+			In: strings.NewReader(""), Out: &out, ErrOut: &errs, Now: func() time.Time { return clitest.Noon },
 			Env: func(name string) string { return map[string]string{"CARILLON_SERVER": address}[name] },
 		}
-		args := split(strings.ReplaceAll(line, "docs/examples/", "../../docs/examples/"))
-		if code := run(t.Context(), c, args[1:]); code != command.ExitOK {
+		args := clitest.Split(strings.ReplaceAll(line, "docs/examples/", "../../docs/examples/"))
+		if code := cli.Run(t.Context(), c, args[1:]); code != command.ExitOK {
 			t.Errorf("%s: exit %d: %s", line, code, errs.String())
 		}
 		return "```sh\n" + line + "\n```\n\n```text\n" + out.String() + "```"
@@ -68,7 +70,7 @@ func TestExamplesOfForesightAreTrue(t *testing.T) {
 	if played < 3 {
 		t.Errorf("%d examples were found in %s, want 3 or more", played, page)
 	}
-	if *update {
+	if *clitest.Update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

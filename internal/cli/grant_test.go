@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"testing"
@@ -7,17 +7,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
-
-func adasGrant() *carillonv1.Grant {
-	return &carillonv1.Grant{
-		GrantId: "ada-reports", UserId: "ada", BillingAccountId: "acme", Scopes: []string{"graph:execute:langgraph:*", "graph:execute:report"},
-		ExpiresAt: at("2026-06-01T00:00:00Z"), RevokedAt: at("2026-03-08T11:00:00Z"), RevokedBy: "bob", RevokeNote: "she left",
-		CreatedBy: "ada", CreatedAt: at("2026-03-01T09:00:00Z"), State: "revoked",
-	}
-}
 
 func TestGrantFlagsBecomeRequests(t *testing.T) {
 	for _, tt := range []struct {
@@ -33,7 +26,7 @@ func TestGrantFlagsBecomeRequests(t *testing.T) {
 			},
 			want: &carillonv1.CreateGrantRequest{
 				GrantId: "g", UserId: "ada", BillingAccountId: "acme", Scopes: []string{"graph:execute:a", "graph:execute:*"},
-				AllowAllWorkflows: true, ExpiresAt: at("2026-06-06T12:00:00Z"), RequestId: "r",
+				AllowAllWorkflows: true, ExpiresAt: clitest.Time("2026-06-06T12:00:00Z"), RequestId: "r",
 			},
 		},
 		{
@@ -44,7 +37,7 @@ func TestGrantFlagsBecomeRequests(t *testing.T) {
 		{
 			name: "list takes all filters",
 			args: []string{"grants", "list", "--user", "ada", "--account", "acme", "--state", "expired", "--limit", "7"},
-			want: &carillonv1.ListGrantsRequest{UserId: "ada", BillingAccountId: "acme", State: pointer("expired"), PageSize: 7},
+			want: &carillonv1.ListGrantsRequest{UserId: "ada", BillingAccountId: "acme", State: clitest.Pointer("expired"), PageSize: 7},
 		},
 		{
 			name: "a revocation says why",
@@ -53,11 +46,11 @@ func TestGrantFlagsBecomeRequests(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := answering(t)
-			if got := f.run(t, tt.args...); got.code != command.ExitOK {
-				t.Fatalf("exit %d: %s", got.code, got.errs)
+			f := clitest.NewAnsweringServer(t)
+			if got := f.Run(t, tt.args...); got.Code != command.ExitOK {
+				t.Fatalf("exit %d: %s", got.Code, got.ErrOut)
 			}
-			if d := cmp.Diff(tt.want, f.requests()[0], protocmp.Transform()); d != "" {
+			if d := cmp.Diff(tt.want, f.Requests()[0], protocmp.Transform()); d != "" {
 				t.Errorf("the request differs (- want, + got):\n%s", d)
 			}
 		})

@@ -38,7 +38,7 @@ func TestHealthSaysWhatTheProcessSays(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var out, errs strings.Builder
 			asking := &command.CLI{Out: &out, ErrOut: &errs, Env: func(name string) string { return c.env[name] }}
-			code := run(t.Context(), asking, append([]string{"health"}, c.args...))
+			code := Run(t.Context(), asking, append([]string{"health"}, c.args...))
 			if code != c.code || !strings.Contains(out.String()+errs.String(), c.says) {
 				t.Errorf("exit %d, said %q %q; want %d and %s", code, &out, &errs, c.code, c.says)
 			}

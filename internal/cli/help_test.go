@@ -1,7 +1,9 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli"
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
@@ -25,7 +29,7 @@ func commands(cmd *cobra.Command, visit func(*cobra.Command)) {
 
 func TestEveryCommandHasAnExampleThatItUnderstands(t *testing.T) {
 	newRoot := func() *cobra.Command {
-		return newRootCommand(&command.CLI{Now: time.Now, Env: func(string) string { return "" }})
+		return cli.NewRootCommand(&command.CLI{Now: time.Now, Env: func(string) string { return "" }})
 	}
 	commands(newRoot(), func(cmd *cobra.Command) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
@@ -35,7 +39,7 @@ func TestEveryCommandHasAnExampleThatItUnderstands(t *testing.T) {
 			t.Errorf("%s has no example", cmd.CommandPath())
 		}
 		for example := range strings.Lines(cmd.Example) {
-			words := split(example)
+			words := clitest.Split(example)
 			for len(words) > 0 && strings.Contains(words[0], "=") { // the environment
 				words = words[1:]
 			}
@@ -57,58 +61,29 @@ func TestEveryCommandHasAnExampleThatItUnderstands(t *testing.T) {
 	})
 }
 
-// split reads a line as a shell would, as far as the examples go.
-func split(line string) []string {
-	var words []string
-	var word strings.Builder
-	quoted, begun := false, false
-	end := func() {
-		if begun {
-			words = append(words, word.String())
-		}
-		word.Reset()
-		begun = false
-	}
-	for _, r := range strings.TrimSpace(line) {
-		switch {
-		case r == '\'':
-			quoted, begun = !quoted, true
-		case !quoted && (r == '>' || r == '<'):
-			return words
-		case !quoted && r == ' ':
-			end()
-		default:
-			word.WriteRune(r)
-			begun = true
-		}
-	}
-	end()
-	return words
-}
-
 func TestHelpGroupsTheCommands(t *testing.T) {
-	got := execute(t, surroundings{}, "--help")
-	if got.code != command.ExitOK {
-		t.Fatalf("exit %d: %s", got.code, got.errs)
+	got := clitest.Run(t, clitest.Env{}, "--help")
+	if got.Code != command.ExitOK {
+		t.Fatalf("exit %d: %s", got.Code, got.ErrOut)
 	}
 	for _, title := range []string{"Server:\n", "Client:\n", "Operate:\n"} {
-		if !strings.Contains(got.out, title) {
-			t.Errorf("no group %q in\n%s", title, got.out)
+		if !strings.Contains(got.Out, title) {
+			t.Errorf("no group %q in\n%s", title, got.Out)
 		}
 	}
-	if strings.Contains(got.out, "Additional Commands") {
-		t.Errorf("a command is in no group:\n%s", got.out)
+	if strings.Contains(got.Out, "Additional Commands") {
+		t.Errorf("a command is in no group:\n%s", got.Out)
 	}
 }
 
 func TestVersionNamesTheZoneData(t *testing.T) {
-	got := execute(t, surroundings{}, "version", "-o", "json")
+	got := clitest.Run(t, clitest.Env{}, "version", "-o", "json")
 	var v map[string]string
-	if err := json.Unmarshal([]byte(got.out), &v); err != nil || v["tzdata"] == "" || v["version"] == "" {
-		t.Errorf("%v: %s", err, got.out)
+	if err := json.Unmarshal([]byte(got.Out), &v); err != nil || v["tzdata"] == "" || v["version"] == "" {
+		t.Errorf("%v: %s", err, got.Out)
 	}
-	if short := execute(t, surroundings{}, "--version"); short.out != "carillon "+v["version"]+"\n" {
-		t.Errorf("got %q", short.out)
+	if short := clitest.Run(t, clitest.Env{}, "--version"); short.Out != "carillon "+v["version"]+"\n" {
+		t.Errorf("got %q", short.Out)
 	}
 }
 
@@ -118,10 +93,27 @@ func TestCompletionKnowsTheClosedSets(t *testing.T) {
 		{args: []string{"run", "list", "--status", ""}, want: []string{"PLANNED", "LAUNCHING", "ENQUEUED", "STARTED", "SUCCESS", "FAILED", "SKIPPED", "CANCELLED"}},
 		{args: []string{"run", "list", "-o", ""}, want: []string{"table", "wide", "json", "yaml"}},
 	} {
-		got := execute(t, surroundings{}, append([]string{"__complete"}, tt.args...)...)
-		words := strings.Split(got.out, "\n")
+		got := clitest.Run(t, clitest.Env{}, append([]string{"__complete"}, tt.args...)...)
+		words := strings.Split(got.Out, "\n")
 		if diff := cmp.Diff(tt.want, words[:min(len(words), len(tt.want))]); diff != "" {
 			t.Errorf("%v: %s", tt.args, diff)
+		}
+	}
+}
+
+func TestManPagesOfEveryCommand(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man1")
+	got := clitest.Run(t, clitest.Env{}, "man", dir)
+	if got.Code != command.ExitOK {
+		t.Fatal(got.ErrOut)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "carillon-explain.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`.TH "CARILLON" "1"`, `carillon explain SCHEDULE [TIME] | KEY`, `--watch`} {
+		if !strings.Contains(strings.ReplaceAll(string(page), `\-`, "-"), part) {
+			t.Errorf("no %q in the page:\n%s", part, page)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func Main(version string) {
 	if isTerminal(os.Stderr) && !dumb {
 		c.Screen = os.Stderr
 	}
-	os.Exit(run(ctx, c, os.Args[1:]))
+	os.Exit(Run(ctx, c, os.Args[1:]))
 }
 
 // isTerminal reports whether people read what is written to f: it is a character
@@ -48,8 +48,8 @@ func isTerminal(f *os.File) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// run executes one command line and returns the exit code.
-func run(ctx context.Context, c *command.CLI, args []string) int {
+// Run executes one command line and returns the exit code.
+func Run(ctx context.Context, c *command.CLI, args []string) int {
 	root := newRootCommand(c)
 	root.SetArgs(args)
 	root.SetIn(c.In)

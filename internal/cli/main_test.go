@@ -4,7 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/carillon/carillon/internal/test/services/leaks"
 )
+
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestOnlyATerminalIsATerminal(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))

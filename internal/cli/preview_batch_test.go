@@ -17,10 +17,12 @@ import (
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
+var batchNow = time.Date(2026, time.March, 8, 12, 0, 0, 0, time.UTC)
+
 func batchOf(t testing.TB, in string) string {
 	t.Helper()
 	var out strings.Builder
-	if err := previewBatch(strings.NewReader(in), &out, func() time.Time { return noon }); err != nil {
+	if err := previewBatch(strings.NewReader(in), &out, func() time.Time { return batchNow }); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -165,7 +167,7 @@ func TestBatchAnswersACoProcessLineByLine(t *testing.T) {
 	answers, toUs := io.Pipe()
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		toUs.CloseWithError(errors.Join(previewBatch(fromUs, toUs, func() time.Time { return noon }), io.EOF))
+		toUs.CloseWithError(errors.Join(previewBatch(fromUs, toUs, func() time.Time { return batchNow }), io.EOF))
 	})
 	lines := bufio.NewReader(answers)
 	for _, parts := range [][]string{

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
@@ -63,12 +64,12 @@ func TestPreviewNamesWhatDaylightSavingDoes(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := execute(t, surroundings{}, append([]string{"preview", "-o", "json"}, tt.args...)...)
+			got := clitest.Run(t, clitest.Env{}, append([]string{"preview", "-o", "json"}, tt.args...)...)
 			var document struct {
 				Fires []struct{ Local, Note string }
 			}
-			if err := json.Unmarshal([]byte(got.out), &document); err != nil {
-				t.Fatalf("%v: %s", err, got.errs)
+			if err := json.Unmarshal([]byte(got.Out), &document); err != nil {
+				t.Fatalf("%v: %s", err, got.ErrOut)
 			}
 			var noted []string
 			for _, f := range document.Fires {
@@ -104,10 +105,10 @@ func TestPreviewWithoutAServer(t *testing.T) {
 		{name: "a single run that is over", args: []string{"--at", "2026-03-08T12:00:00Z"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := execute(t, surroundings{}, append([]string{"preview", "-o", "json"}, tt.args...)...)
+			got := clitest.Run(t, clitest.Env{}, append([]string{"preview", "-o", "json"}, tt.args...)...)
 			var document struct{ Times []string }
-			if err := json.Unmarshal([]byte(got.out), &document); err != nil {
-				t.Fatalf("%v: %s", err, got.errs)
+			if err := json.Unmarshal([]byte(got.Out), &document); err != nil {
+				t.Fatalf("%v: %s", err, got.ErrOut)
 			}
 			if diff := cmp.Diff(tt.want, append([]string(nil), document.Times...)); diff != "" {
 				t.Error(diff)
@@ -119,22 +120,22 @@ func TestPreviewWithoutAServer(t *testing.T) {
 func TestPreviewJitterStaysWithinItsBoundsAndDependsOnTheID(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, id := range []string{"a", "b", "a"} {
-		got := execute(t, surroundings{}, "preview", "-o", "json", "--cron", "0 * * * *", "--jitter", "5m", "--id", id, "-n", "100")
+		got := clitest.Run(t, clitest.Env{}, "preview", "-o", "json", "--cron", "0 * * * *", "--jitter", "5m", "--id", id, "-n", "100")
 		var document struct {
 			Fires []struct {
 				RunAt  time.Time `json:"run_at"`
 				FireAt time.Time `json:"fire_at"`
 			}
 		}
-		if err := json.Unmarshal([]byte(got.out), &document); err != nil {
-			t.Fatalf("%v: %s", err, got.errs)
+		if err := json.Unmarshal([]byte(got.Out), &document); err != nil {
+			t.Fatalf("%v: %s", err, got.ErrOut)
 		}
 		for _, f := range document.Fires {
 			if off := f.FireAt.Sub(f.RunAt).Abs(); off > 5*time.Minute {
 				t.Errorf("%s fires %s off", f.RunAt, off)
 			}
 		}
-		seen[got.out] = true
+		seen[got.Out] = true
 	}
 	if len(seen) != 2 {
 		t.Errorf("%d different previews of two ids, one of them twice", len(seen))
@@ -157,9 +158,9 @@ func TestPreviewRefuses(t *testing.T) {
 		{name: "a window that ends before it begins", args: []string{"--cron", "@daily", "--to", "2026-03-08T11:00:00Z"}, want: "--to is not later than the start of the window"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := execute(t, surroundings{}, append([]string{"preview"}, tt.args...)...)
-			if got.code != command.ExitFailed || !strings.Contains(got.errs, tt.want) {
-				t.Errorf("exit %d: %s", got.code, got.errs)
+			got := clitest.Run(t, clitest.Env{}, append([]string{"preview"}, tt.args...)...)
+			if got.Code != command.ExitFailed || !strings.Contains(got.ErrOut, tt.want) {
+				t.Errorf("exit %d: %s", got.Code, got.ErrOut)
 			}
 		})
 	}
@@ -168,20 +169,20 @@ func TestPreviewRefuses(t *testing.T) {
 		if err := os.WriteFile(token, []byte("cat_x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got := execute(t, surroundings{}, "preview", "--schedule", "s", "--server", newFake(t).address, "--token-file", token)
-		if got.code != command.ExitFailed || !strings.Contains(got.errs, "does not know this call") {
-			t.Errorf("exit %d: %s", got.code, got.errs)
+		got := clitest.Run(t, clitest.Env{}, "preview", "--schedule", "s", "--server", clitest.NewServer(t).Address, "--token-file", token)
+		if got.Code != command.ExitFailed || !strings.Contains(got.ErrOut, "does not know this call") {
+			t.Errorf("exit %d: %s", got.Code, got.ErrOut)
 		}
 	})
 	t.Run("a window without a run is no error", func(t *testing.T) {
-		got := execute(t, surroundings{}, "preview", "--cron", "@daily", "--to", "2026-03-08T13:00:00Z")
-		if got.code != command.ExitOK || got.out != "no next run\n" {
-			t.Errorf("exit %d: %s%s", got.code, got.out, got.errs)
+		got := clitest.Run(t, clitest.Env{}, "preview", "--cron", "@daily", "--to", "2026-03-08T13:00:00Z")
+		if got.Code != command.ExitOK || got.Out != "no next run\n" {
+			t.Errorf("exit %d: %s%s", got.Code, got.Out, got.ErrOut)
 		}
 	})
 }
 
 func TestPreviewTable(t *testing.T) {
-	got := execute(t, surroundings{}, "preview", "--cron", "30 2 * * *", "--tz", "America/New_York", "-n", "2")
-	golden(t, "preview_cron", got.out)
+	got := clitest.Run(t, clitest.Env{}, "preview", "--cron", "30 2 * * *", "--tz", "America/New_York", "-n", "2")
+	clitest.Golden(t, "preview_cron", got.Out)
 }

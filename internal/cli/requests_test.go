@@ -1,7 +1,6 @@
-package cli
+package cli_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -9,55 +8,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// answering is a fake that has an answer to every call.
-func answering(t *testing.T) *fake {
-	t.Helper()
-	f := newFake(t)
-	run := failedRun()
-	f.always("UpsertSchedule", &carillonv1.UpsertScheduleResponse{ScheduleId: "nightly", NextRunAt: at("2026-03-09T06:30:00Z")})
-	f.always("GetSchedule", &carillonv1.GetScheduleResponse{Schedule: nightly()})
-	f.always("ListSchedules", &carillonv1.ListSchedulesResponse{Schedules: []*carillonv1.Schedule{nightly()}})
-	f.always("PauseSchedule", &carillonv1.PauseScheduleResponse{Schedule: nightly()})
-	f.always("ResumeSchedule", &carillonv1.ResumeScheduleResponse{Schedule: nightly()})
-	f.always("DeleteSchedule", &carillonv1.DeleteScheduleResponse{})
-	f.always("TriggerSchedule", &carillonv1.TriggerScheduleResponse{Run: run})
-	f.always("PreviewSchedule", &carillonv1.PreviewScheduleResponse{})
-	f.always("SimulateSchedules", &carillonv1.SimulateSchedulesResponse{})
-	f.always("ForecastLaunches", &carillonv1.ForecastLaunchesResponse{})
-	f.always("ListScheduleEvents", &carillonv1.ListScheduleEventsResponse{})
-	f.always("ListRevisions", &carillonv1.ListRevisionsResponse{})
-	f.always("PutWorkflowVersion", &carillonv1.PutWorkflowVersionResponse{})
-	f.always("GetWorkflowVersion", &carillonv1.GetWorkflowVersionResponse{WorkflowVersion: &carillonv1.WorkflowVersion{Dag: []byte("{}")}})
-	f.always("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: []*carillonv1.WorkflowVersion{{WorkflowId: "report", Version: 3}}})
-	f.always("DeployWorkflow", &carillonv1.DeployWorkflowResponse{})
-	f.always("ShareWorkflow", &carillonv1.ShareWorkflowResponse{Share: &carillonv1.WorkflowShare{}})
-	f.always("UnshareWorkflow", &carillonv1.UnshareWorkflowResponse{})
-	f.always("ListWorkflowShares", &carillonv1.ListWorkflowSharesResponse{})
-	f.always("CreateGrant", &carillonv1.CreateGrantResponse{Grant: adasGrant()})
-	f.always("GetGrant", &carillonv1.GetGrantResponse{Grant: adasGrant()})
-	f.always("ListGrants", &carillonv1.ListGrantsResponse{Grants: []*carillonv1.Grant{adasGrant()}})
-	f.always("RevokeGrant", &carillonv1.RevokeGrantResponse{Grant: adasGrant()})
-	f.always("GetRun", &carillonv1.GetRunResponse{Run: run})
-	f.always("ListRuns", &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{run}})
-	f.always("ReportRun", &carillonv1.ReportRunResponse{Run: run})
-	f.always("CancelRun", &carillonv1.CancelRunResponse{Run: run, Effect: "What happens next."})
-	f.always("RetryRun", &carillonv1.RetryRunResponse{Run: run})
-	f.always("ListWorkers", &carillonv1.ListWorkersResponse{})
-	f.always("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{Shard: 3, WorkerId: "wa", Epoch: 17}})
-	return f
-}
-
-func pointer[T any](v T) *T { return &v }
-
 func TestFlagsBecomeRequests(t *testing.T) {
 	dir := t.TempDir()
 	input, dag := filepath.Join(dir, "input.json"), filepath.Join(dir, "dag.json")
-	writeFile(t, input, "{\"z\":1, \"a\":[2]}\n")
-	writeFile(t, dag, `{"workflow_id":"report","version":3,"triggers":[]}`)
+	clitest.WriteFile(t, input, "{\"z\":1, \"a\":[2]}\n")
+	clitest.WriteFile(t, dag, `{"workflow_id":"report","version":3,"triggers":[]}`)
 
 	for _, tt := range []struct {
 		name string
@@ -67,7 +27,7 @@ func TestFlagsBecomeRequests(t *testing.T) {
 		{
 			name: "an upsert without options sets nothing but what it must",
 			args: []string{"schedule", "upsert", "--id", "nightly", "--workflow", "report", "--version", "3", "--user", "ada", "--cron", "@daily"},
-			want: &carillonv1.UpsertScheduleRequest{ScheduleId: "nightly", WorkflowId: "report", Version: 3, UserId: "ada", CronExpr: pointer("@daily")},
+			want: &carillonv1.UpsertScheduleRequest{ScheduleId: "nightly", WorkflowId: "report", Version: 3, UserId: "ada", CronExpr: clitest.Pointer("@daily")},
 		},
 		{
 			name: "every flag of an upsert has its field",
@@ -79,34 +39,34 @@ func TestFlagsBecomeRequests(t *testing.T) {
 				"--grant", "g", "--managed-by", "m", "--adopt", "--request-id", "r",
 			},
 			want: &carillonv1.UpsertScheduleRequest{
-				ScheduleId: "a", WorkflowId: "w", Version: 1, UserId: "u", IntervalMs: pointer[uint32](90_000), Timezone: pointer("Asia/Tokyo"),
-				StartAt: at("2026-03-31T22:00:00Z"), EndAt: at("2026-05-01T00:00:00Z"), JitterMs: pointer[uint32](1500), Dst: pointer("literal"),
-				OverlapPolicy: pointer("queue"), OverlapKey: pointer("k"), MaxQueued: pointer[uint32](7),
-				CatchupPolicy: pointer("spread"), CatchupWindowMs: pointer[uint32](172_800_000),
-				RunTimeoutMs: pointer[uint32](7_200_000), Priority: pointer[int32](-5), Input: []byte("{\"z\":1, \"a\":[2]}"),
-				Labels: map[string]string{"a": "1", "b": "x=y"}, Paused: pointer(true),
+				ScheduleId: "a", WorkflowId: "w", Version: 1, UserId: "u", IntervalMs: clitest.Pointer[uint32](90_000), Timezone: clitest.Pointer("Asia/Tokyo"),
+				StartAt: clitest.Time("2026-03-31T22:00:00Z"), EndAt: clitest.Time("2026-05-01T00:00:00Z"), JitterMs: clitest.Pointer[uint32](1500), Dst: clitest.Pointer("literal"),
+				OverlapPolicy: clitest.Pointer("queue"), OverlapKey: clitest.Pointer("k"), MaxQueued: clitest.Pointer[uint32](7),
+				CatchupPolicy: clitest.Pointer("spread"), CatchupWindowMs: clitest.Pointer[uint32](172_800_000),
+				RunTimeoutMs: clitest.Pointer[uint32](7_200_000), Priority: clitest.Pointer[int32](-5), Input: []byte("{\"z\":1, \"a\":[2]}"),
+				Labels: map[string]string{"a": "1", "b": "x=y"}, Paused: clitest.Pointer(true),
 				ExecutionGrantId: "g", ManagedBy: "m", Adopt: true, RequestId: "r",
 			},
 		},
 		{
 			name: "the run timeout answers to its other spelling, and --paused=false is said",
 			args: []string{"schedule", "upsert", "--at", "2026-04-01T00:00:00Z", "--timeout-run", "1m", "--paused=false", "--timeout", "3s"},
-			want: &carillonv1.UpsertScheduleRequest{OnceAt: at("2026-04-01T00:00:00Z"), RunTimeoutMs: pointer[uint32](60_000), Paused: pointer(false)},
+			want: &carillonv1.UpsertScheduleRequest{OnceAt: clitest.Time("2026-04-01T00:00:00Z"), RunTimeoutMs: clitest.Pointer[uint32](60_000), Paused: clitest.Pointer(false)},
 		},
 		{
 			name: "list takes all filters",
 			args: []string{"schedule", "list", "--workflow", "w", "--user", "u", "--label", "k=v", "--state", "paused", "--managed-by", "m", "--limit", "7"},
-			want: &carillonv1.ListSchedulesRequest{WorkflowId: "w", UserId: "u", Label: "k=v", State: pointer("paused"), ManagedBy: "m", PageSize: 7},
+			want: &carillonv1.ListSchedulesRequest{WorkflowId: "w", UserId: "u", Label: "k=v", State: clitest.Pointer("paused"), ManagedBy: "m", PageSize: 7},
 		},
 		{
 			name: "a pause ends at a time",
 			args: []string{"schedule", "pause", "nightly", "--note", "why", "--until", "2026-03-09T00:00:00Z"},
-			want: &carillonv1.PauseScheduleRequest{ScheduleId: "nightly", Note: "why", Until: at("2026-03-09T00:00:00Z")},
+			want: &carillonv1.PauseScheduleRequest{ScheduleId: "nightly", Note: "why", Until: clitest.Time("2026-03-09T00:00:00Z")},
 		},
 		{
 			name: "a pause ends after a duration",
 			args: []string{"schedule", "pause", "nightly", "--until", "2h"},
-			want: &carillonv1.PauseScheduleRequest{ScheduleId: "nightly", Until: at("2026-03-08T14:00:00Z")},
+			want: &carillonv1.PauseScheduleRequest{ScheduleId: "nightly", Until: clitest.Time("2026-03-08T14:00:00Z")},
 		},
 		{
 			name: "resume says why",
@@ -116,7 +76,7 @@ func TestFlagsBecomeRequests(t *testing.T) {
 		{
 			name: "trigger has input, policy and id of its own",
 			args: []string{"schedule", "trigger", "nightly", "--input", `{"a":1}`, "--overlap", "allow", "--request-id", "r1"},
-			want: &carillonv1.TriggerScheduleRequest{ScheduleId: "nightly", Input: []byte(`{"a":1}`), OverlapPolicy: pointer("allow"), RequestId: "r1"},
+			want: &carillonv1.TriggerScheduleRequest{ScheduleId: "nightly", Input: []byte(`{"a":1}`), OverlapPolicy: clitest.Pointer("allow"), RequestId: "r1"},
 		},
 		{
 			name: "delete names the schedule",
@@ -136,7 +96,7 @@ func TestFlagsBecomeRequests(t *testing.T) {
 		{
 			name: "a preview of a saved schedule has its window",
 			args: []string{"preview", "--schedule", "nightly", "-n", "9", "--from", "2026-01-01T00:00:00Z", "--to", "2026-02-01T00:00:00Z"},
-			want: &carillonv1.PreviewScheduleRequest{ScheduleId: "nightly", PageSize: 9, From: at("2026-01-01T00:00:00Z"), To: at("2026-02-01T00:00:00Z")},
+			want: &carillonv1.PreviewScheduleRequest{ScheduleId: "nightly", PageSize: 9, From: clitest.Time("2026-01-01T00:00:00Z"), To: clitest.Time("2026-02-01T00:00:00Z")},
 		},
 		{
 			name: "put sends the DAG byte for byte",
@@ -200,34 +160,34 @@ func TestFlagsBecomeRequests(t *testing.T) {
 				"--trigger", "manual", "--since", "2h", "--until", "2026-03-08T11:00:00Z", "--limit", "300",
 			},
 			want: &carillonv1.ListRunsRequest{
-				ScheduleId: "s", WorkflowId: "w", UserId: "u", Status: []string{"FAILED", "SKIPPED"}, Reason: pointer("overlap"),
-				Trigger: pointer("manual"), From: at("2026-03-08T10:00:00Z"), To: at("2026-03-08T11:00:00Z"), PageSize: 200,
+				ScheduleId: "s", WorkflowId: "w", UserId: "u", Status: []string{"FAILED", "SKIPPED"}, Reason: clitest.Pointer("overlap"),
+				Trigger: clitest.Pointer("manual"), From: clitest.Time("2026-03-08T10:00:00Z"), To: clitest.Time("2026-03-08T11:00:00Z"), PageSize: 200,
 			},
 		},
 		{
 			name: "watch takes the same filters",
 			args: []string{"run", "watch", "--schedule", "s", "--status", "failed", "--trigger", "retry"},
-			want: &carillonv1.WatchRunsRequest{ScheduleId: "s", Status: []string{"FAILED"}, Trigger: pointer("retry")},
+			want: &carillonv1.WatchRunsRequest{ScheduleId: "s", Status: []string{"FAILED"}, Trigger: clitest.Pointer("retry")},
 		},
 		{
 			name: "a report says how it went",
-			args: []string{"run", "report", keyA, "failed", "--run-id", "r", "--error-code", "E", "--error-message", "m"},
-			want: &carillonv1.ReportRunRequest{IdempotencyKey: keyA, Status: "FAILED", RunId: "r", ErrorCode: "E", ErrorMessage: "m"},
+			args: []string{"run", "report", clitest.KeyA, "failed", "--run-id", "r", "--error-code", "E", "--error-message", "m"},
+			want: &carillonv1.ReportRunRequest{IdempotencyKey: clitest.KeyA, Status: "FAILED", RunId: "r", ErrorCode: "E", ErrorMessage: "m"},
 		},
 		{
 			name: "cancel says why",
-			args: []string{"run", "cancel", keyA, "--note", "wrong"},
-			want: &carillonv1.CancelRunRequest{IdempotencyKey: keyA, Note: "wrong"},
+			args: []string{"run", "cancel", clitest.KeyA, "--note", "wrong"},
+			want: &carillonv1.CancelRunRequest{IdempotencyKey: clitest.KeyA, Note: "wrong"},
 		},
 		{
 			name: "retry names its attempt",
-			args: []string{"run", "retry", keyA, "--request-id", "r2"},
-			want: &carillonv1.RetryRunRequest{IdempotencyKey: keyA, RequestId: "r2"},
+			args: []string{"run", "retry", clitest.KeyA, "--request-id", "r2"},
+			want: &carillonv1.RetryRunRequest{IdempotencyKey: clitest.KeyA, RequestId: "r2"},
 		},
 		{
 			name: "retry takes an overlap policy of its own",
-			args: []string{"run", "retry", keyA, "--overlap", "queue"},
-			want: &carillonv1.RetryRunRequest{IdempotencyKey: keyA, OverlapPolicy: pointer("queue")},
+			args: []string{"run", "retry", clitest.KeyA, "--overlap", "queue"},
+			want: &carillonv1.RetryRunRequest{IdempotencyKey: clitest.KeyA, OverlapPolicy: clitest.Pointer("queue")},
 		},
 		{
 			name: "resign is of the only shard, unless another is named",
@@ -241,15 +201,15 @@ func TestFlagsBecomeRequests(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := answering(t)
-			got := f.run(t, tt.args...)
-			if got.code != command.ExitOK {
-				t.Fatalf("exit %d: %s", got.code, got.errs)
+			f := clitest.NewAnsweringServer(t)
+			got := f.Run(t, tt.args...)
+			if got.Code != command.ExitOK {
+				t.Fatalf("exit %d: %s", got.Code, got.ErrOut)
 			}
-			if got.errs != "" {
-				t.Errorf("stderr: %s", got.errs)
+			if got.ErrOut != "" {
+				t.Errorf("stderr: %s", got.ErrOut)
 			}
-			if diff := cmp.Diff(tt.want, f.requests()[0], protocmp.Transform()); diff != "" {
+			if diff := cmp.Diff(tt.want, f.Requests()[0], protocmp.Transform()); diff != "" {
 				t.Errorf("request (-want +got):\n%s", diff)
 			}
 		})
@@ -257,12 +217,12 @@ func TestFlagsBecomeRequests(t *testing.T) {
 }
 
 func TestReportTokenComesFromFlagOrEnvironment(t *testing.T) {
-	f := answering(t)
-	f.run(t, "run", "report", keyA, "STARTED")
-	f.run(t, "run", "report", keyA, "STARTED", "--token", "t1")
-	execute(t, surroundings{env: map[string]string{"CARILLON_SERVER": f.address, "CARILLON_REPORT_TOKEN": "t2"}}, "run", "report", keyA, "STARTED")
+	f := clitest.NewAnsweringServer(t)
+	f.Run(t, "run", "report", clitest.KeyA, "STARTED")
+	f.Run(t, "run", "report", clitest.KeyA, "STARTED", "--token", "t1")
+	clitest.Run(t, clitest.Env{Vars: map[string]string{"CARILLON_SERVER": f.Address, "CARILLON_REPORT_TOKEN": "t2"}}, "run", "report", clitest.KeyA, "STARTED")
 	var got []string
-	for _, header := range f.headers {
+	for _, header := range f.Headers {
 		got = append(got, header.Get("authorization")...)
 	}
 	if diff := cmp.Diff([]string{"Bearer t1", "Bearer t2"}, got); diff != "" {
@@ -272,8 +232,8 @@ func TestReportTokenComesFromFlagOrEnvironment(t *testing.T) {
 
 func TestDefinitionFiles(t *testing.T) {
 	want := &carillonv1.UpsertScheduleRequest{
-		ScheduleId: "nightly", WorkflowId: "report", Version: 3, UserId: "ada", CronExpr: pointer("30 2 * * *"),
-		OnceAt: nil, StartAt: at("2026-04-01T00:00:00Z"), Priority: pointer[int32](2), Labels: map[string]string{"team": "billing"},
+		ScheduleId: "nightly", WorkflowId: "report", Version: 3, UserId: "ada", CronExpr: clitest.Pointer("30 2 * * *"),
+		OnceAt: nil, StartAt: clitest.Time("2026-04-01T00:00:00Z"), Priority: clitest.Pointer[int32](2), Labels: map[string]string{"team": "billing"},
 		Input: []byte(`{"z":1,"a":12345678901234567890,"list":[1.50,"on",null,true]}`),
 	}
 	for _, tt := range []struct {
@@ -298,31 +258,24 @@ input:
 `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := answering(t)
-			got := execute(t, surroundings{in: tt.file, env: map[string]string{"CARILLON_SERVER": f.address}}, "schedule", "upsert", "-f", "-")
-			if got.code != command.ExitOK {
-				t.Fatalf("exit %d: %s", got.code, got.errs)
+			f := clitest.NewAnsweringServer(t)
+			got := clitest.Run(t, clitest.Env{In: tt.file, Vars: map[string]string{"CARILLON_SERVER": f.Address}}, "schedule", "upsert", "-f", "-")
+			if got.Code != command.ExitOK {
+				t.Fatalf("exit %d: %s", got.Code, got.ErrOut)
 			}
-			if diff := cmp.Diff(want, f.requests()[0], protocmp.Transform()); diff != "" {
+			if diff := cmp.Diff(want, f.Requests()[0], protocmp.Transform()); diff != "" {
 				t.Errorf("request (-want +got):\n%s", diff)
 			}
 		})
 	}
 	t.Run("flags replace single fields of the file", func(t *testing.T) {
-		f := answering(t)
+		f := clitest.NewAnsweringServer(t)
 		path := filepath.Join(t.TempDir(), "s.yml")
-		writeFile(t, path, "schedule_id: nightly\nversion: 3\nlabels: {a: b}\n")
-		f.run(t, "schedule", "upsert", "-f", path, "--version", "4", "--label", "c=d", "--input", "[1]")
+		clitest.WriteFile(t, path, "schedule_id: nightly\nversion: 3\nlabels: {a: b}\n")
+		f.Run(t, "schedule", "upsert", "-f", path, "--version", "4", "--label", "c=d", "--input", "[1]")
 		want := &carillonv1.UpsertScheduleRequest{ScheduleId: "nightly", Version: 4, Labels: map[string]string{"a": "b", "c": "d"}, Input: []byte("[1]")}
-		if diff := cmp.Diff(want, f.requests()[0], protocmp.Transform()); diff != "" {
+		if diff := cmp.Diff(want, f.Requests()[0], protocmp.Transform()); diff != "" {
 			t.Errorf("request (-want +got):\n%s", diff)
 		}
 	})
-}
-
-func writeFile(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -49,70 +50,70 @@ func TestLogsAreShownByLineAndStep(t *testing.T) {
 		{"no output of a step", none, "--step nix", "", "no output of a step nix is kept"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFake(t)
-			f.answers["GetRunLogs"] = func(req proto.Message) (proto.Message, error) {
+			f := clitest.NewServer(t)
+			f.Answers["GetRunLogs"] = func(req proto.Message) (proto.Message, error) {
 				return c.pages[req.(*carillonv1.GetRunLogsRequest).GetAfter()], nil
 			}
-			got := f.run(t, append([]string{"run", "logs", keyA}, strings.Fields(c.args)...)...)
-			if got.code != 0 || got.out != c.out || !strings.Contains(got.errs, c.errs) || c.errs == "" && got.errs != "" {
-				t.Errorf("exit %d\n%s\n%s\nwant\n%s\n%s", got.code, got.out, got.errs, c.out, c.errs)
+			got := f.Run(t, append([]string{"run", "logs", clitest.KeyA}, strings.Fields(c.args)...)...)
+			if got.Code != 0 || got.Out != c.out || !strings.Contains(got.ErrOut, c.errs) || c.errs == "" && got.ErrOut != "" {
+				t.Errorf("exit %d\n%s\n%s\nwant\n%s\n%s", got.Code, got.Out, got.ErrOut, c.out, c.errs)
 			}
 		})
 	}
 }
 
 func TestTheTailIsAskedForOnce(t *testing.T) {
-	f := newFake(t)
-	f.answers["GetRunLogs"] = func(req proto.Message) (proto.Message, error) {
+	f := clitest.NewServer(t)
+	f.Answers["GetRunLogs"] = func(req proto.Message) (proto.Message, error) {
 		return &carillonv1.GetRunLogsResponse{NextAfter: 7, Status: "SUCCESS", Complete: req.(*carillonv1.GetRunLogsRequest).GetAfter() == 7}, nil
 	}
-	if got := f.run(t, "run", "logs", keyA, "-f", "--tail", "20"); got.code != 0 {
+	if got := f.Run(t, "run", "logs", clitest.KeyA, "-f", "--tail", "20"); got.Code != 0 {
 		t.Fatalf("%+v", got)
 	}
 	var asked []*carillonv1.GetRunLogsRequest
-	for _, req := range f.requests() {
+	for _, req := range f.Requests() {
 		asked = append(asked, req.(*carillonv1.GetRunLogsRequest))
 	}
 	if len(asked) != 2 || asked[0].GetTailLines() != 20 || asked[0].GetAfter() != 0 || asked[1].TailLines != nil || asked[1].GetAfter() != 7 {
 		t.Errorf("asked %v", asked)
 	}
 	for _, n := range []string{"-2", "10001"} {
-		if got := f.run(t, "run", "logs", keyA, "--tail", n); got.code != command.ExitUsage || !strings.Contains(got.errs, "--tail "+n+" is not within 0 to 10000, or -1 for all lines") {
+		if got := f.Run(t, "run", "logs", clitest.KeyA, "--tail", n); got.Code != command.ExitUsage || !strings.Contains(got.ErrOut, "--tail "+n+" is not within 0 to 10000, or -1 for all lines") {
 			t.Errorf("--tail %s: %+v", n, got)
 		}
 	}
 }
 
 func TestAReportTakesTheEndOfAFile(t *testing.T) {
-	f := newFake(t)
-	f.always("ReportRun", &carillonv1.ReportRunResponse{Run: failedRun(), Moved: true})
+	f := clitest.NewServer(t)
+	f.Answer("ReportRun", &carillonv1.ReportRunResponse{Run: clitest.FailedRun(), Moved: true})
 	path := filepath.Join(t.TempDir(), "job.log")
 	if err := os.WriteFile(path, []byte(strings.Repeat("x", 100<<10)+"\n\xff\x1b[31mlast\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.run(t, "run", "report", keyA, "FAILED", "--output-file", path, "--exit-code", "0", "--log-url", "https://ci.example/1"); got.code != 0 {
+	if got := f.Run(t, "run", "report", clitest.KeyA, "FAILED", "--output-file", path, "--exit-code", "0", "--log-url", "https://ci.example/1"); got.Code != 0 {
 		t.Fatalf("%+v", got)
 	}
-	req := f.requests()[0].(*carillonv1.ReportRunRequest)
+	req := f.Requests()[0].(*carillonv1.ReportRunRequest)
 	if len(req.GetOutput()) > schedule.MaxReportedOutput || !strings.HasSuffix(req.GetOutput(), "x\n\uFFFDlast\n") || req.ExitCode == nil || req.GetLogUrl() == "" {
 		t.Errorf("sent %d bytes ending in %q, %v", len(req.GetOutput()), req.GetOutput()[len(req.GetOutput())-20:], req.ExitCode)
 	}
-	if got := f.run(t, "run", "report", keyA, "FAILED", "--output-file", path+"x"); got.code != command.ExitFailed || !strings.Contains(got.errs, "--output-file: ") {
+	if got := f.Run(t, "run", "report", clitest.KeyA, "FAILED", "--output-file", path+"x"); got.Code != command.ExitFailed || !strings.Contains(got.ErrOut, "--output-file: ") {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestExplainAndGetLeadToTheLogsOfARun(t *testing.T) {
-	f := newFake(t)
-	run := failedRun()
+	f := clitest.NewServer(t)
+	run := clitest.FailedRun()
 	run.ExitCode, run.LogUrl, run.TraceUrl = proto.Int32(3), proto.String("https://logs.example/1"), proto.String("https://traces.example/1")
-	f.always("ExplainSlot", &carillonv1.ExplainSlotResponse{ScheduleId: "nightly", Time: run.GetRunAt(), Verdict: "failed", Run: run})
-	f.always("GetRun", &carillonv1.GetRunResponse{Run: run})
-	for _, args := range [][]string{{"explain", "nightly", "2026-03-08T02:30:00Z"}, {"run", "get", keyA}} {
-		got := f.run(t, args...)
+	f.Answer("ExplainSlot", &carillonv1.ExplainSlotResponse{ScheduleId: "nightly", Time: run.GetRunAt(), Verdict: "failed", Run: run})
+	f.Answer("GetRun", &carillonv1.GetRunResponse{Run: run})
+	for _, args := range [][]string{{"explain", "nightly", "2026-03-08T02:30:00Z"}, {"run", "get", clitest.KeyA}} {
+		got := f.Run(t, args...)
 		for _, want := range []string{"https://logs.example/1", "https://traces.example/1"} {
-			if got.code != 0 || !strings.Contains(got.out, want) {
-				t.Errorf("%v: exit %d, %q lacks %q", args, got.code, got.out, want)
+			if got.Code != 0 || !strings.Contains(got.Out, want) {
+				t.Errorf("%v: exit %d, %q lacks %q", args, got.Code, got.Out, want)
 			}
 		}
 	}

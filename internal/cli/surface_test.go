@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli"
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
@@ -25,7 +26,7 @@ func leaves(cmd *cobra.Command) (all []*cobra.Command) {
 func TestEveryCommandThatListsOrShowsCanBeWatchedAndCompleted(t *testing.T) {
 	shows := []string{"list", "get", "events", "revisions", "deliveries", "explain", "forecast", "drift", "doctor"}
 	seen := 0
-	for _, cmd := range leaves(newRootCommand(&command.CLI{Env: func(string) string { return "" }})) {
+	for _, cmd := range leaves(cli.NewRootCommand(&command.CLI{Env: func(string) string { return "" }})) {
 		if slices.Contains(shows, cmd.Name()) {
 			seen++
 			for _, flag := range []string{"output", "watch"} {

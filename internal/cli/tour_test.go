@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillon/carillon/internal/cli"
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/test/services/reserve"
 )
@@ -67,7 +69,7 @@ func tour(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	crontab := filepath.Join(dir, "crontab")
-	writeFile(t, crontab, tourCrontab)
+	clitest.WriteFile(t, crontab, tourCrontab)
 	server := reserve.Addr(t)
 	for name, value := range map[string]string{"DATA_DIR": filepath.Join(dir, "data"), "HTTP_ADDR": reserve.Addr(t), "GRPC_ADDR": server} {
 		t.Setenv(name, value)
@@ -80,14 +82,14 @@ func tour(t *testing.T) string {
 	serving.Go(func() {
 		var out, errs bytes.Buffer
 		c := &command.CLI{In: strings.NewReader(""), Out: &out, ErrOut: &errs, Now: time.Now, Env: os.Getenv, Version: "(devel)"}
-		if code := run(ctx, c, []string{"dev", "--examples=false"}); code != command.ExitOK {
+		if code := cli.Run(ctx, c, []string{"dev", "--examples=false"}); code != command.ExitOK {
 			t.Errorf("dev ended with %d: %s", code, errs.String())
 		}
 	})
 	play := func(args ...string) (string, int) {
 		var out bytes.Buffer
 		c := &command.CLI{In: strings.NewReader(""), Out: &out, ErrOut: &out, Now: time.Now, Env: func(name string) string { return env[name] }}
-		code := run(t.Context(), c, args)
+		code := cli.Run(t.Context(), c, args)
 		return out.String(), code
 	}
 	ready := func() bool {
@@ -109,7 +111,7 @@ func tour(t *testing.T) string {
 			continue
 		}
 		line = strings.ReplaceAll(line, "@monday", monday(time.Now()))
-		args := split(strings.ReplaceAll(line, "@crontab", crontab))
+		args := clitest.Split(strings.ReplaceAll(line, "@crontab", crontab))
 		out, code := play(args...)
 		fmt.Fprintf(&b, "\n```\n$ carillon %s\n%s```\n", strings.ReplaceAll(line, "@crontab", "crontab"), strings.ReplaceAll(out, dir, "."))
 		if code != command.ExitOK {
@@ -156,7 +158,7 @@ func TestTour(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	got := tour(t)
-	if *update {
+	if *clitest.Update {
 		if err := os.WriteFile(tourFile, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"path/filepath"
@@ -9,15 +9,16 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillon/carillon/internal/cli/clitest"
 	"github.com/carillon/carillon/internal/cli/command"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
 func TestResignWaitsForTheNextEpoch(t *testing.T) {
-	f := answering(t)
-	f.always("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{WorkerId: "wa", Epoch: 17}})
+	f := clitest.NewAnsweringServer(t)
+	f.Answer("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{WorkerId: "wa", Epoch: 17}})
 	asked := 0
-	f.answers["ListWorkers"] = func(proto.Message) (proto.Message, error) {
+	f.Answers["ListWorkers"] = func(proto.Message) (proto.Message, error) {
 		led := &carillonv1.Leadership{WorkerId: "wa", Epoch: 17}
 		switch asked++; asked {
 		case 2: // what a database that restarts looks like
@@ -31,9 +32,9 @@ func TestResignWaitsForTheNextEpoch(t *testing.T) {
 		}
 		return &carillonv1.ListWorkersResponse{Leaderships: []*carillonv1.Leadership{led}}, nil
 	}
-	got := f.run(t, "worker", "resign", "--wait")
-	if want := "shard 0 moved from worker wa (epoch 17) to wb (epoch 19) in "; got.code != command.ExitOK || !strings.HasPrefix(got.out, want) {
-		t.Errorf("exit %d: %s%s; want %q and a time", got.code, got.errs, got.out, want)
+	got := f.Run(t, "worker", "resign", "--wait")
+	if want := "shard 0 moved from worker wa (epoch 17) to wb (epoch 19) in "; got.Code != command.ExitOK || !strings.HasPrefix(got.Out, want) {
+		t.Errorf("exit %d: %s%s; want %q and a time", got.Code, got.ErrOut, got.Out, want)
 	}
 	if asked != 5 {
 		t.Errorf("asked %d times for the next leader, want 5", asked)
@@ -41,10 +42,10 @@ func TestResignWaitsForTheNextEpoch(t *testing.T) {
 }
 
 func TestResignOfAShardThatNobodyLeadsIsNotFound(t *testing.T) {
-	f := answering(t)
-	f.refuses("Resign", status.Error(codes.NotFound, "no worker leads shard 5"))
-	if got := f.run(t, "worker", "resign", "--shard", "5"); got.code != command.ExitNotFound || !strings.Contains(got.errs, "no worker leads shard 5") {
-		t.Errorf("exit %d: %s", got.code, got.errs)
+	f := clitest.NewAnsweringServer(t)
+	f.Refuse("Resign", status.Error(codes.NotFound, "no worker leads shard 5"))
+	if got := f.Run(t, "worker", "resign", "--shard", "5"); got.Code != command.ExitNotFound || !strings.Contains(got.ErrOut, "no worker leads shard 5") {
+		t.Errorf("exit %d: %s", got.Code, got.ErrOut)
 	}
 }
 
@@ -58,9 +59,9 @@ func TestAShardThatCannotBeIsRefusedInWords(t *testing.T) {
 		{name: "no number", shard: "two"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := execute(t, surroundings{}, "worker", "resign", "--shard", c.shard)
-			if want := `"` + c.shard + `" is not a whole number from 0 to 63`; got.code != command.ExitUsage || !strings.Contains(got.errs, want) {
-				t.Errorf("exit %d: %s; want %s", got.code, got.errs, want)
+			got := clitest.Run(t, clitest.Env{}, "worker", "resign", "--shard", c.shard)
+			if want := `"` + c.shard + `" is not a whole number from 0 to 63`; got.Code != command.ExitUsage || !strings.Contains(got.ErrOut, want) {
+				t.Errorf("exit %d: %s; want %s", got.Code, got.ErrOut, want)
 			}
 		})
 	}
@@ -70,9 +71,9 @@ func TestShardsAreSetInTheDatabaseAndSayWhatIsToBeDone(t *testing.T) {
 	env := []string{"--data-dir", t.TempDir()}
 	run := func(wantCode int, want string, args ...string) {
 		t.Helper()
-		got := execute(t, surroundings{}, append(args, env...)...)
-		if got.code != wantCode || !strings.Contains(got.out+got.errs, want) {
-			t.Errorf("%v: exit %d: %s%s; want %q", args, got.code, got.errs, got.out, want)
+		got := clitest.Run(t, clitest.Env{}, append(args, env...)...)
+		if got.Code != wantCode || !strings.Contains(got.Out+got.ErrOut, want) {
+			t.Errorf("%v: exit %d: %s%s; want %q", args, got.Code, got.ErrOut, got.Out, want)
 		}
 	}
 	run(command.ExitFailed, "carillon migrate", "shards", "get")
@@ -90,6 +91,6 @@ func TestShardsAreSetInTheDatabaseAndSayWhatIsToBeDone(t *testing.T) {
 
 func emptyFile(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "carillon.yaml")
-	writeFile(t, path, "")
+	clitest.WriteFile(t, path, "")
 	return path
 }

@@ -1,0 +1,306 @@
+// Package clitest runs command lines in tests, against a gRPC server whose answers
+// the test chooses.
+package clitest
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillon/carillon/internal/cli"
+	"github.com/carillon/carillon/internal/cli/command"
+	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+)
+
+// Update is the flag of tests that compare with a file.
+var Update = flag.Bool("update", false, "write the golden files")
+
+// Noon is the time of every command under test.
+var Noon = time.Date(2026, time.March, 8, 12, 0, 0, 0, time.UTC)
+
+// Time reads RFC 3339.
+func Time(text string) *timestamppb.Timestamp {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return timestamppb.New(t)
+}
+
+// Server is a real gRPC server that records the requests and gives the answers
+// that the test sets.
+type Server struct {
+	Address     string
+	Answers     map[string]func(proto.Message) (proto.Message, error) // by the name of the call
+	Changes     []*carillonv1.WatchRunsResponse
+	Exported    []*carillonv1.ExportRunsResponse
+	StreamError error // of either stream
+
+	mu       sync.Mutex
+	requests []proto.Message
+	Headers  []metadata.MD
+}
+
+// NewServer starts a server that refuses every call until the test sets an answer.
+func NewServer(t *testing.T, options ...grpc.ServerOption) *Server {
+	t.Helper()
+	f := &Server{Answers: make(map[string]func(proto.Message) (proto.Message, error))}
+	server := grpc.NewServer(append(options, grpc.UnaryInterceptor(f.unary), grpc.StreamInterceptor(f.watch))...)
+	carillonv1.RegisterScheduleServiceServer(server, carillonv1.UnimplementedScheduleServiceServer{})
+	carillonv1.RegisterWorkflowServiceServer(server, carillonv1.UnimplementedWorkflowServiceServer{})
+	carillonv1.RegisterGrantServiceServer(server, carillonv1.UnimplementedGrantServiceServer{})
+	carillonv1.RegisterRunServiceServer(server, carillonv1.UnimplementedRunServiceServer{})
+	carillonv1.RegisterWorkerServiceServer(server, carillonv1.UnimplementedWorkerServiceServer{})
+	carillonv1.RegisterAlertServiceServer(server, carillonv1.UnimplementedAlertServiceServer{})
+	carillonv1.RegisterAuditServiceServer(server, carillonv1.UnimplementedAuditServiceServer{})
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Address = lis.Addr().String()
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(lis) }) // its end is Stop's
+	t.Cleanup(func() {
+		server.Stop()
+		served.Wait()
+	})
+	return f
+}
+
+func (f *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+	f.record(ctx, req.(proto.Message))
+	name := info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:]
+	if answer := f.Answers[name]; answer != nil {
+		return answer(req.(proto.Message))
+	}
+	return nil, status.Error(codes.Unimplemented, "the test sets no answer to "+name)
+}
+
+func (f *Server) watch(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+	var req proto.Message = &carillonv1.WatchRunsRequest{}
+	export := strings.HasSuffix(info.FullMethod, "/ExportRuns")
+	if export {
+		req = &carillonv1.ExportRunsRequest{}
+	}
+	if err := stream.RecvMsg(req); err != nil {
+		return err
+	}
+	f.record(stream.Context(), req)
+	var err error
+	for i := 0; export && err == nil && i < len(f.Exported); i++ {
+		err = stream.SendMsg(f.Exported[i])
+	}
+	for i := 0; !export && err == nil && i < len(f.Changes); i++ {
+		err = stream.SendMsg(f.Changes[i])
+	}
+	if err != nil {
+		return err
+	}
+	return f.StreamError
+}
+
+func (f *Server) record(ctx context.Context, req proto.Message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	md, _ := metadata.FromIncomingContext(ctx)
+	f.requests, f.Headers = append(f.requests, proto.Clone(req)), append(f.Headers, md)
+}
+
+// Requests are the requests so far.
+func (f *Server) Requests() []proto.Message {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests
+}
+
+// Answer answers a call with the same message.
+func (f *Server) Answer(name string, answer proto.Message) {
+	f.Answers[name] = func(proto.Message) (proto.Message, error) { return answer, nil }
+}
+
+// Refuse answers a call with an error.
+func (f *Server) Refuse(name string, err error) {
+	f.Answers[name] = func(proto.Message) (proto.Message, error) { return nil, err }
+}
+
+// Result is what a command line wrote, and its exit code.
+type Result struct {
+	Out, ErrOut string
+	Code        int
+}
+
+// Run executes a command line that calls the server.
+func (f *Server) Run(t *testing.T, args ...string) Result {
+	t.Helper()
+	return Run(t, Env{Vars: map[string]string{"CARILLON_SERVER": f.Address}}, args...)
+}
+
+// Env is what a command line takes from the process.
+type Env struct {
+	In    string
+	Vars  map[string]string
+	Color bool
+}
+
+// Run executes a command line at Noon.
+func Run(t *testing.T, s Env, args ...string) Result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c := &command.CLI{
+		In: strings.NewReader(s.In), Out: &out, ErrOut: &errs, Color: s.Color,
+		Now: func() time.Time { return Noon }, Env: func(name string) string { return s.Vars[name] }, Version: "v0.0.0-test",
+	}
+	code := cli.Run(t.Context(), c, args)
+	return Result{Out: out.String(), ErrOut: errs.String(), Code: code}
+}
+
+// Golden compares with a file in testdata; -update writes it.
+func Golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *Update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (run the test with -update to write it)", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-want +got); if that is intended, run the test with -update\n%s", path, diff)
+	}
+}
+
+// Two keys of runs that begin with the same digits.
+const (
+	KeyA = "5f0c5a3d9b1e7c42a86d0f3b5e9172c4d8a60b1f3e5c7d9a2b4f6e8c0d1a3b5c"
+	KeyB = "5f0c5a3d0000000000000000000000000000000000000000000000000000000b"
+)
+
+// Schedule is a schedule with every field set.
+func Schedule() *carillonv1.Schedule {
+	return &carillonv1.Schedule{
+		ScheduleId: "nightly", WorkflowId: "report", Version: 3, UserId: "ada",
+		CronExpr: "30 2 * * *", Timezone: "America/New_York", Dst: "vixie", JitterMs: 5000,
+		OverlapPolicy: "queue", OverlapKey: "warehouse", MaxQueued: 10,
+		CatchupPolicy: "latest", CatchupWindowMs: 86_400_000, RunTimeoutMs: 5_400_000, Priority: 7,
+		Input: []byte(`{"b":1,"a":12345678901234567890}`), Labels: map[string]string{"team": "billing", "env": "prod"},
+		ManagedBy: "workflow:report", Revision: 4, RevisedAt: Time("2026-03-01T09:00:00Z"),
+		NextRunAt: Time("2026-03-09T06:30:00Z"), LastRunAt: Time("2026-03-08T07:00:00Z"),
+		CreatedAt: Time("2025-01-01T00:00:00Z"), UpdatedAt: Time("2026-03-01T09:00:00Z"),
+	}
+}
+
+// FailedRun is a run that ended FAILED (timeout).
+func FailedRun() *carillonv1.Run {
+	return &carillonv1.Run{
+		IdempotencyKey: KeyA, ScheduleId: "nightly", Revision: 4, UserId: "ada", WorkflowId: "report", Version: 3,
+		RunAt: Time("2026-03-08T07:00:00Z"), FireAt: Time("2026-03-08T07:00:02.5Z"), Status: "FAILED", Reason: "timeout",
+		Trigger: "schedule", OverlapPolicy: "queue", Attempt: 2, RetryOf: KeyB, Deliveries: 1, RunId: "r-17",
+		ClaimedAt: Time("2026-03-08T07:00:01.55Z"), LaunchedAt: Time("2026-03-08T07:00:02.504Z"), StartedAt: Time("2026-03-08T07:00:03Z"), CompletedAt: Time("2026-03-08T08:30:03Z"),
+		ErrorCode: "TIMEOUT", ErrorMessage: "no sign of life", UpdatedAt: Time("2026-03-08T08:30:03Z"),
+	}
+}
+
+// NewAnsweringServer starts a server that has an answer to every call.
+func NewAnsweringServer(t *testing.T) *Server {
+	t.Helper()
+	f := NewServer(t)
+	run := FailedRun()
+	f.Answer("UpsertSchedule", &carillonv1.UpsertScheduleResponse{ScheduleId: "nightly", NextRunAt: Time("2026-03-09T06:30:00Z")})
+	f.Answer("GetSchedule", &carillonv1.GetScheduleResponse{Schedule: Schedule()})
+	f.Answer("ListSchedules", &carillonv1.ListSchedulesResponse{Schedules: []*carillonv1.Schedule{Schedule()}})
+	f.Answer("PauseSchedule", &carillonv1.PauseScheduleResponse{Schedule: Schedule()})
+	f.Answer("ResumeSchedule", &carillonv1.ResumeScheduleResponse{Schedule: Schedule()})
+	f.Answer("DeleteSchedule", &carillonv1.DeleteScheduleResponse{})
+	f.Answer("TriggerSchedule", &carillonv1.TriggerScheduleResponse{Run: run})
+	f.Answer("PreviewSchedule", &carillonv1.PreviewScheduleResponse{})
+	f.Answer("SimulateSchedules", &carillonv1.SimulateSchedulesResponse{})
+	f.Answer("ForecastLaunches", &carillonv1.ForecastLaunchesResponse{})
+	f.Answer("ListScheduleEvents", &carillonv1.ListScheduleEventsResponse{})
+	f.Answer("ListRevisions", &carillonv1.ListRevisionsResponse{})
+	f.Answer("PutWorkflowVersion", &carillonv1.PutWorkflowVersionResponse{})
+	f.Answer("GetWorkflowVersion", &carillonv1.GetWorkflowVersionResponse{WorkflowVersion: &carillonv1.WorkflowVersion{Dag: []byte("{}")}})
+	f.Answer("ListWorkflowVersions", &carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: []*carillonv1.WorkflowVersion{{WorkflowId: "report", Version: 3}}})
+	f.Answer("DeployWorkflow", &carillonv1.DeployWorkflowResponse{})
+	f.Answer("ShareWorkflow", &carillonv1.ShareWorkflowResponse{Share: &carillonv1.WorkflowShare{}})
+	f.Answer("UnshareWorkflow", &carillonv1.UnshareWorkflowResponse{})
+	f.Answer("ListWorkflowShares", &carillonv1.ListWorkflowSharesResponse{})
+	f.Answer("CreateGrant", &carillonv1.CreateGrantResponse{Grant: Grant()})
+	f.Answer("GetGrant", &carillonv1.GetGrantResponse{Grant: Grant()})
+	f.Answer("ListGrants", &carillonv1.ListGrantsResponse{Grants: []*carillonv1.Grant{Grant()}})
+	f.Answer("RevokeGrant", &carillonv1.RevokeGrantResponse{Grant: Grant()})
+	f.Answer("GetRun", &carillonv1.GetRunResponse{Run: run})
+	f.Answer("ListRuns", &carillonv1.ListRunsResponse{Runs: []*carillonv1.Run{run}})
+	f.Answer("ReportRun", &carillonv1.ReportRunResponse{Run: run})
+	f.Answer("CancelRun", &carillonv1.CancelRunResponse{Run: run, Effect: "What happens next."})
+	f.Answer("RetryRun", &carillonv1.RetryRunResponse{Run: run})
+	f.Answer("ListWorkers", &carillonv1.ListWorkersResponse{})
+	f.Answer("Resign", &carillonv1.ResignResponse{Leadership: &carillonv1.Leadership{Shard: 3, WorkerId: "wa", Epoch: 17}})
+	return f
+}
+
+// Pointer is v as a field that may be unset.
+func Pointer[T any](v T) *T { return &v }
+
+// WriteFile writes a file of a test.
+func WriteFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Grant is an active grant of ada.
+func Grant() *carillonv1.Grant {
+	return &carillonv1.Grant{
+		GrantId: "ada-reports", UserId: "ada", BillingAccountId: "acme", Scopes: []string{"graph:execute:langgraph:*", "graph:execute:report"},
+		ExpiresAt: Time("2026-06-01T00:00:00Z"), RevokedAt: Time("2026-03-08T11:00:00Z"), RevokedBy: "bob", RevokeNote: "she left",
+		CreatedBy: "ada", CreatedAt: Time("2026-03-01T09:00:00Z"), State: "revoked",
+	}
+}
+
+// Split splits a line into words like a shell, with single quotes.
+func Split(line string) []string {
+	var words []string
+	var word strings.Builder
+	quoted, begun := false, false
+	end := func() {
+		if begun {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		begun = false
+	}
+	for _, r := range strings.TrimSpace(line) {
+		switch {
+		case r == '\'':
+			quoted, begun = !quoted, true
+		case !quoted && (r == '>' || r == '<'):
+			return words
+		case !quoted && r == ' ':
+			end()
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	end()
+	return words
+}
