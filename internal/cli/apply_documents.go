@@ -244,6 +244,16 @@ func (s *fileSet) located(err error) error {
 	return &client.CallError{Code: refused.Code, Err: out}
 }
 
+// locateWorkflows names what the server refused of a request that was made from one
+// file: its i-th workflow begins at lines[i].
+func locateWorkflows(err error, file string, lines []int) error {
+	s := &fileSet{}
+	for _, line := range lines {
+		s.workflows = append(s.workflows, origin{file: file, line: line})
+	}
+	return s.located(err)
+}
+
 func (s *fileSet) locate(text string) string {
 	return parts.ReplaceAllStringFunc(text, func(part string) string {
 		m := parts.FindStringSubmatch(part)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/cli/crontab"
 	"github.com/carillon/carillon/internal/cli/render"
-	"github.com/carillon/carillon/internal/crontab"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
@@ -157,9 +157,9 @@ func orPlaceholder(user string) string {
 
 func (i *imported) apply(ctx context.Context, l *client.Link, from string, workflows []crontab.Workflow) error {
 	req := &carillonv1.ApplySchedulesRequest{Set: i.set, DryRun: i.dryRun}
-	lines := &fileSet{}
+	var lines []int
 	for _, w := range workflows {
-		lines.workflows = append(lines.workflows, origin{file: from, line: w.Entry.Line})
+		lines = append(lines, w.Entry.Line)
 		req.Workflows = append(req.Workflows, &carillonv1.DeployWorkflowRequest{
 			WorkflowId: w.ID, Version: i.naming.Version, UserId: i.user, Dag: w.DAG,
 		})
@@ -167,7 +167,7 @@ func (i *imported) apply(ctx context.Context, l *client.Link, from string, workf
 	l.Progress.Describe("%s set %s: %d commands", doing(i.dryRun), i.set, len(workflows))
 	resp, err := client.Call(ctx, l, l.Schedules().ApplySchedules, req)
 	if err != nil {
-		return lines.located(err)
+		return locateWorkflows(err, from, lines)
 	}
 	err = i.Show(resp, func(p *render.Page) { writeApplied(p, resp, i.set, i.dryRun) })
 	if err == nil && i.dryRun && resp.GetChanged() {

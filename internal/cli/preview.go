@@ -187,3 +187,35 @@ func window(req *carillonv1.PreviewScheduleRequest, now time.Time) (after, until
 	}
 	return after, until, nil
 }
+
+// writeFires writes previewed slots; the columns that say nothing are left out.
+func writeFires(p *render.Page, fires []*carillonv1.Fire) {
+	if len(fires) == 0 {
+		p.Line("no next run")
+		return
+	}
+	var jittered, noted bool
+	for _, f := range fires {
+		jittered = jittered || !f.GetRunAt().AsTime().Equal(f.GetFireAt().AsTime())
+		noted = noted || f.GetNote() != ""
+	}
+	head := []string{"run at", "when", "local"}
+	if jittered {
+		head = append(head, "fires at")
+	}
+	if noted {
+		head = append(head, "note")
+	}
+	rows := make([][]string, len(fires))
+	for i, f := range fires {
+		at := f.GetRunAt().AsTime()
+		rows[i] = []string{render.Stamp(at), p.Ago(at), f.GetLocal()}
+		if jittered {
+			rows[i] = append(rows[i], render.Stamp(f.GetFireAt().AsTime()))
+		}
+		if noted {
+			rows[i] = append(rows[i], f.GetNote())
+		}
+	}
+	p.Table(head, rows)
+}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/carillon/carillon/internal/crontab"
+	"github.com/carillon/carillon/internal/cli/crontab"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 	"github.com/carillon/carillon/launcher/executor/local"
 )

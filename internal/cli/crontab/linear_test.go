@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/carillon/carillon/internal/crontab"
+	"github.com/carillon/carillon/internal/cli/crontab"
 )
 
 // Ten times the lines may cost ten times the memory and allocations, with some
