@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/cli/preview"
 	"github.com/carillon/carillon/internal/cli/render"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -28,7 +29,7 @@ func newScheduleGetCommand(o *client.Client) *cobra.Command {
 				writeState(p, resp.GetSchedule())
 				p.Line("")
 				writeExpectations(p, resp.GetSchedule().GetExpectations())
-				writeFires(p, resp.GetPreview())
+				preview.WriteFires(p, resp.GetPreview())
 			})
 		}),
 	}

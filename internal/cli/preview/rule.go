@@ -1,4 +1,4 @@
-package cli
+package preview
 
 import (
 	"time"
@@ -39,7 +39,7 @@ func offline(req *carillonv1.PreviewScheduleRequest, now time.Time, count int) (
 	}
 	zone, err := cronexpr.LoadLocation(d.Timezone)
 	if err != nil {
-		return nil, refused("timezone", err)
+		return nil, invalidField("timezone", err)
 	}
 	clock, err := describe.NewClock(d, zone)
 	if err != nil {
@@ -47,7 +47,7 @@ func offline(req *carillonv1.PreviewScheduleRequest, now time.Time, count int) (
 	}
 	slots := timetable.Preview(after, until, count)
 	if len(slots) == 0 && until.IsZero() && d.CronExpr != "" && d.EndAt.IsZero() {
-		return nil, refused("cron_expr", cronexpr.ErrNeverFires)
+		return nil, invalidField("cron_expr", cronexpr.ErrNeverFires)
 	}
 	fires := make([]fire, len(slots))
 	before := after

@@ -1,4 +1,4 @@
-package cli
+package preview
 
 import (
 	"context"
@@ -20,11 +20,11 @@ import (
 
 const (
 	defaultFires = 5
-	mostFires    = 10_000
+	maxFires     = 10_000
 )
 
-// previewed is what the flags of preview say.
-type previewed struct {
+// previewFlags is what the flags of preview say.
+type previewFlags struct {
 	*client.Client
 	schedule string // a saved one, asked of the server
 	batch    bool
@@ -33,8 +33,8 @@ type previewed struct {
 	request carillonv1.PreviewScheduleRequest
 }
 
-func newPreviewCommand(c *command.CLI) *cobra.Command {
-	v := &previewed{Client: client.New(c), count: defaultFires}
+func NewPreviewCommand(c *command.CLI) *cobra.Command {
+	v := &previewFlags{Client: client.New(c), count: defaultFires}
 	cmd := &cobra.Command{
 		Use:   "preview",
 		Short: "Show the next run times of a rule or a saved schedule",
@@ -54,18 +54,18 @@ func newPreviewCommand(c *command.CLI) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case v.batch:
-				return previewBatch(c.In, c.Out, c.Now)
+				return answerBatch(c.In, c.Out, c.Now)
 			case v.schedule != "":
-				return v.Ask(v.saved)(cmd, args)
+				return v.Ask(v.showSaved)(cmd, args)
 			}
-			return v.unsaved()
+			return v.showUnsaved()
 		},
 	}
 	v.Flags(cmd)
 	f, req := cmd.Flags(), &v.request
 	f.StringVar(&v.schedule, "schedule", "", "a saved schedule's `ID`")
 	f.BoolVar(&v.batch, "batch", false, "read JSON Lines from standard input")
-	f.IntVarP(&v.count, "count", "n", v.count, fmt.Sprintf("`NUMBER` of runs, at most %d", mostFires))
+	f.IntVarP(&v.count, "count", "n", v.count, fmt.Sprintf("`NUMBER` of runs, at most %d", maxFires))
 	f.Func("cron", "cron `EXPR`: 5 fields, 6 with leading seconds, or a macro", command.Text(&req.CronExpr))
 	f.Func("every", "`DURATION` between runs, counted from --start-at or from now", command.Millis(&req.IntervalMs))
 	f.Func("at", "`TIME` (RFC 3339) of a single run", command.Time(&req.OnceAt))
@@ -83,7 +83,7 @@ func newPreviewCommand(c *command.CLI) *cobra.Command {
 }
 
 // check refuses what contradicts itself.
-func (v *previewed) check(cmd *cobra.Command, _ []string) error {
+func (v *previewFlags) check(cmd *cobra.Command, _ []string) error {
 	rules := 0
 	for _, name := range []string{"cron", "every", "at", "schedule", "batch"} {
 		if cmd.Flags().Changed(name) {
@@ -95,8 +95,8 @@ func (v *previewed) check(cmd *cobra.Command, _ []string) error {
 		return command.Usage(cmd, "give one of --cron, --every, --at, --schedule and --batch")
 	case rules > 1:
 		return command.Usage(cmd, "give only one of --cron, --every, --at, --schedule and --batch")
-	case v.count < 1 || v.count > mostFires:
-		return command.Usage(cmd, "--count %d is not within 1 to %d", v.count, mostFires)
+	case v.count < 1 || v.count > maxFires:
+		return command.Usage(cmd, "--count %d is not within 1 to %d", v.count, maxFires)
 	}
 	allowed := []string{"count", "from", "to", "output", "server", "timeout", "schedule"}
 	if v.batch {
@@ -108,8 +108,8 @@ func (v *previewed) check(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// saved asks the server for the fires of a saved schedule.
-func (v *previewed) saved(ctx context.Context, l *client.Link, _ []string) error {
+// showSaved asks the server for the fires of a saved schedule.
+func (v *previewFlags) showSaved(ctx context.Context, l *client.Link, _ []string) error {
 	req := &carillonv1.PreviewScheduleRequest{
 		ScheduleId: v.schedule, From: v.request.GetFrom(), To: v.request.GetTo(), PageSize: uint32(v.count),
 	}
@@ -117,11 +117,11 @@ func (v *previewed) saved(ctx context.Context, l *client.Link, _ []string) error
 	if err != nil {
 		return err
 	}
-	return v.fires(resp.GetFires())
+	return v.showFires(resp.GetFires())
 }
 
-// unsaved works the fires of a rule out by itself, as the server would.
-func (v *previewed) unsaved() error {
+// showUnsaved works the fires of a rule out by itself, as the server would.
+func (v *previewFlags) showUnsaved() error {
 	fires, err := offline(&v.request, v.Now(), v.count)
 	if err != nil {
 		return err
@@ -133,14 +133,14 @@ func (v *previewed) unsaved() error {
 			out[i].Note = &f.note
 		}
 	}
-	return v.fires(out)
+	return v.showFires(out)
 }
 
-// fires answers with a table, or with the bare times beside all that is known.
-func (v *previewed) fires(fires []*carillonv1.Fire) error {
+// showFires answers with a table, or with the bare times beside all that is known.
+func (v *previewFlags) showFires(fires []*carillonv1.Fire) error {
 	if v.Format.ForPeople() {
 		p := v.Page()
-		writeFires(p, fires)
+		WriteFires(p, fires)
 		return p.Print(v.Out)
 	}
 	type fire struct {
@@ -164,8 +164,8 @@ func (v *previewed) fires(fires []*carillonv1.Fire) error {
 	return v.Document(text)
 }
 
-// refused is an offline error in the words of the API.
-func refused(field string, err error) error {
+// invalidField is an offline error in the words of the API.
+func invalidField(field string, err error) error {
 	var c schedule.Collect
 	c.Note(field, err.Error(), "")
 	return c.Err()
@@ -182,14 +182,14 @@ func window(req *carillonv1.PreviewScheduleRequest, now time.Time) (after, until
 	if req.GetTo() != nil {
 		until = req.GetTo().AsTime().Add(-time.Nanosecond)
 		if !until.After(after) {
-			return after, until, refused("to", errNoWindow)
+			return after, until, invalidField("to", errNoWindow)
 		}
 	}
 	return after, until, nil
 }
 
-// writeFires writes previewed slots; the columns that say nothing are left out.
-func writeFires(p *render.Page, fires []*carillonv1.Fire) {
+// WriteFires writes previewed slots; the columns that say nothing are left out.
+func WriteFires(p *render.Page, fires []*carillonv1.Fire) {
 	if len(fires) == 0 {
 		p.Line("no next run")
 		return

@@ -1,4 +1,4 @@
-package cli
+package preview
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newForecastCommand(c *command.CLI) *cobra.Command {
+func NewForecastCommand(c *command.CLI) *cobra.Command {
 	o := client.New(c)
 	req := &carillonv1.ForecastLaunchesRequest{}
 	cmd := &cobra.Command{

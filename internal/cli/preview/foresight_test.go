@@ -1,4 +1,4 @@
-package cli_test
+package preview_test
 
 import (
 	"bytes"
@@ -45,7 +45,7 @@ func realServer(t *testing.T) (address string) {
 
 // Every command of docs/foresight.md answers what stands below it there.
 func TestExamplesOfForesightAreTrue(t *testing.T) {
-	const page = "../../docs/foresight.md"
+	const page = "../../../docs/foresight.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestExamplesOfForesightAreTrue(t *testing.T) {
 			In: strings.NewReader(""), Out: &out, ErrOut: &errs, Now: func() time.Time { return clitest.Noon },
 			Env: func(name string) string { return map[string]string{"CARILLON_SERVER": address}[name] },
 		}
-		args := clitest.Split(strings.ReplaceAll(line, "docs/examples/", "../../docs/examples/"))
+		args := clitest.Split(strings.ReplaceAll(line, "docs/examples/", "../../../docs/examples/"))
 		if code := cli.Run(t.Context(), c, args[1:]); code != command.ExitOK {
 			t.Errorf("%s: exit %d: %s", line, code, errs.String())
 		}
@@ -77,6 +77,6 @@ func TestExamplesOfForesightAreTrue(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(string(text), want); diff != "" {
-		t.Errorf("%s (go test ./internal/cli -run Foresight -update writes it anew):\n%s", page, diff)
+		t.Errorf("%s (run the test with -update):\n%s", page, diff)
 	}
 }

@@ -1,4 +1,4 @@
-package cli_test
+package preview_test
 
 import (
 	"encoding/json"

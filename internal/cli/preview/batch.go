@@ -1,4 +1,4 @@
-package cli
+package preview
 
 import (
 	"bufio"
@@ -17,9 +17,9 @@ import (
 // maxLine bounds one line of a batch.
 const maxLine = 1 << 20
 
-// previewBatch answers every line of in with one line, in their order. A line
+// answerBatch answers every line of in with one line, in their order. A line
 // that cannot be answered gets its error; only reading and writing can fail.
-func previewBatch(in io.Reader, out io.Writer, now func() time.Time) error {
+func answerBatch(in io.Reader, out io.Writer, now func() time.Time) error {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	answers := bufio.NewWriterSize(out, 64<<10)
 	b := batch{now: now, expressions: make(map[string]*cronexpr.Expr)}
@@ -124,8 +124,8 @@ func (b *batch) line(line []byte) error {
 	if q.Count != nil {
 		count = *q.Count
 	}
-	if count < 0 || count > mostFires {
-		return fmt.Errorf("count %d is not within 0 to %d", count, mostFires)
+	if count < 0 || count > maxFires {
+		return fmt.Errorf("count %d is not within 0 to %d", count, maxFires)
 	}
 	b.answer = append(b.answer, `{"times":[`...)
 	for i := range count {
@@ -209,12 +209,12 @@ func decodeQuestion(line []byte, q *question) error {
 
 // errorLine writes {"error": "…"}, of bounded length.
 func errorLine(to []byte, err error) []byte {
-	text, _ := json.Marshal(map[string]string{"error": cut(err.Error())}) // a string always has a JSON form
+	text, _ := json.Marshal(map[string]string{"error": cutText(err.Error())}) // a string always has a JSON form
 	return append(to, text...)
 }
 
-// cut bounds a message that repeats what somebody sent.
-func cut(s string) string {
+// cutText bounds a message that repeats what somebody sent.
+func cutText(s string) string {
 	const most = 500
 	if len(s) <= most {
 		return s

@@ -1,4 +1,4 @@
-package cli
+package preview
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ var batchNow = time.Date(2026, time.March, 8, 12, 0, 0, 0, time.UTC)
 func batchOf(t testing.TB, in string) string {
 	t.Helper()
 	var out strings.Builder
-	if err := previewBatch(strings.NewReader(in), &out, func() time.Time { return batchNow }); err != nil {
+	if err := answerBatch(strings.NewReader(in), &out, func() time.Time { return batchNow }); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -167,7 +167,7 @@ func TestBatchAnswersACoProcessLineByLine(t *testing.T) {
 	answers, toUs := io.Pipe()
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		toUs.CloseWithError(errors.Join(previewBatch(fromUs, toUs, func() time.Time { return batchNow }), io.EOF))
+		toUs.CloseWithError(errors.Join(answerBatch(fromUs, toUs, func() time.Time { return batchNow }), io.EOF))
 	})
 	lines := bufio.NewReader(answers)
 	for _, parts := range [][]string{
@@ -197,7 +197,7 @@ func TestBatchAnswersACoProcessLineByLine(t *testing.T) {
 
 func TestBatchEndsWhenNobodyReadsIt(t *testing.T) {
 	gone := errors.New("broken pipe")
-	err := previewBatch(strings.NewReader("{}\n"), writerFunc(func([]byte) (int, error) { return 0, gone }), time.Now)
+	err := answerBatch(strings.NewReader("{}\n"), writerFunc(func([]byte) (int, error) { return 0, gone }), time.Now)
 	if !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}

@@ -1,4 +1,4 @@
-package cli
+package preview
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// simulated is what the flags of simulate say.
-type simulated struct {
+// simulateFlags is what the flags of simulate say.
+type simulateFlags struct {
 	*client.Client
 	file    string
 	shown   int
@@ -32,8 +32,8 @@ type simulated struct {
 	seed    *uint32
 }
 
-func newSimulateCommand(c *command.CLI) *cobra.Command {
-	v := &simulated{Client: client.New(c), shown: client.DefaultLimit}
+func NewSimulateCommand(c *command.CLI) *cobra.Command {
+	v := &simulateFlags{Client: client.New(c), shown: client.DefaultLimit}
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Simulate every slot with assumed run durations, outages and pauses",
@@ -50,7 +50,7 @@ func newSimulateCommand(c *command.CLI) *cobra.Command {
 			if v.file != "" {
 				return command.OnlyFlags(cmd, "limit", "output", "server", "timeout", "file")
 			}
-			return v.gather(cmd)
+			return v.buildRequest(cmd)
 		},
 		RunE: v.Ask(v.simulate),
 	}
@@ -60,9 +60,9 @@ func newSimulateCommand(c *command.CLI) *cobra.Command {
 	f.StringVarP(&v.file, "file", "f", "", "a whole request, as JSON: a `FILE`, or - for standard input")
 	f.Func("from", "start of the window: a `TIME` (RFC 3339), or a duration from now (default: now)", v.TimeFromNow(&v.request.From, 1))
 	f.Func("until", "end of the window: a `TIME` (RFC 3339), or a duration from now (default: 24h after its start)", v.TimeFromNow(&v.request.Until, 1))
-	f.Func("outage", "when no worker runs: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.request.Outages))
-	f.Func("executor-outage", "when the executor accepts no connection: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.request.ExecutorOutages))
-	f.Func("pause", "when the schedules are paused: `TIME/DURATION` or TIME/TIME; may be repeated", spans(&v.rule.Pauses))
+	f.Func("outage", "when no worker runs: `TIME/DURATION` or TIME/TIME; may be repeated", timeSpans(&v.request.Outages))
+	f.Func("executor-outage", "when the executor accepts no connection: `TIME/DURATION` or TIME/TIME; may be repeated", timeSpans(&v.request.ExecutorOutages))
+	f.Func("pause", "when the schedules are paused: `TIME/DURATION` or TIME/TIME; may be repeated", timeSpans(&v.rule.Pauses))
 	f.Func("duration", "`DURATION` of each run (default 1s); with --p95, the median", command.Millis(&v.run.DurationMs))
 	f.Func("p95", "95th percentile `DURATION` of the runs", command.Millis(&v.p95))
 	f.Func("failures", "failure rate in percent: a `NUMBER`", command.Uint32(&v.fails))
@@ -72,7 +72,7 @@ func newSimulateCommand(c *command.CLI) *cobra.Command {
 }
 
 // ruleFlags are those of a schedule.
-func (v *simulated) ruleFlags(cmd *cobra.Command) {
+func (v *simulateFlags) ruleFlags(cmd *cobra.Command) {
 	f, rule := cmd.Flags(), &v.rule
 	f.StringArrayVar(&v.saved, "schedule", nil, "`ID` of a saved schedule; may be repeated")
 	f.Func("cron", "cron `EXPR` of an unsaved schedule", command.Text(&rule.CronExpr))
@@ -94,8 +94,8 @@ func (v *simulated) ruleFlags(cmd *cobra.Command) {
 	command.CompleteValues(cmd, "tz", cronexpr.Zones())
 }
 
-// gather makes a request of the flags.
-func (v *simulated) gather(cmd *cobra.Command) error {
+// buildRequest makes a request of the flags.
+func (v *simulateFlags) buildRequest(cmd *cobra.Command) error {
 	ruled := v.rule.CronExpr != nil || v.rule.IntervalMs != nil || v.rule.OnceAt != nil
 	switch {
 	case !ruled && len(v.saved) == 0:
@@ -124,13 +124,13 @@ func (v *simulated) gather(cmd *cobra.Command) error {
 		v.saved = []string{""}
 	}
 	for _, id := range v.saved {
-		v.request.Schedules = append(v.request.Schedules, v.of(id))
+		v.request.Schedules = append(v.request.Schedules, v.ofSchedule(id))
 	}
 	return nil
 }
 
-// of is what the flags say, for one schedule.
-func (v *simulated) of(id string) *carillonv1.SimulatedSchedule {
+// ofSchedule is what the flags say, for one schedule.
+func (v *simulateFlags) ofSchedule(id string) *carillonv1.SimulatedSchedule {
 	r := &v.rule
 	return &carillonv1.SimulatedSchedule{
 		ScheduleId: id, CronExpr: r.CronExpr, IntervalMs: r.IntervalMs, OnceAt: r.OnceAt, Timezone: r.Timezone, JitterMs: r.JitterMs, Dst: r.Dst,
@@ -139,7 +139,7 @@ func (v *simulated) of(id string) *carillonv1.SimulatedSchedule {
 	}
 }
 
-func (v *simulated) simulate(ctx context.Context, l *client.Link, _ []string) error {
+func (v *simulateFlags) simulate(ctx context.Context, l *client.Link, _ []string) error {
 	req := &v.request
 	if v.file != "" {
 		text, err := v.Client.ReadFile(v.file)
@@ -157,8 +157,8 @@ func (v *simulated) simulate(ctx context.Context, l *client.Link, _ []string) er
 	return v.Show(resp, func(p *render.Page) { writeSimulation(p, resp, v.shown) })
 }
 
-// spans reads TIME/DURATION or TIME/TIME, one at each call.
-func spans(field *[]*carillonv1.SimulatedSpan) func(string) error {
+// timeSpans reads TIME/DURATION or TIME/TIME, one at each call.
+func timeSpans(field *[]*carillonv1.SimulatedSpan) func(string) error {
 	return func(s string) error {
 		begin, end, _ := strings.Cut(s, "/")
 		from, err := command.ParseTime(begin)
