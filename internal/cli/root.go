@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/cli/explain"
 	"github.com/carillon/carillon/internal/cli/preview"
 )
 
@@ -45,7 +46,7 @@ func newRootCommand(c *command.CLI) *cobra.Command {
 	}
 	add(groupRun, newDevCommand(c), newServeCommand(c), newMigrateCommand(c), newShardsCommand(c), newTokenCommand(c))
 	add(groupRun, newDoctorCommand(c), newHealthCommand(c))
-	add(groupAsk, preview.NewPreviewCommand(c), newExplainCommand(c), preview.NewForecastCommand(c), preview.NewSimulateCommand(c), newVersionCommand(c), newManCommand())
+	add(groupAsk, preview.NewPreviewCommand(c), explain.NewCommand(c), preview.NewForecastCommand(c), preview.NewSimulateCommand(c), newVersionCommand(c), newManCommand())
 	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), newRunCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), newAlertCommand(c), newNotifyCommand(c),
 		newApplyCommand(c), newDriftCommand(c), newExportCommand(c), newImportCommand(c))
 	return root

@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"context"
@@ -21,9 +21,9 @@ import (
 // runKeyDigits is a run's key or the first digits of one, as tables show them.
 var runKeyDigits = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
 
-// askedByKey asks about the slot of a run. err says that there is no schedule with
+// requestByKey asks about the slot of a run. err says that there is no schedule with
 // this id; it is returned for an argument that cannot be a key.
-func askedByKey(ctx context.Context, l *client.Link, digits string, err error) (*carillonv1.ExplainSlotRequest, error) {
+func requestByKey(ctx context.Context, l *client.Link, digits string, err error) (*carillonv1.ExplainSlotRequest, error) {
 	if command.ExitCode(err) != command.ExitNotFound || !runKeyDigits.MatchString(digits) {
 		return nil, err
 	}

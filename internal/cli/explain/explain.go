@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-func newExplainCommand(c *command.CLI) *cobra.Command {
+func NewCommand(c *command.CLI) *cobra.Command {
 	o := client.New(c)
 	cmd := &cobra.Command{
 		Use:   "explain SCHEDULE [TIME] | KEY",
@@ -41,7 +41,7 @@ func newExplainCommand(c *command.CLI) *cobra.Command {
 			}
 			resp, err := client.Call(ctx, l, l.Schedules().ExplainSlot, req)
 			if err != nil && len(args) == 1 {
-				if req, err = askedByKey(ctx, l, args[0], err); err == nil {
+				if req, err = requestByKey(ctx, l, args[0], err); err == nil {
 					resp, err = client.Call(ctx, l, l.Schedules().ExplainSlot, req)
 				}
 			}
@@ -63,7 +63,7 @@ func writeExplanation(p *render.Page, a *carillonv1.ExplainSlotResponse) {
 	}
 	at := a.GetTime().AsTime()
 	if p.Color {
-		verdict = verdictColour(explain.Verdict(a.GetVerdict())).Paint(render.Legible(verdict))
+		verdict = verdictColor(explain.Verdict(a.GetVerdict())).Paint(render.Legible(verdict))
 	}
 	p.Raw(render.Legible(a.GetScheduleId()+" at "+render.Stamp(at)+" ("+p.Ago(at)+"): ") + verdict + "\n\n")
 	for _, sentence := range a.GetSentences() {
@@ -79,7 +79,7 @@ func writeExplanation(p *render.Page, a *carillonv1.ExplainSlotResponse) {
 	}
 }
 
-func verdictColour(v explain.Verdict) render.Color {
+func verdictColor(v explain.Verdict) render.Color {
 	switch v {
 	case explain.VerdictRan:
 		return render.Green

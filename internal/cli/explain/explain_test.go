@@ -1,4 +1,4 @@
-package cli_test
+package explain_test
 
 import (
 	"strings"
