@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/cli/run"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
@@ -35,7 +36,7 @@ func newScheduleTriggerCommand(o *client.Client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showRequested(ctx, o, l, resp, &resp.Run, wait)
+			return run.ShowRequested(ctx, o, l, resp, &resp.Run, wait)
 		}),
 	}
 	f := cmd.Flags()

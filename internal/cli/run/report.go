@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunReportCommand(o *client.Client) *cobra.Command {
+func newReportCommand(o *client.Client) *cobra.Command {
 	var token, written string
 	var exitCode int32
 	req := &carillonv1.ReportRunRequest{}

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunListCommand(o *client.Client) *cobra.Command {
+func newListCommand(o *client.Client) *cobra.Command {
 	limit := client.DefaultLimit
 	filter := &carillonv1.ListRunsRequest{}
 	cmd := &cobra.Command{
@@ -38,7 +38,7 @@ func newRunListCommand(o *client.Client) *cobra.Command {
 				rows := make([][]string, len(found))
 				for i, r := range found {
 					rows[i] = p.WideCells([]string{
-						p.When(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), late(r), lasted(r), p.Key(r.GetIdempotencyKey()),
+						p.When(r.GetRunAt()), r.GetScheduleId(), versioned(r), outcome(r), r.GetTrigger(), delay(r), duration(r), p.Key(r.GetIdempotencyKey()),
 					}, p.When(r.GetFireAt()), p.When(r.GetLaunchedAt()), p.When(r.GetCompletedAt()), r.GetUserId(), r.GetOverlapPolicy(),
 						fmt.Sprint(r.GetAttempt()), fmt.Sprint(launchAttempts(r)), fmt.Sprint(r.GetEpoch()), r.GetRunId(), r.GetErrorCode(), r.GetErrorMessage())
 				}
@@ -47,7 +47,7 @@ func newRunListCommand(o *client.Client) *cobra.Command {
 			})
 		}),
 	}
-	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
+	filterFlags{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
 	f := cmd.Flags()
 	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.TimeFromNow(&filter.From, -1))
 	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back", o.TimeFromNow(&filter.To, -1))
@@ -70,16 +70,16 @@ func upper(status []string) []string {
 	return status
 }
 
-// late is how long after fire_at a run was launched.
-func late(r *carillonv1.Run) string {
+// delay is how long after fire_at a run was launched.
+func delay(r *carillonv1.Run) string {
 	if r.GetLaunchedAt() == nil || r.GetFireAt() == nil {
 		return ""
 	}
 	return render.Duration(r.GetLaunchedAt().AsTime().Sub(r.GetFireAt().AsTime()))
 }
 
-// lasted is the time from launch to end.
-func lasted(r *carillonv1.Run) string {
+// duration is the time from launch to end.
+func duration(r *carillonv1.Run) string {
 	if r.GetLaunchedAt() == nil || r.GetCompletedAt() == nil {
 		return ""
 	}

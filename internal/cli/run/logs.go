@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// maxTail bounds GetRunLogsRequest.tail_lines.
-const maxTail = 10_000
+// maxTailLines bounds GetRunLogsRequest.tail_lines.
+const maxTailLines = 10_000
 
-// logsEvery is how often a run that is followed is asked for more.
-const logsEvery = time.Second
+// logsInterval is how often a run that is followed is asked for more.
+const logsInterval = time.Second
 
-func newRunLogsCommand(o *client.Client) *cobra.Command {
+func newLogsCommand(o *client.Client) *cobra.Command {
 	var follow bool
 	tail := -1
 	req := &carillonv1.GetRunLogsRequest{}
@@ -39,8 +39,8 @@ func newRunLogsCommand(o *client.Client) *cobra.Command {
 			if o.Format == render.FormatYAML {
 				return command.Usage(cmd, "logs have no YAML form; use -o json")
 			}
-			if tail < -1 || tail > maxTail {
-				return command.Usage(cmd, "--tail %d is not within 0 to %d, or -1 for all lines", tail, maxTail)
+			if tail < -1 || tail > maxTailLines {
+				return command.Usage(cmd, "--tail %d is not within 0 to %d, or -1 for all lines", tail, maxTailLines)
 			}
 			if tail >= 0 {
 				req.TailLines = new(uint32(tail))
@@ -56,7 +56,7 @@ func newRunLogsCommand(o *client.Client) *cobra.Command {
 			if err != nil || p.any || tail == 0 || !o.Format.ForPeople() || resp == nil {
 				return err
 			}
-			_, err = fmt.Fprintln(o.ErrOut, nothingWritten(resp, req))
+			_, err = fmt.Fprintln(o.ErrOut, noOutput(resp, req))
 			return err
 		}),
 	}
@@ -93,13 +93,13 @@ func followLogs(ctx context.Context, l *client.Link, req *carillonv1.GetRunLogsR
 		select {
 		case <-ctx.Done():
 			return nil, nil
-		case <-time.After(logsEvery):
+		case <-time.After(logsInterval):
 		}
 	}
 }
 
-// nothingWritten says why there is nothing to show.
-func nothingWritten(resp *carillonv1.GetRunLogsResponse, req *carillonv1.GetRunLogsRequest) string {
+// noOutput says why there is nothing to show.
+func noOutput(resp *carillonv1.GetRunLogsResponse, req *carillonv1.GetRunLogsRequest) string {
 	key := render.ShortKey(req.GetIdempotencyKey())
 	if req.GetStep() != "" {
 		return fmt.Sprintf("run %s (%s): no output of a step %s is kept", key, resp.GetStatus(), render.Legible(req.GetStep()))

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"github.com/spf13/cobra"
@@ -7,16 +7,16 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// runFilter is which runs are asked for: the fields that every request for many
+// filterFlags is which runs are asked for: the fields that every request for many
 // runs has.
-type runFilter struct {
+type filterFlags struct {
 	scheduleID, workflowID, userID *string
 	status                         *[]string
 	reason, trigger                **string
 }
 
 // flags gives a command the flags that fill the filter.
-func (f runFilter) flags(cmd *cobra.Command) {
+func (f filterFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(f.scheduleID, "schedule", "", "only of this schedule `ID`")
 	flags.StringVar(f.workflowID, "workflow", "", "only of this workflow `ID`")

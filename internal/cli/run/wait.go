@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// showRequested shows the answer to a call that asked for a run, which stands in
+// ShowRequested shows the answer to a call that asked for a run, which stands in
 // it at run, with wait only once that run has ended; its failure is the
 // command's.
-func showRequested(ctx context.Context, c *client.Client, l *client.Link, resp proto.Message, run **carillonv1.Run, wait bool) (err error) {
+func ShowRequested(ctx context.Context, c *client.Client, l *client.Link, resp proto.Message, run **carillonv1.Run, wait bool) (err error) {
 	var ended error
 	if wait {
-		if *run, err = await(ctx, l, *run); err != nil {
+		if *run, err = waitForEnd(ctx, l, *run); err != nil {
 			return err
 		}
 		ended = failure(*run)
@@ -30,20 +30,20 @@ func showRequested(ctx context.Context, c *client.Client, l *client.Link, resp p
 	return ended
 }
 
-// await asks for a run until it has ended, less and less often.
-func await(ctx context.Context, l *client.Link, r *carillonv1.Run) (*carillonv1.Run, error) {
+// waitForEnd asks for a run until it has ended, less and less often.
+func waitForEnd(ctx context.Context, l *client.Link, r *carillonv1.Run) (*carillonv1.Run, error) {
 	answered := time.Now()
 	for pause := client.FirstPause; !schedule.Status(r.GetStatus()).Terminal(); pause = min(2*pause, client.MaxPause) {
 		l.Progress.Describe("run %s of %s is %s", render.ShortKey(r.GetIdempotencyKey()), r.GetScheduleId(), r.GetStatus())
 		select {
 		case <-ctx.Done():
-			return nil, goesOn(r)
+			return nil, stillRunning(r)
 		case <-time.After(pause):
 		}
 		resp, err := client.Call(ctx, l, l.Runs().GetRun, &carillonv1.GetRunRequest{IdempotencyKey: r.GetIdempotencyKey()})
 		switch {
 		case ctx.Err() != nil:
-			return nil, goesOn(r)
+			return nil, stillRunning(r)
 		case err == nil:
 			r, answered = resp.GetRun(), time.Now()
 		case !client.Unanswered(err) || time.Since(answered) > client.MaxSilence:
@@ -53,8 +53,8 @@ func await(ctx context.Context, l *client.Link, r *carillonv1.Run) (*carillonv1.
 	return r, nil
 }
 
-// goesOn ends a wait that the user ended.
-func goesOn(r *carillonv1.Run) error {
+// stillRunning ends a wait that the user ended.
+func stillRunning(r *carillonv1.Run) error {
 	key := render.ShortKey(r.GetIdempotencyKey())
 	return fmt.Errorf("run %s is still in progress; see it with: carillon run get %s", key, key)
 }

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunCancelCommand(o *client.Client) *cobra.Command {
+func newCancelCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.CancelRunRequest{}
 	cmd := &cobra.Command{
 		Use:     "cancel KEY",
@@ -38,7 +38,7 @@ func newRunCancelCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newRunRetryCommand(o *client.Client) *cobra.Command {
+func newRetryCommand(o *client.Client) *cobra.Command {
 	var wait bool
 	req := &carillonv1.RetryRunRequest{}
 	cmd := &cobra.Command{
@@ -52,7 +52,7 @@ func newRunRetryCommand(o *client.Client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showRequested(ctx, o, l, resp, &resp.Run, wait)
+			return ShowRequested(ctx, o, l, resp, &resp.Run, wait)
 		}),
 	}
 	f := cmd.Flags()

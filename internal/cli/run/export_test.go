@@ -1,4 +1,4 @@
-package cli_test
+package run_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -15,16 +15,16 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunCommand(c *command.CLI) *cobra.Command {
+func NewCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("run", "Show, follow, report, cancel and retry runs")
 	cmd.Aliases = []string{"runs"}
 	cmd.Long = "A run is named by its idempotency key. The first digits (4 or more) are enough if they match only one run."
 	o := client.New(c)
 	o.Flags(cmd)
-	list, watch, export := o.WithWatch(newRunListCommand(o)), newRunWatchCommand(o), newRunExportCommand(o)
+	list, watch, export := o.WithWatch(newListCommand(o)), newWatchCommand(o), newExportCommand(o)
 	cmd.AddCommand(
-		list, o.CompleteArg(o.WithWatch(newRunGetCommand(o)), runKeys), o.CompleteArg(newRunLogsCommand(o), runKeys), watch, export,
-		o.CompleteArg(newRunReportCommand(o), runKeys), o.CompleteArg(newRunCancelCommand(o), runKeys), o.CompleteArg(newRunRetryCommand(o), runKeys),
+		list, o.CompleteArg(o.WithWatch(newGetCommand(o)), keys), o.CompleteArg(newLogsCommand(o), keys), watch, export,
+		o.CompleteArg(newReportCommand(o), keys), o.CompleteArg(newCancelCommand(o), keys), o.CompleteArg(newRetryCommand(o), keys),
 	)
 	return o.CompleteFlags(cmd)
 }
@@ -37,7 +37,7 @@ func outcome(r *carillonv1.Run) string {
 	return r.GetStatus() + " (" + r.GetReason() + ")"
 }
 
-func newRunGetCommand(o *client.Client) *cobra.Command {
+func newGetCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get KEY",
 		Short:   "Show a run, its outcome and the reason",
@@ -145,8 +145,8 @@ func writeAttempts(p *render.Page, log []*carillonv1.LaunchAttempt) {
 	p.Table([]string{"launch attempt", "result", "duration", "error"}, rows)
 }
 
-// runKeys are the newest runs, newest first, each with what it is.
-func runKeys(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+// keys are the newest runs, newest first, each with what it is.
+func keys(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
 	resp, err := client.Call(ctx, l, l.Runs().ListRuns, &carillonv1.ListRunsRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil

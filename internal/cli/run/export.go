@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunExportCommand(o *client.Client) *cobra.Command {
+func newExportCommand(o *client.Client) *cobra.Command {
 	filter := &carillonv1.ExportRunsRequest{}
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -38,7 +38,7 @@ func newRunExportCommand(o *client.Client) *cobra.Command {
 			return exportRuns(ctx, o, l, filter)
 		}),
 	}
-	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
+	filterFlags{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
 	f := cmd.Flags()
 	f.Func("since", "run at from this `TIME` (RFC 3339), or a duration back such as 2h or 7d", o.TimeFromNow(&filter.From, -1))
 	f.Func("until", "run at before this `TIME` (RFC 3339), or a duration back (default now)", o.TimeFromNow(&filter.To, -1))

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newRunWatchCommand(o *client.Client) *cobra.Command {
+func newWatchCommand(o *client.Client) *cobra.Command {
 	filter := &carillonv1.WatchRunsRequest{}
 	cmd := &cobra.Command{
 		Use:     "watch",
@@ -44,7 +44,7 @@ func newRunWatchCommand(o *client.Client) *cobra.Command {
 			return l.Explain(ctx, err, false)
 		}),
 	}
-	runFilter{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
+	filterFlags{&filter.ScheduleId, &filter.WorkflowId, &filter.UserId, &filter.Status, &filter.Reason, &filter.Trigger}.flags(cmd)
 	return cmd
 }
 

@@ -1,0 +1,3 @@
+// Package run has the commands of run: list, get, logs, watch, export, report,
+// cancel and retry.
+package run
