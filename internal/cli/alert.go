@@ -228,23 +228,6 @@ func writeDeliveries(p *render.Page, found []*carillonv1.AlertDelivery, next str
 		"kind", "alert", "owner", "answer", "ended"), rows, next)
 }
 
-// writeExpectations writes the state of each expectation.
-func writeExpectations(p *render.Page, states []*carillonv1.ExpectationState) {
-	if len(states) == 0 {
-		return
-	}
-	rows := make([][]string, len(states))
-	for i, e := range states {
-		late := ""
-		if e.GetLate() > 0 {
-			late = fmt.Sprintf("%d consecutive, since %s", e.GetLate(), p.When(e.GetLateSince()))
-		}
-		rows[i] = []string{e.GetKind(), e.GetStatus(), late, p.When(e.GetMetAt()), e.GetAlertId(), p.When(e.GetJudgedAt())}
-	}
-	p.Table([]string{"expectation", "status", "misses", "last met", "alert", "checked"}, rows)
-	p.Line("")
-}
-
 func alertIDs(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
 	resp, err := client.Call(ctx, l, l.Alerts().ListAlerts, &carillonv1.ListAlertsRequest{PageSize: client.DefaultLimit})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/explain"
 	"github.com/carillon/carillon/internal/cli/preview"
 	"github.com/carillon/carillon/internal/cli/run"
+	"github.com/carillon/carillon/internal/cli/schedule"
 )
 
 const (
@@ -48,7 +49,7 @@ func newRootCommand(c *command.CLI) *cobra.Command {
 	add(groupRun, newDevCommand(c), newServeCommand(c), newMigrateCommand(c), newShardsCommand(c), newTokenCommand(c))
 	add(groupRun, newDoctorCommand(c), newHealthCommand(c))
 	add(groupAsk, preview.NewPreviewCommand(c), explain.NewCommand(c), preview.NewForecastCommand(c), preview.NewSimulateCommand(c), newVersionCommand(c), newManCommand())
-	add(groupOperate, newScheduleCommand(c), newWorkflowCommand(c), newGrantCommand(c), run.NewCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), newAlertCommand(c), newNotifyCommand(c),
+	add(groupOperate, schedule.NewCommand(c), newWorkflowCommand(c), newGrantCommand(c), run.NewCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), newAlertCommand(c), newNotifyCommand(c),
 		newApplyCommand(c), newDriftCommand(c), newExportCommand(c), newImportCommand(c))
 	return root
 }

@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"fmt"
@@ -13,23 +13,23 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleCommand(c *command.CLI) *cobra.Command {
+func NewCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("schedule", "Create, show, pause, trigger and delete schedules")
 	cmd.Aliases = []string{"schedules"}
 	o := client.New(c)
 	o.Flags(cmd)
 	cmd.AddCommand(
-		newScheduleUpsertCommand(o), o.CompleteArg(newScheduleSetCommand(o), client.ScheduleIDs), o.CompleteArg(newScheduleEditCommand(o), client.ScheduleIDs),
-		o.CompleteArg(o.WithWatch(newScheduleGetCommand(o)), client.ScheduleIDs), o.WithWatch(newScheduleListCommand(o)),
-		o.CompleteArg(newSchedulePauseCommand(o), client.ScheduleIDs), o.CompleteArg(newScheduleResumeCommand(o), client.ScheduleIDs),
-		o.CompleteArg(newScheduleTriggerCommand(o), client.ScheduleIDs), o.CompleteArg(newScheduleDeleteCommand(o), client.ScheduleIDs),
-		o.CompleteArg(o.WithWatch(newScheduleEventsCommand(o)), client.ScheduleIDs), o.CompleteArg(o.WithWatch(newScheduleRevisionsCommand(o)), client.ScheduleIDs),
+		newUpsertCommand(o), o.CompleteArg(newSetCommand(o), client.ScheduleIDs), o.CompleteArg(newEditCommand(o), client.ScheduleIDs),
+		o.CompleteArg(o.WithWatch(newGetCommand(o)), client.ScheduleIDs), o.WithWatch(newListCommand(o)),
+		o.CompleteArg(newPauseCommand(o), client.ScheduleIDs), o.CompleteArg(newResumeCommand(o), client.ScheduleIDs),
+		o.CompleteArg(newTriggerCommand(o), client.ScheduleIDs), o.CompleteArg(newDeleteCommand(o), client.ScheduleIDs),
+		o.CompleteArg(o.WithWatch(newEventsCommand(o)), client.ScheduleIDs), o.CompleteArg(o.WithWatch(newRevisionsCommand(o)), client.ScheduleIDs),
 	)
 	return o.CompleteFlags(cmd)
 }
 
-// ruled is a schedule or a definition of one.
-type ruled interface {
+// timing is a schedule or a definition of one.
+type timing interface {
 	GetCronExpr() string
 	GetTimezone() string
 	GetIntervalMs() uint32
@@ -37,7 +37,7 @@ type ruled interface {
 }
 
 // rule is a timing rule in one cell.
-func rule(s ruled) string {
+func rule(s timing) string {
 	switch {
 	case s.GetCronExpr() != "":
 		return s.GetCronExpr() + " " + s.GetTimezone()
@@ -61,8 +61,8 @@ func state(s *carillonv1.Schedule) string {
 	return "active"
 }
 
-// jittered is a jitter as ±5s.
-func jittered(ms uint32) string {
+// jitterText is a jitter as ±5s.
+func jitterText(ms uint32) string {
 	if ms == 0 {
 		return ""
 	}
@@ -97,7 +97,7 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 		[2]string{"rule", rule(s)},
 		[2]string{"start", p.When(s.GetStartAt())},
 		[2]string{"end", p.When(s.GetEndAt())},
-		[2]string{"jitter", jittered(s.GetJitterMs())},
+		[2]string{"jitter", jitterText(s.GetJitterMs())},
 		[2]string{"dst", s.GetDst()},
 		[2]string{"overlap", overlap},
 		[2]string{"catch-up", catchup},

@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleTriggerCommand(o *client.Client) *cobra.Command {
+func newTriggerCommand(o *client.Client) *cobra.Command {
 	var input string
 	var wait bool
 	req := &carillonv1.TriggerScheduleRequest{}

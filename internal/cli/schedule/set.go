@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleSetCommand(o *client.Client) *cobra.Command {
+func newSetCommand(o *client.Client) *cobra.Command {
 	var input string
 	var unset []string
 	var revision uint32
@@ -65,7 +65,7 @@ func newScheduleSetCommand(o *client.Client) *cobra.Command {
 	f.StringSliceVar(&unset, "unset", nil, "`FIELDS` that take their default, by the API's names")
 	f.Uint32Var(&revision, "if-revision", 0, "fail unless the schedule has this revision `NUMBER`")
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
-	whatFlags(all, flagged)
+	identityFlags(all, flagged)
 	for _, fixed := range []string{"id", "user", "request-id"} {
 		all.Lookup(fixed).Hidden = true
 	}
@@ -74,7 +74,7 @@ func newScheduleSetCommand(o *client.Client) *cobra.Command {
 			f.AddFlag(flag)
 		}
 	})
-	whenFlags(f, flagged)
+	timingFlags(f, flagged)
 	policyFlags(f, flagged)
 	expectFlags(f, flagged)
 	return cmd

@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleUpsertCommand(o *client.Client) *cobra.Command {
+func newUpsertCommand(o *client.Client) *cobra.Command {
 	var file, input string
 	flagged := &carillonv1.UpsertScheduleRequest{}
 	cmd := &cobra.Command{
@@ -66,8 +66,8 @@ func newScheduleUpsertCommand(o *client.Client) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&file, "file", "f", "", "definition `FILE` as JSON or YAML; - is standard input")
 	f.StringVar(&input, "input", "", "`JSON` for the executor, or @FILE")
-	whatFlags(f, flagged)
-	whenFlags(f, flagged)
+	identityFlags(f, flagged)
+	timingFlags(f, flagged)
 	policyFlags(f, flagged)
 	expectFlags(f, flagged)
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -101,7 +101,7 @@ func showUpserted(c *client.Client, resp *carillonv1.UpsertScheduleResponse, unc
 	})
 }
 
-func whatFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
+func identityFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.StringVar(&req.ScheduleId, "id", "", "`ID` of the schedule (default: derived from --user and --request-id)")
 	f.StringVar(&req.WorkflowId, "workflow", "", "`ID` of the workflow to start")
 	f.Int32Var(&req.Version, "version", 0, "`NUMBER` of the workflow's version")
@@ -114,7 +114,7 @@ func whatFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.StringVar(&req.RequestId, "request-id", "", "`ID` that makes a repeat safe without --id")
 }
 
-func whenFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
+func timingFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("cron", "cron `EXPR`: 5 fields, 6 with leading seconds, or a macro", command.Text(&req.CronExpr))
 	f.Func("every", "`DURATION` between runs, in real time", command.Millis(&req.IntervalMs))
 	f.Func("at", "`TIME` (RFC 3339) of a single run", command.Time(&req.OnceAt))

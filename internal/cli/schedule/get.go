@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleGetCommand(o *client.Client) *cobra.Command {
+func newGetCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get ID",
 		Short:   "Show a schedule: its definition, state and next five runs",

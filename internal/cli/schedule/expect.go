@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"fmt"
@@ -49,4 +49,21 @@ func expectText(e *carillonv1.Expectation) string {
 	}
 	add("remind every", e.RemindEveryMs)
 	return strings.Join(parts, ", ")
+}
+
+// writeExpectations writes the state of each expectation.
+func writeExpectations(p *render.Page, states []*carillonv1.ExpectationState) {
+	if len(states) == 0 {
+		return
+	}
+	rows := make([][]string, len(states))
+	for i, e := range states {
+		late := ""
+		if e.GetLate() > 0 {
+			late = fmt.Sprintf("%d consecutive, since %s", e.GetLate(), p.When(e.GetLateSince()))
+		}
+		rows[i] = []string{e.GetKind(), e.GetStatus(), late, p.When(e.GetMetAt()), e.GetAlertId(), p.When(e.GetJudgedAt())}
+	}
+	p.Table([]string{"expectation", "status", "misses", "last met", "alert", "checked"}, rows)
+	p.Line("")
 }

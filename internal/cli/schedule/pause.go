@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newSchedulePauseCommand(o *client.Client) *cobra.Command {
+func newPauseCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.PauseScheduleRequest{}
 	cmd := &cobra.Command{
 		Use:   "pause ID",
@@ -41,7 +41,7 @@ func newSchedulePauseCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newScheduleResumeCommand(o *client.Client) *cobra.Command {
+func newResumeCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.ResumeScheduleRequest{}
 	cmd := &cobra.Command{
 		Use:     "resume ID",

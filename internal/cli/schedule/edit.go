@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleEditCommand(o *client.Client) *cobra.Command {
+func newEditCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "edit ID",
 		Short: "Edit a schedule in an editor",
@@ -125,7 +125,7 @@ func (e *edit) rebase(ctx context.Context, edited *carillonv1.UpsertScheduleRequ
 	if err := e.read(ctx); err != nil {
 		return err
 	}
-	merged := editableWith(e.base, edited, paths)
+	merged := mergeFields(e.base, edited, paths)
 	text, err := definitionYAML(merged)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (e *edit) open(ctx context.Context, problem error) ([]byte, error) {
 			fmt.Fprintf(&text, "# ERROR: %s\n", line)
 		}
 	}
-	text.Write(bytes.TrimLeft(leadingComments(e.text), "\n"))
+	text.Write(bytes.TrimLeft(withoutLeadingComments(e.text), "\n"))
 	if err := os.WriteFile(name, text.Bytes(), 0o600); err != nil {
 		return nil, err
 	}
@@ -171,8 +171,8 @@ func (e *edit) unchanged(what string) error {
 	return err
 }
 
-// leadingComments returns text without the comment lines that it begins with.
-func leadingComments(text []byte) []byte {
+// withoutLeadingComments returns text without the comment lines that it begins with.
+func withoutLeadingComments(text []byte) []byte {
 	for bytes.HasPrefix(text, []byte("#")) {
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
@@ -181,7 +181,7 @@ func leadingComments(text []byte) []byte {
 
 // withoutComments is what an edit has to say: a comment is no content. It is
 // compared, not parsed.
-func withoutComments(text []byte) []byte { return bytes.TrimSpace(leadingComments(text)) }
+func withoutComments(text []byte) []byte { return bytes.TrimSpace(withoutLeadingComments(text)) }
 
 // changedFields are the fields in which two definitions differ. JSON in another
 // layout is the same.
@@ -201,8 +201,8 @@ func changedFields(a, b *carillonv1.UpsertScheduleRequest) (names []string) {
 	return names
 }
 
-// editableWith is base with the named fields of edited.
-func editableWith(base, edited *carillonv1.UpsertScheduleRequest, names []string) *carillonv1.UpsertScheduleRequest {
+// mergeFields is base with the named fields of edited.
+func mergeFields(base, edited *carillonv1.UpsertScheduleRequest, names []string) *carillonv1.UpsertScheduleRequest {
 	to, from := base.ProtoReflect(), edited.ProtoReflect()
 	merged := to.New()
 	to.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {

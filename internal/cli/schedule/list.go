@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleListCommand(o *client.Client) *cobra.Command {
+func newListCommand(o *client.Client) *cobra.Command {
 	limit := client.DefaultLimit
 	filter := &carillonv1.ListSchedulesRequest{}
 	cmd := &cobra.Command{
@@ -36,7 +36,7 @@ func newScheduleListCommand(o *client.Client) *cobra.Command {
 					rows[i] = p.WideCells([]string{
 						s.GetScheduleId(), fmt.Sprintf("%s@%d", s.GetWorkflowId(), s.GetVersion()), s.GetUserId(),
 						rule(s), state(s), p.When(s.GetNextRunAt()), p.When(s.GetLastRunAt()), lastOutcome(p, s), outcomeStrip(p, s.GetRecentOutcomes()),
-					}, s.GetOverlapPolicy(), s.GetCatchupPolicy(), jittered(s.GetJitterMs()), fmt.Sprint(s.GetPriority()), s.GetExecutionGrantId(),
+					}, s.GetOverlapPolicy(), s.GetCatchupPolicy(), jitterText(s.GetJitterMs()), fmt.Sprint(s.GetPriority()), s.GetExecutionGrantId(),
 						s.GetManagedBy(), render.Labels(s.GetLabels()), fmt.Sprint(s.GetRevision()), p.When(s.GetCreatedAt()), s.GetPauseNote())
 				}
 				p.List(p.WideCells([]string{"schedule", "workflow", "owner", "rule", "state", "next run", "last run", "last outcome", "outcomes"},

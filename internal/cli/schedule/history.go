@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleEventsCommand(o *client.Client) *cobra.Command {
+func newEventsCommand(o *client.Client) *cobra.Command {
 	limit := client.DefaultLimit
 	cmd := &cobra.Command{
 		Use:     "events ID",
@@ -31,7 +31,7 @@ func newScheduleEventsCommand(o *client.Client) *cobra.Command {
 			return o.Show(&carillonv1.ListScheduleEventsResponse{Events: found, NextPageToken: next}, func(p *render.Page) {
 				rows := make([][]string, len(found))
 				for i, e := range found {
-					rows[i] = p.WideCells([]string{p.When(e.GetTime()), e.GetKind(), slots(e), e.GetReason(), e.GetActor(), fmt.Sprint(e.GetRevision()), e.GetNote()},
+					rows[i] = p.WideCells([]string{p.When(e.GetTime()), e.GetKind(), slotRange(e), e.GetReason(), e.GetActor(), fmt.Sprint(e.GetRevision()), e.GetNote()},
 						p.When(e.GetFrom()), p.When(e.GetTo()), fmt.Sprint(e.GetCount()))
 				}
 				p.List(p.WideCells([]string{"time", "event", "slots", "reason", "actor", "revision", "note"}, "from", "to", "count"), rows, next)
@@ -42,8 +42,8 @@ func newScheduleEventsCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// slots is the range that an event speaks of.
-func slots(e *carillonv1.ScheduleEvent) string {
+// slotRange is the range that an event speaks of.
+func slotRange(e *carillonv1.ScheduleEvent) string {
 	switch {
 	case e.GetFrom() == nil:
 		return ""
@@ -57,7 +57,7 @@ func slots(e *carillonv1.ScheduleEvent) string {
 	return out
 }
 
-func newScheduleRevisionsCommand(o *client.Client) *cobra.Command {
+func newRevisionsCommand(o *client.Client) *cobra.Command {
 	limit := client.DefaultLimit
 	cmd := &cobra.Command{
 		Use:     "revisions ID",
@@ -79,7 +79,7 @@ func newScheduleRevisionsCommand(o *client.Client) *cobra.Command {
 					d := r.GetDefinition()
 					rows[i] = p.WideCells([]string{
 						fmt.Sprint(r.GetRevision()), p.When(r.GetCreatedAt()), r.GetChangedBy(),
-						fmt.Sprintf("%s@%d", d.GetWorkflowId(), d.GetVersion()), rule(d), d.GetOverlapPolicy(), d.GetCatchupPolicy(), jittered(d.GetJitterMs()),
+						fmt.Sprintf("%s@%d", d.GetWorkflowId(), d.GetVersion()), rule(d), d.GetOverlapPolicy(), d.GetCatchupPolicy(), jitterText(d.GetJitterMs()),
 					}, d.GetDst(), render.Millis(d.GetRunTimeoutMs()), fmt.Sprint(d.GetPriority()), d.GetExecutionGrantId(), d.GetManagedBy(), render.Labels(d.GetLabels()))
 				}
 				p.List(p.WideCells([]string{"revision", "made", "by", "workflow", "rule", "overlap", "catch-up", "jitter"},

@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newScheduleDeleteCommand(o *client.Client) *cobra.Command {
+func newDeleteCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "delete ID",
 		Short:   "Delete a schedule; its planned runs are cancelled, runs in flight continue",
