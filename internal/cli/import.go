@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillon/carillon/internal/cli/apply"
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/crontab"
@@ -164,12 +165,12 @@ func (i *imported) apply(ctx context.Context, l *client.Link, from string, workf
 			WorkflowId: w.ID, Version: i.naming.Version, UserId: i.user, Dag: w.DAG,
 		})
 	}
-	l.Progress.Describe("%s set %s: %d commands", doing(i.dryRun), i.set, len(workflows))
+	l.Progress.Describe("%s set %s: %d commands", apply.Verb(i.dryRun), i.set, len(workflows))
 	resp, err := client.Call(ctx, l, l.Schedules().ApplySchedules, req)
 	if err != nil {
-		return locateWorkflows(err, from, lines)
+		return apply.LocateWorkflows(err, from, lines)
 	}
-	err = i.Show(resp, func(p *render.Page) { writeApplied(p, resp, i.set, i.dryRun) })
+	err = i.Show(resp, func(p *render.Page) { apply.WriteChanges(p, resp, i.set, i.dryRun) })
 	if err == nil && i.dryRun && resp.GetChanged() {
 		return command.ErrDiffers
 	}

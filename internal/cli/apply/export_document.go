@@ -1,4 +1,4 @@
-package cli
+package apply
 
 import (
 	"time"
@@ -11,8 +11,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// unless adds a member that differs from the default that every server has.
-func unless[T comparable](d *render.Object, name string, value, fallback T) {
+// addUnless adds a member that differs from the default that every server has.
+func addUnless[T comparable](d *render.Object, name string, value, fallback T) {
 	if value != fallback {
 		d.Add(name, value)
 	}
@@ -24,35 +24,35 @@ func addTime(d *render.Object, name string, at *timestamppb.Timestamp) {
 	}
 }
 
-// exported is a schedule as apply reads it. What an operator may have set for a
+// exportedYAML is a schedule as apply reads it. What an operator may have set for a
 // whole server (DEFAULT_OVERLAP_POLICY and its like) is always written out.
-func exported(s *carillonv1.Schedule) ([]byte, error) {
+func exportedYAML(s *carillonv1.Schedule) ([]byte, error) {
 	var d render.Object
 	d.Add("schedule_id", s.GetScheduleId())
 	d.Add("workflow_id", s.GetWorkflowId())
 	d.Add("version", s.GetVersion())
 	d.Add("user_id", s.GetUserId())
-	unless(&d, "cron_expr", s.GetCronExpr(), "")
+	addUnless(&d, "cron_expr", s.GetCronExpr(), "")
 	if s.GetCronExpr() != "" {
 		d.Add("timezone", s.GetTimezone())
 	} else {
-		unless(&d, "timezone", s.GetTimezone(), "UTC")
+		addUnless(&d, "timezone", s.GetTimezone(), "UTC")
 	}
-	unless(&d, "interval_ms", s.GetIntervalMs(), 0)
+	addUnless(&d, "interval_ms", s.GetIntervalMs(), 0)
 	addTime(&d, "once_at", s.GetOnceAt())
 	addTime(&d, "start_at", s.GetStartAt())
 	addTime(&d, "end_at", s.GetEndAt())
-	unless(&d, "dst", s.GetDst(), string(cronexpr.Vixie))
+	addUnless(&d, "dst", s.GetDst(), string(cronexpr.Vixie))
 	d.Add("jitter_ms", s.GetJitterMs())
 	d.Add("overlap_policy", s.GetOverlapPolicy())
-	unless(&d, "overlap_key", s.GetOverlapKey(), s.GetScheduleId())
-	unless(&d, "max_queued", s.GetMaxQueued(), schedule.DefaultMaxQueued)
+	addUnless(&d, "overlap_key", s.GetOverlapKey(), s.GetScheduleId())
+	addUnless(&d, "max_queued", s.GetMaxQueued(), schedule.DefaultMaxQueued)
 	d.Add("catchup_policy", s.GetCatchupPolicy())
-	unless(&d, "catchup_window_ms", s.GetCatchupWindowMs(), uint32(schedule.DefaultCatchupSpan.Milliseconds()))
+	addUnless(&d, "catchup_window_ms", s.GetCatchupWindowMs(), uint32(schedule.DefaultCatchupSpan.Milliseconds()))
 	d.Add("run_timeout_ms", s.GetRunTimeoutMs())
-	unless(&d, "launch_timeout_ms", s.GetLaunchTimeoutMs(), 0)
-	unless(&d, "priority", s.GetPriority(), 0)
-	unless(&d, "execution_grant_id", s.GetExecutionGrantId(), "")
+	addUnless(&d, "launch_timeout_ms", s.GetLaunchTimeoutMs(), 0)
+	addUnless(&d, "priority", s.GetPriority(), 0)
+	addUnless(&d, "execution_grant_id", s.GetExecutionGrantId(), "")
 	if s.GetExpect() != nil {
 		d.Add("expect", expectDocument(s.GetExpect()))
 	}

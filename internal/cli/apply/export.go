@@ -1,4 +1,4 @@
-package cli
+package apply
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newExportCommand(c *command.CLI) *cobra.Command {
+func NewExportCommand(c *command.CLI) *cobra.Command {
 	o := client.New(c)
 	filter := &carillonv1.ListSchedulesRequest{}
 	var set, folder string
@@ -67,7 +67,7 @@ func newExportCommand(c *command.CLI) *cobra.Command {
 func exportStream(c *client.Client, found []*carillonv1.Schedule) error {
 	var out bytes.Buffer
 	for i, s := range found {
-		text, err := exported(s)
+		text, err := exportedYAML(s)
 		if err != nil {
 			return fmt.Errorf("export %s: %w", s.GetScheduleId(), err)
 		}
@@ -95,7 +95,7 @@ func exportFolder(c *client.Client, found []*carillonv1.Schedule, folder string)
 	}
 	taken := make(map[string]bool)
 	for _, s := range found {
-		text, err := exported(s)
+		text, err := exportedYAML(s)
 		if err != nil {
 			return fmt.Errorf("export %s: %w", s.GetScheduleId(), err)
 		}

@@ -1,4 +1,4 @@
-package cli
+package apply
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 // How an action is shown before what it is done to.
 var marks = map[string]string{"create": "+", "change": "~", "delete": "-"}
 
-// writeApplied says what an apply did, or a dry run would do.
-func writeApplied(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set string, dry bool) {
+// WriteChanges says what an apply did, or a dry run would do.
+func WriteChanges(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set string, dry bool) {
 	for _, c := range resp.GetChanges() {
 		writeScheduleChange(p, c, c.GetAction())
 	}
@@ -22,9 +22,9 @@ func writeApplied(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set s
 		}
 	}
 	if left := resp.GetLeft(); len(left) > 0 {
-		p.Line("? not in the files; --prune deletes them: %s", someOf(left))
+		p.Line("? not in the files; --prune deletes them: %s", listSome(left))
 	}
-	writeSum(p, resp, set, dry)
+	writeTotals(p, resp, set, dry)
 	writePeaks(p, resp)
 }
 
@@ -65,12 +65,12 @@ func writeScheduleChange(p *render.Page, c *carillonv1.ScheduleChange, word stri
 	}
 	p.Line("%s %s: %s%s", mark, c.GetScheduleId(), word, note)
 	for _, f := range c.GetFields() {
-		p.Line("    %s: %s -> %s", f.GetField(), orAbsent(f.GetFrom()), orAbsent(f.GetTo()))
+		p.Line("    %s: %s -> %s", f.GetField(), orNone(f.GetFrom()), orNone(f.GetTo()))
 	}
 	writeFireChange(p, c.GetFires())
 }
 
-func orAbsent(text string) string {
+func orNone(text string) string {
 	if text == "" {
 		return "(none)"
 	}
@@ -110,8 +110,8 @@ func writeSomeFires(p *render.Page, mark string, fires []*carillonv1.Fire, all u
 	}
 }
 
-// writeSum is the last word: how many of each.
-func writeSum(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set string, dry bool) {
+// writeTotals is the last word: how many of each.
+func writeTotals(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set string, dry bool) {
 	count := make(map[string]int)
 	for _, c := range resp.GetChanges() {
 		count[c.GetAction()]++
@@ -147,8 +147,8 @@ func busiest(l *carillonv1.LaunchPeak) string {
 	return fmt.Sprintf("%d (at most %d in a minute, %s)", l.GetLaunches(), l.GetPeak(), render.Stamp(l.GetPeakAt().AsTime()))
 }
 
-// someOf is a list for one line.
-func someOf(names []string) string {
+// listSome is a list for one line.
+func listSome(names []string) string {
 	const shown = 10
 	text := ""
 	for i, name := range names {

@@ -1,4 +1,4 @@
-package cli
+package apply
 
 import (
 	"bytes"
@@ -227,11 +227,11 @@ func (s *fileSet) addWorkflow(o origin, dag []byte) {
 	})
 }
 
-// parts finds what the server calls schedules[3].cron_expr.
-var parts = regexp.MustCompile(`(schedules|workflows)\[(\d+)\](?:\.([A-Za-z0-9_.\[\]"-]+))?`)
+// fieldPath finds what the server calls schedules[3].cron_expr.
+var fieldPath = regexp.MustCompile(`(schedules|workflows)\[(\d+)\](?:\.([A-Za-z0-9_.\[\]"-]+))?`)
 
-// located names what the server refused by its place in the files.
-func (s *fileSet) located(err error) error {
+// locateError names what the server refused by its place in the files.
+func (s *fileSet) locateError(err error) error {
 	var refused *client.CallError
 	var invalid *schedule.InvalidError
 	if !errors.As(err, &refused) || !errors.As(err, &invalid) {
@@ -244,19 +244,19 @@ func (s *fileSet) located(err error) error {
 	return &client.CallError{Code: refused.Code, Err: out}
 }
 
-// locateWorkflows names what the server refused of a request that was made from one
+// LocateWorkflows names what the server refused of a request that was made from one
 // file: its i-th workflow begins at lines[i].
-func locateWorkflows(err error, file string, lines []int) error {
+func LocateWorkflows(err error, file string, lines []int) error {
 	s := &fileSet{}
 	for _, line := range lines {
 		s.workflows = append(s.workflows, origin{file: file, line: line})
 	}
-	return s.located(err)
+	return s.locateError(err)
 }
 
 func (s *fileSet) locate(text string) string {
-	return parts.ReplaceAllStringFunc(text, func(part string) string {
-		m := parts.FindStringSubmatch(part)
+	return fieldPath.ReplaceAllStringFunc(text, func(part string) string {
+		m := fieldPath.FindStringSubmatch(part)
 		from := s.schedules
 		if m[1] == "workflows" {
 			from = s.workflows

@@ -1,4 +1,4 @@
-package cli
+package apply
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func filesOfSet(c *command.CLI, names []string) ([]string, error) {
 			add(name) // what is not there is said when it is read
 			continue
 		}
-		inside, err := insideFolder(name)
+		inside, err := filesInFolder(name)
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func filesOfSet(c *command.CLI, names []string) ([]string, error) {
 	return out, nil
 }
 
-func insideFolder(folder string) ([]string, error) {
+func filesInFolder(folder string) ([]string, error) {
 	var out []string
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		switch hidden := strings.HasPrefix(entry.Name(), ".") && path != folder; {

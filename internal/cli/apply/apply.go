@@ -1,4 +1,4 @@
-package cli
+package apply
 
 import (
 	"context"
@@ -16,16 +16,16 @@ import (
 
 const defaultSet = "default"
 
-// applied is what the flags of apply and drift say.
-type applied struct {
+// fileFlags is what the flags of apply and drift say.
+type fileFlags struct {
 	*client.Client
 	files []string
 	set   string
 	user  string
 }
 
-func newApplied(c *command.CLI, cmd *cobra.Command) *applied {
-	a := &applied{Client: client.New(c), set: defaultSet}
+func newFileFlags(c *command.CLI, cmd *cobra.Command) *fileFlags {
+	a := &fileFlags{Client: client.New(c), set: defaultSet}
 	a.Flags(cmd)
 	a.LongTimeout(cmd)
 	f := cmd.Flags()
@@ -36,7 +36,7 @@ func newApplied(c *command.CLI, cmd *cobra.Command) *applied {
 	return a
 }
 
-func newApplyCommand(c *command.CLI) *cobra.Command {
+func NewApplyCommand(c *command.CLI) *cobra.Command {
 	req := &carillonv1.ApplySchedulesRequest{}
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|DIR... [--set NAME]",
@@ -54,7 +54,7 @@ func newApplyCommand(c *command.CLI) *cobra.Command {
 			"  carillon apply -f nightly.yaml",
 		Args: cobra.ArbitraryArgs, // what a shell makes of -f *.yaml
 	}
-	a := newApplied(c, cmd)
+	a := newFileFlags(c, cmd)
 	f := cmd.Flags()
 	f.BoolVar(&req.DryRun, "dry-run", false, "change nothing, show what would change; exit with 3 if anything would")
 	f.BoolVar(&req.Prune, "prune", false, "delete the schedules of the set that are not in the files; needs --set")
@@ -71,11 +71,11 @@ func newApplyCommand(c *command.CLI) *cobra.Command {
 		return nil
 	}
 	cmd.RunE = a.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
-		resp, err := a.apply(ctx, l, req)
+		resp, err := a.send(ctx, l, req)
 		if err != nil {
 			return err
 		}
-		err = a.Show(resp, func(p *render.Page) { writeApplied(p, resp, a.set, req.GetDryRun()) })
+		err = a.Show(resp, func(p *render.Page) { WriteChanges(p, resp, a.set, req.GetDryRun()) })
 		if err == nil && req.GetDryRun() && resp.GetChanged() {
 			return command.ErrDiffers
 		}
@@ -84,9 +84,9 @@ func newApplyCommand(c *command.CLI) *cobra.Command {
 	return cmd
 }
 
-// apply fills req from the files and sends it. What is refused is named by its
+// send fills req from the files and sends it. What is refused is named by its
 // place in the files.
-func (a *applied) apply(ctx context.Context, l *client.Link, req *carillonv1.ApplySchedulesRequest) (*carillonv1.ApplySchedulesResponse, error) {
+func (a *fileFlags) send(ctx context.Context, l *client.Link, req *carillonv1.ApplySchedulesRequest) (*carillonv1.ApplySchedulesResponse, error) {
 	l.Progress.Describe("reading files")
 	files, err := filesOfSet(a.Client.CLI, a.files)
 	if err != nil {
@@ -110,19 +110,19 @@ func (a *applied) apply(ctx context.Context, l *client.Link, req *carillonv1.App
 	if size := proto.Size(req); size > schedule.MaxApplyBytes {
 		return nil, fmt.Errorf("the set has %d bytes, more than %d for one apply: split it into several sets", size, schedule.MaxApplyBytes)
 	}
-	l.Progress.Describe("%s set %s: %d schedules, %d workflows", doing(req.GetDryRun()), a.set, len(s.schedules), len(s.workflows))
+	l.Progress.Describe("%s set %s: %d schedules, %d workflows", Verb(req.GetDryRun()), a.set, len(s.schedules), len(s.workflows))
 	resp, err := client.Call(ctx, l, l.Schedules().ApplySchedules, req)
-	return resp, s.located(err)
+	return resp, s.locateError(err)
 }
 
-func doing(dry bool) string {
+func Verb(dry bool) string {
 	if dry {
 		return "comparing"
 	}
 	return "applying"
 }
 
-func newDriftCommand(c *command.CLI) *cobra.Command {
+func NewDriftCommand(c *command.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drift -f FILE|DIR... [--set NAME]",
 		Short: "Show how schedules differ from the files: changed by hand, missing, or left over",
@@ -131,7 +131,7 @@ func newDriftCommand(c *command.CLI) *cobra.Command {
 		Example: "  carillon drift -f schedules/ --set billing --user ada",
 		Args:    cobra.ArbitraryArgs,
 	}
-	a := newApplied(c, cmd)
+	a := newFileFlags(c, cmd)
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if a.files = append(a.files, args...); len(a.files) == 0 {
 			return command.Usage(cmd, "-f is required: a file or folder to compare with")
@@ -139,7 +139,7 @@ func newDriftCommand(c *command.CLI) *cobra.Command {
 		return nil
 	}
 	cmd.RunE = a.Ask(func(ctx context.Context, l *client.Link, _ []string) error {
-		resp, err := a.apply(ctx, l, &carillonv1.ApplySchedulesRequest{DryRun: true, Prune: true, AllowEmpty: true, Adopt: true})
+		resp, err := a.send(ctx, l, &carillonv1.ApplySchedulesRequest{DryRun: true, Prune: true, AllowEmpty: true, Adopt: true})
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package cli_test
+package apply_test
 
 import (
 	"encoding/json"

@@ -1,0 +1,2 @@
+// Package apply has the commands for schedules in files: apply, drift and export.
+package apply
