@@ -1,4 +1,4 @@
-package cli_test
+package crontab_test
 
 import (
 	"path/filepath"

@@ -1,4 +1,4 @@
-package cli
+package crontab
 
 import (
 	"context"
@@ -13,24 +13,23 @@ import (
 	"github.com/carillon/carillon/internal/cli/apply"
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
-	"github.com/carillon/carillon/internal/cli/crontab"
 	"github.com/carillon/carillon/internal/cli/render"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newImportCommand(c *command.CLI) *cobra.Command {
+func NewImportCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("import", "Import from another scheduler")
-	cmd.AddCommand(newImportCrontabCommand(c))
+	cmd.AddCommand(newCrontabCommand(c))
 	return cmd
 }
 
-// imported is what the flags of import crontab say.
-type imported struct {
+// importFlags is what the flags of import crontab say.
+type importFlags struct {
 	*client.Client
-	read    crontab.Options
-	naming  crontab.Naming
+	read    Options
+	naming  Naming
 	set     string
 	user    string
 	print   bool
@@ -38,8 +37,8 @@ type imported struct {
 	dryRun  bool
 }
 
-func newImportCrontabCommand(c *command.CLI) *cobra.Command {
-	i := &imported{Client: client.New(c), set: "crontab", naming: crontab.Naming{Version: 1, Overlap: string(schedule.OverlapAllow)}}
+func newCrontabCommand(c *command.CLI) *cobra.Command {
+	i := &importFlags{Client: client.New(c), set: "crontab", naming: Naming{Version: 1, Overlap: string(schedule.OverlapAllow)}}
 	cmd := &cobra.Command{
 		Use:   "crontab FILE",
 		Short: "Import a crontab as workflows and schedules, or print them as YAML",
@@ -62,19 +61,19 @@ func newImportCrontabCommand(c *command.CLI) *cobra.Command {
 			if !cmd.Flags().Changed("system") {
 				i.read.System = systemCrontab(args[0])
 			}
-			found := crontab.Parse(string(text), i.read)
+			found := Parse(string(text), i.read)
 			workflows, err := found.Workflows(i.naming)
 			if err != nil {
 				return err
 			}
-			if err := i.tell(found); err != nil {
+			if err := i.showNotes(found); err != nil {
 				return err
 			}
 			switch {
 			case len(workflows) == 0:
 				return errors.New("no command in the file can be imported")
 			case i.print:
-				return i.yaml(args[0], workflows)
+				return i.printYAML(args[0], workflows)
 			case found.Lost() && !i.partial:
 				return errors.New("nothing was applied: some commands cannot be imported, see above; --partial applies the others")
 			}
@@ -107,7 +106,7 @@ func systemCrontab(name string) bool {
 	return err == nil && (path == "/etc/crontab" || filepath.Dir(path) == "/etc/cron.d")
 }
 
-func (i *imported) check(cmd *cobra.Command, _ []string) error {
+func (i *importFlags) check(cmd *cobra.Command, _ []string) error {
 	if i.user == "" && !i.print {
 		return command.Usage(cmd, "--user is required: the owner of the schedules")
 	}
@@ -120,8 +119,8 @@ func (i *imported) check(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// tell names what is not carried over, on standard error.
-func (i *imported) tell(found *crontab.File) error {
+// showNotes names what is not carried over, on standard error.
+func (i *importFlags) showNotes(found *File) error {
 	for _, n := range found.Notes {
 		if _, err := io.WriteString(i.ErrOut, render.Legible(n.String())+"\n"); err != nil {
 			return err
@@ -130,8 +129,8 @@ func (i *imported) tell(found *crontab.File) error {
 	return nil
 }
 
-// yaml writes the workflows as documents, each under the line that it comes from.
-func (i *imported) yaml(from string, workflows []crontab.Workflow) error {
+// printYAML writes the workflows as documents, each under the line that it comes from.
+func (i *importFlags) printYAML(from string, workflows []Workflow) error {
 	var out strings.Builder
 	if from == "-" {
 		from = "standard input"
@@ -156,7 +155,7 @@ func orPlaceholder(user string) string {
 	return user
 }
 
-func (i *imported) apply(ctx context.Context, l *client.Link, from string, workflows []crontab.Workflow) error {
+func (i *importFlags) apply(ctx context.Context, l *client.Link, from string, workflows []Workflow) error {
 	req := &carillonv1.ApplySchedulesRequest{Set: i.set, DryRun: i.dryRun}
 	var lines []int
 	for _, w := range workflows {
