@@ -1,4 +1,4 @@
-package cli_test
+package workflow_test
 
 import (
 	"path/filepath"

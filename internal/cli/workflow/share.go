@@ -1,4 +1,4 @@
-package cli
+package workflow
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// sharedWith are the flags that name whom a workflow is shared with.
-type sharedWith struct {
+// shareFlags are the flags that name whom a workflow is shared with.
+type shareFlags struct {
 	user string
 	all  bool
 }
 
-func (s *sharedWith) flags(cmd *cobra.Command) {
+func (s *shareFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.user, "user", "", "`ID` of the owner")
 	cmd.Flags().BoolVar(&s.all, "all-owners", false, "every owner, including future ones")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -31,8 +31,8 @@ func (s *sharedWith) flags(cmd *cobra.Command) {
 	}
 }
 
-func newWorkflowShareCommand(o *client.Client) *cobra.Command {
-	with := &sharedWith{}
+func newShareCommand(o *client.Client) *cobra.Command {
+	with := &shareFlags{}
 	cmd := &cobra.Command{
 		Use:   "share WORKFLOW --user USER | --all-owners",
 		Short: "Let an owner run the workflow versions that are stored for all owners",
@@ -53,8 +53,8 @@ func newWorkflowShareCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newWorkflowUnshareCommand(o *client.Client) *cobra.Command {
-	with := &sharedWith{}
+func newUnshareCommand(o *client.Client) *cobra.Command {
+	with := &shareFlags{}
 	cmd := &cobra.Command{
 		Use:   "unshare WORKFLOW --user USER | --all-owners",
 		Short: "Stop sharing a workflow",
@@ -80,7 +80,7 @@ func newWorkflowUnshareCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newWorkflowSharesCommand(o *client.Client) *cobra.Command {
+func newSharesCommand(o *client.Client) *cobra.Command {
 	limit := client.DefaultLimit
 	cmd := &cobra.Command{
 		Use:     "shares WORKFLOW",

@@ -1,4 +1,4 @@
-package cli
+package workflow
 
 import (
 	"context"
@@ -14,20 +14,20 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newWorkflowCommand(c *command.CLI) *cobra.Command {
+func NewCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("workflow", "Store workflow versions, deploy them with their schedules")
 	cmd.Aliases = []string{"workflows"}
 	o := client.New(c)
 	o.Flags(cmd)
-	cmd.AddCommand(newWorkflowPutCommand(o), o.CompleteArg(o.WithWatch(newWorkflowGetCommand(o)), client.WorkflowIDs),
-		o.CompleteArg(o.WithWatch(newWorkflowListCommand(o)), client.WorkflowIDs), newWorkflowDeployCommand(o),
-		o.CompleteArg(newWorkflowShareCommand(o), client.WorkflowIDs), o.CompleteArg(newWorkflowUnshareCommand(o), client.WorkflowIDs),
-		o.CompleteArg(o.WithWatch(newWorkflowSharesCommand(o)), client.WorkflowIDs))
+	cmd.AddCommand(newPutCommand(o), o.CompleteArg(o.WithWatch(newGetCommand(o)), client.WorkflowIDs),
+		o.CompleteArg(o.WithWatch(newListCommand(o)), client.WorkflowIDs), newDeployCommand(o),
+		o.CompleteArg(newShareCommand(o), client.WorkflowIDs), o.CompleteArg(newUnshareCommand(o), client.WorkflowIDs),
+		o.CompleteArg(o.WithWatch(newSharesCommand(o)), client.WorkflowIDs))
 	return o.CompleteFlags(cmd)
 }
 
-// workflowVersion reads the argument VERSION.
-func workflowVersion(argument string) (int32, error) {
+// parseVersion reads the argument VERSION.
+func parseVersion(argument string) (int32, error) {
 	n, err := strconv.ParseInt(argument, 10, 32)
 	if err != nil || n < 1 {
 		return 0, fmt.Errorf("the version %q is not a whole number from 1 up", argument)
@@ -35,7 +35,7 @@ func workflowVersion(argument string) (int32, error) {
 	return int32(n), nil
 }
 
-func newWorkflowPutCommand(o *client.Client) *cobra.Command {
+func newPutCommand(o *client.Client) *cobra.Command {
 	var file, user string
 	cmd := &cobra.Command{
 		Use:   "put WORKFLOW VERSION -f FILE",
@@ -51,7 +51,7 @@ func newWorkflowPutCommand(o *client.Client) *cobra.Command {
 			return checkVersion(cmd, args)
 		},
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, args []string) error {
-			version, err := workflowVersion(args[1])
+			version, err := parseVersion(args[1])
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ func ownerName(userID string) string {
 	return userID
 }
 
-func asUserFlag(cmd *cobra.Command, user *string) {
+func userFlag(cmd *cobra.Command, user *string) {
 	cmd.Flags().StringVar(user, "user", "", "only versions that runs of this owner `ID` load")
 }
 
@@ -92,13 +92,13 @@ func checkVersion(cmd *cobra.Command, args []string) error {
 	if len(args) < 2 {
 		return nil
 	}
-	if _, err := workflowVersion(args[1]); err != nil {
+	if _, err := parseVersion(args[1]); err != nil {
 		return command.Usage(cmd, "%w", err)
 	}
 	return nil
 }
 
-func newWorkflowGetCommand(o *client.Client) *cobra.Command {
+func newGetCommand(o *client.Client) *cobra.Command {
 	var dagOnly bool
 	var user string
 	cmd := &cobra.Command{
@@ -111,7 +111,7 @@ func newWorkflowGetCommand(o *client.Client) *cobra.Command {
 			if len(args) == 1 {
 				return showVersions(ctx, o, l, args[0], user, client.DefaultLimit)
 			}
-			version, err := workflowVersion(args[1])
+			version, err := parseVersion(args[1])
 			if err != nil {
 				return err
 			}
@@ -138,11 +138,11 @@ func newWorkflowGetCommand(o *client.Client) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&dagOnly, "dag", false, "only the DAG, byte for byte as it was stored")
-	asUserFlag(cmd, &user)
+	userFlag(cmd, &user)
 	return cmd
 }
 
-func newWorkflowListCommand(o *client.Client) *cobra.Command {
+func newListCommand(o *client.Client) *cobra.Command {
 	limit := client.DefaultLimit
 	var user string
 	cmd := &cobra.Command{
@@ -155,7 +155,7 @@ func newWorkflowListCommand(o *client.Client) *cobra.Command {
 		}),
 	}
 	client.LimitFlag(cmd, &limit)
-	asUserFlag(cmd, &user)
+	userFlag(cmd, &user)
 	return cmd
 }
 

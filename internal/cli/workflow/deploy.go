@@ -1,4 +1,4 @@
-package cli
+package workflow
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newWorkflowDeployCommand(o *client.Client) *cobra.Command {
+func newDeployCommand(o *client.Client) *cobra.Command {
 	var files []string
 	var user, request string
 	var adopt bool
@@ -47,7 +47,7 @@ func newWorkflowDeployCommand(o *client.Client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var done []deployed
+			var done []deployment
 			var failed []error
 			for i, name := range names {
 				l.Progress.Set(i, len(names), "%d of %d workflows, %d refused", i, len(names), len(failed))
@@ -115,36 +115,36 @@ func dagFiles(names []string) ([]string, error) {
 	return out, nil
 }
 
-// deployed is what one DAG became.
-type deployed struct {
+// deployment is what one DAG became.
+type deployment struct {
 	workflow string
 	version  int32
 	answer   *carillonv1.DeployWorkflowResponse
 }
 
-func deployFile(ctx context.Context, c *client.Client, l *client.Link, name string, req *carillonv1.DeployWorkflowRequest) (deployed, error) {
+func deployFile(ctx context.Context, c *client.Client, l *client.Link, name string, req *carillonv1.DeployWorkflowRequest) (deployment, error) {
 	dag, err := c.ReadFile(name)
 	if err != nil {
-		return deployed{}, err
+		return deployment{}, err
 	}
 	var named struct {
 		WorkflowID *string `json:"workflow_id"`
 		Version    *int32  `json:"version"`
 	}
 	if err := json.Unmarshal(dag, &named); err != nil {
-		return deployed{}, fmt.Errorf("not a JSON object with workflow_id (text) and version (number): %w", err)
+		return deployment{}, fmt.Errorf("not a JSON object with workflow_id (text) and version (number): %w", err)
 	}
 	if named.WorkflowID == nil || named.Version == nil {
-		return deployed{}, errors.New("the DAG does not name its workflow_id and version")
+		return deployment{}, errors.New("the DAG does not name its workflow_id and version")
 	}
-	d := deployed{workflow: *named.WorkflowID, version: *named.Version}
+	d := deployment{workflow: *named.WorkflowID, version: *named.Version}
 	req.WorkflowId, req.Version, req.Dag = d.workflow, d.version, dag
 	d.answer, err = client.Call(ctx, l, l.Workflows().DeployWorkflow, req)
 	return d, err
 }
 
 // showDeployments answers with what each DAG became, in one document.
-func showDeployments(c *client.Client, done []deployed) error {
+func showDeployments(c *client.Client, done []deployment) error {
 	if !c.Format.ForPeople() {
 		var text bytes.Buffer
 		text.WriteString(`{"deployments":[`)
