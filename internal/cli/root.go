@@ -10,6 +10,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/crontab"
 	"github.com/carillon/carillon/internal/cli/explain"
+	"github.com/carillon/carillon/internal/cli/grant"
 	"github.com/carillon/carillon/internal/cli/preview"
 	"github.com/carillon/carillon/internal/cli/run"
 	"github.com/carillon/carillon/internal/cli/schedule"
@@ -52,7 +53,7 @@ func newRootCommand(c *command.CLI) *cobra.Command {
 	add(groupRun, newDevCommand(c), newServeCommand(c), newMigrateCommand(c), newShardsCommand(c), newTokenCommand(c))
 	add(groupRun, newDoctorCommand(c), newHealthCommand(c))
 	add(groupAsk, preview.NewPreviewCommand(c), explain.NewCommand(c), preview.NewForecastCommand(c), preview.NewSimulateCommand(c), newVersionCommand(c), newManCommand())
-	add(groupOperate, schedule.NewCommand(c), workflow.NewCommand(c), newGrantCommand(c), run.NewCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), newAlertCommand(c), newNotifyCommand(c),
+	add(groupOperate, schedule.NewCommand(c), workflow.NewCommand(c), grant.NewCommand(c), run.NewCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), newAlertCommand(c), newNotifyCommand(c),
 		apply.NewApplyCommand(c), apply.NewDriftCommand(c), apply.NewExportCommand(c), crontab.NewImportCommand(c))
 	return root
 }

@@ -1,4 +1,4 @@
-package cli
+package grant
 
 import (
 	"context"
@@ -12,17 +12,17 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newGrantCommand(c *command.CLI) *cobra.Command {
+func NewCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("grant", "Create, show and revoke execution grants: permissions to run on a billing account")
 	cmd.Aliases = []string{"grants"}
 	o := client.New(c)
 	o.Flags(cmd)
-	cmd.AddCommand(newGrantCreateCommand(o), o.CompleteArg(o.WithWatch(newGrantGetCommand(o)), client.GrantIDs), o.WithWatch(newGrantListCommand(o)),
-		o.CompleteArg(newGrantRevokeCommand(o), client.GrantIDs))
+	cmd.AddCommand(newCreateCommand(o), o.CompleteArg(o.WithWatch(newGetCommand(o)), client.GrantIDs), o.WithWatch(newListCommand(o)),
+		o.CompleteArg(newRevokeCommand(o), client.GrantIDs))
 	return o.CompleteFlags(cmd)
 }
 
-func newGrantCreateCommand(o *client.Client) *cobra.Command {
+func newCreateCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.CreateGrantRequest{}
 	cmd := &cobra.Command{
 		Use:   "create",
@@ -52,7 +52,7 @@ func newGrantCreateCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newGrantGetCommand(o *client.Client) *cobra.Command {
+func newGetCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.GetGrantRequest{}
 	cmd := &cobra.Command{
 		Use:     "get ID",
@@ -68,15 +68,15 @@ func newGrantGetCommand(o *client.Client) *cobra.Command {
 			return o.Show(resp, func(p *render.Page) { writeGrant(p, resp.GetGrant()) })
 		}),
 	}
-	grantOwnerFlag(cmd, &req.UserId)
+	ownerFlag(cmd, &req.UserId)
 	return cmd
 }
 
-func grantOwnerFlag(cmd *cobra.Command, userID *string) {
+func ownerFlag(cmd *cobra.Command, userID *string) {
 	cmd.Flags().StringVar(userID, "user", "", "`ID` of the owner, if several owners have a grant with this id")
 }
 
-func newGrantListCommand(o *client.Client) *cobra.Command {
+func newListCommand(o *client.Client) *cobra.Command {
 	limit := client.DefaultLimit
 	filter := &carillonv1.ListGrantsRequest{}
 	cmd := &cobra.Command{
@@ -115,7 +115,7 @@ func newGrantListCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newGrantRevokeCommand(o *client.Client) *cobra.Command {
+func newRevokeCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.RevokeGrantRequest{}
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
@@ -133,7 +133,7 @@ func newGrantRevokeCommand(o *client.Client) *cobra.Command {
 			return o.Show(resp, func(p *render.Page) { p.Line("%s revoked %s", args[0], p.When(resp.GetGrant().GetRevokedAt())) })
 		}),
 	}
-	grantOwnerFlag(cmd, &req.UserId)
+	ownerFlag(cmd, &req.UserId)
 	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the next reader")
 	return cmd
 }
