@@ -1,4 +1,4 @@
-package cli
+package alert
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newAlertRedeliverCommand(o *client.Client) *cobra.Command {
+func newRedeliverCommand(o *client.Client) *cobra.Command {
 	dead := false
 	filter := &carillonv1.ListAlertDeliveriesRequest{}
 	cmd := &cobra.Command{
@@ -27,7 +27,7 @@ func newAlertRedeliverCommand(o *client.Client) *cobra.Command {
 		Example: "  carillon alert redeliver msg_0123456789abcdef0123456789ab\n  carillon alert redeliver --dead",
 		RunE: o.Ask(func(ctx context.Context, l *client.Link, ids []string) error {
 			if dead {
-				all, err := deadLetters(ctx, l, filter)
+				all, err := failedDeliveries(ctx, l, filter)
 				if err != nil {
 					return err
 				}
@@ -57,14 +57,14 @@ func newAlertRedeliverCommand(o *client.Client) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&dead, "dead", false, "all failed notifications")
 	cmd.Flags().StringVar(&filter.AlertId, "alert", "", "only those about this alert `ID`")
-	o.CompleteFlag(cmd, "alert", alertIDs)
+	o.CompleteFlag(cmd, "alert", ids)
 	cmd.Flags().StringVar(&filter.ScheduleId, "schedule", "", "only those about alerts of this schedule `ID`")
 	return cmd
 }
 
-// deadLetters are the ids of what was given up, oldest first: that is how they
+// failedDeliveries are the ids of what was given up, oldest first: that is how they
 // tell their story.
-func deadLetters(ctx context.Context, l *client.Link, filter *carillonv1.ListAlertDeliveriesRequest) ([]string, error) {
+func failedDeliveries(ctx context.Context, l *client.Link, filter *carillonv1.ListAlertDeliveriesRequest) ([]string, error) {
 	state := string(schedule.DeliveryDead)
 	filter.State = &state
 	found, _, err := client.Pages(0, func(size uint32, token string) ([]*carillonv1.AlertDelivery, string, error) {

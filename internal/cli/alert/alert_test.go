@@ -1,4 +1,4 @@
-package cli_test
+package alert_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package cli
+package alert
 
 import (
 	"context"
@@ -14,17 +14,17 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newAlertCommand(c *command.CLI) *cobra.Command {
+func NewCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("alert", "Alerts about missed expectations, and the notifications sent about them")
 	cmd.Aliases = []string{"alerts"}
 	o := client.New(c)
 	o.Flags(cmd)
-	cmd.AddCommand(o.WithWatch(newAlertListCommand(o)), o.CompleteArg(o.WithWatch(newAlertGetCommand(o)), alertIDs), o.CompleteArg(newAlertAckCommand(o), alertIDs),
-		o.WithWatch(newAlertDeliveriesCommand(o)), o.CompleteArg(newAlertRedeliverCommand(o), deliveryIDs), newAlertTestCommand(o))
+	cmd.AddCommand(o.WithWatch(newListCommand(o)), o.CompleteArg(o.WithWatch(newGetCommand(o)), ids), o.CompleteArg(newAckCommand(o), ids),
+		o.WithWatch(newDeliveriesCommand(o)), o.CompleteArg(newRedeliverCommand(o), deliveryIDs), newTestCommand(o))
 	return o.CompleteFlags(cmd)
 }
 
-func newAlertListCommand(o *client.Client) *cobra.Command {
+func newListCommand(o *client.Client) *cobra.Command {
 	limit := client.DefaultLimit
 	filter := &carillonv1.ListAlertsRequest{}
 	cmd := &cobra.Command{
@@ -45,8 +45,8 @@ func newAlertListCommand(o *client.Client) *cobra.Command {
 				rows := make([][]string, len(found))
 				for i, a := range found {
 					rows[i] = p.WideCells([]string{
-						a.GetAlertId(), a.GetScheduleId(), expectation(a), fmt.Sprint(a.GetLate()), p.When(a.GetLastSlot()), a.GetCause(),
-						p.When(a.GetOpenedAt()), alertState(p, a),
+						a.GetAlertId(), a.GetScheduleId(), expectationText(a), fmt.Sprint(a.GetLate()), p.When(a.GetLastSlot()), a.GetCause(),
+						p.When(a.GetOpenedAt()), stateText(p, a),
 					}, a.GetWorkflowId(), a.GetUserId(), fmt.Sprint(a.GetRevision()), p.When(a.GetFirstSlot()), p.When(a.GetDeadline()), a.GetAckNote(), a.GetDetail())
 				}
 				p.List(p.WideCells([]string{"alert", "schedule", "expectation", "misses", "slot", "cause", "opened", "state"},
@@ -65,8 +65,8 @@ func newAlertListCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// expectation is what an alert expects, in words.
-func expectation(a *carillonv1.Alert) string {
+// expectationText is what an alert expects, in words.
+func expectationText(a *carillonv1.Alert) string {
 	if a.GetKind() == string(schedule.ExpectNoFailure) {
 		return "no failure"
 	}
@@ -77,7 +77,7 @@ func expectation(a *carillonv1.Alert) string {
 	return a.GetKind() + " within " + limit
 }
 
-func alertState(p *render.Page, a *carillonv1.Alert) string {
+func stateText(p *render.Page, a *carillonv1.Alert) string {
 	switch {
 	case a.GetClosedAt() != nil:
 		return a.GetResolution() + " " + p.When(a.GetClosedAt())
@@ -87,7 +87,7 @@ func alertState(p *render.Page, a *carillonv1.Alert) string {
 	return "open"
 }
 
-func newAlertGetCommand(o *client.Client) *cobra.Command {
+func newGetCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get ID",
 		Short:   "Show an alert",
@@ -103,7 +103,7 @@ func newAlertGetCommand(o *client.Client) *cobra.Command {
 	}
 }
 
-func newAlertAckCommand(o *client.Client) *cobra.Command {
+func newAckCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.AcknowledgeAlertRequest{}
 	cmd := &cobra.Command{
 		Use:     "ack ID",
@@ -123,7 +123,7 @@ func newAlertAckCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newAlertDeliveriesCommand(o *client.Client) *cobra.Command {
+func newDeliveriesCommand(o *client.Client) *cobra.Command {
 	limit := client.DefaultLimit
 	filter := &carillonv1.ListAlertDeliveriesRequest{}
 	cmd := &cobra.Command{
@@ -145,7 +145,7 @@ func newAlertDeliveriesCommand(o *client.Client) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.AlertId, "alert", "", "only about this alert `ID`")
-	o.CompleteFlag(cmd, "alert", alertIDs)
+	o.CompleteFlag(cmd, "alert", ids)
 	f.StringVar(&filter.ScheduleId, "schedule", "", "only about alerts of this schedule `ID`")
 	f.Func("state", "only in this `STATE`: PENDING, DELIVERED or DEAD", command.Text(&filter.State))
 	client.LimitFlag(cmd, &limit)
@@ -153,7 +153,7 @@ func newAlertDeliveriesCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newAlertTestCommand(o *client.Client) *cobra.Command {
+func newTestCommand(o *client.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "test",
 		Short:   "Send a test message to every notification target",
@@ -185,7 +185,7 @@ func writeAlert(p *render.Page, a *carillonv1.Alert) {
 		[2]string{"schedule", fmt.Sprintf("%s revision %d", a.GetScheduleId(), a.GetRevision())},
 		[2]string{"workflow", a.GetWorkflowId()},
 		[2]string{"owner", a.GetUserId()},
-		[2]string{"expectation", expectation(a)},
+		[2]string{"expectation", expectationText(a)},
 		[2]string{"consecutive misses", fmt.Sprint(a.GetLate())},
 		[2]string{"since", p.When(a.GetFirstSlot())},
 		[2]string{"last slot", p.When(a.GetLastSlot())},
@@ -228,13 +228,13 @@ func writeDeliveries(p *render.Page, found []*carillonv1.AlertDelivery, next str
 		"kind", "alert", "owner", "answer", "ended"), rows, next)
 }
 
-func alertIDs(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+func ids(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
 	resp, err := client.Call(ctx, l, l.Alerts().ListAlerts, &carillonv1.ListAlertsRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil
 	}
 	for _, a := range resp.GetAlerts() {
-		out = client.Described(out, begun, a.GetAlertId(), a.GetScheduleId()+" "+expectation(a))
+		out = client.Described(out, begun, a.GetAlertId(), a.GetScheduleId()+" "+expectationText(a))
 	}
 	return out
 }

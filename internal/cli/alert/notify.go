@@ -1,4 +1,4 @@
-package cli
+package alert
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ import (
 // errUndelivered ends a test if a message did not arrive.
 var errUndelivered = command.Shown("a test message was not delivered")
 
-func newNotifyCommand(c *command.CLI) *cobra.Command {
+func NewNotifyCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("notify", "Test and check where notifications go")
 	cmd.AddCommand(newNotifyTestCommand(c), newNotifyCheckCommand(c))
 	return cmd
@@ -47,7 +47,7 @@ func newNotifyTestCommand(c *command.CLI) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			sent, err := attempted(ctx, l, resp.GetDeliveries(), wait)
+			sent, err := awaitAttempts(ctx, l, resp.GetDeliveries(), wait)
 			if err != nil {
 				return err
 			}
@@ -67,8 +67,8 @@ func newNotifyTestCommand(c *command.CLI) *cobra.Command {
 	return cmd
 }
 
-// attempted waits until each message had its first attempt, at most for so long.
-func attempted(ctx context.Context, l *client.Link, sent []*carillonv1.AlertDelivery, wait time.Duration) ([]*carillonv1.AlertDelivery, error) {
+// awaitAttempts waits until each message had its first attempt, at most for so long.
+func awaitAttempts(ctx context.Context, l *client.Link, sent []*carillonv1.AlertDelivery, wait time.Duration) ([]*carillonv1.AlertDelivery, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	const newest = 200 // the messages of this test are among them

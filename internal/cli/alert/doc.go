@@ -1,0 +1,3 @@
+// Package alert has the commands of alert and notify: open alerts, the notifications
+// about them, and tests of their targets.
+package alert
