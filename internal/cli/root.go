@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon/carillon/internal/cli/alert"
 	"github.com/carillon/carillon/internal/cli/apply"
+	"github.com/carillon/carillon/internal/cli/backfill"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/crontab"
 	"github.com/carillon/carillon/internal/cli/explain"
@@ -54,7 +55,7 @@ func newRootCommand(c *command.CLI) *cobra.Command {
 	add(groupRun, newDevCommand(c), newServeCommand(c), newMigrateCommand(c), newShardsCommand(c), newTokenCommand(c))
 	add(groupRun, newDoctorCommand(c), newHealthCommand(c))
 	add(groupAsk, preview.NewPreviewCommand(c), explain.NewCommand(c), preview.NewForecastCommand(c), preview.NewSimulateCommand(c), newVersionCommand(c), newManCommand())
-	add(groupOperate, schedule.NewCommand(c), workflow.NewCommand(c), grant.NewCommand(c), run.NewCommand(c), newBackfillCommand(c), newWorkerCommand(c), newAuditCommand(c), alert.NewCommand(c), alert.NewNotifyCommand(c),
+	add(groupOperate, schedule.NewCommand(c), workflow.NewCommand(c), grant.NewCommand(c), run.NewCommand(c), backfill.NewCommand(c), newWorkerCommand(c), newAuditCommand(c), alert.NewCommand(c), alert.NewNotifyCommand(c),
 		apply.NewApplyCommand(c), apply.NewDriftCommand(c), apply.NewExportCommand(c), crontab.NewImportCommand(c))
 	return root
 }

@@ -1,4 +1,4 @@
-package cli
+package backfill
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newBackfillCommand(c *command.CLI) *cobra.Command {
+func NewCommand(c *command.CLI) *cobra.Command {
 	o := client.New(c)
-	cmd := newBackfillAskCommand(o)
+	cmd := newStartCommand(o)
 	o.Flags(cmd)
-	cmd.AddCommand(o.WithWatch(newBackfillListCommand(o)), o.CompleteArg(o.WithWatch(newBackfillGetCommand(o)), backfillIDs),
-		o.CompleteArg(newBackfillPauseCommand(o), backfillIDs), o.CompleteArg(newBackfillResumeCommand(o), backfillIDs), o.CompleteArg(newBackfillCancelCommand(o), backfillIDs))
+	cmd.AddCommand(o.WithWatch(newListCommand(o)), o.CompleteArg(o.WithWatch(newGetCommand(o)), ids),
+		o.CompleteArg(newPauseCommand(o), ids), o.CompleteArg(newResumeCommand(o), ids), o.CompleteArg(newCancelCommand(o), ids))
 	return o.CompleteArg(o.CompleteFlags(cmd), client.ScheduleIDs)
 }
 
-func newBackfillAskCommand(o *client.Client) *cobra.Command {
+func newStartCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.BackfillScheduleRequest{}
 	var wait bool
 	cmd := &cobra.Command{
@@ -70,7 +70,7 @@ func newBackfillAskCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newBackfillListCommand(o *client.Client) *cobra.Command {
+func newListCommand(o *client.Client) *cobra.Command {
 	limit := client.DefaultLimit
 	filter := &carillonv1.ListBackfillsRequest{}
 	cmd := &cobra.Command{
@@ -91,7 +91,7 @@ func newBackfillListCommand(o *client.Client) *cobra.Command {
 				rows := make([][]string, len(found))
 				for i, b := range found {
 					rows[i] = p.WideCells([]string{
-						b.GetBackfillId(), b.GetScheduleId(), p.When(b.GetFrom()), p.When(b.GetTo()), b.GetReprocess(), b.GetState(), progressOf(b),
+						b.GetBackfillId(), b.GetScheduleId(), p.When(b.GetFrom()), p.When(b.GetTo()), b.GetReprocess(), b.GetState(), progressText(b),
 					}, b.GetOrder(), pace(b), b.GetUserId(), b.GetCreatedBy(), p.When(b.GetCreatedAt()), p.When(b.GetProgress().GetEta()),
 						p.When(b.GetEndedAt()), b.GetNote(), b.GetStateNote())
 				}
@@ -109,7 +109,7 @@ func newBackfillListCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newBackfillGetCommand(o *client.Client) *cobra.Command {
+func newGetCommand(o *client.Client) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use:     "get ID",
@@ -131,7 +131,7 @@ func newBackfillGetCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-func newBackfillPauseCommand(o *client.Client) *cobra.Command {
+func newPauseCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.PauseBackfillRequest{}
 	cmd := &cobra.Command{
 		Use:     "pause ID",
@@ -145,14 +145,14 @@ func newBackfillPauseCommand(o *client.Client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.Show(resp, func(p *render.Page) { p.Line("%s paused; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.Show(resp, func(p *render.Page) { p.Line("%s paused; %s", args[0], progressText(resp.GetBackfill())) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the next reader")
 	return cmd
 }
 
-func newBackfillResumeCommand(o *client.Client) *cobra.Command {
+func newResumeCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.ResumeBackfillRequest{}
 	cmd := &cobra.Command{
 		Use:     "resume ID",
@@ -165,14 +165,14 @@ func newBackfillResumeCommand(o *client.Client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.Show(resp, func(p *render.Page) { p.Line("%s resumed; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.Show(resp, func(p *render.Page) { p.Line("%s resumed; %s", args[0], progressText(resp.GetBackfill())) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Note, "note", "", "why, for the event log")
 	return cmd
 }
 
-func newBackfillCancelCommand(o *client.Client) *cobra.Command {
+func newCancelCommand(o *client.Client) *cobra.Command {
 	req := &carillonv1.CancelBackfillRequest{}
 	cmd := &cobra.Command{
 		Use:     "cancel ID",
@@ -185,7 +185,7 @@ func newBackfillCancelCommand(o *client.Client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.Show(resp, func(p *render.Page) { p.Line("%s cancelled; %s", args[0], progressOf(resp.GetBackfill())) })
+			return o.Show(resp, func(p *render.Page) { p.Line("%s cancelled; %s", args[0], progressText(resp.GetBackfill())) })
 		}),
 	}
 	f := cmd.Flags()
@@ -199,28 +199,28 @@ func writeRequested(p *render.Page, resp *carillonv1.BackfillScheduleResponse, s
 	b := resp.GetBackfill()
 	if b == nil {
 		if resp.GetCount() == 0 {
-			p.Line("no slot of %[2]s would run (%[1]s in the range)", slotsOf(resp.GetSlots()), scheduleID)
+			p.Line("no slot of %[2]s would run (%[1]s in the range)", slotCount(resp.GetSlots()), scheduleID)
 			return
 		}
-		p.Line("%d of %s of %s would run, from %s to %s", resp.GetCount(), slotsOf(resp.GetSlots()), scheduleID, p.When(resp.GetFirst()), p.When(resp.GetLast()))
+		p.Line("%d of %s of %s would run, from %s to %s", resp.GetCount(), slotCount(resp.GetSlots()), scheduleID, p.When(resp.GetFirst()), p.When(resp.GetLast()))
 		return
 	}
 	if resp.GetSlots() == 0 { // asked for before
-		p.Line("backfill %s, requested %s, is %s: %s", b.GetBackfillId(), p.When(b.GetCreatedAt()), b.GetState(), progressOf(b))
+		p.Line("backfill %s, requested %s, is %s: %s", b.GetBackfillId(), p.When(b.GetCreatedAt()), b.GetState(), progressText(b))
 		return
 	}
-	p.Line("backfill %s is %s: %d of %s of %s to run", b.GetBackfillId(), b.GetState(), b.GetProgress().GetToRun(), slotsOf(b.GetProgress().GetTotal()), scheduleID)
+	p.Line("backfill %s is %s: %d of %s of %s to run", b.GetBackfillId(), b.GetState(), b.GetProgress().GetToRun(), slotCount(b.GetProgress().GetTotal()), scheduleID)
 	p.Line("to follow it: carillon backfill get %s --wait", b.GetBackfillId())
 }
 
-func slotsOf(n int32) string {
+func slotCount(n int32) string {
 	return render.Count(int(n), "slot")
 }
 
-// progressOf is where a backfill stands, in a few words.
-func progressOf(b *carillonv1.Backfill) string {
+// progressText is where a backfill stands, in a few words.
+func progressText(b *carillonv1.Backfill) string {
 	g := b.GetProgress()
-	text := fmt.Sprintf("%d of %d done", doneOf(g), g.GetTotal())
+	text := fmt.Sprintf("%d of %d done", doneSlots(g), g.GetTotal())
 	for _, part := range []struct {
 		n    int32
 		word string
@@ -239,8 +239,8 @@ func progressOf(b *carillonv1.Backfill) string {
 	return text
 }
 
-// doneOf are the slots of which nothing more is to come.
-func doneOf(g *carillonv1.BackfillProgress) int32 {
+// doneSlots are the slots of which nothing more is to come.
+func doneSlots(g *carillonv1.BackfillProgress) int32 {
 	return g.GetPassedOver() + g.GetSucceeded() + g.GetFailed() + g.GetSkipped() + g.GetCancelled()
 }
 
@@ -268,7 +268,7 @@ func writeBackfill(p *render.Page, b *carillonv1.Backfill) {
 		[2]string{"reason", b.GetReason()},
 		[2]string{"state note", b.GetStateNote()},
 		[2]string{"changed by", b.GetChangedBy()},
-		[2]string{"progress", progressOf(b)},
+		[2]string{"progress", progressText(b)},
 		[2]string{"succeeded", fmt.Sprint(g.GetSucceeded())},
 		[2]string{"remaining", fmt.Sprint(g.GetRemaining())},
 		[2]string{"estimated end", p.When(g.GetEta())},
@@ -278,8 +278,8 @@ func writeBackfill(p *render.Page, b *carillonv1.Backfill) {
 	)
 }
 
-// backfillIDs are the newest backfills: old ones are rarely wanted.
-func backfillIDs(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+// ids are the newest backfills: old ones are rarely wanted.
+func ids(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
 	resp, err := client.Call(ctx, l, l.Schedules().ListBackfills, &carillonv1.ListBackfillsRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil

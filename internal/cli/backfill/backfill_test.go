@@ -1,4 +1,4 @@
-package cli
+package backfill
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ func TestProgressSaysOnlyWhatThereIs(t *testing.T) {
 		{name: "a cancelled one", g: &carillonv1.BackfillProgress{Total: 7, Succeeded: 2, NotRun: 5}, want: "2 of 7 done, 5 not run"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := progressOf(&carillonv1.Backfill{Progress: tc.g}); got != tc.want {
+			if got := progressText(&carillonv1.Backfill{Progress: tc.g}); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})

@@ -1,4 +1,4 @@
-package cli
+package backfill
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 // How often a backfill is asked for while it is followed, and how often what is
 // no terminal gets a line about it.
 const (
-	followEvery = 500 * time.Millisecond
-	sayEvery    = 10 * time.Second
+	followInterval = 500 * time.Millisecond
+	lineInterval   = 10 * time.Second
 )
 
 // waitAndShow shows the progress of a backfill until it has ended, on the error
@@ -49,12 +49,12 @@ func follow(ctx context.Context, c *client.Client, l *client.Link, b *carillonv1
 	shown := newProgress(c.CLI, l.Progress, b)
 	defer func() { shown.end() }()
 	answered := time.Now()
-	for b.GetState() == string(schedule.BackfillRunning) || stillOpen(b) {
+	for b.GetState() == string(schedule.BackfillRunning) || cancelling(b) {
 		shown.show(b)
 		select {
 		case <-ctx.Done():
 			return b, ctx.Err()
-		case <-time.After(followEvery):
+		case <-time.After(followInterval):
 		}
 		resp, err := client.Call(ctx, l, l.Schedules().GetBackfill, &carillonv1.GetBackfillRequest{BackfillId: b.GetBackfillId()})
 		switch {
@@ -68,8 +68,8 @@ func follow(ctx context.Context, c *client.Client, l *client.Link, b *carillonv1
 	return b, nil
 }
 
-// stillOpen reports whether a cancelled backfill has runs that go on.
-func stillOpen(b *carillonv1.Backfill) bool {
+// cancelling reports whether a cancelled backfill has runs that go on.
+func cancelling(b *carillonv1.Backfill) bool {
 	return b.GetState() == string(schedule.BackfillCancelled) && b.GetProgress().GetInFlight() > 0
 }
 
@@ -99,8 +99,8 @@ func (p *progress) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g := p.now.GetProgress()
-	done, total := int(doneOf(g)), int(g.GetTotal())
-	text := fmt.Sprintf("%s %s %d %%  %s", render.Legible(p.now.GetScheduleId()), render.Bar(done, total, 38), done*100/max(total, 1), progressOf(p.now))
+	done, total := int(doneSlots(g)), int(g.GetTotal())
+	text := fmt.Sprintf("%s %s %d %%  %s", render.Legible(p.now.GetScheduleId()), render.Bar(done, total, 38), done*100/max(total, 1), progressText(p.now))
 	if g.GetEta() != nil {
 		text += fmt.Sprintf(", about %s left", max(0, time.Until(g.GetEta().AsTime())).Round(time.Second))
 	}
@@ -114,9 +114,9 @@ func (p *progress) show(b *carillonv1.Backfill) {
 		p.now = b
 		return
 	}
-	if time.Since(p.said) >= sayEvery {
+	if time.Since(p.said) >= lineInterval {
 		p.said = time.Now()
-		_, _ = fmt.Fprintf(p.lines, "backfill %s: %s, %s\n", b.GetBackfillId(), b.GetState(), progressOf(b)) // nobody may be reading
+		_, _ = fmt.Fprintf(p.lines, "backfill %s: %s, %s\n", b.GetBackfillId(), b.GetState(), progressText(b)) // nobody may be reading
 	}
 }
 
