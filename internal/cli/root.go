@@ -16,6 +16,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/preview"
 	"github.com/carillon/carillon/internal/cli/run"
 	"github.com/carillon/carillon/internal/cli/schedule"
+	"github.com/carillon/carillon/internal/cli/server"
 	"github.com/carillon/carillon/internal/cli/workflow"
 )
 
@@ -52,10 +53,10 @@ func newRootCommand(c *command.CLI) *cobra.Command {
 		}
 		root.AddCommand(commands...)
 	}
-	add(groupRun, newDevCommand(c), newServeCommand(c), newMigrateCommand(c), newShardsCommand(c), newTokenCommand(c))
-	add(groupRun, newDoctorCommand(c), newHealthCommand(c))
+	add(groupRun, server.NewDevCommand(c), server.NewServeCommand(c), server.NewMigrateCommand(c), server.NewShardsCommand(c), server.NewTokenCommand(c))
+	add(groupRun, server.NewDoctorCommand(c), server.NewHealthCommand(c))
 	add(groupAsk, preview.NewPreviewCommand(c), explain.NewCommand(c), preview.NewForecastCommand(c), preview.NewSimulateCommand(c), newVersionCommand(c), newManCommand())
-	add(groupOperate, schedule.NewCommand(c), workflow.NewCommand(c), grant.NewCommand(c), run.NewCommand(c), backfill.NewCommand(c), newWorkerCommand(c), newAuditCommand(c), alert.NewCommand(c), alert.NewNotifyCommand(c),
+	add(groupOperate, schedule.NewCommand(c), workflow.NewCommand(c), grant.NewCommand(c), run.NewCommand(c), backfill.NewCommand(c), server.NewWorkerCommand(c), server.NewAuditCommand(c), alert.NewCommand(c), alert.NewNotifyCommand(c),
 		apply.NewApplyCommand(c), apply.NewDriftCommand(c), apply.NewExportCommand(c), crontab.NewImportCommand(c))
 	return root
 }

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
-func newTokenCommand(c *command.CLI) *cobra.Command {
+func NewTokenCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("token", "Create static tokens for AUTH_TOKENS_FILE")
 	cmd.AddCommand(newTokenNewCommand(c))
 	return cmd

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"github.com/spf13/cobra"
@@ -7,7 +7,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
-func newServeCommand(c *command.CLI) *cobra.Command {
+func NewServeCommand(c *command.CLI) *cobra.Command {
 	var migrate, reflection bool
 	cmd := &cobra.Command{
 		Use:     "serve",
@@ -29,7 +29,7 @@ func newServeCommand(c *command.CLI) *cobra.Command {
 				return err
 			}
 			err = a.Run(cmd.Context())
-			return closing(a, err)
+			return closeAfter(a, err)
 		},
 	}
 	app.Flags(cmd.Flags(), nil)

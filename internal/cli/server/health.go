@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 // healthTimeout is a little more than what /readyz itself may take.
 const healthTimeout = 3 * time.Second
 
-func newHealthCommand(c *command.CLI) *cobra.Command {
+func NewHealthCommand(c *command.CLI) *cobra.Command {
 	var addr string
 	var live, withTLS bool
 	cmd := &cobra.Command{

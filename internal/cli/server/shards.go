@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-func newShardsCommand(c *command.CLI) *cobra.Command {
+func NewShardsCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("shards", "The number of shards, as stored in the database")
 	cmd.AddCommand(newShardsGetCommand(client.New(c)), newShardsSetCommand())
 	return cmd
@@ -118,10 +118,10 @@ func onStore(cmd *cobra.Command, do func(ctx context.Context, s app.Store) error
 		return err
 	}
 	if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "database: %s\n", cfg.DatabaseName()); err != nil {
-		return closing(store, err)
+		return closeAfter(store, err)
 	}
 	if err = store.CheckSchema(cmd.Context()); err == nil {
 		err = do(cmd.Context(), store)
 	}
-	return closing(store, err)
+	return closeAfter(store, err)
 }

@@ -1,4 +1,4 @@
-package cli
+package server_test
 
 import (
 	"io"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/carillon/carillon/internal/cli/command"
+	"github.com/carillon/carillon/internal/cli/clitest"
 )
 
 func TestHealthSaysWhatTheProcessSays(t *testing.T) {
@@ -36,11 +36,9 @@ func TestHealthSaysWhatTheProcessSays(t *testing.T) {
 		{name: "the address is none", env: map[string]string{"HTTP_ADDR": "here"}, code: 2, says: `"here" is not host:port`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var out, errs strings.Builder
-			asking := &command.CLI{Out: &out, ErrOut: &errs, Env: func(name string) string { return c.env[name] }}
-			code := Run(t.Context(), asking, append([]string{"health"}, c.args...))
-			if code != c.code || !strings.Contains(out.String()+errs.String(), c.says) {
-				t.Errorf("exit %d, said %q %q; want %d and %s", code, &out, &errs, c.code, c.says)
+			got := clitest.Run(t, clitest.Env{Vars: c.env}, append([]string{"health"}, c.args...)...)
+			if got.Code != c.code || !strings.Contains(got.Out+got.ErrOut, c.says) {
+				t.Errorf("exit %d: %q %q; want %d and %s", got.Code, got.Out, got.ErrOut, c.code, c.says)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package cli_test
+package server_test
 
 import (
 	"net"

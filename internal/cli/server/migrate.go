@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"github.com/carillon/carillon/schema"
 )
 
-func newMigrateCommand(c *command.CLI) *cobra.Command {
+func NewMigrateCommand(c *command.CLI) *cobra.Command {
 	var roles bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
@@ -47,5 +47,5 @@ func newMigrateCommand(c *command.CLI) *cobra.Command {
 	return cmd
 }
 
-// closing closes what ran and keeps both errors.
-func closing(c interface{ Close() error }, err error) error { return errors.Join(err, c.Close()) }
+// closeAfter closes what ran and keeps both errors.
+func closeAfter(c interface{ Close() error }, err error) error { return errors.Join(err, c.Close()) }

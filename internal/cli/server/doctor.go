@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 // errUnhealthy ends a doctor that found something broken.
 var errUnhealthy = command.Shown("something is broken")
 
-func newDoctorCommand(c *command.CLI) *cobra.Command {
+func NewDoctorCommand(c *command.CLI) *cobra.Command {
 	o := client.New(c)
 	var dev bool
 	cmd := &cobra.Command{

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -23,7 +23,7 @@ var devSettings = map[string]any{
 	"allow_egress": "loopback,private",
 }
 
-func newDevCommand(c *command.CLI) *cobra.Command {
+func NewDevCommand(c *command.CLI) *cobra.Command {
 	var withExamples bool
 	cmd := &cobra.Command{
 		Use:   "dev",
@@ -54,7 +54,7 @@ func newDevCommand(c *command.CLI) *cobra.Command {
 			if withExamples {
 				g.Go(func() error { return deployExamples(ctx, a, cmd.OutOrStdout()) })
 			}
-			return closing(a, g.Wait())
+			return closeAfter(a, g.Wait())
 		},
 	}
 	app.Flags(cmd.Flags(), devSettings)

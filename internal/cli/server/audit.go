@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newAuditCommand(c *command.CLI) *cobra.Command {
+func NewAuditCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("audit", "Show who changed what")
 	o := client.New(c)
 	o.Flags(cmd)

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-func newWorkerCommand(c *command.CLI) *cobra.Command {
+func NewWorkerCommand(c *command.CLI) *cobra.Command {
 	cmd := command.Group("worker", "Show workers and leaders, hand over a shard")
 	cmd.Aliases = []string{"workers"}
 	o := client.New(c)
@@ -253,7 +253,7 @@ func newWorkerResignCommand(o *client.Client) *cobra.Command {
 					p.Line("asked worker %s to hand over shard %d (epoch %d)", was.GetWorkerId(), was.GetShard(), was.GetEpoch())
 				})
 			}
-			now, err := succeeded(ctx, l, was)
+			now, err := waitForSuccessor(ctx, l, was)
 			if err != nil {
 				return err
 			}
@@ -275,8 +275,8 @@ const (
 	successorPause = 20 * time.Millisecond
 )
 
-// succeeded waits for the leadership that follows one.
-func succeeded(ctx context.Context, l *client.Link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
+// waitForSuccessor waits for the leadership that follows one.
+func waitForSuccessor(ctx context.Context, l *client.Link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
 	l.Progress.Describe("waiting for a worker to take over shard %d from %s", was.GetShard(), was.GetWorkerId())
 	for began := time.Now(); ; {
 		resp, err := client.Call(ctx, l, l.Workers().ListWorkers, &carillonv1.ListWorkersRequest{})

@@ -1,0 +1,3 @@
+// Package server has the commands of those who run Carillon: serve, dev, migrate,
+// doctor, health, shards, token, worker and audit.
+package server
