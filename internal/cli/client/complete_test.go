@@ -1,4 +1,4 @@
-package cli_test
+package client_test
 
 import (
 	"slices"
