@@ -126,6 +126,7 @@ var forbidden = []struct {
 		false,
 		"whoever takes our alerts has the standard library only",
 	},
+	{"internal/cli", []string{module + "/internal/store", module + "/worker", module + "/launcher"}, false, "a command calls a server; components meet in internal/app only"},
 	{"worker", []string{module + "/internal/grant"}, false, "a worker passes ids: only package grant knows what scopes look like"},
 	{"worker", []string{module + "/registrar", module + "/launcher"}, false, "components meet in internal/app only"},
 	{"registrar", []string{module + "/worker", module + "/launcher"}, false, "components meet in internal/app only"},

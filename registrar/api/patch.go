@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/carillon/carillon/internal/editable"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar"
+	"github.com/carillon/carillon/registrar/api/editable"
 )
 
 func (s *scheduleServer) PatchSchedule(ctx context.Context, req *carillonv1.PatchScheduleRequest) (*carillonv1.PatchScheduleResponse, error) {

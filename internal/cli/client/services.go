@@ -5,7 +5,9 @@ import carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 func (l *Link) Alerts() carillonv1.AlertServiceClient {
 	return carillonv1.NewAlertServiceClient(l.conn)
 }
+
 func (l *Link) Audit() carillonv1.AuditServiceClient { return carillonv1.NewAuditServiceClient(l.conn) }
+
 func (l *Link) Grants() carillonv1.GrantServiceClient {
 	return carillonv1.NewGrantServiceClient(l.conn)
 }
@@ -13,9 +15,11 @@ func (l *Link) Runs() carillonv1.RunServiceClient { return carillonv1.NewRunServ
 func (l *Link) Schedules() carillonv1.ScheduleServiceClient {
 	return carillonv1.NewScheduleServiceClient(l.conn)
 }
+
 func (l *Link) Workers() carillonv1.WorkerServiceClient {
 	return carillonv1.NewWorkerServiceClient(l.conn)
 }
+
 func (l *Link) Workflows() carillonv1.WorkflowServiceClient {
 	return carillonv1.NewWorkflowServiceClient(l.conn)
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/carillon/carillon/internal/cli/client"
 	"github.com/carillon/carillon/internal/cli/command"
 	"github.com/carillon/carillon/internal/cli/render"
-	"github.com/carillon/carillon/internal/editable"
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/schedule"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
+	"github.com/carillon/carillon/registrar/api/editable"
 )
 
 func newEditCommand(o *client.Client) *cobra.Command {
