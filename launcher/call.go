@@ -9,7 +9,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// called is when the executor was called, and what it said; zero: it was not.
+// called describes the executor call of a start. Zero: no call was made.
 type called struct {
 	at      time.Time
 	took    time.Duration
@@ -18,64 +18,64 @@ type called struct {
 	unsent  bool // the executor refused before a request was written
 }
 
-// callInTime calls the executor at fire_at, or as soon after it as one of its
-// calls is free. over = false: by then the check is too old. An error: ctx has
-// ended before.
+// callInTime calls the executor at fire_at, or later when a call becomes free.
+// over = false: the check is too old by then. An error: ctx has ended before the
+// call.
 func (s *start) callInTime(ctx context.Context) (over bool, err error) {
-	if err := s.gates.fire(ctx, s.req.FireAt, s.callAtOnce); err != nil || !s.called.at.IsZero() {
+	if err := s.timers.callAt(ctx, s.req.FireAt, s.callAtOnce); err != nil || !s.called.at.IsZero() {
 		return true, err
 	}
-	if err := s.gates.wait(ctx, s.req.FireAt); err != nil { // again if the clock was set back
+	if err := s.timers.wait(ctx, s.req.FireAt); err != nil { // again if the clock was set back
 		return true, err
 	}
-	if err := s.dial(ctx); err != nil {
+	if err := s.acquireSlot(ctx); err != nil {
 		return true, err
 	}
 	return s.call(), nil
 }
 
-// callAtOnce is for the instant: what has to wait, or to be checked anew, is left
-// to the start's own goroutine.
+// callAtOnce runs in a burst and must not wait: waiting for a free call and
+// repeating a check are left to the goroutine of the start.
 func (s *start) callAtOnce() {
-	if !s.now().Before(s.req.FireAt) && s.dialAtOnce() {
+	if !s.now().Before(s.req.FireAt) && s.tryAcquireSlot() {
 		s.call()
 	}
 }
 
-func (s *start) dialAtOnce() bool {
-	if !s.dialed {
-		s.dialedBy = s.req.UserID
-		s.dialed = s.calls.take(s.dialedBy)
+func (s *start) tryAcquireSlot() bool {
+	if !s.slotHeld {
+		s.slotOwner = s.req.UserID
+		s.slotHeld = s.limiter.tryAcquire(s.slotOwner)
 	}
-	return s.dialed
+	return s.slotHeld
 }
 
-// dial takes one of the calls that the executor bears at once, and keeps it also
-// where the check has become too old meanwhile and is made again.
-func (s *start) dial(ctx context.Context) error {
-	if s.dialAtOnce() {
+// acquireSlot waits for one of the MaxCalls calls. The start keeps it while a
+// check that has become too old is repeated.
+func (s *start) acquireSlot(ctx context.Context) error {
+	if s.tryAcquireSlot() {
 		return nil
 	}
-	s.leases.wait(s.lease)
-	err := s.calls.enter(ctx, s.dialedBy)
-	s.leases.proceed(s.lease)
-	s.dialed = err == nil
+	s.renewer.suspend(s.lease)
+	err := s.limiter.acquire(ctx, s.slotOwner)
+	s.renewer.resume(s.lease)
+	s.slotHeld = err == nil
 	return err
 }
 
-func (s *start) hangUp() {
-	if s.dialed {
-		s.dialed = false
-		s.calls.leave(s.dialedBy)
+func (s *start) releaseSlot() {
+	if s.slotHeld {
+		s.slotHeld = false
+		s.limiter.release(s.slotOwner)
 	}
 }
 
-// call calls the executor, unless the check is too old. The key was granted no
-// longer ago than its check is good, and a lease lasts longer than that: no
-// call of it can be open elsewhere now.
+// call calls the executor unless the check is too old. A valid check proves that
+// the lease still runs, because leases last longer than checkLife. So no other
+// call of the key can be open now.
 //
-// Once begun, a call is not cut off by a lost leadership or a shutdown. Its
-// answer is worth more than the seconds.
+// Lost leadership or a shutdown does not interrupt a call: its answer can still
+// be recorded.
 func (s *start) call() bool {
 	at := s.now()
 	left := checkLife - at.Sub(s.checkedAt)
@@ -86,13 +86,13 @@ func (s *start) call() bool {
 	ctx := s.deadlines.from(began)
 	call := s.prepared
 	call.Deadline, _ = ctx.Deadline()
-	call.SendBy = began.Add(left) // of the store's clock and this machine's only the distance is compared
+	call.SendBy = began.Add(left) // compares only durations: the clocks of store and machine may differ
 	span := s.span.Call(s.metrics.executor)
 	call.TraceParent = cmp.Or(span.TraceParent(), call.TraceParent)
 	failpoint.Hit(failpoint.Sending)
 	outcome, err := s.executor.Run(ctx, call)
 	s.called = called{at: at, took: time.Since(began), outcome: outcome, err: err}
-	s.hangUp()
+	s.releaseSlot()
 	span.End(outcome, err)
 	failpoint.Hit(failpoint.Sent)
 	s.metrics.called(s.called.took, outcome, err)

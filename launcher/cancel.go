@@ -8,11 +8,11 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Cancel asks for the end of a run. confirmed = true: it does not run, or not
-// any more. If no call of the key has begun, the key is closed, so that every
-// later send of it is answered from there. While a call is open or its outcome
-// unknown, an executor that does not know the key confirms nothing: the call
-// may still be on its way. One that cannot cancel is ErrUnsupported.
+// Cancel requests the end of a run. confirmed = true: it does not run, or no
+// longer. If no call of the key has begun, the key is closed and every later send
+// is answered from the record. While a call is open or its outcome unknown, an
+// executor that does not know the key confirms nothing, because the call may
+// still arrive. The error is ErrUnsupported if the executor cannot cancel.
 func (l *Launcher) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
 	closed, recorded, err := l.store.CloseKey(ctx, req.Key, req.Reason, l.now())
 	if err != nil {
@@ -22,7 +22,7 @@ func (l *Launcher) Cancel(ctx context.Context, req schedule.CancelRequest) (conf
 		return true, nil
 	}
 	if recorded.Done && recorded.Outcome.Status.Terminal() {
-		// It never ran, or has ended: what is recorded will settle the run.
+		// It never ran or has ended. The recorded outcome settles the run.
 		return recorded.Outcome.Status == schedule.StatusCancelled, nil
 	}
 	if req.RunID == "" {

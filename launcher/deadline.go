@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// deadlines are contexts that end a while after they were asked for. What asks
-// at about one time shares one, and nothing is locked for it: a context and a
-// timer for each call of a herd cost as much as the rest of the call.
+// deadlines returns contexts with a timeout. Calls that begin at about the same
+// time share one: a context and a timer for each call of a burst would cost as
+// much as the rest of the call.
 type deadlines struct {
 	after  time.Duration
 	newest atomic.Pointer[deadline]
 }
 
-// deadline ends by its time and in no other way, since nobody knows who else
-// uses it: so they are few, sharing a thousandth of their length.
+// deadline is a context that ends only by its timeout. It is never cancelled,
+// because its other users are not known.
 type deadline struct {
 	context.Context
 	cancel context.CancelFunc
 	since  time.Time
 }
 
-// from gives a context that ends so long after now as was asked for, or a
-// thousandth earlier.
+// from returns a context that ends at now + after, or earlier by at most a
+// thousandth of after.
 func (d *deadlines) from(now time.Time) context.Context {
 	newest := d.newest.Load()
 	if newest != nil && now.Sub(newest.since) < d.after/1000 {
@@ -31,6 +31,6 @@ func (d *deadlines) from(now time.Time) context.Context {
 	}
 	one := &deadline{since: now}
 	one.Context, one.cancel = context.WithDeadline(context.Background(), now.Add(d.after))
-	d.newest.CompareAndSwap(newest, one) // if somebody else was faster, that one is shared
+	d.newest.CompareAndSwap(newest, one) // if another caller was faster, its context is shared
 	return one
 }

@@ -1,3 +1,3 @@
-// Package launcher is step 5 of a slot's life: it records the key, loads the
-// workflow's DAG and hands the run to an executor, once in effect.
+// Package launcher is step 5 of a slot's life. It records the key, loads the DAG
+// of the workflow and sends the run to an executor, with one effect.
 package launcher

@@ -5,43 +5,43 @@ import (
 	"time"
 )
 
-// RequestHash is what makes two requests of one key the same.
+// RequestHash is the hash by which two requests of one key are compared.
 var RequestHash = requestHash
 
-// Calls is what bounds the executor's calls.
-type Calls = calls
+// Limiter bounds the executor calls.
+type Limiter = limiter
 
-func NewCalls(size int) *Calls { return newCalls(size, NewMetrics(nil, "test")) }
+func NewLimiter(size int) *Limiter { return newLimiter(size, NewMetrics(nil, "test")) }
 
-func (c *calls) Enter(ctx context.Context, owner string) error { return c.enter(ctx, owner) }
-func (c *calls) Leave(owner string)                            { c.leave(owner) }
+func (l *limiter) Acquire(ctx context.Context, owner string) error { return l.acquire(ctx, owner) }
+func (l *limiter) Release(owner string)                            { l.release(owner) }
 
 const (
-	Crowd   = crowd
-	HoldFor = holdFor
+	HoldAbove = holdAbove
+	MaxHold   = maxHold
 )
 
-// Gates hold what is handed over early.
-type Gates = gates
+// Timers hold early starts.
+type Timers = timers
 
-func NewGates(now func() time.Time) *Gates {
-	return &gates{now: now, at: make(map[int64]*gate)}
+func NewTimers(now func() time.Time) *Timers {
+	return &timers{now: now, at: make(map[int64]*timer)}
 }
 
-func (g *gates) Wait(ctx context.Context, at time.Time) error { return g.wait(ctx, at) }
+func (t *timers) Wait(ctx context.Context, at time.Time) error { return t.wait(ctx, at) }
 
-func (g *gates) Fire(ctx context.Context, at time.Time, call func()) error {
-	return g.fire(ctx, at, call)
+func (t *timers) CallAt(ctx context.Context, at time.Time, call func()) error {
+	return t.callAt(ctx, at, call)
 }
 
-// Expect says that so many calls more are due and have not begun.
-func (g *gates) Expect(calls int64) { g.left.Add(calls) }
-func (g *gates) Pass()              { g.pass() }
+// Expect adds calls that are due and have not begun.
+func (t *timers) Expect(calls int64) { t.unstarted.Add(calls) }
+func (t *timers) WaitForCalls()      { t.waitForCalls() }
 
-func (g *gates) Standing() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.at)
+func (t *timers) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.at)
 }
 
 // Deadlines are the contexts of calls.

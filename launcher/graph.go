@@ -11,55 +11,54 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// GraphRun is a run that no schedule has planned: somebody who keeps time
-// elsewhere puts the launcher's memory of keys in front of the executor. The
-// ledger has no row of it, execution_requests has.
+// GraphRun is a run without a schedule, started by a scheduler outside of
+// Carillon that needs the launcher's protection against double starts. It has a
+// row in execution_requests and none in the ledger.
 type GraphRun struct {
 	Key              string // the caller's own
 	WorkflowID       string
-	UserID           string // of the grant; needed where several owners have one of this id
-	Version          int32  // 0: the newest when it is sent
+	UserID           string // owner of the grant; needed if several owners have a grant with this id
+	Version          int32  // 0: the newest at the time of sending
 	ExecutionGrantID string
 	Input            json.RawMessage
 }
 
-// Permit says whether a grant allows a workflow now. userID is the owner of the
-// grant; refused is grant_expired, grant_revoked or grant_denied, or empty. Where
-// ref names no owner and several have a grant of its id, the error is a
-// schedule.InvalidError; any other error says that nobody knows.
+// Permit checks whether a grant allows a workflow now. userID is the owner of the
+// grant; refused is grant_expired, grant_revoked, grant_denied or empty. If ref
+// names no owner and several have a grant with its id, the error is a
+// schedule.InvalidError. Any other error means that the check failed.
 type Permit func(ctx context.Context, ref schedule.GrantRef, workflowID string) (userID string, refused schedule.Reason, err error)
 
-// GraphKey is the key of a graph run in execution_requests. What a caller
-// names never meets the key of a slot, a retry or a backfill.
+// GraphKey is the key of a graph run in execution_requests. The prefix keeps
+// callers' keys apart from the keys of slots, retries and backfills.
 func GraphKey(key string) schedule.Key { return sha256.Sum256([]byte("graph:" + key)) }
 
-// RunGraph starts a graph run, once in effect, with the outcomes of Start. The
-// same key with another workflow, named version, grant or input is
-// FAILED(key_conflict). A grant that does not allow it, while nothing was sent,
-// is SKIPPED(grant_…) for good, as it is for a slot: a key stands for one slot,
-// and whoever renews the grant starts the next one.
+// RunGraph starts a graph run with one effect and the outcomes of Start. The same
+// key with another workflow, version, grant or input is FAILED(key_conflict). If
+// the grant does not allow the run and nothing was sent, it is SKIPPED(grant_…),
+// final as for a slot: after the grant is renewed, a new run needs a new key.
 func (l *Launcher) RunGraph(ctx context.Context, g GraphRun) (schedule.StartReply, error) {
 	req := schedule.StartRequest{
 		Key: GraphKey(g.Key), WorkflowID: g.WorkflowID, UserID: g.UserID, Version: g.Version, Trigger: schedule.TriggerManual, Attempt: 1,
 		ExecutionGrantID: g.ExecutionGrantID, Input: g.Input, RunTimeout: schedule.DefaultRunTimeout,
 	}
-	// Before it is known whose it is, which version is the newest and what time
-	// it is: a repeat is the same request whatever those have become.
+	// Hash before owner, newest version and time are filled in: they may differ in
+	// a repeat of the same request.
 	hash, err := requestHash(req)
 	if err != nil {
 		return refuse(schedule.ReasonLaunchRefused, schedule.CodeInvalidInput, err.Error()), nil
 	}
 	req.ScheduledFor = l.now().UTC().Truncate(time.Second)
 	s := &start{Launcher: l, req: req, hash: hash, graph: &g, span: l.tracer.Start(&req)}
-	defer s.hangUp()
+	defer s.releaseSlot()
 	reply, err := s.run(ctx)
 	s.span.End(reply.Outcome, err)
 	return reply, err
 }
 
-// permitted checks the grant of a graph run and finds its version; over =
-// true: it may not be sent, or nobody knows whether. (The grants of the
-// ledger's runs are checked where their keys are recorded.)
+// permitted checks the grant of a graph run and finds its version. over = true:
+// the grant does not allow the run, or the check failed. (Begin checks the grants
+// of runs in the ledger.)
 func (s *start) permitted(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	if s.graph == nil {
 		return reply, false, nil
@@ -76,7 +75,7 @@ func (s *start) permitted(ctx context.Context, b begun) (reply schedule.StartRep
 	switch {
 	case err == nil && refused == "":
 		return reply, false, nil
-	case err == nil && !b.Sent && s.leases.ours(s.lease):
+	case err == nil && !b.Sent && s.renewer.held(s.lease):
 		reply, err = s.finish(ctx, schedule.Outcome{
 			Status: schedule.Ending(refused), Reason: refused, ErrorCode: string(refused),
 			ErrorMessage: fmt.Sprintf("execution_grant_id %q does not allow %q: %s", s.req.ExecutionGrantID, s.req.WorkflowID, refused),
@@ -90,14 +89,14 @@ func (s *start) permitted(ctx context.Context, b begun) (reply schedule.StartRep
 			err = fmt.Errorf("%w: %w", ErrWithheld, err)
 		}
 	}
-	s.release(ctx, s.before)
+	s.releaseKey(ctx, s.before)
 	return reply, true, err
 }
 
-// findVersion is the one that was named, or the newest that the grant's owner may
-// run. A workflow of which none is stored goes without a DAG: its executor may know it
-// by its id. (After a crash a redelivery may carry a newer one than the send
-// before it; the executor knows the key, and takes no second effect.)
+// findVersion sets the newest version that the owner of the grant may run, if the
+// request names none. A workflow without a stored version is sent without a DAG:
+// the executor may know it by its id. After a crash a redelivery may have a newer
+// version than the first send; the executor knows the key, so that has no effect.
 func (s *start) findVersion(ctx context.Context) error {
 	if s.req.Version != 0 || s.loaded {
 		return nil

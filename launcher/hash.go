@@ -11,14 +11,13 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// requestHash is sha256 over the canonical JSON of what makes two requests of
-// one key the same: never attempt, epoch, trace or DAG, for a redelivery is
-// the same request.
+// requestHash is sha256 over the canonical JSON of a request. Two requests of one
+// key are the same if their hashes are. Attempt, epoch, trace and DAG are left
+// out: they may differ in a redelivery of the same request.
 //
-// It stands in the ledger: what is written here must not change by a byte.
-// Every start pays for it, so the text is put together as CanonicalJSON would
-// write it, with its keys in order; only strings that need escaping, which no
-// caller may send, go the long way.
+// The hash is stored, so the text must not change by a byte. Every start pays for
+// it: the text is written directly, with members in the order of CanonicalJSON,
+// and only strings that need escaping take the slow path.
 func requestHash(req schedule.StartRequest) ([32]byte, error) {
 	input := []byte("null")
 	if len(req.Input) > 0 {
@@ -46,7 +45,7 @@ func requestHash(req schedule.StartRequest) ([32]byte, error) {
 	return sha256.Sum256(text), nil
 }
 
-// appendMember writes a member of an object, with a comma behind it.
+// appendMember appends a member of an object and a comma.
 func appendMember(text []byte, name, value string) []byte {
 	text = append(text, '"')
 	text = append(text, name...)
@@ -59,7 +58,7 @@ func appendMember(text []byte, name, value string) []byte {
 	return append(text, ',')
 }
 
-// plain reports whether a string stands in JSON as it is.
+// plain reports whether a string needs no escaping in JSON.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -70,7 +69,7 @@ func plain(s string) bool {
 }
 
 func escaped(s string) []byte {
-	raw, _ := json.Marshal(s)                   // of a string there is no error
-	canonical, _ := schedule.CanonicalJSON(raw) // nor of JSON
+	raw, _ := json.Marshal(s)                   // a string never fails
+	canonical, _ := schedule.CanonicalJSON(raw) // valid JSON never fails
 	return canonical
 }

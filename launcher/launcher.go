@@ -11,51 +11,52 @@ import (
 	"github.com/carillon/carillon/internal/tracing"
 )
 
-// Config is what an operator decides for the launcher.
+// Config has the launcher's settings.
 type Config struct {
-	CallTimeout  time.Duration // of one call of the executor; default 10 s
-	MaxCalls     int           // of the executor, open at once; default 2,000
+	CallTimeout  time.Duration // of one executor call; default 10 s
+	MaxCalls     int           // executor calls open at once; default 2,000
 	Feedback     bool          // the executor reports; false: accepted is SUCCESS(accepted)
 	PublicURL    string        // where reports go; "" sends no report_url
 	ReportSecret []byte        // signs report tokens
 	RequireGrant bool          // REQUIRE_GRANT: a run without an execution grant is SKIPPED(grant_denied)
 }
 
-// checkLife is how long a check of pause, deletion, cancel and grant is good.
+// checkLife is how long a check of pause, deletion, cancel and grant is valid.
 const checkLife = time.Second
 
 // CheckAhead is how long before fire_at an armed run is checked and recorded at
-// the earliest: a herd needs the time, and what is left of checkLife is what its
-// calls may be late by without another check. A pause that begins later than
-// that may or may not hold the run up: docs/foresight.md says so.
+// the earliest. A burst needs the time. The rest of checkLife is how late its
+// calls may be without another check. A pause that begins within CheckAhead may
+// or may not stop the run (docs/foresight.md).
 const CheckAhead = checkLife * 3 / 4
 
 // storeTimeout bounds one call of the store.
 const storeTimeout = 5 * time.Second
 
-// maxBatch is how many keys one store transaction carries.
+// maxBatch caps the keys of one store transaction.
 const maxBatch = 1000
 
-// Options are a Launcher's parts.
+// Options has the parts of a Launcher.
 type Options struct {
 	Store     Store
 	Workflows WorkflowStore
 	Executor  Executor
-	Permit    Permit // of graph runs; nil: each is permitted, and nobody's
-	// Latest is the newest version of a workflow that an owner may run, for graph runs
-	// that name none; schedule.ErrNotFound. nil: they go without version and DAG.
+	Permit    Permit // checks graph runs; nil: all are permitted and have no owner
+	// Latest returns the newest version of a workflow that an owner may run, or
+	// schedule.ErrNotFound. It is for graph runs without a version. nil: they are
+	// sent without version and DAG.
 	Latest  func(ctx context.Context, userID, workflowID string) (int32, error)
 	Now     func() time.Time // default time.Now
 	Logger  *slog.Logger     // default slog.Default
-	Metrics *Metrics         // default: counted nowhere
-	Tracer  *tracing.Tracer  // nil: nothing is traced
-	// Spread is some duration below another, so that no two leases end together
-	// and waiting calls do not come in step; default: at random.
+	Metrics *Metrics         // default: not registered
+	Tracer  *tracing.Tracer  // nil: no tracing
+	// Spread returns a duration in [0, below). It keeps leases from ending together
+	// and waiting calls from retrying together. Default: random.
 	Spread func(key schedule.Key, below time.Duration) time.Duration
 	Config Config
 }
 
-// Launcher starts runs, each once in effect.
+// Launcher starts runs, each with one effect.
 type Launcher struct {
 	store     Store
 	workflows WorkflowStore
@@ -69,20 +70,20 @@ type Launcher struct {
 	cfg       Config
 	begins    *batch.Batcher[schedule.BeginRequest, begun]
 	finishes  *batch.Batcher[schedule.FinishRequest, schedule.Outcome]
-	leases    *keeper
-	loads     *deadlines // of loading a DAG
-	deadlines *deadlines // of calls
-	gates     *gates
-	calls     *calls
+	renewer   *leaseRenewer
+	loads     *deadlines // for loading a DAG
+	deadlines *deadlines // for executor calls
+	timers    *timers
+	limiter   *limiter
 }
 
-// begun is what Begin answered, and when it was asked.
+// begun is an answer of Begin and the time of the request.
 type begun struct {
 	schedule.BeginResult
 	checkedAt time.Time
 }
 
-// New makes a Launcher of its parts.
+// New returns a Launcher with these parts.
 func New(o Options) *Launcher {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -106,18 +107,18 @@ func New(o Options) *Launcher {
 		store: o.Store, workflows: o.Workflows, executor: o.Executor, permit: o.Permit, latest: o.Latest, now: o.Now,
 		log: o.Logger.With("component", "launcher"), metrics: o.Metrics, tracer: o.Tracer, cfg: o.Config,
 	}
-	l.calls = newCalls(o.Config.MaxCalls, o.Metrics)
+	l.limiter = newLimiter(o.Config.MaxCalls, o.Metrics)
 	l.loads = &deadlines{after: min(storeTimeout, o.Config.CallTimeout)}
 	l.deadlines = &deadlines{after: o.Config.CallTimeout}
-	l.gates = &gates{now: o.Now, at: make(map[int64]*gate)}
+	l.timers = &timers{now: o.Now, at: make(map[int64]*timer)}
 	l.begins = batch.New(maxBatch, l.beginAll)
 	l.finishes = batch.New(maxBatch, l.finishAll)
-	l.leases = &keeper{
+	l.renewer = &leaseRenewer{
 		store: o.Store, now: o.Now, log: l.log, lost: l.metrics.leasesLost.Inc, open: make(map[*lease]bool),
 		spread: o.Spread,
-		// A call begins within checkLife. It, or asking and loading before it, and
-		// recording what it came to are all bounded.
-		longer: checkLife + o.Config.CallTimeout + 2*storeTimeout,
+		// All steps are bounded: the call begins within checkLife; asking by key,
+		// loading, the call and recording its outcome have timeouts.
+		maxOpen: checkLife + o.Config.CallTimeout + 2*storeTimeout,
 	}
 	return l
 }
@@ -127,7 +128,7 @@ func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) (
 	defer cancel()
 	now := l.now()
 	for i := range reqs {
-		reqs[i].Lease = l.leases.leaseAt(now, &reqs[i])
+		reqs[i].Lease = l.renewer.leaseAt(now, &reqs[i])
 	}
 	results, err := l.store.Begin(ctx, reqs, now)
 	if err != nil {
@@ -141,7 +142,7 @@ func (l *Launcher) beginAll(ctx context.Context, reqs []schedule.BeginRequest) (
 }
 
 func (l *Launcher) finishAll(ctx context.Context, done []schedule.FinishRequest) ([]schedule.Outcome, error) {
-	l.gates.pass()
+	l.timers.waitForCalls()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return l.store.Finish(ctx, done, l.now())

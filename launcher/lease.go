@@ -10,174 +10,174 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// A granted key has a short lease, which is extended for as long as its call
-// is open: so a call may take its time, and of a process that died the keys are
-// free again within leaseFor.
+// A granted key has a short lease that is extended while its call is open. So a
+// call may take long, and the keys of a dead process are free within leaseFor.
 //
-// The lease is no lock. A process that is stopped for longer than it, or that
-// cannot reach the database for so long, loses its keys, and another one may
-// send the same key meanwhile. Then two calls of one key are open, and it is
-// the executor, which honours keys, that keeps the effect a single one.
+// The lease is not a lock. A process that is stopped, or cannot reach the
+// database, for longer than the lease loses its keys, and another process may
+// send them again. Then two calls of one key are open. The executor honours keys,
+// so the effect stays single.
 const (
 	leaseFor = 3 * time.Second
-	// extendEvery is how often leases are extended, all in one statement. One
-	// whose answer is lost leaves time for another.
+	// extendEvery is the interval of extensions, one statement for all keys. It
+	// leaves time for a second try if an answer is lost.
 	extendEvery = time.Second
-	// extendBelow: what has more than this left is not extended yet, so that calls
-	// which end soon, and runs that are armed, cost nothing.
+	// extendBelow skips leases that have more time left, so that short calls and
+	// armed runs cost nothing.
 	extendBelow   = leaseFor - 500*time.Millisecond
 	extendTimeout = time.Second
-	// leaseSpread is a random bit more that each lease gets: its end, to the
-	// microsecond, is how the store tells two calls of one key apart.
+	// leaseSpread bounds the random part of a lease. The store tells two calls of
+	// one key apart by the microsecond at which their leases end.
 	leaseSpread = 100 * time.Millisecond
 )
 
-// leaseAt is how long a key is to be granted that is recorded at now: for
-// leaseFor from then or, where it is armed ahead of it, from fire_at.
-func (k *keeper) leaseAt(now time.Time, req *schedule.BeginRequest) time.Duration {
-	return leaseFor + k.spread(req.Key, leaseSpread) + min(max(0, req.FireAt.Sub(now)), checkLife)
+// leaseAt returns the length of the lease of a key that is recorded at now. The
+// lease of an armed run counts from fire_at.
+func (r *leaseRenewer) leaseAt(now time.Time, req *schedule.BeginRequest) time.Duration {
+	return leaseFor + r.spread(req.Key, leaseSpread) + min(max(0, req.FireAt.Sub(now)), checkLife)
 }
 
-// lease is a key that is ours while its call is open.
+// lease is a key that this process holds while its call is open.
 type lease struct {
 	key schedule.Key
-	// The keeper's lock guards these.
+	// leaseRenewer.mu guards the rest.
 	//
-	// What is open beyond giveUpAt, of this machine's clock, hangs, and its key is
-	// let go; zero while it waits for its call, which its sender bounds.
+	// giveUpAt is when a call counts as hanging and its lease is no longer
+	// extended, by this machine's clock. Zero while the start waits for a free
+	// call: its sender bounds that wait.
 	giveUpAt time.Time
-	// until is its LeaseUntil, by which the store knows whose call it is. There
-	// are several when the answer to an extension was lost: one of them it is.
+	// until is the LeaseUntil by which the store recognises the holder. It has
+	// several candidates after the answer to an extension was lost.
 	until  []time.Time
 	lost   bool // another sender may have the key
-	ending bool // its outcome is being recorded: it need not be ours any more
+	ending bool // its outcome is being recorded: losing the key is no problem
 }
 
-// keeper extends the leases of one Launcher. It owns no goroutine while no
-// call is open, and never more than one.
-type keeper struct {
-	store  Store
-	now    func() time.Time
-	log    *slog.Logger
-	lost   func() // counts a lease that was lost
-	spread func(key schedule.Key, below time.Duration) time.Duration
-	longer time.Duration // than any call may be open, unless it hangs
+// leaseRenewer extends the leases of one Launcher. It has one goroutine while
+// calls are open, otherwise none.
+type leaseRenewer struct {
+	store   Store
+	now     func() time.Time
+	log     *slog.Logger
+	lost    func() // counts a lease that was lost
+	spread  func(key schedule.Key, below time.Duration) time.Duration
+	maxOpen time.Duration // a call that is open for longer hangs
 
 	mu        sync.Mutex
 	open      map[*lease]bool
 	timer     *time.Timer   // of the next extension
-	extending chan struct{} // closed when the extension under way is over; nil: there is none
+	extending chan struct{} // closed when the current extension is over; nil: there is none
 }
 
-// keep begins to extend what was granted.
-func (k *keeper) keep(b begun) *lease {
-	l := &lease{key: b.Request.Key, until: []time.Time{b.Request.LeaseUntil}, giveUpAt: time.Now().Add(k.longer)}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.open[l] = true; len(k.open) == 1 && k.extending == nil {
-		k.next(extendEvery)
+// add begins to extend the lease of a granted key.
+func (r *leaseRenewer) add(b begun) *lease {
+	l := &lease{key: b.Request.Key, until: []time.Time{b.Request.LeaseUntil}, giveUpAt: time.Now().Add(r.maxOpen)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open[l] = true; len(r.open) == 1 && r.extending == nil {
+		r.next(extendEvery)
 	}
 	return l
 }
 
-// wait and proceed say that the start of a lease waits for its turn to call, and
-// that it goes on.
-func (k *keeper) wait(l *lease) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// suspend stops the clock of giveUpAt while a start waits for a free call; resume
+// starts it again.
+func (r *leaseRenewer) suspend(l *lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	l.giveUpAt = time.Time{}
 }
 
-func (k *keeper) proceed(l *lease) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	l.giveUpAt = time.Now().Add(k.longer)
+func (r *leaseRenewer) resume(l *lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.giveUpAt = time.Now().Add(r.maxOpen)
 }
 
-// next plans the next extension; the keeper's lock is held.
-func (k *keeper) next(in time.Duration) {
-	if k.timer == nil {
-		k.timer = time.AfterFunc(in, k.extend)
+// next plans the next extension. The caller holds mu.
+func (r *leaseRenewer) next(in time.Duration) {
+	if r.timer == nil {
+		r.timer = time.AfterFunc(in, r.extend)
 		return
 	}
-	k.timer.Reset(in)
+	r.timer.Reset(in)
 }
 
-// ours reports whether nobody else can have the key yet.
-func (k *keeper) ours(l *lease) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return !l.lost && k.now().Before(l.until[0])
+// held reports whether no other process can have the key yet.
+func (r *leaseRenewer) held(l *lease) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !l.lost && r.now().Before(l.until[0])
 }
 
-// end says that the outcome of the call is about to be recorded: that ends the
-// lease too, which is then no surprise.
-func (k *keeper) end(l *lease) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// end marks a lease whose outcome is about to be recorded. Recording it ends the
+// lease too, which is then not reported as lost.
+func (r *leaseRenewer) end(l *lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	l.ending = true
 }
 
-// leave ends the extending of a lease, and returns what its LeaseUntil may be:
-// it waits for an extension under way, so that nobody changes it any more.
-func (k *keeper) leave(l *lease) []time.Time {
-	k.mu.Lock()
-	for k.open[l] && k.extending != nil {
-		under := k.extending
-		k.mu.Unlock()
-		<-under // at most extendTimeout
-		k.mu.Lock()
+// remove stops extending a lease and returns the candidates for its LeaseUntil.
+// It waits for a current extension, so that they no longer change.
+func (r *leaseRenewer) remove(l *lease) []time.Time {
+	r.mu.Lock()
+	for r.open[l] && r.extending != nil {
+		current := r.extending
+		r.mu.Unlock()
+		<-current // at most extendTimeout
+		r.mu.Lock()
 	}
-	defer k.mu.Unlock()
-	if delete(k.open, l); len(k.open) == 0 && k.timer != nil {
-		k.timer.Stop()
+	defer r.mu.Unlock()
+	if delete(r.open, l); len(r.open) == 0 && r.timer != nil {
+		r.timer.Stop()
 	}
 	return l.until
 }
 
-// extend extends what needs it, once.
-func (k *keeper) extend() {
+// extend makes one round of extensions.
+func (r *leaseRenewer) extend() {
 	began := time.Now()
-	k.mu.Lock()
-	if len(k.open) == 0 || k.extending != nil {
-		k.mu.Unlock()
+	r.mu.Lock()
+	if len(r.open) == 0 || r.extending != nil {
+		r.mu.Unlock()
 		return
 	}
 	over := make(chan struct{})
-	k.extending = over
-	now := k.now()
-	wanted := k.due(now)
-	k.mu.Unlock()
+	r.extending = over
+	now := r.now()
+	wanted := r.due(now)
+	r.mu.Unlock()
 
-	held, err := k.write(wanted, now)
+	held, err := r.write(wanted, now)
 
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err != nil {
-		k.log.Warn("cannot extend the leases of open calls", "keys", len(wanted)-len(held), "err", err)
+		r.log.Warn("cannot extend the leases of open calls", "keys", len(wanted)-len(held), "err", err)
 	}
-	k.took(wanted, held, now)
-	k.extending = nil
+	r.record(wanted, held, now)
+	r.extending = nil
 	close(over)
-	if len(k.open) > 0 {
-		k.next(max(0, extendEvery-time.Since(began)))
+	if len(r.open) > 0 {
+		r.next(max(0, extendEvery-time.Since(began)))
 	}
 }
 
-// extension is one way in which a lease may stand in the store, to be extended.
+// extension is one candidate for a lease's LeaseUntil in the store.
 type extension struct {
 	of *lease
 	schedule.LeaseExtension
 }
 
-// due lists the extensions that are needed now.
-func (k *keeper) due(now time.Time) []extension {
+// due returns the extensions that are needed now.
+func (r *leaseRenewer) due(now time.Time) []extension {
 	var wanted []extension
-	for l := range k.open {
+	for l := range r.open {
 		if l.lost || l.ending || l.until[0].Sub(now) > extendBelow || !l.giveUpAt.IsZero() && time.Now().After(l.giveUpAt) {
 			continue
 		}
-		length := leaseFor + k.spread(l.key, leaseSpread)
+		length := leaseFor + r.spread(l.key, leaseSpread)
 		for _, until := range l.until {
 			wanted = append(wanted, extension{l, schedule.LeaseExtension{Key: l.key, Held: until, Lease: length}})
 		}
@@ -185,8 +185,9 @@ func (k *keeper) due(now time.Time) []extension {
 	return wanted
 }
 
-// write extends what is wanted. Of an error, held says how many came before it.
-func (k *keeper) write(wanted []extension, now time.Time) (held []time.Time, err error) {
+// write extends the wanted leases. After an error, held has those that came
+// before it.
+func (r *leaseRenewer) write(wanted []extension, now time.Time) (held []time.Time, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), extendTimeout)
 	defer cancel()
 	for some := range slices.Chunk(wanted, maxBatch) {
@@ -194,7 +195,7 @@ func (k *keeper) write(wanted []extension, now time.Time) (held []time.Time, err
 		for i := range some {
 			leases[i] = some[i].LeaseExtension
 		}
-		until, err := k.store.Extend(ctx, leases, now)
+		until, err := r.store.Extend(ctx, leases, now)
 		if err != nil {
 			return held, err
 		}
@@ -203,14 +204,14 @@ func (k *keeper) write(wanted []extension, now time.Time) (held []time.Time, err
 	return held, nil
 }
 
-// took notes what became of the extensions; held is shorter where the rest
-// has failed.
-func (k *keeper) took(wanted []extension, held []time.Time, now time.Time) {
+// record stores the results of extensions. If some failed, held is shorter than
+// wanted.
+func (r *leaseRenewer) record(wanted []extension, held []time.Time, now time.Time) {
 	after := make(map[*lease][]time.Time, len(wanted))
 	for i, e := range wanted {
 		switch {
 		case i >= len(held):
-			// It may have been written all the same.
+			// The write may have succeeded although the answer was lost.
 			after[e.of] = append(slices.Clone(e.of.until), now.Add(e.Lease).UTC().Truncate(time.Microsecond))
 		case !held[i].IsZero():
 			after[e.of] = []time.Time{held[i]}
@@ -226,8 +227,8 @@ func (k *keeper) took(wanted []extension, held []time.Time, now time.Time) {
 		if l.lost = true; l.ending {
 			continue
 		}
-		// The call goes on: its answer is worth more than the seconds.
-		k.lost()
-		k.log.Warn("lost the key of an open call; another process may send it again", "key", l.key.String())
+		// Do not interrupt the call: its answer may still be recorded.
+		r.lost()
+		r.log.Warn("lost the key of an open call; another process may send it again", "key", l.key.String())
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Metrics are the launcher's figures.
+// Metrics has the launcher's metrics.
 type Metrics struct {
 	executor        string
 	executorSeconds map[string]prometheus.Observer // by outcome label
@@ -20,8 +20,8 @@ type Metrics struct {
 	callsWaiting    prometheus.Gauge
 }
 
-// NewMetrics registers the figures with r; nil registers them nowhere. executor
-// is which one is called, as EXECUTOR names it.
+// NewMetrics registers the metrics with r; nil registers them nowhere. executor
+// is the value of EXECUTOR.
 func NewMetrics(r prometheus.Registerer, executor string) *Metrics {
 	p := promauto.With(r)
 	executorSeconds := p.NewHistogramVec(prometheus.HistogramOpts{
@@ -52,7 +52,7 @@ func (m *Metrics) called(took time.Duration, outcome schedule.Outcome, err error
 	m.executorSeconds[outcomeLabel(outcome, err)].Observe(took.Seconds())
 }
 
-// Labels of calls that brought no outcome, beside the statuses of those that did.
+// Labels of calls without an outcome. The others have the status as label.
 const (
 	labelNotSent = "not_sent"
 	labelUnknown = "unknown"

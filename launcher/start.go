@@ -13,8 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/tracing"
 )
 
-// The ways in which a start stays without an outcome. The same key may be sent
-// again, later.
+// Errors of a start without an outcome. The same key may be sent again later.
 var (
 	// ErrBusy: another call of this key is open.
 	ErrBusy = schedule.ErrBusy
@@ -26,33 +25,32 @@ var (
 
 // Start starts one run. The outcomes:
 //
-//   - the key is new: it is recorded, the DAG is loaded, the executor called,
+//   - the key is new: the key is recorded, the DAG loaded, the executor called,
 //     its answer recorded and returned;
-//   - the key is known and done: the recorded answer, success and error alike;
+//   - the key is known and done: the recorded answer, success or error;
 //   - the key was used for another request: FAILED(key_conflict);
-//   - the schedule is paused or deleted, the run's cancel was asked for, or its
-//     grant does not allow it, and nothing was sent: SKIPPED or CANCELLED, for
-//     good;
+//   - nothing was sent, and the schedule is paused or deleted, a cancel of the run
+//     was requested, or its grant does not allow it: SKIPPED or CANCELLED, final;
 //   - anything else is an error, and the same key may be sent again.
 func (l *Launcher) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	hash, err := requestHash(req)
 	if err != nil {
 		// Nothing is final before fire_at.
-		return refuse(schedule.ReasonLaunchRefused, schedule.CodeInvalidInput, err.Error()), l.gates.wait(ctx, req.FireAt)
+		return refuse(schedule.ReasonLaunchRefused, schedule.CodeInvalidInput, err.Error()), l.timers.wait(ctx, req.FireAt)
 	}
-	// What was handed over early is checked and recorded ahead of fire_at, while
-	// there is time for it, but so late that the check is still good at fire_at.
-	if err := l.gates.wait(ctx, req.FireAt.Add(-CheckAhead)); err != nil {
+	// An early start is checked and recorded ahead of fire_at, but so late that the
+	// check is still valid at fire_at.
+	if err := l.timers.wait(ctx, req.FireAt.Add(-CheckAhead)); err != nil {
 		return schedule.StartReply{}, err
 	}
 	s := &start{Launcher: l, req: req, hash: hash, span: l.tracer.Start(&req)}
-	defer s.hangUp()
+	defer s.releaseSlot()
 	reply, err := s.run(ctx)
 	s.span.End(reply.Outcome, err)
 	return reply, err
 }
 
-// run records the key and goes on with it, or answers from the record.
+// run records the key and continues with it, or answers from the record.
 func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 	for range renewals {
 		b, err := s.begin(ctx)
@@ -67,15 +65,15 @@ func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 		case schedule.Recorded, schedule.Refused:
 			return schedule.StartReply{Outcome: b.Request.Outcome, Deliveries: b.Request.Calls}, nil
 		case schedule.Conflict:
-			return refuse(schedule.ReasonKeyConflict, schedule.CodeKeyConflict, "the key was used before for another request"), s.gates.wait(ctx, s.req.FireAt)
+			return refuse(schedule.ReasonKeyConflict, schedule.CodeKeyConflict, "the key was used before for another request"), s.timers.wait(ctx, s.req.FireAt)
 		case schedule.Busy:
 			return schedule.StartReply{}, ErrBusy
 		default:
 			if !s.now().Before(s.req.FireAt) {
 				return s.withheld(ctx, b)
 			}
-			// What a check says ahead of fire_at is not final: look again then.
-			if err := s.gates.wait(ctx, s.req.FireAt); err != nil {
+			// A check before fire_at is not final: repeat it then.
+			if err := s.timers.wait(ctx, s.req.FireAt); err != nil {
 				return schedule.StartReply{}, err
 			}
 		}
@@ -83,51 +81,51 @@ func (s *start) run(ctx context.Context) (schedule.StartReply, error) {
 	return schedule.StartReply{}, fmt.Errorf("%w: the check of pause and cancel was too old %d times", ErrWithheld, renewals)
 }
 
-// renewals bounds how often one Start checks anew because loading the DAG, or
-// asking by key, has outlived the last check.
+// renewals bounds the checks of one Start. A check is repeated if it expired while
+// the DAG was loaded or the executor was asked by key.
 const renewals = 3
 
-// busyWait is how long a repeat waits for an open call of its key to end.
+// busyWait is how long a start waits for another open call of its key.
 const busyWait = 5 * time.Second
 
-// start is one Start under way.
+// start is one running Start.
 type start struct {
 	*Launcher
 	req       schedule.StartRequest
 	hash      [32]byte
-	lease     *lease    // of the key while it is ours
-	before    int32     // calls of the key that may have reached the executor before this start
-	dialed    bool      // it has one of the executor's calls,
-	dialedBy  string    // as this owner: whose a graph run is, is asked anew with each check
-	asked     bool      // the executor was asked by key, and does not know it or cannot say
-	graph     *GraphRun // nil: a run of the ledger
+	lease     *lease    // of the key while this process holds it
+	before    int32     // calls of the key that may have reached the executor earlier
+	slotHeld  bool      // the start has one of the MaxCalls calls
+	slotOwner string    // owner for which it has it: a repeated check may change that of a graph run
+	asked     bool      // the executor was asked by key and does not know it or cannot answer
+	graph     *GraphRun // nil: a run in the ledger
 	span      tracing.Span
 	loaded    bool
-	prepared  Call      // all of it that is known before the call
-	checkedAt time.Time // the last time
+	prepared  Call      // the call without deadline and trace
+	checkedAt time.Time // time of the last check
 	called    called
 }
 
-// begin records the key, and waits a while for another call of it to end.
+// begin records the key. It waits up to busyWait for another open call of the key.
 func (s *start) begin(ctx context.Context) (begun, error) {
 	began := time.Now()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		b, err := s.begins.Do(ctx, schedule.BeginRequest{
 			Key: s.req.Key, RequestHash: s.hash, ScheduleID: s.req.ScheduleID, Trigger: s.req.Trigger,
-			FireAt: s.req.FireAt, // the lease is known when it is written: see beginAll
+			FireAt: s.req.FireAt, // beginAll sets the lease
 			Grant:  s.grantUse(),
 		})
 		if err != nil || b.Permission != schedule.Busy || time.Since(began) >= busyWait {
 			return b, err
 		}
-		if err := sleep(ctx, pause+s.leases.spread(s.req.Key, pause/4)); err != nil {
-			return b, nil // busy is all that is known
+		if err := sleep(ctx, pause+s.renewer.spread(s.req.Key, pause/4)); err != nil {
+			return b, nil // still busy
 		}
 	}
 }
 
-// grantUse is what the record of the key is to look at. Whose the grant of a
-// graph run is, is not known then: see permitted.
+// grantUse is the grant that Begin checks. For a graph run, permitted checks it
+// later, because the owner is not known yet.
 func (s *start) grantUse() schedule.GrantUse {
 	if s.graph != nil {
 		return schedule.GrantUse{}
@@ -146,22 +144,22 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// granted goes on with a key that is ours, and keeps it so meanwhile.
+// granted continues with a key that this process holds and renews its lease.
 func (s *start) granted(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	failpoint.Hit(failpoint.KeyRecorded)
-	s.lease, s.before = s.leases.keep(b), b.Request.Calls-1
-	defer s.leases.leave(s.lease)
+	s.lease, s.before = s.renewer.add(b), b.Request.Calls-1
+	defer s.renewer.remove(s.lease)
 	return s.proceed(ctx, b)
 }
 
-// proceed goes on with a key that is ours: it asks by key where an earlier call
-// may have arrived, loads the DAG, and calls the executor. over = false: that
-// took longer than the check is good for, the key was given back, and the
-// check is to be made again.
+// proceed continues with a key that this process holds. If an earlier call may
+// have arrived it asks the executor by key. Then it loads the DAG and calls the
+// executor. over = false: the check expired meanwhile, the key was released, and
+// the check must be repeated.
 //
-// The crash windows: before the call the key is recorded as in progress, so
-// that the next sender, when the lease is over, asks or sends the same key;
-// after the call and before Finish the executor has the key, and honours it.
+// Crash before the call: the key is recorded as in progress, so the next sender
+// asks or sends the same key when the lease is over. Crash between the call and
+// Finish: the executor knows the key and honours it.
 func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	if b.Sent {
 		if reply, over, err := s.ask(ctx, b); over {
@@ -169,8 +167,8 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 		}
 	}
 	if s.overdue() {
-		s.release(ctx, s.before)
-		return reply, true, fmt.Errorf("%w: its time to be launched was over at %s", ErrWithheld, s.req.SendUntil.Format(time.RFC3339))
+		s.releaseKey(ctx, s.before)
+		return reply, true, fmt.Errorf("%w: the time to launch it ended at %s", ErrWithheld, s.req.SendUntil.Format(time.RFC3339))
 	}
 	if reply, over, err := s.permitted(ctx, b); over {
 		return reply, true, err
@@ -182,11 +180,11 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 	over, err = s.callInTime(ctx)
 	switch {
 	case err != nil:
-		s.release(ctx, s.before)
+		s.releaseKey(ctx, s.before)
 		return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
 	case !over:
-		s.release(ctx, s.before)
-		s.loaded = false // what the owner may run is as old as the check
+		s.releaseKey(ctx, s.before)
+		s.loaded = false // whether the owner may run it must be checked again too
 		return reply, false, nil
 	case s.called.err != nil:
 		reply, err = s.callFailed(ctx, s.called.err)
@@ -196,13 +194,13 @@ func (s *start) proceed(ctx context.Context, b begun) (reply schedule.StartReply
 	return reply, true, err
 }
 
-// overdue reports whether nothing of the run is to be sent any more.
+// overdue reports whether the run may no longer be sent.
 func (s *start) overdue() bool {
 	return !s.req.SendUntil.IsZero() && s.now().After(s.req.SendUntil)
 }
 
-// ask asks the executor what became of the key; over = false: it does not know
-// it, or cannot say.
+// ask asks the executor for the outcome of the key. over = false: the executor
+// does not know the key or cannot answer.
 func (s *start) ask(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	if s.asked {
 		return reply, false, nil
@@ -216,7 +214,7 @@ func (s *start) ask(ctx context.Context, b begun) (reply schedule.StartReply, ov
 		s.asked = true
 		return reply, false, nil
 	}
-	s.release(ctx, s.before)
+	s.releaseKey(ctx, s.before)
 	return reply, true, s.failed(fmt.Errorf("%w: ask by key: %w", ErrOutcomeUnknown, err))
 }
 
@@ -228,8 +226,8 @@ func (s *start) getByKey(ctx context.Context) (schedule.Outcome, error) {
 	})
 }
 
-// withheld answers for a key that may not be sent. If it was sent before, only
-// asking can still tell what became of it.
+// withheld answers for a key that may not be sent. If the key was sent before, it
+// asks the executor by key first.
 func (s *start) withheld(ctx context.Context, b begun) (schedule.StartReply, error) {
 	if b.Sent {
 		if outcome, err := s.getByKey(ctx); err == nil {
@@ -239,9 +237,9 @@ func (s *start) withheld(ctx context.Context, b begun) (schedule.StartReply, err
 	return schedule.StartReply{}, fmt.Errorf("%w: %s", ErrWithheld, b.Reason)
 }
 
-// load loads the DAG, once for each check; over = true: there is none that the
-// owner may run, or not now. That there is none is final from fire_at on only: it
-// may be deployed until then.
+// load loads the DAG, once for each check. over = true: the owner may run no such
+// DAG, or the store is unavailable. A missing DAG is final only from fire_at on,
+// because it may be deployed until then.
 func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, over bool, err error) {
 	if s.loaded {
 		return reply, false, nil
@@ -256,48 +254,47 @@ func (s *start) load(ctx context.Context, b begun) (reply schedule.StartReply, o
 	verdict, definite := s.unloadable(err)
 	switch {
 	case definite && early:
-		if err := s.gates.wait(ctx, s.req.FireAt); err != nil {
-			s.release(ctx, s.before)
+		if err := s.timers.wait(ctx, s.req.FireAt); err != nil {
+			s.releaseKey(ctx, s.before)
 			return reply, true, fmt.Errorf("%w: %w", ErrWithheld, context.Cause(ctx))
 		}
 		return s.load(ctx, b)
-	case definite && !b.Sent && s.leases.ours(s.lease):
+	case definite && !b.Sent && s.renewer.held(s.lease):
 		reply, err = s.finish(ctx, verdict.Outcome, time.Time{})
 		return reply, true, err
 	}
-	s.release(ctx, s.before)
+	s.releaseKey(ctx, s.before)
 	return reply, true, &schedule.LaunchError{
 		Code: schedule.CodeWorkflowUnavailable, Err: fmt.Errorf("load workflow %s version %d: %w", s.req.WorkflowID, s.req.Version, err),
 	}
 }
 
-// prepare puts the call together while there is time for it.
+// prepare builds the call before its instant.
 func (s *start) prepare(dag []byte) {
 	s.prepared = Call{StartRequest: s.req, DAG: dag}
-	// No longer the sender's.
+	// Not that of the sender.
 	s.prepared.TraceParent = s.tracer.NotSampled(s.req.Key)
 	if s.graph != nil {
-		s.prepared.ClientKey = s.graph.Key // it has no row in the ledger: nothing to report to
+		s.prepared.ClientKey = s.graph.Key // the ledger has no row of it: no report_url
 	} else if s.cfg.PublicURL != "" {
 		s.prepared.ReportURL = strings.TrimRight(s.cfg.PublicURL, "/") + "/v1/runs/" + s.req.Key.String() + ":report"
 		s.prepared.ReportToken = schedule.ReportToken(s.cfg.ReportSecret, s.req.Key)
 	}
 }
 
-// unloadable is what it means for a run that its DAG cannot be loaded; not
-// definite: the workflow store is away.
+// unloadable returns the outcome of a run whose DAG cannot be loaded. Not
+// definite: the workflow store is unavailable.
 func (s *start) unloadable(err error) (verdict schedule.StartReply, definite bool) {
 	if invalid, ok := errors.AsType[*schedule.InvalidError](err); ok {
 		return refuse(schedule.ReasonLaunchRefused, schedule.CodeWorkflowInvalid, schedule.Storable(invalid.Error(), schedule.MaxErrorMessage)), true
 	}
-	// The same words whether there is none or it is not this owner's to run.
+	// The text must not reveal whether the workflow exists for another owner.
 	message := fmt.Sprintf("the workflow store holds no version %d of %q for owner %q", s.req.Version, s.req.WorkflowID, s.req.UserID)
 	return refuse(schedule.ReasonWorkflowNotFound, schedule.CodeWorkflowNotFound, message), errors.Is(err, schedule.ErrNotFound)
 }
 
-// callFailed sorts an executor's error: a definite no is recorded, anything
-// else leaves the key open. After the last call that is made, an executor that
-// can be asked by key is.
+// callFailed handles an executor's error. A refusal is recorded; any other error
+// leaves the key open. After the last attempt it asks the executor by key.
 func (s *start) callFailed(ctx context.Context, err error) (schedule.StartReply, error) {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
@@ -314,14 +311,14 @@ func (s *start) callFailed(ctx context.Context, err error) (schedule.StartReply,
 		}
 	}
 	e := s.failed(err)
-	s.release(ctx, e.Deliveries)
+	s.releaseKey(ctx, e.Deliveries)
 	s.log.WarnContext(ctx, "executor call failed", "schedule_id", s.req.ScheduleID, "run_at", s.req.ScheduledFor,
 		"key", s.req.Key.String(), "error_code", string(e.Code), "sent", !notSent, "err", err)
 	return schedule.StartReply{}, e
 }
 
-// failed is what an attempt came to whose call failed, or whose executor could
-// not be asked by key.
+// failed returns the error of an attempt whose call failed, or whose executor
+// could not be asked by key.
 func (s *start) failed(err error) *schedule.LaunchError {
 	code := CallCode(err)
 	e := &schedule.LaunchError{Code: code, Deliveries: s.before, At: s.called.at, Took: s.called.took, Err: err}
@@ -331,14 +328,14 @@ func (s *start) failed(err error) *schedule.LaunchError {
 	return e
 }
 
-// outcomeUnknown marks an error as ErrOutcomeUnknown. It adds nothing to the text,
-// which becomes the error of the run.
+// outcomeUnknown marks an error as ErrOutcomeUnknown. It keeps the text, which
+// becomes the error of the run.
 type outcomeUnknown struct{ error }
 
 func (e outcomeUnknown) Unwrap() []error { return []error{ErrOutcomeUnknown, e.error} }
 
-// finish records a definite outcome, so that every repeat is answered the same,
-// and answers with what then stands.
+// finish records a definite outcome and returns the recorded one, which can be an
+// earlier outcome of the key. Every repeat gets the same answer.
 func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt time.Time) (schedule.StartReply, error) {
 	switch {
 	case outcome.Status == schedule.StatusEnqueued && !s.cfg.Feedback:
@@ -348,7 +345,7 @@ func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt
 	}
 	outcome.ErrorCode = schedule.ExecutorErrorCode(outcome.ErrorCode)
 	if s.lease != nil {
-		s.leases.end(s.lease)
+		s.renewer.end(s.lease)
 	}
 	sent := !s.called.at.IsZero() && !s.called.unsent
 	standing, err := s.finishes.Do(ctx, schedule.FinishRequest{
@@ -365,12 +362,13 @@ func (s *start) finish(ctx context.Context, outcome schedule.Outcome, launchedAt
 	return reply, nil
 }
 
-// release gives the key back early, if it is still ours. calls is how many calls
-// of it may have reached the executor. If that fails, the lease ends by itself.
-func (s *start) release(ctx context.Context, calls int32) {
+// releaseKey ends the lease early if this process still holds the key. calls is
+// how many calls of the key may have reached the executor. If the statement fails,
+// the lease ends by itself.
+func (s *start) releaseKey(ctx context.Context, calls int32) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	for _, until := range s.leases.leave(s.lease) {
+	for _, until := range s.renewer.remove(s.lease) {
 		if err := s.store.Release(ctx, s.req.Key, until, calls, s.now()); err != nil {
 			s.log.WarnContext(ctx, "cannot release the key", "key", s.req.Key.String(), "err", err)
 		}

@@ -116,7 +116,7 @@ var mutants = []struct {
 		"internal/schedule/unanswered.go", `s := Settlement{Key: req.Key, To: StatusLaunching, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`, `s := Settlement{Key: req.Key, To: StatusFailed, Reason: ReasonLaunchUnavailable, ClaimedUntil: nextAttempt(now, pause, req.SendUntil)}`,
 	}}},
 	{"the executor is called a little early", []edit{{
-		"launcher/gate.go", `{ return at.Sub(g.now()) }`, `{ return at.Sub(g.now()) - 20*time.Millisecond }`,
+		"launcher/timers.go", `{ return at.Sub(t.now()) }`, `{ return at.Sub(t.now()) - 20*time.Millisecond }`,
 	}}},
 	{"pause and deletion are not looked at before a run is sent", []edit{{
 		"internal/ledger/begin.go", `case trigger.FromSpec() && f.Pause.Active(now):`, `case trigger.FromSpec() && f.Pause.Active(now) && now.IsZero():`,

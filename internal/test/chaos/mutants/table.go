@@ -47,7 +47,7 @@ var mutants = []mutant{
 		{"internal/plan/jitter.go", "int64(key.Fraction(uint64(a+b+1)))", "time.Now().UnixNano()%(a+b+1)"},
 	}},
 	{"armed runs are sent at once", "mutant-calm", 1, []change{
-		{"launcher/gate.go", "{ return at.Sub(g.now()) }", "{ return at.Sub(g.now()) - 200*time.Millisecond }"},
+		{"launcher/timers.go", "{ return at.Sub(t.now()) }", "{ return at.Sub(t.now()) - 200*time.Millisecond }"},
 	}},
 	{"an unknown outcome counts as a failure", "mutant-calm", 1, []change{
 		{"launcher/start.go", "	notSent := errors.Is(err, ErrNotSent)\n", "	if true {\n		return s.finish(ctx, schedule.Outcome{Status: schedule.StatusFailed}, time.Time{})\n	}\n	notSent := errors.Is(err, ErrNotSent)\n"},

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon/carillon/launcher"
 )
 
-func TestAGateOpensAtItsInstantAndNotBefore(t *testing.T) {
+func TestATimerFiresAtItsInstantAndNotBefore(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		ahead time.Duration
@@ -40,12 +40,12 @@ func TestAGateOpensAtItsInstantAndNotBefore(t *testing.T) {
 					offset = tc.set
 				})
 				defer timer.Stop()
-				gates := launcher.NewGates(now)
+				timers := launcher.NewTimers(now)
 				began, at := time.Now(), time.Now().Add(tc.ahead)
-				var crowd sync.WaitGroup
+				var waiters sync.WaitGroup
 				for range 100 {
-					crowd.Go(func() {
-						if err := gates.Wait(t.Context(), at); err != nil {
+					waiters.Go(func() {
+						if err := timers.Wait(t.Context(), at); err != nil {
 							t.Error(err)
 						}
 						if took := time.Since(began); took != tc.waits {
@@ -53,24 +53,24 @@ func TestAGateOpensAtItsInstantAndNotBefore(t *testing.T) {
 						}
 					})
 				}
-				crowd.Wait()
-				if n := gates.Standing(); n != 0 {
-					t.Errorf("%d gates stand after all have passed", n)
+				waiters.Wait()
+				if n := timers.Len(); n != 0 {
+					t.Errorf("%d timers are left after all have fired", n)
 				}
 			})
 		})
 	}
 }
 
-func TestWhoGivesUpLeavesTheGateToTheOthers(t *testing.T) {
+func TestOneWaiterThatGivesUpDoesNotStopTheTimerOfTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gates := launcher.NewGates(time.Now)
+		timers := launcher.NewTimers(time.Now)
 		at := time.Now().Add(time.Second)
 		patient := make(chan error, 1)
-		go func() { patient <- gates.Wait(t.Context(), at) }()
+		go func() { patient <- timers.Wait(t.Context(), at) }()
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		defer cancel()
-		if err := gates.Wait(ctx, at); !errors.Is(err, context.DeadlineExceeded) {
+		if err := timers.Wait(ctx, at); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the context's error", err)
 		}
 		if err := <-patient; err != nil || time.Now().Before(at) {
@@ -79,8 +79,8 @@ func TestWhoGivesUpLeavesTheGateToTheOthers(t *testing.T) {
 
 		alone, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		defer cancel()
-		if err := gates.Wait(alone, at.Add(time.Hour)); err == nil || gates.Standing() != 0 {
-			t.Errorf("got %v with %d gates left standing, want an error and none", err, gates.Standing())
+		if err := timers.Wait(alone, at.Add(time.Hour)); err == nil || timers.Len() != 0 {
+			t.Errorf("got %v with %d timers left, want an error and none", err, timers.Len())
 		}
 	})
 }

@@ -71,14 +71,14 @@ func BenchmarkInstant(b *testing.B) {
 }
 
 func instant(b *testing.B, takes time.Duration) {
-	const herd = 10000
+	const burst = 10000
 	var p50, p99 []float64
 	for b.Loop() {
-		e := &noting{takes: takes, late: make([]time.Duration, herd)}
+		e := &noting{takes: takes, late: make([]time.Duration, burst)}
 		l := launcher.New(launcher.Options{Store: granting{}, Workflows: noDAG{}, Executor: e})
 		at := time.Now().Add(1200 * time.Millisecond)
 		var wg sync.WaitGroup
-		for i := range herd {
+		for i := range burst {
 			req := schedule.StartRequest{
 				Key: sha256.Sum256(fmt.Append(nil, i)), ScheduleID: "s", WorkflowID: "w", Version: 1, UserID: fmt.Sprint("u", i%10), Attempt: 1,
 				ScheduledFor: at, FireAt: at, Trigger: schedule.TriggerSchedule, RunTimeout: time.Minute,
@@ -91,8 +91,8 @@ func instant(b *testing.B, takes time.Duration) {
 		}
 		wg.Wait()
 		slices.Sort(e.late)
-		p50 = append(p50, float64(e.late[herd/2].Microseconds())/1000)
-		p99 = append(p99, float64(e.late[herd*99/100].Microseconds())/1000)
+		p50 = append(p50, float64(e.late[burst/2].Microseconds())/1000)
+		p99 = append(p99, float64(e.late[burst*99/100].Microseconds())/1000)
 	}
 	slices.Sort(p50)
 	slices.Sort(p99)

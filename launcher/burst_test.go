@@ -14,7 +14,7 @@ import (
 	"github.com/carillon/carillon/launcher"
 )
 
-func TestAHerdIsCalledAtItsInstantEachOnceHoweverLongCallsTake(t *testing.T) {
+func TestABurstMakesEachCallOnceAtItsInstant(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		takes func(i int) time.Duration
@@ -27,12 +27,12 @@ func TestAHerdIsCalledAtItsInstantEachOnceHoweverLongCallsTake(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				const calls = 1000
-				gates, at := launcher.NewGates(time.Now), time.Now().Add(time.Second)
+				timers, at := launcher.NewTimers(time.Now), time.Now().Add(time.Second)
 				var made [calls]atomic.Int32
-				var herd sync.WaitGroup
+				var starts sync.WaitGroup
 				for i := range calls {
-					herd.Go(func() {
-						err := gates.Fire(t.Context(), at, func() {
+					starts.Go(func() {
+						err := timers.CallAt(t.Context(), at, func() {
 							made[i].Add(1)
 							if !time.Now().Equal(at) {
 								t.Errorf("call %d was made at %s, want %s", i, time.Now(), at)
@@ -45,101 +45,101 @@ func TestAHerdIsCalledAtItsInstantEachOnceHoweverLongCallsTake(t *testing.T) {
 						}
 					})
 				}
-				herd.Wait()
-				if n := gates.Standing(); n != 0 {
-					t.Errorf("%d gates stand after all have passed", n)
+				starts.Wait()
+				if n := timers.Len(); n != 0 {
+					t.Errorf("%d timers are left after all have fired", n)
 				}
 			})
 		})
 	}
 }
 
-func TestWhoHasGivenUpIsNotCalled(t *testing.T) {
+func TestAStartThatHasGivenUpIsNotCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gates, at := launcher.NewGates(time.Now), time.Now().Add(time.Second)
+		timers, at := launcher.NewTimers(time.Now), time.Now().Add(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		defer cancel()
 		var called, over atomic.Int32
-		var herd sync.WaitGroup
+		var starts sync.WaitGroup
 		for range 10 {
-			herd.Go(func() {
-				if err := gates.Fire(ctx, at, func() { called.Add(1) }); !errors.Is(err, context.DeadlineExceeded) {
+			starts.Go(func() {
+				if err := timers.CallAt(ctx, at, func() { called.Add(1) }); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v, want the context's error", err)
 				}
 			})
-			herd.Go(func() {
-				if err := gates.Fire(t.Context(), at, func() { over.Add(1) }); err != nil {
+			starts.Go(func() {
+				if err := timers.CallAt(t.Context(), at, func() { over.Add(1) }); err != nil {
 					t.Error(err)
 				}
 			})
 		}
-		herd.Wait()
+		starts.Wait()
 		if called.Load() != 0 || over.Load() != 10 {
 			t.Errorf("called %d who had given up and %d of 10 others", called.Load(), over.Load())
 		}
 	})
 }
 
-func TestACallThatHasBegunIsWaitedForByWhoGivesUp(t *testing.T) {
+func TestACallThatHasBegunIsNotInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gates, at := launcher.NewGates(time.Now), time.Now().Add(time.Second)
+		timers, at := launcher.NewTimers(time.Now), time.Now().Add(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if err := gates.Fire(ctx, at, func() { time.Sleep(time.Minute) }); err != nil || time.Since(at) != time.Minute {
+		if err := timers.CallAt(ctx, at, func() { time.Sleep(time.Minute) }); err != nil || time.Since(at) != time.Minute {
 			t.Errorf("it is over after %s with %v, want after a minute", time.Since(at), err)
 		}
 		late := func() { t.Error("called after its instant has passed") }
-		if err := gates.Fire(t.Context(), at, late); err != nil {
+		if err := timers.CallAt(t.Context(), at, late); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-func TestAPanicIsThatOfItsStart(t *testing.T) {
+func TestAPanicOfACallReachesItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gates, at := launcher.NewGates(time.Now), time.Now().Add(time.Second)
-		var herd sync.WaitGroup
+		timers, at := launcher.NewTimers(time.Now), time.Now().Add(time.Second)
+		var starts sync.WaitGroup
 		for i := range 10 {
-			herd.Go(func() {
+			starts.Go(func() {
 				defer func() {
 					said, _ := recover().(string)
 					if got, want := strings.HasPrefix(said, "a bug\n"), i == 3; got != want {
 						t.Errorf("start %d: panicked with %q", i, said)
 					}
 				}()
-				_ = gates.Fire(t.Context(), at, func() {
+				_ = timers.CallAt(t.Context(), at, func() {
 					if i == 3 {
 						panic("a bug")
 					}
 				})
 			})
 		}
-		herd.Wait()
+		starts.Wait()
 	})
 }
 
-// Nothing but the processors is waited for here: no start is told that its call
-// is over while they are wanted for the calls of the others.
-func TestStartsAreToldOnceTheCallsOfTheirInstantHaveBegun(t *testing.T) {
+// While calls of an instant still need the processors, no start is notified that
+// its call is over.
+func TestStartsAreNotifiedOnceTheCallsOfTheirInstantHaveBegun(t *testing.T) {
 	const calls = 2000
-	gates, at := launcher.NewGates(time.Now), time.Now().Add(50*time.Millisecond)
+	timers, at := launcher.NewTimers(time.Now), time.Now().Add(50*time.Millisecond)
 	var begun, early atomic.Int64
-	var herd sync.WaitGroup
+	var starts sync.WaitGroup
 	for range calls {
-		herd.Go(func() {
+		starts.Go(func() {
 			fired := false
-			if err := gates.Fire(t.Context(), at, func() { fired = true; begun.Add(1) }); err != nil {
+			if err := timers.CallAt(t.Context(), at, func() { fired = true; begun.Add(1) }); err != nil {
 				t.Error(err)
 			}
 			some := int64(4 * runtime.GOMAXPROCS(0)) // that others are about to call
-			if fired && begun.Load() < calls-some && time.Since(at) < launcher.HoldFor {
+			if fired && begun.Load() < calls-some && time.Since(at) < launcher.MaxHold {
 				early.Add(1)
 			}
 		})
 	}
-	herd.Wait()
+	starts.Wait()
 	if early.Load() > 0 {
-		t.Errorf("%d starts were told before the calls had begun", early.Load())
+		t.Errorf("%d starts were notified before the calls had begun", early.Load())
 	}
 }
 
@@ -150,17 +150,17 @@ func TestOutcomesWaitForTheCallsOfTheirInstant(t *testing.T) {
 		begin time.Duration // after which they begin
 		waits time.Duration
 	}{
-		{name: "until they have begun", calls: launcher.Crowd, begin: 30 * time.Millisecond, waits: 30 * time.Millisecond},
-		{name: "not for long", calls: launcher.Crowd, begin: time.Minute, waits: launcher.HoldFor},
-		{name: "not for a few", calls: launcher.Crowd - 1, begin: time.Minute},
+		{name: "until they have begun", calls: launcher.HoldAbove, begin: 30 * time.Millisecond, waits: 30 * time.Millisecond},
+		{name: "not for long", calls: launcher.HoldAbove, begin: time.Minute, waits: launcher.MaxHold},
+		{name: "not for a few", calls: launcher.HoldAbove - 1, begin: time.Minute},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				gates, began := launcher.NewGates(time.Now), time.Now()
-				gates.Expect(tc.calls)
-				time.AfterFunc(tc.begin, func() { gates.Expect(-tc.calls) })
-				gates.Pass()
+				timers, began := launcher.NewTimers(time.Now), time.Now()
+				timers.Expect(tc.calls)
+				time.AfterFunc(tc.begin, func() { timers.Expect(-tc.calls) })
+				timers.WaitForCalls()
 				if took := time.Since(began); took < tc.waits || took > tc.waits+5*time.Millisecond {
 					t.Errorf("outcomes wait for %s, want %s", took, tc.waits)
 				}

@@ -15,9 +15,9 @@ import (
 	"github.com/carillon/carillon/launcher"
 )
 
-// TestCallsAreNeverMoreThanTheirNumberAndNobodyIsForgotten: whoever comes,
-// leaves, or stops waiting, in whatever order.
-func TestCallsAreNeverMoreThanTheirNumberAndNobodyIsForgotten(t *testing.T) {
+// TestTheLimitHoldsAndNoCallIsLost: in whatever order starts acquire, release
+// or give up.
+func TestTheLimitHoldsAndNoCallIsLost(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(1, 12).Draw(rt, "size")
@@ -34,7 +34,7 @@ func TestCallsAreNeverMoreThanTheirNumberAndNobodyIsForgotten(t *testing.T) {
 		}
 		var report string
 		synctest.Test(t, func(t *testing.T) {
-			calls := launcher.NewCalls(size)
+			limiter := launcher.NewLimiter(size)
 			var (
 				mu      sync.Mutex
 				open    int
@@ -46,7 +46,7 @@ func TestCallsAreNeverMoreThanTheirNumberAndNobodyIsForgotten(t *testing.T) {
 					time.Sleep(v.at)
 					ctx, cancel := context.WithTimeout(t.Context(), v.waits)
 					defer cancel()
-					if calls.Enter(ctx, v.owner) != nil {
+					if limiter.Acquire(ctx, v.owner) != nil {
 						return
 					}
 					mu.Lock()
@@ -59,7 +59,7 @@ func TestCallsAreNeverMoreThanTheirNumberAndNobodyIsForgotten(t *testing.T) {
 					mu.Lock()
 					open--
 					mu.Unlock()
-					calls.Leave(v.owner)
+					limiter.Release(v.owner)
 				})
 			}
 			wg.Wait()
@@ -68,7 +68,7 @@ func TestCallsAreNeverMoreThanTheirNumberAndNobodyIsForgotten(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			for i := range size {
-				if err := calls.Enter(ctx, "new-"+strconv.Itoa(i)); err != nil {
+				if err := limiter.Acquire(ctx, "new-"+strconv.Itoa(i)); err != nil {
 					report = fmt.Sprintf("the call %d of %d is lost: %v", i, size, err)
 				}
 			}
@@ -82,13 +82,13 @@ func TestCallsAreNeverMoreThanTheirNumberAndNobodyIsForgotten(t *testing.T) {
 func TestAnOwnerWhoseExecutorHangsLeavesCallsToTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		calls := launcher.NewCalls(100)
+		limiter := launcher.NewLimiter(100)
 		ctx, cancel := context.WithCancel(t.Context())
 		hangs := 0
 		var mu sync.Mutex
 		for range 1000 {
 			go func() {
-				if calls.Enter(ctx, "hangs") == nil {
+				if limiter.Acquire(ctx, "hangs") == nil {
 					mu.Lock()
 					hangs++
 					mu.Unlock()
@@ -102,11 +102,11 @@ func TestAnOwnerWhoseExecutorHangsLeavesCallsToTheOthers(t *testing.T) {
 		mu.Unlock()
 		for range 200 {
 			soon, stop := context.WithTimeout(t.Context(), time.Millisecond)
-			if err := calls.Enter(soon, "works"); err != nil {
+			if err := limiter.Acquire(soon, "works"); err != nil {
 				t.Fatalf("another owner finds no call: %v", err)
 			}
 			stop()
-			calls.Leave("works")
+			limiter.Release("works")
 		}
 		cancel()
 		synctest.Wait()
@@ -116,21 +116,21 @@ func TestAnOwnerWhoseExecutorHangsLeavesCallsToTheOthers(t *testing.T) {
 func TestOwnersWhoWaitTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		calls := launcher.NewCalls(1)
-		if err := calls.Enter(t.Context(), "first"); err != nil {
+		limiter := launcher.NewLimiter(1)
+		if err := limiter.Acquire(t.Context(), "first"); err != nil {
 			t.Fatal(err)
 		}
 		order := make(chan string, 20)
 		for _, owner := range []string{"many", "many", "many", "few"} {
 			go func() {
-				if calls.Enter(t.Context(), owner) == nil {
+				if limiter.Acquire(t.Context(), owner) == nil {
 					order <- owner
-					calls.Leave(owner)
+					limiter.Release(owner)
 				}
 			}()
 			synctest.Wait()
 		}
-		calls.Leave("first")
+		limiter.Release("first")
 		synctest.Wait()
 		close(order)
 		var got []string
@@ -143,9 +143,9 @@ func TestOwnersWhoWaitTakeTurns(t *testing.T) {
 	})
 }
 
-// A run that waits for the executor is in nobody's hands: what is asked meanwhile
-// holds, and no call begins with a check older than a second.
-func TestARunThatWaitsForItsCallIsCheckedAnew(t *testing.T) {
+// A pause during the wait for a free call takes effect, and no call begins with a
+// check older than a second.
+func TestARunThatWaitedForItsCallIsCheckedAgain(t *testing.T) {
 	config := launcher.Config{Feedback: true, MaxCalls: 1}
 	inBubble(t, config, func(r *rig) {
 		r.schedule()
