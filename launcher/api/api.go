@@ -1,6 +1,6 @@
-// Package api serves the launcher as carillon.v1.RunLauncher, for workers in
-// other processes and for callers who want its idempotency before an executor
-// of their own.
+// Package api serves the launcher as carillon.v1.RunLauncher. Callers are workers
+// in other processes, and clients that want its idempotency for an executor of
+// their own.
 package api
 
 import (
@@ -22,29 +22,28 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// Launcher is what is served; *launcher.Launcher is one.
+// Launcher is implemented by *launcher.Launcher.
 type Launcher interface {
 	Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error)
 	Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error)
 }
 
-// Options are for the starts of streams, which no interceptor sees: it sees the
-// stream as one call.
+// Options apply to the starts of streams. Interceptors see a stream as one call.
 type Options struct {
-	// Check is the status of what is wrong with a start; nil: nothing is.
+	// Check validates a start and returns a status error; nil: no validation.
 	Check func(start proto.Message) error
-	// Observe hears of every start that is answered; nil: nobody does.
+	// Observe is called for every answered start; nil: never.
 	Observe func(code codes.Code, took time.Duration)
-	// Open bounds the starts of one stream that are open at once; what is sent
-	// beyond it is not read until one of them is answered. Default 1000.
+	// Open limits the open starts of one stream. Further starts are not read until
+	// one is answered. Default 1000.
 	Open int
-	// Ending is closed when the process is about to end: then streams are closed
-	// in a way that leaves nothing unanswered. nil: it never is.
+	// Ending is closed when the process is about to end. Then streams are closed
+	// after all their starts are answered. nil: never.
 	Ending <-chan struct{}
 	Logger *slog.Logger // default slog.Default
 }
 
-// Register puts the launcher on a server.
+// Register registers the launcher with a server.
 func Register(s grpc.ServiceRegistrar, l Launcher, o Options) {
 	if o.Check == nil {
 		o.Check = func(proto.Message) error { return nil }
@@ -109,7 +108,7 @@ func responseOf(reply schedule.StartReply) *carillonv1.RunLauncherStartResponse 
 	return resp
 }
 
-// unknown says that the same request may be sent again, and what went wrong.
+// unknown is the status of a start that may be sent again, with the error.
 func unknown(err error) error {
 	code := codes.Unavailable
 	switch {
@@ -127,7 +126,7 @@ func unknown(err error) error {
 	return st.Err()
 }
 
-// keyConflict is HTTP 422 on the REST side, which looks for the reason.
+// keyConflict becomes HTTP 422 in REST, by its reason.
 func keyConflict(message string) error {
 	st, err := status.New(codes.AlreadyExists, message).WithDetails(&errdetails.ErrorInfo{Reason: "KEY_CONFLICT", Domain: "carillon"})
 	if err != nil {

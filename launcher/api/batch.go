@@ -20,28 +20,27 @@ import (
 )
 
 const (
-	// maxStarts is how many starts one message may carry.
+	// maxStarts caps the starts in one message.
 	maxStarts = 1000
-	// maxAnswers is how many answers one message carries: of the longest error
-	// messages too it stays far below what a client takes.
+	// maxAnswers caps the answers in one message. Even with the longest error
+	// messages it stays far below the client's limit.
 	maxAnswers = 256
-	// longestStart is how long our own client waits for an answer: a stream that
-	// is to end is closed so long before, where there is the time.
+	// longestStart is how long Carillon's client waits for an answer. A stream with
+	// a deadline is closed that long before it, if there is time.
 	longestStart = 75 * time.Second
 )
 
 type batchStream = grpc.BidiStreamingServer[carillonv1.RunLauncherStartBatchRequest, carillonv1.RunLauncherStartBatchResponse]
 
-// stream is one StartBatch. Its starts have a goroutine each, as calls of Start
-// have, and no other cost of a call; their answers are gathered.
+// stream is one StartBatch. Each start has a goroutine, like a call of Start, but
+// no other cost of a call. Answers are gathered into messages.
 //
-// It cannot come to a standstill with both sides writing: what is sent beyond
-// the bound of open starts is not read, but answers are always written, and a
-// client reads them whatever its own sending waits for.
+// It cannot deadlock with both sides writing: starts beyond the limit are not
+// read, but answers are always written, and a client always reads them.
 type stream struct {
 	*server
 	rpc     batchStream
-	free    chan struct{} // holds a word for each start that is open
+	free    chan struct{} // has one element for each open start
 	starts  sync.WaitGroup
 	answers *batch.Batcher[*carillonv1.RunLauncherStartBatchAnswer, struct{}]
 	next    uint64 // number of the next start
@@ -50,8 +49,8 @@ type stream struct {
 	open map[uint64]context.CancelFunc // by number
 }
 
-// StartBatch starts what comes, and answers each when it is known. It returns
-// when all is answered that was taken.
+// StartBatch starts the runs of each message and sends each answer when it is
+// known. It returns after all accepted starts are answered.
 func (s *server) StartBatch(rpc batchStream) error {
 	ctx, cancel := context.WithCancel(rpc.Context())
 	defer cancel()
@@ -66,9 +65,9 @@ type received struct {
 	err error
 }
 
-// receive reads in a goroutine of its own, since reading does not end with what
-// opened the stream: the gate's deadline is not the connection's. It ends when
-// the stream has, which is when StartBatch has returned.
+// receive reads in a goroutine of its own, because Recv does not end when the
+// stream's token expires: package gate sets that deadline on the context, not on
+// the connection. The goroutine ends after StartBatch has returned.
 func (b *stream) receive(ctx context.Context) <-chan received {
 	messages := make(chan received)
 	go func() {
@@ -87,9 +86,9 @@ func (b *stream) receive(ctx context.Context) <-chan received {
 	return messages
 }
 
-// serve ends when the client has closed its side, or is gone, or when what
-// opened the stream has expired or is accepted no longer. Ahead of these, and of
-// the end of the process, the client is asked to close.
+// serve ends when the client closes its side or disconnects, or when the token or
+// certificate of the stream expires or is revoked. Before the latter, and before
+// the process ends, it asks the client to close.
 func (b *stream) serve(ctx context.Context, messages <-chan received) error {
 	expiring, stop := expiring(ctx)
 	defer stop()
@@ -121,7 +120,8 @@ func (b *stream) serve(ctx context.Context, messages <-chan received) error {
 	}
 }
 
-// revokedOf warns that the worker is accepted no longer; nil: nothing does.
+// revokedOf returns a channel that is closed when the worker's access is revoked;
+// nil: never.
 func revokedOf(ctx context.Context) <-chan struct{} {
 	if call := auth.CallFrom(ctx); call != nil {
 		return call.Revoked
@@ -129,9 +129,9 @@ func revokedOf(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// expiring sends a word when a stream with a deadline is to be closed: so long
-// before that what is open then can be answered, where there is the time, and
-// else half of it.
+// expiring fires when a stream with a deadline should be closed: longestStart
+// before the deadline, so that open starts can be answered, or after half of the
+// time that is left.
 func expiring(ctx context.Context) (at <-chan time.Time, stop func()) {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
@@ -142,7 +142,7 @@ func expiring(ctx context.Context) (at <-chan time.Time, stop func()) {
 	return timer.C, func() { timer.Stop() }
 }
 
-// take begins what one message carries. An error ends the stream.
+// take begins the starts of one message. An error ends the stream.
 func (b *stream) take(ctx context.Context, req *carillonv1.RunLauncherStartBatchRequest) error {
 	for name, n := range map[string]int{"starts": len(req.GetStarts()), "withdrawn": len(req.GetWithdrawn())} {
 		if n > maxStarts {
@@ -173,13 +173,13 @@ func (b *stream) begin(ctx context.Context, start *carillonv1.RunLauncherStartRe
 	b.starts.Go(func() {
 		answer := b.answer(ctx, start)
 		answer.Number = number
-		b.withdraw(number)               // from what is open: there is an answer
-		_, _ = b.answers.Do(ctx, answer) // of a broken stream reading tells
+		b.withdraw(number)               // no longer open
+		_, _ = b.answers.Do(ctx, answer) // a broken stream is noticed by receive
 		<-b.free
 	})
 }
 
-// withdraw ends the waiting of a start, if it is still open.
+// withdraw cancels the context of a start that is still open.
 func (b *stream) withdraw(number uint64) {
 	b.mu.Lock()
 	cancel := b.open[number]
@@ -190,9 +190,8 @@ func (b *stream) withdraw(number uint64) {
 	}
 }
 
-// answer is Start without what the server has around its calls, of which a
-// stream has none for each start: the look at the request, the count, and that a
-// panic ends one start only.
+// answer calls Start and does what interceptors do for unary calls: it validates
+// the request, counts the call and recovers from a panic.
 func (b *stream) answer(ctx context.Context, req *carillonv1.RunLauncherStartRequest) (answer *carillonv1.RunLauncherStartBatchAnswer) {
 	answer = &carillonv1.RunLauncherStartBatchAnswer{IdempotencyKey: req.GetIdempotencyKey()}
 	began := time.Now()
@@ -218,11 +217,11 @@ func (b *stream) answer(ctx context.Context, req *carillonv1.RunLauncherStartReq
 	return answer
 }
 
-// close asks the client to end the stream. What it sends until it has heard of
-// that is still taken.
+// close asks the client to end the stream. Starts that the client sends before it
+// reads this are still accepted.
 func (b *stream) close(ctx context.Context) { _, _ = b.answers.Do(ctx, nil) }
 
-// send writes one message; nil among the answers is the word that closes.
+// send writes one message. A nil answer sets Closing.
 func (b *stream) send(_ context.Context, answers []*carillonv1.RunLauncherStartBatchAnswer) ([]struct{}, error) {
 	msg := &carillonv1.RunLauncherStartBatchResponse{Answers: make([]*carillonv1.RunLauncherStartBatchAnswer, 0, len(answers))}
 	for _, a := range answers {

@@ -1,5 +1,5 @@
-// Package client reaches a launcher in another process: a worker without the
-// launcher role calls LAUNCHER_ADDR through it.
+// Package client calls a launcher in another process. A worker without the
+// launcher role uses it for LAUNCHER_ADDR.
 package client
 
 import (
@@ -28,49 +28,47 @@ type Client struct {
 	conn   *grpc.ClientConn
 	rpc    carillonv1.RunLauncherClient
 	health healthv1.HealthClient
-	line   *line
+	stream *stream
 }
 
-// callTimeout bounds one call: the executor's longest, and the way.
+// callTimeout bounds one call: the longest executor call plus the network.
 const callTimeout = 75 * time.Second
 
-// reconnect is how an address is tried that does not answer: the library's own
-// pauses grow to two minutes, and a launcher that is back would not be found for
-// as long.
+// reconnect sets the pauses between connection attempts. The default pauses of
+// the library grow to two minutes, too long to find a launcher that is back.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 	MinConnectTimeout: 5 * time.Second,
 }
 
-// New makes the Client of addr (host:port, or any gRPC target). It connects
-// with the first call, in the clear and without a token unless dialing says
-// otherwise.
+// New returns the Client of addr (host:port, or any gRPC target). It connects with
+// the first call, without TLS and token unless dialing sets them.
 func New(addr string, dialing ...grpc.DialOption) (*Client, error) {
 	conn, err := grpc.NewClient(addr, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(reconnect),
-		// A launcher that vanished without a word must not hold launches for ever.
-		// (More often, and a server with gRPC's defaults ends the connection.)
+		// Detects a launcher that vanished without closing the connection. (A server
+		// with gRPC's defaults ends connections that ping more often.)
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
 	}, dialing...)...)
 	if err != nil {
 		return nil, fmt.Errorf("launcher address %q: %w", addr, err)
 	}
 	rpc := carillonv1.NewRunLauncherClient(conn)
-	return &Client{addr: addr, conn: conn, rpc: rpc, health: healthv1.NewHealthClient(conn), line: newLine(rpc)}, nil
+	return &Client{addr: addr, conn: conn, rpc: rpc, health: healthv1.NewHealthClient(conn), stream: newStream(rpc)}, nil
 }
 
-// Close ends the connection, and the calls that are open.
+// Close ends the connection and the open calls.
 func (c *Client) Close() error {
-	c.line.close()
+	c.stream.close()
 	err := c.conn.Close()
-	c.line.wait()
+	c.stream.wait()
 	return err
 }
 
-// Reach asks whether a launch would arrive: whether a launcher answers at the
-// address, and would take one from this process. Health checks are anybody's, so
-// a batch without a launch in it is sent too.
+// Reach checks whether a launch would arrive: a launcher answers at the address
+// and accepts launches from this process. Health checks need no permission, so it
+// also sends a batch without a launch.
 func (c *Client) Reach(ctx context.Context) error {
 	resp, err := c.health.Check(ctx, &healthv1.HealthCheckRequest{Service: carillonv1.RunLauncher_ServiceDesc.ServiceName})
 	switch status.Code(err) {
@@ -86,7 +84,7 @@ func (c *Client) Reach(ctx context.Context) error {
 		return fmt.Errorf("the launcher at %s answers %s", c.addr, s)
 	}
 	switch err := c.startNothing(ctx); status.Code(err) {
-	case codes.OK, codes.Unimplemented: // as a launcher before batches answers
+	case codes.OK, codes.Unimplemented: // a launcher older than batches
 		return nil
 	case codes.Unauthenticated:
 		return fmt.Errorf("the launcher at %s does not accept this worker: check LAUNCHER_TOKEN or LAUNCHER_CERT_FILE", c.addr)
@@ -113,9 +111,9 @@ func (c *Client) startNothing(ctx context.Context) error {
 	return err
 }
 
-// Start starts a run over there. Every error leaves the outcome unknown.
+// Start starts a run at the launcher. After an error the outcome is unknown.
 func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
-	answer, err := c.line.start(ctx, wire.Start(req))
+	answer, err := c.stream.start(ctx, wire.Start(req))
 	if err != nil {
 		return schedule.StartReply{}, unreachable(fmt.Errorf("call the launcher: %w", err))
 	}
@@ -127,8 +125,8 @@ func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule
 	case code == codes.AlreadyExists:
 		return failed(schedule.ReasonKeyConflict, "key_conflict", answer.GetMessage()), nil
 	case code == codes.InvalidArgument:
-		// It will not become valid by being sent again. UNIMPLEMENTED is another
-		// matter: so answers a server on which the launcher is not on yet.
+		// Sending it again would not help. UNIMPLEMENTED is different: a server
+		// answers it while its launcher is not registered yet.
 		return failed(schedule.ReasonLaunchRefused, "invalid_argument", answer.GetMessage()), nil
 	case code == codes.Aborted:
 		return schedule.StartReply{}, fmt.Errorf("call the launcher: %w", schedule.ErrBusy)
@@ -139,14 +137,14 @@ func (c *Client) Start(ctx context.Context, req schedule.StartRequest) (schedule
 	}
 }
 
-// unreachable is an attempt of which the launcher has said nothing. It may have
-// called the executor.
+// unreachable is the error of an attempt without an answer of the launcher. The
+// launcher may have called the executor.
 func unreachable(err error) error {
 	return &schedule.LaunchError{Code: schedule.CodeLauncherUnreachable, Reached: true, Err: err}
 }
 
-// Cancel asks for the end of a run over there. An executor that cannot cancel
-// is schedule.ErrUnsupported.
+// Cancel requests the end of a run. The error is schedule.ErrUnsupported if the
+// executor cannot cancel.
 func (c *Client) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

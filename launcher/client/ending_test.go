@@ -120,7 +120,7 @@ func (s *streams) followed(t *testing.T, c *client.Client, g *gated, done <-chan
 		if _, err := c.Start(t.Context(), request(1)); err != nil {
 			t.Fatalf("a start meanwhile: %v", err)
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > testTimeout {
 			t.Fatal("no other stream is opened")
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// patience is longer than anything here may take.
-const patience = 20 * time.Second
+// testTimeout is longer than any step of these tests takes.
+const testTimeout = 20 * time.Second
 
 type batchStream = grpc.BidiStreamingServer[carillonv1.RunLauncherStartBatchRequest, carillonv1.RunLauncherStartBatchResponse]
 
@@ -219,8 +219,8 @@ func within[T any](t *testing.T, from <-chan T, what string) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
-	case <-time.After(patience):
-		t.Fatalf("%s: nothing after %s", what, patience)
+	case <-time.After(testTimeout):
+		t.Fatalf("%s: nothing after %s", what, testTimeout)
 	}
 	return v
 }
