@@ -13,43 +13,43 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// Launcher is what a Consumer hands runs to; the launcher in this process.
+// Launcher starts the runs that a Consumer takes: the launcher of this process.
 type Launcher interface {
 	Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error)
 	Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error)
 }
 
-// Store is the ledger, as far as a Consumer writes it.
+// Store has the statements that a Consumer needs.
 type Store interface {
 	// GetRun is one row of the ledger; schedule.ErrNotFound.
 	GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error)
-	// SettleLaunched moves runs forward, each where its status allows, under no
-	// term; moved[i] says whether the i-th did.
+	// SettleLaunched moves runs forward where their status allows, without a term.
+	// moved[i] reports whether run i changed.
 	SettleLaunched(ctx context.Context, now time.Time, settlements []schedule.Settlement) (moved []bool, err error)
 }
 
-// Observer is told of runs, for the figures that are the same wherever runs are
-// settled; the worker's metrics are one.
+// Observer counts runs in metrics that are the same wherever runs are settled. The
+// worker's metrics implement it.
 type Observer interface {
 	RunLaunched(run *schedule.Run, at time.Time)
 	RunEnded(to schedule.Status, reason schedule.Reason, neverTaken bool)
 }
 
-// Options are a Consumer's parts.
+// Options has the parts of a Consumer.
 type Options struct {
 	Redis    *redis.Client
 	Launcher Launcher
 	Store    Store
 	Now      func() time.Time // default time.Now
 	Logger   *slog.Logger     // default slog.Default
-	Metrics  *Metrics         // default: counted nowhere
+	Metrics  *Metrics         // default: not registered
 	Observer Observer         // optional
 
 	MaxLaunches int           // open at once; default 1000
 	Drain       time.Duration // how long a stop waits for what is open; default 10 s
 }
 
-// Consumer takes runs out of the queue, has them launched, and settles them.
+// Consumer takes runs from the queue, starts them and settles them.
 type Consumer struct {
 	Options
 	name    string // of this consumer in the group, random per process start
@@ -63,10 +63,10 @@ type Consumer struct {
 	unanswered schedule.Unanswered
 }
 
-// openCancels bounds the cancels that are open at once.
+// openCancels caps the open cancels.
 const openCancels = 1000
 
-// New makes a Consumer of its parts.
+// New returns a Consumer with these parts.
 func New(o Options) *Consumer {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -86,32 +86,31 @@ func New(o Options) *Consumer {
 	c := &Consumer{Options: o, name: rand.Text(), log: o.Logger.With("component", "launch queue"), keys: openKeys{open: make(map[schedule.Key]bool)}}
 	c.outage.log, c.outage.up = c.log, o.Metrics.up
 	onTime := newStream(launches, "launches", o.MaxLaunches, c.launch)
-	// What is made up for shares these places, and may hold a quarter of them.
-	madeUp := newStream(catchup, "catchup", max(1, o.MaxLaunches/4), func(ctx context.Context, m redis.XMessage) (done bool) {
+	// Catch-up runs need a place of both streams, and get at most a quarter.
+	caughtUp := newStream(catchup, "catchup", max(1, o.MaxLaunches/4), func(ctx context.Context, m redis.XMessage) (done bool) {
 		if onTime.reserve(ctx, 1) == 0 {
 			return false
 		}
 		defer onTime.release(1)
 		return c.launch(ctx, m)
 	})
-	// In the order in which they are drained: what is made up needs places of
-	// what is on time.
-	c.streams = []*stream{madeUp, onTime, newStream(cancels, "cancels", openCancels, c.cancel)}
+	// The order in which they are drained: catch-up runs hold places of onTime.
+	c.streams = []*stream{caughtUp, onTime, newStream(cancels, "cancels", openCancels, c.cancel)}
 	c.acks = batch.New(maxPipeline, c.acknowledge)
 	c.settles = batch.New(maxPipeline, c.settleAll)
 	return c
 }
 
-// Run takes and launches until ctx ends. Then it takes nothing more, waits for
-// what is open, a bounded time, and leaves the rest to other consumers.
+// Run takes and starts runs until ctx ends. Then it waits up to Drain for open
+// runs and leaves the rest to other consumers.
 func (c *Consumer) Run(ctx context.Context) error {
 	calls, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan struct{})
 	go func() { defer close(kept); c.keep(keeping) }()
-	said := make(chan struct{})
-	go func() { defer close(said); c.sayReading(ctx) }()
+	marked := make(chan struct{})
+	go func() { defer close(marked); c.markReading(ctx) }()
 	read := make(chan struct{}, len(c.streams))
 	for _, s := range c.streams {
 		go func() { c.read(ctx, calls, s); read <- struct{}{} }()
@@ -119,7 +118,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	for range c.streams {
 		<-read
 	}
-	<-said
+	<-marked
 	drained := c.drain()
 	giveUp()
 	stopKeeping()
@@ -130,7 +129,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return nil
 }
 
-// drain waits for what is open by taking every place back.
+// drain waits for open entries by taking back all places.
 func (c *Consumer) drain() (drained bool) {
 	timeout := time.NewTimer(c.Drain)
 	defer timeout.Stop()
@@ -147,18 +146,18 @@ func (c *Consumer) drain() (drained bool) {
 	return true
 }
 
-// readBatch is how many entries one exchange takes out at most; readBlock is
-// how long it waits for the first.
+// readBatch caps the entries of one read. readBlock is how long a read waits for
+// the first.
 const (
 	readBatch = 100
 	readBlock = 500 * time.Millisecond
 )
 
-// read takes entries out of one stream for as long as there are places for
-// them, until ctx ends; what it takes is performed under calls.
+// read takes entries from one stream while it has free places, until ctx ends.
+// Entries are performed with the context calls.
 func (c *Consumer) read(ctx, calls context.Context, s *stream) {
 	var lookedOver time.Time
-	pause := leastPause
+	pause := minPause
 	for {
 		n := s.reserve(ctx, readBatch)
 		if n == 0 {
@@ -180,24 +179,25 @@ func (c *Consumer) read(ctx, calls context.Context, s *stream) {
 		}
 		s.release(n)
 		if err == nil {
-			c.outage.over()
-			pause = leastPause
+			c.outage.recovered()
+			pause = minPause
 			continue
 		}
 		if redis.HasErrorPrefix(err, "NOGROUP") {
 			err = c.makeGroups()
 		}
 		if err != nil {
-			c.outage.goesOn(err)
-			rest(ctx, pause)
-			pause = min(2*pause, mostPause)
+			c.outage.failed(err)
+			sleep(ctx, pause)
+			pause = min(2*pause, maxPause)
 		}
 	}
 }
 
-// next waits for entries that no consumer has taken yet.
+// next waits for new entries.
 func (c *Consumer) next(s *stream, n int) ([]redis.XMessage, error) {
-	// Not the loop's context: what was taken while it ended is to be known here.
+	// Not the loop's context: entries that Redis assigned while it ended must be
+	// known here.
 	ctx, cancel := context.WithTimeout(context.Background(), readBlock+callTimeout)
 	defer cancel()
 	found, err := c.Redis.XReadGroup(ctx, &redis.XReadGroupArgs{
@@ -216,9 +216,9 @@ func (c *Consumer) next(s *stream, n int) ([]redis.XMessage, error) {
 	return entries, nil
 }
 
-// makeGroups makes the streams and their group where they are missing: at the
-// first start, and when Redis has forgotten everything. The group begins with
-// the oldest entry: what was put in before it was made is not lost.
+// makeGroups creates missing streams and groups: at the first start, and after
+// Redis has lost its data. The group begins with the oldest entry, so that earlier
+// entries are not lost.
 func (c *Consumer) makeGroups() error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -234,11 +234,11 @@ func (c *Consumer) makeGroups() error {
 	return nil
 }
 
-// perform deals with entries, each in a goroutine that holds one place.
+// perform handles entries, each in a goroutine that holds one place.
 func (c *Consumer) perform(calls context.Context, s *stream, entries []redis.XMessage) {
 	for _, m := range entries {
 		if !s.begin(m.ID) {
-			s.release(1) // it is open here
+			s.release(1) // already open here
 			continue
 		}
 		go func() {
@@ -251,11 +251,11 @@ func (c *Consumer) perform(calls context.Context, s *stream, entries []redis.XMe
 	}
 }
 
-// delivery is one entry that was dealt with.
+// delivery is one handled entry.
 type delivery struct{ stream, id string }
 
-// acknowledge takes entries out of the queue for good. Those that it fails for
-// come again, and are answered from the record.
+// acknowledge deletes entries from the queue. After an error they are delivered
+// again and answered from the record.
 func (c *Consumer) acknowledge(ctx context.Context, done []delivery) ([]struct{}, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -271,7 +271,7 @@ func (c *Consumer) acknowledge(ctx context.Context, done []delivery) ([]struct{}
 		return nil
 	})
 	if err != nil {
-		c.outage.goesOn(err)
+		c.outage.failed(err)
 	}
 	return make([]struct{}, len(done)), err
 }

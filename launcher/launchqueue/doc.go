@@ -1,28 +1,26 @@
-// Package launchqueue carries claimed runs from step 4 to step 5 of a slot's
-// life where one launcher is not enough (LAUNCH_QUEUE=redis): the leader's
-// Publisher puts them into a Redis Stream, and in any number of processes a
-// Consumer takes them out, hands them to the launcher beside it, and settles
-// what comes of it. Neither knows more of the other than the entry.
+// Package launchqueue carries claimed runs from step 4 to step 5 of a slot's life
+// over Redis Streams (LAUNCH_QUEUE=redis), for more than one launcher. The
+// leader's Publisher adds runs to a stream. A Consumer in each launcher process
+// takes them, starts them with the launcher of the process, and settles the
+// results. The two share only the format of an entry.
 //
-// Redis holds nothing that the ledger does not. A run that is handed over stays
-// LAUNCHING, with its claim's lease; whoever takes it settles it. So:
+// Redis holds nothing that the ledger does not. A queued run stays LAUNCHING with
+// the lease of its claim. So:
 //
-//   - An entry that is lost (a Redis that was restarted without its file, a
-//     FLUSHALL, a stream that was trimmed) is put in again when the claim's lease
-//     is over.
-//   - An entry that is delivered twice, or put in twice, is the same key again:
-//     the launcher answers it from the record, or finds its call open.
-//   - A consumer that dies leaves entries that it had taken and not acknowledged.
-//     Live consumers keep theirs young; what has been left alone for takeoverIdle
-//     is taken over by another one.
-//   - An entry that nobody can read is dropped, with a word in the log.
-//   - While Redis is away, a run cannot be handed over: its key is sent again
-//     after a backoff, as one is that a launcher did not answer.
+//   - A lost entry (Redis restarted without its file, FLUSHALL, a trimmed stream)
+//     is added again when the lease of the claim ends.
+//   - An entry that is delivered or added twice is the same key twice. The launcher
+//     answers it from the record or finds its call open.
+//   - A dead consumer leaves entries without acknowledgement. Live consumers
+//     refresh theirs; an entry that is idle for takeoverIdle is taken over.
+//   - An unreadable entry is dropped and logged.
+//   - While Redis is unavailable, a run cannot be queued. Its key is sent again
+//     after a backoff, as if a launcher had not answered.
 //
-// What is sent, and when, is the launcher's business as ever: it checks pause,
-// deletion and cancel, records the key, and calls no executor before fire_at.
+// The launcher works as without a queue: it checks pause, deletion and cancel,
+// records the key, and calls no executor before fire_at.
 //
-// What is made up for (catch-up, backfill) has a stream of its own, and may hold a
-// quarter of the places: on-time slots do not wait behind it. So do cancels: launches
-// that hang, and take every place there is, may be just what they are for.
+// Catch-up and backfill runs have a stream of their own and at most a quarter of
+// the places, so that on-time runs do not wait behind them. Cancels have a stream
+// too: launches that hang and hold all places may be the ones to cancel.
 package launchqueue

@@ -11,8 +11,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// The streams and their one consumer group. A deployment has a Redis database
-// of its own: its runs are nobody else's.
+// The streams and their consumer group. Deployments must not share a Redis
+// database: the names are the same in each.
 const (
 	launches = "carillon:launches"
 	catchup  = "carillon:catchup"
@@ -20,16 +20,16 @@ const (
 	group    = "launchers"
 )
 
-// streams are the three with their labels in figures.
+// streams has the streams and their labels in metrics.
 var streams = []struct{ name, label string }{{launches, "launches"}, {catchup, "catchup"}, {cancels, "cancels"}}
 
-// readMark is the key that each launcher which reads the queue sets anew every
-// second. What Redis itself knows of a group's consumers does not tell a reader
-// that finds nothing from one that is gone, in versions before 7.2.
+// readMark is a key that every launcher that reads the queue sets each second.
+// Before version 7.2, Redis cannot tell an idle consumer of a group from one that
+// is gone.
 const readMark = "carillon:launchers"
 
-// streamOf keeps what is made up for apart: a storm of it must not stand before
-// slots that are on time.
+// streamOf separates catch-up and backfill runs, so that many of them do not delay
+// on-time runs.
 func streamOf(trigger schedule.Trigger) string {
 	if trigger.AfterOthers() {
 		return catchup
@@ -37,25 +37,24 @@ func streamOf(trigger schedule.Trigger) string {
 	return launches
 }
 
-// An entry has two fields: the version of its format, and a message of
-// carillon.v1.RunLauncher, RunLauncherCancelRequest among the
-// cancels, else RunLauncherStartRequest. What the message grows by, older
-// readers pass over; what they must not pass over is another version.
+// An entry has two fields: the version of its format and a message of
+// carillon.v1.RunLauncher, a RunLauncherCancelRequest in the stream of cancels,
+// else a RunLauncherStartRequest. Older readers ignore new fields of the message.
+// A change that they must not ignore needs another version.
 const (
 	versionField = "v"
 	bodyField    = "body"
 	version      = "1"
 )
 
-// entry is what is to be put into a stream.
+// entry is an entry that is not in Redis yet.
 type entry struct {
 	stream string
 	key    schedule.Key
 	body   []byte
 }
 
-// mark is the key under which Redis remembers which entry of a stream is a
-// run's.
+// mark is the Redis key that holds the id of the run's entry in the stream.
 func (e *entry) mark() string { return e.stream + ":" + e.key.String() }
 
 func startEntry(req schedule.StartRequest) (entry, error) {

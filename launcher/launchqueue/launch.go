@@ -16,14 +16,14 @@ import (
 // storeTimeout bounds one call of the store.
 const storeTimeout = 10 * time.Second
 
-// launch starts one run and settles what comes back.
+// launch starts one run and settles its outcome.
 func (c *Consumer) launch(ctx context.Context, m redis.XMessage) (done bool) {
 	req, err := readStart(m)
 	if err != nil {
 		return c.drop(m, err)
 	}
-	// What was put in again while its key is open here is answered by what comes
-	// of that. If nothing does, the claim's lease puts it in once more.
+	// The run was queued again while its key is open here: that start settles it.
+	// If it does not, the run is queued once more when the claim's lease ends.
 	if !c.keys.begin(req.Key) {
 		c.Metrics.redelivered.Inc()
 		return true
@@ -45,8 +45,8 @@ func (c *Consumer) launch(ctx context.Context, m redis.XMessage) (done bool) {
 	return true
 }
 
-// cancel carries one cancel to the launcher. What is not confirmed is put in
-// again by the leader, until its time is over.
+// cancel sends one cancel to the launcher. The leader queues an unconfirmed one
+// again, for as long as CANCEL_WAIT_MS allows.
 func (c *Consumer) cancel(ctx context.Context, m redis.XMessage) (done bool) {
 	req, err := readCancel(m)
 	if err != nil {
@@ -66,8 +66,8 @@ func (c *Consumer) cancel(ctx context.Context, m redis.XMessage) (done bool) {
 	return true
 }
 
-// drop is for an entry that nobody can read: it would come again for ever. The
-// claim's lease sends its run again.
+// drop removes an unreadable entry, which would be delivered again without end.
+// Its run is sent again when the claim's lease ends.
 func (c *Consumer) drop(m redis.XMessage, err error) (done bool) {
 	c.Metrics.dropped.Inc()
 	c.log.Error("launch queue entry dropped: unreadable", "entry", m.ID, "err", err)
@@ -76,15 +76,14 @@ func (c *Consumer) drop(m redis.XMessage, err error) (done bool) {
 
 func (c *Consumer) now() time.Time { return c.Now().UTC().Truncate(time.Microsecond) }
 
-// settleReply settles a definite answer, by the rule of every sender.
+// settleReply settles a definite answer by the same rule as the worker.
 func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, reply schedule.StartReply) {
 	run := &schedule.Run{Key: req.Key, ScheduleID: req.ScheduleID, RunAt: req.ScheduledFor, FireAt: req.FireAt}
 	if !reply.LaunchedAt.IsZero() && c.Observer != nil {
 		c.Observer.RunLaunched(run, reply.LaunchedAt)
 	}
 	if reply.LaunchedAt.IsZero() || reply.Outcome.Status.Terminal() {
-		// When it was claimed and whether its cancel was asked for stands in the
-		// ledger.
+		// The claim time and a requested cancel are in the ledger only.
 		row, err := c.row(ctx, req.Key)
 		if err != nil {
 			c.notSettled(req.ScheduleID, req.Key, reply.Outcome.Status, err)
@@ -96,12 +95,12 @@ func (c *Consumer) settleReply(ctx context.Context, req schedule.StartRequest, r
 	c.settle(ctx, req.ScheduleID, req.ScheduledFor, ledger.SettlementOf(l, reply, run.CancelReason, c.now()))
 }
 
-// recovered is for an executor that has just taken a run: the leader puts what
-// waits for it into the queue again with its next tick.
+// recovered is called after the executor accepted a run. It makes the waiting keys
+// due, and the leader queues them again with its next tick.
 func (c *Consumer) recovered(ctx context.Context) {
 	for some := range slices.Chunk(c.unanswered.Recovered(c.now()), maxPipeline) {
 		if _, err := c.settleAll(ctx, some); err != nil {
-			return // each is tried when its pause is over
+			return // each key is tried when its pause is over
 		}
 	}
 }
@@ -123,8 +122,8 @@ func (c *Consumer) row(ctx context.Context, key schedule.Key) (*schedule.Run, er
 	return c.Store.GetRun(ctx, key)
 }
 
-// settle writes one settlement, together with those of other entries, and reports
-// whether it moved the run. A cancel does not say the run_at of its run: zero.
+// settle writes one settlement, batched with those of other entries, and reports
+// whether it changed the run. runAt is zero for a cancel.
 func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Time, s schedule.Settlement) (moved bool) {
 	moved, err := c.settles.Do(ctx, s)
 	if err != nil {
@@ -132,7 +131,7 @@ func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Tim
 		return false
 	}
 	if !moved || s.To == schedule.StatusLaunching {
-		return moved // a report was faster, or it is to be sent again
+		return moved // a report was faster, or the key is sent again
 	}
 	if c.Observer != nil {
 		c.Observer.RunEnded(s.To, s.Reason, s.LaunchedAt.IsZero())
@@ -145,9 +144,8 @@ func (c *Consumer) settle(ctx context.Context, scheduleID string, runAt time.Tim
 	return moved
 }
 
-// notSettled says that an answer was not written. It stands in the launcher's
-// record: the run is sent again when its claim's lease is over, and answered
-// from there.
+// notSettled logs an outcome that was not written. Nothing is lost: the run is
+// sent again when the claim's lease ends and answered from the launcher's record.
 func (c *Consumer) notSettled(scheduleID string, key schedule.Key, to schedule.Status, err error) {
 	c.log.Error("cannot record the run's outcome; it is sent again when its lease ends", "schedule_id", scheduleID, "key", key.String(), "to", string(to), "err", err)
 }

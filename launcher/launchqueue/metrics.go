@@ -8,8 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Metrics are the figures of the queue itself, as a consumer and a publisher
-// see it.
+// Metrics has the metrics of the queue, for consumers and publishers.
 type Metrics struct {
 	up          prometheus.Gauge
 	read        prometheus.Gauge
@@ -20,7 +19,7 @@ type Metrics struct {
 	dropped     prometheus.Counter
 }
 
-// NewMetrics registers the figures with r; nil registers them nowhere.
+// NewMetrics registers the metrics with r; nil registers them nowhere.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	p := promauto.With(r)
 	gauges := func(name, help string) *prometheus.GaugeVec {
@@ -45,8 +44,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// measure reads how long the streams are. What fails is said by whoever works
-// with them.
+// measure reads the length of the streams. Errors are ignored: readers and writers
+// of the queue report them.
 func (m *Metrics) measure(ctx context.Context, r *redis.Client) {
 	for _, s := range streams {
 		depth, err := r.XLen(ctx, s.name).Result()
@@ -54,7 +53,7 @@ func (m *Metrics) measure(ctx context.Context, r *redis.Client) {
 			return
 		}
 		m.depth.WithLabelValues(s.label).Set(float64(depth))
-		pending := int64(0) // of no group: there is none
+		pending := int64(0) // while the group does not exist
 		if p, err := r.XPending(ctx, s.name, group).Result(); err == nil {
 			pending = p.Count
 		}

@@ -17,17 +17,16 @@ import (
 // callTimeout bounds one exchange with Redis.
 const callTimeout = 2 * time.Second
 
-// maxEntries is how long a stream may grow. Entries are deleted once they were
-// dealt with, so that this is met only when consumers are away for long. Then
-// the oldest go; that is harmless, for the claim's lease puts their runs in
-// again for as long as they are to be launched.
+// maxEntries caps the length of a stream. Entries are deleted when they are done,
+// so only a long absence of consumers reaches it. Dropping the oldest is harmless:
+// their runs are queued again when the claim's lease ends.
 const maxEntries = 100_000
 
-// What goes wrong is returned to whoever called; the library's own log would
-// say it again, past the process' logger and as often as it tries.
+// All errors are returned to the caller. The library would also log each of its
+// attempts, bypassing the logger of the process.
 func init() { logging.Disable() }
 
-// Open makes the client of a Redis at redis://:password@host:port/database. It
+// Open returns the client of a Redis at redis://:password@host:port/database. It
 // connects with the first call.
 func Open(url string) (*redis.Client, error) {
 	options, err := redis.ParseURL(url)
@@ -38,24 +37,22 @@ func Open(url string) (*redis.Client, error) {
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = callTimeout, callTimeout, callTimeout
 	options.ContextTimeoutEnabled = true
 	options.DialerRetries = 1
-	options.MaxRetries = 1 // an entry that is then there twice is harmless
+	options.MaxRetries = 1 // a retry can add an entry twice, which is harmless
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(options), nil
 }
 
-// Publisher is the launcher as the worker sees it: what it starts goes into the
-// queue.
+// Publisher is the worker's launcher: it adds runs to the queue.
 type Publisher struct {
 	redis   *redis.Client
 	metrics *Metrics
 	entries *batch.Batcher[entry, error]
 }
 
-// maxPipeline is how many entries one exchange carries.
+// maxPipeline caps the entries of one exchange.
 const maxPipeline = 1000
 
-// NewPublisher makes the Publisher of a Redis; without metrics it counts
-// nowhere.
+// NewPublisher returns the Publisher of a Redis. m may be nil.
 func NewPublisher(client *redis.Client, m *Metrics) *Publisher {
 	if m == nil {
 		m = NewMetrics(nil)
@@ -65,8 +62,8 @@ func NewPublisher(client *redis.Client, m *Metrics) *Publisher {
 	return p
 }
 
-// Reach asks whether what is put in would be launched: whether Redis answers,
-// and a launcher reads the queue.
+// Reach checks whether a queued run would be launched: Redis answers and a
+// launcher reads the queue.
 func (p *Publisher) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -83,12 +80,12 @@ func (p *Publisher) Reach(ctx context.Context) error {
 	return nil
 }
 
-// Start hands the run over. Of an error it is not known whether the run was
-// handed over all the same; it may be started again.
+// Start queues the run. After an error the run may be queued or not; it may be
+// started again.
 func (p *Publisher) Start(ctx context.Context, req schedule.StartRequest) (schedule.StartReply, error) {
 	e, err := startEntry(req)
 	if err == nil {
-		err = p.hand(ctx, e)
+		err = p.enqueue(ctx, e)
 	}
 	if err != nil {
 		return schedule.StartReply{}, fmt.Errorf("put run %s into the launch queue: %w", req.Key, err)
@@ -96,12 +93,11 @@ func (p *Publisher) Start(ctx context.Context, req schedule.StartRequest) (sched
 	return schedule.StartReply{Queued: true}, nil
 }
 
-// Cancel hands the cancel over. It confirms nothing: whoever takes it settles
-// the run.
+// Cancel queues the cancel. It confirms nothing: the consumer settles the run.
 func (p *Publisher) Cancel(ctx context.Context, req schedule.CancelRequest) (confirmed bool, err error) {
 	e, err := cancelEntry(req)
 	if err == nil {
-		err = p.hand(ctx, e)
+		err = p.enqueue(ctx, e)
 	}
 	if err != nil {
 		return false, fmt.Errorf("put the cancel of run %s into the launch queue: %w", req.Key, err)
@@ -109,7 +105,7 @@ func (p *Publisher) Cancel(ctx context.Context, req schedule.CancelRequest) (con
 	return false, nil
 }
 
-func (p *Publisher) hand(ctx context.Context, e entry) error {
+func (p *Publisher) enqueue(ctx context.Context, e entry) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -120,11 +116,10 @@ func (p *Publisher) hand(ctx context.Context, e entry) error {
 	return nil
 }
 
-// put adds an entry, unless the one that was added for its run before is still
-// there: launches that wait in a long queue are sent again whenever their
-// claim's lease ends, and all at once by a new leader, and must not make it
-// longer still. KEYS are the stream and the run's mark; ARGV the most entries,
-// the two fields, and for how long the mark is kept.
+// put adds an entry unless an earlier entry of its run is still in the stream.
+// Otherwise a long queue would grow further: runs are sent again when their
+// claim's lease ends, and by each new leader. KEYS: stream, mark of the run. ARGV:
+// maxEntries, the two fields, lifetime of the mark in ms.
 const put = `
 local id = redis.call('GET', KEYS[2])
 if id and #redis.call('XRANGE', KEYS[1], id, id) > 0 then
@@ -134,13 +129,12 @@ id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'v', ARGV[2], 'bod
 redis.call('SET', KEYS[2], id, 'PX', ARGV[4])
 return id`
 
-// markFor is for how long an entry keeps another one of its run away. It ends,
-// should the entry be there and nobody be given it: whoever meddles with the
-// group by hand can bring that about.
+// markFor is how long an entry prevents another one of its run. It is bounded
+// because an entry can be in the stream and never be delivered, for example after
+// somebody edited the group by hand.
 const markFor = 2 * time.Minute
 
-// add puts entries in, each for itself: of one that Redis refuses the others
-// know nothing.
+// add adds entries independently: if Redis refuses one, the others are added.
 func (p *Publisher) add(ctx context.Context, entries []entry) ([]error, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

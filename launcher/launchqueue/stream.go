@@ -12,15 +12,15 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// stream is one of the three, with the places for what is open of it.
+// stream is one of the three streams, with the places for its open entries.
 type stream struct {
 	name, label string
-	// perform deals with an entry; done = false leaves it to another consumer.
+	// perform handles an entry; done = false leaves it to another consumer.
 	perform func(ctx context.Context, m redis.XMessage) (done bool)
-	free    chan struct{} // one token for each place that is free
+	free    chan struct{} // has one element for each free place
 
 	mu   sync.Mutex
-	open map[string]time.Time // the entries being dealt with, and since when
+	open map[string]time.Time // when handling of an entry began, by entry id
 }
 
 func newStream(name, label string, places int, perform func(context.Context, redis.XMessage) bool) *stream {
@@ -56,7 +56,7 @@ func (s *stream) release(n int) {
 	}
 }
 
-// begin notes that an entry is being dealt with; false: it is already.
+// begin marks an entry as open; false: it is open already.
 func (s *stream) begin(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *stream) end(id string) {
 	delete(s.open, id)
 }
 
-// isOpen reports whether an entry is being dealt with here.
+// isOpen reports whether an entry is open here.
 func (s *stream) isOpen(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *stream) isOpen(id string) bool {
 	return open
 }
 
-// openFor lists the entries that have been open for so long.
+// openFor returns the entries that are open for at least that long.
 func (s *stream) openFor(least time.Duration) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *stream) openFor(least time.Duration) []string {
 	return ids
 }
 
-// openKeys are the keys that are being launched here.
+// openKeys has the keys that are being launched here.
 type openKeys struct {
 	mu   sync.Mutex
 	open map[schedule.Key]bool
@@ -116,14 +116,13 @@ func (k *openKeys) end(key schedule.Key) {
 	delete(k.open, key)
 }
 
-// How long a loop rests after an error: the pause doubles from the one to the
-// other.
+// The pause of a loop after an error doubles from minPause to maxPause.
 const (
-	leastPause = 100 * time.Millisecond
-	mostPause  = 5 * time.Second
+	minPause = 100 * time.Millisecond
+	maxPause = 5 * time.Second
 )
 
-func rest(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -132,39 +131,38 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// outage says that Redis is away, at most once a minute, however many loops
-// find it so and however often it comes and goes.
+// outage logs that Redis is unavailable, at most once a minute for all loops.
 type outage struct {
 	log *slog.Logger
 	up  prometheus.Gauge
 
-	mu    sync.Mutex
-	since time.Time // zero: it is not away
-	said  time.Time // last
-	told  bool      // of this outage
+	mu     sync.Mutex
+	since  time.Time // zero: available
+	logged time.Time // last warning
+	warned bool      // about this outage
 }
 
-const sayEvery = time.Minute
+const logEvery = time.Minute
 
-func (o *outage) goesOn(err error) {
+func (o *outage) failed(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.up.Set(0)
 	if o.since.IsZero() {
 		o.since = time.Now()
 	}
-	if time.Since(o.said) >= sayEvery {
-		o.said, o.told = time.Now(), true
+	if time.Since(o.logged) >= logEvery {
+		o.logged, o.warned = time.Now(), true
 		o.log.Warn("launch queue unavailable: runs are sent again when it is back", "since", o.since, "err", err)
 	}
 }
 
-func (o *outage) over() {
+func (o *outage) recovered() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.up.Set(1)
-	if o.told {
+	if o.warned {
 		o.log.Info("launch queue available again", "away", time.Since(o.since).Round(time.Millisecond))
 	}
-	o.since, o.told = time.Time{}, false
+	o.since, o.warned = time.Time{}, false
 }

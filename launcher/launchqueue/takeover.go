@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	// takeoverIdle is how long an entry that was taken may be left alone before
-	// another consumer takes it over. The lease of a dead launcher's key is over
-	// by then. A consumer that was only slow loses nothing: both have the same
-	// key.
+	// takeoverIdle is how long a taken entry may be idle before another consumer
+	// takes it over. By then the key lease of a dead launcher has ended. If the first
+	// consumer was only slow, both send the same key, which is harmless.
 	takeoverIdle  = 3 * time.Second
 	takeoverEvery = time.Second
-	// keepEvery is how often a live consumer says that it has not left its own.
+	// keepEvery is the interval at which a live consumer refreshes its entries.
 	keepEvery = time.Second
 )
 
-// takeOver takes up to n entries that their consumer has left alone.
+// takeOver takes up to n idle entries of other consumers.
 func (c *Consumer) takeOver(s *stream, n int) ([]redis.XMessage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -33,7 +32,7 @@ func (c *Consumer) takeOver(s *stream, n int) ([]redis.XMessage, error) {
 		}
 		for _, m := range entries {
 			if s.isOpen(m.ID) {
-				continue // ours, and kept young too late
+				continue // our own, refreshed too late
 			}
 			c.Metrics.takenOver.Inc()
 			c.Metrics.redelivered.Inc()
@@ -49,8 +48,8 @@ func (c *Consumer) takeOver(s *stream, n int) ([]redis.XMessage, error) {
 	return found, nil
 }
 
-// keep says again and again that what is open here is being dealt with,
-// measures the queue, and forgets consumers that are gone.
+// keep refreshes the entries that are open here, measures the queue and deletes
+// consumers that are gone.
 func (c *Consumer) keep(ctx context.Context) {
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()
@@ -64,7 +63,7 @@ func (c *Consumer) keep(ctx context.Context) {
 			c.measure(ctx)
 		}
 		for _, s := range c.streams {
-			c.keepYoung(ctx, s)
+			c.refresh(ctx, s)
 			if n%60 == 30 {
 				c.forget(ctx, s)
 			}
@@ -72,9 +71,9 @@ func (c *Consumer) keep(ctx context.Context) {
 	}
 }
 
-// keepYoung keeps other consumers from taking over what is open here. If it
-// fails, the loops that read say so.
-func (c *Consumer) keepYoung(ctx context.Context, s *stream) {
+// refresh prevents other consumers from taking over open entries. Errors are
+// ignored: the read loops log an outage.
+func (c *Consumer) refresh(ctx context.Context, s *stream) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for ids := range slices.Chunk(s.openFor(keepEvery), maxPipeline) {
@@ -88,12 +87,12 @@ func (c *Consumer) measure(ctx context.Context) {
 	c.Metrics.measure(ctx, c.Redis)
 }
 
-// readFor is for how long workers believe that somebody reads the queue.
+// readFor is the lifetime of readMark.
 const readFor = 3 * time.Second
 
-// sayReading tells the workers that somebody reads the queue, until ctx ends.
-// If it fails, the loops that read say so.
-func (c *Consumer) sayReading(ctx context.Context) {
+// markReading sets readMark each second until ctx ends. Errors are ignored: the
+// read loops log an outage.
+func (c *Consumer) markReading(ctx context.Context) {
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -108,8 +107,8 @@ func (c *Consumer) sayReading(ctx context.Context) {
 	}
 }
 
-// goneFor is how long a consumer that has nothing in hand must not have been
-// heard of to be forgotten. A live one asks twice a second.
+// goneFor is how long a consumer without entries must be idle to be deleted. A
+// live one reads twice a second.
 const goneFor = time.Hour
 
 func (c *Consumer) forget(ctx context.Context, s *stream) {
@@ -126,8 +125,8 @@ func (c *Consumer) forget(ctx context.Context, s *stream) {
 	}
 }
 
-// leave takes this consumer out of the group. With entries in hand it stays
-// there: they would go with it.
+// leave deletes this consumer from the group unless it has entries, which would be
+// deleted with it.
 func (c *Consumer) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()

@@ -27,7 +27,7 @@ func awaitGone(t *testing.T, pid string) {
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(testTimeout)
 	for {
 		// A zombie that nobody reaps has ended too.
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n))
@@ -37,7 +37,7 @@ func awaitGone(t *testing.T, pid string) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("process %d still runs after %s", n, patience)
+			t.Fatalf("process %d still runs after %s", n, testTimeout)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestARunIsReportedFromBeginningToEnd(t *testing.T) {
 func TestHeartbeatsKeepALongRunAlive(t *testing.T) {
 	s := stage(t, local.Config{})
 	call := callOf(0, shell("mkfifo gate; echo up > ready; cat gate"))
-	call.RunTimeout = 300 * time.Millisecond // a beat each 100 ms
+	call.RunTimeout = 300 * time.Millisecond // a heartbeat each 100 ms
 	call.DAG = []byte(`{"steps":[{"id":"only","timeout_ms":60000,"shell":"mkfifo gate; cat gate"}]}`)
 	s.run(t, call)
 	s.await(t, "fourth STARTED", func() bool { return len(s.of(call.Key)) >= 4 })

@@ -18,23 +18,23 @@ const (
 // third of the run timeout, and its end. The run never waits for a report.
 func (e *Executor) report(ctx context.Context, r *activeRun) {
 	delays := backoff.Delays{First: 100 * time.Millisecond, Last: 30 * time.Second}
-	beat := time.NewTimer(0)
-	defer beat.Stop()
+	heartbeat := time.NewTimer(0)
+	defer heartbeat.Stop()
 	for {
 		select {
 		case <-r.done:
 			e.reportEnd(ctx, r)
 			return
-		case <-beat.C:
+		case <-heartbeat.C:
 			if err := e.send(ctx, r, schedule.StatusStarted, reportTimeout); err != nil && !final(err) {
 				if ctx.Err() == nil {
 					e.cfg.Log.Warn("cannot report the run's heartbeat", "key", r.key.String(), "err", err)
 				}
-				beat.Reset(delays.Next())
+				heartbeat.Reset(delays.Next())
 				continue
 			}
 			delays.Reset()
-			beat.Reset(max(r.call.RunTimeout/3, 100*time.Millisecond))
+			heartbeat.Reset(max(r.call.RunTimeout/3, 100*time.Millisecond))
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/carillon/carillon/launcher/executor/local"
 )
 
-// patience bounds what a test waits for; it is only spent when the test fails.
-const patience = 20 * time.Second
+// testTimeout bounds each wait of a test.
+const testTimeout = 20 * time.Second
 
 var noon = time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
 
@@ -91,13 +91,13 @@ func (l *ledger) await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(testTimeout)
 	for !done() {
 		select {
 		case <-l.more:
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("no %s in %s; reports: %+v", what, patience, l.reports)
+			t.Fatalf("no %s in %s; reports: %+v", what, testTimeout, l.reports)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func awaitFile(t testing.TB, path string) string {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(testTimeout)
 	for {
 		content, _ := os.ReadFile(path)
 		if strings.HasSuffix(string(content), "\n") {
@@ -241,7 +241,7 @@ func awaitFile(t testing.TB, path string) string {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("no line in %s within %s", path, patience)
+			t.Fatalf("no line in %s within %s", path, testTimeout)
 		}
 	}
 }
