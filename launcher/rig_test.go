@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/registrar"
 )
@@ -33,7 +34,7 @@ func inBubble(t *testing.T, config launcher.Config, test func(*rig)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.DiscardHandler)
-		store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{Logger: quiet, MaxConns: 1})
+		store, err := sqlite.Open(t.Context(), "sqlite:"+migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db")), sqlite.Options{Logger: quiet, MaxConns: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,9 +43,6 @@ func inBubble(t *testing.T, config launcher.Config, test func(*rig)) {
 				t.Error(err)
 			}
 		}()
-		if _, err := store.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		r := &rig{
 			T: t, store: store, workflows: &workflows{}, executor: &executor{run: accept},
 			registrar: registrar.New(registrar.Options{Schedules: store, Runs: store, Workflows: store, Shares: store, Grants: store, Now: store.Now, Logger: quiet}),

@@ -48,11 +48,7 @@ type stage struct {
 // stores are an empty ledger of each kind.
 var stores = map[string]func(*testing.T) (store, error){
 	"sqlite": func(t *testing.T) (store, error) {
-		s, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{Logger: quiet})
-		if err == nil {
-			_, err = s.Migrate(t.Context())
-		}
-		return s, err
+		return sqlite.Open(t.Context(), "sqlite:"+migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db")), sqlite.Options{Logger: quiet})
 	},
 	"postgres": func(t *testing.T) (store, error) {
 		return postgres.Open(t.Context(), migrated.Postgres(t), postgres.Options{Logger: quiet})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
@@ -73,11 +74,9 @@ func inBubble(t *testing.T, test func(*rig), prepare ...func(*rig)) {
 		for _, p := range prepare {
 			p(r)
 		}
+		migrated.SQLite(t, r.path)
 		r.store = r.open()
 		t.Cleanup(func() { r.close(r.store) })
-		if _, err := r.store.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		r.registrar = registrar.New(registrar.Options{
 			Schedules: r.store, Runs: r.store, Backfills: r.store, Workflows: r.store, Shares: r.store, Grants: r.store, Now: r.store.Now, Logger: quiet,
 			Config: registrar.Config{CanCancel: true},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillon/carillon/docs/examples"
 	"github.com/carillon/carillon/internal/store/sqlite"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
@@ -24,14 +25,11 @@ import (
 func connect(t *testing.T) *grpc.ClientConn {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{Logger: quiet})
+	store, err := sqlite.Open(t.Context(), "sqlite:"+migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db")), sqlite.Options{Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	if _, err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	r := registrar.New(registrar.Options{Schedules: store, Runs: store, Backfills: store, Workflows: store, Shares: store, Grants: store, Logger: quiet})
 	server := api.NewServer(quiet, nil)
 	api.Register(server, api.Services{Writer: r, Reader: r, Workflows: r, Grants: r, Runs: r, Backfills: r})

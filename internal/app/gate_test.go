@@ -34,6 +34,7 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/auth/tokenfile"
 	"github.com/carillon/carillon/internal/schedule"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 )
 
 // guarded is a process with authentication on, a token for each role, and an
@@ -85,6 +86,9 @@ func newGuarded(t *testing.T, settings map[string]any) *guarded {
 	cfg, err := app.Load(fs, all)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if cfg.DatabaseURL == "" {
+		migrated.SQLite(t, filepath.Join(cfg.DataDir, "carillon.db"))
 	}
 	if g.App, err = app.New(t.Context(), cfg, app.Options{Logger: app.NewLogger(g, cfg), Migrate: true, Reflection: true}); err != nil {
 		t.Fatal(err)

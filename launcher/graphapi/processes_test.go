@@ -13,6 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/graphapi"
 )
@@ -28,12 +29,9 @@ type database interface {
 func onBothStores(t *testing.T, test func(t *testing.T, connect func() database)) {
 	quiet := slog.New(slog.DiscardHandler)
 	t.Run("sqlite", func(t *testing.T) {
-		url := "sqlite:" + filepath.Join(t.TempDir(), "carillon.db")
+		url := "sqlite:" + migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db"))
 		test(t, func() database {
 			s, err := sqlite.Open(t.Context(), url, sqlite.Options{Logger: quiet})
-			if err == nil {
-				_, err = s.Migrate(t.Context())
-			}
 			if err != nil {
 				t.Fatal(err)
 			}

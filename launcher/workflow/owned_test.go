@@ -34,14 +34,11 @@ type database interface {
 // databases open either one, empty.
 var databases = map[string]func(t *testing.T) database{
 	"SQLite": func(t *testing.T) database {
-		s, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
+		s, err := sqlite.Open(t.Context(), "sqlite:"+migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db")), sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.Close() })
-		if _, err := s.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		return s
 	},
 	"Postgres": func(t *testing.T) database {

@@ -17,7 +17,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/postgres"
 	"github.com/carillon/carillon/internal/store/sqlite"
-	"github.com/carillon/carillon/internal/test/services"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/alert"
 	"github.com/carillon/carillon/registrar/notify"
@@ -48,7 +48,7 @@ type engine struct {
 
 var engines = []engine{
 	{name: "SQLite", open: func(t testing.TB) (ledger, string, string) {
-		path := filepath.Join(t.TempDir(), "carillon.db")
+		path := migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db"))
 		s, err := sqlite.Open(t.Context(), "sqlite:"+path, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ var engines = []engine{
 		return s, "sqlite", path + "?_pragma=busy_timeout(10000)"
 	}},
 	{name: "Postgres", open: func(t testing.TB) (ledger, string, string) {
-		dsn := services.Postgres(t, nil)
+		dsn := migrated.Postgres(t)
 		s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -79,9 +79,6 @@ type site struct {
 func newSite(t testing.TB, e engine) *site {
 	t.Helper()
 	store, driver, source := e.open(t)
-	if _, err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	db, err := sql.Open(driver, source)
 	if err != nil {
 		t.Fatal(err)

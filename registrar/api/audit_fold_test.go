@@ -17,6 +17,7 @@ import (
 	"github.com/carillon/carillon/internal/auth"
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 	"github.com/carillon/carillon/registrar/api"
 )
@@ -44,14 +45,11 @@ func (a *audited) ListAudit(ctx context.Context, f schedule.AuditFilter) ([]sche
 func newAudited(t *testing.T) *audited {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{Logger: quiet})
+	store, err := sqlite.Open(t.Context(), "sqlite:"+migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db")), sqlite.Options{Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	if _, err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	a := &audited{T: t, store: store, now: time.Date(2026, time.March, 8, 12, 0, 0, 0, time.UTC)}
 	a.Auditor = api.NewAuditor(a, func() time.Time { return a.now }, quiet)
 	return a

@@ -21,6 +21,7 @@ import (
 	"github.com/carillon/carillon/internal/rawjson"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/registrar"
 	"github.com/carillon/carillon/registrar/api"
 )
@@ -41,14 +42,11 @@ type rig struct {
 func newRig(t testing.TB, more ...func(*registrar.Options)) *rig {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "carillon.db"), sqlite.Options{Logger: quiet})
+	store, err := sqlite.Open(t.Context(), "sqlite:"+migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db")), sqlite.Options{Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	if _, err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	o := registrar.Options{Schedules: store, Runs: store, Outcomes: store, Backfills: store, Workflows: store, Shares: store, Grants: store, Terms: store, Sends: store, Logger: quiet}
 	for _, change := range more {
 		change(&o)

@@ -15,6 +15,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/solo"
 )
@@ -40,12 +41,9 @@ type town struct {
 func inTown(t *testing.T, shards int, test func(*town)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "carillon.db")
+		path := migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db"))
 		store, err := sqlite.Open(t.Context(), "sqlite:"+path, sqlite.Options{Logger: quiet, MaxConns: 1})
 		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		town := &town{T: t, store: store, path: path, shards: shards, trusted: make([]atomic.Int64, shards), free: make(map[int]time.Time)}

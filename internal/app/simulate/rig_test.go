@@ -16,6 +16,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/launcher"
 	"github.com/carillon/carillon/launcher/workflow"
 	"github.com/carillon/carillon/registrar"
@@ -52,15 +53,12 @@ type real struct {
 
 func newReal(t testing.TB, config worker.Config) *real {
 	t.Helper()
-	r := &real{t: t, path: filepath.Join(t.TempDir(), "carillon.db"), config: config}
+	r := &real{t: t, path: migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db")), config: config}
 	store, err := sqlite.Open(t.Context(), "sqlite:"+r.path, sqlite.Options{Logger: mute, MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.store = store
-	if _, err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	r.registrar = registrar.New(registrar.Options{
 		Schedules: store, Runs: store, Workflows: store, Shares: store, Grants: store, Now: store.Now, Logger: mute, Config: registrar.Config{CanCancel: true},
 		Simulator: simulate.New(config),

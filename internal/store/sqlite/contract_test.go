@@ -11,6 +11,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/internal/test/storetest"
 )
 
@@ -33,7 +34,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 // open opens a migrated store that is closed when its test ends.
 func open(t testing.TB, path string, opts sqlite.Options) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), "sqlite:"+path, opts)
+	s, err := sqlite.Open(t.Context(), "sqlite:"+migrated.SQLite(t, path), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +43,6 @@ func open(t testing.TB, path string, opts sqlite.Options) *sqlite.Store {
 			t.Error(err)
 		}
 	})
-	if _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
 

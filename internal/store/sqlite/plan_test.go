@@ -89,7 +89,7 @@ func TestWhereNothingIsPlannedNoHistoryIsLookedThrough(t *testing.T) {
 	t.Parallel()
 	var from int64
 	firstDue := statements(t)["firstDue"]
-	if err := migrated(t).QueryRowContext(t.Context(), "SELECT "+firstDue).Scan(&from); err != nil || from < noon.AddDate(1000, 0, 0).UnixMicro() {
+	if err := migratedDB(t).QueryRowContext(t.Context(), "SELECT "+firstDue).Scan(&from); err != nil || from < noon.AddDate(1000, 0, 0).UnixMicro() {
 		t.Errorf("histories are looked through from %s on; %v", time.UnixMicro(from), err)
 	}
 }

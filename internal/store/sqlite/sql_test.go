@@ -80,7 +80,7 @@ func completed(all map[string]string, name string) string {
 
 func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := migratedDB(t)
 	all := statements(t)
 	prepared := 0
 	for name := range all {
@@ -135,7 +135,7 @@ var whole = map[string]string{
 
 func TestNoStatementReadsAWholeTable(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := migratedDB(t)
 	scans := regexp.MustCompile(`^SCAN (r|s|q|v|w|f|schedule_runs|schedules|execution_requests|schedule_events|schedule_revisions)\b`)
 	all := statements(t)
 	for name := range all {
@@ -192,7 +192,7 @@ func numbered(statement string) int {
 
 func TestHotStatementsFindTheirIndex(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := migratedDB(t)
 	all := statements(t)
 	for name, index := range map[string]string{
 		"sqlPlanDue":            "schedules_plan_at",
@@ -237,7 +237,7 @@ func TestHotStatementsFindTheirIndex(t *testing.T) {
 
 func TestListsNeedNoSorting(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := migratedDB(t)
 	all := statements(t)
 	for _, list := range [][]string{
 		{"sqlListRuns", "sqlRunsOrder"},
@@ -305,8 +305,8 @@ func TestSettlementsLeaveTheStatusesThatTheDomainAllows(t *testing.T) {
 	}
 }
 
-// migrated is a plain connection to a migrated file.
-func migrated(t *testing.T) *sql.DB {
+// migratedDB is a plain connection to a migrated file.
+func migratedDB(t *testing.T) *sql.DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "carillon.db")
 	open(t, path, sqlite.Options{})

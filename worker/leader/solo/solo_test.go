@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillon/carillon/internal/store/sqlite"
 	"github.com/carillon/carillon/internal/test/services/leaks"
+	"github.com/carillon/carillon/internal/test/services/migrated"
 	"github.com/carillon/carillon/worker/leader"
 	"github.com/carillon/carillon/worker/leader/leadertest"
 	"github.com/carillon/carillon/worker/leader/solo"
@@ -26,7 +27,7 @@ func TestSoloLeads(t *testing.T) {
 	t.Parallel()
 	leadertest.Run(t, func(t *testing.T, test func(*testing.T, leadertest.Setting)) {
 		synctest.Test(t, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "carillon.db")
+			path := migrated.SQLite(t, filepath.Join(t.TempDir(), "carillon.db"))
 			store, err := sqlite.Open(t.Context(), "sqlite:"+path, sqlite.Options{Logger: slog.New(slog.DiscardHandler), MaxConns: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -36,9 +37,6 @@ func TestSoloLeads(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			if _, err := store.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
 			test(t, leadertest.Setting{Lease: store, Now: store.Now, Lock: func() leader.Lock { return solo.New(path+".lock", slog.New(slog.DiscardHandler)) }})
 		})
 	})

@@ -1,7 +1,8 @@
-// Package migrated gives each test a Postgres database of its own with
-// Carillon's tables in it. It takes no step in a slot's life: only tests
-// import it. The tests of the schema itself begin with an empty database
-// instead: services.Postgres with a nil migration.
+// Package migrated gives each test a database of its own with Carillon's
+// tables in it. It takes no step in a slot's life: only tests import it. The
+// migrations run once per test binary, and each test gets a copy. The tests of
+// the schema itself begin with an empty database instead: services.Postgres
+// with a nil migration, or no file.
 package migrated
 
 import (
