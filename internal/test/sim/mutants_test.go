@@ -130,7 +130,7 @@ var mutants = []struct {
 		"internal/ledger/begin.go", `if reason != schedule.ReasonNone {`, `if reason != schedule.ReasonNone && req.Grant.Required && req.Grant.GrantID == "" {`,
 	}}},
 	{"a grant is judged by now, though the run is called later", []edit{{
-		"internal/schedule/granting.go", `if fireAt.After(now) {`, `if fireAt.IsZero() {`,
+		"internal/schedule/grant.go", `if fireAt.After(now) {`, `if fireAt.IsZero() {`,
 	}}},
 	{"a revoked grant that is created again holds again", []edit{{
 		"internal/store/memory/grants.go", "if there.SameTerms(&row) {\n\t\t\treturn nil", "if there.SameTerms(&row) && there.RevokedAt.IsZero() {\n\t\t\treturn nil\n\t\t} else if there.SameTerms(&row) {\n\t\t\tt.setGrant(&row)\n\t\t\treturn nil",
@@ -147,13 +147,13 @@ var mutants = []struct {
 		"launcher/cancel.go", `return recorded.Done, nil`, `return true, nil`,
 	}}},
 	{"the executor is away, and nobody gives up before the run timeout", []edit{{
-		"internal/schedule/settling.go", `return Later(fireAt, now).Add(LaunchFor(d, retryFor))`, `return Later(fireAt, now).Add(LaunchFor(d, retryFor) + d.RunTimeout())`,
+		"internal/schedule/retry.go", `return Later(fireAt, now).Add(LaunchFor(d, retryFor))`, `return Later(fireAt, now).Add(LaunchFor(d, retryFor) + d.RunTimeout())`,
 	}}},
 	{"launch_timeout_ms is ignored", []edit{{
-		"internal/schedule/settling.go", `if d.LaunchTimeoutMS > 0 {`, `if false {`,
+		"internal/schedule/retry.go", `if d.LaunchTimeoutMS > 0 {`, `if false {`,
 	}}},
 	{"the time to launch a run that waited counts from its slot", []edit{{
-		"internal/schedule/settling.go", `return Later(fireAt, now).Add(`, `return fireAt.Add(`,
+		"internal/schedule/retry.go", `return Later(fireAt, now).Add(`, `return fireAt.Add(`,
 	}}},
 	{"a call without an answer is given up only after twice its time", []edit{{
 		"internal/ledger/bound.go", `record.Sent && (r.Epoch < epoch || r.ClaimedUntil.After(now))`, `record.Sent`,
@@ -176,12 +176,12 @@ var mutants = []struct {
 		"internal/store/memory/requests.go", `if !result.Sent {`, `if result.Request.Calls >= 0 {`,
 	}}},
 	{"a schedule fails by the run that ended last, not by its newest slot", []edit{{
-		"internal/schedule/failing.go", `cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt),`, `cmp.Or(b.EndedAt.Compare(a.EndedAt), b.RunAt.Compare(a.RunAt),`,
+		"internal/schedule/failure.go", `cmp.Or(b.RunAt.Compare(a.RunAt), b.EndedAt.Compare(a.EndedAt),`, `cmp.Or(b.EndedAt.Compare(a.EndedAt), b.RunAt.Compare(a.RunAt),`,
 	}}},
 	{"a skipped run ends a failure", []edit{{
-		"internal/schedule/failing.go", `return r.Status == StatusSuccess || r.Status == StatusFailed }`, `return r.Status != StatusCancelled }`,
+		"internal/schedule/failure.go", `return r.Status == StatusSuccess || r.Status == StatusFailed }`, `return r.Status != StatusCancelled }`,
 	}, {
-		"internal/schedule/failing.go", `if o.Status == StatusSuccess {`, `if o.Status != StatusFailed {`,
+		"internal/schedule/failure.go", `if o.Status == StatusSuccess {`, `if o.Status != StatusFailed {`,
 	}}},
 	{"a takeover leaves the term before it open", []edit{{
 		"internal/store/memory/terms.go", `t.endTerm(row, expires.Add(-row.ttl), schedule.TermEnd{Reason: reason})`, `_ = reason`,
