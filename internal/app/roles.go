@@ -68,7 +68,7 @@ func (a *App) buildLauncher(reg *registrar.Registrar, secret []byte, given launc
 		return err
 	}
 	a.launch = launcher.New(launcher.Options{
-		Store: a.store, Workflows: a.workflows(), Executor: newDiscreet(a.executor, &a.cfg), Latest: a.latestVersion, Permit: a.permit, Now: a.store.Now, Logger: a.log,
+		Store: a.store, Workflows: a.workflows(), Executor: newRedacting(a.executor, &a.cfg), Latest: a.latestVersion, Permit: a.permit, Now: a.store.Now, Logger: a.log,
 		Metrics: launcher.NewMetrics(a.registry, a.cfg.Executor), Tracer: a.tracer,
 		Config: launcher.Config{
 			CallTimeout: ms(a.cfg.ExecutorTimeoutMS), Feedback: a.cfg.ExecutorFeedback == "reports",

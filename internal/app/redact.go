@@ -8,17 +8,17 @@ import (
 	"github.com/carillon/carillon/launcher"
 )
 
-// discreet keeps what an executor answers from telling what it was told: one
-// that shows the request in its error page would have EXECUTOR_TOKEN, or the
-// run's own token, written into the ledger, where every viewer reads it.
-type discreet struct {
+// redacting removes secrets from the answers of an executor. An executor whose
+// error page repeats the request would otherwise write EXECUTOR_TOKEN or the run's
+// report token into the ledger, where every viewer can read it.
+type redacting struct {
 	launcher.Executor
-	secrets scrubber // of the configuration: to make one for each call cost more than the call
+	secrets scrubber // of the configuration; building one for each call costs more than the call
 }
 
-func newDiscreet(e launcher.Executor, cfg *Config) discreet { return discreet{e, cfg.scrubber()} }
+func newRedacting(e launcher.Executor, cfg *Config) redacting { return redacting{e, cfg.scrubber()} }
 
-func (d discreet) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
+func (d redacting) Run(ctx context.Context, call launcher.Call) (schedule.Outcome, error) {
 	outcome, err := d.Executor.Run(ctx, call)
 	s := d.secrets.besides(call.ReportToken)
 	if refusal, ok := s.refusal(err); ok {
@@ -27,11 +27,11 @@ func (d discreet) Run(ctx context.Context, call launcher.Call) (schedule.Outcome
 	return s.outcome(outcome), s.clean(err)
 }
 
-func (d discreet) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
+func (d redacting) Cancel(ctx context.Context, ref schedule.CancelRequest) error {
 	return d.secrets.clean(d.Executor.Cancel(ctx, ref))
 }
 
-func (d discreet) GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
+func (d redacting) GetByKey(ctx context.Context, ref schedule.RunRef) (schedule.Outcome, error) {
 	outcome, err := d.Executor.GetByKey(ctx, ref)
 	return d.secrets.outcome(outcome), d.secrets.clean(err)
 }
