@@ -209,7 +209,7 @@ func (w *Worker) beat(ctx context.Context) {
 			w.mu.Lock()
 			w.beatAt = time.Now()
 			w.mu.Unlock()
-			quiet.Works("heartbeats are written again")
+			quiet.Recovered("heartbeats are written again")
 		} else if ctx.Err() == nil {
 			quiet.Warn("cannot write the heartbeat", err)
 		}

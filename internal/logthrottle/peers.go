@@ -12,19 +12,19 @@ const (
 	// peerInterval is the shortest time between two lines about one peer.
 	peerInterval = time.Second
 	// maxPeers bounds memory and log volume: further peers share one line. A peer
-	// is forgotten after a second without calls, so this is peers at one time.
+	// without calls is forgotten after a second.
 	maxPeers = 256
 	// otherPeers is the key that peers beyond maxPeers share.
 	otherPeers = "other peers"
 )
 
-// PerPeer limits what unknown callers can write to the log: one line a second
-// for each peer. It counts the lines that it leaves out, and Run logs each count
-// that no later line carries.
+// PerPeer limits the log lines about unknown callers to one a second for each
+// peer. It counts the lines that it leaves out. Run logs the counts that no later
+// line has.
 type PerPeer struct {
 	log     *slog.Logger
 	message string
-	attr    string // of the key in the lines of Run
+	attr    string // attribute of the key in the lines of Run
 
 	mu    sync.Mutex
 	peers map[string]*peerLines
@@ -32,16 +32,15 @@ type PerPeer struct {
 
 type peerLines struct {
 	logged  time.Time // when its last line was written
-	leftOut int       // lines since then
+	leftOut int       // lines not written since then
 }
 
-// NewPerPeer returns a PerPeer that has written nothing. message is the message
-// of the lines that Run writes to log.
+// NewPerPeer returns a PerPeer. Run writes lines with this message to log.
 func NewPerPeer(log *slog.Logger, message string) *PerPeer {
 	return &PerPeer{log: log, message: message, attr: "peer", peers: make(map[string]*peerLines)}
 }
 
-// NewPerSubject returns a PerPeer for AdmitKey with subjects of callers.
+// NewPerSubject returns a PerPeer for AdmitKey with the subjects of callers.
 func NewPerSubject(log *slog.Logger, message string) *PerPeer {
 	p := NewPerPeer(log, message)
 	p.attr = "subject"
@@ -49,14 +48,13 @@ func NewPerSubject(log *slog.Logger, message string) *PerPeer {
 }
 
 // Admit reports whether a line about the peer may be written now, and how many
-// were left out since its last one. addr is an IP address, with or without a
-// port. The /64 network of an IPv6 address is one peer, because one host
-// commonly has all of it.
+// lines were left out since its last one. addr is an IP address with or without
+// port. An IPv6 /64 network is one peer, because one host commonly has all of it.
 func (p *PerPeer) Admit(addr string) (leftOut int, ok bool) {
 	return p.AdmitKey(PeerOf(addr))
 }
 
-// AdmitKey is Admit with a key that is no address.
+// AdmitKey is Admit with a key that is not an address.
 func (p *PerPeer) AdmitKey(key string) (leftOut int, ok bool) {
 	now := time.Now()
 	p.mu.Lock()
@@ -79,8 +77,8 @@ func (p *PerPeer) AdmitKey(key string) (leftOut int, ok bool) {
 	return leftOut, true
 }
 
-// Run logs the counts of peers that stopped calling and forgets these peers,
-// until ctx ends. Then it logs all counts that are left.
+// Run logs the counts of peers that stopped calling and forgets them. When ctx
+// ends it logs all remaining counts.
 func (p *PerPeer) Run(ctx context.Context) {
 	every := time.NewTicker(peerInterval)
 	defer every.Stop()
@@ -95,7 +93,7 @@ func (p *PerPeer) Run(ctx context.Context) {
 	}
 }
 
-// sweep takes the peers whose last line is not after until.
+// sweep logs the counts of the peers whose last line is not after until.
 func (p *PerPeer) sweep(ctx context.Context, until time.Time) {
 	now := time.Now()
 	counts := make(map[string]int)
@@ -107,7 +105,7 @@ func (p *PerPeer) sweep(ctx context.Context, until time.Time) {
 			delete(p.peers, key)
 		default:
 			counts[key] = peer.leftOut
-			peer.logged, peer.leftOut = now, 0 // the count is a line, too
+			peer.logged, peer.leftOut = now, 0 // the count is a line too
 		}
 	}
 	p.mu.Unlock()
@@ -116,16 +114,16 @@ func (p *PerPeer) sweep(ctx context.Context, until time.Time) {
 	}
 }
 
-// Peers is how many peers are remembered.
+// Peers is the number of remembered peers.
 func (p *PerPeer) Peers() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.peers)
 }
 
-// PeerOf is the key of one peer's limits, for an address with or without a port:
-// an IPv4 address, or the first 64 bits of an IPv6 address, which is what one
-// customer of a network commonly has. What is no address shares one key.
+// PeerOf is the key of a peer for an address with or without port: the IPv4
+// address, or the /64 network of an IPv6 address. Everything that is not an
+// address shares one key.
 func PeerOf(addr string) string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil {

@@ -52,7 +52,7 @@ type Options struct {
 type Elector struct {
 	Options
 	holder string
-	quiet  *logthrottle.Log
+	quiet  *logthrottle.Logger
 
 	failures   int         // since the last term that held
 	yieldingAt time.Time   // since when other workers have been let go first

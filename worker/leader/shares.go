@@ -78,7 +78,7 @@ type BalancerOptions struct {
 // nothing.
 type Balancer struct {
 	BalancerOptions
-	quiet *logthrottle.Log
+	quiet *logthrottle.Logger
 
 	mu   sync.Mutex
 	led  map[string]int       // as last seen

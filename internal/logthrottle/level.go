@@ -6,8 +6,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// RunLevel is the level of a line about a run that now has this status: a failed
-// run is a warning.
+// RunLevel is the log level for a run with this status: a warning for a failed run.
 func RunLevel(status schedule.Status) slog.Level {
 	if status == schedule.StatusFailed {
 		return slog.LevelWarn

@@ -16,13 +16,13 @@ func TestAnOutageIsSaidOnceThenRarelyAndOnceWhenItIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		l := logthrottle.New(slog.New(slog.NewTextHandler(&out, nil)))
-		l.Works("it works again") // nothing was wrong
+		l.Recovered("it works again") // nothing was wrong
 		for range 120 {
 			l.Warn("not written", errors.New("refused"))
 			<-time.After(time.Second)
 		}
-		l.Works("it works again")
-		l.Works("it works again")
+		l.Recovered("it works again")
+		l.Recovered("it works again")
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if len(lines) < 5 || len(lines) > 11 {
 			t.Errorf("%d lines in two minutes:\n%s", len(lines), &out)
