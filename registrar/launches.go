@@ -91,12 +91,12 @@ func (r *Registrar) ForecastLaunches(ctx context.Context, in LaunchesInput) (*La
 			out.Launching += len(groups[i].Members)
 		}
 	}
-	herd := out.name(groups, in, meter)
-	if budget.Err() == nil && len(herd) > 0 {
+	burst := out.name(groups, in, meter)
+	if budget.Err() == nil && len(burst) > 0 {
 		// What was spent on reading and counting many schedules is taken off again, so
 		// that the call takes less time than its budget allows.
 		most := min(flattenBudget, max(0, budget.Left()-budget.Spent())/flattenSteps)
-		out.Flattenings = plan.Flatten(out.Minutes, affordable(herd, out.From, out.Until, most), out.From, out.Until)
+		out.Flattenings = plan.Flatten(out.Minutes, affordable(burst, out.From, out.Until, most), out.From, out.Until)
 	}
 	if errors.Is(budget.Err(), work.ErrSpent) {
 		return nil, schedule.Invalid("peaks", in.Peaks, spentProblem+" with "+strconv.Itoa(len(members))+" schedules",
@@ -158,7 +158,7 @@ func memberOf(s schedule.Schedule, now time.Time, out *LaunchesForecast) (m plan
 }
 
 // name names the peaks, and returns the schedules that launch at one of them.
-func (f *LaunchesForecast) name(groups []plan.Group, in LaunchesInput, meter plan.Meter) (herd []plan.Member) {
+func (f *LaunchesForecast) name(groups []plan.Group, in LaunchesInput, meter plan.Meter) (burst []plan.Member) {
 	atPeak := make([]bool, len(groups))
 	for _, minute := range f.Minutes.Peaks(in.Peaks, peakApart) {
 		p := LaunchesPeak{Minute: f.Minutes.At(minute)}
@@ -183,10 +183,10 @@ func (f *LaunchesForecast) name(groups []plan.Group, in LaunchesInput, meter pla
 	}
 	for i, at := range atPeak {
 		if at {
-			herd = append(herd, groups[i].Members...)
+			burst = append(burst, groups[i].Members...)
 		}
 	}
-	return herd
+	return burst
 }
 
 // contributes keeps a contributor while it is among the most that are named: the
@@ -201,27 +201,27 @@ func (p *LaunchesPeak) contributes(c Contributor, most int) {
 	}
 }
 
-// affordable are those of a herd that launch least often, for they make its
+// affordable are those of a burst that launch least often, for they make its
 // peaks, as far as the budget goes.
-func affordable(herd []plan.Member, from, until time.Time, budget int) []plan.Member {
+func affordable(burst []plan.Member, from, until time.Time, budget int) []plan.Member {
 	type counted struct {
 		plan.Member
 		n int
 	}
-	all := make([]counted, len(herd))
-	for i, m := range herd {
+	all := make([]counted, len(burst))
+	for i, m := range burst {
 		all[i].Member = m
 		all[i].n, _ = m.Load.Timetable.Count(from, until)
 	}
 	slices.SortStableFunc(all, func(a, b counted) int { return cmp.Compare(a.n, b.n) })
-	herd = herd[:0]
+	burst = burst[:0]
 	for _, m := range all {
 		if budget -= m.n; budget < 0 {
 			break
 		}
-		herd = append(herd, m.Member)
+		burst = append(burst, m.Member)
 	}
-	return herd
+	return burst
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -115,7 +115,7 @@ func (p *planner) planAhead() {
 
 // stride is between half of the stride and all of it, drawn from the slot it
 // begins with: schedules that were registered together part, and are not planned
-// together for ever, a herd of rows at once.
+// together for ever, a burst of rows at once.
 func (p *planner) stride(first time.Time) time.Duration {
 	half := p.cfg.Stride / 2
 	return half + time.Duration(schedule.SlotKey(p.s.ScheduleID, first).Fraction(uint64(half)+1))

@@ -15,57 +15,57 @@ type Member struct {
 	Load     Load
 }
 
-// Flattening is one change to some schedules that makes the busiest minute less
-// busy: a jitter for all of them, or another minute of the hour for some. What
-// it comes to was counted with the changed rules, launch by launch.
+// Flattening is a change that makes the busiest minute less busy: a jitter for all
+// schedules of a burst, or another minute of the hour for some. Its effect was
+// counted with the changed rules, launch by launch.
 type Flattening struct {
 	Jitter  time.Duration // zero: minutes are moved
 	Moves   []Move
-	Members []*schedule.Schedule // whom it changes, in the order of their ids
-	Peak    int                  // launches in the busiest minute of the window, if it were so
+	Members []*schedule.Schedule // schedules to change, ordered by id
+	Peak    int                  // launches in the busiest minute of the window after the change
 	PeakAt  time.Time
 }
 
 // Move is another minute of the hour for one schedule.
 type Move struct {
 	Schedule *schedule.Schedule
-	CronExpr string // what it would be
-	Minutes  int    // by how many later; negative: earlier
+	CronExpr string // the new one
+	Minutes  int    // shift; negative: earlier
 }
 
-// herd are schedules of which some are to be changed, and what all others launch.
-type herd struct {
+// burst has the schedules that may be changed, and the launches of all others.
+type burst struct {
 	members     []Member
 	from, until time.Time
 	others      *Minutes
 }
 
-// What a change must save of the busiest minute to be worth the edits: so many
-// launches, and one in so many. To move one of two schedules that share a minute,
-// or seven to make a hundred ninety-three, is not.
+// A change is worth the edits if it saves at least leastSaved launches of the
+// busiest minute, and one in savedOneIn. Moving one of two schedules that share a
+// minute, or seven of a hundred, is not.
 const (
 	leastSaved = 2
 	savedOneIn = 10
 )
 
-// guessSteps is what it spends to try a launch at every minute of its hour.
+// guessSteps is the work of trying a launch at every minute of its hour.
 const guessSteps = 4
 
-// Flatten looks for the jitter and for the minutes by which the busiest minute
-// becomes least busy. counts is what all schedules launch in [from, until), members
-// those that may be changed; its work is some ten times what they launch. Only
-// what is worth it is returned, the better one first.
+// Flatten finds the jitter and the minutes that make the busiest minute least
+// busy. counts has the launches of all schedules in [from, until); members may be
+// changed. The work is about ten times the launches of members. It returns only
+// changes that are worth it, the better one first.
 func Flatten(counts *Minutes, members []Member, from, until time.Time) []Flattening {
-	h := herd{members: slices.Clone(members), from: from, until: until, others: counts.clone()}
-	slices.SortFunc(h.members, func(a, b Member) int {
+	b := burst{members: slices.Clone(members), from: from, until: until, others: counts.clone()}
+	slices.SortFunc(b.members, func(a, b Member) int {
 		return strings.Compare(a.Schedule.ScheduleID, b.Schedule.ScheduleID)
 	})
-	for _, m := range h.members {
-		h.others.Add(m.Load, from, until, -1)
+	for _, m := range b.members {
+		b.others.Add(m.Load, from, until, -1)
 	}
 	_, now := counts.Busiest()
 	var found []Flattening
-	for _, f := range []Flattening{h.byMinutes(), h.byJitter()} {
+	for _, f := range []Flattening{b.byMinutes(), b.byJitter()} {
 		if saved := now - f.Peak; len(f.Members) > 0 && saved >= leastSaved && saved*savedOneIn >= now {
 			found = append(found, f)
 		}
@@ -78,16 +78,16 @@ func (m *Minutes) clone() *Minutes {
 	return &Minutes{From: m.From, Count: slices.Clone(m.Count), Meter: m.Meter}
 }
 
-// jitters are those that are tried.
+// jitters are tried in this order.
 var jitters = []time.Duration{
 	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 }
 
-// byJitter is the least jitter after which more would bring less than a tenth.
-func (h *herd) byJitter() (best Flattening) {
+// byJitter finds the smallest jitter whose peak is within 10 % of the best.
+func (b *burst) byJitter() (best Flattening) {
 	var tried []Flattening
 	for _, jitter := range jitters {
-		tried = append(tried, h.withJitter(jitter))
+		tried = append(tried, b.withJitter(jitter))
 	}
 	least := slices.MinFunc(tried, func(a, b Flattening) int { return a.Peak - b.Peak })
 	for _, f := range tried {
@@ -98,10 +98,10 @@ func (h *herd) byJitter() (best Flattening) {
 	return least
 }
 
-func (h *herd) withJitter(jitter time.Duration) Flattening {
+func (b *burst) withJitter(jitter time.Duration) Flattening {
 	out := Flattening{Jitter: jitter}
-	counts := h.others.clone()
-	for _, m := range h.members {
+	counts := b.others.clone()
+	for _, m := range b.members {
 		if !counts.Meter.spend(0) {
 			break
 		}
@@ -111,7 +111,7 @@ func (h *herd) withJitter(jitter time.Duration) Flattening {
 			moved.jitter, load.Timetable = jitter, &moved
 			out.Members = append(out.Members, m.Schedule)
 		}
-		counts.Add(load, h.from, h.until, 1)
+		counts.Add(load, b.from, b.until, 1)
 	}
 	return out.counted(counts)
 }
@@ -122,33 +122,32 @@ func (f Flattening) counted(counts *Minutes) Flattening {
 	return f
 }
 
-// byMinutes finds out how little busy the busiest minute can become, and then
-// who must move for that.
-func (h *herd) byMinutes() Flattening {
-	least := h.moved(0)
-	if fewer := h.moved(least.Peak); fewer.Peak <= least.Peak {
+// byMinutes finds the lowest possible peak, then the fewest moves that reach it.
+func (b *burst) byMinutes() Flattening {
+	least := b.moved(0)
+	if fewer := b.moved(least.Peak); fewer.Peak <= least.Peak {
 		return fewer
 	}
 	return least
 }
 
-// moved moves one schedule after the other to the minute of the hour at which its
-// busiest launch has the fewest others beside it: where it is, if no other is
-// better or no more than enough launch there with it, else the nearest of the best.
-func (h *herd) moved(enough int) (out Flattening) {
-	guess, exact := guess{Minutes: h.others.clone()}, h.others.clone()
-	span := h.until.Sub(h.from)
+// moved moves schedules one by one to the minute of the hour with the fewest other
+// launches at its busiest time. A schedule stays if no minute is better, or if no
+// more than enough others launch there. Of equal minutes the nearest wins.
+func (b *burst) moved(enough int) (out Flattening) {
+	guess, exact := guess{Minutes: b.others.clone()}, b.others.clone()
+	span := b.until.Sub(b.from)
 	if whole := span.Round(24 * time.Hour); (span - whole).Abs() < time.Minute {
 		guess.days = int(whole / time.Minute)
 	}
-	for _, m := range h.members { // those that stay as they are come first into the count
-		guess.Add(m.Load, h.from, h.until, 1)
+	for _, m := range b.members { // count all at their current minutes first
+		guess.Add(m.Load, b.from, b.until, 1)
 	}
-	for _, m := range h.members {
+	for _, m := range b.members {
 		minute, ok := minuteOf(m.Schedule.CronExpr)
 		load := m.Load
 		if ok {
-			at := guess.of(load, h.from, h.until)
+			at := guess.of(load, b.from, b.until)
 			if by := guess.settle(at, minute, enough); by != 0 {
 				move := Move{Schedule: m.Schedule, CronExpr: withMinute(m.Schedule.CronExpr, minute+by), Minutes: by}
 				if moved, err := load.with(m.Schedule, move.CronExpr); err == nil {
@@ -156,7 +155,7 @@ func (h *herd) moved(enough int) (out Flattening) {
 				}
 			}
 		}
-		exact.Add(load, h.from, h.until, 1)
+		exact.Add(load, b.from, b.until, 1)
 	}
 	return out.counted(exact)
 }

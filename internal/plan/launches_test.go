@@ -123,7 +123,7 @@ func TestFlattenSaysWhatItWouldComeTo(t *testing.T) {
 	}
 }
 
-// A day that ends shortly after the herd is as long as any other: what is moved
+// A day that ends shortly after the burst is as long as any other: what is moved
 // past its end launches at its beginning.
 func TestFlattenGoesByTheWholeDayWhereverTheWindowEnds(t *testing.T) {
 	t.Parallel()
@@ -230,7 +230,7 @@ func TestFlattenOffersNothingThatSavesNextToNothing(t *testing.T) {
 	}
 }
 
-// Pairs that launch elsewhere are no busier than the herd once it is spread.
+// Pairs that launch elsewhere are no busier than the burst once it is spread.
 func TestFlattenMovesNobodyWhoIsNotInTheWay(t *testing.T) {
 	t.Parallel()
 	members := herdAt(t, 120, "0 2 * * *")

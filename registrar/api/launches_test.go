@@ -143,7 +143,7 @@ func TestAForecastRefusesWindowsThatAreNone(t *testing.T) {
 }
 
 // fleet puts down so many schedules as users have them: other minutes and
-// zones, one in four with jitter, one in ten an interval, a herd at 02:00.
+// zones, one in four with jitter, one in ten an interval, a burst at 02:00.
 func fleet(b testing.TB, r *rig, n int) {
 	b.Helper()
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"}
