@@ -93,7 +93,7 @@ func (r *Registrar) ApplySchedules(ctx context.Context, in ApplyInput) (ApplyRes
 		return out, err
 	}
 	out.Repeated = done.repeated
-	out.report(done.deeds, r.now())
+	out.report(done.results, r.now())
 	return out, nil
 }
 
@@ -193,22 +193,22 @@ func (r *Registrar) dryRun(ctx context.Context, all *upserts, out ApplyResult) (
 		return out, err
 	}
 	now := r.now()
-	deeds, _, err := all.decide(found, now)
+	results, _, err := all.decide(found, now)
 	if err != nil {
 		return out, err
 	}
-	if err := r.checkQuotas(ctx, deeds); err != nil {
+	if err := r.checkQuotas(ctx, results); err != nil {
 		return out, err
 	}
-	out.report(deeds, now)
-	out.Forecast, err = r.forecast(ctx, deeds, out.Changes, now)
+	out.report(results, now)
+	out.Forecast, err = r.forecast(ctx, results, out.Changes, now)
 	return out, err
 }
 
 // report says what became of each schedule, and whether anything did.
-func (out *ApplyResult) report(deeds []deed, now time.Time) {
-	for i := range deeds {
-		d := &deeds[i]
+func (out *ApplyResult) report(results []changeResult, now time.Time) {
+	for i := range results {
+		d := &results[i]
 		switch d.action {
 		case "":
 		case actionLeft:
@@ -224,7 +224,7 @@ func (out *ApplyResult) report(deeds []deed, now time.Time) {
 	out.Changed = out.Changed && !out.Repeated
 }
 
-func (d *deed) change(now time.Time) ScheduleChange {
+func (d *changeResult) change(now time.Time) ScheduleChange {
 	if d.action == ActionDelete {
 		return ScheduleChange{
 			ScheduleID: d.before.ScheduleID, Action: d.action, Revision: d.before.Revision, Paused: d.before.Pause.Active(now),

@@ -32,8 +32,8 @@ func (r *rig) apply(in registrar.ApplyInput) registrar.ApplyResult {
 	return result
 }
 
-// deeds are the changes of an apply as short words.
-func deeds(result registrar.ApplyResult) []string {
+// actions are the changes of an apply as short words.
+func actions(result registrar.ApplyResult) []string {
 	var out []string
 	for _, c := range result.Changes {
 		out = append(out, fmt.Sprintf("%s %s r%d", c.Action, c.ScheduleID, c.Revision))
@@ -66,8 +66,8 @@ func TestApplyCreatesChangesAndDeletes(t *testing.T) {
 			r.wroteNothing()
 			did := r.apply(step.in)
 			for _, got := range []registrar.ApplyResult{would, did} {
-				if !slices.Equal(deeds(got), step.want) || got.Changed != step.changed {
-					t.Errorf("%v, changed %v; want %v, %v", deeds(got), got.Changed, step.want, step.changed)
+				if !slices.Equal(actions(got), step.want) || got.Changed != step.changed {
+					t.Errorf("%v, changed %v; want %v, %v", actions(got), got.Changed, step.want, step.changed)
 				}
 			}
 			if !step.changed {
@@ -215,7 +215,7 @@ func TestApplyRefusesWhatMakesNoSense(t *testing.T) {
 		r.apply(set("a", "b"))
 		in := set()
 		in.AllowEmpty = true
-		if got := deeds(r.apply(in)); !slices.Equal(got, []string{"delete a r1", "delete b r1"}) {
+		if got := actions(r.apply(in)); !slices.Equal(got, []string{"delete a r1", "delete b r1"}) {
 			t.Error(got)
 		}
 	})

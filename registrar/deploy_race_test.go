@@ -165,7 +165,7 @@ func TestAnOwnersApplyTouchesOnlyItsOwn(t *testing.T) {
 		must := func(result registrar.ApplyResult, err error) []string {
 			s.Helper()
 			s.must(err)
-			return deeds(result)
+			return actions(result)
 		}
 		must(apply("ada", registrar.ApplyInput{RequestID: "r"}, "a1", "a2"))
 		must(apply("bob", registrar.ApplyInput{RequestID: "r"}, "b1"))

@@ -37,7 +37,7 @@ type Forecast struct {
 
 // forecast looks ahead for a dry run: it fills in Fires of the changes, and
 // counts launches by the minute.
-func (r *Registrar) forecast(ctx context.Context, deeds []deed, changes []ScheduleChange, now time.Time) (*Forecast, error) {
+func (r *Registrar) forecast(ctx context.Context, results []changeResult, changes []ScheduleChange, now time.Time) (*Forecast, error) {
 	budget, done := r.budget("dry_run")
 	defer done()
 	meter := budget.Meter(ctx)
@@ -46,8 +46,8 @@ func (r *Registrar) forecast(ctx context.Context, deeds []deed, changes []Schedu
 		byID[changes[i].ScheduleID] = &changes[i]
 	}
 	f := forecaster{meter: meter, now: now, until: now.Add(forecastSpan), steps: comparedOfAll, shown: firesShownOfAll}
-	for i := range deeds {
-		d := &deeds[i]
+	for i := range results {
+		d := &results[i]
 		if d.action == "" {
 			continue
 		}
@@ -66,13 +66,13 @@ func (r *Registrar) forecast(ctx context.Context, deeds []deed, changes []Schedu
 	out := &Forecast{From: now, Until: plan.Horizon(all, now, f.until, launchesCounted, meter)}
 	out.Before, out.After = plan.Busiest(f.before, now, out.Until, meter), plan.Busiest(f.after, now, out.Until, meter)
 	if errors.Is(budget.Err(), work.ErrSpent) {
-		return nil, schedule.Invalid("schedules", len(deeds), spentProblem, "split them into several sets, or apply without dry_run")
+		return nil, schedule.Invalid("schedules", len(results), spentProblem, "split them into several sets, or apply without dry_run")
 	}
 	return out, budget.Err()
 }
 
 // after is the schedule as it will be; nil: there is none.
-func (d *deed) after() *schedule.Schedule {
+func (d *changeResult) after() *schedule.Schedule {
 	switch d.action {
 	case ActionDelete:
 		return nil
@@ -82,7 +82,7 @@ func (d *deed) after() *schedule.Schedule {
 	return d.result.Schedule
 }
 
-func (d *deed) subject() *schedule.Schedule {
+func (d *changeResult) subject() *schedule.Schedule {
 	if d.before != nil {
 		return d.before
 	}
@@ -91,7 +91,7 @@ func (d *deed) subject() *schedule.Schedule {
 
 // timetables are those before and after; nil where there is no schedule, or one
 // that cannot be read.
-func (d *deed) timetables() (before, after *plan.Timetable) {
+func (d *changeResult) timetables() (before, after *plan.Timetable) {
 	of := func(s *schedule.Schedule) *plan.Timetable {
 		if s == nil {
 			return nil
@@ -126,7 +126,7 @@ func (f *forecaster) load(to *[]plan.Load, tt *plan.Timetable, s *schedule.Sched
 }
 
 // compare is as if the schedule were not paused, or from the end of its pause.
-func (f *forecaster) compare(d *deed, before, after *plan.Timetable) FireChange {
+func (f *forecaster) compare(d *changeResult, before, after *plan.Timetable) FireChange {
 	s := d.subject()
 	if d.action == ActionChange && plan.SameTimes(&d.before.Definition, &d.result.Schedule.Definition) {
 		return FireChange{Until: f.until}

@@ -10,10 +10,10 @@ import (
 
 // checkQuotas is for a dry run what the store does before it commits: an owner
 // who gets a new schedule may not have too many afterwards.
-func (r *Registrar) checkQuotas(ctx context.Context, deeds []deed) error {
+func (r *Registrar) checkQuotas(ctx context.Context, results []changeResult) error {
 	grows, creates := make(map[string]int), make(map[string]bool)
-	for i := range deeds {
-		switch d := &deeds[i]; d.action {
+	for i := range results {
+		switch d := &results[i]; d.action {
 		case ActionCreate:
 			grows[d.result.Schedule.UserID]++
 			creates[d.result.Schedule.UserID] = true

@@ -20,14 +20,14 @@ func (r *Registrar) Upsert(ctx context.Context, in UpsertInput) (UpsertResult, e
 	if err != nil {
 		return UpsertResult{}, err
 	}
-	result := done.deeds[0].result
-	result.Warning = managerWarning(done.deeds[0].before, result.Schedule)
+	result := done.results[0].result
+	result.Warning = managerWarning(done.results[0].before, result.Schedule)
 	return result, nil
 }
 
-func (r *Registrar) logUpserts(ctx context.Context, deeds []deed) {
-	for i := range deeds {
-		d := &deeds[i]
+func (r *Registrar) logUpserts(ctx context.Context, results []changeResult) {
+	for i := range results {
+		d := &results[i]
 		switch d.action {
 		case ActionCreate, ActionChange:
 			s := d.result.Schedule

@@ -25,38 +25,38 @@ const (
 	actionLeft      Action = "left" // the set has it, the deploy does not name it, and may not prune
 )
 
-// upserts is a set of upserts that is done as a whole or not at all.
+// upserts is a set of upserts in one transaction.
 type upserts struct {
 	inputs    []UpsertInput
-	fields    []string // what to put before the field names of the i-th input; may be nil
+	fields    []string // prefix of the field names of input i; may be nil
 	workflows []*schedule.WorkflowVersion
-	managed   schedule.Managed // whose the schedules are; zero: nobody's
-	prune     bool             // what managed has and inputs do not name is deleted
-	adopt     bool             // what somebody else manages may be taken over
+	managed   schedule.Managed // the manager of the schedules; zero: none
+	prune     bool             // delete schedules of managed that inputs do not name
+	adopt     bool             // schedules of other managers may be taken over
 	requestID string           // with managed; empty: a repeat is not recognised
 	actor     string
-	gives     bool // the caller is no owner: who gets a schedule gets its workflow
+	gives     bool // the caller is not an owner: the owner of a schedule also gets its workflow
 	dryRun    bool
 
 	names        []string // ids under which the inputs are stored, see names.go
 	definitions  []schedule.Definition
-	grants       []schedule.Grant // that inputs bring along
+	grants       []schedule.Grant // included in the inputs
 	requireGrant bool
-	credit       *credit // nil: there is no gate
+	credit       *credit // nil: no credit gate
 }
 
-// deed is what became of one schedule, or would.
-type deed struct {
+// changeResult is the result of a change for one schedule, or of its dry run.
+type changeResult struct {
 	action      Action
-	before      *schedule.Schedule // nil: there was none alive
-	result      UpsertResult       // after it; of create, change and unchanged
-	adoptedFrom string             // who managed it
+	before      *schedule.Schedule // nil: none was alive
+	result      UpsertResult       // of create, change and unchanged
+	adoptedFrom string             // the manager before
 }
 
-// done is what became of all.
+// done has the results of all upserts.
 type done struct {
-	deeds    []deed // one for each input, then those of managed that it does not name
-	repeated bool   // nothing was written: it was done before
+	results  []changeResult // one for each input, then those of managed that it does not name
+	repeated bool           // a repeated request: nothing was written
 }
 
 func (r *Registrar) upsertAll(ctx context.Context, all *upserts) (done, error) {
@@ -88,7 +88,7 @@ func (r *Registrar) upsertPrepared(ctx context.Context, all *upserts) (done, err
 		err = r.all.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
 			var changes []schedule.Change
 			var err error
-			out.deeds, changes, err = all.decide(found, r.now())
+			out.results, changes, err = all.decide(found, r.now())
 			return changes, err
 		})
 		if !errors.Is(err, errUnasked) {
@@ -100,10 +100,10 @@ func (r *Registrar) upsertPrepared(ctx context.Context, all *upserts) (done, err
 	}
 	switch {
 	case errors.Is(err, schedule.ErrRepeated):
-		out, err = r.standing(ctx, all)
+		out, err = r.answerRepeat(ctx, all)
 	case err == nil:
 		failpoint.Hit(failpoint.Upserted)
-		r.logUpserts(ctx, out.deeds)
+		r.logUpserts(ctx, out.results)
 	}
 	if err != nil {
 		return done{}, err
@@ -111,7 +111,7 @@ func (r *Registrar) upsertPrepared(ctx context.Context, all *upserts) (done, err
 	return out, r.copyToMirror(ctx, all.workflows...)
 }
 
-// prepare resolves the definitions and lists what is wrong with any of them.
+// prepare resolves the definitions and collects all their errors.
 func (r *Registrar) prepare(ctx context.Context, all *upserts) error {
 	if err := all.own(ctx); err != nil {
 		return err
@@ -207,15 +207,15 @@ func (all *upserts) hash() (sum [32]byte, err error) {
 	return sha256.Sum256(text), nil
 }
 
-// decide is the pure part: what all of it makes of what is there.
-func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed, []schedule.Change, error) {
+// decide is the pure part: it derives the changes from the stored schedules.
+func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]changeResult, []schedule.Change, error) {
 	if err := all.refuseTaken(found); err != nil {
 		return nil, nil, err
 	}
 	if all.credit != nil {
 		all.credit.open = make(map[CreditQuestion]bool)
 	}
-	deeds := make([]deed, len(found))
+	results := make([]changeResult, len(found))
 	var changes []schedule.Change
 	for i := range all.inputs {
 		current := found[i].Schedule
@@ -233,38 +233,38 @@ func (all *upserts) decide(found []schedule.ChangeInput, now time.Time) ([]deed,
 		if err := all.paid(found[i], i); err != nil {
 			return nil, nil, err
 		}
-		deeds[i] = deed{action: ActionUnchanged, result: result}
+		results[i] = changeResult{action: ActionUnchanged, result: result}
 		if current != nil && current.Alive() {
-			deeds[i].before = current
+			results[i].before = current
 			if all.managed.By != "" && current.ManagedBy != all.managed.By {
-				deeds[i].adoptedFrom = current.ManagedBy
+				results[i].adoptedFrom = current.ManagedBy
 			}
 		}
 		if !result.Changed {
 			continue
 		}
-		if deeds[i].action = ActionChange; result.Created {
-			deeds[i].action = ActionCreate
+		if results[i].action = ActionChange; result.Created {
+			results[i].action = ActionCreate
 		}
-		change.GivesWorkflow = all.gives && (deeds[i].before == nil || !definition.RunsSame(&current.Definition))
+		change.GivesWorkflow = all.gives && (results[i].before == nil || !definition.RunsSame(&current.Definition))
 		changes = append(changes, change)
 	}
 	for i := len(all.inputs); i < len(found); i++ {
 		s := found[i].Schedule
 		if s == nil || !s.Alive() || s.ManagedBy != all.managed.By {
-			continue // gone, or somebody else's, since it was looked for
+			continue // deleted, or adopted by another manager, since it was listed
 		}
-		deeds[i] = deed{action: actionLeft, before: s}
+		results[i] = changeResult{action: actionLeft, before: s}
 		if all.prune {
-			deeds[i].action = ActionDelete
+			results[i].action = ActionDelete
 			changes = append(changes, remove(s, all.actor, now))
 		}
 	}
-	return deeds, changes, all.unasked()
+	return results, changes, all.unasked()
 }
 
-// definition is what the i-th upsert asks for. An input in another layout is the
-// same input: files are formatted, and YAML has a layout of its own.
+// definition is the requested definition of upsert i. An input that differs only
+// in layout keeps the stored text, because formatters and YAML change the layout.
 func (all *upserts) definition(i int, current *schedule.Schedule) schedule.Definition {
 	d := all.definitions[i]
 	if current != nil && schedule.SameJSON(d.Input, current.Input) {
@@ -276,8 +276,8 @@ func (all *upserts) definition(i int, current *schedule.Schedule) schedule.Defin
 	return d
 }
 
-// input is the i-th upsert. In a deploy, paused is how a schedule begins; what
-// an operator has decided since stays.
+// input is upsert i. In a deploy, paused applies only to new schedules, so that a
+// deploy keeps the decision of an operator.
 func (all *upserts) input(i int, current *schedule.Schedule) UpsertInput {
 	in := all.inputs[i]
 	if all.managed.By != "" && current != nil && current.Alive() {
@@ -286,8 +286,8 @@ func (all *upserts) input(i int, current *schedule.Schedule) UpsertInput {
 	return in
 }
 
-// standing answers a repeat with what there is, and writes nothing.
-func (r *Registrar) standing(ctx context.Context, all *upserts) (done, error) {
+// answerRepeat answers a repeated request from the stored schedules and writes nothing.
+func (r *Registrar) answerRepeat(ctx context.Context, all *upserts) (done, error) {
 	req, err := all.request(r.now())
 	if err != nil {
 		return done{}, err
@@ -297,12 +297,12 @@ func (r *Registrar) standing(ctx context.Context, all *upserts) (done, error) {
 	if err != nil {
 		return done{}, err
 	}
-	out := done{repeated: true, deeds: make([]deed, len(found))}
+	out := done{repeated: true, results: make([]changeResult, len(found))}
 	for i, in := range found {
-		out.deeds[i] = deed{action: ActionUnchanged, result: UpsertResult{Schedule: &schedule.Schedule{Definition: all.definitions[i]}}}
+		out.results[i] = changeResult{action: ActionUnchanged, result: UpsertResult{Schedule: &schedule.Schedule{Definition: all.definitions[i]}}}
 		if s := in.Schedule; s != nil && s.Alive() && s.UserID == all.definitions[i].UserID {
-			out.deeds[i].before = s
-			out.deeds[i].result = UpsertResult{Schedule: s, NextRunAt: nextRunAt(s, r.now())}
+			out.results[i].before = s
+			out.results[i].result = UpsertResult{Schedule: s, NextRunAt: nextRunAt(s, r.now())}
 		}
 	}
 	return out, nil

@@ -226,7 +226,7 @@ func (r *Registrar) DeployWorkflow(ctx context.Context, in DeployInput) ([]Upser
 	}
 	results := make([]UpsertResult, len(in.Triggers))
 	for i := range results {
-		results[i] = done.deeds[i].result
+		results[i] = done.results[i].result
 	}
 	return results, nil
 }
