@@ -14,9 +14,10 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
+// defaultSet is the set without --set.
 const defaultSet = "default"
 
-// fileFlags is what the flags of apply and drift say.
+// fileFlags are the flags of apply and drift.
 type fileFlags struct {
 	*client.Client
 	files []string
@@ -52,7 +53,7 @@ func NewApplyCommand(c *command.CLI) *cobra.Command {
 		Example: "  carillon apply -f schedules/ --set billing --user ada --dry-run --prune\n" +
 			"  carillon apply -f schedules/ --set billing --user ada --prune --request-id ci-4711\n" +
 			"  carillon apply -f nightly.yaml",
-		Args: cobra.ArbitraryArgs, // what a shell makes of -f *.yaml
+		Args: cobra.ArbitraryArgs, // a shell expands -f *.yaml to one flag and arguments
 	}
 	a := newFileFlags(c, cmd)
 	f := cmd.Flags()
@@ -84,8 +85,7 @@ func NewApplyCommand(c *command.CLI) *cobra.Command {
 	return cmd
 }
 
-// send fills req from the files and sends it. What is refused is named by its
-// place in the files.
+// send fills req from the files and sends it. Errors name the place in the files.
 func (a *fileFlags) send(ctx context.Context, l *client.Link, req *carillonv1.ApplySchedulesRequest) (*carillonv1.ApplySchedulesResponse, error) {
 	l.Progress.Describe("reading files")
 	files, err := filesOfSet(a.Client.CLI, a.files)
@@ -115,6 +115,7 @@ func (a *fileFlags) send(ctx context.Context, l *client.Link, req *carillonv1.Ap
 	return resp, s.locateError(err)
 }
 
+// Verb is the activity of an apply, for the progress.
 func Verb(dry bool) string {
 	if dry {
 		return "comparing"

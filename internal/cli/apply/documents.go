@@ -19,26 +19,24 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// fileSet is what files say, as the call that says it to the server, and where
-// each part of it was written.
+// fileSet collects the content of files as a request, and the place of each part.
 type fileSet struct {
 	req       *carillonv1.ApplySchedulesRequest
-	user      string // the owner of what names none
+	user      string // the owner of schedules without user_id
 	schedules []origin
 	workflows []origin
 	problems  schedule.Collect
 }
 
-// origin is where something was written.
+// origin is the place of a schedule or workflow in a file.
 type origin struct {
 	file     string
-	line     int        // where it begins
-	document int        // from 1; 0: the file holds only one
-	node     *yaml.Node // nil: it is JSON
+	line     int        // its first line
+	document int        // from 1; 0: the file has only one
+	node     *yaml.Node // nil for JSON
 }
 
-// place is an origin, or of YAML the line of one of its fields, for people and
-// for editors.
+// place is FILE:LINE, in YAML the line of the field.
 func (o origin) place(field string) string {
 	line := o.line
 	if o.node != nil {
@@ -54,7 +52,8 @@ func (o origin) place(field string) string {
 	return place
 }
 
-// lineOf follows a path such as triggers[0].cron_expr as far as it leads.
+// lineOf is the line of a path such as triggers[0].cron_expr, or of its longest part
+// that exists.
 func lineOf(n *yaml.Node, path string) int {
 	line := n.Line
 	for path != "" {
@@ -90,7 +89,7 @@ func member(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// read takes what one file holds. What is wrong is gathered in problems.
+// read adds the content of one file. Errors are collected in problems.
 func (s *fileSet) read(name string, text []byte) {
 	if isJSON(name, text) {
 		s.readJSON(name, text)
@@ -110,8 +109,8 @@ func (s *fileSet) read(name string, text []byte) {
 	}
 }
 
-// isJSON goes by the name, else by how the text looks: JSON with tabs is not
-// YAML.
+// isJSON decides by the name of the file, else by the text: JSON with tabs is not
+// valid YAML.
 func isJSON(name string, text []byte) bool {
 	switch filepath.Ext(name) {
 	case ".json":
@@ -125,7 +124,7 @@ func isJSON(name string, text []byte) bool {
 func (s *fileSet) readNode(o origin, n *yaml.Node) {
 	o.node, o.line = n, n.Line
 	switch {
-	case n.ShortTag() == "!!null": // an empty document, such as behind the last ---
+	case n.ShortTag() == "!!null": // an empty document, such as after the last ---
 		return
 	case n.Kind == yaml.SequenceNode:
 		for _, element := range n.Content {
@@ -152,12 +151,12 @@ func (s *fileSet) readJSON(name string, text []byte) {
 		s.problems.Note(o.place(""), "not JSON: "+err.Error(), "")
 		return
 	}
-	if err := json.Unmarshal(text, &list); err != nil { // not a list, then
+	if err := json.Unmarshal(text, &list); err != nil { // not a list
 		s.add(o, bytes.TrimSpace(text))
 		return
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	_, _ = decoder.Token() // it is valid: [
+	_, _ = decoder.Token() // the opening [
 	for decoder.More() {
 		var element json.RawMessage
 		_ = decoder.Decode(&element)
@@ -170,7 +169,7 @@ func lineAt(text []byte, offset int) int {
 	return 1 + bytes.Count(text[:min(offset, len(text))], []byte("\n"))
 }
 
-// add takes one schedule or workflow.
+// add adds one schedule or workflow.
 func (s *fileSet) add(o origin, text []byte) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -227,10 +226,10 @@ func (s *fileSet) addWorkflow(o origin, dag []byte) {
 	})
 }
 
-// fieldPath finds what the server calls schedules[3].cron_expr.
+// fieldPath matches paths of the request, such as schedules[3].cron_expr.
 var fieldPath = regexp.MustCompile(`(schedules|workflows)\[(\d+)\](?:\.([A-Za-z0-9_.\[\]"-]+))?`)
 
-// locateError names what the server refused by its place in the files.
+// locateError replaces the paths in a server's error with places in the files.
 func (s *fileSet) locateError(err error) error {
 	var refused *client.CallError
 	var invalid *schedule.InvalidError
@@ -244,8 +243,8 @@ func (s *fileSet) locateError(err error) error {
 	return &client.CallError{Code: refused.Code, Err: out}
 }
 
-// LocateWorkflows names what the server refused of a request that was made from one
-// file: its i-th workflow begins at lines[i].
+// LocateWorkflows replaces the paths in a server's error with lines of one file. The
+// workflow with index i is from lines[i].
 func LocateWorkflows(err error, file string, lines []int) error {
 	s := &fileSet{}
 	for _, line := range lines {

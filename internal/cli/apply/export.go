@@ -63,7 +63,7 @@ func NewExportCommand(c *command.CLI) *cobra.Command {
 	return o.CompleteFlags(cmd)
 }
 
-// exportStream writes all of them, one document behind the other.
+// exportStream writes all schedules as documents of one stream.
 func exportStream(c *client.Client, found []*carillonv1.Schedule) error {
 	var out bytes.Buffer
 	for i, s := range found {
@@ -80,8 +80,8 @@ func exportStream(c *client.Client, found []*carillonv1.Schedule) error {
 	return err
 }
 
-// exportFolder writes a file for each. A folder with anything in it is left
-// alone: what is there from before would be applied with it.
+// exportFolder writes one file per schedule. The folder must be empty: an older file
+// in it would be applied together with the new ones.
 func exportFolder(c *client.Client, found []*carillonv1.Schedule, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -117,9 +117,8 @@ func writeNew(path string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// fileName is an id as the name of a file: without a colon, which some systems
-// do not take, not hidden, and different from the others also where case does
-// not count.
+// fileName is the file name of an id: without a colon, which some systems forbid, not
+// hidden, and unique also on systems that ignore case.
 func fileName(id string, taken map[string]bool) string {
 	base := strings.ReplaceAll(id, ":", "_")
 	if strings.HasPrefix(base, ".") {

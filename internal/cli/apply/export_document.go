@@ -11,7 +11,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// addUnless adds a member that differs from the default that every server has.
+// addUnless adds a member unless it is the default that all servers have.
 func addUnless[T comparable](d *render.Object, name string, value, fallback T) {
 	if value != fallback {
 		d.Add(name, value)
@@ -24,8 +24,8 @@ func addTime(d *render.Object, name string, at *timestamppb.Timestamp) {
 	}
 }
 
-// exportedYAML is a schedule as apply reads it. What an operator may have set for a
-// whole server (DEFAULT_OVERLAP_POLICY and its like) is always written out.
+// exportedYAML is a schedule as apply reads it. Fields with a default that operators
+// can set (DEFAULT_OVERLAP_POLICY ...) are always written.
 func exportedYAML(s *carillonv1.Schedule) ([]byte, error) {
 	var d render.Object
 	d.Add("schedule_id", s.GetScheduleId())
@@ -65,7 +65,7 @@ func exportedYAML(s *carillonv1.Schedule) ([]byte, error) {
 	return d.YAML()
 }
 
-// expectDocument is what of it is set, by the API's names.
+// expectDocument has the fields that are set, with the names of the API.
 func expectDocument(e *carillonv1.Expectation) map[string]any {
 	out := make(map[string]any)
 	for name, ms := range map[string]*uint32{

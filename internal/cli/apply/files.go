@@ -10,12 +10,12 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
-// maxFiles is more than the schedules of one apply need.
+// maxFiles is above the number of files that one apply needs.
 const maxFiles = 10_000
 
-// filesOfSet puts the files of folders in their place, in the order of their
-// names, each once. What was named itself is read whatever it is; inside a
-// folder, only plain files that are not hidden count: a link may lead anywhere.
+// filesOfSet replaces folders with their files, ordered by name, each once. Named
+// files are always read. In a folder, only regular files that are not hidden are read:
+// a symbolic link could lead anywhere.
 func filesOfSet(c *command.CLI, names []string) ([]string, error) {
 	var out []string
 	seen := make(map[string]bool)
@@ -27,7 +27,7 @@ func filesOfSet(c *command.CLI, names []string) ([]string, error) {
 	}
 	for _, name := range names {
 		if stat, err := os.Stat(name); name == "-" || err != nil || !stat.IsDir() {
-			add(name) // what is not there is said when it is read
+			add(name) // reading reports a missing file
 			continue
 		}
 		inside, err := filesInFolder(name)

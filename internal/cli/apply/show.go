@@ -8,10 +8,10 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// How an action is shown before what it is done to.
+// marks begin the line of a schedule, by action.
 var marks = map[string]string{"create": "+", "change": "~", "delete": "-"}
 
-// WriteChanges says what an apply did, or a dry run would do.
+// WriteChanges writes what an apply changed, or a dry run would change.
 func WriteChanges(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set string, dry bool) {
 	for _, c := range resp.GetChanges() {
 		writeScheduleChange(p, c, c.GetAction())
@@ -28,7 +28,7 @@ func WriteChanges(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set s
 	writePeaks(p, resp)
 }
 
-// writeDrift says the same from the other side: the files are what should be.
+// writeDrift writes how the server differs from the files.
 func writeDrift(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set string) {
 	if !resp.GetChanged() {
 		p.Line("set %s: no differences (%s)", set, render.Count(len(resp.GetChanges()), "schedule"))
@@ -36,7 +36,7 @@ func writeDrift(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set str
 	}
 	words := map[string]string{"create": "missing", "change": "differs (server -> files)", "delete": "not in the files"}
 	for _, c := range resp.GetChanges() {
-		// What would become of it is for apply --dry-run to say; this is what is.
+		// Consequences of an apply are for apply --dry-run.
 		c.Fires, c.NextRunAt, c.AdoptedFrom = nil, nil, ""
 		writeScheduleChange(p, c, words[c.GetAction()])
 	}
@@ -47,7 +47,7 @@ func writeDrift(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set str
 	}
 }
 
-// writeScheduleChange writes one schedule, unless it is as it should be.
+// writeScheduleChange writes one schedule, unless it is unchanged.
 func writeScheduleChange(p *render.Page, c *carillonv1.ScheduleChange, word string) {
 	mark, moves := marks[c.GetAction()]
 	if !moves {
@@ -110,7 +110,7 @@ func writeSomeFires(p *render.Page, mark string, fires []*carillonv1.Fire, all u
 	}
 }
 
-// writeTotals is the last word: how many of each.
+// writeTotals writes the number of schedules for each action.
 func writeTotals(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set string, dry bool) {
 	count := make(map[string]int)
 	for _, c := range resp.GetChanges() {
@@ -131,7 +131,7 @@ func writeTotals(p *render.Page, resp *carillonv1.ApplySchedulesResponse, set st
 	p.Line(format, set, count["create"], count["change"], count["delete"], count["unchanged"])
 }
 
-// writePeaks compares the busiest minutes.
+// writePeaks compares the launches and the busiest minute before and after.
 func writePeaks(p *render.Page, resp *carillonv1.ApplySchedulesResponse) {
 	f := resp.GetForecast()
 	if f == nil || !resp.GetChanged() {
@@ -147,7 +147,7 @@ func busiest(l *carillonv1.LaunchPeak) string {
 	return fmt.Sprintf("%d (at most %d in a minute, %s)", l.GetLaunches(), l.GetPeak(), render.Stamp(l.GetPeakAt().AsTime()))
 }
 
-// listSome is a list for one line.
+// listSome lists the first names on one line.
 func listSome(names []string) string {
 	const shown = 10
 	text := ""

@@ -19,27 +19,32 @@ import (
 const (
 	defaultServer  = "127.0.0.1:9090"
 	defaultTimeout = 10 * time.Second
-	// maxResponseBytes is more than the largest page of a list.
+	longTimeout    = time.Minute
+	// maxResponseBytes is above the size of the largest page.
 	maxResponseBytes = 16 << 20
 )
 
-// Client is what all commands share that ask a server.
+// Client has the flags of commands that call a server.
 type Client struct {
 	*command.CLI
+	Format render.Format
+
 	server      string
 	timeout     time.Duration
-	Format      render.Format
 	credentials credentialFlags
 }
 
+// New is a client with the default flags.
 func New(c *command.CLI) *Client { return &Client{CLI: c, Format: render.FormatTable} }
 
-// Flags adds --server, --timeout and --output to a command and those below it.
+// Flags adds --server, --timeout, --output and the flags of credentials to a command
+// and its subcommands.
 func (c *Client) Flags(cmd *cobra.Command) {
 	c.ServerFlags(cmd)
 	c.OutputFlag(cmd)
 }
 
+// ServerFlags adds the flags of the connection.
 func (c *Client) ServerFlags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&c.server, "server", "", "`HOST:PORT` of the server's gRPC (CARILLON_SERVER; default "+defaultServer+")")
@@ -47,7 +52,7 @@ func (c *Client) ServerFlags(cmd *cobra.Command) {
 	c.credentials.flags(cmd)
 }
 
-// address is where the server is asked for.
+// address is the address of the server: the flag, the environment or the default.
 func (c *Client) address(cmd *cobra.Command) (string, error) {
 	address := c.server
 	if address == "" {
@@ -62,10 +67,10 @@ func (c *Client) address(cmd *cobra.Command) (string, error) {
 	return address, nil
 }
 
-// Action is the body of a command that has a connection.
+// Action is the body of a command with a connection.
 type Action func(ctx context.Context, l *Link, args []string) error
 
-// Ask opens a connection for the time of the command.
+// Ask runs an action with a connection, and closes it afterwards.
 func (c *Client) Ask(do Action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if c.timeout <= 0 {
@@ -95,19 +100,20 @@ func (c *Client) Ask(do Action) func(*cobra.Command, []string) error {
 	}
 }
 
-// Link is a connection to one server. It is made at the first call.
+// Link is a connection to one server. The first call connects.
 type Link struct {
-	conn     *grpc.ClientConn
-	dial     *dialResult
-	timeout  time.Duration    // of one call
-	version  string           // of this binary
-	Progress *render.Progress // of the command; what it writes ends it
+	Progress *render.Progress // of the command; its first output ends it
+
+	conn    *grpc.ClientConn
+	dialed  *dialResult
+	timeout time.Duration // of one call
+	version string        // of this binary
 }
 
 func newLink(version, address string, timeout time.Duration, dialing ...grpc.DialOption) (*Link, error) {
 	d := &dialResult{address: address}
-	// passthrough and a dialer of our own: what failed is then known by itself,
-	// not only as a part of gRPC's text.
+	// With passthrough and our own dialer, the cause of a failed connection is an
+	// error value, not only part of gRPC's text.
 	conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithContextDialer(d.dial),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -116,7 +122,7 @@ func newLink(version, address string, timeout time.Duration, dialing ...grpc.Dia
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
-	return &Link{conn: conn, dial: d, timeout: timeout, version: version}, nil
+	return &Link{conn: conn, dialed: d, timeout: timeout, version: version}, nil
 }
 
 // Call makes one call within the link's timeout.
@@ -130,9 +136,9 @@ func Call[Req, Resp any](ctx context.Context, l *Link, method func(context.Conte
 // resetSlack bounds how much earlier than the client's timer the server's may fire.
 const resetSlack = 100 * time.Millisecond
 
-// timedOut reports whether a call failed because its time was over. The server knows
+// timedOut reports whether a call failed because of its timeout. The server knows
 // the deadline too and resets the stream when it has passed. If its timer fires before
-// the client's, the error is Canceled although nobody cancelled the call.
+// the client's, the error is Canceled although the user did not cancel.
 func timedOut(call context.Context, err error) bool {
 	if call.Err() != nil {
 		return true
@@ -141,11 +147,8 @@ func timedOut(call context.Context, err error) bool {
 	return ok && status.Code(err) == codes.Canceled && time.Until(deadline) <= resetSlack
 }
 
-// LongTimeout makes the timeout of one call longer than others need.
+// LongTimeout raises the default of --timeout, for calls with thousands of schedules.
 func (c *Client) LongTimeout(cmd *cobra.Command) {
 	c.timeout = longTimeout
 	cmd.PersistentFlags().Lookup("timeout").DefValue = longTimeout.String()
 }
-
-// longTimeout is what a call with thousands of schedules may take.
-const longTimeout = time.Minute

@@ -11,18 +11,17 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// What a shell completes from the server: it waits for the answer with the
-// user's finger on the key, so that it is given up early, and then there is
-// nothing to offer.
+// Limits of a completion. The user waits for it: after the timeout nothing is
+// offered.
 const (
 	completionTimeout = 800 * time.Millisecond
 	maxCompletions    = 1000
 )
 
-// IDs lists the ids that begin with what was typed.
+// IDs lists the ids that begin with the typed text.
 type IDs func(ctx context.Context, l *Link, begun string) []cobra.Completion
 
-// CompleteArg offers ids for the first argument.
+// CompleteArg completes the first argument with ids.
 func (c *Client) CompleteArg(cmd *cobra.Command, list IDs) *cobra.Command {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -33,9 +32,9 @@ func (c *Client) CompleteArg(cmd *cobra.Command, list IDs) *cobra.Command {
 	return cmd
 }
 
-// CompleteFlag offers ids for a flag.
+// CompleteFlag completes a flag with ids.
 func (c *Client) CompleteFlag(cmd *cobra.Command, flag string, list IDs) {
-	// It fails only for a flag that does not exist or is completed twice.
+	// An error means that the flag does not exist or is completed twice.
 	if err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return c.complete(cmd, list, begun)
 	}); err != nil {
@@ -43,12 +42,12 @@ func (c *Client) CompleteFlag(cmd *cobra.Command, flag string, list IDs) {
 	}
 }
 
-// flagIDs are the flags that take an id, and what they are completed from.
+// flagIDs are the flags that take an id, with the source of their completion.
 var flagIDs = map[string]IDs{
 	"schedule": ScheduleIDs, "workflow": WorkflowIDs, "user": userIDs, "managed-by": managers, "set": sets, "grant": GrantIDs,
 }
 
-// CompleteFlags offers ids for the flags of a command and of those below it.
+// CompleteFlags completes the flags of flagIDs in a command and its subcommands.
 func (c *Client) CompleteFlags(cmd *cobra.Command) *cobra.Command {
 	for name, list := range flagIDs {
 		_, done := cmd.GetFlagCompletionFunc(name)
@@ -70,15 +69,15 @@ func (c *Client) complete(cmd *cobra.Command, list IDs, begun string) (found []c
 	}
 	ctx, cancel := context.WithTimeout(parent, completionTimeout)
 	defer cancel()
-	_ = c.Ask(func(_ context.Context, l *Link, _ []string) error { // without an answer there is nothing to offer
+	_ = c.Ask(func(_ context.Context, l *Link, _ []string) error { // without an answer nothing is offered
 		found = list(ctx, l, begun)
 		return nil
 	})(cmd, nil)
-	// Runs stand newest first, and are to be offered so.
+	// KeepOrder: runs are offered newest first.
 	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// withPrefix keeps what begins so, each once.
+// withPrefix keeps the ids that begin with the typed text, each once.
 func withPrefix(begun string, all []string) (out []cobra.Completion) {
 	slices.Sort(all)
 	for _, id := range slices.Compact(all) {
@@ -89,19 +88,19 @@ func withPrefix(begun string, all []string) (out []cobra.Completion) {
 	return out
 }
 
-// allSchedules reads as many schedules as a completion has time for.
+// allSchedules reads schedules until the completion's time is over.
 func allSchedules(ctx context.Context, l *Link) []*carillonv1.Schedule {
 	var all []*carillonv1.Schedule
 	_, _, _ = Pages(maxCompletions, func(size uint32, token string) ([]*carillonv1.Schedule, string, error) {
 		resp, err := Call(ctx, l, l.Schedules().ListSchedules, &carillonv1.ListSchedulesRequest{PageSize: size, PageToken: token})
-		all = append(all, resp.GetSchedules()...) // what came before the time was up counts
+		all = append(all, resp.GetSchedules()...) // pages before the timeout count
 		return resp.GetSchedules(), resp.GetNextPageToken(), err
 	})
 	return all
 }
 
-// What is read off the schedules: there is no list of workflows that none
-// runs, or of owners who have none.
+// Ids that are read from the schedules: the API has no list of all workflows or all
+// owners.
 var (
 	ScheduleIDs = ofSchedules((*carillonv1.Schedule).GetScheduleId)
 	WorkflowIDs = ofSchedules((*carillonv1.Schedule).GetWorkflowId)
@@ -128,7 +127,7 @@ func ofSchedules(field func(*carillonv1.Schedule) string) IDs {
 	}
 }
 
-// Described adds an id that begins so, with what it is.
+// Described adds an id with a description if it begins with the typed text.
 func Described(out []cobra.Completion, begun, id, what string) []cobra.Completion {
 	if !strings.HasPrefix(id, begun) {
 		return out

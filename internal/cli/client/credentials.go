@@ -17,7 +17,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
-// credentialFlags is how a client shows who it is, and knows the server.
+// credentialFlags are the flags of TLS and of the client's identity.
 type credentialFlags struct {
 	tls               bool
 	tokenFile         string
@@ -25,8 +25,8 @@ type credentialFlags struct {
 	certFile, keyFile string
 }
 
-// The environment's names for the flags; a token is never a flag, since a list
-// of processes shows those.
+// Environment variables for the flags. A token is never a flag: a list of processes
+// shows flags.
 const (
 	envToken     = "CARILLON_TOKEN"
 	envTokenFile = "CARILLON_TOKEN_FILE"
@@ -45,7 +45,7 @@ func (s *credentialFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token ("+envTokenFile+", or the token itself in "+envToken+")")
 }
 
-// withEnvironment is with what the environment says where flags say nothing.
+// withEnvironment fills unset flags from the environment.
 func (s credentialFlags) withEnvironment(env func(string) string) credentialFlags {
 	for to, name := range map[*string]string{&s.caFile: envCA, &s.certFile: envCert, &s.keyFile: envKey, &s.tokenFile: envTokenFile} {
 		if *to == "" {
@@ -56,7 +56,7 @@ func (s credentialFlags) withEnvironment(env func(string) string) credentialFlag
 	return s
 }
 
-// dialOptions is what all that makes of a connection to the address.
+// dialOptions are the gRPC options of these flags for an address.
 func (c *Client) dialOptions(cmd *cobra.Command, address string) ([]grpc.DialOption, error) {
 	s := c.credentials.withEnvironment(c.Env)
 	dialing := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
@@ -77,8 +77,8 @@ func (c *Client) dialOptions(cmd *cobra.Command, address string) ([]grpc.DialOpt
 	return append(dialing, grpc.WithPerRPCCredentials(gate.Bearer(read))), nil
 }
 
-// tokenReader reads the token for each call, so that a watch goes on with a
-// renewed one; nil: there is none to show.
+// tokenReader reads the token for each call, so that a long --watch uses a renewed
+// token; nil: there is no token.
 func (c *Client) tokenReader(s credentialFlags) func() (string, error) {
 	if s.tokenFile != "" {
 		return func() (string, error) {

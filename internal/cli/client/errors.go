@@ -17,7 +17,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// CallError is a call that the server refused, without gRPC's frame around it.
+// CallError is the error of a call, without the text that gRPC adds.
 type CallError struct {
 	Code codes.Code
 	Err  error
@@ -34,7 +34,7 @@ func (e *CallError) ExitCode() int {
 	return command.ExitFailed
 }
 
-// Explain turns the error of a call into what a person can act on. ctx is the
+// Explain turns the error of a call into one that tells what to do. ctx is the
 // command's, without the timeout of the call; timedOut: that timeout has passed.
 func (l *Link) Explain(ctx context.Context, err error, timedOut bool) error {
 	if err == nil {
@@ -44,33 +44,33 @@ func (l *Link) Explain(ctx context.Context, err error, timedOut bool) error {
 		return ctx.Err()
 	}
 	st := status.Convert(err)
-	said := func(format string, args ...any) error {
+	failed := func(format string, args ...any) error {
 		return &CallError{Code: st.Code(), Err: fmt.Errorf(format, args...)}
 	}
 	waited := st.Code() == codes.DeadlineExceeded
 	switch {
-	case (waited || st.Code() == codes.Unavailable) && !l.dial.reached.Load():
-		return said("no server answers at %s%s; start one with `carillon dev`, or name another with --server or CARILLON_SERVER",
-			l.dial.address, l.dial.why())
-	case l.dial.http.Load():
-		return said("%s speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default %s)", l.dial.address, defaultServer)
+	case (waited || st.Code() == codes.Unavailable) && !l.dialed.reached.Load():
+		return failed("no server answers at %s%s; start one with `carillon dev`, or name another with --server or CARILLON_SERVER",
+			l.dialed.address, l.dialed.why())
+	case l.dialed.http.Load():
+		return failed("%s speaks HTTP/1, not gRPC; give the server's gRPC address (GRPC_ADDR, by default %s)", l.dialed.address, defaultServer)
 	case st.Code() == codes.Unauthenticated:
-		return said("%s; on the command line: --token-file or CARILLON_TOKEN, or --cert and --key", st.Message())
+		return failed("%s; on the command line: --token-file or CARILLON_TOKEN, or --cert and --key", st.Message())
 	case st.Code() == codes.Unavailable && strings.Contains(st.Message(), "server preface"):
-		return said("%s closes the connection; does it speak TLS? Then give --tls or --cacert", l.dial.address)
+		return failed("%s closes the connection; does it speak TLS? Then give --tls or --cacert", l.dialed.address)
 	case timedOut && (waited || st.Code() == codes.Canceled):
-		return said("no answer from %s within %s; the call may still take effect; --timeout allows more time", l.dial.address, l.timeout)
+		return failed("no answer from %s within %s; the call may still take effect; --timeout allows more time", l.dialed.address, l.timeout)
 	case st.Code() == codes.Unimplemented:
-		return said("the server at %s does not know this call; is it older than this carillon (%s)?", l.dial.address, l.version)
+		return failed("the server at %s does not know this call; is it older than this carillon (%s)?", l.dialed.address, l.version)
 	case st.Code() == codes.InvalidArgument:
 		if invalid := violations(st); invalid != nil {
 			return &CallError{Code: st.Code(), Err: invalid}
 		}
 	}
-	return said("%s", st.Message())
+	return failed("%s", st.Message())
 }
 
-// violations are the refused fields that a status lists, if any.
+// violations are the invalid fields that a status lists; nil if there are none.
 func violations(st *status.Status) error {
 	var c schedule.Collect
 	for _, detail := range st.Details() {
@@ -83,7 +83,7 @@ func violations(st *status.Status) error {
 	return c.Err()
 }
 
-// dialResult remembers how connecting went.
+// dialResult records the outcome of connecting.
 type dialResult struct {
 	address string
 	reached atomic.Bool
@@ -105,7 +105,7 @@ func (d *dialResult) dial(ctx context.Context, address string) (net.Conn, error)
 	return &protocolProbe{Conn: conn, result: d}, nil
 }
 
-// why is the reason that no connection was made, as " (…)".
+// why is the reason of a failed connection as " (…)".
 func (d *dialResult) why() string {
 	if op := d.refused.Load(); op != nil && op.Err != nil {
 		return " (" + op.Err.Error() + ")"
@@ -113,8 +113,8 @@ func (d *dialResult) why() string {
 	return ""
 }
 
-// protocolProbe looks whether the other side speaks HTTP/1, as the REST port does:
-// taking one port for the other is the most likely mistake.
+// protocolProbe detects a server that speaks HTTP/1: giving the REST port instead of
+// the gRPC port is the most likely mistake.
 type protocolProbe struct {
 	net.Conn
 	result *dialResult

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
-// DefaultLimit is how many entries a list shows without --limit.
+// DefaultLimit is the number of entries of a list without --limit.
 const DefaultLimit = 50
 
 // LimitFlag adds --limit.
@@ -22,9 +22,8 @@ func LimitFlag(cmd *cobra.Command, limit *int) {
 	}
 }
 
-// Pages follows next_page_token until limit entries are there; 0 = all of
-// them. next is the token behind the last one. A page may be short, so only an
-// empty token is the end.
+// Pages follows next_page_token until limit entries are read; 0 = all. next is the
+// token after the last one. A page may be short: only an empty token is the end.
 func Pages[E any](limit int, fetch func(size uint32, token string) (page []E, next string, err error)) (all []E, next string, err error) {
 	const most = 200
 	for {

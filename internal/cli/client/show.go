@@ -19,7 +19,7 @@ func (c *Client) OutputFlag(cmd *cobra.Command) {
 	command.CompleteValues(cmd, "output", render.Formats)
 }
 
-// Show answers with m as REST would write it, or with what people shows.
+// Show prints m as REST writes it, or for people the page that people fills.
 func (c *Client) Show(m proto.Message, people func(p *render.Page)) error {
 	if c.Format.ForPeople() {
 		p := c.Page()
@@ -33,7 +33,7 @@ func (c *Client) Show(m proto.Message, people func(p *render.Page)) error {
 	return c.Document(text)
 }
 
-// Document writes one JSON text in the form asked for.
+// Document prints one JSON text in the requested format.
 func (c *Client) Document(text []byte) error {
 	var out bytes.Buffer
 	if c.Format == render.FormatYAML {
@@ -52,7 +52,7 @@ func (c *Client) Document(text []byte) error {
 	return err
 }
 
-// Page begins a page in the form that was requested.
+// Page is an empty page in the requested format.
 func (c *Client) Page() *render.Page {
 	return &render.Page{Now: c.Now(), Color: c.Color, Wide: c.Format == render.FormatWide}
 }

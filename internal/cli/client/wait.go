@@ -7,11 +7,12 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// How often a command that waits calls the server.
+// Pauses between the calls of a command that waits.
 const (
 	FirstPause = 100 * time.Millisecond
 	MaxPause   = 2 * time.Second
-	// MaxSilence is how long the server may be away, as at a deploy.
+	// MaxSilence is how long a command waits for a server that does not answer, such as
+	// during a deployment.
 	MaxSilence = time.Minute
 )
 

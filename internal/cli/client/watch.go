@@ -13,16 +13,15 @@ import (
 	"github.com/carillon/carillon/internal/cli/render"
 )
 
-// How often --watch may ask.
+// Limits of --watch.
 const (
 	defaultWatch = 2 * time.Second
 	minWatch     = 500 * time.Millisecond
 	maxWatch     = time.Hour
 )
 
-// WithWatch lets a command that asks and shows be asked again and again: on a
-// terminal the answer is drawn anew in its place, in a pipe the answers follow
-// each other.
+// WithWatch adds --watch, which repeats a command. On a terminal each answer replaces
+// the previous one; in a pipe the answers follow each other.
 func (c *Client) WithWatch(cmd *cobra.Command) *cobra.Command {
 	var every time.Duration
 	f := cmd.Flags()
@@ -42,8 +41,8 @@ func (c *Client) WithWatch(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// repeat ends with the first answer that is an error; later a server that is
-// away for a while is waited for.
+// repeat ends with an error of the first round, or a later one unless the server did
+// not answer: then it tries again.
 func (c *Client) repeat(ctx context.Context, every time.Duration, once func() error) error {
 	for round := 0; ; round++ {
 		text, err := c.capture(once)
@@ -65,7 +64,7 @@ func (c *Client) repeat(ctx context.Context, every time.Duration, once func() er
 	}
 }
 
-// capture is what a command writes.
+// capture returns the output of a command.
 func (c *Client) capture(once func() error) ([]byte, error) {
 	var out bytes.Buffer
 	real := c.CLI
@@ -76,13 +75,13 @@ func (c *Client) capture(once func() error) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// draw draws an answer over the last one, or behind it.
+// draw writes an answer over the last one, or after it.
 func (c *Client) draw(text []byte, every time.Duration, round int) error {
 	var out bytes.Buffer
 	now := c.Now().UTC().Format(time.RFC3339)
 	switch {
 	case c.Terminal && c.Format.ForPeople():
-		// Each line's rest and what is below are cleared, not the screen: that flickers.
+		// Clear the rest of each line and below the text: clearing the screen flickers.
 		text = bytes.ReplaceAll(text, []byte("\n"), []byte("\x1b[K\n"))
 		if round == 0 {
 			out.WriteString("\x1b[2J")
@@ -99,7 +98,7 @@ func (c *Client) draw(text []byte, every time.Duration, round int) error {
 	return err
 }
 
-// pause waits, or ends with ctx.
+// pause waits, unless ctx ends first.
 func pause(ctx context.Context, c *command.CLI, d time.Duration) error {
 	if c.Wait != nil {
 		return c.Wait(ctx, d)

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Group is a command that only holds others. Cobra would answer a mistyped
-// one with the help text and success.
+// Group is a command that only has subcommands. Without this RunE, cobra answers a
+// mistyped subcommand with the help text and exit code 0.
 func Group(use, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short,
@@ -28,8 +28,7 @@ func Group(use, short string) *cobra.Command {
 	}
 }
 
-// Args demands the arguments that the use line names: all of required,
-// and up to so many optional ones.
+// Args requires the arguments in required, and allows up to optional more.
 func Args(required []string, optional int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(required) {
@@ -42,25 +41,27 @@ func Args(required []string, optional int) cobra.PositionalArgs {
 	}
 }
 
+// ExactArgs requires exactly the named arguments.
 func ExactArgs(names ...string) cobra.PositionalArgs { return Args(names, 0) }
 
-// CompleteValues completes a flag that takes one of a closed set. The server judges the
-// value, so that a newer one may know more.
+// CompleteValues completes a flag with the values of a closed set. Only the server
+// checks the value: a newer server may know more.
 func CompleteValues[W ~string](cmd *cobra.Command, flag string, set []W) {
 	list := make([]cobra.Completion, len(set))
 	for i, word := range set {
 		list[i] = string(word)
 	}
-	// It fails only for a flag that does not exist or is completed twice.
+	// An error means that the flag does not exist or is completed twice.
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}
 }
 
-// OnlyFlags refuses flags that this use of a command would not look at.
+// OnlyFlags refuses flags that have no effect in this use of a command. The error
+// names the last of allowed.
 func OnlyFlags(cmd *cobra.Command, allowed ...string) error {
 	var idle error
-	if slices.Contains(allowed, "server") { // and so whatever says how it is spoken to
+	if slices.Contains(allowed, "server") { // the flags of the connection go with it
 		allowed = slices.Concat([]string{"tls", "cacert", "cert", "key", "token-file"}, allowed)
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// CLI is what the commands take from their surroundings; tests bring their own.
+// CLI is what commands use of the process. Tests pass their own.
 type CLI struct {
 	In          io.Reader
 	Out, ErrOut io.Writer
 	Now         func() time.Time
 	Env         func(string) string
 	Version     string // of this binary
-	Color       bool   // out is a terminal that wants colours
-	Terminal    bool   // out is a terminal
+	Color       bool   // Out is a terminal that shows colours
+	Terminal    bool   // Out is a terminal
 
-	Screen io.Writer // where bars are drawn; nil: nowhere
+	Screen io.Writer // terminal for progress bars; nil: no bars
 
-	Wait func(ctx context.Context, d time.Duration) error // between two rounds of --watch; nil: as long as it says
+	Wait func(ctx context.Context, d time.Duration) error // pause between rounds of --watch; nil: a timer
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// The exit codes.
+// Exit codes of every command.
 const (
 	ExitOK       = 0
 	ExitFailed   = 1
@@ -22,7 +22,7 @@ const (
 	ExitNotFound = 4
 )
 
-// ErrDiffers ends a dry run that would change something.
+// ErrDiffers is the result of a dry run that would change something.
 var ErrDiffers error = &shownError{text: "something would change", code: ExitDiffers}
 
 // shownError is an error that the command's output shows already. It only sets the
@@ -38,7 +38,7 @@ func (e *shownError) ExitCode() int { return e.code }
 // Shown makes an error that the command's output shows already.
 func Shown(text string) error { return &shownError{text: text, code: ExitFailed} }
 
-// usageError is a command line that cannot be understood.
+// usageError is an invalid command line.
 type usageError struct {
 	err     error
 	command string
@@ -47,6 +47,7 @@ type usageError struct {
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
+// Usage is the error of an invalid command line. Report adds where to find the help.
 func Usage(cmd *cobra.Command, format string, args ...any) error {
 	var known *usageError
 	if err := fmt.Errorf(format, args...); !errors.As(err, &known) {
@@ -61,8 +62,8 @@ func IsShown(err error) bool {
 	return errors.As(err, &known)
 }
 
-// Report writes what went wrong with a command, for people, and returns the exit
-// code. Without a command fields keep the names that they have in the API.
+// Report prints the error of a command and returns the exit code. With cmd == nil,
+// fields keep their names in the API.
 func (c *CLI) Report(cmd *cobra.Command, err error) int {
 	if err == nil || IsShown(err) {
 		return ExitCode(err)
@@ -72,7 +73,7 @@ func (c *CLI) Report(cmd *cobra.Command, err error) int {
 	if errors.As(err, &mistaken) {
 		message += "see: " + mistaken.command + " --help\n"
 	}
-	_, _ = io.WriteString(c.ErrOut, message) // the exit code still says it
+	_, _ = io.WriteString(c.ErrOut, message) // if stderr is closed, the exit code still tells
 	return ExitCode(err)
 }
 
@@ -92,12 +93,11 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
-// errorText is the error as one sentence, with each refused field on a line of
-// its own below.
+// errorText is the error as one line, followed by one line per invalid field.
 func errorText(cmd *cobra.Command, err error) string {
 	var invalid *schedule.InvalidError
 	if errors.As(err, &invalid) && len(invalid.Violations) > 0 {
-		before := strings.TrimSuffix(err.Error(), invalid.Error()) // what wrapped it, if anything
+		before := strings.TrimSuffix(err.Error(), invalid.Error()) // the text of errors that wrap it
 		var out strings.Builder
 		out.WriteString(render.Legible(before) + "invalid request:")
 		for _, v := range invalid.Violations {

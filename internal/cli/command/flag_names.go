@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// flagOfField names the flags that set a field of the API, in the order in which
-// they are tried: commands differ in what they call an id.
+// flagOfField lists the flags that set a field of the API. The first one that the
+// command has counts: commands have different names for an id.
 var flagOfField = map[string][]string{
 	"schedule_id":        {"id", "schedule"},
 	"dag":                {"file"},
@@ -81,7 +81,7 @@ var flagOfField = map[string][]string{
 	"seed":               {"seed"},
 }
 
-// argumentOfField names the arguments of use lines that set a field of the API.
+// argumentOfField lists the arguments that set a field of the API, as in use lines.
 var argumentOfField = map[string][]string{
 	"schedule_id":     {"SCHEDULE", "ID"},
 	"workflow_id":     {"WORKFLOW"},
@@ -96,8 +96,8 @@ var argumentOfField = map[string][]string{
 	"local":           {"TIME"},
 }
 
-// withFlagNames is a violation with the flags and arguments of cmd in place of the API's
-// fields: "--workflow is required". A field that came from a file keeps its name.
+// withFlagNames replaces fields of the API with the flags and arguments of cmd:
+// "--workflow is required". A field that came from a file keeps its name.
 func withFlagNames(cmd *cobra.Command, v schedule.Violation) schedule.Violation {
 	if cmd == nil {
 		return v
@@ -109,8 +109,7 @@ func withFlagNames(cmd *cobra.Command, v schedule.Violation) schedule.Violation 
 	return schedule.Violation{Field: name, Problem: textWithFlagNames(cmd, v.Problem), Hint: textWithFlagNames(cmd, v.Hint)}
 }
 
-// flagName is what sets a field on the command line of cmd: a flag or an
-// argument; empty: nothing does.
+// flagName is the flag or argument of cmd that sets a field; "" if there is none.
 func flagName(cmd *cobra.Command, field string) string {
 	if i := strings.LastIndexByte(field, '.'); i >= 0 && field[:i] != "labels" {
 		field = field[i+1:]
@@ -133,11 +132,11 @@ func flagName(cmd *cobra.Command, field string) string {
 
 var (
 	fieldNames = regexp.MustCompile(`\b[a-z]+(_[a-z0-9]+)+\b`)
-	// inMilliseconds is what that schedule.Milliseconds writes.
+	// inMilliseconds matches the output of schedule.Milliseconds: 1000 (1s).
 	inMilliseconds = regexp.MustCompile(`\b\d+ \(([0-9][0-9a-zµ.]*)\)`)
 )
 
-// textWithFlagNames names flags for fields, and durations without their milliseconds.
+// textWithFlagNames replaces fields with flags, and "1000 (1s)" with "1s".
 func textWithFlagNames(cmd *cobra.Command, text string) string {
 	text = inMilliseconds.ReplaceAllString(text, "$1")
 	return fieldNames.ReplaceAllStringFunc(text, func(field string) string {
@@ -148,11 +147,11 @@ func textWithFlagNames(cmd *cobra.Command, text string) string {
 	})
 }
 
-// predicate is a problem that has the flag as its subject.
+// predicate matches a problem that continues a sentence that begins with the flag.
 var predicate = regexp.MustCompile(`^(is|are|has|holds|contains|needs|must|would|never|makes|takes|contradicts|does|and) `)
 
-// sentence is a violation as one line: "--every: 1.5s is not …" with a value,
-// "--workflow is required" without one.
+// sentence is a violation as one line: "--every: 1.5s is not …" if the problem
+// begins with the value, else "--workflow is required".
 func sentence(v schedule.Violation) string {
 	if !strings.HasPrefix(v.Field, "--") || !predicate.MatchString(v.Problem) {
 		return v.String()

@@ -16,9 +16,10 @@ import (
 	"github.com/carillon/carillon/internal/cli/render"
 )
 
-// The setters below are for pflag's Func: each reads one flag's text into one
-// field of a request, which stays unset without the flag.
+// The functions below are for pflag's Func: each parses the text of a flag into a
+// field of a request. Without the flag the field stays unset.
 
+// Text sets the text as it is.
 func Text(field **string) func(string) error {
 	return func(s string) error {
 		*field = &s
@@ -26,7 +27,7 @@ func Text(field **string) func(string) error {
 	}
 }
 
-// Millis reads a duration such as 30s or 2h into milliseconds.
+// Millis parses a duration such as 30s or 2h into milliseconds.
 func Millis(field **uint32) func(string) error {
 	return func(s string) error {
 		d, err := ParseDuration(s)
@@ -43,6 +44,7 @@ func Millis(field **uint32) func(string) error {
 	}
 }
 
+// Uint32 parses a whole number from 0.
 func Uint32(field **uint32) func(string) error {
 	return func(s string) error {
 		n, err := strconv.ParseUint(s, 10, 32)
@@ -55,6 +57,7 @@ func Uint32(field **uint32) func(string) error {
 	}
 }
 
+// Int32 parses a whole number.
 func Int32(field **int32) func(string) error {
 	return func(s string) error {
 		n, err := strconv.ParseInt(s, 10, 32)
@@ -67,6 +70,7 @@ func Int32(field **int32) func(string) error {
 	}
 }
 
+// Bool parses true or false.
 func Bool(field **bool) func(string) error {
 	return func(s string) error {
 		b, err := strconv.ParseBool(s)
@@ -78,6 +82,7 @@ func Bool(field **bool) func(string) error {
 	}
 }
 
+// Label parses NAME=VALUE and adds it.
 func Label(field *map[string]string) func(string) error {
 	return func(s string) error {
 		name, value, ok := strings.Cut(s, "=")
@@ -92,7 +97,7 @@ func Label(field *map[string]string) func(string) error {
 	}
 }
 
-// Time reads RFC 3339.
+// Time parses RFC 3339.
 func Time(field **timestamppb.Timestamp) func(string) error {
 	return func(s string) error {
 		t, err := ParseTime(s)
@@ -104,8 +109,8 @@ func Time(field **timestamppb.Timestamp) func(string) error {
 	}
 }
 
-// TimeFromNow reads RFC 3339, or a duration: so long after now, or before it where
-// sign is -1; with a + it lies ahead in any case.
+// TimeFromNow parses RFC 3339, or a duration from now. The time is in the past if
+// sign is -1, unless the duration begins with +.
 func (c *CLI) TimeFromNow(field **timestamppb.Timestamp, sign time.Duration) func(string) error {
 	return func(s string) error {
 		t, err := ParseTime(s)
@@ -125,6 +130,7 @@ func (c *CLI) TimeFromNow(field **timestamppb.Timestamp, sign time.Duration) fun
 	}
 }
 
+// ParseTime parses RFC 3339.
 func ParseTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
@@ -133,7 +139,7 @@ func ParseTime(s string) (time.Time, error) {
 	return t, nil
 }
 
-// ParseDuration reads Go's durations, and days: 7d.
+// ParseDuration parses the durations of Go, and days: 7d.
 func ParseDuration(s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
@@ -147,8 +153,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Content is what an argument names: its own text, or with @ the content of a
-// file, with @- standard input.
+// Content is the argument itself, or for @FILE the content of the file; @- reads
+// standard input.
 func (c *CLI) Content(argument string) ([]byte, error) {
 	name, isFile := strings.CutPrefix(argument, "@")
 	if !isFile {
@@ -158,7 +164,7 @@ func (c *CLI) Content(argument string) ([]byte, error) {
 	return bytes.TrimSpace(text), err
 }
 
-// maxFileBytes is more than any request may hold.
+// maxFileBytes is above the size limit of a request.
 const maxFileBytes = 4 << 20
 
 // ReadFile reads a file; - is standard input.

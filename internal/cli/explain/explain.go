@@ -55,7 +55,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 	return o.CompleteArg(o.WithWatch(cmd), client.ScheduleIDs)
 }
 
-// writeExplanation writes the verdict, and all else as a person would tell it.
+// writeExplanation writes the verdict, then the sentences that explain it.
 func writeExplanation(p *render.Page, a *carillonv1.ExplainSlotResponse) {
 	verdict := strings.ReplaceAll(a.GetVerdict(), "_", " ")
 	if a.GetReason() != "" {

@@ -18,11 +18,11 @@ import (
 	"github.com/carillon/carillon/registrar/explain"
 )
 
-// runKeyDigits is a run's key or the first digits of one, as tables show them.
+// runKeyDigits matches the key of a run or its first digits.
 var runKeyDigits = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
 
-// requestByKey asks about the slot of a run. err says that there is no schedule with
-// this id; it is returned for an argument that cannot be a key.
+// requestByKey is the request for the slot of a run. err is the error of the lookup as
+// a schedule id; it is returned if the argument cannot be a key.
 func requestByKey(ctx context.Context, l *client.Link, digits string, err error) (*carillonv1.ExplainSlotRequest, error) {
 	if command.ExitCode(err) != command.ExitNotFound || !runKeyDigits.MatchString(digits) {
 		return nil, err

@@ -14,18 +14,18 @@ import (
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
-// maxLine bounds one line of a batch.
+// maxLine is the limit of one line of a batch, in bytes.
 const maxLine = 1 << 20
 
-// answerBatch answers every line of in with one line, in their order. A line
-// that cannot be answered gets its error; only reading and writing can fail.
+// answerBatch answers every line of in with one line, in the same order. An invalid
+// line is answered with an error. Only reading and writing can fail.
 func answerBatch(in io.Reader, out io.Writer, now func() time.Time) error {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	answers := bufio.NewWriterSize(out, 64<<10)
 	b := batch{now: now, expressions: make(map[string]*cronexpr.Expr)}
 	for {
-		// Whoever waits for an answer before asking again must get it: before a
-		// read that may block, everything goes out.
+		// A caller may wait for an answer before it writes the next line: flush before
+		// a read that may block.
 		if !wholeLineBuffered(lines) {
 			if err := answers.Flush(); err != nil {
 				return fmt.Errorf("write the answers: %w", err)
@@ -52,14 +52,14 @@ func answerBatch(in io.Reader, out io.Writer, now func() time.Time) error {
 }
 
 func wholeLineBuffered(lines *bufio.Reader) bool {
-	buffered, _ := lines.Peek(lines.Buffered()) // that much is always there
+	buffered, _ := lines.Peek(lines.Buffered()) // never fails: this much is buffered
 	return bytes.IndexByte(buffered, '\n') >= 0
 }
 
 var errLongLine = fmt.Errorf("the line has more than %d bytes", maxLine)
 
-// readLine returns the next line without its end. What is longer than maxLine
-// is read to its end and refused. The last line needs no line feed.
+// readLine returns the next line without its line feed, which the last line need not
+// have. A line longer than maxLine is skipped and refused.
 func readLine(lines *bufio.Reader) ([]byte, error) {
 	line, err := lines.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -86,14 +86,14 @@ func readLine(lines *bufio.Reader) ([]byte, error) {
 	return line, nil
 }
 
-// batch keeps what lines share.
+// batch is the state that lines share: parsed expressions and a buffer.
 type batch struct {
 	now         func() time.Time
 	expressions map[string]*cronexpr.Expr
 	answer      []byte
 }
 
-// question is one line. What is null counts as missing.
+// question is one line. null counts as missing.
 type question struct {
 	Expr  *string `json:"expr"`
 	TZ    *string `json:"tz"`
@@ -213,7 +213,7 @@ func errorLine(to []byte, err error) []byte {
 	return append(to, text...)
 }
 
-// cutText bounds a message that repeats what somebody sent.
+// cutText limits the length of a message that may quote the input.
 func cutText(s string) string {
 	const most = 500
 	if len(s) <= most {

@@ -78,7 +78,7 @@ func writeForecast(p *render.Page, f *carillonv1.ForecastLaunchesResponse) {
 	}
 }
 
-// idle are the schedules that were not counted.
+// idle is the number of schedules that were not counted.
 func idle(f *carillonv1.ForecastLaunchesResponse) string {
 	var out strings.Builder
 	if n := f.GetPaused(); n > 0 {
@@ -90,7 +90,8 @@ func idle(f *carillonv1.ForecastLaunchesResponse) string {
 	return out.String()
 }
 
-// writeHours are hours with their launches, or longer parts of a long window.
+// writeHours writes the launches per hour; in a window of more than two days, per six
+// hours.
 func writeHours(p *render.Page, f *carillonv1.ForecastLaunchesResponse) {
 	const width = 40
 	minutes := f.GetLaunchesPerMinute()

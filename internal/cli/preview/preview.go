@@ -23,13 +23,13 @@ const (
 	maxFires     = 10_000
 )
 
-// previewFlags is what the flags of preview say.
+// previewFlags are the flags of preview.
 type previewFlags struct {
 	*client.Client
-	schedule string // a saved one, asked of the server
+	schedule string // id of a saved schedule; needs a server
 	batch    bool
 	count    int
-	// The rule and the window, in the fields of the call.
+	// The rule and the window as a request.
 	request carillonv1.PreviewScheduleRequest
 }
 
@@ -82,7 +82,7 @@ func NewPreviewCommand(c *command.CLI) *cobra.Command {
 	return v.CompleteFlags(cmd)
 }
 
-// check refuses what contradicts itself.
+// check refuses flags that contradict each other.
 func (v *previewFlags) check(cmd *cobra.Command, _ []string) error {
 	rules := 0
 	for _, name := range []string{"cron", "every", "at", "schedule", "batch"} {
@@ -108,7 +108,7 @@ func (v *previewFlags) check(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// showSaved asks the server for the fires of a saved schedule.
+// showSaved shows the fires of a saved schedule.
 func (v *previewFlags) showSaved(ctx context.Context, l *client.Link, _ []string) error {
 	req := &carillonv1.PreviewScheduleRequest{
 		ScheduleId: v.schedule, From: v.request.GetFrom(), To: v.request.GetTo(), PageSize: uint32(v.count),
@@ -120,7 +120,7 @@ func (v *previewFlags) showSaved(ctx context.Context, l *client.Link, _ []string
 	return v.showFires(resp.GetFires())
 }
 
-// showUnsaved works the fires of a rule out by itself, as the server would.
+// showUnsaved computes the fires of a rule without a server.
 func (v *previewFlags) showUnsaved() error {
 	fires, err := offline(&v.request, v.Now(), v.count)
 	if err != nil {
@@ -136,7 +136,7 @@ func (v *previewFlags) showUnsaved() error {
 	return v.showFires(out)
 }
 
-// showFires answers with a table, or with the bare times beside all that is known.
+// showFires prints a table; for programs the times alone, and all fields.
 func (v *previewFlags) showFires(fires []*carillonv1.Fire) error {
 	if v.Format.ForPeople() {
 		p := v.Page()
@@ -164,7 +164,7 @@ func (v *previewFlags) showFires(fires []*carillonv1.Fire) error {
 	return v.Document(text)
 }
 
-// invalidField is an offline error in the words of the API.
+// invalidField is an error as the API returns it.
 func invalidField(field string, err error) error {
 	var c schedule.Collect
 	c.Note(field, err.Error(), "")
@@ -188,7 +188,7 @@ func window(req *carillonv1.PreviewScheduleRequest, now time.Time) (after, until
 	return after, until, nil
 }
 
-// WriteFires writes previewed slots; the columns that say nothing are left out.
+// WriteFires writes a table of fires, without columns that would be empty.
 func WriteFires(p *render.Page, fires []*carillonv1.Fire) {
 	if len(fires) == 0 {
 		p.Line("no next run")

@@ -10,14 +10,14 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// fire is one slot with what a person wants to know of it.
+// fire is a slot with its local time and a note on daylight saving time.
 type fire struct {
 	slot  plan.Slot
 	local string
 	note  string
 }
 
-// offline lists the next fires of a rule, as PreviewSchedule does.
+// offline lists the next fires of a rule, like PreviewSchedule of the API.
 func offline(req *carillonv1.PreviewScheduleRequest, now time.Time, count int) ([]fire, error) {
 	d, err := definitionOf(req)
 	if err != nil {
@@ -27,13 +27,13 @@ func offline(req *carillonv1.PreviewScheduleRequest, now time.Time, count int) (
 	if err != nil {
 		return nil, err
 	}
-	// As if made long ago, so that a window in the past is not cut off; an
-	// interval without a start has no other anchor than now.
-	made := schedule.MinTime
+	// A schedule has no slots before its creation. Assume an old one, so that a window
+	// in the past is complete. An interval without a start counts from its creation.
+	created := schedule.MinTime
 	if d.IntervalMS > 0 {
-		made = now
+		created = now
 	}
-	timetable, err := plan.NewTimetable(d, made, made)
+	timetable, err := plan.NewTimetable(d, created, created)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func offline(req *carillonv1.PreviewScheduleRequest, now time.Time, count int) (
 	return fires, nil
 }
 
-// definitionOf is the rule as a definition, checked as far as it matters here.
+// definitionOf is the rule as a definition, with the checks that a preview needs.
 func definitionOf(req *carillonv1.PreviewScheduleRequest) (*schedule.Definition, error) {
 	var c schedule.Collect
 	d := &schedule.Definition{

@@ -18,13 +18,13 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// simulateFlags is what the flags of simulate say.
+// simulateFlags are the flags of simulate.
 type simulateFlags struct {
 	*client.Client
 	file    string
 	shown   int
 	request carillonv1.SimulateSchedulesRequest
-	rule    carillonv1.SimulatedSchedule // of the flags
+	rule    carillonv1.SimulatedSchedule // the rule and the policies of the flags
 	run     carillonv1.AssumedRun
 	saved   []string
 	p95     *uint32
@@ -71,7 +71,7 @@ func NewSimulateCommand(c *command.CLI) *cobra.Command {
 	return v.CompleteFlags(cmd)
 }
 
-// ruleFlags are those of a schedule.
+// ruleFlags adds the flags of a schedule.
 func (v *simulateFlags) ruleFlags(cmd *cobra.Command) {
 	f, rule := cmd.Flags(), &v.rule
 	f.StringArrayVar(&v.saved, "schedule", nil, "`ID` of a saved schedule; may be repeated")
@@ -94,7 +94,7 @@ func (v *simulateFlags) ruleFlags(cmd *cobra.Command) {
 	command.CompleteValues(cmd, "tz", cronexpr.Zones())
 }
 
-// buildRequest makes a request of the flags.
+// buildRequest makes the request from the flags.
 func (v *simulateFlags) buildRequest(cmd *cobra.Command) error {
 	ruled := v.rule.CronExpr != nil || v.rule.IntervalMs != nil || v.rule.OnceAt != nil
 	switch {
@@ -129,7 +129,7 @@ func (v *simulateFlags) buildRequest(cmd *cobra.Command) error {
 	return nil
 }
 
-// ofSchedule is what the flags say, for one schedule.
+// ofSchedule is the rule of the flags for one schedule.
 func (v *simulateFlags) ofSchedule(id string) *carillonv1.SimulatedSchedule {
 	r := &v.rule
 	return &carillonv1.SimulatedSchedule{
@@ -157,7 +157,7 @@ func (v *simulateFlags) simulate(ctx context.Context, l *client.Link, _ []string
 	return v.Show(resp, func(p *render.Page) { writeSimulation(p, resp, v.shown) })
 }
 
-// timeSpans reads TIME/DURATION or TIME/TIME, one at each call.
+// timeSpans parses TIME/DURATION or TIME/TIME. Each call adds one.
 func timeSpans(field *[]*carillonv1.SimulatedSpan) func(string) error {
 	return func(s string) error {
 		begin, end, _ := strings.Cut(s, "/")

@@ -10,7 +10,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// writeSimulation shows the slots, then the sums.
+// writeSimulation writes the slots, then the totals.
 func writeSimulation(p *render.Page, resp *carillonv1.SimulateSchedulesResponse, limit int) {
 	slots := resp.GetSlots()
 	if limit > 0 && len(slots) > limit {
@@ -63,7 +63,7 @@ func stampOf(t time.Time, there bool) string {
 	return render.Stamp(t)
 }
 
-// milliseconds is a number of milliseconds; empty for none.
+// milliseconds is a duration as text; "" for zero.
 func milliseconds(ms uint32) string {
 	if ms == 0 {
 		return ""

@@ -10,7 +10,7 @@ import (
 
 const redrawEvery = 150 * time.Millisecond
 
-// LiveLine is a line of a terminal that is drawn again until it ends.
+// LiveLine redraws one line of a terminal until it ends.
 type LiveLine struct {
 	to      io.Writer
 	text    func() string
@@ -18,8 +18,8 @@ type LiveLine struct {
 	drawing sync.WaitGroup
 }
 
-// NewLiveLine begins one. It must be ended by keep or clear; text is called by
-// another goroutine.
+// NewLiveLine starts redrawing. Keep or Clear must end it. text is called by another
+// goroutine.
 func NewLiveLine(to io.Writer, text func() string) *LiveLine {
 	l := &LiveLine{to: to, text: text, stop: make(chan struct{})}
 	l.drawing.Go(func() {
@@ -37,10 +37,10 @@ func NewLiveLine(to io.Writer, text func() string) *LiveLine {
 	return l
 }
 
-// draw turns line wrap off meanwhile (CSI ?7l), so that a narrow terminal cuts
-// what would otherwise become a second line, which would never be removed.
+// draw switches line wrap off (CSI ?7l): on a narrow terminal a wrapped second line
+// would never be removed.
 func (l *LiveLine) draw() {
-	_, _ = fmt.Fprintf(l.to, "\r\x1b[?7l%s\x1b[K\x1b[?7h", l.text()) // nobody may be reading
+	_, _ = fmt.Fprintf(l.to, "\r\x1b[?7l%s\x1b[K\x1b[?7h", l.text()) // a closed terminal is no error
 }
 
 // Keep ends the line as it is now.
@@ -58,7 +58,7 @@ func (l *LiveLine) Clear() {
 	_, _ = io.WriteString(l.to, "\r\x1b[K")
 }
 
-// Bar is [====>----], of so many characters between the brackets.
+// Bar is [====>----], with length characters between the brackets.
 func Bar(done, total, length int) string {
 	full := 0
 	if total > 0 {
@@ -71,7 +71,7 @@ func Bar(done, total, length int) string {
 	return "[" + strings.Repeat("=", full-len(head)) + head + strings.Repeat("-", length-full) + "]"
 }
 
-// spinner shows that work of an unknown length goes on.
+// spinner is the next character of an animation, for work of unknown length.
 func spinner(took time.Duration) string {
 	shapes := `|/-\`
 	at := int(took/redrawEvery) % len(shapes)

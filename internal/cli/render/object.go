@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// Object is a JSON object with its members in the order in which they were added.
+// Object is a JSON object that keeps the order of its members.
 type Object struct {
 	text bytes.Buffer
 	err  error
 }
 
-// Add adds a member. An error is returned by yaml.
+// Add adds a member. YAML returns its error.
 func (o *Object) Add(name string, value any) {
 	raw, err := json.Marshal(value)
 	if err != nil && o.err == nil {
@@ -21,7 +21,7 @@ func (o *Object) Add(name string, value any) {
 	o.Raw(name, raw)
 }
 
-// Raw adds a member whose value is JSON already.
+// Raw adds a member with a value that is JSON.
 func (o *Object) Raw(name string, value []byte) {
 	before := byte(',')
 	if o.text.Len() == 0 {
@@ -30,7 +30,7 @@ func (o *Object) Raw(name string, value []byte) {
 	fmt.Fprintf(&o.text, "%c%q:%s", before, name, value)
 }
 
-// YAML is the object as YAML. Nothing can be added after it.
+// YAML ends the object and converts it.
 func (o *Object) YAML() ([]byte, error) {
 	o.text.WriteByte('}')
 	if o.err != nil {

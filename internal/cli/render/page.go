@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Format is the form in which a command answers.
+// Format is the value of --output.
 type Format string
 
+// Formats of an answer.
 const (
 	FormatTable Format = "table"
 	FormatWide  Format = "wide" // a table with all columns
@@ -17,9 +18,10 @@ const (
 	FormatYAML  Format = "yaml"
 )
 
+// Formats lists them all.
 var Formats = []Format{FormatTable, FormatWide, FormatJSON, FormatYAML}
 
-// Set, String and Type make it a flag.
+// Set implements pflag.Value.
 func (o *Format) Set(s string) error {
 	for _, known := range Formats {
 		if s == string(known) {
@@ -32,33 +34,35 @@ func (o *Format) Set(s string) error {
 
 func (o *Format) String() string { return string(*o) }
 
-// Type is the word for the value in help texts.
+// Type is the placeholder in help texts.
 func (o *Format) Type() string { return "FORMAT" }
 
-// ForPeople reports whether the answer is for people, and not for programs.
+// ForPeople reports whether the format is for people: not JSON and not YAML.
 func (o *Format) ForPeople() bool { return *o == FormatTable || *o == FormatWide }
 
-// Page gathers what people read. Everything on it was made legible first.
+// Page collects the text that people read. Control characters are escaped.
 type Page struct {
 	text  bytes.Buffer
 	Now   time.Time
 	Color bool
-	Wide  bool
+	Wide  bool // tables have all columns
 }
 
+// Print writes the page.
 func (p *Page) Print(to io.Writer) error {
 	_, err := to.Write(p.text.Bytes())
 	return err
 }
 
+// Line adds a line.
 func (p *Page) Line(format string, args ...any) {
 	p.text.WriteString(Legible(fmt.Sprintf(format, args...)) + "\n")
 }
 
-// Raw writes text that is legible already, with its colour codes.
+// Raw adds text as it is, with colour codes. The caller escapes control characters.
 func (p *Page) Raw(text string) { p.text.WriteString(text) }
 
-// WideCells adds the columns, or their names, that only a wide table has.
+// WideCells appends the cells of columns that only a wide table has.
 func (p *Page) WideCells(cells []string, more ...string) []string {
 	if !p.Wide {
 		return cells
@@ -66,7 +70,7 @@ func (p *Page) WideCells(cells []string, more ...string) []string {
 	return append(cells, more...)
 }
 
-// Key is as many digits of a key as there is room for.
+// Key is the key of a run: whole in a wide table, else shortened.
 func (p *Page) Key(key string) string {
 	if p.Wide {
 		return key

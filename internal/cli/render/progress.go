@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// progressDelay is how long work takes before a meter shows it: what is quick
-// does not flicker.
+// progressDelay is the time before progress is shown, so that fast work does not
+// flicker.
 const progressDelay = 500 * time.Millisecond
 
-// Progress shows on a terminal that long work goes on, and how far it is. In a
-// pipe, and in the rounds of --watch, it shows nothing.
+// Progress shows the progress of long work on a terminal. It shows nothing in a pipe
+// and in the rounds of --watch.
 type Progress struct {
 	mu    sync.Mutex
-	to    io.Writer // nil: nothing is to be shown
+	to    io.Writer // nil: show nothing
 	began time.Time
 	timer *time.Timer
 	words string
 	done  int
-	total int // 0: nobody knows
+	total int // 0: unknown
 	ended bool
-	drawn *LiveLine // nil: not yet, or never
+	drawn *LiveLine // nil: not shown
 }
 
-// NewProgress begins one on the terminal screen; nil: it shows nothing. It must be ended.
+// NewProgress starts showing progress on a terminal; screen nil: it shows nothing.
+// End must be called.
 func NewProgress(screen io.Writer, format string, args ...any) *Progress {
 	m := &Progress{words: Legible(fmt.Sprintf(format, args...)), began: time.Now()}
 	if screen != nil {
@@ -56,14 +57,14 @@ func (m *Progress) text() string {
 	return fmt.Sprintf("%s %s, %s", shape, m.words, took.Round(time.Second))
 }
 
-// Describe changes what is said to go on.
+// Describe changes the text.
 func (m *Progress) Describe(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.words = Legible(fmt.Sprintf(format, args...))
 }
 
-// Set says how much of the work is done; a total makes it a bar.
+// Set changes the text and the amount that is done. With a total a bar is shown.
 func (m *Progress) Set(done, total int, format string, args ...any) {
 	m.Describe(format, args...)
 	m.mu.Lock()
@@ -71,7 +72,7 @@ func (m *Progress) Set(done, total int, format string, args ...any) {
 	m.done, m.total = done, total
 }
 
-// End removes the meter. A second call does nothing.
+// End removes the progress from the terminal. A second call does nothing.
 func (m *Progress) End() {
 	m.mu.Lock()
 	ended, drawn := m.ended, m.drawn
@@ -85,7 +86,7 @@ func (m *Progress) End() {
 	}
 }
 
-// EndBefore ends the meter with the first byte that is written to w.
+// EndBefore wraps w: the first write ends the progress.
 func (m *Progress) EndBefore(w io.Writer) io.Writer { return &endingWriter{m: m, to: w} }
 
 type endingWriter struct {

@@ -13,11 +13,11 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// gap is what keeps columns apart. There are no borders, so that grep, cut and
-// narrow screens work.
+// gap separates columns. There are no borders, so that grep, cut and narrow screens
+// work.
 const gap = "  "
 
-// Table writes rows under a head. A column named status or state is coloured.
+// Table adds rows below a heading. The columns status and state are coloured.
 func (p *Page) Table(head []string, rows [][]string) {
 	upper := make([]string, len(head))
 	for i, name := range head {
@@ -28,7 +28,7 @@ func (p *Page) Table(head []string, rows [][]string) {
 	})
 }
 
-// Fields writes name and value, a line for each that has a value.
+// Fields adds a line with name and value for each pair that has a value.
 func (p *Page) Fields(pairs ...[2]string) {
 	var rows [][]string
 	for _, pair := range pairs {
@@ -39,7 +39,7 @@ func (p *Page) Fields(pairs ...[2]string) {
 	p.columns(rows, func(int, int) bool { return false })
 }
 
-// columns writes lines of cells, each column as wide as its widest cell.
+// columns adds lines of cells. Each column is as wide as its widest cell.
 func (p *Page) columns(lines [][]string, isColoured func(line, column int) bool) {
 	var widths []int
 	clean := make([][]string, len(lines))
@@ -68,8 +68,8 @@ func (p *Page) columns(lines [][]string, isColoured func(line, column int) bool)
 	}
 }
 
-// width is how many columns of a terminal a text takes: two for each character of
-// the East Asian scripts and each pictograph, none for marks on other characters.
+// width is the number of terminal columns of a text: two for each East Asian
+// character and emoji, none for combining marks.
 func width(s string) int {
 	n := 0
 	for _, r := range s {
@@ -84,15 +84,16 @@ func width(s string) int {
 	return n
 }
 
-// doubleWidth is what the scripts leave out.
+// doubleWidth lists characters of width two outside the East Asian scripts.
 var doubleWidth = &unicode.RangeTable{
 	R16: []unicode.Range16{{Lo: 0x3000, Hi: 0x303e, Stride: 1}, {Lo: 0xff01, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1}},
 	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, {Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1}, {Lo: 0x1f900, Hi: 0x1faff, Stride: 1}},
 }
 
-// Color is a terminal's code of one; empty: none.
+// Color is the terminal code of a colour; "" is no colour.
 type Color string
 
+// Colours of text.
 const (
 	Red    Color = "31"
 	Green  Color = "32"
@@ -107,8 +108,8 @@ func (c Color) Paint(s string) string {
 	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
 }
 
-// Legible keeps what others wrote from steering the terminal: control
-// characters are shown, not sent.
+// Legible escapes control characters: text of other people must not control the
+// terminal.
 func Legible(s string) string {
 	clean := func(r rune) bool { return r == '\n' || unicode.IsPrint(r) }
 	if !strings.ContainsFunc(s, func(r rune) bool { return !clean(r) }) {
@@ -125,7 +126,7 @@ func Legible(s string) string {
 	return out.String()
 }
 
-// PaintState shows a status or state in its colour.
+// PaintState colours a status or state.
 func PaintState(word string) string {
 	name, _, _ := strings.Cut(word, " ")
 	switch {
@@ -143,11 +144,12 @@ func PaintState(word string) string {
 	return word
 }
 
+// Day is 24 hours.
 const Day = 24 * time.Hour
 
-// scales are how far away is said: to the second at first, then to a fine unit
-// that is at most a tenth of it, so that rounding moves it by a twentieth. "in
-// 1h" for 89 minutes would send somebody to lunch. (go-humanize has one unit.)
+// scales are the units of a distance in time. The fine unit is at most a tenth of
+// the distance, so that rounding changes it by at most 5 %: 89 minutes are 1h29m,
+// not 1h.
 var scales = []struct {
 	below        time.Duration
 	unit, fine   time.Duration
@@ -174,8 +176,7 @@ func (p *Page) Ago(t time.Time) string {
 	return Distance(-d) + " ago"
 }
 
-// Distance is d rounded: an end two hours ahead is in 2h, also when it is asked for
-// a moment later.
+// Distance is d rounded: a time two hours ahead stays "2h" a moment later.
 func Distance(d time.Duration) string {
 	for _, s := range scales {
 		if rounded := d.Round(s.fine); rounded < s.below {
@@ -189,7 +190,7 @@ func Distance(d time.Duration) string {
 	return "never"
 }
 
-// When is an instant with its distance from now; empty without one.
+// When is a time with its distance from now; "" without a time.
 func (p *Page) When(at *timestamppb.Timestamp) string {
 	if at == nil {
 		return ""
@@ -197,7 +198,7 @@ func (p *Page) When(at *timestamppb.Timestamp) string {
 	return Stamp(at.AsTime()) + " (" + p.Ago(at.AsTime()) + ")"
 }
 
-// Stamp is RFC 3339 in UTC, with milliseconds where there are any.
+// Stamp is RFC 3339 in UTC, with milliseconds if they are not zero.
 func Stamp(t time.Time) string {
 	if t.Truncate(time.Millisecond).Equal(t.Truncate(time.Second)) {
 		return t.UTC().Format(time.RFC3339)
@@ -205,12 +206,12 @@ func Stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// Millis is a duration without its idle units: 1h, not 1h0m0s.
+// Millis is a duration in milliseconds as text, without units that are zero: 1h.
 func Millis(milliseconds uint32) string {
 	return schedule.ShortDuration(time.Duration(milliseconds) * time.Millisecond)
 }
 
-// Labels is a set of labels as k=v, sorted.
+// Labels is a set of labels as "k=v k=v", sorted.
 func Labels(labels map[string]string) string {
 	out := make([]string, 0, len(labels))
 	for name, value := range labels {
@@ -228,7 +229,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Duration is a measured duration, rounded to what matters.
+// Duration is a measured duration, rounded to three digits or less.
 func Duration(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -239,7 +240,8 @@ func Duration(d time.Duration) string {
 	return schedule.ShortDuration(d.Round(time.Second))
 }
 
-// List writes a table, or that there is nothing, and whether there is more.
+// List adds a table, "nothing found" without rows, and a note if next is a token of
+// more.
 func (p *Page) List(head []string, rows [][]string, next string) {
 	if len(rows) == 0 {
 		p.Line("nothing found")
@@ -251,7 +253,7 @@ func (p *Page) List(head []string, rows [][]string, next string) {
 	}
 }
 
-// KeyDigits is how many digits of a key tables show: enough to name a run.
+// KeyDigits is the number of digits of a key in tables: enough to identify a run.
 const KeyDigits = 12
 
 func ShortKey(key string) string { return key[:min(len(key), KeyDigits)] }

@@ -12,10 +12,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxConverted bounds what a file becomes: aliases of aliases grow without end.
+// maxConverted limits the size of the result: nested aliases grow exponentially.
 const maxConverted = 2 << 20
 
-// JSONFromYAML writes one YAML document as JSON.
+// JSONFromYAML converts one YAML document.
 func JSONFromYAML(text []byte) ([]byte, error) {
 	documents, err := YAMLDocuments(text)
 	switch {
@@ -29,7 +29,7 @@ func JSONFromYAML(text []byte) ([]byte, error) {
 	return JSONFromNode(documents[0])
 }
 
-// YAMLDocuments are the documents of a stream, also empty ones.
+// YAMLDocuments are the documents of a stream, including empty ones.
 func YAMLDocuments(text []byte) ([]*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var documents []*yaml.Node
@@ -44,8 +44,8 @@ func YAMLDocuments(text []byte) ([]*yaml.Node, error) {
 	}
 }
 
-// JSONFromNode walks the nodes rather than decoding values, so that members
-// keep their order, numbers their digits and dates their text.
+// JSONFromNode converts a YAML node. It does not decode values, so that members keep
+// their order, numbers their digits and dates their text.
 func JSONFromNode(n *yaml.Node) ([]byte, error) {
 	var c yamlConverter
 	if err := c.node(n, 0); err != nil {
@@ -105,7 +105,7 @@ func (c *yamlConverter) mapping(n *yaml.Node, depth int) error {
 }
 
 func (c *yamlConverter) scalar(n *yaml.Node) error {
-	if n.Style == 0 && jsonNumber(n.Value) { // plain; YAML takes 1E400 for text
+	if n.Style == 0 && jsonNumber(n.Value) { // unquoted; YAML reads 1E400 as text
 		c.out.WriteString(n.Value)
 		return nil
 	}
@@ -130,7 +130,7 @@ func jsonNumber(s string) bool {
 	return s != "" && strings.IndexByte("-0123456789", s[0]) >= 0 && json.Valid([]byte(s))
 }
 
-// number writes what is a number to YAML alone: 0x1F, 1_000.
+// number writes a number that is valid in YAML only: 0x1F, 1_000.
 func (c *yamlConverter) number(n *yaml.Node) error {
 	var value any
 	if err := n.Decode(&value); err != nil {
@@ -149,7 +149,7 @@ func (c *yamlConverter) text(s string) {
 	c.out.Write(text)
 }
 
-// YAMLFromJSON is the other way. It too goes by tokens, for order and digits.
+// YAMLFromJSON converts JSON to YAML. It reads tokens, to keep order and digits.
 func YAMLFromJSON(text []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -177,7 +177,7 @@ func yamlNode(decoder *json.Decoder) (*yaml.Node, error) {
 		if value == '[' {
 			n.Kind = yaml.SequenceNode
 		}
-		for decoder.More() { // of an object, names and values in turn
+		for decoder.More() { // of an object: name, value, name, value
 			below, err := yamlNode(decoder)
 			if err != nil {
 				return nil, err
@@ -188,9 +188,9 @@ func yamlNode(decoder *json.Decoder) (*yaml.Node, error) {
 		return n, err
 	case string:
 		n := &yaml.Node{}
-		n.SetString(value) // quoted where it would read as something else
+		n.SetString(value) // quotes text that would be read as another type
 		if jsonNumber(value) || value == "<<" || strings.ContainsAny(value, "\n\r\u0085\u2028\u2029") {
-			n.Style = yaml.DoubleQuotedStyle // a block would bend some line ends; << is a merge as a name
+			n.Style = yaml.DoubleQuotedStyle // a block changes some line ends; << as a name is a merge
 		}
 		return n, nil
 	case json.Number:

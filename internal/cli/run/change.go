@@ -28,7 +28,7 @@ func newCancelCommand(o *client.Client) *cobra.Command {
 			return o.Show(resp, func(p *render.Page) {
 				r := resp.GetRun()
 				p.Line("run %s is %s", render.ShortKey(r.GetIdempotencyKey()), outcome(r))
-				if resp.GetEffect() != "" { // empty from a server of an earlier version
+				if resp.GetEffect() != "" { // empty from older servers
 					p.Line("%s", resp.GetEffect())
 				}
 			})

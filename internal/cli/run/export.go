@@ -46,7 +46,7 @@ func newExportCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// exportProgress counts, unless the runs themselves run over the terminal.
+// exportProgress counts runs, unless the runs themselves are printed on the terminal.
 func exportProgress(c *client.Client) *render.Progress {
 	if c.Terminal {
 		return render.NewProgress(nil, "exporting")
@@ -54,7 +54,7 @@ func exportProgress(c *client.Client) *render.Progress {
 	return render.NewProgress(c.Screen, "exporting")
 }
 
-// exportRuns writes each run as it comes: memory stays flat.
+// exportRuns writes each run as it arrives, to keep memory constant.
 func exportRuns(ctx context.Context, c *client.Client, l *client.Link, filter *carillonv1.ExportRunsRequest) error {
 	out := bufio.NewWriter(c.Out)
 	last := filter.GetAfter()

@@ -7,15 +7,14 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// filterFlags is which runs are asked for: the fields that every request for many
-// runs has.
+// filterFlags are the fields that all requests for several runs have.
 type filterFlags struct {
 	scheduleID, workflowID, userID *string
 	status                         *[]string
 	reason, trigger                **string
 }
 
-// flags gives a command the flags that fill the filter.
+// flags adds the flags that set the fields.
 func (f filterFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(f.scheduleID, "schedule", "", "only of this schedule `ID`")

@@ -8,9 +8,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// wholeKey completes the first digits of a key, as tables show them. The server
-// looks for it among the runs that the caller sees, and names the runs where
-// there are several.
+// wholeKey completes the first digits of a key, as tables show them. If several runs
+// match, the server's error lists them.
 func wholeKey(ctx context.Context, l *client.Link, digits string) (string, error) {
 	if _, err := schedule.ParseKey(digits); err == nil {
 		return digits, nil

@@ -58,7 +58,7 @@ func newListCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// versioned is what a run runs: the version in force when it was due.
+// versioned is the workflow of a run with its version.
 func versioned(r *carillonv1.Run) string {
 	return fmt.Sprintf("%s@%d", r.GetWorkflowId(), r.GetVersion())
 }
@@ -70,7 +70,7 @@ func upper(status []string) []string {
 	return status
 }
 
-// delay is how long after fire_at a run was launched.
+// delay is the time from fire_at to the launch.
 func delay(r *carillonv1.Run) string {
 	if r.GetLaunchedAt() == nil || r.GetFireAt() == nil {
 		return ""
@@ -78,7 +78,7 @@ func delay(r *carillonv1.Run) string {
 	return render.Duration(r.GetLaunchedAt().AsTime().Sub(r.GetFireAt().AsTime()))
 }
 
-// duration is the time from launch to end.
+// duration is the time from the launch to the end.
 func duration(r *carillonv1.Run) string {
 	if r.GetLaunchedAt() == nil || r.GetCompletedAt() == nil {
 		return ""

@@ -17,10 +17,10 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// maxTailLines bounds GetRunLogsRequest.tail_lines.
+// maxTailLines is the limit of GetRunLogsRequest.tail_lines.
 const maxTailLines = 10_000
 
-// logsInterval is how often a run that is followed is asked for more.
+// logsInterval is the pause between calls with --follow.
 const logsInterval = time.Second
 
 func newLogsCommand(o *client.Client) *cobra.Command {
@@ -66,14 +66,14 @@ func newLogsCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// followLogs prints pages until there are no more, or until the run has ended.
+// followLogs prints all pages; with follow it goes on until the run has ended.
 func followLogs(ctx context.Context, l *client.Link, req *carillonv1.GetRunLogsRequest, follow bool, p *logPrinter) (*carillonv1.GetRunLogsResponse, error) {
 	answered := time.Now()
 	for {
 		resp, err := client.Call(ctx, l, l.Runs().GetRunLogs, req)
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil // the user has ended it
+			return nil, nil // the user ended it
 		case err != nil && (!follow || !client.Unanswered(err) || time.Since(answered) > client.MaxSilence):
 			return nil, err
 		case err == nil:
@@ -87,7 +87,7 @@ func followLogs(ctx context.Context, l *client.Link, req *carillonv1.GetRunLogsR
 				return resp, nil
 			}
 			if more {
-				continue // perhaps another page is there
+				continue // there may be another page
 			}
 		}
 		select {
@@ -98,7 +98,7 @@ func followLogs(ctx context.Context, l *client.Link, req *carillonv1.GetRunLogsR
 	}
 }
 
-// noOutput says why there is nothing to show.
+// noOutput explains why there is no output.
 func noOutput(resp *carillonv1.GetRunLogsResponse, req *carillonv1.GetRunLogsRequest) string {
 	key := render.ShortKey(req.GetIdempotencyKey())
 	if req.GetStep() != "" {
@@ -111,8 +111,8 @@ func noOutput(resp *carillonv1.GetRunLogsResponse, req *carillonv1.GetRunLogsReq
 type logPrinter struct {
 	out      io.Writer
 	json     bool
-	names    bool   // each line behind its step's name
-	tail     bool   // the first lines were left out
+	names    bool   // begin each line with the name of its step
+	tail     bool   // only the last lines were requested
 	reported string // the output of the last report that was printed
 	any      bool
 }
@@ -137,8 +137,8 @@ func (p *logPrinter) print(resp *carillonv1.GetRunLogsResponse) error {
 	return nil
 }
 
-// added is what a report has behind the output that was printed last; false: it
-// replaces that.
+// added is the part of a report's output after what was printed last; false: the
+// output is a different one.
 func (p *logPrinter) added(text string) (string, bool) {
 	if p.reported == "" {
 		return "", false
@@ -146,15 +146,15 @@ func (p *logPrinter) added(text string) (string, bool) {
 	if rest, ok := strings.CutPrefix(text, p.reported); ok || !p.tail {
 		return rest, ok
 	}
-	_, rest, ok := strings.Cut(text, "\n"+p.reported) // the lines before it were not asked for
+	_, rest, ok := strings.Cut(text, "\n"+p.reported) // the lines before were not requested
 	return rest, ok
 }
 
-// text is a part as a terminal may show it: the server cleans output, and a
-// terminal must not depend on that.
+// text is a part without control characters. The server removes them too, but the
+// safety of the terminal must not depend on the server.
 func (p *logPrinter) text(part *carillonv1.LogPart) string {
 	text := part.GetText()
-	if part.GetStep() == "" { // it replaces what was shown: only what is new goes out
+	if part.GetStep() == "" { // a report has the whole output again: print the new part only
 		if rest, ok := p.added(text); ok {
 			p.reported, text = text, rest
 		} else {

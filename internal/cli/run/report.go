@@ -80,7 +80,7 @@ func newReportCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// readOutput reads the end of a file, or of stdin, as text that the API takes.
+// readOutput reads the end of a file or of stdin, as long as the API allows.
 func readOutput(c *client.Client, path string) (string, error) {
 	in := c.In
 	if path != "-" {

@@ -58,7 +58,7 @@ func newGetCommand(o *client.Client) *cobra.Command {
 	}
 }
 
-// writeRun writes everything about one run.
+// writeRun writes all fields of a run.
 func writeRun(p *render.Page, r *carillonv1.Run) {
 	var attempts, attempt string
 	switch n := launchAttempts(r); {
@@ -72,7 +72,7 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 	}
 	timeout := r.GetTimeoutAt()
 	if r.GetCompletedAt() != nil || r.GetLaunch().GetGivesUpAt() != nil {
-		timeout = nil // it has none any more, or is given up then
+		timeout = nil // has ended, or fails at gives_up_at
 	}
 	var exitCode string
 	if r.ExitCode != nil {
@@ -115,8 +115,8 @@ func writeRun(p *render.Page, r *carillonv1.Run) {
 	writeAttempts(p, r.GetLaunch().GetLog())
 }
 
-// launchAttempts is how often the launch of a run was tried. The API counts them
-// where one has failed.
+// launchAttempts is the number of attempts to launch a run. The API counts them only
+// if one has failed.
 func launchAttempts(r *carillonv1.Run) int32 {
 	if r.GetLaunch() == nil && r.GetLaunchedAt() != nil {
 		return max(r.GetDeliveries(), 1)
@@ -145,7 +145,7 @@ func writeAttempts(p *render.Page, log []*carillonv1.LaunchAttempt) {
 	p.Table([]string{"launch attempt", "result", "duration", "error"}, rows)
 }
 
-// keys are the newest runs, newest first, each with what it is.
+// keys are the keys of the newest runs, newest first, with a description.
 func keys(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
 	resp, err := client.Call(ctx, l, l.Runs().ListRuns, &carillonv1.ListRunsRequest{PageSize: client.DefaultLimit})
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// ShowRequested shows the answer to a call that asked for a run, which stands in
-// it at run, with wait only once that run has ended; its failure is the
-// command's.
+// ShowRequested prints the answer to a call that requested a run; run is its field in
+// resp. With wait it first waits for the end of the run, and fails if the run failed.
 func ShowRequested(ctx context.Context, c *client.Client, l *client.Link, resp proto.Message, run **carillonv1.Run, wait bool) (err error) {
 	var ended error
 	if wait {
@@ -30,7 +29,7 @@ func ShowRequested(ctx context.Context, c *client.Client, l *client.Link, resp p
 	return ended
 }
 
-// waitForEnd asks for a run until it has ended, less and less often.
+// waitForEnd calls GetRun until the run has ended, with growing pauses.
 func waitForEnd(ctx context.Context, l *client.Link, r *carillonv1.Run) (*carillonv1.Run, error) {
 	answered := time.Now()
 	for pause := client.FirstPause; !schedule.Status(r.GetStatus()).Terminal(); pause = min(2*pause, client.MaxPause) {
@@ -53,19 +52,19 @@ func waitForEnd(ctx context.Context, l *client.Link, r *carillonv1.Run) (*carill
 	return r, nil
 }
 
-// stillRunning ends a wait that the user ended.
+// stillRunning is the error of a wait that the user ended.
 func stillRunning(r *carillonv1.Run) error {
 	key := render.ShortKey(r.GetIdempotencyKey())
 	return fmt.Errorf("run %s is still in progress; see it with: carillon run get %s", key, key)
 }
 
-// failure is the error of a run that has ended otherwise than in SUCCESS.
+// failure is the error of a run that has ended; nil for SUCCESS.
 func failure(r *carillonv1.Run) error {
 	if r.GetStatus() == string(schedule.StatusSuccess) {
 		return nil
 	}
-	if said := r.GetErrorMessage(); said != "" {
-		return fmt.Errorf("run %s ended %s: %s", render.ShortKey(r.GetIdempotencyKey()), outcome(r), said)
+	if message := r.GetErrorMessage(); message != "" {
+		return fmt.Errorf("run %s ended %s: %s", render.ShortKey(r.GetIdempotencyKey()), outcome(r), message)
 	}
 	return fmt.Errorf("run %s ended %s", render.ShortKey(r.GetIdempotencyKey()), outcome(r))
 }

@@ -39,7 +39,7 @@ func newWatchCommand(o *client.Client) *cobra.Command {
 				}
 			}
 			if errors.Is(err, io.EOF) || ctx.Err() != nil {
-				return nil // the server has ended it, or the user
+				return nil // ended by the server or the user
 			}
 			return l.Explain(ctx, err, false)
 		}),
@@ -48,7 +48,7 @@ func newWatchCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// showChange writes one change as one line.
+// showChange prints a change as one line.
 func showChange(c *client.Client, change *carillonv1.WatchRunsResponse) error {
 	if c.Format == render.FormatJSON {
 		text, err := rawjson.Marshal(change)

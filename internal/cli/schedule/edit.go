@@ -43,14 +43,15 @@ func newEditCommand(o *client.Client) *cobra.Command {
 	}
 }
 
-// edit is one session with an editor.
+// edit is one session with an editor. The editor opens until the server accepts the
+// text or the user cancels.
 type edit struct {
 	*client.Client
 	*client.Link
 	id       string
 	revision uint32
-	base     *carillonv1.UpsertScheduleRequest // what the schedule is
-	text     []byte                            // what the editor opens, without the comment
+	base     *carillonv1.UpsertScheduleRequest // the stored definition
+	text     []byte                            // what the editor opens, without the comment above
 }
 
 func (e *edit) run(ctx context.Context) error {
@@ -87,8 +88,7 @@ func (e *edit) read(ctx context.Context) error {
 	return nil
 }
 
-// send sends what differs from base. An error is the reason to open the editor
-// again.
+// send sends the fields that differ from base. With an error the editor opens again.
 func (e *edit) send(ctx context.Context) error {
 	edited := &carillonv1.UpsertScheduleRequest{}
 	text, err := render.JSONFromYAML(e.text)
@@ -120,7 +120,7 @@ func (e *edit) send(ctx context.Context) error {
 	return showPatched(e.Client, resp)
 }
 
-// rebase puts the edited fields on the schedule as somebody else has left it.
+// rebase applies the edited fields to the newer revision of somebody else.
 func (e *edit) rebase(ctx context.Context, edited *carillonv1.UpsertScheduleRequest, paths []string, why error) error {
 	if err := e.read(ctx); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (e *edit) rebase(ctx context.Context, edited *carillonv1.UpsertScheduleRequ
 	return fmt.Errorf("%w\nBelow is the schedule as it is now with your changes of %s. Check it, add a comment or a blank line, and save", why, strings.Join(paths, ", "))
 }
 
-// open lets the user edit the text, below a comment with the problem.
+// open runs the editor on the text, below a comment with the problem.
 func (e *edit) open(ctx context.Context, problem error) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "carillon-edit-")
 	if err != nil {
@@ -171,7 +171,7 @@ func (e *edit) unchanged(what string) error {
 	return err
 }
 
-// withoutLeadingComments returns text without the comment lines that it begins with.
+// withoutLeadingComments removes the comment lines at the beginning.
 func withoutLeadingComments(text []byte) []byte {
 	for bytes.HasPrefix(text, []byte("#")) {
 		_, text, _ = bytes.Cut(text, []byte("\n"))
@@ -179,12 +179,11 @@ func withoutLeadingComments(text []byte) []byte {
 	return text
 }
 
-// withoutComments is what an edit has to say: a comment is no content. It is
-// compared, not parsed.
+// withoutComments is for comparing two texts: a change of comments is no edit.
 func withoutComments(text []byte) []byte { return bytes.TrimSpace(withoutLeadingComments(text)) }
 
-// changedFields are the fields in which two definitions differ. JSON in another
-// layout is the same.
+// changedFields are the fields in which two definitions differ. The layout of JSON
+// does not count.
 func changedFields(a, b *carillonv1.UpsertScheduleRequest) (names []string) {
 	left, right := a.ProtoReflect(), b.ProtoReflect()
 	fields := left.Descriptor().Fields()
@@ -201,7 +200,7 @@ func changedFields(a, b *carillonv1.UpsertScheduleRequest) (names []string) {
 	return names
 }
 
-// mergeFields is base with the named fields of edited.
+// mergeFields copies base with the named fields from edited.
 func mergeFields(base, edited *carillonv1.UpsertScheduleRequest, names []string) *carillonv1.UpsertScheduleRequest {
 	to, from := base.ProtoReflect(), edited.ProtoReflect()
 	merged := to.New()
@@ -218,8 +217,8 @@ func mergeFields(base, edited *carillonv1.UpsertScheduleRequest, names []string)
 	return merged.Interface().(*carillonv1.UpsertScheduleRequest)
 }
 
-// definitionYAML is an upsert as people edit it: what is set, in the order of
-// the API.
+// definitionYAML is an upsert as YAML: the fields that are set, in the order of the
+// API.
 func definitionYAML(req *carillonv1.UpsertScheduleRequest) ([]byte, error) {
 	all, err := rawjson.Marshal(req)
 	if err != nil {

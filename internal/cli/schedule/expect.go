@@ -11,7 +11,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// expectFlags say what is alerted about when it does not happen.
+// expectFlags adds the flags of expectations.
 func expectFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	e := func() *carillonv1.Expectation {
 		if req.Expect == nil {
@@ -27,7 +27,7 @@ func expectFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("remind-every", "remind of an open alert every `DURATION` (default: never)", func(s string) error { return command.Millis(&e().RemindEveryMs)(s) })
 }
 
-// expectText is a promise in words.
+// expectText describes expectations.
 func expectText(e *carillonv1.Expectation) string {
 	var parts []string
 	add := func(words string, ms *uint32) {

@@ -42,7 +42,7 @@ func newEventsCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// slotRange is the range that an event speaks of.
+// slotRange is the slots of an event: one time, or a range with their number.
 func slotRange(e *carillonv1.ScheduleEvent) string {
 	switch {
 	case e.GetFrom() == nil:

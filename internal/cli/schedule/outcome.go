@@ -9,13 +9,12 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// outcomeMarks show an outcome in one character, so that 20 of them fit in a column.
+// outcomeMarks have one character per outcome, so that 20 of them fit in a column.
 var outcomeMarks = map[string]string{
 	string(schedule.StatusSuccess): "✓", string(schedule.StatusFailed): "✗", string(schedule.StatusSkipped): "-", string(schedule.StatusCancelled): "c",
 }
 
-// outcomeStrip is the outcomes oldest first, as time runs on the page; the API has the
-// newest first.
+// outcomeStrip shows outcomes oldest first. The API has the newest first.
 func outcomeStrip(p *render.Page, outcomes []string) string {
 	var b strings.Builder
 	for i := len(outcomes) - 1; i >= 0; i-- {
@@ -28,7 +27,7 @@ func outcomeStrip(p *render.Page, outcomes []string) string {
 	return b.String()
 }
 
-// lastOutcome is how the newest run ended, or how the schedule fails.
+// lastOutcome is the outcome of the newest run, or the failures in a row.
 func lastOutcome(p *render.Page, s *carillonv1.Schedule) string {
 	if f := s.GetFailure(); f != nil {
 		return fmt.Sprintf("%s, %d in a row since %s", failedWith(f), f.GetFailures(), p.When(f.GetFirstAt()))

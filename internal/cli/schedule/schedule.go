@@ -28,7 +28,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 	return o.CompleteFlags(cmd)
 }
 
-// timing is a schedule or a definition of one.
+// timing is the timing rule of a schedule or a definition.
 type timing interface {
 	GetCronExpr() string
 	GetTimezone() string
@@ -36,7 +36,7 @@ type timing interface {
 	GetOnceAt() *timestamppb.Timestamp
 }
 
-// rule is a timing rule in one cell.
+// rule is a timing rule as text.
 func rule(s timing) string {
 	switch {
 	case s.GetCronExpr() != "":
@@ -49,8 +49,7 @@ func rule(s timing) string {
 	return "by hand"
 }
 
-// state is active, paused or exhausted, as ListSchedules filters it. One that
-// is started by hand has no slots, and nothing is wrong with that.
+// state is active, paused or exhausted, as in the filter of ListSchedules.
 func state(s *carillonv1.Schedule) string {
 	switch {
 	case s.GetPaused():
@@ -69,7 +68,7 @@ func jitterText(ms uint32) string {
 	return "±" + render.Millis(ms)
 }
 
-// writeDefinition writes what the user said of a schedule.
+// writeDefinition writes the definition of a schedule.
 func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 	overlap := s.GetOverlapPolicy()
 	if s.GetOverlapKey() != s.GetScheduleId() && s.GetOverlapKey() != "" {
@@ -112,7 +111,7 @@ func writeDefinition(p *render.Page, s *carillonv1.Schedule) {
 	)
 }
 
-// writeState writes where a schedule stands.
+// writeState writes the state of a schedule: pause, next and last run, failures.
 func writeState(p *render.Page, s *carillonv1.Schedule) {
 	var backlog, failures string
 	if s.GetBacklogFrom() != nil {

@@ -44,7 +44,7 @@ func newSetCommand(o *client.Client) *cobra.Command {
 				}
 				flagged.Input = raw
 			}
-			if flagged.GetExpect() != nil { // its flags name parts of one field
+			if flagged.GetExpect() != nil { // its flags set parts of one field
 				if err := completeExpect(ctx, l, req); err != nil {
 					return err
 				}
@@ -80,8 +80,8 @@ func newSetCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// completeExpect adds the parts of expect that no flag names, and makes sure
-// that they are still those.
+// completeExpect adds the stored parts of expect that no flag sets. The etag makes the
+// call fail if they have changed meanwhile.
 func completeExpect(ctx context.Context, l *client.Link, req *carillonv1.PatchScheduleRequest) error {
 	found, err := client.Call(ctx, l, l.Schedules().GetSchedule, &carillonv1.GetScheduleRequest{ScheduleId: req.GetScheduleId()})
 	if err != nil {
@@ -98,8 +98,8 @@ func completeExpect(ctx context.Context, l *client.Link, req *carillonv1.PatchSc
 	return nil
 }
 
-// setPaths is the mask of what flags have set. A rule replaces the other kinds
-// of rules; a label leaves other labels alone.
+// setPaths is the mask of the fields that flags have set. A rule replaces the other
+// kinds of rules; a label keeps other labels.
 func setPaths(req *carillonv1.UpsertScheduleRequest) []string {
 	var paths []string
 	rules := []string{"cron_expr", "interval_ms", "once_at"}

@@ -136,8 +136,7 @@ func policyFlags(f *pflag.FlagSet, req *carillonv1.UpsertScheduleRequest) {
 	f.Func("priority", "`NUMBER`; higher goes first among due runs", command.Int32(&req.Priority))
 }
 
-// readDefinitionFile reads an upsert as JSON, or as YAML where it does not begin
-// with a brace.
+// readDefinitionFile reads an upsert: JSON if the text begins with a brace, else YAML.
 func readDefinitionFile(c *command.CLI, name string, req *carillonv1.UpsertScheduleRequest) error {
 	text, err := c.ReadFile(name)
 	if err != nil {
@@ -154,8 +153,8 @@ func readDefinitionFile(c *command.CLI, name string, req *carillonv1.UpsertSched
 	return nil
 }
 
-// readDefinition reads an upsert, or what `schedule get` answers: then the upsert
-// that leaves that schedule as it is.
+// readDefinition reads an upsert, or the output of `schedule get`: then req is the
+// upsert that does not change that schedule.
 func readDefinition(text []byte, req *carillonv1.UpsertScheduleRequest) error {
 	var shown struct {
 		Schedule json.RawMessage `json:"schedule"`
