@@ -197,9 +197,9 @@ func TestServerThatDoesNotAnswerInTime(t *testing.T) {
 		<-release
 		return &carillonv1.ListSchedulesResponse{}, nil
 	}
-	got := f.Run(t, "schedule", "list", "--timeout", (50 * time.Millisecond).String())
+	got := f.Run(t, "schedule", "list", "--timeout", (500 * time.Millisecond).String())
 	close(release)
-	if want := "carillon: no answer from " + f.Address + " within 50ms; the call may still take effect; --timeout allows more time\n"; got.Code != command.ExitFailed || got.ErrOut != want {
+	if want := "carillon: no answer from " + f.Address + " within 500ms; the call may still take effect; --timeout allows more time\n"; got.Code != command.ExitFailed || got.ErrOut != want {
 		t.Errorf("exit %d\n%s", got.Code, got.ErrOut)
 	}
 }

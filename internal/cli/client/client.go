@@ -138,13 +138,22 @@ const resetSlack = 100 * time.Millisecond
 
 // timedOut reports whether a call failed because of its timeout. The server knows
 // the deadline too and resets the stream when it has passed. If its timer fires before
-// the client's, the error is Canceled although the user did not cancel.
+// the client's, the error is Canceled although the user did not cancel, or
+// DeadlineExceeded although the context has no error yet.
 func timedOut(call context.Context, err error) bool {
 	if call.Err() != nil {
 		return true
 	}
 	deadline, ok := call.Deadline()
-	return ok && status.Code(err) == codes.Canceled && time.Until(deadline) <= resetSlack
+	switch left := time.Until(deadline); {
+	case !ok:
+		return false
+	case status.Code(err) == codes.Canceled:
+		return left <= resetSlack
+	case status.Code(err) == codes.DeadlineExceeded:
+		return left <= 0
+	}
+	return false
 }
 
 // LongTimeout raises the default of --timeout, for calls with thousands of schedules.
