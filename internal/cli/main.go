@@ -37,8 +37,8 @@ func Main(version string) {
 	os.Exit(Run(ctx, c, os.Args[1:]))
 }
 
-// isTerminal reports whether people read what is written to f: it is a character
-// device, and not the null device.
+// isTerminal reports whether f is a terminal: a character device, except the null
+// device.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {

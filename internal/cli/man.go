@@ -24,7 +24,7 @@ func newManCommand() *cobra.Command {
 				return err
 			}
 			root := cmd.Root()
-			root.DisableAutoGenTag = true // or the pages would differ from day to day
+			root.DisableAutoGenTag = true // the tag has the date: pages must not change every day
 			epoch := time.Unix(0, 0).UTC()
 			if err := doc.GenManTree(root, &doc.GenManHeader{Title: "CARILLON", Section: "1", Source: "Carillon", Manual: "Carillon", Date: &epoch}, args[0]); err != nil {
 				return fmt.Errorf("write man pages: %w", err)

@@ -61,7 +61,7 @@ func newRootCommand(c *command.CLI) *cobra.Command {
 	return root
 }
 
-// undashed explains what became of a time such as -2h.
+// undashed adds a hint to the error of a time such as -2h, which pflag reads as flags.
 func undashed(err error) error {
 	_, flag, found := strings.Cut(err.Error(), "unknown shorthand flag: ")
 	if !found || len(flag) < 3 || flag[1] < '0' || flag[1] > '9' {
@@ -70,8 +70,7 @@ func undashed(err error) error {
 	return fmt.Errorf("%w; write a time in the past without a dash, such as 2h", err)
 }
 
-// refuseArguments makes wrong arguments a usage error, whoever wrote the
-// command.
+// refuseArguments makes the errors of Args usage errors.
 func refuseArguments(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		refuseArguments(sub)

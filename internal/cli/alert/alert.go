@@ -65,7 +65,7 @@ func newListCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// expectationText is what an alert expects, in words.
+// expectationText describes the expectation of an alert.
 func expectationText(a *carillonv1.Alert) string {
 	if a.GetKind() == string(schedule.ExpectNoFailure) {
 		return "no failure"
@@ -170,7 +170,7 @@ func newTestCommand(o *client.Client) *cobra.Command {
 	}
 }
 
-// deadlineOf is empty for failures: they have none.
+// deadlineOf is the deadline of an alert; nil for failures, which have none.
 func deadlineOf(a *carillonv1.Alert) *timestamppb.Timestamp {
 	if a.GetKind() == string(schedule.ExpectNoFailure) {
 		return nil
@@ -178,7 +178,7 @@ func deadlineOf(a *carillonv1.Alert) *timestamppb.Timestamp {
 	return a.GetDeadline()
 }
 
-// writeAlert writes one alert.
+// writeAlert writes all fields of an alert.
 func writeAlert(p *render.Page, a *carillonv1.Alert) {
 	p.Fields(
 		[2]string{"alert", a.GetAlertId()},
@@ -209,9 +209,9 @@ func writeDeliveries(p *render.Page, found []*carillonv1.AlertDelivery, next str
 		if d.GetNextAt() != nil && d.GetAttempts() > 0 {
 			state += " until " + p.When(d.GetNextAt())
 		}
-		said := d.GetLastError()
+		problem := d.GetLastError()
 		if d.GetDisabled() {
-			said += " (target gone)"
+			problem += " (target gone)"
 		}
 		answered := ""
 		if d.GetLastStatus() > 0 {
@@ -221,31 +221,31 @@ func writeDeliveries(p *render.Page, found []*carillonv1.AlertDelivery, next str
 		if about == "" && d.GetAlertId() != "" {
 			about = "(several)"
 		}
-		rows[i] = p.WideCells([]string{d.GetDeliveryId(), d.GetType(), about, d.GetTarget(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.When(d.GetCreatedAt()), said},
+		rows[i] = p.WideCells([]string{d.GetDeliveryId(), d.GetType(), about, d.GetTarget(), d.GetHost(), state, fmt.Sprint(d.GetAttempts()), p.When(d.GetCreatedAt()), problem},
 			d.GetTargetKind(), d.GetAlertId(), d.GetUserId(), answered, p.When(d.GetEndedAt()))
 	}
 	p.List(p.WideCells([]string{"delivery", "type", "schedule", "target", "host", "state", "attempts", "created", "problem"},
 		"kind", "alert", "owner", "answer", "ended"), rows, next)
 }
 
-func ids(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+func ids(ctx context.Context, l *client.Link, typed string) (out []cobra.Completion) {
 	resp, err := client.Call(ctx, l, l.Alerts().ListAlerts, &carillonv1.ListAlertsRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil
 	}
 	for _, a := range resp.GetAlerts() {
-		out = client.Described(out, begun, a.GetAlertId(), a.GetScheduleId()+" "+expectationText(a))
+		out = client.Described(out, typed, a.GetAlertId(), a.GetScheduleId()+" "+expectationText(a))
 	}
 	return out
 }
 
-func deliveryIDs(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+func deliveryIDs(ctx context.Context, l *client.Link, typed string) (out []cobra.Completion) {
 	resp, err := client.Call(ctx, l, l.Alerts().ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil
 	}
 	for _, d := range resp.GetDeliveries() {
-		out = client.Described(out, begun, d.GetDeliveryId(), d.GetType()+" "+d.GetScheduleId()+" "+d.GetState())
+		out = client.Described(out, typed, d.GetDeliveryId(), d.GetType()+" "+d.GetScheduleId()+" "+d.GetState())
 	}
 	return out
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon/carillon/registrar/notify"
 )
 
-// errUndelivered ends a test if a message did not arrive.
+// errUndelivered is the result of a test if a message was not delivered.
 var errUndelivered = command.Shown("a test message was not delivered")
 
 func NewNotifyCommand(c *command.CLI) *cobra.Command {
@@ -67,11 +67,11 @@ func newNotifyTestCommand(c *command.CLI) *cobra.Command {
 	return cmd
 }
 
-// awaitAttempts waits until each message had its first attempt, at most for so long.
+// awaitAttempts waits until each message had its first attempt, or until wait is over.
 func awaitAttempts(ctx context.Context, l *client.Link, sent []*carillonv1.AlertDelivery, wait time.Duration) ([]*carillonv1.AlertDelivery, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	const newest = 200 // the messages of this test are among them
+	const newest = 200 // enough to include the messages of this test
 	for pause := client.FirstPause; ; pause = min(2*pause, client.MaxPause) {
 		resp, err := client.Call(ctx, l, l.Alerts().ListAlertDeliveries, &carillonv1.ListAlertDeliveriesRequest{PageSize: newest})
 		if err != nil && ctx.Err() == nil {
@@ -100,7 +100,7 @@ func awaitAttempts(ctx context.Context, l *client.Link, sent []*carillonv1.Alert
 	}
 }
 
-// writeTestResults writes what became of each message.
+// writeTestResults writes the result of each message.
 func writeTestResults(p *render.Page, sent []*carillonv1.AlertDelivery, waited time.Duration) {
 	rows := make([][]string, len(sent))
 	for i, d := range sent {

@@ -62,8 +62,8 @@ func newRedeliverCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// failedDeliveries are the ids of what was given up, oldest first: that is how they
-// tell their story.
+// failedDeliveries are the ids of failed notifications, in the order in which they
+// were made: receivers get them in that order again.
 func failedDeliveries(ctx context.Context, l *client.Link, filter *carillonv1.ListAlertDeliveriesRequest) ([]string, error) {
 	state := string(schedule.DeliveryDead)
 	filter.State = &state
@@ -79,7 +79,7 @@ func failedDeliveries(ctx context.Context, l *client.Link, filter *carillonv1.Li
 	return ids, err
 }
 
-// redeliver sends each that there is, and says which there is not.
+// redeliver sends the notifications that exist. The error names the others.
 func redeliver(ctx context.Context, l *client.Link, ids []string) (sent []*carillonv1.AlertDelivery, failed error) {
 	for _, id := range ids {
 		resp, err := client.Call(ctx, l, l.Alerts().RedeliverAlert, &carillonv1.RedeliverAlertRequest{DeliveryId: id})

@@ -194,7 +194,7 @@ func newCancelCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// writeRequested writes what a backfill comes to.
+// writeRequested writes the answer to a request for a backfill, or of a dry run.
 func writeRequested(p *render.Page, resp *carillonv1.BackfillScheduleResponse, scheduleID string) {
 	b := resp.GetBackfill()
 	if b == nil {
@@ -205,7 +205,7 @@ func writeRequested(p *render.Page, resp *carillonv1.BackfillScheduleResponse, s
 		p.Line("%d of %s of %s would run, from %s to %s", resp.GetCount(), slotCount(resp.GetSlots()), scheduleID, p.When(resp.GetFirst()), p.When(resp.GetLast()))
 		return
 	}
-	if resp.GetSlots() == 0 { // asked for before
+	if resp.GetSlots() == 0 { // a repeated request
 		p.Line("backfill %s, requested %s, is %s: %s", b.GetBackfillId(), p.When(b.GetCreatedAt()), b.GetState(), progressText(b))
 		return
 	}
@@ -217,7 +217,7 @@ func slotCount(n int32) string {
 	return render.Count(int(n), "slot")
 }
 
-// progressText is where a backfill stands, in a few words.
+// progressText is the progress as "3 of 7 done, 1 failed".
 func progressText(b *carillonv1.Backfill) string {
 	g := b.GetProgress()
 	text := fmt.Sprintf("%d of %d done", doneSlots(g), g.GetTotal())
@@ -239,12 +239,12 @@ func progressText(b *carillonv1.Backfill) string {
 	return text
 }
 
-// doneSlots are the slots of which nothing more is to come.
+// doneSlots is the number of slots that are finished.
 func doneSlots(g *carillonv1.BackfillProgress) int32 {
 	return g.GetPassedOver() + g.GetSucceeded() + g.GetFailed() + g.GetSkipped() + g.GetCancelled()
 }
 
-// pace is how fast a backfill may go.
+// pace describes the limits of a backfill: concurrency, rate, overlap policy.
 func pace(b *carillonv1.Backfill) string {
 	rate := "as runs end"
 	if b.GetRatePerMinute() > 0 {
@@ -253,7 +253,7 @@ func pace(b *carillonv1.Backfill) string {
 	return fmt.Sprintf("%d at once, %s, overlap %s", b.GetConcurrency(), rate, b.GetOverlapPolicy())
 }
 
-// writeBackfill writes one backfill.
+// writeBackfill writes all fields of a backfill.
 func writeBackfill(p *render.Page, b *carillonv1.Backfill) {
 	g := b.GetProgress()
 	p.Fields(
@@ -278,14 +278,14 @@ func writeBackfill(p *render.Page, b *carillonv1.Backfill) {
 	)
 }
 
-// ids are the newest backfills: old ones are rarely wanted.
-func ids(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+// ids are the newest backfills. Old ones are rarely needed.
+func ids(ctx context.Context, l *client.Link, typed string) (out []cobra.Completion) {
 	resp, err := client.Call(ctx, l, l.Schedules().ListBackfills, &carillonv1.ListBackfillsRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil
 	}
 	for _, b := range resp.GetBackfills() {
-		out = client.Described(out, begun, b.GetBackfillId(), b.GetScheduleId()+" "+b.GetState())
+		out = client.Described(out, typed, b.GetBackfillId(), b.GetScheduleId()+" "+b.GetState())
 	}
 	return out
 }

@@ -14,16 +14,14 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// How often a backfill is asked for while it is followed, and how often what is
-// no terminal gets a line about it.
+// Pauses between two calls, and between two lines of progress in a log.
 const (
 	followInterval = 500 * time.Millisecond
 	lineInterval   = 10 * time.Second
 )
 
-// waitAndShow shows the progress of a backfill until it has ended, on the error
-// output, and then the backfill. An interrupt ends the watching, not the
-// backfill.
+// waitAndShow shows the progress of a backfill on the error output until it has ended,
+// then prints the backfill. An interrupt does not cancel the backfill.
 func waitAndShow(ctx context.Context, c *client.Client, l *client.Link, b *carillonv1.Backfill) error {
 	b, err := follow(ctx, c, l, b)
 	if ctx.Err() != nil {
@@ -44,7 +42,7 @@ func waitAndShow(ctx context.Context, c *client.Client, l *client.Link, b *caril
 	return nil
 }
 
-// follow asks for the backfill until it has ended or is paused.
+// follow calls GetBackfill until the backfill has ended or is paused.
 func follow(ctx context.Context, c *client.Client, l *client.Link, b *carillonv1.Backfill) (*carillonv1.Backfill, error) {
 	shown := newProgress(c.CLI, l.Progress, b)
 	defer func() { shown.end() }()
@@ -68,20 +66,20 @@ func follow(ctx context.Context, c *client.Client, l *client.Link, b *carillonv1
 	return b, nil
 }
 
-// cancelling reports whether a cancelled backfill has runs that go on.
+// cancelling reports whether a cancelled backfill still has runs in flight.
 func cancelling(b *carillonv1.Backfill) bool {
 	return b.GetState() == string(schedule.BackfillCancelled) && b.GetProgress().GetInFlight() > 0
 }
 
-// progress shows how far a backfill is: a bar for people, now and then a line
-// for logs.
+// progress shows the progress of a backfill: a bar on a terminal, else a line from
+// time to time.
 type progress struct {
-	lines io.Writer // nil: a bar
-	said  time.Time
+	lines    io.Writer // nil: a bar
+	lastLine time.Time
 
 	drawn *render.LiveLine
 	mu    sync.Mutex
-	now   *carillonv1.Backfill // of the last show; the line reads it between two
+	now   *carillonv1.Backfill // of the last show; read by the line's goroutine
 }
 
 func newProgress(c *command.CLI, before *render.Progress, b *carillonv1.Backfill) *progress {
@@ -114,13 +112,13 @@ func (p *progress) show(b *carillonv1.Backfill) {
 		p.now = b
 		return
 	}
-	if time.Since(p.said) >= lineInterval {
-		p.said = time.Now()
-		_, _ = fmt.Fprintf(p.lines, "backfill %s: %s, %s\n", b.GetBackfillId(), b.GetState(), progressText(b)) // nobody may be reading
+	if time.Since(p.lastLine) >= lineInterval {
+		p.lastLine = time.Now()
+		_, _ = fmt.Fprintf(p.lines, "backfill %s: %s, %s\n", b.GetBackfillId(), b.GetState(), progressText(b)) // a closed stream is no error
 	}
 }
 
-// end leaves the bar as it is.
+// end stops redrawing and leaves the bar on the terminal.
 func (p *progress) end() {
 	if p.drawn != nil {
 		p.drawn.Keep()

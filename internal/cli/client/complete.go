@@ -19,15 +19,15 @@ const (
 )
 
 // IDs lists the ids that begin with the typed text.
-type IDs func(ctx context.Context, l *Link, begun string) []cobra.Completion
+type IDs func(ctx context.Context, l *Link, typed string) []cobra.Completion
 
 // CompleteArg completes the first argument with ids.
 func (c *Client) CompleteArg(cmd *cobra.Command, list IDs) *cobra.Command {
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return c.complete(cmd, list, begun)
+		return c.complete(cmd, list, typed)
 	}
 	return cmd
 }
@@ -35,8 +35,8 @@ func (c *Client) CompleteArg(cmd *cobra.Command, list IDs) *cobra.Command {
 // CompleteFlag completes a flag with ids.
 func (c *Client) CompleteFlag(cmd *cobra.Command, flag string, list IDs) {
 	// An error means that the flag does not exist or is completed twice.
-	if err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return c.complete(cmd, list, begun)
+	if err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return c.complete(cmd, list, typed)
 	}); err != nil {
 		panic(err)
 	}
@@ -61,7 +61,7 @@ func (c *Client) CompleteFlags(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func (c *Client) complete(cmd *cobra.Command, list IDs, begun string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+func (c *Client) complete(cmd *cobra.Command, list IDs, typed string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 	c.timeout = completionTimeout
 	parent := cmd.Context()
 	if parent == nil {
@@ -70,7 +70,7 @@ func (c *Client) complete(cmd *cobra.Command, list IDs, begun string) (found []c
 	ctx, cancel := context.WithTimeout(parent, completionTimeout)
 	defer cancel()
 	_ = c.Ask(func(_ context.Context, l *Link, _ []string) error { // without an answer nothing is offered
-		found = list(ctx, l, begun)
+		found = list(ctx, l, typed)
 		return nil
 	})(cmd, nil)
 	// KeepOrder: runs are offered newest first.
@@ -78,10 +78,10 @@ func (c *Client) complete(cmd *cobra.Command, list IDs, begun string) (found []c
 }
 
 // withPrefix keeps the ids that begin with the typed text, each once.
-func withPrefix(begun string, all []string) (out []cobra.Completion) {
+func withPrefix(typed string, all []string) (out []cobra.Completion) {
 	slices.Sort(all)
 	for _, id := range slices.Compact(all) {
-		if strings.HasPrefix(id, begun) {
+		if strings.HasPrefix(id, typed) {
 			out = append(out, id)
 		}
 	}
@@ -116,26 +116,26 @@ var (
 )
 
 func ofSchedules(field func(*carillonv1.Schedule) string) IDs {
-	return func(ctx context.Context, l *Link, begun string) []cobra.Completion {
+	return func(ctx context.Context, l *Link, typed string) []cobra.Completion {
 		var all []string
 		for _, s := range allSchedules(ctx, l) {
 			if value := field(s); value != "" {
 				all = append(all, value)
 			}
 		}
-		return withPrefix(begun, all)
+		return withPrefix(typed, all)
 	}
 }
 
 // Described adds an id with a description if it begins with the typed text.
-func Described(out []cobra.Completion, begun, id, what string) []cobra.Completion {
-	if !strings.HasPrefix(id, begun) {
+func Described(out []cobra.Completion, typed, id, what string) []cobra.Completion {
+	if !strings.HasPrefix(id, typed) {
 		return out
 	}
 	return append(out, cobra.CompletionWithDesc(id, what))
 }
 
-func GrantIDs(ctx context.Context, l *Link, begun string) []cobra.Completion {
+func GrantIDs(ctx context.Context, l *Link, typed string) []cobra.Completion {
 	var all []string
 	_, _, _ = Pages(maxCompletions, func(size uint32, token string) ([]*carillonv1.Grant, string, error) {
 		resp, err := Call(ctx, l, l.Grants().ListGrants, &carillonv1.ListGrantsRequest{PageSize: size, PageToken: token})
@@ -144,5 +144,5 @@ func GrantIDs(ctx context.Context, l *Link, begun string) []cobra.Completion {
 		}
 		return resp.GetGrants(), resp.GetNextPageToken(), err
 	})
-	return withPrefix(begun, all)
+	return withPrefix(typed, all)
 }

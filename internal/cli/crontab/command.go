@@ -25,7 +25,7 @@ func NewImportCommand(c *command.CLI) *cobra.Command {
 	return cmd
 }
 
-// importFlags is what the flags of import crontab say.
+// importFlags are the flags of import crontab.
 type importFlags struct {
 	*client.Client
 	read    Options
@@ -100,7 +100,7 @@ func newCrontabCommand(c *command.CLI) *cobra.Command {
 	return i.CompleteFlags(cmd)
 }
 
-// systemCrontab reports whether cron reads a file as one with users.
+// systemCrontab reports whether cron reads a file as one with a user column.
 func systemCrontab(name string) bool {
 	path, err := filepath.Abs(name)
 	return err == nil && (path == "/etc/crontab" || filepath.Dir(path) == "/etc/cron.d")
@@ -119,7 +119,7 @@ func (i *importFlags) check(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// showNotes names what is not carried over, on standard error.
+// showNotes lists on standard error what is not imported.
 func (i *importFlags) showNotes(found *File) error {
 	for _, n := range found.Notes {
 		if _, err := io.WriteString(i.ErrOut, render.Legible(n.String())+"\n"); err != nil {
@@ -129,7 +129,7 @@ func (i *importFlags) showNotes(found *File) error {
 	return nil
 }
 
-// printYAML writes the workflows as documents, each under the line that it comes from.
+// printYAML prints the workflows as YAML documents.
 func (i *importFlags) printYAML(from string, workflows []Workflow) error {
 	var out strings.Builder
 	if from == "-" {

@@ -1,7 +1,6 @@
-// Package crontab turns a crontab into workflows with schedules, for step 1 of a
-// slot's life, upsert: each line becomes a DAG of one command with one trigger,
-// as `carillon apply` takes them. It reads what cron of Debian, cronie and the
-// BSDs read: comments, settings, CRON_TZ, macros, the user column of a system
-// crontab, and % in commands. What it cannot carry over it names, line by line;
-// nothing is dropped in silence.
+// Package crontab has the command import crontab. It turns each line of a crontab into
+// a workflow with one command and one schedule, as `carillon apply` takes them. It
+// reads what cron of Debian, cronie and the BSDs read: comments, settings, CRON_TZ,
+// macros, the user column of a system crontab, and % in commands. What cannot be
+// imported is listed line by line.
 package crontab

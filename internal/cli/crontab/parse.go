@@ -8,13 +8,13 @@ import (
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
-// Options say how a file is to be read.
+// Options are the options of Parse.
 type Options struct {
-	System   bool   // each line has a user behind its times, as in /etc/crontab
+	System   bool   // each line has a user after its times, as in /etc/crontab
 	Timezone string // of lines before any CRON_TZ; empty: UTC
 }
 
-// File is what a crontab says.
+// File is the content of a crontab.
 type File struct {
 	Entries []Entry
 	Notes   []Note
@@ -23,31 +23,31 @@ type File struct {
 // Entry is one line that becomes a schedule.
 type Entry struct {
 	Line     int
-	Text     string // as it stands in the file
-	Comment  string // the comment lines right above it
+	Text     string // the line in the file
+	Comment  string // the comment lines directly above
 	Expr     string // five fields or a macro
 	Timezone string
 	User     string // of a system crontab
-	MailTo   string // MAILTO above it; empty: none
+	MailTo   string // the last MAILTO above; "" if none
 	Command  string
-	Stdin    string // what stands behind the first %, a line for each
+	Stdin    string // the text after the first %, one line per further %
 	HasStdin bool
-	Env      map[string]string // settings above it that are not cron's own; shared with other entries, do not change it
+	Env      map[string]string // variables above that are not settings of cron; shared with other entries, do not change it
 	Shell    string
 	Home     string
 }
 
-// Note is what a line asks for and does not get, or gets in another way.
+// Note is about a line that is not imported, or imported differently.
 type Note struct {
 	Line int
 	Text string // the line
 	Says string
-	Lost bool // a command that does not come along at all
+	Lost bool // its command is not imported
 }
 
 func (n Note) String() string { return fmt.Sprintf("line %d: %s: %s", n.Line, n.Says, n.Text) }
 
-// Lost reports whether a command was left behind.
+// Lost reports whether a command is not imported.
 func (f *File) Lost() bool {
 	for i := range f.Notes {
 		if f.Notes[i].Lost {
@@ -57,9 +57,8 @@ func (f *File) Lost() bool {
 	return false
 }
 
-// Bounds of a file. Each entry carries all settings above it, so the settings
-// have bounds of their own: without them the result grows with the square of
-// the file.
+// Limits of a file. Each entry has all variables above it: without a limit of their
+// size the result grows with the square of the file.
 const (
 	MaxLine          = 16 << 10 // bytes
 	MaxLines         = 100_000
@@ -67,8 +66,7 @@ const (
 	MaxSettingsBytes = 16 << 10 // names and values together
 )
 
-// Parse reads a crontab. It never fails as a whole: what cannot be read is a
-// note.
+// Parse reads a crontab. It never fails: a line that it cannot read becomes a note.
 func Parse(text string, o Options) *File {
 	p := &parser{o: o, file: &File{}, env: make(map[string]string), shell: "/bin/sh", timezone: o.Timezone}
 	if p.timezone == "" {
@@ -133,9 +131,9 @@ func (p *parser) read(line string) {
 	p.comment = nil
 }
 
-// entry reads times, user and command.
+// entry parses times, user and command.
 func (p *parser) entry(line string) {
-	line = strings.TrimPrefix(line, "-") // cronie: do not log
+	line = strings.TrimPrefix(line, "-") // in cronie: do not log
 	expr, rest := times(line)
 	e := Entry{
 		Line: p.line, Text: strings.TrimSpace(p.text), Comment: strings.Join(p.comment, "\n"), Expr: expr, Timezone: p.timezone,
@@ -183,8 +181,8 @@ func (p *parser) refuses(e *Entry) string {
 	return ""
 }
 
-// columns reports whether a comment is the head, or a line of the picture, that
-// cron puts above the first line: it speaks of no command.
+// columns reports whether a comment belongs to the explanation of the columns that
+// cron puts into a new file. It describes no command.
 func columns(comment string) bool {
 	words := strings.Fields(strings.ToLower(comment))
 	if len(words) >= 5 && (strings.Join(words[:5], " ") == "m h dom mon dow" || strings.Join(words[:5], " ") == "* * * * *") {
@@ -211,7 +209,7 @@ func times(line string) (expr, rest string) {
 	return strings.Join(fields, " "), rest
 }
 
-// word is the first one, and what follows the blanks behind it.
+// word splits off the first word.
 func word(s string) (first, rest string) {
 	s = strings.TrimLeft(s, " \t")
 	end := strings.IndexAny(s, " \t")
@@ -221,8 +219,8 @@ func word(s string) (first, rest string) {
 	return s[:end], strings.TrimLeft(s[end:], " \t")
 }
 
-// percent splits a command as cron does: the first % that has no backslash
-// ends it, the others are ends of lines of its standard input; \% is a %.
+// percent splits a command like cron: the first % without a backslash ends it, the
+// others are line ends of its standard input; \% is a %.
 func percent(s string) (command, stdin string, has bool) {
 	var parts []string
 	var part strings.Builder

@@ -10,8 +10,8 @@ import (
 	"github.com/carillon/carillon/internal/schedule/cronexpr"
 )
 
-// setting is a line NAME = VALUE; both may be quoted. Times never hold a =
-// before their first blank.
+// setting parses a line NAME = VALUE; both may be quoted. The times of an entry have
+// no = before their first blank.
 func setting(line string) (name, value string, ok bool) {
 	name, value, ok = strings.Cut(line, "=")
 	if !ok {
@@ -40,8 +40,7 @@ func unquoted(s string) string {
 	return s
 }
 
-// set keeps a setting for the lines below it. Those that are cron's own mean
-// something else than a variable.
+// set keeps a setting for the lines below. Settings of cron are not variables.
 func (p *parser) set(name, value string) {
 	switch name {
 	case "SHELL":
@@ -78,8 +77,8 @@ func (p *parser) set(name, value string) {
 	}
 }
 
-// variable adds to the environment of the entries below. It copies the map:
-// the entries above share the old one.
+// variable sets a variable of the entries below. It copies the map, which the entries
+// above share.
 func (p *parser) variable(name, value string) {
 	env := maps.Clone(p.env)
 	env[name] = value

@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// Naming says what the workflows are called.
+// Naming has what all workflows of an import share.
 type Naming struct {
 	Prefix  string // of each workflow_id
-	Version int32  // of each; a changed command needs another
-	Overlap string // cron starts a command whether or not it still runs: allow
+	Version int32  // of each; a changed command needs another version
+	Overlap string // cron starts a command even if the previous one still runs: allow
 }
 
-// Workflow is one entry as `carillon apply` takes it.
+// Workflow is one entry as a DAG, as `carillon apply` takes it.
 type Workflow struct {
 	Entry *Entry
 	ID    string
 	DAG   json.RawMessage
 }
 
-// document is a DAG with members in reading order.
+// document is a DAG with its members in reading order.
 type document struct {
 	WorkflowID string    `json:"workflow_id"`
 	Version    int32     `json:"version"`
-	Comment    string    `json:"comment,omitempty"` // nobody reads it but people
-	Crontab    string    `json:"crontab"`           // the line that it was made of
+	Comment    string    `json:"comment,omitempty"` // for people only
+	Crontab    string    `json:"crontab"`           // the line in the crontab
 	Triggers   []trigger `json:"triggers"`
 	Steps      []step    `json:"steps"`
 }
@@ -47,14 +47,14 @@ type step struct {
 	Env map[string]string `json:"env,omitempty"`
 }
 
-// mailToLabel is the label that routes of notifications match, and that targets of
-// kind email may take their recipients from (docs/notifications.md).
+// mailToLabel is a label for routes of notifications. Targets of kind email can take
+// their recipients from it (docs/notifications.md).
 const mailToLabel = "mailto"
 
-// maxLabel bounds a label's value, in bytes.
+// maxLabel is the limit of a label's value, in bytes.
 const maxLabel = 128
 
-// Workflows makes a workflow of each entry, named after its command.
+// Workflows makes a workflow from each entry, named after its command.
 func (f *File) Workflows(n Naming) ([]Workflow, error) {
 	ids := names{taken: make(map[string]bool), next: make(map[string]int)}
 	out := make([]Workflow, len(f.Entries))
@@ -83,8 +83,8 @@ func (f *File) Workflows(n Naming) ([]Workflow, error) {
 	return out, nil
 }
 
-// argv is the command as cron would have its shell run it: in the home of the
-// user, with what stands behind the % as its standard input.
+// argv runs the command like cron: in a shell, in the home of the user, with the text
+// after the % as standard input.
 func (e *Entry) argv() []string {
 	script := e.Command
 	if e.HasStdin {
@@ -108,9 +108,9 @@ var wrappers = map[string]bool{
 	"python": true, "python3": true, "perl": true, "ruby": true, "php": true, "cd": true, "test": true, "[": true, "flock": true, "timeout": true,
 }
 
-// name is the program that the command runs, as far as it can be told.
+// name guesses the program that the command runs.
 func (e *Entry) name() string {
-	locks := false // the next word is a lock
+	locks := false // the next word is a lock file
 	for _, w := range strings.Fields(assignments.ReplaceAllString(e.Command, "")) {
 		w = strings.Trim(w, `"'()[]{};&|!`)
 		base := path.Base(w)
@@ -119,7 +119,7 @@ func (e *Entry) name() string {
 			continue
 		}
 		locks = locks || base == "flock"
-		// A word in $( ) or behind a + is what a test looks at.
+		// A word in $( ) or after a + is the operand of a test.
 		if w == "" || strings.HasPrefix(base, "$") || strings.HasPrefix(w, "+") || strings.HasPrefix(w, "-") || strings.Contains(w, "=") || wrappers[base] || !strings.ContainsFunc(base, isLetter) {
 			continue
 		}
@@ -133,10 +133,10 @@ func (e *Entry) name() string {
 
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
-// names hands out each id once.
+// names makes unique ids.
 type names struct {
 	taken map[string]bool
-	next  map[string]int // the number to try next, by name: the lower ones are taken
+	next  map[string]int // the next suffix to try, by name
 }
 
 // unique adds -2, -3 and so on to a name that is taken.

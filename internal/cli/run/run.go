@@ -146,17 +146,17 @@ func writeAttempts(p *render.Page, log []*carillonv1.LaunchAttempt) {
 }
 
 // keys are the keys of the newest runs, newest first, with a description.
-func keys(ctx context.Context, l *client.Link, begun string) (out []cobra.Completion) {
+func keys(ctx context.Context, l *client.Link, typed string) (out []cobra.Completion) {
 	resp, err := client.Call(ctx, l, l.Runs().ListRuns, &carillonv1.ListRunsRequest{PageSize: client.DefaultLimit})
 	if err != nil {
 		return nil
 	}
 	for _, r := range resp.GetRuns() {
 		key := r.GetIdempotencyKey()
-		if len(begun) <= render.KeyDigits {
+		if len(typed) <= render.KeyDigits {
 			key = render.ShortKey(key)
 		}
-		if strings.HasPrefix(key, begun) {
+		if strings.HasPrefix(key, typed) {
 			out = append(out, cobra.CompletionWithDesc(key, r.GetScheduleId()+" "+render.Stamp(r.GetRunAt().AsTime())+" "+r.GetStatus()))
 		}
 	}

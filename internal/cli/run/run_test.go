@@ -76,14 +76,14 @@ func TestWaitingForARun(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := clitest.NewServer(t)
-			begun := &carillonv1.Run{IdempotencyKey: clitest.KeyA, Status: "PLANNED"}
-			f.Answer("TriggerSchedule", &carillonv1.TriggerScheduleResponse{Run: begun})
-			f.Answer("RetryRun", &carillonv1.RetryRunResponse{Run: begun})
+			typed := &carillonv1.Run{IdempotencyKey: clitest.KeyA, Status: "PLANNED"}
+			f.Answer("TriggerSchedule", &carillonv1.TriggerScheduleResponse{Run: typed})
+			f.Answer("RetryRun", &carillonv1.RetryRunResponse{Run: typed})
 			asked := 0
 			f.Answers["GetRun"] = func(proto.Message) (proto.Message, error) {
 				switch asked++; asked {
 				case 1:
-					return &carillonv1.GetRunResponse{Run: begun}, nil
+					return &carillonv1.GetRunResponse{Run: typed}, nil
 				case 2: // a deploy: the wait goes on
 					return nil, status.Error(codes.Unavailable, "going down")
 				}

@@ -59,7 +59,7 @@ func newAuditListCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// targets is what the calls of a line were about.
+// targets are the objects of the calls of a line.
 func targets(e *carillonv1.AuditEntry) string {
 	if e.GetOtherTargets() {
 		return e.GetTarget() + " and others"
@@ -67,7 +67,7 @@ func targets(e *carillonv1.AuditEntry) string {
 	return e.GetTarget()
 }
 
-// revisions is what a call made of a schedule: 3 → 4.
+// revisions is the revision of a schedule before and after a call: 3 → 4.
 func revisions(e *carillonv1.AuditEntry) string {
 	switch before, after := e.GetRevisionBefore(), e.GetRevisionAfter(); {
 	case after == 0:

@@ -14,12 +14,12 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
-// devSettings are what makes one machine enough.
+// devSettings run everything on one machine.
 var devSettings = map[string]any{
 	"executor":             "local",
 	"allow_local_executor": "true",
 	"log_format":           "text",
-	// Whoever writes a workflow here runs commands on this machine anyway.
+	// No loss of safety: workflows can run commands on this machine anyway.
 	"allow_egress": "loopback,private",
 }
 
@@ -62,8 +62,8 @@ func NewDevCommand(c *command.CLI) *cobra.Command {
 	return cmd
 }
 
-// deployExamples deploys the workflows of docs/examples as user dev. Doing it
-// at every start changes nothing.
+// deployExamples deploys the workflows of docs/examples as user dev. A repeated deploy
+// changes nothing.
 func deployExamples(ctx context.Context, a *app.App, out io.Writer) error {
 	deployed, err := examples.Deploy(ctx, a.Conn(), "dev")
 	if err != nil {

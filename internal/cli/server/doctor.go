@@ -14,7 +14,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/render"
 )
 
-// errUnhealthy ends a doctor that found something broken.
+// errUnhealthy is the result of doctor if a check fails.
 var errUnhealthy = command.Shown("something is broken")
 
 func NewDoctorCommand(c *command.CLI) *cobra.Command {
@@ -50,7 +50,7 @@ func NewDoctorCommand(c *command.CLI) *cobra.Command {
 	return o.WithWatch(cmd)
 }
 
-// showFindings writes a line for each, and what to do below what is not well.
+// showFindings prints a line per check, followed by what to do if there is a problem.
 func showFindings(c *client.Client, findings []app.Finding) error {
 	if c.Format.ForPeople() {
 		p := c.Page()
@@ -69,8 +69,8 @@ func showFindings(c *client.Client, findings []app.Finding) error {
 	return c.Document(document)
 }
 
-// oneLine joins the lines of an error, each once: drivers say the same of each
-// address that a name has.
+// oneLine joins the lines of an error, each once: drivers repeat the error for every
+// address of a name.
 func oneLine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -17,7 +17,7 @@ import (
 	"github.com/carillon/carillon/internal/cli/command"
 )
 
-// healthTimeout is a little more than what /readyz itself may take.
+// healthTimeout is a little longer than the timeout of /readyz itself.
 const healthTimeout = 3 * time.Second
 
 func NewHealthCommand(c *command.CLI) *cobra.Command {
@@ -45,8 +45,8 @@ func NewHealthCommand(c *command.CLI) *cobra.Command {
 	return cmd
 }
 
-// healthURL is where to ask a process that listens on addr. Every address of the
-// machine is there by its loopback address too.
+// healthURL is the URL for a process that listens on addr. For a wildcard address it
+// is on loopback.
 func healthURL(addr string, withTLS, live bool) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -75,7 +75,7 @@ func askHealth(ctx context.Context, c *command.CLI, url string) error {
 	if err != nil {
 		return err
 	}
-	// The certificate is for the name that others call; here nobody stands between.
+	// The certificate is not for a loopback address. The call stays on this machine.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // nothing secret is sent
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {

@@ -26,7 +26,7 @@ func NewMigrateCommand(c *command.CLI) *cobra.Command {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), schema.PostgresRoles)
 				return err
 			}
-			// The roles need settings that a migration does not.
+			// roles=registrar: other roles require settings that a migration does not need.
 			cfg, err := app.Load(cmd.Flags(), map[string]any{"roles": "registrar"})
 			if err != nil {
 				return err
@@ -47,5 +47,5 @@ func NewMigrateCommand(c *command.CLI) *cobra.Command {
 	return cmd
 }
 
-// closeAfter closes what ran and keeps both errors.
+// closeAfter closes c and returns both errors.
 func closeAfter(c interface{ Close() error }, err error) error { return errors.Join(err, c.Close()) }

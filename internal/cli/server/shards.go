@@ -106,9 +106,9 @@ func orNone(n int) string {
 	return strconv.Itoa(n)
 }
 
-// onStore opens the database that the settings name, for the time of a command.
+// onStore runs a function with the database of the settings open.
 func onStore(cmd *cobra.Command, do func(ctx context.Context, s app.Store) error) error {
-	// The roles need settings that this does not.
+	// roles=registrar: other roles require settings that this command does not need.
 	cfg, err := app.Load(cmd.Flags(), map[string]any{"roles": "registrar"})
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func newWorkerListCommand(o *client.Client) *cobra.Command {
 				return err
 			}
 			processes, err := client.Call(ctx, l, l.Workers().ListProcesses, &carillonv1.ListProcessesRequest{})
-			if err != nil && status.Code(err) != codes.Unimplemented { // by an older server
+			if err != nil && status.Code(err) != codes.Unimplemented { // an older server
 				return err
 			}
 			return o.Show(resp, func(p *render.Page) { writeWorkers(p, resp, processes.GetProcesses()) })
@@ -52,8 +52,8 @@ func newWorkerListCommand(o *client.Client) *cobra.Command {
 	}
 }
 
-// writeWorkers shows the workers and the processes of other roles, and below them what
-// none of them leads.
+// writeWorkers writes the workers and the processes of other roles. Below the table it
+// writes unhealthy workers and shards without a leader.
 func writeWorkers(p *render.Page, resp *carillonv1.ListWorkersResponse, processes []*carillonv1.Process) {
 	rows := make([][]string, len(resp.GetWorkers()))
 	listed := make(map[string]bool)
@@ -159,8 +159,7 @@ func newWorkerTermsCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// writeTerms shows terms, newest first, each with the time before it in which nobody
-// led.
+// writeTerms writes terms, newest first, each with the time without a leader before.
 func writeTerms(p *render.Page, terms []*carillonv1.LeaderTerm) {
 	rows := make([][]string, len(terms))
 	for i, t := range terms {
@@ -180,8 +179,7 @@ func writeTerms(p *render.Page, terms []*carillonv1.LeaderTerm) {
 	p.Table([]string{"shard", "epoch", "host", "started", "ended", "no leader before", "end"}, rows)
 }
 
-// gapBefore is how long nobody led a shard before a term; "" where that is not
-// known.
+// gapBefore is the time without a leader before a term; "" if it is not known.
 func gapBefore(older []*carillonv1.LeaderTerm, t *carillonv1.LeaderTerm) string {
 	for _, o := range older {
 		if o.GetShard() != t.GetShard() {
@@ -207,7 +205,7 @@ func shardFlag(cmd *cobra.Command, set func(uint32)) {
 	})
 }
 
-// locks are the kinds of lock that a worker leads by.
+// locks are the kinds of lock that a worker holds.
 func locks(led []*carillonv1.Leadership) string {
 	var kinds []string
 	for _, l := range led {
@@ -269,13 +267,13 @@ func newWorkerResignCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// How long and how often the next leader is looked for.
+// How long to wait for the next leader, and the pause between two calls.
 const (
 	successorWait  = 30 * time.Second
 	successorPause = 20 * time.Millisecond
 )
 
-// waitForSuccessor waits for the leadership that follows one.
+// waitForSuccessor waits for the next leader of a shard.
 func waitForSuccessor(ctx context.Context, l *client.Link, was *carillonv1.Leadership) (*carillonv1.Leadership, error) {
 	l.Progress.Describe("waiting for a worker to take over shard %d from %s", was.GetShard(), was.GetWorkerId())
 	for began := time.Now(); ; {

@@ -29,7 +29,7 @@ func newDeployCommand(o *client.Client) *cobra.Command {
 			"others. Deploying the same again changes nothing. Schedules that a file set or another deployment\n" +
 			"manages are refused without --adopt.",
 		Example: "  carillon workflow deploy -f report.json --user ada\n  carillon workflow deploy -f workflows/ --user ada",
-		Args:    cobra.ArbitraryArgs, // what a shell makes of -f *.json
+		Args:    cobra.ArbitraryArgs, // a shell expands -f *.json to one flag and arguments
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if files = append(files, args...); len(files) == 0 {
 				return command.Usage(cmd, "-f is required: a file or folder to deploy")
@@ -75,7 +75,7 @@ func newDeployCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// reportAllButLast reports all errors but the last, which it returns.
+// reportAllButLast prints all errors except the last one, which it returns.
 func reportAllButLast(c *command.CLI, errs []error) error {
 	var last error
 	for _, err := range errs {
@@ -90,12 +90,12 @@ func reportAllButLast(c *command.CLI, errs []error) error {
 	return last
 }
 
-// dagFiles puts the files of a folder in its place.
+// dagFiles replaces folders with their files.
 func dagFiles(names []string) ([]string, error) {
 	var out []string
 	for _, name := range names {
 		if stat, err := os.Stat(name); name == "-" || err != nil || !stat.IsDir() {
-			out = append(out, name) // what is not there is said when it is read
+			out = append(out, name) // reading reports a missing file
 			continue
 		}
 		inside, err := os.ReadDir(name) // sorted by name
@@ -115,7 +115,7 @@ func dagFiles(names []string) ([]string, error) {
 	return out, nil
 }
 
-// deployment is what one DAG became.
+// deployment is the result of deploying one DAG.
 type deployment struct {
 	workflow string
 	version  int32
@@ -143,7 +143,7 @@ func deployFile(ctx context.Context, c *client.Client, l *client.Link, name stri
 	return d, err
 }
 
-// showDeployments answers with what each DAG became, in one document.
+// showDeployments prints the results, for programs as one document.
 func showDeployments(c *client.Client, done []deployment) error {
 	if !c.Format.ForPeople() {
 		var text bytes.Buffer
@@ -156,7 +156,7 @@ func showDeployments(c *client.Client, done []deployment) error {
 			if i > 0 {
 				text.WriteByte(',')
 			}
-			// The answer's own members stand behind those that name it.
+			// The members of the answer follow workflow_id and version.
 			fmt.Fprintf(&text, `{"workflow_id":%q,"version":%d,%s`, d.workflow, d.version, answer[1:])
 		}
 		text.WriteString(`]}`)

@@ -11,7 +11,7 @@ import (
 	carillonv1 "github.com/carillon/carillon/proto/carillon/v1"
 )
 
-// shareFlags are the flags that name whom a workflow is shared with.
+// shareFlags name the owners that a workflow is shared with.
 type shareFlags struct {
 	user string
 	all  bool

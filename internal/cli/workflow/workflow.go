@@ -26,7 +26,7 @@ func NewCommand(c *command.CLI) *cobra.Command {
 	return o.CompleteFlags(cmd)
 }
 
-// parseVersion reads the argument VERSION.
+// parseVersion parses the argument VERSION.
 func parseVersion(argument string) (int32, error) {
 	n, err := strconv.ParseInt(argument, 10, 32)
 	if err != nil || n < 1 {
@@ -75,7 +75,7 @@ func newPutCommand(o *client.Client) *cobra.Command {
 	return cmd
 }
 
-// ownerName is whom a version is stored for, or shared with.
+// ownerName is the owner of a version or share; "" means all owners.
 func ownerName(userID string) string {
 	if userID == "" {
 		return "all owners"
@@ -87,7 +87,7 @@ func userFlag(cmd *cobra.Command, user *string) {
 	cmd.Flags().StringVar(user, "user", "", "only versions that runs of this owner `ID` load")
 }
 
-// checkVersion makes a mistyped VERSION a usage error.
+// checkVersion makes an invalid VERSION a usage error.
 func checkVersion(cmd *cobra.Command, args []string) error {
 	if len(args) < 2 {
 		return nil
@@ -168,7 +168,7 @@ func showVersions(ctx context.Context, c *client.Client, l *client.Link, workflo
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 { // a workflow is no more than its versions
+	if len(found) == 0 { // a workflow without versions does not exist
 		return &client.CallError{Code: codes.NotFound, Err: fmt.Errorf("workflow %q has no versions", workflow)}
 	}
 	return c.Show(&carillonv1.ListWorkflowVersionsResponse{WorkflowVersions: found, NextPageToken: next}, func(p *render.Page) {
