@@ -188,7 +188,7 @@ func (r *Registrar) dryRun(ctx context.Context, all *upserts, out ApplyResult) (
 	if err != nil {
 		return out, err
 	}
-	found, err := r.all.schedules.ReadSchedules(ctx, req)
+	found, err := r.unscoped.ReadSchedules(ctx, req)
 	if err != nil {
 		return out, err
 	}

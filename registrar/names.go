@@ -101,7 +101,7 @@ func (r *Registrar) ScheduleID(ctx context.Context, id string) (string, error) {
 	return r.schedules.storedID(ctx, id)
 }
 
-func (s ownSchedules) storedID(ctx context.Context, id string) (string, error) {
+func (s scopedSchedules) storedID(ctx context.Context, id string) (string, error) {
 	if auth.FromContext(ctx).Owner == "" {
 		return id, nil
 	}
@@ -127,7 +127,7 @@ func (r *Registrar) newNames(ctx context.Context, ids []string) (names []string,
 	for _, id := range ids {
 		req.ScheduleIDs = append(req.ScheduleIDs, namesOf(owner, id)...)
 	}
-	found, err := r.all.schedules.ReadSchedules(ctx, req)
+	found, err := r.unscoped.ReadSchedules(ctx, req)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -8,16 +8,14 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// An owner sees and changes its own rows only: somebody else's do not exist
-// for it. The registrar reads and changes through the stores below, which see
-// to that in one place, by the identity of the call. Only what creates
-// schedules knows of everybody's, since their ids are shared: see names.go.
+// An owner sees and changes only its own rows; others do not exist for it. The
+// stores below enforce that by the identity of the call. Only calls that create
+// schedules use the unscoped store, because ids are shared by owners: see names.go.
 
-// ownSchedules is a store of which a caller with an owner sees that owner's
-// schedules.
-type ownSchedules struct{ ScheduleStore }
+// scopedSchedules limits a caller with an owner to that owner's schedules.
+type scopedSchedules struct{ ScheduleStore }
 
-func (s ownSchedules) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+func (s scopedSchedules) GetSchedule(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
 	owner := auth.FromContext(ctx).Owner
 	found, err := s.get(ctx, scheduleID)
 	switch {
@@ -41,11 +39,11 @@ func (s ownSchedules) GetSchedule(ctx context.Context, scheduleID string) (*sche
 			return row, nil
 		}
 	}
-	return nil, notFound(scheduleID) // in the same words as for a schedule that never was
+	return nil, notFound(scheduleID) // must not reveal whether another owner has it
 }
 
-// get is nil where there is no such row.
-func (s ownSchedules) get(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
+// get returns nil if there is no such row.
+func (s scopedSchedules) get(ctx context.Context, scheduleID string) (*schedule.Schedule, error) {
 	found, err := s.ScheduleStore.GetSchedule(ctx, scheduleID)
 	if errors.Is(err, schedule.ErrNotFound) {
 		return nil, nil
@@ -53,14 +51,14 @@ func (s ownSchedules) get(ctx context.Context, scheduleID string) (*schedule.Sch
 	return found, err
 }
 
-func (s ownSchedules) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
+func (s scopedSchedules) ListSchedules(ctx context.Context, f schedule.ScheduleFilter) ([]schedule.Schedule, error) {
 	if !ownOnly(ctx, &f.UserID) {
 		return nil, nil
 	}
 	return s.ScheduleStore.ListSchedules(ctx, f)
 }
 
-// ownOnly narrows a filter to the caller's own; false where it names another.
+// ownOnly narrows a filter to the caller's owner; false: it names another one.
 func ownOnly(ctx context.Context, userID *string) bool {
 	id := auth.FromContext(ctx)
 	if id.Owner == "" {
@@ -72,7 +70,7 @@ func ownOnly(ctx context.Context, userID *string) bool {
 	return *userID == id.Owner
 }
 
-func (s ownSchedules) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
+func (s scopedSchedules) ListEvents(ctx context.Context, scheduleID string, beforeID int64, limit int) ([]schedule.Event, error) {
 	scheduleID, err := s.owned(ctx, scheduleID)
 	if err != nil {
 		return nil, err
@@ -80,7 +78,7 @@ func (s ownSchedules) ListEvents(ctx context.Context, scheduleID string, beforeI
 	return s.ScheduleStore.ListEvents(ctx, scheduleID, beforeID, limit)
 }
 
-func (s ownSchedules) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
+func (s scopedSchedules) ListRevisions(ctx context.Context, scheduleID string, before int64, limit int) ([]schedule.Revision, error) {
 	scheduleID, err := s.owned(ctx, scheduleID)
 	if err != nil {
 		return nil, err
@@ -88,7 +86,7 @@ func (s ownSchedules) ListRevisions(ctx context.Context, scheduleID string, befo
 	return s.ScheduleStore.ListRevisions(ctx, scheduleID, before, limit)
 }
 
-func (s ownSchedules) ReadSlot(ctx context.Context, q schedule.SlotQuery) (schedule.SlotFacts, error) {
+func (s scopedSchedules) ReadSlot(ctx context.Context, q schedule.SlotQuery) (schedule.SlotFacts, error) {
 	var err error
 	if q.ScheduleID, err = s.owned(ctx, q.ScheduleID); err != nil {
 		return schedule.SlotFacts{}, err
@@ -96,9 +94,9 @@ func (s ownSchedules) ReadSlot(ctx context.Context, q schedule.SlotQuery) (sched
 	return s.ScheduleStore.ReadSlot(ctx, q)
 }
 
-// owned is the stored id of a schedule that is known to be the caller's: a row
-// that cannot be read is nobody's.
-func (s ownSchedules) owned(ctx context.Context, scheduleID string) (string, error) {
+// owned returns the stored id of a schedule of the caller. A row that cannot be
+// read counts as another owner's.
+func (s scopedSchedules) owned(ctx context.Context, scheduleID string) (string, error) {
 	if auth.FromContext(ctx).Owner == "" {
 		return scheduleID, nil
 	}
@@ -109,8 +107,8 @@ func (s ownSchedules) owned(ctx context.Context, scheduleID string) (string, err
 	return found.ScheduleID, nil
 }
 
-// stored is a change request with the stored ids of what the caller means.
-func (s ownSchedules) stored(ctx context.Context, req schedule.ChangeRequest) (schedule.ChangeRequest, error) {
+// stored replaces the ids of a change request by the stored ids.
+func (s scopedSchedules) stored(ctx context.Context, req schedule.ChangeRequest) (schedule.ChangeRequest, error) {
 	ids := make([]string, len(req.ScheduleIDs))
 	for i, id := range req.ScheduleIDs {
 		var err error
@@ -122,7 +120,7 @@ func (s ownSchedules) stored(ctx context.Context, req schedule.ChangeRequest) (s
 	return req, nil
 }
 
-func (s ownSchedules) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
+func (s scopedSchedules) ChangeSchedules(ctx context.Context, req schedule.ChangeRequest, decide func([]schedule.ChangeInput) ([]schedule.Change, error)) error {
 	id := auth.FromContext(ctx)
 	if id.Owner == "" {
 		return s.ScheduleStore.ChangeSchedules(ctx, req, decide)
@@ -136,7 +134,7 @@ func (s ownSchedules) ChangeSchedules(ctx context.Context, req schedule.ChangeRe
 	})
 }
 
-func (s ownSchedules) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
+func (s scopedSchedules) ReadSchedules(ctx context.Context, req schedule.ChangeRequest) ([]schedule.ChangeInput, error) {
 	req, err := s.stored(ctx, req)
 	if err != nil {
 		return nil, err
@@ -155,10 +153,10 @@ func ownInputs(id auth.Identity, found []schedule.ChangeInput) []schedule.Change
 	return found
 }
 
-// ownRuns is a ledger of which a caller with an owner sees that owner's runs.
-type ownRuns struct{ RunStore }
+// scopedRuns limits a caller with an owner to that owner's runs.
+type scopedRuns struct{ RunStore }
 
-func (s ownRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
+func (s scopedRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, decide func(schedule.RunInput) (schedule.RunChange, error)) (schedule.Run, bool, error) {
 	id := auth.FromContext(ctx)
 	run, moved, err := s.RunStore.ChangeRun(ctx, key, existing, func(found schedule.RunInput) (schedule.RunChange, error) {
 		if !id.Sees(found.Run.UserID) {
@@ -172,7 +170,7 @@ func (s ownRuns) ChangeRun(ctx context.Context, key, existing schedule.Key, deci
 	return run, moved, err
 }
 
-func (s ownRuns) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
+func (s scopedRuns) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, error) {
 	found, err := s.RunStore.GetRun(ctx, key)
 	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(found.UserID) {
 		return nil, noRun(key)
@@ -180,14 +178,14 @@ func (s ownRuns) GetRun(ctx context.Context, key schedule.Key) (*schedule.Run, e
 	return found, err
 }
 
-func (s ownRuns) LaunchAttempts(ctx context.Context, key schedule.Key) ([]schedule.LaunchAttempt, error) {
+func (s scopedRuns) LaunchAttempts(ctx context.Context, key schedule.Key) ([]schedule.LaunchAttempt, error) {
 	if _, err := s.GetRun(ctx, key); err != nil {
 		return nil, err
 	}
 	return s.RunStore.LaunchAttempts(ctx, key)
 }
 
-func (s ownRuns) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
+func (s scopedRuns) ListRuns(ctx context.Context, f schedule.RunFilter) ([]schedule.Run, error) {
 	if !ownOnly(ctx, &f.UserID) {
 		return nil, nil
 	}

@@ -42,7 +42,7 @@ func (r *Registrar) countLiving(ctx context.Context, owner string, enough int) (
 	f := schedule.ScheduleFilter{UserID: owner, Now: r.now()}
 	for living < enough {
 		f.Limit = min(enough-living, schedule.MaxPageSize)
-		rows, err := r.all.schedules.ListSchedules(ctx, f)
+		rows, err := r.unscoped.ListSchedules(ctx, f)
 		if err != nil {
 			return 0, err
 		}

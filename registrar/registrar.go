@@ -72,7 +72,7 @@ type Options struct {
 
 // Registrar registers, changes, answers and takes reports.
 type Registrar struct {
-	schedules ownSchedules // as the caller may see them, see owner.go
+	schedules scopedSchedules // only those that the caller may see, see owner.go
 	fleet     FleetStore
 	runs      RunStore
 	logs      LogStore
@@ -80,9 +80,7 @@ type Registrar struct {
 	backfills BackfillStore
 	workflows WorkflowStore
 	shares    ShareStore
-	all       struct { // everybody's, for what creates
-		schedules ScheduleStore
-	}
+	unscoped  ScheduleStore // of all owners, for calls that create schedules
 	grants    GrantStore
 	terms     TermStore
 	sends     SendStore
@@ -125,11 +123,11 @@ func New(o Options) *Registrar {
 	}
 	schedules, runs := auditedSchedules{o.Schedules}, auditedRuns{o.Runs}
 	r := &Registrar{
-		schedules: ownSchedules{schedules}, runs: ownRuns{runs}, logs: o.Logs, backfills: ownBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, sends: o.Sends, credit: o.Credit, mirror: o.Mirror,
+		schedules: scopedSchedules{schedules}, runs: scopedRuns{runs}, logs: o.Logs, backfills: scopedBackfills{auditedBackfills{o.Backfills}}, workflows: o.Workflows, shares: o.Shares, grants: o.Grants, terms: o.Terms, sends: o.Sends, credit: o.Credit, mirror: o.Mirror,
 		now: func() time.Time { return o.Now().UTC().Truncate(time.Microsecond) },
 		log: o.Logger.With("component", "registrar"), ended: o.Ended, worked: o.Worked, limit: o.LimitReports, cfg: o.Config,
 	}
 	r.simulator, r.fleet, r.recent = o.Simulator, o.Fleet, o.Outcomes
-	r.all.schedules = schedules
+	r.unscoped = schedules
 	return r
 }

@@ -85,7 +85,7 @@ func (r *Registrar) upsertPrepared(ctx context.Context, all *upserts) (done, err
 	}
 	var out done
 	for range creditTries {
-		err = r.all.schedules.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
+		err = r.unscoped.ChangeSchedules(ctx, req, func(found []schedule.ChangeInput) ([]schedule.Change, error) {
 			var changes []schedule.Change
 			var err error
 			out.results, changes, err = all.decide(found, r.now())
@@ -293,7 +293,7 @@ func (r *Registrar) answerRepeat(ctx context.Context, all *upserts) (done, error
 		return done{}, err
 	}
 	req.Managed = schedule.Managed{}
-	found, err := r.all.schedules.ReadSchedules(ctx, req)
+	found, err := r.unscoped.ReadSchedules(ctx, req)
 	if err != nil {
 		return done{}, err
 	}

@@ -35,11 +35,11 @@ func (s auditedBackfills) ChangeBackfill(ctx context.Context, ref schedule.Backf
 	return after, err
 }
 
-// ownBackfills are the backfills of which a caller with an owner sees that
-// owner's, see owner.go.
-type ownBackfills struct{ BackfillStore }
+// scopedBackfills limits a caller with an owner to that owner's backfills, see
+// owner.go.
+type scopedBackfills struct{ BackfillStore }
 
-func (s ownBackfills) ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (*schedule.Backfill, error) {
+func (s scopedBackfills) ChangeBackfill(ctx context.Context, ref schedule.BackfillRef, decide func(schedule.BackfillInput) (schedule.BackfillChange, error)) (*schedule.Backfill, error) {
 	id := auth.FromContext(ctx)
 	return s.BackfillStore.ChangeBackfill(ctx, ref, func(found schedule.BackfillInput) (schedule.BackfillChange, error) {
 		if found.Backfill != nil && !id.Sees(found.Backfill.UserID) {
@@ -52,7 +52,7 @@ func (s ownBackfills) ChangeBackfill(ctx context.Context, ref schedule.BackfillR
 	})
 }
 
-func (s ownBackfills) GetBackfill(ctx context.Context, backfillID string) (*schedule.Backfill, error) {
+func (s scopedBackfills) GetBackfill(ctx context.Context, backfillID string) (*schedule.Backfill, error) {
 	found, err := s.BackfillStore.GetBackfill(ctx, backfillID)
 	if errors.Is(err, schedule.ErrNotFound) || err == nil && !auth.FromContext(ctx).Sees(found.UserID) {
 		return nil, noBackfill(backfillID)
@@ -60,14 +60,14 @@ func (s ownBackfills) GetBackfill(ctx context.Context, backfillID string) (*sche
 	return found, err
 }
 
-func (s ownBackfills) ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error) {
+func (s scopedBackfills) ListBackfills(ctx context.Context, f schedule.BackfillFilter) ([]schedule.Backfill, error) {
 	if !ownOnly(ctx, &f.UserID) {
 		return nil, nil
 	}
 	return s.BackfillStore.ListBackfills(ctx, f)
 }
 
-func (s ownBackfills) Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error) {
+func (s scopedBackfills) Standings(ctx context.Context, scheduleID string, slots []time.Time) ([]schedule.Standing, error) {
 	return s.BackfillStore.Standings(ctx, scheduleID, slots) // of a schedule that was read before
 }
 
