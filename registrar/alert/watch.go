@@ -130,7 +130,7 @@ func (w *Watch) Judge(ctx context.Context) error {
 				verdicts := make([]schedule.ExpectationVerdict, len(cases))
 				for i := range cases {
 					cases[i].OnFailure = w.onFailure
-					out := expect.Judge(&cases[i], now)
+					out := expect.Evaluate(&cases[i], now)
 					w.explain(judging, &cases[i], &out)
 					deliveries := w.tell(judging, &out, cases[i].Schedule, now)
 					verdicts[i] = schedule.ExpectationVerdict{State: out.State, Drop: out.Drop, Alerts: out.Alerts, Deliveries: deliveries}

@@ -7,53 +7,54 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// pausedLook is how soon an open alert of a paused schedule is looked at again.
+// pausedLook is the interval of evaluations of a paused schedule with an open
+// alert.
 const pausedLook = 5 * time.Minute
 
-// failures judges kind failure: an alert is open while the schedule fails, from
-// its alert_after-th failed run to its next success. The store wakes the judge
-// when runs fail or succeed, so there is no limit and no deadline.
-func (j *judgement) failures() Outcome {
-	f := j.c.Failure
-	j.s.JudgedUntil, j.s.JudgeAt = j.now, time.Time{}
+// failures evaluates the kind failure: an alert is open from the alert_after-th
+// failed run to the next success. The store wakes the evaluation when runs fail or
+// succeed, so there is no limit and no deadline.
+func (v *evaluation) failures() Outcome {
+	f := v.c.Failure
+	v.s.JudgedUntil, v.s.JudgeAt = v.now, time.Time{}
 	if f == nil {
-		j.met(j.now)
-		return j.outcome(true)
+		v.met(v.now)
+		return v.outcome(true)
 	}
-	if !j.s.LateSince.IsZero() && !j.s.LateSince.Equal(f.FirstRunAt) { // a success came between
-		j.met(j.now)
+	if !v.s.LateSince.IsZero() && !v.s.LateSince.Equal(f.FirstRunAt) { // a success came between
+		v.met(v.now)
 	}
-	j.s.Late, j.s.LateSince = f.Failures, f.FirstRunAt
-	if !j.alertsOnFailure() {
-		j.close(schedule.ResolutionRemoved)
-		j.s.Status = schedule.ExpectationOK // the row stays: it says up to where failures are known
-		return j.outcome(false)
+	v.s.Late, v.s.LateSince = f.Failures, f.FirstRunAt
+	if !v.alertsOnFailure() {
+		v.close(schedule.ResolutionRemoved)
+		v.s.Status = schedule.ExpectationOK // keep the row: it records up to where failures are known
+		return v.outcome(false)
 	}
-	j.late(broken{slot: f.LastRunAt, deadline: f.LastEndedAt, cause: failureCause(f), inRow: f.Failures, named: f.FirstEndedAt})
-	if j.alert != nil {
-		j.alert.RunKey, j.alert.Detail = f.LastKey, detail(f)
+	v.late(broken{slot: f.LastRunAt, deadline: f.LastEndedAt, cause: failureCause(f), inRow: f.Failures, named: f.FirstEndedAt})
+	if v.alert != nil {
+		v.alert.RunKey, v.alert.Detail = f.LastKey, detail(f)
 	}
-	if j.c.Schedule.Pause.Active(j.now) {
-		if j.alert != nil {
-			j.sooner(j.now.Add(pausedLook))
+	if v.c.Schedule.Pause.Active(v.now) {
+		if v.alert != nil {
+			v.sooner(v.now.Add(pausedLook))
 		}
-		return j.outcome(false)
+		return v.outcome(false)
 	}
-	j.remind()
-	return j.outcome(false)
+	v.remind()
+	return v.outcome(false)
 }
 
-// alertsOnFailure: the schedule's own word wins over DEFAULT_EXPECT.
-func (j *judgement) alertsOnFailure() bool {
-	word := j.c.Schedule.Expect.OnFailure
+// alertsOnFailure: the schedule's setting overrides DEFAULT_EXPECT.
+func (v *evaluation) alertsOnFailure() bool {
+	word := v.c.Schedule.Expect.OnFailure
 	if word == "" {
-		word = j.c.OnFailure
+		word = v.c.OnFailure
 	}
 	return word == schedule.OnFailureAlert
 }
 
-// failureCause is the reason of the newest failed run. For a run that no executor
-// accepted it is what its launch attempts met: "lost" names no cause.
+// failureCause is the reason of the newest failed run. If no executor accepted the
+// run, it is the error of its launch attempts, because "lost" names no cause.
 func failureCause(f *schedule.Failure) schedule.Cause {
 	switch f.Reason {
 	case schedule.ReasonLost, schedule.ReasonLaunchUnavailable:

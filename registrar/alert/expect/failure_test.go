@@ -40,7 +40,7 @@ func TestAFailingScheduleAlertsOnceAndRecovers(t *testing.T) {
 		t.Errorf("the alert grows: %+v", c.Alert)
 	}
 	c.Failure = nil
-	out := expect.Judge(c, at("14:00:02"))
+	out := expect.Evaluate(c, at("14:00:02"))
 	if !out.Drop || len(out.Notices) != 1 || out.Notices[0].Type != expect.NoticeRecovered || out.Notices[0].Alert.Resolution != schedule.ResolutionRecovered {
 		t.Errorf("a success ends it: %+v", out)
 	}

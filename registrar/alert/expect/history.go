@@ -8,15 +8,15 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// era is a stretch of time, (from, until], in which one revision was in force.
+// era is an interval (from, until] in which one revision was in force.
 type era struct {
-	from, until time.Time // until is zero for the one in force now
+	from, until time.Time // until is zero for the current revision
 	limit       time.Duration
 	timetable   *plan.Timetable
 }
 
-// eras are those that are known of the schedule's present life, oldest first.
-// What came before they cannot tell: nothing is expected of it.
+// eras returns the known eras since the schedule was created, oldest first. Before
+// the first one nothing is expected.
 func eras(c *schedule.ExpectationCase) ([]era, error) {
 	s := c.Schedule
 	revisions := c.Revisions
@@ -28,7 +28,7 @@ func eras(c *schedule.ExpectationCase) ([]era, error) {
 	for i := range revisions { // newest first
 		r := &revisions[i]
 		if r.CreatedAt.Before(s.CreatedAt) {
-			break // of a schedule of this name that was deleted
+			break // of a deleted schedule with the same id
 		}
 		timetable, err := plan.NewTimetable(&r.Definition, s.CreatedAt, r.CreatedAt)
 		if err != nil {
@@ -41,14 +41,14 @@ func eras(c *schedule.ExpectationCase) ([]era, error) {
 	return found, nil
 }
 
-// expected is one slot that there should have been.
+// expected is one slot that should exist.
 type expected struct {
 	at    time.Time
 	limit time.Duration
 }
 
-// slotsIn calls each with the slots of (after, until], in their order, until it
-// answers false.
+// slotsIn calls each with the slots in (after, until], in order, until it returns
+// false.
 func slotsIn(all []era, after, until time.Time, each func(expected) bool) {
 	for _, e := range all {
 		from, to := schedule.Later(after, e.from), until
@@ -66,19 +66,20 @@ func slotsIn(all []era, after, until time.Time, each func(expected) bool) {
 	}
 }
 
-// stop is a stretch of time, [from, until), in which the schedule was paused.
-type stop struct{ from, until time.Time } // until is zero while it has no end
+// interval is a time [from, until) in which the schedule was paused.
+type interval struct{ from, until time.Time } // until is zero: no end
 
-// stops are the pauses that the events tell of, oldest first. A schedule that was
-// created paused has no event of it, and shows it by its end, or by its row.
-func stops(c *schedule.ExpectationCase) []stop {
-	var found []stop
+// pauses returns the pauses, oldest first, from the events. A schedule that was
+// created paused has no event of the beginning; the end of that pause, or the row,
+// shows it.
+func pauses(c *schedule.ExpectationCase) []interval {
+	var found []interval
 	var since time.Time
 	paused, first := false, true
 	for i := range c.Pauses {
 		e := &c.Pauses[i]
 		if e.Time.Before(c.Schedule.CreatedAt) {
-			continue // of a schedule of this name that was deleted
+			continue // of a deleted schedule with the same id
 		}
 		switch e.Kind {
 		case schedule.EventPaused:
@@ -90,7 +91,7 @@ func stops(c *schedule.ExpectationCase) []stop {
 				paused, since = true, c.Schedule.CreatedAt
 			}
 			if until := endOf(e); paused && until.After(since) {
-				found = append(found, stop{since, until})
+				found = append(found, interval{since, until})
 			}
 			paused = false
 		}
@@ -103,13 +104,13 @@ func stops(c *schedule.ExpectationCase) []stop {
 				since = found[len(found)-1].until
 			}
 		}
-		found = append(found, stop{since, pause.Until})
+		found = append(found, interval{since, pause.Until})
 	}
 	return found
 }
 
-// endOf is when the pause ended that an event tells the end of: one that ended by
-// itself did so before anybody wrote it down.
+// endOf is the end of a pause by its event. A pause with an end time ended before
+// its event was written.
 func endOf(e *schedule.Event) time.Time {
 	if e.Kind == schedule.EventPauseEnded && !e.From.IsZero() && e.From.Before(e.Time) {
 		return e.From
@@ -117,9 +118,9 @@ func endOf(e *schedule.Event) time.Time {
 	return e.Time
 }
 
-// stood says whether the schedule was paused at any time in [from, to].
-func stood(all []stop, from, to time.Time) bool {
-	return slices.ContainsFunc(all, func(s stop) bool {
+// pausedIn reports whether the schedule was paused at any time in [from, to].
+func pausedIn(all []interval, from, to time.Time) bool {
+	return slices.ContainsFunc(all, func(s interval) bool {
 		return !s.from.After(to) && (s.until.IsZero() || s.until.After(from))
 	})
 }

@@ -155,7 +155,7 @@ func TestTheJudgeAgreesWithCountingMinuteByMinute(t *testing.T) {
 		open := false
 		for _, m := range w.looked {
 			now := base.Add(time.Duration(m) * time.Minute)
-			out := expect.Judge(w.sight(base, m, state, alert), now)
+			out := expect.Evaluate(w.sight(base, m, state, alert), now)
 			state, alert = out.State, nil
 			for _, n := range out.Notices {
 				switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/carillon/carillon/internal/schedule"
 )
 
-// verdict is what one slot ends as; pending: it has not.
+// verdict is the result of one slot; pending: none yet.
 type verdict int
 
 const (
@@ -16,93 +16,94 @@ const (
 	late
 )
 
-// slots judges kinds start and finish.
-func (j *judgement) slots(limit time.Duration) {
-	all, err := eras(j.c)
+// slots evaluates the kinds start and finish.
+func (v *evaluation) slots(limit time.Duration) {
+	all, err := eras(v.c)
 	if err != nil {
-		j.s.JudgeAt = j.now.Add(unreadable)
+		v.s.JudgeAt = v.now.Add(unreadable)
 		return
 	}
-	paused := stops(j.c)
+	paused := pauses(v.c)
 	open := expected{} // the first slot without a verdict
 	newest, n := time.Time{}, 0
-	until := j.now
-	if cut := j.c.RunsUntil; !cut.IsZero() {
+	until := v.now
+	if cut := v.c.RunsUntil; !cut.IsZero() {
 		until = cut.Add(-time.Second)
 	}
 	full := false
-	after := schedule.Later(j.s.JudgedUntil, j.now.Add(-memory))
+	after := schedule.Later(v.s.JudgedUntil, v.now.Add(-memory))
 	slotsIn(all, after, until, func(e expected) bool {
 		newest = e.at
 		if n++; n > maxSlots {
 			full = true
 			return false
 		}
-		v, cause := j.verdictOn(e, paused)
-		switch v {
+		result, cause := v.verdictOn(e, paused)
+		switch result {
 		case pending:
 			open = e
 			return false
 		case met:
-			j.met(e.at)
+			v.met(e.at)
 		case late:
-			j.late(broken{slot: e.at, deadline: e.at.Add(e.limit), cause: cause, limit: e.limit, inRow: j.s.Late + 1})
+			v.late(broken{slot: e.at, deadline: e.at.Add(e.limit), cause: cause, limit: e.limit, inRow: v.s.Late + 1})
 		case excused:
 		}
-		j.s.JudgedUntil = e.at
+		v.s.JudgedUntil = e.at
 		return true
 	})
-	j.s.LimitMS = uint32(limit.Milliseconds())
+	v.s.LimitMS = uint32(limit.Milliseconds())
 	switch {
-	case full || until.Before(j.now) && open.at.IsZero():
+	case full || until.Before(v.now) && open.at.IsZero():
 		if !full {
-			j.s.JudgedUntil = schedule.Later(j.s.JudgedUntil, until)
+			v.s.JudgedUntil = schedule.Later(v.s.JudgedUntil, until)
 		}
-		j.s.JudgeAt = j.now
+		v.s.JudgeAt = v.now
 	case !open.at.IsZero():
-		j.s.JudgeAt = j.patience(open)
+		v.s.JudgeAt = v.lateAt(open)
 	default:
-		j.s.JudgedUntil = schedule.Later(j.s.JudgedUntil, j.now)
-		j.nextDeadline(all)
+		v.s.JudgedUntil = schedule.Later(v.s.JudgedUntil, v.now)
+		v.nextDeadline(all)
 	}
-	if newest.IsZero() { // nothing fell due since
-		j.happened()
+	if newest.IsZero() { // no slot was due since
+		v.closeIfMet()
 	}
 }
 
-// nextDeadline is when a slot that lies ahead can be late first.
-func (j *judgement) nextDeadline(all []era) {
-	j.s.JudgeAt = time.Time{}
-	if pause := j.c.Schedule.Pause; pause.Active(j.now) {
-		j.s.JudgeAt = pause.Until
+// nextDeadline sets JudgeAt to the earliest time at which a future slot can be
+// late.
+func (v *evaluation) nextDeadline(all []era) {
+	v.s.JudgeAt = time.Time{}
+	if pause := v.c.Schedule.Pause; pause.Active(v.now) {
+		v.s.JudgeAt = pause.Until
 		return
 	}
 	e := all[len(all)-1]
-	if at, ok := e.timetable.Next(j.now); ok {
-		j.s.JudgeAt = at.Add(e.limit + slack)
+	if at, ok := e.timetable.Next(v.now); ok {
+		v.s.JudgeAt = at.Add(e.limit + slack)
 	}
 }
 
-// happened closes an alert whose slot has started or finished after all, where
-// no other is due since: the report that came ten minutes late has come, and the
-// next is due tomorrow. The row of late slots goes on.
-func (j *judgement) happened() {
-	if j.alert == nil || !j.alert.LastSlot.Before(j.now) {
+// closeIfMet closes an alert whose slot has started or finished after all, if no
+// other slot was due since. Example: a daily report came ten minutes late and the
+// next is due tomorrow. The count of late slots in a row is kept.
+func (v *evaluation) closeIfMet() {
+	if v.alert == nil || !v.alert.LastSlot.Before(v.now) {
 		return
 	}
-	for i := range j.c.Runs {
-		if r := &j.c.Runs[i]; r.RunAt.Equal(j.alert.LastSlot) {
-			if at := j.fulfilled(r); !at.IsZero() {
-				j.close(schedule.ResolutionHappened)
+	for i := range v.c.Runs {
+		if r := &v.c.Runs[i]; r.RunAt.Equal(v.alert.LastSlot) {
+			if at := v.metAt(r); !at.IsZero() {
+				v.close(schedule.ResolutionHappened)
 				return
 			}
 		}
 	}
 }
 
-// fulfilled is when a run did what is expected of its slot, or zero.
-func (j *judgement) fulfilled(r *schedule.SlotRun) time.Time {
-	if j.s.Kind == schedule.ExpectFinish {
+// metAt is when a run met the expectation of its slot, or zero.
+func (v *evaluation) metAt(r *schedule.SlotRun) time.Time {
+	if v.s.Kind == schedule.ExpectFinish {
 		if r.Status == schedule.StatusSuccess {
 			return r.CompletedAt
 		}
@@ -112,7 +113,7 @@ func (j *judgement) fulfilled(r *schedule.SlotRun) time.Time {
 	case schedule.StatusEnqueued, schedule.StatusStarted, schedule.StatusSuccess:
 		return begun(r)
 	case schedule.StatusCancelled:
-		return r.LaunchedAt // set with the executor's yes only
+		return r.LaunchedAt // set only if the executor accepted the run
 	case schedule.StatusFailed:
 		if r.Reason == schedule.ReasonWorkflowFailed || r.Reason == schedule.ReasonTimeout {
 			return begun(r)
@@ -121,7 +122,7 @@ func (j *judgement) fulfilled(r *schedule.SlotRun) time.Time {
 	return time.Time{}
 }
 
-// begun is when the executor was called that has accepted the run.
+// begun is the time of the call with which the executor accepted the run.
 func begun(r *schedule.SlotRun) time.Time {
 	switch {
 	case !r.LaunchedAt.IsZero():
@@ -132,7 +133,7 @@ func begun(r *schedule.SlotRun) time.Time {
 	return r.ClaimedAt
 }
 
-// stopped says whether a person ended the run.
+// stopped reports whether a user ended the run.
 func stopped(r *schedule.SlotRun) bool {
 	switch r.Reason {
 	case schedule.ReasonPaused, schedule.ReasonDeleted, schedule.ReasonCancelled:
@@ -141,16 +142,16 @@ func stopped(r *schedule.SlotRun) bool {
 	return false
 }
 
-func (j *judgement) verdictOn(e expected, paused []stop) (verdict, schedule.Cause) {
+func (v *evaluation) verdictOn(e expected, paused []interval) (verdict, schedule.Cause) {
 	deadline := e.at.Add(e.limit)
 	cause := schedule.CauseNotPlanned
 	begun, byHand, calling := false, false, false
-	for i := range j.c.Runs {
-		r := &j.c.Runs[i]
+	for i := range v.c.Runs {
+		r := &v.c.Runs[i]
 		if !r.RunAt.Equal(e.at) {
 			continue
 		}
-		at := j.fulfilled(r)
+		at := v.metAt(r)
 		switch {
 		case !at.IsZero() && !at.After(deadline):
 			return met, ""
@@ -164,24 +165,24 @@ func (j *judgement) verdictOn(e expected, paused []stop) (verdict, schedule.Caus
 		calling = calling || r.Status == schedule.StatusLaunching && !r.ClaimedAt.After(deadline)
 	}
 	switch {
-	case byHand, !begun && stood(paused, e.at, deadline):
+	case byHand, !begun && pausedIn(paused, e.at, deadline):
 		return excused, ""
-	case j.now.Before(deadline.Add(slack)), calling && j.now.Before(deadline.Add(answer)):
+	case v.now.Before(deadline.Add(slack)), calling && v.now.Before(deadline.Add(answer)):
 		return pending, ""
 	}
 	return late, cause
 }
 
-// patience is when the first slot without a verdict can be late.
-func (j *judgement) patience(e expected) time.Time {
+// lateAt is when a slot without a verdict becomes late.
+func (v *evaluation) lateAt(e expected) time.Time {
 	deadline := e.at.Add(e.limit)
-	if at := deadline.Add(slack); at.After(j.now) {
+	if at := deadline.Add(slack); at.After(v.now) {
 		return at
 	}
-	return deadline.Add(answer) // a call is under way
+	return deadline.Add(answer) // a call is open
 }
 
-// causeOf says what a run of a late slot stands at.
+// causeOf is the cause of a late slot, by the state of its run.
 func causeOf(r *schedule.SlotRun) schedule.Cause {
 	switch {
 	case r.Reason != "" && r.Status.Terminal():

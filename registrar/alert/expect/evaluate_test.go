@@ -96,7 +96,7 @@ func TestASlotIsJudgedByWhatBecameOfIt(t *testing.T) {
 		{name: "another slot's run does not count", kind: finish, runs: []schedule.SlotRun{success("11:59:00", "12:00:00", "12:01:00")}, now: "12:05:02", cause: schedule.CauseNotPlanned},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out := expect.Judge(watched(hourly(within(5*time.Minute, c.kind)), c.kind, c.runs...), at(c.now))
+			out := expect.Evaluate(watched(hourly(within(5*time.Minute, c.kind)), c.kind, c.runs...), at(c.now))
 			if c.cause == "" {
 				if len(out.Notices) != 0 || out.State.Status != schedule.ExpectationOK {
 					t.Fatalf("alarmed: %+v", out)
@@ -115,7 +115,7 @@ func TestASlotIsJudgedByWhatBecameOfIt(t *testing.T) {
 
 // step judges c once more at a time and goes on from there.
 func step(c *schedule.ExpectationCase, clock string) []expect.Notice {
-	out := expect.Judge(c, at(clock))
+	out := expect.Evaluate(c, at(clock))
 	c.State, c.Alert = out.State, nil
 	for i := range out.Alerts {
 		if out.Alerts[i].ClosedAt.IsZero() {
@@ -255,7 +255,7 @@ func TestWhilePausedNothingIsExpected(t *testing.T) {
 			s.Pause = c.pause
 			x := watched(s, schedule.ExpectStart)
 			x.Pauses = c.pauses
-			out := expect.Judge(x, at("14:50:00"))
+			out := expect.Evaluate(x, at("14:50:00"))
 			if out.State.Late != c.late {
 				t.Errorf("late %d, want %d", out.State.Late, c.late)
 			}
@@ -281,7 +281,7 @@ func TestTheEndOfAPromiseClosesItsAlert(t *testing.T) {
 			s := *open.Schedule
 			c.Schedule = &s
 			end.edit(&c)
-			out := expect.Judge(&c, at("12:20:00"))
+			out := expect.Evaluate(&c, at("12:20:00"))
 			if !out.Drop || len(out.Notices) != 1 || out.Notices[0].Type != expect.NoticeRecovered || out.Notices[0].Alert.Resolution != end.want {
 				t.Errorf("got %+v", out)
 			}
